@@ -1,0 +1,37 @@
+# Two commands set up everything on a machine with python3, pip, venv and make.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+
+.PHONY: demo test lint types imports unit clean
+
+demo: $(VENV)/.installed
+	@$(BIN)/warplens demo
+
+test: lint types imports unit
+
+lint: $(VENV)/.dev-installed
+	$(BIN)/ruff check .
+
+types: $(VENV)/.dev-installed
+	$(BIN)/mypy
+
+imports: $(VENV)/.dev-installed
+	cd .dev && PYTHONPATH=. ../$(BIN)/lint-imports --config ../pyproject.toml --no-cache
+
+unit: $(VENV)/.dev-installed
+	$(BIN)/pytest -n 2
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install -q --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.dev-installed: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install -q --disable-pip-version-check -e '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist

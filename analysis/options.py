@@ -1,0 +1,34 @@
+"""What a question may be asked with: scope, thresholds, and how cycles are found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """When a kernel is called bound by something: fractions of peak, and how short a launch-bound one is."""
+
+    tensor: float = 0.5
+    dram: float = 0.5
+    idle: float = 0.1
+    launch_ns: int = 5_000
+    launches: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The state of a question that is not its data.
+
+    ``cycle`` limits the answer to one cycle of run A (``cycle_b``: of run B), ``cycle_anchor`` is a regular expression
+    that overrides how cycles are found, ``pid_a``/``pid_b`` pick one pair of processes, ``warm_up`` includes warm-up
+    cycles in statistics.
+    """
+
+    cycle: int | None = None
+    cycle_b: int | None = None
+    cycle_anchor: str | None = None
+    pid_a: int | None = None
+    pid_b: int | None = None
+    warm_up: bool = True
+    thresholds: Thresholds = field(default_factory=Thresholds)

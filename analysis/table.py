@@ -1,0 +1,127 @@
+"""A view's answer, collected: columns, rows by window, totals, facts, notes and sources.
+
+Every consumer (the list on the screen, the exporters, the report) reads rows through ``window``, so that a table of
+millions of launches is never turned into Python objects as a whole. Sorting and filtering give a new Table that shares
+the columns of the old one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import polars as pl
+
+from ..loaders.trace import Trace
+from .column import Column
+from .filters import Filter
+from .options import Options
+from .view import Answer, CannotAnswer, View
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the rows come from: the run's label, path, format, and what was wrong with it."""
+
+    label: str
+    path: str
+    format: str
+    bytes: int | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of a view. ``total_rows`` counts what the view has before filter and ``--top``; ``len`` what is here."""
+
+    view: str
+    columns: tuple[Column, ...]
+    frame: pl.DataFrame
+    total_rows: int
+    facts: dict[str, Any] = field(default_factory=dict)
+    summary: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
+    sorted_by: str | None = None
+    descending: bool = False
+    filter: Filter | None = None
+    order: pl.Series | None = None  # row numbers of ``frame`` in the order shown; None is as built
+
+    def __len__(self) -> int:
+        return self.frame.height if self.order is None else len(self.order)
+
+    def window(self, start: int, stop: int) -> list[tuple[Any, ...]]:
+        """Raw values of rows start..stop in the order shown, one tuple a row, in the order of ``columns``."""
+        if self.order is None:
+            return self.frame[start:stop].rows()
+        return self.frame[self.order[start:stop]].rows()
+
+    def row_id(self, position: int) -> int:
+        """An identity of the row at that position that survives sorting and filtering."""
+        return position if self.order is None else int(self.order[position])
+
+    def position(self, row_id: int) -> int | None:
+        """Where the row with that identity is now; None where it is filtered out."""
+        if self.order is None:
+            return row_id if row_id < self.frame.height else None
+        found = self.order.eq(row_id).arg_max()
+        return found if found is not None and len(self.order) and self.order[found] == row_id else None
+
+    def sort(self, column: str, descending: bool) -> Table:
+        """The same rows by that column, nulls last, ties in the order they were built."""
+        ids = pl.Series("id", range(self.frame.height), dtype=pl.UInt32) if self.order is None else self.order.sort()
+        keys = self.frame[column].gather(ids)
+        if keys.dtype == pl.Categorical:
+            keys = keys.cast(pl.String)
+        order = pl.DataFrame({"id": ids, "key": keys}).sort(
+            "key", "id", descending=[descending, False], nulls_last=True, maintain_order=True
+        )["id"]
+        return replace(self, order=order, sorted_by=column, descending=descending)
+
+    def filtered(self, condition: Filter | None) -> Table:
+        """The rows that pass, in the same order; None shows all again."""
+        base = replace(self, order=None, filter=condition)
+        if condition is not None:
+            mask = condition.mask(self.frame, self.columns)
+            base = replace(base, order=mask.arg_true().cast(pl.UInt32))
+        return base.sort(self.sorted_by, self.descending) if self.sorted_by else base
+
+    def head(self, rows: int) -> Table:
+        """The first rows in the order shown; ``total_rows`` still counts all."""
+        frame = self.frame[:rows] if self.order is None else self.frame[self.order[:rows]]
+        return replace(self, frame=frame, order=None)
+
+    def shown(self) -> pl.DataFrame:
+        """All rows in the order shown, as a frame."""
+        return self.frame if self.order is None else self.frame[self.order]
+
+    def find(self, text: str, start: int, backwards: bool = False) -> int | None:
+        """The next position at or after ``start`` (before it, backwards) whose text holds ``text``, else None."""
+        mask = Filter.containing(text).mask(self.frame, self.columns)
+        hits = mask.arg_true() if self.order is None else mask.gather(self.order).arg_true()
+        side = hits.filter(hits <= start) if backwards else hits.filter(hits >= start)
+        if not len(side):
+            return None
+        return int(side[-1] if backwards else side[0])
+
+
+def sources(runs: tuple[Trace, ...]) -> tuple[Source, ...]:
+    """What the rows come from, one per run."""
+    return tuple(
+        Source(run.info.label, run.info.source, run.info.format, run.info.bytes, run.info.warnings) for run in runs
+    )
+
+
+def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> Table:
+    """The view's answer for one run or two, collected on the streaming engine. Raises CannotAnswer."""
+    if len(runs) == 1 and not view.one_run:
+        raise CannotAnswer(f"The {view.name} view compares two runs; name a second one.")
+    if len(runs) == 2 and not view.two_runs:
+        runs = runs[:1]
+    answer: Answer = view.build(runs, options or Options())
+    columns = view.columns_for(len(runs))
+    frame = answer.frame.select([column.name for column in columns]).collect(engine="streaming")
+    return Table(
+        view=view.name, columns=columns, frame=frame, total_rows=frame.height, facts=answer.facts,
+        summary=answer.summary, notes=answer.notes, sources=sources(runs),
+    )

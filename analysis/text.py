@@ -1,0 +1,77 @@
+"""Recorded strings → display text: the one function between a trace and an eye.
+
+A trace comes from someone else: names may hold escape sequences, control characters, bidirectional overrides, invalid
+Unicode or a megabyte of text. ``display`` makes any of that safe and visible, in one line.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+from rich.cells import cell_len
+
+_SYMBOLS = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "␡"}
+_LONGEST = 4096
+"""Characters looked at before a name is cut: nobody reads more, and a megabyte must not cost a frame."""
+
+
+def clean(raw: str) -> str:
+    """The string in one line with everything a terminal or a text renderer might act on made visible.
+
+    C0 controls become their symbols, other controls, format characters (bidi marks, zero-width), surrogates and
+    unassigned code points become U+FFFD or ``⟨U+202E⟩``-like marks. Length is bounded.
+    """
+    if len(raw) > _LONGEST:
+        raw = raw[: _LONGEST // 2] + "…" + raw[-_LONGEST // 2 :]
+    if raw.isascii() and raw.isprintable():
+        return raw
+    out: list[str] = []
+    for char in raw:
+        code = ord(char)
+        if code in _SYMBOLS:
+            out.append(_SYMBOLS[code])
+            continue
+        category = unicodedata.category(char)
+        if category in ("Cc", "Cf", "Zl", "Zp"):
+            out.append(f"⟨U+{code:04X}⟩")
+        elif category in ("Cs", "Cn", "Co"):
+            out.append("\ufffd")
+        elif category == "Zs":
+            out.append(" ")
+        else:
+            out.append(char)
+    return "".join(out)
+
+
+def cut(text: str, width: int) -> str:
+    """Clean text cut in the middle with ``…`` so that it takes at most ``width`` cells."""
+    if width <= 0:
+        return ""
+    if text.isascii():
+        if len(text) <= width:
+            return text
+        if width == 1:
+            return "…"
+        left = width // 2
+        right = width - 1 - left
+        return text[:left] + "…" + (text[-right:] if right else "")
+    if cell_len(text) <= width:
+        return text
+    left_room, right_room = width // 2, width - 1 - width // 2
+    return _fit(text, left_room) + "…" + _fit(text[::-1], right_room)[::-1]
+
+
+def _fit(text: str, width: int) -> str:
+    used, taken = 0, 0
+    for char in text:
+        cells = cell_len(char)
+        if used + cells > width:
+            break
+        used, taken = used + cells, taken + 1
+    return text[:taken]
+
+
+def display(raw: str, width: int | None = None) -> str:
+    """Any recorded string as display text, at most ``width`` cells wide where given."""
+    text = clean(raw)
+    return text if width is None else cut(text, width)

@@ -1,0 +1,107 @@
+"""Numbers → text: the only place that decides how a value reads.
+
+Two forms: ``short`` for lists on a screen (three significant figures, unit that fits the size, aligned at the unit) and
+``exact`` for exports that a person reads. Machine formats carry raw numbers and never come here.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .column import Column
+
+_TIMES = ((1e9, "s "), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+_BYTES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
+MISSING = "–"
+"""Shown where nothing was measured: never 0."""
+
+
+def duration(ns: float, signed: bool = False) -> str:
+    """Nanoseconds with the unit that fits: 26.50 ms, 58.1 µs, 749 ns, 1.00 s."""
+    size = abs(ns)
+    for factor, unit in _TIMES:
+        if size >= factor or factor == 1.0:
+            return f"{_figures(ns / factor, signed, whole=factor == 1.0)} {unit}".rstrip()
+    raise AssertionError("unreachable")
+
+
+def _figures(value: float, signed: bool, whole: bool = False) -> str:
+    sign = "+" if signed else ""
+    size = abs(value)
+    places = 0 if whole or size >= 1000 else 1 if size >= 100 else 2
+    return f"{value:{sign},.{places}f}".replace("-", "−")
+
+
+def count(value: float, signed: bool = False) -> str:
+    """A whole number with thousands commas."""
+    return f"{value:{'+' if signed else ''},.0f}".replace("-", "−")
+
+
+def number(value: float, signed: bool = False) -> str:
+    """A plain number: four significant figures, thousands commas."""
+    sign = "+" if signed else ""
+    size = abs(value)
+    if size == 0:
+        return "0"
+    if size >= 1e15 or size < 1e-4:
+        return f"{value:{sign}.3g}".replace("-", "−")
+    places = max(0, 3 - math.floor(math.log10(size)))
+    text = f"{value:{sign},.{min(places, 6)}f}".replace("-", "−")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def percent(value: float, signed: bool = False, places: int = 1) -> str:
+    """A value already in percent."""
+    return f"{value:{'+' if signed else ''},.{places}f}%".replace("-", "−")
+
+
+def size(value: float) -> str:
+    """Bytes with the binary unit that fits."""
+    for factor, unit in _BYTES:
+        if abs(value) >= factor:
+            return f"{value / factor:.{0 if factor == 1 else 1}f} {unit}"
+    return "0 B"
+
+
+def short(value: Any, column: Column) -> str:
+    """The value as a list shows it; text values come back as they are (clean them with ``text.display``)."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return MISSING
+    signed = column.signed
+    match column.unit:
+        case "ns":
+            return duration(value, signed)
+        case "us":
+            return number(value, signed)
+        case "ms":
+            return _figures(value, signed)
+        case "fraction":
+            return percent(100 * value, signed, places=0 if column.bar else 1)
+        case "percent":
+            return percent(value, signed)
+        case "count":
+            return count(value, signed)
+        case "bytes":
+            return size(value)
+        case "ratio":
+            return f"{value:.1f}×" if value >= 0.095 else f"{value:.2f}×"
+        case "number":
+            return number(value, signed)
+        case "bool":
+            return "yes" if value else "no"
+        case "trend" | "list":
+            return sparkline(value)
+        case _:
+            return str(value)
+
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(values: list[float] | None) -> str:
+    """Numbers as one block glyph each, scaled to their maximum."""
+    if not values:
+        return ""
+    top = max((v for v in values if v is not None), default=0) or 1
+    return "".join(" " if v is None else BLOCKS[min(7, int(8 * v / top))] if v > 0 else BLOCKS[0] for v in values)

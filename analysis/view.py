@@ -1,0 +1,59 @@
+"""What a view is: a question with columns and a way to answer it from one run or two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .column import Column
+from .options import Options
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from ..loaders.trace import Trace
+
+
+class CannotAnswer(Exception):
+    """The recording lacks what the question needs; the message is one sentence: what is missing, what would have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a view's ``build`` returns: rows still lazy, in their default order, and what was found out on the way.
+
+    ``facts`` are values beside the rows (JSON-able, names with units); ``summary`` the sentences or lines a reader sees
+    above the rows; ``notes`` what was left out, repaired or could not be known.
+    """
+
+    frame: pl.LazyFrame
+    facts: dict[str, Any] = field(default_factory=dict)
+    summary: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+Runs = tuple["Trace", ...]
+"""One run, or two: (A,) or (A, B)."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A question.
+
+    ``columns`` for one run, ``pair_columns`` for two (the same where empty). ``build(runs, options)`` answers it; it
+    raises CannotAnswer with a sentence where the input cannot. ``alternate`` names the column of the other order that
+    ``s`` switches to. ``one_run``/``two_runs`` say which subjects it takes.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    build: Callable[[Runs, Options], Answer]
+    pair_columns: tuple[Column, ...] = ()
+    alternate: str | None = None
+    one_run: bool = True
+    two_runs: bool = True
+
+    def columns_for(self, runs: int) -> tuple[Column, ...]:
+        """The columns for that many runs."""
+        return self.pair_columns if runs == 2 and self.pair_columns else self.columns

@@ -1,0 +1,39 @@
+"""The registry of views: feeds the tabs, the bindings, the palette, the help, ``report --view`` and the README.
+
+A new view is one file in this folder that defines ``VIEW`` and one line here. The line holds what the first frame
+needs; columns and the way to build it are in the file, which is imported when the question is first asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+
+from .view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A view as the registry knows it: ``key`` opens it in the app ('' for none), ``question`` says what it answers."""
+
+    name: str
+    key: str
+    title: str
+    question: str
+    module: str
+
+    def load(self) -> View:
+        """The view itself; imports its module."""
+        view: View = import_module(f".{self.module}", __package__).VIEW
+        return view
+
+
+VIEWS: tuple[Entry, ...] = ()
+
+
+def view(name: str) -> View:
+    """The view of that name; KeyError where there is none."""
+    for entry in VIEWS:
+        if entry.name == name:
+            return entry.load()
+    raise KeyError(name)

@@ -1,0 +1,63 @@
+"""What a loader is, and what it is given.
+
+A loader is one module with one object that follows ``Loader`` and one line in ``registry.LOADERS``. ``sniff`` sees the
+first 64 KiB after decompression and must be right alone: for every sample exactly one loader answers true. ``load`` is
+called in the ingest process; it may write Arrow files into ``Job.workspace`` (``<table>.arrow``) and return scans of
+them, or return frames in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from .trace import Trace
+
+HEAD_BYTES = 65536
+"""How much of a file, after decompression, a sniffer sees."""
+
+
+def _nothing(done: int, total: int, events: int) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One load: the source, where it may write, and how to tell what it is doing.
+
+    ``path`` is a file or, for formats made of several files, a directory. ``progress(bytes_done, bytes_total, events)``
+    may be called often; it raises ``Cancelled`` when the user stopped the load. ``first_rows``, where given, is called
+    at most once with a small Trace of the first rows, so that they can be shown while the rest loads.
+    ``compiled=False`` forbids the compiled scanner.
+    """
+
+    path: Path
+    workspace: Path
+    progress: Callable[[int, int, int], None] = _nothing
+    first_rows: Callable[[Trace], None] | None = None
+    compiled: bool = True
+    options: dict[str, object] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Loader(Protocol):
+    """A format.
+
+    ``name`` is the word shown to users ('kineto'), ``title`` a line for ``warplens formats``, ``suffixes`` the usual
+    file name endings (a hint, never the test), ``version`` an integer that goes up when the tables it writes change.
+    """
+
+    name: str
+    title: str
+    suffixes: tuple[str, ...]
+    version: int
+
+    def sniff(self, head: bytes) -> bool:
+        """Whether this is the loader's format, from the first 64 KiB after decompression."""
+        ...
+
+    def load(self, job: Job) -> tuple[Trace, ...]:
+        """Read the whole input: one Trace, or two where the file holds two runs. Raises Unreadable."""
+        ...

@@ -1,0 +1,86 @@
+"""One recording as columnar tables.
+
+A Trace is frozen and cheap to copy: its tables are lazy frames, usually scans of Arrow files in the cache, so that an
+analysis can stream what is bigger than memory. A table the format cannot fill is empty, never None.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import polars as pl
+
+from . import schema
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device of the recording: ``id`` as the tables name it ('GPU 0'), product name and recorded properties."""
+
+    id: str
+    name: str | None = None
+    properties: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What is known about the recording as a whole.
+
+    ``label`` is the short name shown for the run. ``epoch_ns`` is the absolute time of the trace's zero, where known.
+    ``coverage`` is the fraction of the source that could be read (None where that means nothing). ``serialised`` is
+    true where launches were replayed one by one (Nsight Compute), so that totals are not wall time.
+    ``warnings`` are sentences about what was wrong in the input and what was done about it.
+    """
+
+    source: str
+    label: str
+    format: str
+    tool: str | None = None
+    bytes: int | None = None
+    devices: tuple[Device, ...] = ()
+    ranks: tuple[int, ...] = ()
+    epoch_ns: int | None = None
+    clock: str | None = None
+    coverage: float | None = None
+    serialised: bool = False
+    warnings: tuple[str, ...] = ()
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One recording: ``info`` and one lazy frame per table of ``schema.TABLES``."""
+
+    info: Info
+    kernels: pl.LazyFrame = field(default_factory=lambda: schema.empty("kernels"))
+    host: pl.LazyFrame = field(default_factory=lambda: schema.empty("host"))
+    metrics: pl.LazyFrame = field(default_factory=lambda: schema.empty("metrics"))
+    cycles: pl.LazyFrame = field(default_factory=lambda: schema.empty("cycles"))
+    profile: pl.LazyFrame = field(default_factory=lambda: schema.empty("profile"))
+    operators: pl.LazyFrame = field(default_factory=lambda: schema.empty("operators"))
+    kernel_stats: pl.LazyFrame = field(default_factory=lambda: schema.empty("kernel_stats"))
+    breakdown: pl.LazyFrame = field(default_factory=lambda: schema.empty("breakdown"))
+    comparison: pl.LazyFrame = field(default_factory=lambda: schema.empty("comparison"))
+
+    def table(self, name: str) -> pl.LazyFrame:
+        """The table of that name; KeyError for a name that is none."""
+        if name not in schema.TABLES:
+            raise KeyError(name)
+        frame: pl.LazyFrame = getattr(self, name)
+        return frame
+
+    def has(self, name: str) -> bool:
+        """Whether the table has at least one row."""
+        return not self.table(name).head(1).collect().is_empty()
+
+    def with_tables(self, **tables: pl.LazyFrame) -> Trace:
+        """The same recording with some tables replaced."""
+        return replace(self, **tables)  # type: ignore[arg-type]
+
+    def warn(self, *sentences: str) -> Trace:
+        """The same recording with warnings added."""
+        return replace(self, info=replace(self.info, warnings=(*self.info.warnings, *sentences)))
+
+
+TABLE_NAMES: tuple[str, ...] = tuple(f.name for f in fields(Trace) if f.name != "info")

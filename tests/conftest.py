@@ -1,0 +1,34 @@
+"""What every test may use: where the real recordings are, when they are there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = ROOT.parent / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The folder of real recordings; the test is skipped where it is absent."""
+    if not DATA.is_dir():
+        pytest.skip("the folder of real recordings is not here")
+    return DATA
+
+
+@pytest.fixture(scope="session")
+def samples() -> Path:
+    """The small inputs the project carries, one per format."""
+    return ROOT / "samples"
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or writes the user's cache, configuration or state."""
+    base = tmp_path_factory.mktemp("home")
+    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME"):
+        monkeypatch.setenv(name, str(base / name))
+    os.environ.pop("NO_COLOR", None)

@@ -1,0 +1,33 @@
+"""The frame holds: imports point one way, start-up stays light, no file grows into a heap."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+ROOMS = ("loaders", "analysis", "tui")
+HEAVY = ("textual", "polars", "scipy", "numpy", "numba", "pyarrow")
+
+
+def modules_loaded_by(statement: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; {statement}; print(*sys.modules)"],
+        capture_output=True, text=True, check=True, cwd="/",
+        env={"PYTHONPATH": str(ROOT / ".dev"), "PATH": ""},
+    )
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("statement", ["import warplens", "import warplens.cli", "import warplens.analysis.views"])
+def test_start_up_loads_nothing_heavy(statement: str) -> None:
+    assert modules_loaded_by(statement).isdisjoint(HEAVY)
+
+
+@pytest.mark.parametrize("path", [p for room in ROOMS for p in sorted((ROOT / room).rglob("*.py"))], ids=str)
+def test_no_file_is_a_heap(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= 420
+    assert path.stem not in {"utils", "util", "common", "helpers", "misc", "manager"}
