@@ -11,7 +11,9 @@ from importlib.metadata import entry_points
 
 from .loader import Loader
 
-MODULES: tuple[str, ...] = ()
+MODULES: tuple[str, ...] = (
+    "kernel_table",
+)
 """Modules of this package that define ``LOADER``. A new format is one file and one line here."""
 
 

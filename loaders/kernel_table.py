@@ -1,0 +1,204 @@
+"""Four-column kernel tables: name, latency in ns, tensor-core and DRAM utilisation as fractions of peak.
+
+One line is one launch, in launch order, without timestamps. The name is padded to 50 columns and cut with '...', a '|'
+ends it, and since a name may itself hold pipes the *last* one counts. Lines are never handled one by one in Python:
+blocks of bytes go through the column engine, where the usual fixed layout is sliced and only lines that do not have it
+meet a regular expression. A line that is no launch is counted in the warnings, never silently dropped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from . import schema
+from .errors import Unreadable
+from .loader import Job
+from .names import kernel_kind
+from .trace import Info, Trace
+
+BLOCK_BYTES = 8 << 20
+SPILL_ROWS = 2_000_000
+"""Rows kept in memory before they go to the workspace, so that memory does not grow with the file."""
+
+TAIL = 26
+"""Characters from the '|' to the end of a line in the usual layout: '|', 11 of latency, 7 and 7 of utilisation."""
+
+HEADER = re.compile(rb"\s*Kernel\s*\|?\s*Latency\s+Tensor\s+DRAM\s*")
+ROW = re.compile(rb"[^\n]*\|\s*\d+\s+\d*\.\d+\s+\d*\.\d+\s*")
+ANY_ROW = r"(?s)^(.*)\|\s*(\d+)\s+(\S+)\s+(\S+)\s*$"
+HEADER_LINE = r"^\s*Kernel\s*\|?\s*Latency\s+Tensor\s+DRAM\s*$"
+
+
+@dataclass(slots=True)
+class _Rows:
+    """What was read so far: frames of (dur_ns, name, tensor, dram), and what was wrong."""
+
+    workspace: Path
+    frames: list[pl.DataFrame] = field(default_factory=list)
+    spilled: list[pl.LazyFrame] = field(default_factory=list)
+    held: int = 0
+    total: int = 0
+    malformed: int = 0
+    undecodable: int = 0
+
+    def add(self, frame: pl.DataFrame) -> None:
+        self.frames.append(frame)
+        self.held += frame.height
+        self.total += frame.height
+        if self.held >= SPILL_ROWS:
+            path = self.workspace / f"kernel-table-{len(self.spilled)}.arrow"
+            pl.concat(self.frames).write_ipc(path)
+            self.spilled.append(pl.scan_ipc(path))
+            self.frames, self.held = [], 0
+
+    def kernels(self) -> pl.LazyFrame:
+        parts = [*self.spilled, *(frame.lazy() for frame in self.frames)]
+        return _kernels(pl.concat(parts)) if parts else schema.empty("kernels")
+
+
+def _kernels(rows: pl.LazyFrame) -> pl.LazyFrame:
+    names = rows.select(pl.col("name").unique()).collect(engine="streaming")["name"].cast(pl.String)
+    collectives = [name for name in names if kernel_kind(name) == "collective"]
+    kind = pl.when(pl.col("name").cast(pl.String).is_in(collectives)).then(pl.lit("collective"))
+    return schema.conform(
+        "kernels", rows.with_row_index("index").with_columns(kind.otherwise(pl.lit("kernel")).alias("kind"))
+    )
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    """The file in blocks that end at a line's end."""
+    rest = b""
+    with path.open("rb") as file:
+        while block := file.read(BLOCK_BYTES):
+            cut = block.rfind(b"\n") + 1
+            if cut:
+                yield rest + block[:cut]
+                rest = block[cut:]
+            else:
+                rest += block
+    if rest:
+        yield rest
+
+
+def _lines(block: bytes) -> tuple[pl.Series, int]:
+    """The lines of a block, and how many of them are not UTF-8: those get the replacement character."""
+    try:
+        return pl.read_lines(block).to_series(), 0
+    except pl.exceptions.ComputeError:
+        broken = sum(1 for line in block.split(b"\n") if "�" in line.decode("utf-8", "replace") and not _decodes(line))
+        return pl.read_lines(block.decode("utf-8", "replace").encode()).to_series(), broken
+
+
+def _decodes(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _fixed(lines: pl.DataFrame) -> pl.DataFrame:
+    """Rows in the usual layout; dur_ns is null where a line does not have it."""
+    tail = pl.col("line").str.tail(TAIL)
+    number = {
+        "dur_ns": tail.str.slice(1, 11).str.strip_chars_start(" ").cast(pl.Int64, strict=False),
+        "tensor": tail.str.slice(12, 7).str.strip_chars_start(" ").cast(pl.Float32, strict=False),
+        "dram": tail.str.slice(19, 7).str.strip_chars_start(" ").cast(pl.Float32, strict=False),
+    }
+    rows = lines.select("line", pl.col("line").str.head(-TAIL).alias("name"), usual=tail.str.starts_with("|"), **number)
+    whole = pl.col("usual") & (pl.col("dur_ns") >= 0) & pl.col("tensor").is_finite() & pl.col("dram").is_finite()
+    return rows.with_columns(pl.when(whole).then(pl.col("dur_ns")).alias("dur_ns")).drop("usual")
+
+
+def _loose(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows the fixed layout left, by regular expression: a utilisation that is no number is null."""
+    parts = pl.col("line").str.extract_groups(ANY_ROW).struct
+
+    def fraction(group: str) -> pl.Expr:
+        value = parts.field(group).cast(pl.Float32, strict=False)
+        return pl.when(value.is_finite()).then(value)
+
+    return rows.select(
+        "line",
+        name=parts.field("1"),
+        dur_ns=parts.field("2").cast(pl.Int64, strict=False),
+        tensor=fraction("3"),
+        dram=fraction("4"),
+    )
+
+
+def parse(block: bytes) -> tuple[pl.DataFrame, int, int]:
+    """Whole lines → rows of (dur_ns, name, tensor, dram), lines that are no launch, lines that are not UTF-8."""
+    lines, undecodable = _lines(block)
+    rows = _fixed(lines.to_frame("line")) if lines.len() else _fixed(pl.DataFrame(schema={"line": pl.String}))
+    malformed = 0
+    if rows["dur_ns"].null_count():
+        odd = pl.col("dur_ns").is_null()
+        rows = rows.with_row_index("at")
+        loose = rows.filter(odd).select("at").hstack(_loose(rows.filter(odd)))
+        noise = (pl.col("line").str.strip_chars() == "") | pl.col("line").str.contains(HEADER_LINE)
+        malformed = loose.filter(pl.col("dur_ns").is_null() & ~noise).height
+        columns = ["at", "line", "name", "dur_ns", "tensor", "dram"]
+        rows = pl.concat([rows.filter(~odd).select(columns), loose.drop_nulls("dur_ns").select(columns)]).sort("at")
+    name = pl.col("name").str.strip_chars_end(" ").cast(schema.NAME)
+    return rows.select("dur_ns", name, "tensor", "dram"), malformed, undecodable
+
+
+class KernelTable:
+    """The loader of four-column kernel tables."""
+
+    name = "kernel-table"
+    title = "Kernel table: name, latency, tensor-core and DRAM utilisation per launch, as text"
+    suffixes = (".txt",)
+    version = 1
+
+    def sniff(self, head: bytes) -> bool:
+        """The header line, or, without one, first lines that are all rows."""
+        lines = [line for line in head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 8)[:8] if line.strip()]
+        if lines and HEADER.fullmatch(lines[0]):
+            return True
+        return len(lines) > 1 and all(ROW.fullmatch(line) for line in lines[:-1])
+
+    def load(self, job: Job) -> tuple[Trace, ...]:
+        """One Trace with ``kernels``; start_ns and device are null: the format has neither."""
+        total = job.path.stat().st_size
+        rows, done = _Rows(job.workspace), 0
+        for block in _blocks(job.path):
+            done += len(block)
+            frame, malformed, undecodable = parse(block)
+            if not rows.total and frame.height and job.first_rows:
+                job.first_rows(Trace(self._info(job, total), kernels=_kernels(frame.head(1000).lazy())))
+            rows.add(frame)
+            rows.malformed += malformed
+            rows.undecodable += undecodable
+            job.progress(min(done, total), total, rows.total)
+        if not rows.total and rows.malformed:
+            raise Unreadable(job.path, "no line of it is a launch", "A row is: name | latency-ns tensor dram.")
+        return (Trace(self._info(job, total), kernels=rows.kernels()).warn(*_warnings(rows)),)
+
+    def _info(self, job: Job, size: int) -> Info:
+        return Info(
+            source=str(job.path),
+            label=job.path.name.split(".")[0],
+            format=self.name,
+            tool="Nsight Compute",
+            bytes=size,
+            serialised=True,
+        )
+
+
+def _warnings(rows: _Rows) -> Iterator[str]:
+    if not rows.total:
+        yield "The table has a header and no launches."
+    if rows.malformed:
+        yield f"{rows.malformed:,} of {rows.malformed + rows.total:,} lines are no launches and were left out."
+    if rows.undecodable:
+        yield f"{rows.undecodable:,} names hold bytes that are not UTF-8; they are shown as �."
+
+
+LOADER = KernelTable()
