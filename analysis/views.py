@@ -28,7 +28,9 @@ class Entry:
         return view
 
 
-VIEWS: tuple[Entry, ...] = ()
+VIEWS: tuple[Entry, ...] = (
+    Entry("pairs", "", "Pairs", "What does the reference comparison say of every function and metric?", "pairs"),
+)
 
 
 def view(name: str) -> View:
