@@ -32,7 +32,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of a view. ``total_rows`` counts what the view has before filter and ``--top``; ``len`` what is here."""
+    """Rows of a view. ``total_rows`` counts what the view has before filter and ``--top``; ``len`` what is here.
+
+    ``scope`` is the sentence that says what it was limited to ('cycle 5 of A'), empty where it was not.
+    """
 
     view: str
     columns: tuple[Column, ...]
@@ -45,6 +48,7 @@ class Table:
     sorted_by: str | None = None
     descending: bool = False
     filter: Filter | None = None
+    scope: str = ""
     order: pl.Series | None = None  # row numbers of ``frame`` in the order shown; None is as built
 
     def __len__(self) -> int:

@@ -1,0 +1,63 @@
+"""Table → bytes in a file format a person or a script carries away.
+
+A format is one module here with ``render(tables) -> bytes`` and one line in ``FORMATS``. Every export says what it was
+made from and under which filter, order and scope; machine formats carry raw numbers in the unit the column name says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """An export format: its name on the command line, file suffix, module, and the line shown in lists.
+
+    ``several`` says whether a summary of several views fits in one file of it.
+    """
+
+    name: str
+    suffix: str
+    module: str
+    title: str
+    several: bool = True
+
+
+FORMATS: tuple[Format, ...] = (
+    Format("text", ".txt", "text", "aligned text for a terminal or a log"),
+    Format("md", ".md", "markdown", "markdown for a ticket"),
+    Format("json", ".json", "json", "rows, facts and notes with raw numbers"),
+    Format("csv", ".csv", "csv", "rows with raw numbers", several=False),
+    Format("parquet", ".parquet", "parquet", "rows, typed", several=False),
+    Format("kernel-table", ".txt", "kernel_table", "four columns a launch: name, latency, tensor, DRAM", several=False),
+)
+
+
+class WrongFormat(ValueError):
+    """This view cannot be written in this format; the message says why."""
+
+
+def format_named(name: str) -> Format:
+    """The format of that name; KeyError where there is none."""
+    for one in FORMATS:
+        if one.name == name:
+            return one
+    raise KeyError(name)
+
+
+def render(table: Table | Sequence[Table], format: str) -> bytes:
+    """The table, or several views of the same runs, in that format (UTF-8 where it is text). Raises WrongFormat."""
+    from ..table import Table
+
+    tables = (table,) if isinstance(table, Table) else tuple(table)
+    chosen = format_named(format)
+    if len(tables) > 1 and not chosen.several:
+        raise WrongFormat(f"{chosen.name} holds one view; name it with --view")
+    made: bytes = import_module(f".{chosen.module}", __package__).render(tables)
+    return made

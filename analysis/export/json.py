@@ -1,0 +1,85 @@
+"""JSON: ``{"view", "columns", "rows", "total_rows", "facts", "notes", "sources"}`` with raw numbers.
+
+Numbers are in the unit the column's name says. What was not measured is null; NaN and infinities, which JSON does not
+know, are null too. Strings are as recorded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import orjson
+
+from ..table import Table
+from .state import notes, state
+
+_BLOCK = 50_000
+
+
+def document(table: Table) -> dict[str, Any]:
+    """All of the table but its rows."""
+    return {
+        "view": table.view,
+        "columns": [{"name": column.name, "unit": column.unit} for column in table.columns],
+        "total_rows": table.total_rows,
+        "summary": list(table.summary),
+        "facts": table.facts,
+        "notes": notes(table),
+        "state": state(table),
+        "sources": [
+            {
+                "label": source.label, "path": source.path, "format": source.format, "bytes": source.bytes,
+                "warnings": list(source.warnings),
+            }
+            for source in table.sources
+        ],
+    }
+
+
+def _plain(value: object) -> Any:
+    """What orjson does not know by itself: numpy scalars, sets, odd integers."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, set | frozenset | tuple):
+        return list(value)
+    return str(value)
+
+
+def _dump(value: object) -> bytes:
+    try:
+        return orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY)
+    except TypeError:  # an integer over 64 bits, or a lone surrogate
+        import json
+
+        return json.dumps(_finite(value), default=_plain, ensure_ascii=True).encode()
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return value
+
+
+def _rows(table: Table) -> Iterator[bytes]:
+    names = [column.name for column in table.columns]
+    for start in range(0, len(table), _BLOCK):
+        block = [dict(zip(names, row, strict=True)) for row in table.window(start, min(start + _BLOCK, len(table)))]
+        yield (b"," if start else b"") + _dump(block)[1:-1]
+
+
+def _one(table: Table) -> bytes:
+    head = _dump(document(table))
+    return head[:-1] + b',"rows":[' + b"".join(_rows(table)) + b"]}"
+
+
+def render(tables: Sequence[Table]) -> bytes:
+    """One object for one view, ``{"views": [...]}`` for several."""
+    if len(tables) == 1:
+        return _one(tables[0]) + b"\n"
+    return b'{"views":[' + b",".join(_one(table) for table in tables) + b"]}\n"

@@ -1,0 +1,129 @@
+"""Markdown one would attach to a ticket: what it is of, what was found, the table, the legend.
+
+Recorded names stand in code spans, so nothing in them acts as markup; pipes are escaped; long ones are cut in the
+middle in the table and given in full below it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from .. import units
+from ..column import Column
+from ..table import Table
+from ..text import clean, cut
+from .state import notes, state_line
+
+_BLOCK = 20_000
+_NAME = 88
+_SPECIAL = re.compile(r"([\\`*<>\[\]|])")
+
+
+def escape(text: str) -> str:
+    """Text as markdown that shows the same characters and does nothing."""
+    return _SPECIAL.sub(r"\\\1", clean(text))
+
+
+def code(text: str) -> str:
+    """A code span holding the text, safe inside a table cell."""
+    text = clean(text)
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{pad}{text}{pad}{fence}".replace("|", "\\|")
+
+
+def _cell(value: Any, column: Column) -> str:
+    shown = units.short(value, column)
+    if column.unit != "text" or shown == units.MISSING:
+        return escape(shown)
+    if column.name in ("name", "function", "label", "metric") or not re.fullmatch(r"[\w .,:~→+-]*", shown):
+        return code(cut(clean(shown), _NAME))
+    return shown
+
+
+def rows_as_markdown(table: Table) -> list[str]:
+    """Header, alignment and one line a row; only columns a list would show and that hold something."""
+    sample = table.window(0, min(_BLOCK, len(table)))
+    columns = [
+        (at, column)
+        for at, column in enumerate(table.columns)
+        if column.order is not None and (not sample or any(row[at] is not None for row in sample))
+    ]
+    left = ("text", "trend", "list")
+    lines = [
+        "| " + " | ".join(escape(column.header) for _, column in columns) + " |",
+        "|" + "|".join(":---" if column.unit in left else "---:" for _, column in columns) + "|",
+    ]
+    for start in range(0, len(table), _BLOCK):
+        for row in table.window(start, min(start + _BLOCK, len(table))):
+            lines.append("| " + " | ".join(_cell(row[at], column) for at, column in columns) + " |")
+    return lines
+
+
+def _full_names(table: Table) -> list[str]:
+    names = [at for at, column in enumerate(table.columns) if column.name in ("name", "function")]
+    long: dict[str, None] = {}
+    for start in range(0, len(table), _BLOCK):
+        for row in table.window(start, min(start + _BLOCK, len(table))):
+            long.update((row[at], None) for at in names if row[at] and len(row[at]) > _NAME)
+    if not long:
+        return []
+    listed = [f"- {code(name)}" for name in long]
+    return ["", "<details><summary>Names in full</summary>", "", *listed, "", "</details>"]
+
+
+def histogram_lines(histogram: dict[str, Any], width: int = 32) -> list[str]:
+    """The distribution of cycle times as text: one line a bin and run, both on one axis.
+
+    ``histogram`` is ``{"edges_ns": [...], "a": [...], "b": [...]}`` with one count fewer than edges.
+    """
+    edges, sides = histogram["edges_ns"], [side for side in ("a", "b") if histogram.get(side)]
+    if not sides:
+        return []
+    top = max(max(histogram[side]) for side in sides) or 1
+    lines = []
+    for at in range(len(edges) - 1):
+        label = f"{edges[at] / 1e6:,.4g}–{edges[at + 1] / 1e6:,.4g} ms"
+        for side in sides:
+            n = histogram[side][at]
+            bar = "█" * round(width * n / top) + " " if n else ""
+            lines.append(f"{label if side == sides[0] else '':<20} {side.upper()} {bar}{n or ''}".rstrip())
+    return lines
+
+
+def section(table: Table, level: int = 2) -> list[str]:
+    """One view as markdown lines."""
+    lines = [f"{'#' * level} {table.view.capitalize()}", ""]
+    lines += [f"- {escape(line)}" for line in table.summary]
+    lines += [f"- {escape(str(line))}" for line in table.facts.get("findings") or ()]
+    histogram = table.facts.get("histogram")
+    if isinstance(histogram, dict) and histogram.get("edges_ns"):
+        lines += ["", "```text", *histogram_lines(histogram), "```"]
+    lines += ["", f"*{escape(state_line(table))}*", ""]
+    if len(table):
+        lines += rows_as_markdown(table)
+        lines += _full_names(table)
+    said = notes(table)
+    if said:
+        lines += ["", *(f"> ⚠ {escape(note)}  " for note in said)]
+    legend = [column for column in table.columns if column.order is not None]
+    lines += ["", "<details><summary>Legend</summary>", ""]
+    lines += [f"- **{escape(column.header)}**: {escape(column.help)}" for column in legend]
+    return [*lines, "", "</details>", ""]
+
+
+def render(tables: Sequence[Table]) -> bytes:
+    """A document: the runs, then every view as a section."""
+    sources = tables[0].sources if tables else ()
+    lines = ["# warplens: " + " → ".join(escape(source.label) for source in sources), ""]
+    for letter, source in zip("AB", sources, strict=False):
+        size = f", {units.size(source.bytes)}" if source.bytes else ""
+        prefix = f"{letter}: " if len(sources) > 1 else ""
+        lines.append(f"- {prefix}{code(source.path)} ({escape(source.format)}{size})")
+    lines.append("")
+    for table in tables:
+        lines += section(table)
+    return ("\n".join(lines).rstrip() + "\n").encode("utf-8", "backslashreplace")

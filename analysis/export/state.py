@@ -1,0 +1,44 @@
+"""What every export says about itself: its sources, the filter, order and scope it was made under, what was wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..table import Table
+
+
+def notes(table: Table) -> list[str]:
+    """The view's notes and every source's warnings, each said once; two runs' warnings carry the run's label."""
+    said = list(table.notes)
+    for source in table.sources:
+        for warning in source.warnings:
+            said.append(warning if len(table.sources) == 1 else f"{source.label}: {warning}")
+    return list(dict.fromkeys(said))
+
+
+def state(table: Table) -> dict[str, Any]:
+    """Filter, order and scope; empty entries are left out."""
+    made: dict[str, Any] = {}
+    if table.filter is not None:
+        made["filter"] = ("!" if table.filter.invert else "") + table.filter.text
+    if table.sorted_by is not None:
+        made["sort"] = table.sorted_by
+        made["descending"] = table.descending
+    if table.scope:
+        made["scope"] = table.scope
+    made["shown"] = len(table)
+    return made
+
+
+def state_line(table: Table) -> str:
+    """The same in a line: ``sorted by total ↓ · filter gemm · 20 of 145 rows``."""
+    parts: list[str] = []
+    if table.sorted_by is not None:
+        header = next((c.header for c in table.columns if c.name == table.sorted_by), table.sorted_by)
+        parts.append(f"sorted by {header} {'↓' if table.descending else '↑'}")
+    if table.filter is not None:
+        parts.append(f"filter {'!' if table.filter.invert else ''}{table.filter.text}")
+    if table.scope:
+        parts.append(table.scope)
+    shown = f"{len(table):,} of {table.total_rows:,} rows" if len(table) != table.total_rows else f"{len(table):,} rows"
+    return " · ".join([*parts, shown])

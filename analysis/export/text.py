@@ -1,0 +1,76 @@
+"""Aligned text: for a terminal, a log, a pipe into ``less``. Long names are cut in the middle; no escape sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.cells import cell_len
+
+from .. import units
+from ..column import Column
+from ..table import Table
+from ..text import display
+from .state import notes, state_line
+
+_BLOCK = 20_000
+_MEASURED = 2_000
+"""Widths come from this many rows; a longer cell further down only moves its own row."""
+_NAME = 72
+
+
+def _text(value: Any, column: Column) -> str:
+    shown = units.short(value, column)
+    return display(shown, _NAME) if column.unit == "text" else shown
+
+
+def _left(column: Column) -> bool:
+    return column.unit in ("text", "trend", "list")
+
+
+def _pad(text: str, width: int, left: bool) -> str:
+    room = " " * max(0, width - cell_len(text))
+    return text + room if left else room + text
+
+
+def rows_as_text(table: Table) -> list[str]:
+    """Header and rows, aligned by column; the columns that a list would show."""
+    shown = [(at, column) for at, column in enumerate(table.columns) if column.order is not None]
+    sample = table.window(0, min(_MEASURED, len(table)))
+    filled = [
+        (at, column)
+        for at, column in shown
+        if column.order == 0 or not sample or any(row[at] is not None for row in sample)
+    ]
+    widths = [
+        max([cell_len(column.header), *(cell_len(_text(row[at], column)) for row in sample)]) for at, column in filled
+    ]
+    lines = ["  ".join(_pad(column.header, w, _left(column)) for (_, column), w in zip(filled, widths, strict=True))]
+    for start in range(0, len(table), _BLOCK):
+        for row in table.window(start, min(start + _BLOCK, len(table))):
+            cells = (
+                _pad(_text(row[at], column), w, _left(column))
+                for (at, column), w in zip(filled, widths, strict=True)
+            )
+            lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def block(table: Table) -> str:
+    """One view: title, summary, rows, notes."""
+    lines = [f"{table.view.upper()}  {state_line(table)}"]
+    lines += [f"  {display(line, 400)}" for line in table.summary]
+    findings = table.facts.get("findings") or ()
+    lines += [f"  · {display(str(line), 400)}" for line in findings]
+    lines.append("")
+    if len(table):
+        lines += rows_as_text(table)
+    lines += [f"! {display(note, 600)}" for note in notes(table)]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def render(tables: Sequence[Table]) -> bytes:
+    """The views one after the other, under a line that names the runs."""
+    sources = tables[0].sources if tables else ()
+    title = "  →  ".join(f"{display(source.label, 80)} ({source.format})" for source in sources)
+    return f"warplens  {title}\n\n{chr(10).join(block(table) for table in tables)}".encode("utf-8", "backslashreplace")

@@ -1,0 +1,82 @@
+"""A report: one view, or the summary of a run or a pair, as tables ready for an export.
+
+What a view cannot answer from these runs is a table without rows and a note that says why, so that a script sees the
+same shape every time and a summary goes on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..loaders.trace import Trace
+from .filters import Filter
+from .options import Options
+from .table import Table, ask, sources
+from .view import CannotAnswer, View
+from .views import VIEWS, view
+
+SUMMARY_ONE = ("overview", "cycles", "kernels")
+SUMMARY_TWO = ("overview", "cycles", "diff")
+
+
+class NoSuchColumn(ValueError):
+    """The column to sort by is not in the view; the message lists those that are."""
+
+
+def scope_line(options: Options, runs: tuple[Trace, ...]) -> str:
+    """What the question was limited to, in words; empty where it was not."""
+    parts = []
+    if options.cycle is not None:
+        parts.append(f"cycle {options.cycle}" + (" of A" if len(runs) == 2 else ""))
+    if options.cycle_b is not None:
+        parts.append(f"cycle {options.cycle_b} of B")
+    if options.pid_a is not None:
+        pair = f"{options.pid_a}" + (f":{options.pid_b}" if options.pid_b not in (None, options.pid_a) else "")
+        parts.append(f"pid {pair}")
+    if not options.warm_up:
+        parts.append("without warm-up")
+    return ", ".join(parts)
+
+
+def _answer(one: View, runs: tuple[Trace, ...], options: Options) -> Table:
+    try:
+        table = ask(one, runs, options)
+    except CannotAnswer as reason:
+        import polars as pl
+
+        columns = one.columns_for(len(runs))
+        frame = pl.DataFrame(schema={column.name: pl.Null for column in columns})
+        table = Table(one.name, columns, frame, 0, notes=(str(reason),), sources=sources(runs))
+    return replace(table, scope=scope_line(options, runs))
+
+
+def report(
+    name: str,
+    runs: tuple[Trace, ...],
+    options: Options,
+    *,
+    condition: Filter | None = None,
+    sort: str | None = None,
+    ascending: bool = False,
+    top: int | None = None,
+) -> Table:
+    """One view, filtered, sorted and cut. Raises KeyError, NoSuchColumn, BadFilter."""
+    one = view(name)
+    if len(runs) == 1 and not one.one_run:
+        raise CannotAnswer(f"The {name} view compares two runs; name a second one.")
+    table = _answer(one, runs, options)
+    if condition is not None:
+        table = table.filtered(condition)
+    if sort is not None:
+        names = {column.name: column for column in table.columns}
+        if sort not in names:
+            raise NoSuchColumn(f"{name} has no column {sort}; it has {', '.join(names)}")
+        table = table.sort(sort, not ascending and names[sort].unit != "text")
+    return table if top is None else table.head(top)
+
+
+def summary(runs: tuple[Trace, ...], options: Options, top: int | None = None) -> list[Table]:
+    """What ``report`` without ``--view`` prints: overview, cycles, and kernels or diff."""
+    known = {entry.name for entry in VIEWS}
+    wanted = SUMMARY_TWO if len(runs) == 2 else SUMMARY_ONE
+    return [report(name, runs, options, top=top) for name in wanted if name in known]

@@ -1,0 +1,115 @@
+"""What a person or a script carries away says the same as the table, in every format."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import polars as pl
+import pytest
+
+from warplens.analysis.column import Column
+from warplens.analysis.export import WrongFormat, render
+from warplens.analysis.export.kernel_table import short_name
+from warplens.analysis.export.markdown import code, escape
+from warplens.analysis.filters import Filter
+from warplens.analysis.table import Source, Table
+
+COLUMNS = (
+    Column("name", "kernel", "text", "name as recorded", order=0, elastic=True),
+    Column("dur_ns", "time", "ns", "duration"),
+    Column("tensor", "tensor", "fraction", "tensor-core utilisation", bar=True),
+    Column("dram", "DRAM", "fraction", "DRAM throughput", bar=True),
+)
+
+
+def table(*rows: tuple[str, int, float | None, float | None], view: str = "launches") -> Table:
+    frame = pl.DataFrame(
+        list(rows), orient="row",
+        schema={"name": pl.Categorical, "dur_ns": pl.Int64, "tensor": pl.Float32, "dram": pl.Float32},
+    )
+    return Table(
+        view, COLUMNS, frame, frame.height, notes=("one note",),
+        sources=(Source("run", "run.json", "kineto", 10, ("read 83%, the file is truncated",)),),
+    )
+
+
+def test_json_carries_raw_numbers_and_null_for_what_was_not_measured() -> None:
+    made = json.loads(render(table(("gemm", 1500, 0.5, None)), "json"))
+    assert made["rows"] == [{"name": "gemm", "dur_ns": 1500, "tensor": 0.5, "dram": None}]
+    assert made["columns"][1] == {"name": "dur_ns", "unit": "ns"}
+    assert made["total_rows"] == 1
+    assert made["notes"] == ["one note", "read 83%, the file is truncated"]
+
+
+def test_json_has_no_nan() -> None:
+    made = json.loads(render(table(("gemm", 1, float("nan"), float("inf"))), "json"))
+    assert made["rows"][0]["tensor"] is None
+    assert made["rows"][0]["dram"] is None
+
+
+def test_several_views_are_one_json_document() -> None:
+    made = json.loads(render([table(("a", 1, None, None)), table(("b", 2, None, None))], "json"))
+    assert [view["rows"][0]["name"] for view in made["views"]] == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["=cmd()", "+1", "-x", "@sum", "\tx"])
+def test_csv_disarms_formulas(name: str) -> None:
+    (_, row) = csv.reader(io.StringIO(render(table((name, 1, 0.5, None)), "csv").decode()))
+    assert row[0] == "'" + name
+    assert row[3] == ""
+
+
+def test_parquet_is_the_rows_in_the_order_shown() -> None:
+    shown = table(("a", 1, None, None), ("b", 9, None, None)).sort("dur_ns", True)
+    assert pl.read_parquet(io.BytesIO(render(shown, "parquet")))["dur_ns"].to_list() == [9, 1]
+
+
+def test_kernel_table_prints_the_seeds_layout() -> None:
+    made = render(table(("void at::native::<unnamed>::add<float>(int)", 7456, 0.01, 0.0)), "kernel-table").decode()
+    assert made.splitlines() == [
+        "Kernel                                                 Latency Tensor   DRAM",
+        "add                                               |       7456   0.01   0.00",
+    ]
+
+
+def test_kernel_table_is_of_launches_only() -> None:
+    stats = Table("kernels", COLUMNS[:1], pl.DataFrame({"name": ["a"]}), 1)
+    with pytest.raises(WrongFormat, match="launches"):
+        render(stats, "kernel-table")
+
+
+@pytest.mark.parametrize(
+    ("raw", "short"),
+    [
+        ("void cutlass::Kernel<cutlass_80_tensorop>(Params)", "Kernel"),
+        ("void (anonymous namespace)::softmax_warp_forward<float, 8>(float*)", "softmax_warp_forward"),
+        ("ampere_sgemm_128x64_tn", "ampere_sgemm_128x64_tn"),
+        ("<odd>", "<odd>"),
+    ],
+)
+def test_short_names_are_what_is_left_without_templates(raw: str, short: str) -> None:
+    assert short_name(raw) == short
+
+
+def test_markdown_says_the_state_it_was_made_in() -> None:
+    both = table(("gemm", 1_500_000, 0.5, None), ("copy", 10, None, None))
+    shown = both.sort("dur_ns", True).filtered(Filter("gemm"))
+    made = render(shown, "md").decode()
+    assert "sorted by time ↓ · filter gemm · 1 of 2 rows" in made
+    assert "| `gemm` | 1.50 ms | 50% |" in made
+    assert "copy" not in made
+    assert "⚠ read 83%, the file is truncated" in made
+
+
+def test_markdown_names_cannot_act() -> None:
+    made = render(table(("a|b`c\n[x](y)<script>", 1, None, None)), "md").decode()
+    assert "| ``a\\|b`c␊[x](y)<script>`` |" in made
+    assert escape("[a](b) <i>") == "\\[a\\](b) \\<i\\>"
+    assert code("`") == "`` ` ``"
+
+
+def test_text_has_no_control_byte() -> None:
+    made = render(table(("\x1b[31mred\x07\x9b2J\u202e", 1, None, None)), "text").decode()
+    assert not any((ord(char) < 32 and char != "\n") or 0x7F <= ord(char) < 0xA0 or char == "\u202e" for char in made)
