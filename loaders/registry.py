@@ -12,6 +12,7 @@ from importlib.metadata import entry_points
 from .loader import Loader
 
 MODULES: tuple[str, ...] = (
+    "cycle_profile",
     "kernel_table",
 )
 """Modules of this package that define ``LOADER``. A new format is one file and one line here."""

@@ -1,0 +1,266 @@
+"""Cycle profiles: ``result_perf_data.csv`` and the counters sampled meanwhile, ``result_counters_data.csv``.
+
+The perf file has one row per cycle, process, function, metric and device, with β and μ already computed; nothing in it
+is a single launch. Its numbers go into ``profile`` as they are, on the recorder's scale, because the reference
+comparison is held to them digit for digit. Cycles are taken from the anchor function recorded with each row. A cycle
+whose device rows are missing or clearly fewer than those of its like was not seen whole: ``complete`` is false.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import polars as pl
+
+from . import schema
+from .errors import Unreadable
+from .loader import Job
+from .trace import Device, Info, Trace
+
+PERF, COUNTERS = "result_perf_data.csv", "result_counters_data.csv"
+PERF_COLUMNS = ("cycle", "pid", "beta_pct", "function_name", "metric_name", "device", "anchor_dur_us")
+COUNTER_COLUMNS = ("counter_name", "timestamp", "value")
+
+FEWER_FUNCTIONS, FEWER_LAUNCHES = 0.9, 0.8
+"""Below these shares of what a process's cycles usually hold, a cycle was not recorded whole."""
+
+UNITS: tuple[tuple[str, str, float], ...] = (
+    (r"frequency|clock", "MHz", 1.0),
+    (r"^process_gpu_mem_usage", "B", 1.0),
+    (r"usage|util|occupancy", "%", 1.0),
+    (r"transmit|receive|_rate$", "B/s", 1.0),
+    (r"temperature", "C", 1.0),
+    (r"power", "W", 1.0),
+    (r"^host_mem_", "B", 1024.0),
+    (r"mem_|disk_", "B", 1.0),
+)
+"""Counter name → unit, and what one recorded step is worth in it: host memory comes in KiB, as /proc/meminfo has it."""
+
+
+def _read(path: Path, needed: tuple[str, ...]) -> pl.DataFrame:
+    """The file as text columns; missing optional columns are the caller's concern."""
+    try:
+        frame = pl.read_csv(
+            io.BytesIO(path.read_bytes()), infer_schema=False, encoding="utf8-lossy", truncate_ragged_lines=True
+        )
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise Unreadable(path, f"it cannot be read as CSV ({str(error).splitlines()[0]})") from error
+    if missing := [column for column in needed if column not in frame.columns]:
+        raise Unreadable(
+            path, f"it lacks the column {missing[0]}", "A cycle profile has one row per cycle and function."
+        )
+    return frame
+
+
+def _float(column: str) -> pl.Expr:
+    """A number as written; null where there is none."""
+    value = pl.col(column).str.strip_chars().cast(pl.Float64, strict=False)
+    return pl.when(value.is_finite()).then(value)
+
+
+def _integer(column: str) -> pl.Expr:
+    """An integer, also when it was printed as a float."""
+    return _float(column).round().cast(pl.Int64)
+
+
+def _ns(column: str) -> pl.Expr:
+    """Microseconds as text → nanoseconds, without the detour over a float that cannot hold 19 digits."""
+    text = pl.col(column).str.strip_chars()
+    whole = text.str.extract(r"^(\d+)(?:\.\d*)?$").cast(pl.Int64, strict=False)
+    rest = text.str.extract(r"^\d+(\.\d+)$").cast(pl.Float64, strict=False).fill_null(0.0)
+    return pl.coalesce(
+        whole * 1000 + (rest * 1000).round().cast(pl.Int64), (_float(column) * 1000).round().cast(pl.Int64)
+    )
+
+
+def _profile(perf: pl.DataFrame) -> pl.DataFrame:
+    """Rows in the columns of ``profile``, cycle_start_ns still absolute; none without cycle or function."""
+    optional = {"hostname", "func_type", "mu_pct", "sigma_pct", "duration", "interpolation_status", "anchor_name"}
+    optional |= {"cycle_start_ts", "instances_count"}
+    perf = perf.with_columns(
+        pl.lit(None, pl.String).alias(column) for column in sorted(optional) if column not in perf.columns
+    )
+    metric = pl.col("metric_name").str.strip_chars()
+    metric = pl.when(~metric.is_in(["N/A", "", "nan"])).then(metric)
+    status = pl.col("interpolation_status")
+    return perf.select(
+        _integer("cycle").alias("cycle"),
+        _ns("anchor_dur_us").alias("cycle_ns"),
+        _ns("cycle_start_ts").alias("cycle_start_ns"),
+        pl.col("anchor_name").alias("anchor"),
+        _integer("pid").alias("pid"),
+        pl.when(pl.col("hostname") != "").then(pl.col("hostname")).alias("host"),
+        pl.col("function_name").alias("function"),
+        pl.col("func_type").alias("kind"),
+        metric.alias("metric"),
+        pl.col("device"),
+        _float("beta_pct").alias("beta"),
+        _float("mu_pct").alias("mu"),
+        _float("sigma_pct").alias("sigma"),
+        _ns("duration").alias("dur_ns"),
+        _integer("instances_count").alias("instances"),
+        pl.when(metric.is_not_null() & status.is_not_null())
+        .then(status.str.contains("*", literal=True))
+        .alias("interpolated"),
+    ).filter(pl.col("cycle").is_not_null() & pl.col("function").is_not_null() & (pl.col("cycle_ns") >= 0))
+
+
+def _whole(profile: pl.DataFrame) -> pl.DataFrame:
+    """(pid, cycle) → ``complete``, from which device functions were seen how often.
+
+    What is usual is the median over the cycles of a process that have device rows at all. A cycle with fewer functions
+    is no edge of the recording but another kind of cycle (a prefill among decodes) if it has functions of its own.
+    """
+    key = ["pid", "cycle"]
+    seen = profile.filter(pl.col("device") != "Host").unique([*key, "function", "device"], maintain_order=True)
+    cycles = seen.select(key).unique().group_by("pid").agg(pl.len().alias("cycles"))
+    common = seen.group_by("pid", "function").agg(pl.col("cycle").n_unique().alias("in"))
+    common = common.join(cycles, "pid", nulls_equal=True).select(
+        "pid", "function", own=2 * pl.col("in") < pl.col("cycles")
+    )
+    counts = (
+        seen.join(common, ["pid", "function"], nulls_equal=True)
+        .group_by(key)
+        .agg(pl.len().alias("functions"), pl.col("instances").sum().alias("launches"), pl.col("own").mean())
+    )
+    usual = counts.group_by("pid").agg(
+        pl.col("functions").median().alias("usual_functions"), pl.col("launches").median().alias("usual_launches")
+    )
+    fewer = (pl.col("functions").fill_null(0) < FEWER_FUNCTIONS * pl.col("usual_functions")) | (
+        pl.col("launches").fill_null(0) < FEWER_LAUNCHES * pl.col("usual_launches")
+    )
+    other = pl.col("own").fill_null(0.0) >= 0.2
+    return (
+        profile.select(key)
+        .unique()
+        .join(counts, key, how="left", nulls_equal=True)
+        .join(usual, "pid", how="left", nulls_equal=True)
+        .select(*key, complete=(~fewer | other).fill_null(True))
+    )
+
+
+def _cycles(profile: pl.DataFrame) -> pl.DataFrame:
+    """One row per cycle in order of time; processes that share their cycles share the rows."""
+    whole = profile.join(_whole(profile), ["pid", "cycle"], nulls_equal=True)
+    return (
+        whole.group_by(
+            "cycle", pl.col("cycle_start_ns").alias("start_ns"), pl.col("cycle_ns").alias("dur_ns"), label="anchor"
+        )
+        .agg(pl.col("complete").all())
+        .sort("start_ns", "cycle", "label", nulls_last=True)
+        .with_columns(kind=pl.lit("step"), source=pl.lit("recorded"))
+    )
+
+
+def unit_of(metric: str) -> tuple[str, float]:
+    """Unit of a counter and what its recorded value is worth in it; ('', 1) where the name tells nothing."""
+    return next(((unit, scale) for pattern, unit, scale in UNITS if re.search(pattern, metric)), ("", 1.0))
+
+
+def _metrics(counters: pl.DataFrame) -> pl.DataFrame:
+    """Samples in the columns of ``metrics``, ts_ns still absolute; a process or device in the name is split off."""
+    suffix = pl.col("counter_name").str.extract(r"^(?:process|gpu)_.*_(\d[\d.]*(?:e\+?\d+)?)$")
+    number = suffix.cast(pl.Float64, strict=False).cast(pl.Int64, strict=False)
+    of_process = pl.col("counter_name").str.starts_with("process_")
+    samples = counters.select(
+        _ns("timestamp").alias("ts_ns"),
+        pl.when(suffix.is_null())
+        .then(pl.col("counter_name"))
+        .otherwise(pl.col("counter_name").str.replace(r"_\d[\d.]*(?:e\+?\d+)?$", ""))
+        .alias("metric"),
+        pl.when(of_process).then(number).alias("pid"),
+        pl.when(number.is_not_null() & ~of_process)
+        .then(pl.format("GPU {}", number))
+        .when(~pl.col("counter_name").str.contains("gpu"))
+        .then(pl.lit("Host"))
+        .alias("device"),
+        _float("value").alias("value"),
+    ).drop_nulls(["ts_ns", "metric", "value"])
+    names = samples["metric"].unique().to_list()
+    units = pl.DataFrame(
+        [(name, *unit_of(name)) for name in names],
+        schema={"metric": pl.String, "unit": pl.String, "scale": pl.Float64},
+        orient="row",
+    )
+    return (
+        samples.join(units, "metric", maintain_order="left")
+        .with_columns(pl.col("value") * pl.col("scale"))
+        .sort("ts_ns", maintain_order=True)
+    )
+
+
+class CycleProfile:
+    """The loader of cycle profiles."""
+
+    name = "cycle-profile"
+    title = "Cycle profile: β and μ per cycle, function and metric (result_perf_data.csv), with its counters beside it"
+    suffixes = (".csv",)
+    version = 1
+    directory_file = PERF
+    """A directory that holds this file is this format: perf and counters file are one recording."""
+
+    def sniff(self, head: bytes) -> bool:
+        """The header of the perf file, or of a counters file on its own."""
+        first = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].decode("utf-8", "replace")
+        columns = [column.strip().strip('"') for column in first.split(",")]
+        return set(PERF_COLUMNS) <= set(columns) or columns[:3] == list(COUNTER_COLUMNS)
+
+    def load(self, job: Job) -> tuple[Trace, ...]:
+        """One Trace with ``profile``, ``cycles`` and ``metrics``; it has no single kernels and no host slices."""
+        path = job.path / PERF if job.path.is_dir() else job.path
+        counters = path.with_name(path.name.replace("perf", "counters"))
+        if self._is_counters(path):
+            perf, counters = None, path
+        else:
+            perf = _read(path, PERF_COLUMNS)
+        samples = _read(counters, COUNTER_COLUMNS) if counters.is_file() else None
+        profile = _profile(perf) if perf is not None else pl.DataFrame(schema=schema.polars_schema("profile"))
+        metrics = _metrics(samples) if samples is not None else pl.DataFrame(schema=schema.polars_schema("metrics"))
+        starts = [t for t in (profile["cycle_start_ns"].min(), metrics["ts_ns"].min()) if isinstance(t, int)]
+        epoch = min(starts, default=0)
+        profile = profile.with_columns(pl.col("cycle_start_ns") - epoch)
+        metrics = metrics.with_columns(pl.col("ts_ns") - epoch)
+        total = sum(file.stat().st_size for file in {path, counters} if file.is_file())
+        job.progress(total, total, profile.height + metrics.height)
+        warnings = [
+            f"{raw.height - kept.height:,} of {raw.height:,} rows of {file.name} could not be read and were left out."
+            for file, raw, kept in ((path, perf, profile), (counters, samples, metrics))
+            if raw is not None and raw.height > kept.height
+        ]
+        info = Info(
+            source=str(job.path),
+            label=(path.resolve().parent.name if path.name == PERF else path.stem) or path.stem,
+            format=self.name,
+            bytes=total,
+            devices=tuple(Device(name) for name in _devices(profile)),
+            epoch_ns=epoch or None,
+            clock="recorder's, µs since 1970",
+            warnings=tuple(warnings),
+            facts={
+                "pids": profile["pid"].drop_nulls().unique().sort().to_list(),
+                "anchors": profile["anchor"].drop_nulls().unique().sort().cast(pl.String).to_list(),
+                "counters": counters.is_file(),
+            },
+        )
+        trace = Trace(
+            info,
+            profile=schema.conform("profile", profile.lazy()),
+            cycles=schema.conform("cycles", _cycles(profile).lazy()),
+            metrics=schema.conform("metrics", metrics.lazy()),
+        )
+        return (trace,)
+
+    def _is_counters(self, path: Path) -> bool:
+        with path.open("rb") as file:
+            return file.read(64).removeprefix(b"\xef\xbb\xbf").startswith(b"counter_name")
+
+
+def _devices(profile: pl.DataFrame) -> list[str]:
+    """The GPUs in the order of their numbers."""
+    names = [str(name) for name in profile["device"].drop_nulls().unique() if name != "Host"]
+    return sorted(names, key=lambda name: (int(digits[0]) if (digits := re.findall(r"\d+", name)) else -1, name))
+
+
+LOADER = CycleProfile()
