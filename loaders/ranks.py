@@ -1,0 +1,94 @@
+"""Several files of one job as one Trace: whose rank each is, and how they are put together.
+
+A rank comes from what the file says of itself, else from its name ('rank-3', 'worker0', 'TP-1'), else from the one
+number in which the names differ. Times are put on one clock where every file knows its absolute zero; where one does
+not, each keeps its own and a warning says so. Launch indices run on from rank to rank, so that an index stays unique.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+
+from .trace import TABLE_NAMES, Info, Trace
+
+_MARK = re.compile(r"(?:rank|worker|proc(?:ess)?|gpu|dev(?:ice)?|dp|pp|tp|ep)[-_.]?(\d+)", re.IGNORECASE)
+_NUMBER = re.compile(r"\d+")
+_CLOCKED = {
+    "kernels": "start_ns", "host": "start_ns", "cycles": "start_ns", "profile": "cycle_start_ns", "metrics": "ts_ns",
+}
+
+
+def ranks_of(files: Sequence[Path], recorded: Sequence[tuple[int, ...]]) -> list[int] | None:
+    """One distinct rank per file, or None where the files cannot be told apart as ranks of one job."""
+    if all(len(ranks) == 1 for ranks in recorded):
+        found = [ranks[0] for ranks in recorded]
+        return found if len(set(found)) == len(found) else None
+    names = [file.name for file in files]
+    marks = [tuple(map(int, _MARK.findall(name))) for name in names]
+    if all(marks) and len(set(marks)) == len(marks):
+        return [mark[0] for mark in marks] if all(len(mark) == 1 for mark in marks) else _numbered(marks)
+    numbers = [tuple(map(int, _NUMBER.findall(name))) for name in names]
+    shapes = {_NUMBER.sub("#", name) for name in names}
+    if len(shapes) != 1:
+        return None
+    columns = [column for column in zip(*numbers, strict=True) if len(set(column)) > 1]
+    return list(columns[0]) if len(columns) == 1 and len(set(columns[0])) == len(names) else None
+
+
+def _numbered(marks: Sequence[tuple[int, ...]]) -> list[int]:
+    order = {mark: number for number, mark in enumerate(sorted(set(marks)))}
+    return [order[mark] for mark in marks]
+
+
+def merge(source: str, label: str, traces: Sequence[Trace], ranks: Sequence[int]) -> Trace:
+    """One Trace of all ranks, in their order, with ``rank`` filled in every table that has it."""
+    ordered = sorted(zip(ranks, traces, strict=True), key=lambda pair: pair[0])
+    epochs = [trace.info.epoch_ns for _, trace in ordered]
+    zero = None if None in epochs else min(epoch for epoch in epochs if epoch is not None)
+    parts: list[dict[str, pl.LazyFrame]] = []
+    first = 0
+    for rank, trace in ordered:
+        shift = 0 if zero is None or trace.info.epoch_ns is None else trace.info.epoch_ns - zero
+        parts.append({name: _placed(name, trace.table(name), rank, shift, first) for name in TABLE_NAMES})
+        first += trace.kernels.select(pl.len()).collect(engine="streaming").item()
+    tables = {name: pl.concat([part[name] for part in parts]) for name in TABLE_NAMES}
+    return Trace(_info(source, label, ordered, zero), **tables)
+
+
+def _placed(name: str, table: pl.LazyFrame, rank: int, shift: int, first: int) -> pl.LazyFrame:
+    columns = table.collect_schema().names()
+    moved = [pl.col("rank").fill_null(rank)] if "rank" in columns else []
+    if shift and name in _CLOCKED:
+        moved.append(pl.col(_CLOCKED[name]) + shift)
+    if first:
+        moved += [pl.col(c) + first for c in ("index", "first_index", "last_index") if c in columns]
+    return table.with_columns(moved) if moved else table
+
+
+def _info(source: str, label: str, ordered: Sequence[tuple[int, Trace]], zero: int | None) -> Info:
+    infos = [trace.info for _, trace in ordered]
+    warnings = [f"rank {rank}: {warning}" for rank, trace in ordered for warning in trace.info.warnings]
+    if zero is None and any(info.epoch_ns is not None for info in infos):
+        warnings.append("not every rank recorded its absolute time: each keeps its own zero")
+    sizes = [info.bytes for info in infos if info.bytes is not None]
+    covered = [(info.coverage, info.bytes or 1) for info in infos if info.coverage is not None]
+    devices = {device.id: device for info in reversed(infos) for device in info.devices}
+    return replace(
+        infos[0], source=source, label=label, epoch_ns=zero, warnings=tuple(warnings),
+        bytes=sum(sizes) if sizes else None,
+        devices=tuple(devices[key] for key in sorted(devices, key=_by_number)),
+        ranks=tuple(rank for rank, _ in ordered),
+        coverage=sum(share * size for share, size in covered) / sum(size for _, size in covered) if covered else None,
+        serialised=any(info.serialised for info in infos),
+        facts={**infos[0].facts, "files": {str(rank): trace.info.source for rank, trace in ordered}},
+    )
+
+
+def _by_number(device: str) -> tuple[int, str]:
+    number = _NUMBER.search(device)
+    return (int(number.group()) if number else -1, device)

@@ -1,0 +1,89 @@
+"""Traces as a directory of Arrow files: what the cache holds and what the ingest process hands over.
+
+``<dir>/<n>/`` is the n-th trace: ``info.json`` and one ``<table>.arrow`` (Arrow IPC, zstd) for every table that has
+rows. A loader that streams writes such a file into its workspace itself; what stands there under that name is the
+table, and is not written again. Columns without a single value are left out of the file; ``read`` puts them back, so
+what it gives always has exactly the schema of ``schema.TABLES``.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, fields
+from pathlib import Path
+
+import orjson
+import polars as pl
+
+from . import schema
+from .trace import TABLE_NAMES, Device, Info, Trace
+
+LAYOUT = 1
+"""Goes up when this module writes what an older one could not read; part of the cache's key."""
+
+
+def workspace(directory: Path) -> Path:
+    """Where a loader may write the tables of its first trace."""
+    inside = directory / "0"
+    inside.mkdir(parents=True, exist_ok=True)
+    return inside
+
+
+def write(traces: tuple[Trace, ...], directory: Path) -> None:
+    """Write all traces of one input. Raises OSError where the disk is full."""
+    for number, trace in enumerate(traces):
+        inside = directory / str(number)
+        inside.mkdir(parents=True, exist_ok=True)
+        for name in TABLE_NAMES:
+            target = inside / f"{name}.arrow"
+            if not target.exists() and trace.has(name):
+                _sink(schema.conform(name, trace.table(name)), target)
+        (inside / "info.json").write_bytes(_info_to_json(trace.info))
+
+
+def read(directory: Path) -> tuple[Trace, ...]:
+    """Every trace of the directory as scans. Raises OSError, ValueError or a polars error where it is damaged."""
+    numbers = sorted(int(entry.name) for entry in directory.iterdir() if entry.name.isdigit())
+    if not numbers:
+        raise ValueError(f"{directory} holds no trace")
+    return tuple(_read_one(directory / str(number)) for number in numbers)
+
+
+def _read_one(inside: Path) -> Trace:
+    info = _info_from_json((inside / "info.json").read_bytes())
+    tables = {
+        name: schema.conform(name, pl.scan_ipc(file))
+        for name in TABLE_NAMES
+        if (file := inside / f"{name}.arrow").exists()
+    }
+    return Trace(info, **tables)
+
+
+def _sink(table: pl.LazyFrame, target: Path) -> None:
+    filled = table.select(pl.all().count()).collect(engine="streaming").row(0, named=True)
+    columns = [name for name, count in filled.items() if count]
+    table.select(columns or pl.all()).sink_ipc(target, compression="zstd", maintain_order=True)
+
+
+def _info_to_json(info: Info) -> bytes:
+    try:
+        return orjson.dumps(asdict(info), default=_plain, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:  # an integer beyond 64 bits, or a file name that is no UTF-8
+        return json.dumps(asdict(info), default=_plain).encode()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=str)
+    return str(value)
+
+
+def _info_from_json(text: bytes) -> Info:
+    try:
+        raw = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        raw = json.loads(text)
+    known = {field.name: raw[field.name] for field in fields(Info) if field.name in raw}
+    known["devices"] = tuple(Device(**device) for device in raw["devices"])
+    known["ranks"], known["warnings"] = tuple(raw["ranks"]), tuple(raw["warnings"])
+    return Info(**known)

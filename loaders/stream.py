@@ -1,0 +1,197 @@
+"""Bytes of a file, decompressed: the head a format is recognised by, and the blocks it is read in.
+
+Files come from killed jobs and full disks, so a compressed stream may stop or turn to noise anywhere. Whatever was
+decoded before that point is handed out and ``Source.ended`` says in words why it stopped; no library error leaves this
+module. Compression is told by magic bytes, never by the file's name. What a block costs in memory is bounded whatever
+the stream claims to expand to.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Protocol
+
+from .loader import HEAD_BYTES
+
+BLOCK_BYTES = 8 << 20
+"""Decompressed bytes in one block."""
+
+GZIP, ZSTD, SQLITE = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"SQLite format 3\0"
+
+
+class _Decoder(Protocol):
+    """What turns compressed bytes into plain ones: may hand out at most ``room`` bytes at a time."""
+
+    done: bool
+
+    def feed(self, data: bytes, room: int) -> bytes: ...
+
+    def rest(self) -> bytes: ...
+
+
+class _Gzip:
+    """One gzip member (RFC 1952) at a time, several after each other."""
+
+    chunk = 256 << 10
+    magic = GZIP
+
+    def __init__(self) -> None:
+        from isal import isal_zlib
+
+        self._decoder = isal_zlib.decompressobj(wbits=31)
+        self.done = False
+
+    def feed(self, data: bytes, room: int) -> bytes:
+        decoded: bytes = self._decoder.decompress(data, room)
+        self.done = self._decoder.eof
+        return decoded
+
+    def rest(self) -> bytes:
+        left: bytes = self._decoder.unused_data if self.done else self._decoder.unconsumed_tail
+        return left
+
+
+class _Zstd:
+    """One zstd frame at a time. Four bytes may stand for 128 KiB, so it is fed little by little."""
+
+    chunk = 4 << 10
+    magic = ZSTD
+
+    def __init__(self) -> None:
+        import zstandard
+
+        self._decoder = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()
+        self.done = False
+
+    def feed(self, data: bytes, room: int) -> bytes:
+        decoded = self._decoder.decompress(data)
+        self.done = self._decoder.eof
+        return decoded
+
+    def rest(self) -> bytes:
+        return self._decoder.unused_data if self.done else b""
+
+
+class Source:
+    """A file read from its beginning, decompressed where it is compressed.
+
+    ``size`` is the file's length and ``position`` how much of it was consumed, both in bytes as stored: their ratio is
+    the progress. ``given`` counts the decompressed bytes handed out. ``ended`` is None, or a clause that says why a
+    compressed stream stopped before its end. Raises OSError as ``open`` does, nothing else.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._file: IO[bytes] = open(path, "rb", buffering=0)  # noqa: SIM115
+        self.size = os.fstat(self._file.fileno()).st_size
+        self.position = 0
+        self.given = 0
+        self.ended: str | None = None
+        self._pending = b""
+        self._spare = bytearray()
+        magic = self._file.read(4) or b""
+        self._file.seek(0)
+        kinds: tuple[type[_Gzip] | type[_Zstd], ...] = (_Gzip, _Zstd)
+        self._kind = next((kind for kind in kinds if magic.startswith(kind.magic)), None)
+        self.compressed = self._kind is not None
+        self._decoder: _Decoder | None = None
+
+    def read(self, size: int = BLOCK_BYTES) -> bytes:
+        """The next ``size`` decompressed bytes; fewer only at the end, b"" after it."""
+        block = self._plain(size) if self._kind is None else self._decoded(size)
+        self.given += len(block)
+        return block
+
+    def __iter__(self) -> Iterator[bytes]:
+        while block := self.read():
+            yield block
+
+    def __enter__(self) -> Source:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def _plain(self, size: int) -> bytes:
+        block = self._file.read(size) or b""
+        while 0 < len(block) < size and (more := self._file.read(size - len(block))):
+            block += more
+        self.position += len(block)
+        return block
+
+    def _decoded(self, size: int) -> bytes:
+        spare = self._spare
+        while len(spare) < size and (piece := self._piece(size - len(spare))):
+            if not spare and len(piece) == size:
+                return piece
+            spare += piece
+        block = bytes(memoryview(spare)[:size])
+        del spare[:size]
+        return block
+
+    def _piece(self, room: int) -> bytes:
+        """Some decoded bytes; b"" at the end of the stream or where it can be decoded no further."""
+        assert self._kind is not None
+        while self.ended is None:
+            data = self._pending or self._file.read(self._kind.chunk) or b""
+            if self._decoder is None:
+                data += self._file.read(4) or b"" if len(data) < 4 else b""
+                if not self._next_member(data):
+                    return b""
+                self._decoder = self._kind()
+            try:
+                piece = self._decoder.feed(data, room)
+            except Exception as error:
+                self.ended = f"the compressed stream is damaged near byte {self.position:,} of {self.size:,} ({error})"
+                return b""
+            self._pending = self._decoder.rest()
+            self.position = self._file.tell() - len(self._pending)
+            if self._decoder.done:
+                self._decoder = None
+            elif not data and not piece:
+                self.ended = f"the compressed stream is cut off after {self.size:,} bytes"
+            if piece:
+                return piece
+        return b""
+
+    def _next_member(self, data: bytes) -> bool:
+        """Whether another member begins here; padding is no fault, anything else is."""
+        assert self._kind is not None
+        if data.startswith(self._kind.magic):
+            return True
+        if data.strip(b"\0"):
+            self.ended = f"bytes that are no compressed data follow byte {self.position:,} of {self.size:,}"
+        return False
+
+
+def head(path: str | os.PathLike[str], size: int = HEAD_BYTES) -> bytes:
+    """The first ``size`` bytes after decompression, what a sniffer sees.
+
+    Of an SQLite database the schema may lie on any page, so its ``create`` statements follow the file's first 100
+    bytes instead of what happens to be stored next. Raises OSError as ``open`` does.
+    """
+    with Source(path) as source:
+        first = source.read(size)
+        if first.startswith(SQLITE) and not source.compressed:
+            return (first[:100] + b"\n" + schema)[:size] if (schema := schema_text(path)) else first
+        return first
+
+
+def schema_text(path: str | os.PathLike[str]) -> bytes:
+    """The ``create`` statements of an SQLite database, b"" where it cannot be read as one."""
+    import sqlite3
+
+    address = f"{Path(os.path.abspath(path)).as_uri()}?mode=ro&immutable=1"
+    try:
+        connection = sqlite3.connect(address, uri=True)
+        try:
+            rows = connection.execute("select sql from sqlite_schema where sql is not null").fetchall()
+        finally:
+            connection.close()
+    except (sqlite3.Error, UnicodeError):
+        return b""
+    return "\n".join(str(row[0]) for row in rows).encode(errors="replace")

@@ -1,0 +1,94 @@
+"""Files that are not traces we read: what each one is, and what to do to get one that is.
+
+Consulted only after no loader claimed the file, so an entry here never takes anything away from a loader.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+_ANOTHER = "Give the profiler's trace, not this file."
+_UNPACK = "Unpack it and give the trace inside."
+_RECOMPRESS = "Unpack it, or compress it with gzip or zstd instead."
+_NSYS = "Export it with `nsys export --type sqlite FILE` and open the .sqlite file."
+_NCU = "Print it with `ncu --import FILE --csv --page raw` (or `--page details`) into a file and open that."
+
+_MAGIC: tuple[tuple[bytes, str, str], ...] = (
+    (b"\x89PNG", "is a PNG picture", _ANOTHER),
+    (b"\xff\xd8\xff", "is a JPEG picture", _ANOTHER),
+    (b"GIF8", "is a GIF picture", _ANOTHER),
+    (b"%PDF", "is a PDF document", _ANOTHER),
+    (b"PK\x03\x04", "is a zip archive", _UNPACK),
+    (b"7z\xbc\xaf", "is a 7z archive", _UNPACK),
+    (b"\xfd7zXZ", "is compressed with xz", _RECOMPRESS),
+    (b"BZh", "is compressed with bzip2", _RECOMPRESS),
+    (b"\x04\x22\x4d\x18", "is compressed with lz4", _RECOMPRESS),
+    (b"\x7fELF", "is a program", _ANOTHER),
+    (b"PAR1", "is a Parquet table", _ANOTHER),
+    (b"ARROW1", "is an Arrow table", _ANOTHER),
+    (b"\x89HDF", "is an HDF5 file", _ANOTHER),
+    (b"PERFILE2", "is a recording of Linux perf", "Open it with `perf report`; warplens reads GPU profilers' traces."),
+    (b"NVR\0", "is an Nsight Compute report", _NCU),
+    (b"\x80\x02", "is a Python pickle (a memory snapshot?)", "Export a trace with `export_chrome_trace` instead."),
+    (b"\x80\x04", "is a Python pickle (a memory snapshot?)", "Export a trace with `export_chrome_trace` instead."),
+    (b"\x80\x05", "is a Python pickle (a memory snapshot?)", "Export a trace with `export_chrome_trace` instead."),
+)
+
+_SUFFIX: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    ((".nsys-rep", ".qdrep", ".qdstrm"), "is an Nsight Systems report, not its SQLite export", _NSYS),
+    ((".ncu-rep", ".nsight-cuprof-report"), "is an Nsight Compute report", _NCU),
+    ((".xplane.pb",), "is an XLA profile in protocol buffers", "Convert it to trace JSON with xprof and open that."),
+    ((".pftrace", ".perfetto-trace"), "is a Perfetto trace in protocol buffers", "Export it as Chrome JSON instead."),
+)
+
+_KINETO = "Export the trace itself with `prof.export_chrome_trace('trace.json')`."
+
+
+def recognise(path: Path, head: bytes) -> tuple[str, str] | None:
+    """What the file is (a clause that follows its name) and what to do instead; None for what nobody knows."""
+    name = path.name.lower()
+    for suffixes, reason, advice in _SUFFIX:
+        if name.endswith(suffixes):
+            return reason, advice
+    for magic, reason, advice in _MAGIC:
+        if head.startswith(magic):
+            return reason, advice
+    if head[257:262] == b"ustar":
+        return "is a tar archive", _UNPACK
+    if head.startswith(b"SQLite format 3\0"):
+        return _database(head)
+    return _text(head)
+
+
+def _database(head: bytes) -> tuple[str, str]:
+    if b"rocpd_kernel_dispatch" in head or b"rocpd_info_" in head:
+        return "is a rocpd database of rocprofv3, which is not supported yet", (
+            "Give its CSV or JSON output (`rocprofv3 --output-format csv json`)."
+        )
+    if b"rocpd_" in head:
+        return "is an rpd database of rocmProfileData, which is not supported yet", (
+            "Convert it to a Chrome trace with `rpd2tracing.py` and open that."
+        )
+    return "is an SQLite database, but no export of Nsight Systems", _NSYS
+
+
+def _text(head: bytes) -> tuple[str, str] | None:
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if re.match(rb"\[\s*\[\s*-?\d", start):
+        return "is a list of numbers (a memory timeline?), not a trace", _KINETO
+    if start.startswith((b"{", b"[")):
+        if b'"schema"' in head and (b'"nodes"' in head or b"chakra" in head):
+            return "is an execution graph (ExecutionTraceObserver), not a trace", _KINETO
+        if re.match(rb'\{\s*"(segments|device_traces)"', start):
+            return "is a memory snapshot, not a trace", _KINETO
+        return "is JSON, but no trace: no list of trace events at its top level", (
+            "Give the file a profiler wrote (`warplens formats` lists what is read)."
+        )
+    if b"\0" in head[:4096]:
+        return None
+    if b"** CUDA GPU" in head or b"[cuda_gpu_" in head or b"Time (%)" in head:
+        return "is a text report of nsys stats", (
+            "Print it as CSV (`nsys stats --format csv --report cuda_gpu_trace FILE`) or give the .sqlite export."
+        )
+    return None

@@ -1,0 +1,98 @@
+"""Decompression: what was stored comes back, and damage ends a stream instead of raising."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import sqlite3
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from warplens.loaders import stream
+
+TEXT = random.Random(7).randbytes(300_000).hex().encode()
+STORED = {
+    "plain": TEXT,
+    "gzip": gzip.compress(TEXT, 1),
+    "two gzip members": gzip.compress(TEXT[:1000]) + gzip.compress(TEXT[1000:]),
+    "padded gzip": gzip.compress(TEXT) + bytes(700),
+    "zstd": zstandard.compress(TEXT),
+    "two zstd frames": zstandard.compress(TEXT[:1000]) + zstandard.compress(TEXT[1000:]),
+}
+
+
+def everything(path: Path, size: int) -> tuple[bytes, stream.Source]:
+    with stream.Source(path) as source:
+        pieces = list(iter(lambda: source.read(size), b""))
+    assert all(len(piece) == size for piece in pieces[:-1])
+    return b"".join(pieces), source
+
+
+@pytest.mark.parametrize("how", STORED)
+@pytest.mark.parametrize("size", [1000, 65536, 8 << 20])
+def test_what_was_stored_comes_back_in_full_blocks(tmp_path: Path, how: str, size: int) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(STORED[how])
+    text, source = everything(file, size)
+    assert text == TEXT
+    assert source.ended is None
+    assert source.given == len(TEXT)
+    assert source.position <= source.size == len(STORED[how])
+    assert stream.head(file, 500) == TEXT[:500]
+
+
+@pytest.mark.parametrize("how", ["gzip", "zstd"])
+def test_a_stream_cut_short_gives_what_it_has_and_says_so(tmp_path: Path, how: str) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(STORED[how][: len(STORED[how]) // 2])
+    text, source = everything(file, 65536)
+    assert len(TEXT) // 4 < len(text) < len(TEXT)
+    assert TEXT.startswith(text)
+    assert source.ended is not None
+    assert "cut off" in source.ended
+
+
+def test_a_stream_damaged_in_the_middle_gives_what_comes_before(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    stored = bytearray(gzip.compress(TEXT[:200_000]) + gzip.compress(TEXT[200_000:]))
+    stored[len(stored) // 2 : len(stored) // 2 + 4000] = b"\xff" * 4000
+    file.write_bytes(stored)
+    text, source = everything(file, 65536)
+    assert TEXT.startswith(text[:200_000])
+    assert source.ended is not None
+    assert "damaged" in source.ended
+
+
+def test_what_follows_a_compressed_stream_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(gzip.compress(b"hello") + b"trailing words")
+    text, source = everything(file, 100)
+    assert text == b"hello"
+    assert source.ended is not None
+    assert "no compressed data" in source.ended
+
+
+@settings(max_examples=60, deadline=None)
+@given(magic=st.sampled_from([stream.GZIP, stream.GZIP + b"\x08", stream.ZSTD, b""]), rest=st.binary(max_size=300))
+def test_noise_never_raises(tmp_path_factory: pytest.TempPathFactory, magic: bytes, rest: bytes) -> None:
+    file = tmp_path_factory.getbasetemp() / "noise"
+    file.write_bytes(magic + rest)
+    everything(file, 64)
+    stream.head(file)
+
+
+def test_the_head_of_a_database_is_its_schema(tmp_path: Path) -> None:
+    file = tmp_path / "it's 100% odd?.sqlite"
+    with sqlite3.connect(file) as database:
+        for number in range(300):
+            database.execute(f"create table filler_{number} (a integer, b text, c real, d integer, e text)")
+        database.execute("create table the_last_one (x integer)")
+    database.close()
+    head = stream.head(file)
+    assert head.startswith(stream.SQLITE)
+    assert b"the_last_one" in head
+    assert len(head) <= 65536
