@@ -29,6 +29,7 @@ class Entry:
 
 
 VIEWS: tuple[Entry, ...] = (
+    Entry("cycles", "2", "Cycles", "How long does an iteration take, and which stand out?", "cycles"),
     Entry("pairs", "", "Pairs", "What does the reference comparison say of every function and metric?", "pairs"),
 )
 

@@ -1,0 +1,238 @@
+"""Where the cycles of a recording come from: the sources in the order they are trusted.
+
+A profiler's own step marks are right by definition; annotations that people put around a step nearly always are; a
+host function that runs again and again and fills the time is what a person would pick; and where only launches were
+recorded, their names repeat. Each source is one function from a Trace to a small frame in the schema of the table
+``cycles`` (or None), so that a caller can tell which one spoke. What must stay true: no source invents a cycle where
+nothing repeats, and the answer does not depend on the order of the rows.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import polars as pl
+
+from ..loaders import schema
+from ..loaders.trace import Trace
+
+STEP = re.compile(
+    r"^(profilerstep\b|step\s*[\[#:_ ]|(train|training|eval|validation|inference|decode|prefill|model)_?step\b"
+    r"|iter(ation)?\b|execute_.*context_.*generation_)", re.IGNORECASE,
+)
+"""Annotations that name a step; one of them is a cycle even when it was recorded only once."""
+_NO_STEP = re.compile(
+    r"nccl:|gloo:|mpi:|Optimizer\.|enumerate\(DataLoader\)|CompiledFxGraph|^\[?(pytorch|cuda|gpu) ", re.IGNORECASE
+)
+_NUMBER = re.compile(r"(\d+)\D*$")
+LEAST_REPEATS = 3
+"""Fewer repetitions of something that does not call itself a step are no rhythm."""
+LEAST_COVER = 0.5
+"""A cycle's function fills at least this much of the time between its first start and its last end..."""
+LEAST_EXTENT = 0.3
+"""...and of the whole recording at least this much."""
+LARGEST_SPREAD = 0.5
+"""Median absolute deviation of its durations over their median, at most: prefill among decode stays, chance goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Cycles and where they are from: ``frame`` in the schema of ``cycles``, the ``anchor`` they are taken from.
+
+    ``device_time`` is true where bounds are device times, so that an activity belongs to the cycle it runs in, not to
+    the one it was launched in. ``notes`` say what a reader must know.
+    """
+
+    frame: pl.DataFrame
+    source: str
+    anchor: str | None
+    device_time: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def recorded(run: Trace) -> Found | None:
+    """The cycles the recorder itself marked (``ProfilerStep#N``, an anchor of a finished profile or comparison)."""
+    frame = run.cycles.collect()
+    if frame.is_empty():
+        return None
+    anchor = _common(frame["label"].cast(pl.String).drop_nulls().to_list())
+    return Found(frame.with_columns(pl.col("complete").fill_null(True)), "recorded", anchor)
+
+
+def annotated(run: Trace) -> Found | None:
+    """User annotations or NVTX ranges that name a step, else those that repeat and fill the time."""
+    rows = _slices(run, pl.col("kind") == "annotation")
+    if rows is None:
+        return None
+    names = rows["name"].unique()
+    steps = [name for name in names if STEP.match(name)]
+    if steps:
+        return _found(_outermost(rows.filter(pl.col("name").is_in(steps))), "annotation")
+    rows = rows.filter(~pl.col("name").is_in([name for name in names if _NO_STEP.search(name)]))
+    return _most_regular(rows, _extent(run), "annotation", stem=True)
+
+
+def anchored(run: Trace) -> Found | None:
+    """The outermost host function that repeats, fills the time and takes about as long each time."""
+    rows = _slices(run, pl.col("kind").is_in(["op", "python"]))
+    return None if rows is None else _most_regular(rows, _extent(run), "anchor", stem=False)
+
+
+def overridden(run: Trace, pattern: str) -> Found | None:
+    """Every host slice whose name matches the expression; else every device activity, each opening a cycle."""
+    expression = re.compile(pattern)
+    names = run.host.select(pl.col("name").unique().cast(pl.String)).collect()["name"].drop_nulls()
+    wanted = [name for name in names if expression.search(name)]
+    if wanted:
+        rows = _slices(run, pl.col("name").cast(pl.String).is_in(wanted))
+        return None if rows is None else _found(_outermost(rows), "anchor", anchor=pattern)
+    return _between_launches(run, expression)
+
+
+def _between_launches(run: Trace, expression: re.Pattern[str]) -> Found | None:
+    names = run.kernels.select(pl.col("name").unique().cast(pl.String)).collect()["name"].drop_nulls()
+    wanted = [name for name in names if expression.search(name)]
+    if not wanted:
+        return None
+    rows = run.kernels.select("index", "start_ns", "dur_ns", "rank", pl.col("name").cast(pl.String)).sort("index")
+    table = rows.collect()
+    marks = table["name"].is_in(wanted).arg_true().to_list()
+    bounds = list(zip(marks, [*marks[1:], table.height], strict=True))
+    return Found(launch_runs(table, bounds, expression.pattern), "anchor", expression.pattern, device_time=True)
+
+
+def launch_runs(table: pl.DataFrame, bounds: list[tuple[int, int]], label: str | list[str]) -> pl.DataFrame:
+    """Cycles made of runs of launches: rows ``first`` up to but without ``stop`` of ``table``, in launch order.
+
+    ``dur_ns`` is the time from the first start to the next cycle's (to the last end, for the last one), and the summed
+    latency where the format has no timestamps.
+    """
+    starts = table["start_ns"].to_numpy()
+    timed = table["start_ns"].null_count() == 0
+    sums = [0, *table["dur_ns"].fill_null(0).cum_sum().to_list()]
+    spans: list[int] = []
+    for first, stop in bounds:
+        if not timed:
+            spans.append(sums[stop] - sums[first])
+            continue
+        piece = table[first:stop]
+        end = int((piece["start_ns"] + piece["dur_ns"]).max() or 0)  # type: ignore[arg-type]
+        follows = stop < table.height and any(other == stop for other, _ in bounds)
+        spans.append((int(starts[stop]) if follows else end) - int(starts[first]))
+    index = table["index"]
+    frame = pl.DataFrame({
+        "cycle": range(1, len(bounds) + 1),
+        "start_ns": [int(starts[first]) if timed else None for first, _ in bounds],
+        "dur_ns": spans,
+        "first_index": [int(index[first]) for first, _ in bounds],
+        "last_index": [int(index[stop - 1]) for _, stop in bounds],
+        "label": [label] * len(bounds) if isinstance(label, str) else label,
+        "rank": [table["rank"][first] for first, _ in bounds],
+        "kind": ["step"] * len(bounds),
+        "complete": [True] * len(bounds),
+    }, schema_overrides={"start_ns": pl.Int64, "dur_ns": pl.Int64, "rank": pl.Int64})
+    return schema.conform("cycles", frame.lazy()).collect()
+
+
+def _slices(run: Trace, condition: pl.Expr) -> pl.DataFrame | None:
+    rows = (
+        run.host.filter(condition, pl.col("dur_ns") > 0)
+        .select(pl.col("name").cast(pl.String), "start_ns", "dur_ns", "pid", "tid", "rank")
+        .drop_nulls(["name", "start_ns"]).collect(engine="streaming")
+    )
+    return None if rows.is_empty() else rows
+
+
+def _extent(run: Trace) -> int:
+    """Nanoseconds from the first to the last thing recorded, on the host or on a device."""
+    bounds = [
+        frame.select(pl.col("start_ns").min().alias("a"), (pl.col("start_ns") + pl.col("dur_ns")).max().alias("b"))
+        .collect(engine="streaming").row(0)
+        for frame in (run.host, run.kernels)
+    ]
+    starts, ends = ([row[i] for row in bounds if row[i] is not None] for i in (0, 1))
+    return int(max(ends) - min(starts)) if starts else 0
+
+
+def _stem(name: str) -> str:
+    return re.sub(r"\d+", "#", name)
+
+
+def _outermost(rows: pl.DataFrame) -> pl.DataFrame:
+    """Per rank, the slices that lie in no other one of the frame; one thread where several tell the same story."""
+    keys = ["rank"]
+    threads = rows.group_by("rank", "pid", "tid").agg(pl.col("dur_ns").sum().alias("_sum"), pl.len().alias("_n"))
+    best = threads.sort("_sum", "_n", "pid", "tid", descending=[True, True, False, False]).group_by(
+        keys, maintain_order=True
+    ).first()
+    rows = rows.join(best.select("rank", "pid", "tid"), on=["rank", "pid", "tid"], nulls_equal=True, how="semi")
+    rows = rows.sort("start_ns", "dur_ns", descending=[False, True])
+    end = pl.col("start_ns") + pl.col("dur_ns")
+    inside = (end.cum_max().shift(1).over(keys) > pl.col("start_ns")).fill_null(False)
+    return rows.filter(~inside)
+
+
+def _most_regular(rows: pl.DataFrame, extent: int, source: str, stem: bool) -> Found | None:
+    """The slices of the name that fills most of the recording among those that repeat, regularly and side by side."""
+    names = pl.DataFrame({"name": rows["name"].unique().sort()})
+    names = names.with_columns(
+        pl.Series("stem", [_stem(name) if stem else name for name in names["name"]], dtype=pl.String)
+    )
+    keys = ["rank", "pid", "tid", "stem"]
+    rows = rows.join(names, on="name").sort("start_ns", "dur_ns", descending=[False, True])
+    end = pl.col("start_ns") + pl.col("dur_ns")
+    rows = rows.with_columns((end.cum_max().shift(1).over(keys) > pl.col("start_ns")).fill_null(False).alias("inside"))
+    groups = rows.filter(~pl.col("inside")).group_by(keys).agg(
+        pl.len().alias("n"), pl.col("dur_ns").sum().alias("busy"), pl.col("dur_ns").median().alias("median"),
+        (pl.col("dur_ns") - pl.col("dur_ns").median()).abs().median().alias("spread"),
+        (end.max() - pl.col("start_ns").min()).alias("span"), pl.col("inside").len(),
+    )
+    groups = groups.join(rows.group_by(keys).agg(pl.col("inside").sum().alias("nested")), on=keys, nulls_equal=True)
+    good = groups.filter(
+        pl.col("n") >= LEAST_REPEATS, pl.col("nested") == 0, pl.col("busy") >= LEAST_COVER * pl.col("span"),
+        pl.col("busy") >= LEAST_EXTENT * extent, pl.col("spread") <= LARGEST_SPREAD * pl.col("median"),
+    )
+    if good.is_empty():
+        return None
+    totals = good.group_by("stem").agg(pl.col("busy").sum(), pl.col("n").sum())
+    # within a hundredth of the best, the fewest and so outermost: a function and the loop body it is called from
+    close = totals.filter(pl.col("busy") >= 0.99 * pl.col("busy").max())
+    winner = close.sort("n", "busy", "stem", descending=[False, True, False])["stem"][0]
+    chosen = rows.join(good.filter(pl.col("stem") == winner).select(keys), on=keys, how="semi", nulls_equal=True)
+    return _found(_outermost(chosen), source)
+
+
+def _found(rows: pl.DataFrame, source: str, anchor: str | None = None) -> Found:
+    """Cycles from host slices: numbered by the number in their name where all have a different one, else from 1."""
+    rows = rows.sort("rank", "start_ns", nulls_last=True)
+    numbers = [int(match[1]) if (match := _NUMBER.search(name)) and len(match[1]) < 16 else None
+               for name in rows["name"]]
+    per_rank = rows.select("rank").with_columns(pl.Series("number", numbers, dtype=pl.Int64))
+    named = all(STEP.match(name) and name.lower().startswith(("profilerstep", "step#", "iter")) for name in
+                rows["name"]) and None not in numbers and per_rank.is_duplicated().sum() == 0
+    order = pl.int_range(1, pl.len() + 1).over("rank")
+    frame = rows.with_columns(
+        pl.Series("cycle", numbers, dtype=pl.Int64) if named else order.cast(pl.Int64).alias("cycle"),
+        pl.col("name").alias("label"), pl.lit(True).alias("complete"),
+        pl.Series("kind", [_kind(name) for name in rows["name"]], dtype=pl.String),
+    )
+    frame = schema.conform("cycles", frame.with_columns(source=pl.lit(source)).lazy()).collect()
+    return Found(frame, source, anchor or _common(rows["name"].to_list()))
+
+
+def _common(names: list[str]) -> str | None:
+    """The one name, or what is left of it without its number, that all of them have."""
+    for shapes in (set(names), {_stem(name) for name in names}):
+        if len(shapes) == 1:
+            return shapes.pop()
+    return None
+
+
+def _kind(label: str) -> str:
+    """What a step's own name says it is: the annotations of serving engines name their phase."""
+    if re.search(r"\bdecode\b|context_0\b.*generation_[1-9]", label, re.IGNORECASE):
+        return "decode"
+    if re.search(r"\b(extend|prefill)\b|context_[1-9]", label, re.IGNORECASE):
+        return "prefill"
+    return "step"

@@ -1,0 +1,262 @@
+"""The cycles of a run: how long each took, how busy its devices were, which stand out, and what two runs differ by.
+
+``cycles_of`` is the one answer to "which cycles does this run have"; every other question (scope, β, the diff) asks it,
+so that all of them speak of the same cycles. A cycle the recorder did not see whole is ``complete = false``: its length
+is known, what its devices did is not, and stays null. Nothing is left out silently: warm-up cycles are marked, and
+counted even when ``Options.warm_up`` leaves them out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from ..loaders import schema
+from ..loaders.trace import Trace
+from . import cycle_sources, membership
+from .column import Column
+from .cycle_summary import pair_summary, run_summary
+from .distribution import fence, histogram, statistics
+from .options import Options
+from .view import Answer, CannotAnswer, Runs, View
+
+WARM_UP_FACTOR = 1.5
+"""A first cycle this many times the median is warm-up, and so is each after it that still is..."""
+WARM_UP_SHARE = 0.25
+"""...as long as at most this share of all cycles are."""
+LIKE = 0.98
+"""Where most cycles have the same number of device records, one with fewer than this share of it was not seen whole."""
+LIKE_LOOSE = 0.5
+"""The same where their numbers differ from cycle to cycle."""
+
+EXTRA = {
+    "busy_ns": pl.Int64, "idle_ns": pl.Int64, "warm_up": pl.Boolean, "outlier": pl.Boolean, "records": pl.Int64,
+}
+"""What ``cycles_of`` has beside the columns of the table: device time, flags, and the number of device activities."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cycles:
+    """The cycles of one run: ``frame`` (schema of ``cycles`` and ``EXTRA``), where they are from, what to know."""
+
+    frame: pl.DataFrame
+    source: str | None
+    anchor: str | None
+    device_time: bool = False
+    notes: tuple[str, ...] = ()
+
+
+_known: deque[tuple[Trace, str | None, Cycles]] = deque(maxlen=8)
+
+
+def find_cycles(run: Trace, options: Options) -> Cycles:
+    """The cycles of the run by the first source that has any; an empty frame and a note where nothing repeats."""
+    for trace, anchor, cycles in _known:
+        if trace is run and anchor == options.cycle_anchor:
+            return cycles
+    cycles = _find(run, options.cycle_anchor)
+    _known.append((run, options.cycle_anchor, cycles))
+    return cycles
+
+
+def cycles_of(run: Trace, options: Options) -> pl.LazyFrame:
+    """The run's cycles in the schema of the table ``cycles`` with ``busy_ns idle_ns warm_up outlier records`` added."""
+    return find_cycles(run, options).frame.lazy()
+
+
+def _find(run: Trace, anchor: str | None) -> Cycles:
+    if anchor is not None:
+        found = cycle_sources.overridden(run, anchor)
+        if found is None:
+            return _none(f"no host function or kernel matches the cycle anchor {anchor!r}")
+        return _complete(run, found)
+    for source in (cycle_sources.recorded, cycle_sources.annotated, cycle_sources.anchored):
+        found = source(run)
+        if found is not None:
+            return _complete(run, found)
+    return _none("no cycles: no step marks, no annotation or function that repeats and fills the time")
+
+
+def _none(note: str) -> Cycles:
+    frame = schema.empty("cycles").with_columns(pl.lit(None, dtype=kind).alias(name) for name, kind in EXTRA.items())
+    return Cycles(frame.collect(), None, None, notes=(note,))
+
+
+def _complete(run: Trace, found: cycle_sources.Found) -> Cycles:
+    """The source's cycles with everything that follows from the rest of the recording."""
+    frame = found.frame
+    records, busy = _device_records(run, found)
+    frame = frame.with_columns(
+        pl.Series("records", records, dtype=pl.Int64), pl.Series("busy_ns", busy, dtype=pl.Int64)
+    )
+    whole = pl.Series("complete", _whole(frame), dtype=pl.Boolean)
+    frame = frame.with_columns(whole & frame["complete"].fill_null(True)).with_columns(
+        pl.when("complete").then("busy_ns").alias("busy_ns"),
+        pl.Series("warm_up", _warm_up(frame), dtype=pl.Boolean),
+    )
+    steady = frame.filter(~pl.col("warm_up"))["dur_ns"].cast(pl.Float64).to_numpy()
+    frame = frame.with_columns(
+        pl.when(pl.col("busy_ns") <= pl.col("dur_ns")).then(pl.col("dur_ns") - pl.col("busy_ns")).alias("idle_ns"),
+        (pl.col("dur_ns") > fence(steady)).alias("outlier"),
+    )
+    order = [*schema.polars_schema("cycles"), *EXTRA]
+    return Cycles(frame.select(order), found.source, found.anchor, found.device_time, found.notes)
+
+
+def _device_records(run: Trace, found: cycle_sources.Found) -> tuple[list[int | None], list[int | None]]:
+    """Per cycle how many device activities belong to it and how long devices were busy (None where not recorded)."""
+    frame = found.frame
+    if run.has("kernels"):
+        inside = membership.in_cycles(run, frame, found.device_time).filter(pl.col("kind") != "sync")
+        keys = ["cycle"] if frame["rank"].null_count() else ["rank", "cycle"]
+        counts = inside.group_by(keys).len().collect(engine="streaming")
+        records = frame.join(counts, on=keys, how="left", maintain_order="left")["len"].fill_null(0).to_list()
+        if frame["start_ns"].null_count():
+            return records, [int(span) for span in frame["dur_ns"]]
+        return records, membership.busy_ns(run, frame)
+    if run.has("profile"):
+        functions = run.profile.filter(pl.col("device") != "Host").unique(["cycle", "pid", "function", "device"])
+        sums = functions.group_by("cycle").agg(
+            pl.col("instances").sum().alias("records"), pl.col("dur_ns").sum().alias("busy"),
+            pl.col("device").n_unique().alias("devices"),
+        ).collect(engine="streaming")
+        joined = frame.join(sums, on="cycle", how="left", maintain_order="left")
+        return joined["records"].fill_null(0).to_list(), (joined["busy"] // joined["devices"]).to_list()
+    return [None] * frame.height, [None] * frame.height
+
+
+def _whole(frame: pl.DataFrame) -> list[bool]:
+    """Whether each cycle has as many device records as its like (the cycles of its kind and rank)."""
+    whole = [True] * frame.height
+    rows = frame.with_row_index("row").filter(pl.col("records").is_not_null())
+    for _, group in rows.group_by("rank", "kind"):
+        counts = group["records"].to_numpy()
+        seen = counts[counts > 0]
+        if not len(seen):
+            continue
+        values, times = np.unique(seen, return_counts=True)
+        common = int(values[times.argmax()])
+        uniform = len(counts) > 2 and times.max() * 2 > len(seen)
+        least = LIKE * common if uniform else LIKE_LOOSE * float(np.median(seen))
+        for row, count in zip(group["row"], counts, strict=True):
+            whole[row] = bool(count > 0 and count >= least)
+    return whole
+
+
+def _warm_up(frame: pl.DataFrame) -> list[bool]:
+    """The first cycles of a rank that are clearly slower than the rest of their kind."""
+    marks = [False] * frame.height
+    rows = frame.with_row_index("row")
+    for _, group in rows.group_by("rank", "kind", maintain_order=True):
+        spans = group["dur_ns"].to_numpy()
+        most = int(len(spans) * WARM_UP_SHARE)
+        limit = WARM_UP_FACTOR * float(np.median(spans[most:])) if len(spans) else 0.0
+        for row, span in zip(group["row"][:most], spans[:most], strict=True):
+            if span <= limit:
+                break
+            marks[row] = True
+    return marks
+
+
+def _counted(run: Trace, options: Options) -> Cycles:
+    """The run's cycles without the warm-up where the options leave it out."""
+    cycles = find_cycles(run, options)
+    if cycles.frame.is_empty():
+        raise CannotAnswer(
+            f"{run.info.label} has {cycles.notes[0]}; --cycle-anchor names a function or kernel to take them from."
+            if cycles.notes and cycles.notes[0].startswith("no cycles") else f"{run.info.label}: {cycles.notes[0]}."
+        )
+    if options.warm_up or not cycles.frame["warm_up"].any():
+        return cycles
+    left_out = int(cycles.frame["warm_up"].sum())
+    return replace(
+        cycles, frame=cycles.frame.filter(~pl.col("warm_up")),
+        notes=(*cycles.notes, f"{left_out} warm-up cycle{'s' if left_out > 1 else ''} of {run.info.label} left out"),
+    )
+
+
+def facts_of(cycles: Cycles) -> dict[str, Any]:
+    """Numbers about one run's cycles: the statistics of their durations, their source, and how many of what."""
+    frame = cycles.frame
+    facts = statistics(frame["dur_ns"].cast(pl.Float64).to_numpy())
+    facts |= {
+        "source": cycles.source, "anchor": cycles.anchor, "incomplete": int((~frame["complete"]).sum()),
+        "warm_up": int(frame["warm_up"].sum()), "outliers": int(frame["outlier"].sum()),
+        "kinds": {
+            kind: statistics(group["dur_ns"].cast(pl.Float64).to_numpy())
+            for (kind,), group in frame.sort("kind").group_by(pl.col("kind").cast(pl.String), maintain_order=True)
+        },
+    }
+    return facts
+
+
+def _build(runs: Runs, options: Options) -> Answer:
+    found = tuple(_counted(run, options) for run in runs)
+    spans = tuple(cycles.frame["dur_ns"].cast(pl.Float64).to_numpy() for cycles in found)
+    notes = tuple(note for cycles in found for note in cycles.notes)
+    labels = tuple(run.info.label for run in runs)
+    shape = histogram(*spans)
+    if len(found) == 1:
+        facts = facts_of(found[0]) | {"histogram": shape}
+        return Answer(found[0].frame.lazy(), facts, run_summary(found[0].frame, facts), notes)
+    facts = {"a": facts_of(found[0]), "b": facts_of(found[1]), "histogram": shape}
+    return Answer(
+        _by_rank(found[0].frame, found[1].frame), facts, pair_summary(labels, found[0].frame, found[1].frame, facts),
+        notes,
+    )
+
+
+def _by_rank(a: pl.DataFrame, b: pl.DataFrame) -> pl.LazyFrame:
+    """The slowest cycle of A beside the slowest of B, and so on down; the longer side's rest beside nothing."""
+
+    def ranked(frame: pl.DataFrame, side: str) -> pl.LazyFrame:
+        return (
+            frame.lazy().sort("dur_ns", "start_ns", descending=[True, False])
+            .select(
+                pl.int_range(1, pl.len() + 1).cast(pl.Int64).alias("time_rank"),
+                pl.col("dur_ns").alias(f"{side}_ns"), pl.col("cycle").alias(f"cycle_{side}"),
+                pl.col("complete").alias(f"complete_{side}"), pl.col("busy_ns").alias(f"busy_{side}_ns"),
+            )
+        )
+
+    joined = ranked(a, "a").join(ranked(b, "b"), on="time_rank", how="full", coalesce=True).sort("time_rank")
+    return joined.with_columns((pl.col("b_ns") - pl.col("a_ns")).alias("delta_ns")).with_columns(
+        (pl.col("delta_ns") / pl.col("a_ns") * 100).alias("delta_pct")
+    )
+
+
+COLUMNS = (
+    Column("cycle", "cycle", "number", "number of the cycle as recorded, else counted from 1", 6, order=0, pinned=True),
+    Column("label", "label", "text", "what it was taken from", 24, order=2, elastic=True),
+    Column("start_ns", "start", "ns", "start, from the start of the trace; none without timestamps", 10, order=3),
+    Column("dur_ns", "time", "ns", "how long it took", 10, order=0),
+    Column("rank", "rank", "number", "rank of the job", 5, order=9),
+    Column("source", "source", "text", "where from: recorded, annotation, anchor or pattern", 10, order=8),
+    Column("complete", "whole", "bool", "false: not seen whole, so device times are unknown", 6, order=4),
+    Column("kind", "kind", "text", "step, prefill or decode", 8, order=5),
+    Column("warm_up", "warm-up", "bool", "one of the first cycles, clearly slower than the rest", 8, order=7),
+    Column("busy_ns", "busy", "ns", "time its devices were busy (their mean)", 10, order=1),
+    Column("idle_ns", "idle", "ns", "time its devices were idle (their mean)", 10, order=2),
+    Column("outlier", "outlier", "bool", "much slower than the rest", 8, order=3),
+    Column("records", "records", "count", "device activities that belong to it", 8, order=6),
+    Column("first_index", "first launch", "number", "index of its first launch, for runs of launches", 12, order=None),
+    Column("last_index", "last launch", "number", "index of its last launch", 12, order=None),
+)
+PAIR_COLUMNS = (
+    Column("time_rank", "rank", "number", "place by time in each run, 1 the slowest", 5, order=0, pinned=True),
+    Column("a_ns", "A", "ns", "cycle time in run A", 12, order=0),
+    Column("b_ns", "B", "ns", "cycle time in run B", 12, order=0),
+    Column("delta_ns", "Δ", "ns", "B − A", 12, order=0, signed=True),
+    Column("delta_pct", "Δ%", "percent", "B − A in percent of A", 8, order=1, signed=True),
+    Column("cycle_a", "cycle A", "number", "number of the cycle in run A", 8, order=2),
+    Column("cycle_b", "cycle B", "number", "number of the cycle in run B", 8, order=2),
+    Column("busy_a_ns", "busy A", "ns", "time devices were busy in it", 10, order=3),
+    Column("busy_b_ns", "busy B", "ns", "time devices were busy in it", 10, order=3),
+    Column("complete_a", "whole A", "bool", "whether the recorder saw the whole cycle", 8, order=4),
+    Column("complete_b", "whole B", "bool", "whether the recorder saw the whole cycle", 8, order=4),
+)
+VIEW = View("cycles", COLUMNS, _build, PAIR_COLUMNS, alternate="dur_ns")

@@ -1,0 +1,107 @@
+"""Which launches belong to which cycle, and how busy the devices were in it.
+
+The host runs ahead of the device, so an activity belongs to the cycle that *launched* it, told by the runtime call of
+the same correlation; where that call was not recorded, or where cycles were found on the device itself, by its own
+start. Where there are no timestamps a cycle is a range of launch indices. Busy time is another question: it is what a
+device did between the two ends of the cycle, whoever launched it, so that busy and idle always add up to the cycle.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from ..loaders.trace import Trace
+
+Times = np.ndarray[Any, np.dtype[np.int64]]
+
+
+def launched(run: Trace) -> pl.LazyFrame:
+    """The kernels with ``launch_ns``: start of the call that launched each, its own start where none was recorded."""
+    calls = (
+        run.host.filter(pl.col("kind").is_in(["runtime", "driver"]), pl.col("correlation") > 0)
+        .group_by("rank", "correlation").agg(pl.col("start_ns").min().alias("launch_ns"))
+    )
+    return run.kernels.join(calls, on=["rank", "correlation"], how="left", nulls_equal=True, maintain_order="left") \
+        .with_columns(pl.min_horizontal("launch_ns", "start_ns"))
+
+
+def in_cycles(run: Trace, cycles: pl.DataFrame, device_time: bool) -> pl.LazyFrame:
+    """The kernels that belong to a cycle, with its number in ``cycle`` (those outside all cycles are left out).
+
+    ``cycles`` as from a cycle source; overlapping cycles give an activity to the one that began last.
+    """
+    if cycles["start_ns"].null_count():
+        return _by_index(run, cycles)
+    kernels = run.kernels.with_columns(launch_ns="start_ns") if device_time else launched(run)
+    rows = kernels.collect(engine="streaming")
+    number = np.full(rows.height, -1, dtype=np.int64)
+    times = rows["launch_ns"].fill_null(-1).to_numpy()
+    ranks = rows["rank"].to_numpy() if rows["rank"].null_count() == 0 else None
+    for (rank,), group in cycles.sort("start_ns").group_by("rank", maintain_order=True):
+        starts = group["start_ns"].to_numpy()
+        ends = starts + group["dur_ns"].to_numpy()
+        at = np.searchsorted(starts, times, side="right") - 1
+        inside = (at >= 0) & (times < ends[at])
+        if rank is not None and ranks is not None:
+            inside &= ranks == rank
+        number[inside] = group["cycle"].to_numpy()[at[inside]]
+    return rows.with_columns(pl.Series("cycle", number)).filter(pl.col("cycle") >= 0).drop("launch_ns").lazy()
+
+
+def _by_index(run: Trace, cycles: pl.DataFrame) -> pl.LazyFrame:
+    bounds = cycles.filter(pl.col("first_index").is_not_null()).select("cycle", "first_index", "last_index")
+    bounds = bounds.sort("first_index")
+    return (
+        run.kernels.sort("index")
+        .join_asof(bounds.lazy(), left_on="index", right_on="first_index", strategy="backward", coalesce=False)
+        .filter(pl.col("index") <= pl.col("last_index")).drop("first_index", "last_index")
+    )
+
+
+def merged(starts: Times, ends: Times) -> tuple[Times, Times]:
+    """The union of intervals as disjoint ones, in order."""
+    if not len(starts):
+        return starts, ends
+    order = np.argsort(starts, kind="stable")
+    starts, ends = starts[order], np.maximum.accumulate(ends[order])
+    opens = np.concatenate(([True], starts[1:] > ends[:-1]))
+    closes = np.concatenate((opens[1:], [True]))
+    return starts[opens], ends[closes]
+
+
+def covered(starts: Times, ends: Times, begin: Times, end: Times) -> Times:
+    """How much of each window ``begin``..``end`` the disjoint ordered intervals cover."""
+    if not len(starts):
+        return np.zeros(len(begin), dtype=np.int64)
+    before = np.concatenate(([0], np.cumsum(ends - starts)))
+
+    def until(time: Times) -> Times:
+        at = np.searchsorted(starts, time, side="right")
+        within = np.where(at > 0, np.minimum(time - starts[at - 1], (ends - starts)[at - 1]), 0)
+        done: Times = before[np.maximum(at - 1, 0)] + within
+        return done
+
+    return until(end) - until(begin)
+
+
+def busy_ns(run: Trace, cycles: pl.DataFrame) -> list[int | None]:
+    """Per cycle the time its devices were busy, the mean over the devices that did anything; None without times."""
+    if cycles.is_empty():
+        return []
+    if cycles["start_ns"].null_count():
+        return [None] * cycles.height
+    work = run.kernels.filter(pl.col("kind") != "sync").select("start_ns", "dur_ns", "device", "rank")
+    rows = work.drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
+    begin, end = cycles["start_ns"].to_numpy(), (cycles["start_ns"] + cycles["dur_ns"]).to_numpy()
+    total, devices = np.zeros(cycles.height), np.zeros(cycles.height)
+    rank_of = cycles["rank"].to_list()
+    for (_, rank), group in rows.group_by("device", "rank", maintain_order=True):
+        starts = group["start_ns"].to_numpy()
+        mine = np.array([theirs is None or rank is None or theirs == rank for theirs in rank_of])
+        union = merged(starts, starts + group["dur_ns"].to_numpy())
+        total += np.where(mine, covered(*union, begin, end), 0)
+        devices += mine
+    return [int(busy / count) if count else None for busy, count in zip(total, devices, strict=True)]

@@ -1,0 +1,48 @@
+"""A run limited to one of its cycles: what every view is given when the user scopes to a cycle.
+
+The device activities are those the cycle launched (see ``membership``), wherever they ran; host slices and samples are
+those that begin inside it. A scoped run is a Trace like any other, with lazy tables, so no view knows about scope.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import polars as pl
+
+from ..loaders.trace import Trace
+from . import membership
+from .cycles import find_cycles
+from .options import Options
+from .view import CannotAnswer
+
+
+def scoped(run: Trace, options: Options, side: Literal["a", "b"] = "a") -> Trace:
+    """The run, or what belongs to ``options.cycle`` of it (for side 'b' ``options.cycle_b``). Raises CannotAnswer."""
+    wanted = options.cycle if side == "a" else options.cycle_b
+    if wanted is None:
+        return run
+    cycles = find_cycles(run, options)
+    mine = cycles.frame.filter(pl.col("cycle") == wanted)
+    if mine.is_empty():
+        raise CannotAnswer(f"{run.info.label} has no cycle {wanted}; {_what_there_is(cycles.frame)}.")
+    inside = pl.lit(False)
+    for start, dur, rank in mine.select("start_ns", "dur_ns", "rank").rows():
+        if start is not None:
+            here = pl.col("_at").is_between(start, start + dur, closed="left")
+            inside = inside | (here if rank is None else here & (pl.col("rank").is_null() | (pl.col("rank") == rank)))
+    kernels = membership.in_cycles(run, cycles.frame, cycles.device_time)
+    return run.with_tables(
+        kernels=kernels.filter(pl.col("cycle") == wanted).drop("cycle"),
+        host=run.host.with_columns(_at="start_ns").filter(inside).drop("_at"),
+        metrics=run.metrics.with_columns(_at="ts_ns").filter(inside).drop("_at"),
+        cycles=mine.select(run.cycles.collect_schema().names()).lazy(),
+        profile=run.profile.filter(pl.col("cycle") == wanted),
+    )
+
+
+def _what_there_is(frame: pl.DataFrame) -> str:
+    if frame.is_empty():
+        return "it has no cycles"
+    numbers = frame["cycle"].to_list()
+    return f"it has cycles {min(numbers)} to {max(numbers)}"

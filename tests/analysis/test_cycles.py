@@ -1,0 +1,167 @@
+"""The cycles of a run: which source speaks, what is marked, and how two runs compare by rank."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+from warplens.analysis.cycles import VIEW, cycles_of
+from warplens.analysis.options import Options
+from warplens.analysis.scope import scoped
+from warplens.analysis.table import ask
+from warplens.analysis.view import CannotAnswer
+from warplens.loaders import schema
+from warplens.loaders.trace import Info, Trace
+
+MS = 1_000_000
+
+
+def run_of(label: str = "run", **tables: list[dict[str, Any]]) -> Trace:
+    frames = {
+        name: schema.conform(name, pl.DataFrame(rows, infer_schema_length=None).lazy()) for name, rows in tables.items()
+    }
+    return Trace(Info(source=f"{label}.json", label=label, format="test")).with_tables(**frames)
+
+
+def host(name: str, start: int, dur: int, kind: str = "op", **more: Any) -> dict[str, Any]:
+    return {"name": name, "start_ns": start, "dur_ns": dur, "kind": kind, "pid": 1, "tid": 1, "rank": None, **more}
+
+
+def kernel(index: int, start: int | None, dur: int, name: str = "gemm", **more: Any) -> dict[str, Any]:
+    return {"index": index, "start_ns": start, "dur_ns": dur, "name": name, "kind": "kernel", "device": "GPU 0",
+            "rank": None, **more}
+
+
+def steps(*durations: int, **more: Any) -> list[dict[str, Any]]:
+    start, made = 0, []
+    for number, dur in enumerate(durations):
+        made.append({"cycle": number, "start_ns": start, "dur_ns": dur, "label": f"ProfilerStep#{number}",
+                     "kind": "step", "source": "recorded", "complete": True, **more})
+        start += dur
+    return made
+
+
+def test_recorded_cycles_win_over_everything_else() -> None:
+    run = run_of(cycles=steps(5, 5, 5), host=[host("loop", 10 * i, 9) for i in range(9)])
+    assert cycles_of(run, Options()).collect()["source"].to_list() == ["recorded"] * 3
+
+
+def test_an_annotation_that_names_a_step_is_a_cycle_even_alone() -> None:
+    run = run_of(host=[host("step[DECODE bs=32]", 3, 90, "annotation"), host("nccl:all_reduce", 5, 1, "annotation")])
+    assert cycles_of(run, Options()).select("label", "kind", "start_ns", "dur_ns").collect().to_dicts() == [
+        {"label": "step[DECODE bs=32]", "kind": "decode", "start_ns": 3, "dur_ns": 90}
+    ]
+
+
+def test_annotations_that_repeat_and_fill_the_time_are_cycles() -> None:
+    marks = [host("batch 1", 0, 90, "annotation"), host("batch 2", 100, 95, "annotation"),
+             host("batch 3", 200, 92, "annotation"), host("copy", 3, 5, "annotation")]
+    found = cycles_of(run_of(host=marks), Options()).select("cycle", "label", "source").collect().to_dicts()
+    assert found == [
+        {"cycle": number, "label": f"batch {number}", "source": "annotation"} for number in (1, 2, 3)
+    ]
+
+
+def test_the_anchor_is_the_outermost_function_that_repeats() -> None:
+    calls = [host("main", 0, 1000)]
+    for i in range(10):
+        calls += [host("Scheduler.run_batch", 100 * i, 96), *(host("layer", 100 * i + 24 * j, 23) for j in range(4))]
+    found = cycles_of(run_of(host=calls), Options()).select("label", "source", "dur_ns").collect()
+    assert found.unique().to_dicts() == [{"label": "Scheduler.run_batch", "source": "anchor", "dur_ns": 96}]
+    assert found.height == 10
+
+
+def test_a_chosen_anchor_overrides_what_was_recorded() -> None:
+    run = run_of(cycles=steps(50, 50), host=[host("forward", 10 * i, 4) for i in range(6)])
+    assert cycles_of(run, Options(cycle_anchor="^forw")).collect()["label"].to_list() == ["forward"] * 6
+
+
+def test_a_chosen_kernel_opens_a_cycle_at_each_launch() -> None:
+    launches = [kernel(i, 10 * i, 8, name) for i, name in enumerate(["x", "embed", "a", "b", "embed", "a", "b"])]
+    found = cycles_of(run_of(kernels=launches), Options(cycle_anchor="embed")).collect()
+    assert found.select("start_ns", "dur_ns", "first_index", "last_index").rows() == [(10, 30, 1, 3), (40, 28, 4, 6)]
+
+
+def test_without_timestamps_a_cycle_is_the_summed_latency_of_its_launches() -> None:
+    launches = [kernel(i, None, 10 + i, name) for i, name in enumerate(["embed", "a", "embed", "a"])]
+    found = cycles_of(run_of(kernels=launches), Options(cycle_anchor="embed")).collect()
+    assert found.select("start_ns", "dur_ns", "busy_ns", "idle_ns").rows() == [(None, 21, 21, 0), (None, 25, 25, 0)]
+
+
+def test_busy_and_idle_add_up_to_the_cycle_whoever_launched_the_work() -> None:
+    launches = [kernel(0, 5, 10), kernel(1, 8, 4), kernel(2, 95, 15), kernel(3, 150, 10)]
+    found = cycles_of(run_of(cycles=steps(100, 100), kernels=launches), Options()).collect()
+    assert found.select("busy_ns", "idle_ns").rows() == [(15, 85), (20, 80)]
+
+
+def test_a_launch_belongs_to_the_cycle_whose_call_launched_it() -> None:
+    calls = [host("cudaLaunchKernel", 90, 2, "runtime", correlation=7)]
+    launches = [kernel(0, 10, 5), kernel(1, 120, 5, correlation=7)]
+    found = cycles_of(run_of(cycles=steps(100, 100), kernels=launches, host=calls), Options()).collect()
+    assert found["records"].to_list() == [2, 0]
+
+
+def test_a_cycle_with_fewer_device_records_than_its_like_is_not_whole_and_its_busy_time_unknown() -> None:
+    launches = [kernel(10 * c + i, 100 * c + 9 * i, 5) for c in range(1, 6) for i in range(10 if c > 1 else 4)]
+    found = cycles_of(run_of(cycles=steps(*[100] * 6), kernels=launches), Options()).collect()
+    assert found["complete"].to_list() == [False, False, True, True, True, True]
+    assert found["busy_ns"].to_list() == [None, None, 50, 50, 50, 50]
+
+
+def test_warm_up_is_marked_and_left_out_only_when_asked_with_a_note() -> None:
+    run = run_of(cycles=steps(900, 400, 100, 101, 99, 100, 102, 98))
+    assert ask(VIEW, (run,)).facts["warm_up"] == 2
+    without = ask(VIEW, (run,), Options(warm_up=False))
+    assert (without.facts["n"], without.facts["mean_us"]) == (6, 0.1)
+    assert without.notes == ("2 warm-up cycles of run left out",)
+
+
+def test_two_runs_compare_by_rank_slowest_first() -> None:
+    a, b = run_of("a", cycles=steps(10, 30, 20)), run_of("b", cycles=steps(40, 15))
+    assert ask(VIEW, (a, b)).frame.select("time_rank", "a_ns", "b_ns", "delta_ns", "delta_pct", "cycle_a").rows() == [
+        (1, 30, 40, 10, pytest.approx(100 / 3), 1), (2, 20, 15, -5, -25.0, 2), (3, 10, None, None, None, 0),
+    ]
+
+
+def test_the_words_tell_slow_cycles_from_a_general_shift() -> None:
+    base = [750 * MS + i * MS for i in range(-6, 6)]
+    few = run_of("b", cycles=steps(*base[:-2], 860 * MS, 1000 * MS))
+    all_slower = run_of("b", cycles=steps(*(value + 100 * MS for value in base)))
+    normal = run_of("a", cycles=steps(*base))
+    assert ask(VIEW, (normal, few)).summary[1].endswith("two slow cycles, no general shift")
+    assert ask(VIEW, (normal, all_slower)).summary[1].endswith("cycles are slower in general")
+    assert ask(VIEW, (normal, normal)).summary[1].endswith("no shift beyond what cycles vary by")
+
+
+def test_both_runs_share_the_bins_of_the_histogram() -> None:
+    a, b = run_of("a", cycles=steps(*range(10, 30))), run_of("b", cycles=steps(*range(25, 50)))
+    shape = ask(VIEW, (a, b)).facts["histogram"]
+    assert (sum(shape["a"]), sum(shape["b"])) == (20, 25)
+    assert len(shape["edges_ns"]) == len(shape["a"]) + 1 and shape["edges_ns"][0] == 10
+
+
+def test_where_nothing_repeats_there_are_no_cycles_and_that_is_said() -> None:
+    run = run_of(host=[host(f"f{i}", i, 1) for i in range(9)])
+    assert cycles_of(run, Options()).collect().is_empty()
+    with pytest.raises(CannotAnswer, match="no cycles"):
+        ask(VIEW, (run,))
+
+
+def test_scope_keeps_what_the_cycle_launched_and_what_began_in_it() -> None:
+    calls = [host("cudaLaunchKernel", 90, 2, "runtime", correlation=7), host("op", 110, 5)]
+    launches = [kernel(0, 10, 5), kernel(1, 120, 5, correlation=7), kernel(2, 130, 5)]
+    samples = [{"ts_ns": 50, "metric": "power", "value": 1.0}, {"ts_ns": 150, "metric": "power", "value": 2.0}]
+    run = run_of(cycles=steps(100, 100), kernels=launches, host=calls, metrics=samples)
+    first, second = scoped(run, Options(cycle=0)), scoped(run, Options(cycle_b=1), "b")
+    assert first.kernels.collect()["index"].to_list() == [0, 1]
+    assert second.kernels.collect()["index"].to_list() == [2]
+    assert (first.host.collect().height, second.host.collect()["name"].to_list()) == (1, ["op"])
+    assert (first.metrics.collect()["value"].to_list(), second.metrics.collect()["value"].to_list()) == ([1.0], [2.0])
+    assert scoped(run, Options(cycle=0), "b") is run
+
+
+def test_scope_to_a_cycle_that_is_not_there_says_which_are() -> None:
+    with pytest.raises(CannotAnswer, match="no cycle 9; it has cycles 0 to 1"):
+        scoped(run_of(cycles=steps(100, 100)), Options(cycle=9))
