@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class Options:
 
     ``cycle`` limits the answer to one cycle of run A (``cycle_b``: of run B), ``cycle_anchor`` is a regular expression
     that overrides how cycles are found, ``pid_a``/``pid_b`` pick one pair of processes, ``warm_up`` includes warm-up
-    cycles in statistics.
+    cycles in statistics. ``side`` picks the run of a view that shows one at a time.
     """
 
     cycle: int | None = None
@@ -31,4 +32,5 @@ class Options:
     pid_a: int | None = None
     pid_b: int | None = None
     warm_up: bool = True
+    side: Literal["a", "b"] = "a"
     thresholds: Thresholds = field(default_factory=Thresholds)

@@ -30,6 +30,8 @@ class Entry:
 
 VIEWS: tuple[Entry, ...] = (
     Entry("cycles", "2", "Cycles", "How long does an iteration take, and which stand out?", "cycles"),
+    Entry("kernels", "3", "Kernels", "Which kernels take the time, and what holds them back?", "kernels"),
+    Entry("launches", "4", "Launches", "What ran, launch by launch?", "launches"),
     Entry("pairs", "", "Pairs", "What does the reference comparison say of every function and metric?", "pairs"),
 )
 

@@ -1,0 +1,146 @@
+"""The kernel table of one run, from whichever of its tables can tell: launches, recorded statistics, or a profile.
+
+All three give the same columns; what a source cannot know is null. Every row is one (name, kind, device) of a device
+activity; ``sync`` is none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from ..loaders.schema import NAME
+from ..loaders.trace import Trace
+from . import launch_kinds
+from .latency import Ints, Latencies, dense, latencies
+
+ACTIVITIES = ("kernel", "collective", "memcpy", "memset")
+"""Kinds of device activity that do work; a ``sync`` only waits for one."""
+KEYS = ("name", "kind", "device")
+COLUMNS: dict[str, pl.DataType] = {
+    "name": NAME, "kind": NAME, "device": NAME, "count": pl.Int64(), "total_ns": pl.Int64(),
+    "mean_ns": pl.Float64(), "min_ns": pl.Int64(), "p50_ns": pl.Int64(), "p99_ns": pl.Int64(), "max_ns": pl.Int64(),
+    "tensor": pl.Float64(), "dram": pl.Float64(), "trend": pl.List(pl.Int64()), "groups": pl.Int64(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """Statistics per kernel (``COLUMNS``), the table they are from, and what to tell about them."""
+
+    frame: pl.DataFrame
+    source: str
+    notes: tuple[str, ...] = field(default=())
+
+
+def kernels_of(run: Trace) -> Kernels | None:
+    """The kernel table of the run, None where it holds no device activity in any form."""
+    if run.has("kernels"):
+        return from_launches(run.kernels)
+    if run.has("kernel_stats"):
+        return from_statistics(run.kernel_stats)
+    if run.has("profile"):
+        return from_profile(run.profile)
+    return None
+
+
+def from_launches(launches: pl.LazyFrame) -> Kernels:
+    """Statistics of every (name, kind, device) among the launches; one without a duration is left out."""
+    columns = (*KEYS, "dur_ns", "tensor", "dram", "grid")
+    rows = launches.select(columns).filter(pl.col("kind") != "sync").collect(engine="streaming")
+    notes = []
+    unmeasured = rows["dur_ns"].null_count()
+    if unmeasured:
+        rows = rows.filter(pl.col("dur_ns").is_not_null())
+        notes.append(f"{unmeasured:,} launches have no duration and are left out.")
+    if rows.is_empty():
+        return Kernels(pl.DataFrame(schema=COLUMNS), "kernels", tuple(notes))
+    group_of, first = _groups(rows)
+    durations = np.maximum(rows["dur_ns"].to_numpy(), 0)
+    stats = latencies(group_of, durations, len(first))
+    counts, totals = stats.counts, stats.totals
+    frame = rows[first].select(KEYS).with_columns(
+        count=pl.Series(counts), total_ns=pl.Series(totals), mean_ns=pl.Series(totals / counts),
+        min_ns=pl.Series(stats.shortest), p50_ns=pl.Series(stats.percentile(50)),
+        p99_ns=pl.Series(stats.percentile(99)), max_ns=pl.Series(stats.longest),
+        tensor=weighted(rows["tensor"], durations, group_of, len(first)),
+        dram=weighted(rows["dram"], durations, group_of, len(first)),
+        trend=pl.Series(stats.histograms()).arr.to_list(),
+        groups=pl.Series(_kinds(rows, stats, group_of, durations)),
+    )
+    return Kernels(_ordered(frame), "kernels", tuple(notes))
+
+
+def _groups(rows: pl.DataFrame) -> tuple[Ints, Ints]:
+    """A number from 0 for each (name, kind, device) of the rows, and the row where each is met first."""
+    code = np.zeros(rows.height, dtype=np.int64)
+    for key in KEYS:
+        column, _ = dense(_codes(rows[key]))
+        code, _ = dense(code * (int(column.max()) + 1) + column)
+    return dense(code)
+
+
+def _codes(column: pl.Series) -> Ints:
+    """Categories as numbers, null as 0."""
+    return (column.to_physical().cast(pl.Int64) + 1).fill_null(0).to_numpy()
+
+
+def _kinds(rows: pl.DataFrame, stats: Latencies, group_of: Ints, durations: Ints) -> Ints:
+    """How many clearly different kinds of launches each group has: by grid where that tells, else by duration."""
+    groups = len(stats.starts)
+    kinds = launch_kinds.per_group(launch_kinds.by_duration(stats), stats.groups_of, groups)
+    if rows["grid"].null_count() == rows.height:
+        return kinds
+    grid, _ = dense(_codes(rows["grid"]))
+    _, told = launch_kinds.by_grid(group_of, grid, durations, groups)
+    return np.where(told > 1, told, kinds)
+
+
+def weighted(values: pl.Series, weights: Ints, group_of: Ints, groups: int) -> pl.Series:
+    """Mean of the values per group weighted by duration; null where no launch of the group was measured."""
+    if values.null_count() == len(values):
+        return pl.Series([None] * groups, dtype=pl.Float64)
+    measured = values.is_not_null().to_numpy()
+    weight = np.where(measured, np.maximum(weights, 1), 0)
+    summed = np.bincount(group_of, weights=values.fill_null(0).cast(pl.Float64).to_numpy() * weight, minlength=groups)
+    total = np.bincount(group_of, weights=weight, minlength=groups)
+    means = np.divide(summed, total, out=np.full(groups, np.nan), where=total > 0)
+    return pl.Series(means).fill_nan(None)
+
+
+def from_statistics(recorded: pl.LazyFrame) -> Kernels:
+    """A report that holds only sums: what was not reported stays null."""
+    frame = recorded.select("name", "kind", "device", "count", "total_ns", "mean_ns", "min_ns", "max_ns").collect()
+    frame = frame.with_columns(mean_ns=pl.coalesce("mean_ns", pl.col("total_ns") / pl.col("count")))
+    note = "The input holds sums per kernel, not launches: no percentiles, no distribution, no utilisation."
+    return Kernels(_ordered(_complete(frame)), "kernel_stats", (note,))
+
+
+def from_profile(profile: pl.LazyFrame) -> Kernels:
+    """A profile per cycle: launches and durations summed over cycles, each counted once however many metrics it has."""
+    once = (
+        profile.filter(pl.col("kind").is_in(ACTIVITIES))
+        .group_by("cycle", "pid", "function", "kind", "device")
+        .agg(pl.col("instances").first(), pl.col("dur_ns").first())
+    )
+    summed = once.group_by(name=pl.col("function"), kind=pl.col("kind"), device=pl.col("device")).agg(
+        count=pl.col("instances").sum(), total_ns=pl.col("dur_ns").sum()
+    )
+    frame = summed.with_columns(mean_ns=pl.col("total_ns") / pl.col("count")).collect(engine="streaming")
+    note = "The input holds sums per cycle, not launches: no percentiles, no distribution, no utilisation."
+    return Kernels(_ordered(_complete(frame)), "profile", (note,))
+
+
+def _complete(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.select(
+        (pl.col(name) if name in frame.columns else pl.lit(None)).cast(dtype).alias(name)
+        for name, dtype in COLUMNS.items()
+    )
+
+
+def _ordered(frame: pl.DataFrame) -> pl.DataFrame:
+    """Most time first; ties by name, so that the order never depends on how the rows were read."""
+    by_name = [pl.col(key).cast(pl.String) for key in KEYS]
+    return frame.sort(pl.col("total_ns"), *by_name, descending=[True, False, False, False], nulls_last=True)

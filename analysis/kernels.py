@@ -1,0 +1,101 @@
+"""Kernels: which device activities take the time, how their latencies spread, and what holds them back.
+
+One row per (name, kind, device). Copies and sets are activities too; a ``sync`` only waits and is not one. ``share``
+is of the summed activity time, which counts overlapping streams twice; it is not the share of the wall time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from ..loaders.trace import Trace
+from . import units
+from .bound import MEANINGS, bound
+from .column import Column, side_by_side
+from .kernel_sources import KEYS, Kernels, kernels_of
+from .options import Options
+from .sides import beside
+from .view import Answer, CannotAnswer, Runs, View
+
+COLUMNS = (
+    Column("name", "kernel", "text", "name as recorded", width=34, order=0, elastic=True, pinned=True),
+    Column("kind", "kind", "text", "kernel, collective, memcpy or memset", width=10, order=9),
+    Column("device", "device", "text", "device it ran on; empty where not recorded", width=7, order=8),
+    Column("count", "count", "count", "launches", width=7, order=2),
+    Column("total_ns", "total", "ns", "summed duration", width=10, order=0),
+    Column("share", "share", "fraction", "of the summed duration of all device activities", width=6, order=0),
+    Column("mean_ns", "mean", "ns", "mean duration", width=9, order=7),
+    Column("min_ns", "min", "ns", "shortest launch", width=9, order=None),
+    Column("p50_ns", "p50", "ns", "median duration (nearest rank)", width=9, order=4),
+    Column("p99_ns", "p99", "ns", "duration 99% of the launches do not pass (nearest rank)", width=9, order=5),
+    Column("max_ns", "max", "ns", "longest launch", width=9, order=None),
+    Column("tensor", "tensor", "fraction", "tensor-core use of peak, by duration", width=12, order=3, bar=True),
+    Column("dram", "DRAM", "fraction", "DRAM throughput of peak, weighted by duration", width=12, order=3, bar=True),
+    Column("bound", "bound", "text", "; ".join(f"{k}: {v}" for k, v in MEANINGS.items()), width=7, order=3),
+    Column("trend", "latency", "trend", "launches by latency, log axis from shortest to longest", width=12, order=6),
+    Column("groups", "kinds", "count", "clearly different kinds of launches behind the name, by grid or duration",
+           width=5, order=None),
+)
+SUMS = ("total_ns", "count", "share")
+
+
+def table(run: Trace, options: Options) -> tuple[pl.DataFrame, Kernels]:
+    """All columns of the view for one run, most time first, and where they are from. Raises CannotAnswer."""
+    kernels = kernels_of(run)
+    if kernels is None:
+        raise CannotAnswer(f"{run.info.label} holds no device activity: no kernels, copies or sums of them.")
+    total = pl.col("total_ns").sum()
+    frame = kernels.frame.with_columns(
+        share=pl.when(total > 0).then(pl.col("total_ns") / total), bound=bound(options.thresholds)
+    )
+    return frame.select(column.name for column in COLUMNS), kernels
+
+
+def facts_of(frame: pl.DataFrame) -> dict[str, Any]:
+    """Totals of a kernel table, ns and launches, by kind."""
+    by_kind = frame.group_by(pl.col("kind").cast(pl.String)).agg(pl.col("total_ns").sum(), pl.col("count").sum())
+    kinds = {kind: {"total_ns": ns, "count": count} for kind, ns, count in sorted(by_kind.rows())}
+    return {
+        "kernels": frame.height, "launches": int(frame["count"].sum()), "total_ns": int(frame["total_ns"].sum()),
+        "by_kind": kinds,
+    }
+
+
+def sentence(run: Trace, facts: dict[str, Any]) -> str:
+    """One line: launches, kernel time, copies, and whether the times are of a serialised replay."""
+    kinds = facts["by_kind"]
+    work = [kinds[kind] for kind in ("kernel", "collective") if kind in kinds]
+    moved = [kinds[kind] for kind in ("memcpy", "memset") if kind in kinds]
+    parts = []
+    if work:
+        parts += [f"{units.count(sum(kind['count'] for kind in work))} launches",
+                  f"{units.duration(sum(kind['total_ns'] for kind in work))} of kernel time"]
+    if moved:
+        parts.append(f"{units.count(sum(kind['count'] for kind in moved))} copies and sets, "
+                     f"{units.duration(sum(kind['total_ns'] for kind in moved))}")
+    return " · ".join(parts) + (", serialised replay" if run.info.serialised else "")
+
+
+def notes_of(run: Trace, kernels: Kernels) -> tuple[str, ...]:
+    """What a reader of this run's kernel table must know."""
+    replayed = ("Launches were replayed one by one: totals are of serialised replays, not wall time.",)
+    return (*kernels.notes, *(replayed if run.info.serialised else ()))
+
+
+def build(runs: Runs, options: Options) -> Answer:
+    """Kernels of one run by total time, or of two side by side by the size of the change."""
+    if len(runs) == 1:
+        frame, kernels = table(runs[0], options)
+        facts = facts_of(frame)
+        return Answer(frame.lazy(), facts, (sentence(runs[0], facts),), notes_of(runs[0], kernels))
+    (frame_a, kernels_a), (frame_b, kernels_b) = (table(run, options) for run in runs)
+    facts = {"a": facts_of(frame_a), "b": facts_of(frame_b)}
+    summary = tuple(f"{side}: {sentence(run, facts[side.lower()])}" for side, run in zip("AB", runs, strict=True))
+    notes = dict.fromkeys((*notes_of(runs[0], kernels_a), *notes_of(runs[1], kernels_b)))
+    joined = beside(frame_a, frame_b, COLUMNS, KEYS, SUMS)
+    return Answer(joined.lazy(), facts, summary, tuple(notes))
+
+
+VIEW = View("kernels", COLUMNS, build, pair_columns=side_by_side(COLUMNS, KEYS))

@@ -1,0 +1,74 @@
+"""The clearly different kinds of launches that hide behind one kernel name.
+
+A templated kernel is one name for many problem sizes: BERT's 293 ``Kernel`` launches are three kinds of GEMM. Launches
+are put in order of duration (or grids in order of their mean duration) and cut wherever the next one is longer by
+a clear factor. Runs too small to matter are stragglers of their neighbour, not a kind.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from .latency import Floats, Ints, Latencies, dense
+
+GAP = 1.25
+"""Neighbouring durations further apart than this factor belong to different kinds."""
+LEAST_SHARE = 0.05
+"""A kind holds at least this share of the launches, and two of them."""
+
+
+def cut(values: Floats, weights: Ints, group: Ints, groups: int) -> Ints:
+    """The kind each atom belongs to, counted from 0 over all groups.
+
+    Atoms are sorted by (group, value); ``weights`` says how many launches an atom stands for. Every group below
+    ``groups`` has atoms, and at least one kind.
+    """
+    begin = np.searchsorted(group, np.arange(groups))
+    opens = np.zeros(len(values), dtype=bool)
+    opens[1:] = values[1:] > np.maximum(values[:-1], 1.0) * GAP
+    opens[begin] = True
+    first = np.flatnonzero(opens)
+    if len(first) == groups:
+        return group.copy()
+    of = group[first]
+    size = np.add.reduceat(weights, first)
+    least = np.maximum(2, np.ceil(LEAST_SHARE * np.add.reduceat(weights, begin)))
+    large = size >= least[of]
+    before: Ints = np.cumsum(large) - large
+    run_of_group = np.searchsorted(of, np.arange(groups))
+    keep = large & (before > before[run_of_group][of])
+    keep[run_of_group] = True
+    starts = np.zeros(len(values), dtype=np.int64)
+    starts[first[keep]] = 1
+    return np.cumsum(starts) - 1
+
+
+def by_duration(latencies: Latencies) -> Ints:
+    """The kind of each launch of ``latencies.sorted_ns``, told by gaps between durations."""
+    ones = np.ones(len(latencies.sorted_ns), dtype=np.int64)
+    return cut(latencies.sorted_ns.astype(np.float64), ones, latencies.groups_of, len(latencies.starts))
+
+
+def per_group(kind: Ints, group: Ints, groups: int) -> Ints:
+    """How many kinds each group has; kinds count up through groups in order, as ``cut`` numbers them."""
+    last = np.append(np.searchsorted(group, np.arange(1, groups)), len(group)) - 1
+    return np.diff(kind[last], prepend=-1) if groups else np.zeros(0, dtype=np.int64)
+
+
+def by_grid(group_of: Ints, grid: npt.NDArray[np.integer], durations: Ints, groups: int) -> tuple[Ints, Ints]:
+    """The kind of each launch told by its grid's mean duration, and how many kinds each group has.
+
+    ``grid`` numbers grids from 0. Grids that take about equally long are one kind.
+    """
+    many = int(grid.max(initial=0)) + 1
+    codes = group_of * many + grid
+    pair_of, seen = dense(codes)
+    pairs = codes[seen]
+    weights = np.bincount(pair_of, minlength=len(pairs))
+    means = np.bincount(pair_of, weights=durations, minlength=len(pairs)) / weights
+    group = pairs // many
+    order = np.lexsort((means, group))
+    kind = np.empty(len(pairs), dtype=np.int64)
+    kind[order] = cut(means[order], weights[order], group[order], groups)
+    return kind[pair_of], per_group(kind[order], group[order], groups)

@@ -1,0 +1,45 @@
+"""Launches: every device activity in the order it was recorded.
+
+Nothing is computed: the rows are the recorded columns, so that five million of them open at once. A ``sync`` is no
+launch.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from .column import Column
+from .options import Options
+from .view import Answer, CannotAnswer, Runs, View
+
+COLUMNS = (
+    Column("index", "#", "count", "recorded order, from 0", width=7, order=0, pinned=True),
+    Column("start_ns", "start", "ns", "from the start of the trace; empty where the format has no times", width=10,
+           order=4),
+    Column("dur_ns", "duration", "ns", "duration", width=9, order=0),
+    Column("name", "kernel", "text", "name as recorded", width=34, order=0, elastic=True, pinned=True),
+    Column("kind", "kind", "text", "kernel, collective, memcpy or memset", width=10, order=7),
+    Column("device", "device", "text", "device it ran on; empty where not recorded", width=7, order=6),
+    Column("stream", "stream", "number", "stream or queue", width=6, order=5),
+    Column("tensor", "tensor", "fraction", "tensor-core utilisation, of peak", width=12, order=2, bar=True),
+    Column("dram", "DRAM", "fraction", "DRAM throughput, of peak", width=12, order=2, bar=True),
+    Column("grid", "grid", "text", "blocks in the grid as x,y,z", width=12, order=8),
+    Column("block", "block", "text", "threads in a block as x,y,z", width=10, order=9),
+)
+
+
+def build(runs: Runs, options: Options) -> Answer:
+    """The launches of run A, or of run B where the options' ``side`` says so."""
+    run = runs[-1] if options.side == "b" else runs[0]
+    if not run.has("kernels"):
+        raise CannotAnswer(f"{run.info.label} holds sums, not launches; the kernels view shows them.")
+    rows = run.kernels
+    notes: tuple[str, ...] = ()
+    waits = rows.select((pl.col("kind") == "sync").sum()).collect(engine="streaming").item()
+    if waits:
+        rows = rows.filter(pl.col("kind") != "sync")
+        notes = (f"{waits:,} synchronisations only wait and are left out.",)
+    return Answer(rows.select(column.name for column in COLUMNS), notes=notes)
+
+
+VIEW = View("launches", COLUMNS, build, pair_columns=COLUMNS)

@@ -1,0 +1,41 @@
+"""Two runs' answers side by side: one row per key, each number as ``_a``, ``_b`` and ``_delta``.
+
+What only one run has was not there in the other: its counts and sums are 0 on that side, while anything that would need
+a measurement (a mean, a utilisation) stays null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import polars as pl
+
+from .column import Column
+
+
+def beside(
+    a: pl.DataFrame, b: pl.DataFrame, columns: Iterable[Column], keys: tuple[str, ...], sums: tuple[str, ...]
+) -> pl.DataFrame:
+    """Rows of both joined on ``keys`` (null equals null), in the columns ``column.side_by_side`` makes of ``columns``.
+
+    ``sums`` are the columns where a missing row means 0. Ordered by the size of the change in the first of them.
+    """
+    names = [column.name for column in columns if column.name not in keys]
+    joined = a.select(*keys, *(pl.col(name).alias(f"{name}_a") for name in names)).join(
+        b.select(*keys, *(pl.col(name).alias(f"{name}_b") for name in names)),
+        on=list(keys), how="full", nulls_equal=True, coalesce=True,
+    )
+    # a row that one side lacks has no sums there at all; one whose sum is null was there and not measured
+    filled = joined.with_columns(
+        pl.when(pl.all_horizontal(pl.col(f"{name}_{side}").is_null() for name in names))
+        .then(0).otherwise(pl.col(f"{total}_{side}")).alias(f"{total}_{side}")
+        for side in "ab" for total in sums
+    )
+    differences = [
+        (pl.col(f"{column.name}_b") - pl.col(f"{column.name}_a")).alias(f"{column.name}_delta")
+        for column in columns
+        if column.name not in keys and column.unit not in ("text", "trend", "bool", "list")
+    ]
+    made = filled.with_columns(differences)
+    order = [pl.col(f"{sums[0]}_delta").abs(), *(pl.col(key).cast(pl.String) for key in keys)]
+    return made.sort(order, descending=[True, *(False for _ in keys)], nulls_last=True)

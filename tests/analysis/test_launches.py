@@ -1,0 +1,29 @@
+"""The launches view: what was recorded, in its order."""
+
+from __future__ import annotations
+
+import pytest
+
+from warplens.analysis.options import Options
+from warplens.analysis.view import CannotAnswer
+
+A = [{"name": "first", "kind": "kernel", "dur_ns": 5}, {"name": "wait", "kind": "sync", "dur_ns": 9},
+     {"name": "second", "kind": "memcpy", "dur_ns": 7, "grid": "8,1,1"}]
+
+
+def test_launches_come_in_recorded_order_without_waits(run_of, asked):
+    table = asked("launches", run_of(kernels=A))
+    assert table.frame.select("index", "name", "grid").rows() == [(0, "first", None), (2, "second", "8,1,1")]
+    assert table.notes == ("1 synchronisations only wait and are left out.",)
+
+
+def test_of_two_runs_the_side_is_an_option(run_of, rows_of):
+    b = [{"name": "other", "kind": "kernel", "dur_ns": 5}]
+    runs = run_of("a", kernels=A), run_of("b", kernels=b)
+    assert [r["name"] for r in rows_of("launches", *runs)] == ["first", "second"]
+    assert [r["name"] for r in rows_of("launches", *runs, options=Options(side="b"))] == ["other"]
+
+
+def test_sums_have_no_launches(run_of, asked):
+    with pytest.raises(CannotAnswer, match="sums, not launches"):
+        asked("launches", run_of(kernel_stats=[{"name": "k", "kind": "kernel", "count": 4, "total_ns": 100}]))
