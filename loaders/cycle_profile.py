@@ -8,13 +8,13 @@ whose device rows are missing or clearly fewer than those of its like was not se
 
 from __future__ import annotations
 
-import io
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 
-from . import schema
+from . import schema, stream
 from .errors import Unreadable
 from .loader import Job
 from .trace import Device, Info, Trace
@@ -39,18 +39,22 @@ UNITS: tuple[tuple[str, str, float], ...] = (
 """Counter name → unit, and what one recorded step is worth in it: host memory comes in KiB, as /proc/meminfo has it."""
 
 
-def _read(path: Path, needed: tuple[str, ...]) -> pl.DataFrame:
-    """The file as text columns; missing optional columns are the caller's concern."""
+def _read(
+    path: Path, needed: tuple[str, ...], columns: Callable[[pl.DataFrame], pl.DataFrame], warnings: list[str]
+) -> pl.DataFrame:
+    """The file through ``columns``, which gets it as text and leaves out the rows it cannot read: those are counted."""
+    data, ended = stream.whole(path)
     try:
-        frame = pl.read_csv(
-            io.BytesIO(path.read_bytes()), infer_schema=False, encoding="utf8-lossy", truncate_ragged_lines=True
-        )
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise Unreadable(path, f"it cannot be read as CSV ({str(error).splitlines()[0]})") from error
-    if missing := [column for column in needed if column not in frame.columns]:
-        raise Unreadable(
-            path, f"it lacks the column {missing[0]}", "A cycle profile has one row per cycle and function."
-        )
+        text = pl.read_csv(data, infer_schema=False, encoding="utf8-lossy", truncate_ragged_lines=True)
+    except pl.exceptions.PolarsError as error:
+        raise Unreadable(path, f"cannot be read as CSV ({str(error).splitlines()[0]})", "Write it again.") from error
+    if missing := [column for column in needed if column not in text.columns]:
+        raise Unreadable(path, f"lacks the column {missing[0]}", "A cycle profile has one row per cycle and function.")
+    frame = columns(text)
+    if ended:
+        warnings.append(f"{path.name} is not whole: {ended}.")
+    if lost := text.height - frame.height:
+        warnings.append(f"{lost:,} of {text.height:,} rows of {path.name} could not be read and were left out.")
     return frame
 
 
@@ -211,24 +215,26 @@ class CycleProfile:
         """One Trace with ``profile``, ``cycles`` and ``metrics``; it has no single kernels and no host slices."""
         path = job.path / PERF if job.path.is_dir() else job.path
         counters = path.with_name(path.name.replace("perf", "counters"))
-        if self._is_counters(path):
-            perf, counters = None, path
+        warnings: list[str] = []
+        if stream.head(path, 64).removeprefix(b"\xef\xbb\xbf").startswith(b"counter_name"):
+            counters = path
+            profile = pl.DataFrame(schema=schema.polars_schema("profile"))
         else:
-            perf = _read(path, PERF_COLUMNS)
-        samples = _read(counters, COUNTER_COLUMNS) if counters.is_file() else None
-        profile = _profile(perf) if perf is not None else pl.DataFrame(schema=schema.polars_schema("profile"))
-        metrics = _metrics(samples) if samples is not None else pl.DataFrame(schema=schema.polars_schema("metrics"))
+            profile = _read(path, PERF_COLUMNS, _profile, warnings)
+        metrics = pl.DataFrame(schema=schema.polars_schema("metrics"))
+        if counters.is_file():
+            try:
+                metrics = _read(counters, COUNTER_COLUMNS, _metrics, warnings)
+            except Unreadable as error:
+                if counters == path:
+                    raise
+                warnings.append(f"The counters beside it could not be used: {error}")
         starts = [t for t in (profile["cycle_start_ns"].min(), metrics["ts_ns"].min()) if isinstance(t, int)]
         epoch = min(starts, default=0)
         profile = profile.with_columns(pl.col("cycle_start_ns") - epoch)
         metrics = metrics.with_columns(pl.col("ts_ns") - epoch)
         total = sum(file.stat().st_size for file in {path, counters} if file.is_file())
         job.progress(total, total, profile.height + metrics.height)
-        warnings = [
-            f"{raw.height - kept.height:,} of {raw.height:,} rows of {file.name} could not be read and were left out."
-            for file, raw, kept in ((path, perf, profile), (counters, samples, metrics))
-            if raw is not None and raw.height > kept.height
-        ]
         info = Info(
             source=str(job.path),
             label=(path.resolve().parent.name if path.name == PERF else path.stem) or path.stem,
@@ -251,10 +257,6 @@ class CycleProfile:
             metrics=schema.conform("metrics", metrics.lazy()),
         )
         return (trace,)
-
-    def _is_counters(self, path: Path) -> bool:
-        with path.open("rb") as file:
-            return file.read(64).removeprefix(b"\xef\xbb\xbf").startswith(b"counter_name")
 
 
 def _devices(profile: pl.DataFrame) -> list[str]:

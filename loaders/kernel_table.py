@@ -19,6 +19,7 @@ from . import schema
 from .errors import Unreadable
 from .loader import Job
 from .names import kernel_kind
+from .stream import Source
 from .trace import Info, Trace
 
 BLOCK_BYTES = 8 << 20
@@ -70,17 +71,16 @@ def _kernels(rows: pl.LazyFrame) -> pl.LazyFrame:
     )
 
 
-def _blocks(path: Path) -> Iterator[bytes]:
+def _blocks(source: Source) -> Iterator[bytes]:
     """The file in blocks that end at a line's end."""
     rest = b""
-    with path.open("rb") as file:
-        while block := file.read(BLOCK_BYTES):
-            cut = block.rfind(b"\n") + 1
-            if cut:
-                yield rest + block[:cut]
-                rest = block[cut:]
-            else:
-                rest += block
+    while block := source.read(BLOCK_BYTES):
+        cut = block.rfind(b"\n") + 1
+        if cut:
+            yield rest + block[:cut]
+            rest = block[cut:]
+        else:
+            rest += block
     if rest:
         yield rest
 
@@ -166,20 +166,21 @@ class KernelTable:
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """One Trace with ``kernels``; start_ns and device are null: the format has neither."""
-        total = job.path.stat().st_size
-        rows, done = _Rows(job.workspace), 0
-        for block in _blocks(job.path):
-            done += len(block)
-            frame, malformed, undecodable = parse(block)
-            if not rows.total and frame.height and job.first_rows:
-                job.first_rows(Trace(self._info(job, total), kernels=_kernels(frame.head(1000).lazy())))
-            rows.add(frame)
-            rows.malformed += malformed
-            rows.undecodable += undecodable
-            job.progress(min(done, total), total, rows.total)
+        rows = _Rows(job.workspace)
+        with Source(job.path) as source:
+            info = self._info(job, source.size)
+            for block in _blocks(source):
+                frame, malformed, undecodable = parse(block)
+                if not rows.total and frame.height and job.first_rows:
+                    job.first_rows(Trace(info, kernels=_kernels(frame.head(1000).lazy())))
+                rows.add(frame)
+                rows.malformed += malformed
+                rows.undecodable += undecodable
+                job.progress(source.position, source.size, rows.total)
+            cut = (f"The file is not whole: {source.ended}.",) if source.ended else ()
         if not rows.total and rows.malformed:
             raise Unreadable(job.path, "no line of it is a launch", "A row is: name | latency-ns tensor dram.")
-        return (Trace(self._info(job, total), kernels=rows.kernels()).warn(*_warnings(rows)),)
+        return (Trace(info, kernels=rows.kernels()).warn(*cut, *_warnings(rows)),)
 
     def _info(self, job: Job, size: int) -> Info:
         return Info(

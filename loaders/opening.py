@@ -125,6 +125,9 @@ def _folder(shown: str, folder: Path) -> list[Part]:
     if not files:
         inside = "has no files in it, only folders" if names else "is an empty folder"
         raise Unreadable(shown, inside, _GIVE)
+    whole = {getattr(loader, "directory_file", None) for loader in registry.loaders()}
+    if named := [file for file in files if file.name in whole]:
+        return [_file(str(named[0]), named[0])]
     parts = []
     for file in files[:SCANNED]:
         try:

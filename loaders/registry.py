@@ -12,6 +12,7 @@ from importlib.metadata import entry_points
 from .loader import Loader
 
 MODULES: tuple[str, ...] = (
+    "comparison",
     "cycle_profile",
     "kernel_table",
 )

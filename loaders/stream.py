@@ -181,6 +181,12 @@ def head(path: str | os.PathLike[str], size: int = HEAD_BYTES) -> bytes:
         return first
 
 
+def whole(path: str | os.PathLike[str]) -> tuple[bytes, str | None]:
+    """All bytes of a file small enough to be held, and why it stops early where it does. Raises OSError as ``open``."""
+    with Source(path) as source:
+        return b"".join(source), source.ended
+
+
 def schema_text(path: str | os.PathLike[str]) -> bytes:
     """The ``create`` statements of an SQLite database, b"" where it cannot be read as one."""
     import sqlite3

@@ -1,0 +1,264 @@
+"""A finished comparison of two runs: ``strict_comparison_*.md``, or its detail table alone as CSV.
+
+The runs themselves are gone; what is left are the table of (function, metric, device) triplets and, in the report, the
+cycle times by rank. It opens as two runs all the same, so that every view of a pair works as far as the numbers go:
+the table goes to A's ``comparison``, the ranked times to the ``cycles`` of each. The runs' labels are whatever the
+headers say (``β_normal_pid_805580(%)``).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from . import schema, stream
+from .errors import Unreadable
+from .loader import Job
+from .trace import Device, Info, Trace
+
+FIXED = {
+    "Function Name": "function",
+    "Metric Name": "metric",
+    "Device": "device",
+    "Suspicion Score": "suspicion",
+    "Δβ(%)": "delta_beta",
+    "Z-Score(β)": "z_beta",
+    "p-value(β)": "p_beta",
+    "U-test p(β)": "u_beta",
+    "Δμ": "delta_mu",
+    "Z-Score(μ)": "z_mu",
+    "Z-Score(log_μ)": "z_log_mu",
+    "p-value(μ)": "p_mu",
+    "U-test p(μ)": "u_mu",
+}
+"""Headers that are the same in every report; the four others carry the runs' labels."""
+
+TEXT = ("function", "metric", "device")
+LABELLED = re.compile(r"([βμ])_(.*?)(?:_pid_(\d+))?(?:\(%\))?")
+TITLE = re.compile(rb"^#[^\n]*Performance Comparison", re.MULTILINE)
+TITLE_PID = re.compile(r"\(PID:\s*(\d+)\)")
+
+
+@dataclass(slots=True)
+class _Report:
+    """What was found: comparison rows by column, times by rank in µs, the summary, and what could not be read."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    times: tuple[list[float], list[float]] = ((), ())  # type: ignore[assignment]
+    summary: dict[str, list[str]] = field(default_factory=dict)
+    title: str | None = None
+    malformed: int = 0
+    ended: str | None = None
+
+
+def number(text: str) -> float | None:
+    """A printed number: thousands commas, %, bold and signs aside; None for '-', 'nan' and the like."""
+    plain = text.replace(",", "").replace("*", "").replace("%", "").replace("−", "-").strip()
+    try:
+        value = float(plain)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _columns(header: Sequence[str]) -> tuple[list[str | None], list[str], list[int | None]]:
+    """Header cells → our columns (None: unknown), the runs' labels, their pids."""
+    columns: list[str | None] = []
+    labels: list[str] = []
+    pids: list[int | None] = []
+    seen = {"β": 0, "μ": 0}
+    for cell in header:
+        name = FIXED.get(cell)
+        labelled = LABELLED.fullmatch(cell)
+        if name is None and labelled and seen[labelled[1]] < 2:
+            name = ("beta_" if labelled[1] == "β" else "mu_") + "ab"[seen[labelled[1]]]
+            seen[labelled[1]] += 1
+            if labelled[1] == "β":
+                labels.append(labelled[2])
+                pids.append(int(labelled[3]) if labelled[3] else None)
+        columns.append(name)
+    return columns, labels, pids
+
+
+def _is_detail(cells: Sequence[str]) -> bool:
+    return "Function Name" in cells and "Suspicion Score" in cells
+
+
+class _Detail:
+    """Reads the rows under one detail header into a report."""
+
+    def __init__(self, report: _Report, header: Sequence[str], pid: int | None) -> None:
+        self.report = report
+        self.columns, labels, pids = _columns(header)
+        self.pids = {f"pid_{side}": own or pid for side, own in zip("ab", pids, strict=False)}
+        report.labels = report.labels or labels
+
+    def add(self, cells: list[str]) -> None:
+        """One row. A pipe inside the function name makes too many cells: the surplus belongs to the name."""
+        surplus = len(cells) - len(self.columns)
+        if surplus > 0 and self.columns[0] == "function":
+            cells = ["|".join(cells[: surplus + 1]), *cells[surplus + 1 :]]
+        row: dict[str, Any] = {
+            name: _plain(cell) if name in TEXT else number(cell)
+            for name, cell in zip(self.columns, cells, strict=False)
+            if name
+        }
+        if surplus < 0 or not row.get("function") or row.get("suspicion") is None:
+            self.report.malformed += 1
+        else:
+            self.report.rows.append({**row, **self.pids})
+
+
+def _cells(line: str) -> list[str]:
+    """The cells of a markdown table row, as wide as they were printed, escaped pipes among the others."""
+    inner = line.strip().removeprefix("|").removesuffix("|")
+    return inner.replace(r"\|", "|").split("|")
+
+
+def _plain(cell: str) -> str:
+    """The text of a cell without the marks of bold or code around it."""
+    text = cell.strip()
+    for mark in ("**", "`"):
+        if len(text) > 2 * len(mark) and text.startswith(mark) and text.endswith(mark):
+            text = text[len(mark) : -len(mark)]
+    return text
+
+
+def _markdown(text: str) -> _Report:
+    report = _Report()
+    reader: _Detail | None = None
+    ranks: list[list[str]] = []
+    table = ""
+    pid: int | None = None
+    for line in text.split("\n"):
+        if not line.lstrip().startswith("|"):
+            table = ""
+            if line.startswith("#") and "Comparison" in line and report.title is None:
+                report.title = line.strip("# \r")
+                pid = int(found[1]) if (found := TITLE_PID.search(line)) else None
+            continue
+        raw = _cells(line)
+        cells = [cell.strip() for cell in raw]
+        if all(re.fullmatch(r":?-+:?", cell) for cell in cells):
+            continue
+        if not table:
+            table = cells[0]
+            reader = _Detail(report, cells, pid) if _is_detail(cells) else None
+            if cells[0] == "Time Rank" and not ranks:
+                labels = [cell.removesuffix("Time (us)").strip() for cell in cells[1:3]]
+                report.labels = report.labels or [re.sub(r"_pid_\d+$", "", label) for label in labels]
+                ranks.append(cells)
+        elif reader is not None:
+            reader.add(raw)
+        elif table == "Time Rank":
+            ranks.append(cells)
+        elif table == "Metric":
+            report.summary[cells[0]] = cells[1:3]
+    columns = list(zip(*(row for row in ranks[1:] if len(row) >= 3), strict=False))
+    if columns:
+        sides = [[value for cell in column if (value := number(cell)) is not None] for column in columns[1:3]]
+        report.times = (sides[0], sides[1])
+    return report
+
+
+def _csv(text: str) -> _Report:
+    report = _Report()
+    reader: _Detail | None = None
+    for cells in csv.reader(io.StringIO(text)):
+        if _is_detail(cells):
+            reader = _Detail(report, [cell.strip() for cell in cells], None)
+        elif reader is not None and cells:
+            reader.add(cells)
+    return report
+
+
+class Comparison:
+    """The loader of finished comparisons."""
+
+    name = "comparison"
+    title = "Finished comparison of two runs: a report (strict_comparison_*.md) or its detail table as CSV"
+    suffixes = (".md", ".csv")
+    version = 1
+
+    def sniff(self, head: bytes) -> bool:
+        """A header row of the detail table, or the report's title."""
+        for line in head.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
+            if line.lstrip().startswith((b"|", b"Function Name,")) and b"Suspicion Score" in line:
+                return b"Function Name" in line
+        return bool(TITLE.match(head) and b"Time Rank" in head)
+
+    def load(self, job: Job) -> tuple[Trace, ...]:
+        """Two Traces, A and B: A's ``comparison`` has the table, ``cycles`` of each the times by rank."""
+        data, ended = stream.whole(job.path)
+        text = data.decode("utf-8-sig", "replace")
+        report = _csv(text) if text.startswith("Function Name") else _markdown(text)
+        report.ended = ended
+        if not report.rows and not report.times[0]:
+            raise Unreadable(
+                job.path, "it has no comparison table and no cycle times", "Give the report as it was written."
+            )
+        labels = (*report.labels, "A", "B")[:2] if len(report.labels) == 2 else ("A", "B")
+        job.progress(len(data), len(data), len(report.rows))
+        frame = pl.DataFrame(report.rows, schema=_row_schema()) if report.rows else pl.DataFrame(schema=_row_schema())
+        runs = []
+        for side, label in enumerate(labels):
+            info = Info(
+                source=str(job.path), label=label, format=self.name, bytes=len(data), devices=_devices(frame),
+                warnings=tuple(_warnings(report)), facts=_facts(report, side),
+            )  # fmt: skip
+            runs.append(Trace(info, cycles=schema.conform("cycles", _cycles(report.times[side]).lazy())))
+        return runs[0].with_tables(comparison=schema.conform("comparison", frame.lazy())), runs[1]
+
+
+def _row_schema() -> dict[str, pl.DataType]:
+    """The comparison's columns, names as plain strings while rows are collected."""
+    columns = schema.polars_schema("comparison")
+    return {name: pl.String() if name in TEXT else dtype for name, dtype in columns.items()}
+
+
+def _cycles(times: Sequence[float]) -> pl.DataFrame:
+    """Times in µs by rank → cycles numbered by rank; when they happened is not known."""
+    return pl.DataFrame(
+        {
+            "cycle": range(1, len(times) + 1),
+            "dur_ns": [round(time * 1000) for time in times],
+            "source": ["recorded"] * len(times),
+            "complete": [True] * len(times),
+        },
+        schema_overrides={"cycle": pl.Int64, "dur_ns": pl.Int64},
+    )
+
+
+def _devices(frame: pl.DataFrame) -> tuple[Device, ...]:
+    return tuple(Device(name) for name in frame["device"].drop_nulls().unique().sort() if name not in ("Host", ""))
+
+
+def _facts(report: _Report, side: int) -> dict[str, Any]:
+    facts: dict[str, Any] = {"finished": True}
+    if report.title:
+        facts["title"] = report.title
+    for name, values in report.summary.items():
+        if len(values) > side:
+            value = number(values[side])
+            facts[name] = values[side] if value is None else value
+    return facts
+
+
+def _warnings(report: _Report) -> Iterator[str]:
+    yield "This is a finished comparison: what the runs did cycle by cycle and launch by launch is not in it."
+    if report.ended:
+        yield f"The file is not whole: {report.ended}."
+    if report.malformed:
+        total = report.malformed + len(report.rows)
+        yield f"{report.malformed:,} of {total:,} rows could not be read and were left out."
+
+
+LOADER = Comparison()
