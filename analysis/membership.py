@@ -19,13 +19,20 @@ Times = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def launched(run: Trace) -> pl.LazyFrame:
-    """The kernels with ``launch_ns``: start of the call that launched each, its own start where none was recorded."""
+    """The kernels with ``launch_ns``: start of the call that launched each, its own start where none was recorded.
+
+    A kernel that names no process gets the one of its call, so that both sides of a launch speak of one process.
+    """
     calls = (
         run.host.filter(pl.col("kind").is_in(["runtime", "driver"]), pl.col("correlation") > 0)
-        .group_by("rank", "correlation").agg(pl.col("start_ns").min().alias("launch_ns"))
+        .group_by("rank", "correlation").agg(
+            pl.col("start_ns").min().alias("launch_ns"), pl.col("pid").first().alias("launch_pid")
+        )
     )
-    return run.kernels.join(calls, on=["rank", "correlation"], how="left", nulls_equal=True, maintain_order="left") \
-        .with_columns(pl.min_horizontal("launch_ns", "start_ns"))
+    joined = run.kernels.join(calls, on=["rank", "correlation"], how="left", nulls_equal=True, maintain_order="left")
+    return joined.with_columns(
+        pl.min_horizontal("launch_ns", "start_ns").alias("launch_ns"), pl.coalesce("pid", "launch_pid").alias("pid")
+    ).drop("launch_pid")
 
 
 def in_cycles(run: Trace, cycles: pl.DataFrame, device_time: bool) -> pl.LazyFrame:
@@ -37,18 +44,34 @@ def in_cycles(run: Trace, cycles: pl.DataFrame, device_time: bool) -> pl.LazyFra
         return _by_index(run, cycles)
     kernels = run.kernels.with_columns(launch_ns="start_ns") if device_time else launched(run)
     rows = kernels.collect(engine="streaming")
-    number = np.full(rows.height, -1, dtype=np.int64)
-    times = rows["launch_ns"].fill_null(-1).to_numpy()
-    ranks = rows["rank"].to_numpy() if rows["rank"].null_count() == 0 else None
+    return rows.with_columns(cycle_at(rows["launch_ns"], rows["rank"], cycles)).drop_nulls("cycle") \
+        .drop("launch_ns").lazy()
+
+
+def host_in_cycles(run: Trace, cycles: pl.DataFrame, condition: pl.Expr) -> pl.DataFrame:
+    """The host slices that pass and begin in a cycle, with its number in ``cycle``; none without timestamps."""
+    if cycles["start_ns"].null_count():
+        return run.host.head(0).with_columns(pl.lit(None, pl.Int64).alias("cycle")).collect()
+    columns = ("name", "kind", "pid", "rank", "start_ns", "dur_ns")
+    rows = run.host.filter(condition).select(columns).drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
+    return rows.with_columns(cycle_at(rows["start_ns"], rows["rank"], cycles)).drop_nulls("cycle")
+
+
+def cycle_at(times: pl.Series, ranks: pl.Series, cycles: pl.DataFrame) -> pl.Series:
+    """Number of the cycle each moment lies in, null outside all of them; a cycle of a rank holds only that rank's."""
+    at_ns = times.fill_null(-1).to_numpy()
+    number = np.full(len(at_ns), -1, dtype=np.int64)
+    outside = np.iinfo(np.int64).min
+    rank_of = ranks.fill_null(outside).to_numpy()
     for (rank,), group in cycles.sort("start_ns").group_by("rank", maintain_order=True):
         starts = group["start_ns"].to_numpy()
         ends = starts + group["dur_ns"].to_numpy()
-        at = np.searchsorted(starts, times, side="right") - 1
-        inside = (at >= 0) & (times < ends[at])
-        if rank is not None and ranks is not None:
-            inside &= ranks == rank
+        at = np.searchsorted(starts, at_ns, side="right") - 1
+        inside = (at >= 0) & (at_ns < ends[at])
+        if rank is not None:
+            inside &= (rank_of == rank) | (rank_of == outside)
         number[inside] = group["cycle"].to_numpy()[at[inside]]
-    return rows.with_columns(pl.Series("cycle", number)).filter(pl.col("cycle") >= 0).drop("launch_ns").lazy()
+    return pl.Series("cycle", number).replace(-1, None)
 
 
 def _by_index(run: Trace, cycles: pl.DataFrame) -> pl.LazyFrame:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import polars as pl
 import pytest
 
 from warplens.analysis.cycles import VIEW, cycles_of
@@ -12,35 +9,10 @@ from warplens.analysis.options import Options
 from warplens.analysis.scope import scoped
 from warplens.analysis.table import ask
 from warplens.analysis.view import CannotAnswer
-from warplens.loaders import schema
-from warplens.loaders.trace import Info, Trace
+
+from .runs import host, kernel, run_of, steps
 
 MS = 1_000_000
-
-
-def run_of(label: str = "run", **tables: list[dict[str, Any]]) -> Trace:
-    frames = {
-        name: schema.conform(name, pl.DataFrame(rows, infer_schema_length=None).lazy()) for name, rows in tables.items()
-    }
-    return Trace(Info(source=f"{label}.json", label=label, format="test")).with_tables(**frames)
-
-
-def host(name: str, start: int, dur: int, kind: str = "op", **more: Any) -> dict[str, Any]:
-    return {"name": name, "start_ns": start, "dur_ns": dur, "kind": kind, "pid": 1, "tid": 1, "rank": None, **more}
-
-
-def kernel(index: int, start: int | None, dur: int, name: str = "gemm", **more: Any) -> dict[str, Any]:
-    return {"index": index, "start_ns": start, "dur_ns": dur, "name": name, "kind": "kernel", "device": "GPU 0",
-            "rank": None, **more}
-
-
-def steps(*durations: int, **more: Any) -> list[dict[str, Any]]:
-    start, made = 0, []
-    for number, dur in enumerate(durations):
-        made.append({"cycle": number, "start_ns": start, "dur_ns": dur, "label": f"ProfilerStep#{number}",
-                     "kind": "step", "source": "recorded", "complete": True, **more})
-        start += dur
-    return made
 
 
 def test_recorded_cycles_win_over_everything_else() -> None:

@@ -1,0 +1,168 @@
+"""β and μ from raw events: how much of each cycle a function took, and what the resources read while it ran.
+
+The result is the table ``profile``, the same a cycle profile recorded elsewhere brings along (that one is returned as
+it is), so that one comparison serves both. μ of a function in a cycle is the mean over its events of the metric during
+each, weighted by the events' durations; σ is pooled with the same weights. Which metrics belong to which function is
+decided by the kind of the function and the name of the metric, in ``belongs``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from ..loaders import schema
+from ..loaders.trace import Trace
+from . import membership, sampling
+from .cycles import find_cycles
+from .options import Options
+
+KEYS = ["cycle", "pid", "function", "kind", "device"]
+_HOST_KINDS = ("op", "runtime", "driver", "python", "sched", "io", "dataloader", "overhead")
+_ON_CPU = ("op", "runtime", "driver", "sched", "dataloader")
+"""Host functions whose time is a thread's time on (or waiting for) a processor. Python frames repeat what they call."""
+_PEER = re.compile(r"dtod|d2d|ptop|p2p|peer|device ?(to|->) ?device", re.IGNORECASE)
+_METRIC_GROUPS = (
+    ("disk", re.compile(r"disk|iops", re.IGNORECASE)),
+    ("pcie", re.compile(r"pcie", re.IGNORECASE)),
+    ("link", re.compile(r"link|xgmi", re.IGNORECASE)),
+    ("network", re.compile(r"^net|network|rdma|infiniband|[rt]x_rate", re.IGNORECASE)),
+)
+
+
+def metric_group(metric: str) -> str:
+    """'disk', 'pcie', 'link' or 'network' by the metric's name; 'load' for what tells how hard or fast a part works."""
+    return next((group for group, pattern in _METRIC_GROUPS if pattern.search(metric)), "load")
+
+
+def belongs(kind: str, function: str, group: str, on_device: bool) -> bool:
+    """Whether metrics of that group, read on a device or on the host, tell about functions of that kind."""
+    if kind in ("kernel", "memset"):
+        return on_device and group == "load"
+    if kind == "collective":
+        return group == "network" or (on_device and group != "disk")
+    if kind == "memcpy":
+        return on_device and group == ("link" if _PEER.search(function) else "pcie")
+    if kind == "io":
+        return group == "disk"
+    return kind in _ON_CPU and not on_device and group == "load"
+
+
+_known: deque[tuple[Trace, str | None, pl.DataFrame]] = deque(maxlen=4)
+
+
+def profile(run: Trace, options: Options) -> pl.LazyFrame:
+    """The table ``profile`` of a run: the recorded one, else computed; empty where the run has no cycles."""
+    if run.has("profile"):
+        return run.profile
+    for trace, anchor, frame in _known:
+        if trace is run and anchor == options.cycle_anchor:
+            return frame.lazy()
+    frame = _computed(run, options)
+    _known.append((run, options.cycle_anchor, frame))
+    return frame.lazy()
+
+
+def function_cycles(run: Trace, options: Options) -> pl.LazyFrame:
+    """Per (cycle, pid, function, kind, device): ``dur_ns instances beta cycle_ns``, metrics left aside.
+
+    A run without cycles is one pseudo-cycle whose number, length and β are null.
+    """
+    if run.has("profile"):
+        return run.profile.group_by(KEYS, maintain_order=True).agg(
+            pl.col("dur_ns", "instances", "beta", "cycle_ns").first()
+        )
+    return _shares(run, _events(run, options), options).lazy()
+
+
+def _events(run: Trace, options: Options) -> pl.DataFrame:
+    """Device activities and host slices: ``KEYS start_ns dur_ns``; where there are cycles, only those in one."""
+    cycles = find_cycles(run, options)
+    busy = pl.col("kind").is_in(_HOST_KINDS)
+    if cycles.frame.is_empty():
+        number = pl.lit(None, pl.Int64).alias("cycle")
+        kernels, host = membership.launched(run).with_columns(number), run.host.filter(busy).with_columns(number)
+    else:
+        anchors = cycles.frame["label"].unique().cast(pl.String).drop_nulls().to_list()
+        kernels = membership.in_cycles(run, cycles.frame, cycles.device_time)
+        condition = busy & ~pl.col("name").cast(pl.String).is_in(anchors)
+        host = membership.host_in_cycles(run, cycles.frame, condition).lazy()
+    columns = ["cycle", "pid", pl.col("name").alias("function"), "kind", "device", "start_ns", "dur_ns"]
+    on_device = kernels.filter(pl.col("kind") != "sync").select(columns).collect(engine="streaming")
+    on_host = host.with_columns(pl.lit("Host").cast(schema.NAME).alias("device")).select(columns).collect()
+    processes = on_host["pid"].drop_nulls().unique()
+    if len(processes) == 1:
+        on_device = on_device.with_columns(pl.col("pid").fill_null(processes[0]))
+    return pl.concat([on_device, on_host])
+
+
+def _shares(run: Trace, events: pl.DataFrame, options: Options) -> pl.DataFrame:
+    sums = events.group_by(KEYS, maintain_order=True).agg(
+        pl.col("dur_ns").sum(), pl.len().cast(pl.Int64).alias("instances")
+    )
+    spans = find_cycles(run, options).frame.group_by("cycle").agg(
+        pl.col("dur_ns").first().alias("cycle_ns"), pl.col("start_ns").first().alias("cycle_start_ns"),
+        pl.col("label").first().alias("anchor"),
+    )
+    joined = sums.join(spans, on="cycle", how="left", maintain_order="left")
+    return joined.with_columns((pl.col("dur_ns") / pl.col("cycle_ns") * 100).alias("beta"))
+
+
+def _computed(run: Trace, options: Options) -> pl.DataFrame:
+    if find_cycles(run, options).frame.is_empty():
+        return schema.empty("profile").collect()
+    events = _events(run, options)
+    shares = _shares(run, events, options)
+    measured = _measured(run, events)
+    rows = shares.join(measured, on=KEYS, how="left", nulls_equal=True, maintain_order="left")
+    return schema.conform("profile", rows.lazy()).collect()
+
+
+def _measured(run: Trace, events: pl.DataFrame) -> pl.DataFrame:
+    """``KEYS metric mu sigma interpolated`` for every function a sampled metric belongs to."""
+    columns = ["metric", "device", "pid"]
+    samples = run.metrics.select("ts_ns", "value", "unit", *columns).drop_nulls(["ts_ns", "value", "metric"])
+    groups = samples.sort("ts_ns").collect().group_by(columns, maintain_order=True)
+    events = events.drop_nulls("start_ns")
+    kinds = events.select("kind", "function").unique().cast(pl.String)
+    pieces = [
+        piece for key, group in groups
+        if (piece := _of_metric(key, group, events, kinds)) is not None
+    ]
+    empty = {"metric": schema.NAME, "mu": pl.Float64(), "sigma": pl.Float64(), "interpolated": pl.Boolean()}
+    return pl.concat(pieces) if pieces else pl.DataFrame(schema={key: events.schema[key] for key in KEYS} | empty)
+
+
+def _of_metric(
+    key: tuple[Any, ...], samples: pl.DataFrame, events: pl.DataFrame, kinds: pl.DataFrame
+) -> pl.DataFrame | None:
+    """μ and σ of one counter for the functions it belongs to; None where there are none."""
+    metric, device, pid = key
+    on_device = device is not None and device != "Host" if device is not None else "gpu" in metric.lower()
+    group = metric_group(metric)
+    mine = [belongs(kind, function, group, on_device) for kind, function in kinds.select("kind", "function").rows()]
+    wanted = kinds.filter(pl.Series(mine, dtype=pl.Boolean)).cast(schema.NAME)
+    chosen = events.join(wanted, on=["kind", "function"], how="semi")
+    if on_device and device is not None:
+        chosen = chosen.filter(pl.col("device") == device)
+    if pid is not None:
+        chosen = chosen.filter(pl.col("pid").is_null() | (pl.col("pid") == pid))
+    if chosen.is_empty():
+        return None
+    starts, spans = chosen["start_ns"].to_numpy(), chosen["dur_ns"].to_numpy()
+    read = sampling.during(samples["ts_ns"].to_numpy(), samples["value"].to_numpy(), starts, starts + spans)
+    # the reference's scale: a percentage stays, everything else is a hundred times its unit
+    scale = 1.0 if samples["unit"][0] == "%" else 100.0
+    weight = np.maximum(spans, 1).astype(np.float64)
+    summed = chosen.select(KEYS).with_columns(
+        pl.Series("w", weight), pl.Series("m", read.mean * weight * scale),
+        pl.Series("v", read.variance * weight * scale * scale), pl.Series("interpolated", read.interpolated),
+    ).filter(pl.col("m").is_not_nan())
+    return summed.group_by(KEYS, maintain_order=True).agg(
+        pl.lit(metric).cast(schema.NAME).alias("metric"), (pl.col("m").sum() / pl.col("w").sum()).alias("mu"),
+        (pl.col("v").sum() / pl.col("w").sum()).sqrt().alias("sigma"), pl.col("interpolated").any(),
+    )
