@@ -21,6 +21,8 @@ from . import membership, sampling
 from .cycles import find_cycles
 from .options import Options
 
+Integers = np.ndarray[Any, np.dtype[np.int64]]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
 KEYS = ["cycle", "pid", "function", "kind", "device"]
 _HOST_KINDS = ("op", "runtime", "driver", "python", "sched", "io", "dataloader", "overhead")
 _ON_CPU = ("op", "runtime", "driver", "sched", "dataloader")
@@ -101,6 +103,7 @@ def _events(run: Trace, options: Options) -> pl.DataFrame:
 
 
 def _shares(run: Trace, events: pl.DataFrame, options: Options) -> pl.DataFrame:
+    """One row per combination of ``KEYS``, in the order of first appearance, with ``dur_ns instances beta``."""
     sums = events.group_by(KEYS, maintain_order=True).agg(
         pl.col("dur_ns").sum(), pl.len().cast(pl.Int64).alias("instances")
     )
@@ -116,53 +119,73 @@ def _computed(run: Trace, options: Options) -> pl.DataFrame:
     if find_cycles(run, options).frame.is_empty():
         return schema.empty("profile").collect()
     events = _events(run, options)
-    shares = _shares(run, events, options)
-    measured = _measured(run, events)
-    rows = shares.join(measured, on=KEYS, how="left", nulls_equal=True, maintain_order="left")
+    shares = _shares(run, events, options).with_row_index("row")
+    measured = _measured(run, events, shares)
+    rows = shares.join(measured, on="row", how="left", maintain_order="left")
     return schema.conform("profile", rows.lazy()).collect()
 
 
-def _measured(run: Trace, events: pl.DataFrame) -> pl.DataFrame:
-    """``KEYS metric mu sigma interpolated`` for every function a sampled metric belongs to."""
+def _measured(run: Trace, events: pl.DataFrame, shares: pl.DataFrame) -> pl.DataFrame:
+    """``row metric mu sigma interpolated`` for every row of ``shares`` a sampled metric belongs to."""
     columns = ["metric", "device", "pid"]
     samples = run.metrics.select("ts_ns", "value", "unit", *columns).drop_nulls(["ts_ns", "value", "metric"])
     groups = samples.sort("ts_ns").collect().group_by(columns, maintain_order=True)
-    events = events.drop_nulls("start_ns")
-    kinds = events.select("kind", "function").unique().cast(pl.String)
-    pieces = [
-        piece for key, group in groups
-        if (piece := _of_metric(key, group, events, kinds)) is not None
-    ]
-    empty = {"metric": schema.NAME, "mu": pl.Float64(), "sigma": pl.Float64(), "interpolated": pl.Boolean()}
-    return pl.concat(pieces) if pieces else pl.DataFrame(schema={key: events.schema[key] for key in KEYS} | empty)
+    timed = events.drop_nulls("start_ns")
+    row = timed.join(shares.select("row", *KEYS), on=KEYS, how="left", nulls_equal=True, maintain_order="left")["row"]
+    starts, spans = timed["start_ns"].to_numpy(), timed["dur_ns"].to_numpy()
+    names = shares.select(*KEYS[1:], "row").with_columns(pl.col("function", "kind", "device").cast(pl.String))
+    pieces = []
+    for key, group in groups:
+        wanted = _wanted(key, names)
+        chosen = wanted[row.to_numpy()]
+        if chosen.any():
+            mine = (row.to_numpy()[chosen], starts[chosen], spans[chosen])
+            pieces.append(_of_metric(str(key[0]), group, shares.height, *mine))
+    empty = {"row": pl.UInt32(), "metric": schema.NAME, "mu": pl.Float64(), "sigma": pl.Float64()}
+    return pl.concat(pieces) if pieces else pl.DataFrame(schema=empty | {"interpolated": pl.Boolean()})
+
+
+def _wanted(key: tuple[Any, ...], names: pl.DataFrame) -> Flags:
+    """Which rows of ``shares`` the counter ``(metric, device, pid)`` belongs to."""
+    metric, device, pid = key
+    on_device = device != "Host" if device is not None else "gpu" in metric.lower()
+    kinds = names.select("kind", "function").unique()
+    group = metric_group(metric)
+    mine = [belongs(kind, function, group, on_device) for kind, function in kinds.rows()]
+    condition = pl.lit(True)
+    if on_device and device is not None:
+        condition = condition & (pl.col("device") == device)
+    if pid is not None:
+        condition = condition & (pl.col("pid").is_null() | (pl.col("pid") == pid))
+    fitting = kinds.filter(pl.Series(mine, dtype=pl.Boolean))
+    rows = names.filter(condition).join(fitting, on=["kind", "function"], how="semi")["row"]
+    flags: Flags = np.zeros(names.height, dtype=bool)
+    flags[rows.to_numpy()] = True
+    return flags
 
 
 def _of_metric(
-    key: tuple[Any, ...], samples: pl.DataFrame, events: pl.DataFrame, kinds: pl.DataFrame
-) -> pl.DataFrame | None:
-    """μ and σ of one counter for the functions it belongs to; None where there are none."""
-    metric, device, pid = key
-    on_device = device is not None and device != "Host" if device is not None else "gpu" in metric.lower()
-    group = metric_group(metric)
-    mine = [belongs(kind, function, group, on_device) for kind, function in kinds.select("kind", "function").rows()]
-    wanted = kinds.filter(pl.Series(mine, dtype=pl.Boolean)).cast(schema.NAME)
-    chosen = events.join(wanted, on=["kind", "function"], how="semi")
-    if on_device and device is not None:
-        chosen = chosen.filter(pl.col("device") == device)
-    if pid is not None:
-        chosen = chosen.filter(pl.col("pid").is_null() | (pl.col("pid") == pid))
-    if chosen.is_empty():
-        return None
-    starts, spans = chosen["start_ns"].to_numpy(), chosen["dur_ns"].to_numpy()
+    metric: str, samples: pl.DataFrame, height: int, row: Integers, starts: Integers, spans: Integers
+) -> pl.DataFrame:
+    """μ and σ of one counter per row, from the events of those rows."""
     read = sampling.during(samples["ts_ns"].to_numpy(), samples["value"].to_numpy(), starts, starts + spans)
+    known = ~np.isnan(read.mean)
+    row, weight = row[known], np.maximum(spans[known], 1).astype(np.float64)
+
+    total = np.bincount(row, weight, height)
+    some = total > 0
+
+    def averaged(values: sampling.Floats) -> sampling.Floats:
+        sums = np.bincount(row, values[known] * weight, height)[some]
+        return np.asarray(sums / total[some], dtype=np.float64)
+
+    base = float(samples["value"][0])  # a constant counter stays exactly that
     # the reference's scale: a percentage stays, everything else is a hundred times its unit
     scale = 1.0 if samples["unit"][0] == "%" else 100.0
-    weight = np.maximum(spans, 1).astype(np.float64)
-    summed = chosen.select(KEYS).with_columns(
-        pl.Series("w", weight), pl.Series("m", read.mean * weight * scale),
-        pl.Series("v", read.variance * weight * scale * scale), pl.Series("interpolated", read.interpolated),
-    ).filter(pl.col("m").is_not_nan())
-    return summed.group_by(KEYS, maintain_order=True).agg(
-        pl.lit(metric).cast(schema.NAME).alias("metric"), (pl.col("m").sum() / pl.col("w").sum()).alias("mu"),
-        (pl.col("v").sum() / pl.col("w").sum()).sqrt().alias("sigma"), pl.col("interpolated").any(),
-    )
+    guessed = np.bincount(row, read.interpolated[known], height) > 0
+    return pl.DataFrame({
+        "row": np.flatnonzero(some).astype(np.uint32),
+        "mu": (averaged(read.mean - base) + base) * scale,
+        "sigma": np.sqrt(averaged(read.variance)) * scale,
+        "interpolated": guessed[some],
+    }).select("row", pl.lit(metric).cast(schema.NAME).alias("metric"), "mu", "sigma", "interpolated")
