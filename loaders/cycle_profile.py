@@ -17,11 +17,15 @@ import polars as pl
 from . import schema, stream
 from .errors import Unreadable
 from .loader import Job
+from .names import COLLECTIVE
 from .trace import Device, Info, Trace
 
 PERF, COUNTERS = "result_perf_data.csv", "result_counters_data.csv"
 PERF_COLUMNS = ("cycle", "pid", "beta_pct", "function_name", "metric_name", "device", "anchor_dur_us")
 COUNTER_COLUMNS = ("counter_name", "timestamp", "value")
+
+KINDS = {"gpu_compute": "kernel", "gpu_comm": "collective", "disk_read_and_write": "disk"}
+"""Recorded kind of function → ours, beside gpu_memcpy_* (also of sets); oncpu, runq and what else there is stays."""
 
 FEWER_FUNCTIONS, FEWER_LAUNCHES = 0.9, 0.8
 """Below these shares of what a process's cycles usually hold, a cycle was not recorded whole."""
@@ -79,6 +83,20 @@ def _ns(column: str) -> pl.Expr:
     )
 
 
+def _kind() -> pl.Expr:
+    """Kind of function in the words of ``kernels.kind``; the name tells collectives and sets, as everywhere."""
+    recorded = pl.col("func_type").replace(KINDS)
+    recorded = pl.when(recorded.str.starts_with("gpu_memcpy")).then(pl.lit("memcpy")).otherwise(recorded)
+    name = pl.col("function_name")
+    return (
+        pl.when((recorded == "memcpy") & name.str.starts_with("Memset"))
+        .then(pl.lit("memset"))
+        .when((recorded == "kernel") & name.str.contains(f"(?i){COLLECTIVE.pattern}"))
+        .then(pl.lit("collective"))
+        .otherwise(recorded)
+    )
+
+
 def _profile(perf: pl.DataFrame) -> pl.DataFrame:
     """Rows in the columns of ``profile``, cycle_start_ns still absolute; none without cycle or function."""
     optional = {"hostname", "func_type", "mu_pct", "sigma_pct", "duration", "interpolation_status", "anchor_name"}
@@ -97,7 +115,7 @@ def _profile(perf: pl.DataFrame) -> pl.DataFrame:
         _integer("pid").alias("pid"),
         pl.when(pl.col("hostname") != "").then(pl.col("hostname")).alias("host"),
         pl.col("function_name").alias("function"),
-        pl.col("func_type").alias("kind"),
+        _kind().alias("kind"),
         metric.alias("metric"),
         pl.col("device"),
         _float("beta_pct").alias("beta"),
@@ -201,7 +219,7 @@ class CycleProfile:
     name = "cycle-profile"
     title = "Cycle profile: β and μ per cycle, function and metric (result_perf_data.csv), with its counters beside it"
     suffixes = (".csv",)
-    version = 1
+    version = 2
     directory_file = PERF
     """A directory that holds this file is this format: perf and counters file are one recording."""
 

@@ -183,6 +183,9 @@ def assemble(shown: str, files: list[Path], directories: list[Path], worker: int
                 )
             return (ranks.merge(shown, Path(shown).name or shown, singles, found),)
         traces = tuple(singles)
+    if worker is None and len(traces) > 2:
+        told = f"The file holds {len(traces)} runs; these are the first two: --worker N takes another, from 0."
+        return tuple(trace.warn(told) for trace in traces[:2])
     if worker is None:
         return traces
     if not 0 <= worker < len(traces):

@@ -15,6 +15,7 @@ MODULES: tuple[str, ...] = (
     "comparison",
     "cycle_profile",
     "kernel_table",
+    "tb_views",
 )
 """Modules of this package that define ``LOADER``. A new format is one file and one line here."""
 

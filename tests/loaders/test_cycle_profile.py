@@ -56,7 +56,7 @@ def test_numbers_come_through_as_recorded(tmp_path: Path) -> None:
     first, second = trace.profile.collect().rows(named=True)
     assert first == {
         "cycle": 1, "cycle_ns": 101_250, "cycle_start_ns": 0, "anchor": "run", "pid": 7, "host": None,
-        "function": "void f<a, b>(int, long)", "kind": "gpu_compute", "metric": "m", "device": "GPU 3",
+        "function": "void f<a, b>(int, long)", "kind": "kernel", "metric": "m", "device": "GPU 3",
         "beta": 12.3457, "mu": 118687.5, "sigma": 0.0001, "dur_ns": 1234, "instances": 10, "interpolated": True,
     }  # fmt: skip
     assert (second["metric"], second["mu"], second["interpolated"]) == (None, None, None)
@@ -64,6 +64,24 @@ def test_numbers_come_through_as_recorded(tmp_path: Path) -> None:
     assert trace.cycles.select("cycle", "start_ns", "dur_ns", "label", "source").collect().rows() == [
         (1, 0, 101_250, "run", "recorded")
     ]
+
+
+@pytest.mark.parametrize(
+    ("function", "recorded", "kind"),
+    [
+        ("gemm", "gpu_compute", "kernel"),
+        ("void cross_device_reduce_1stage<int>(int*)", "gpu_compute", "collective"),
+        ("anything", "gpu_comm", "collective"),
+        ("Memcpy HtoD (Pinned -> Device)", "gpu_memcpy_h2d", "memcpy"),
+        ("Memset (Device)", "gpu_memcpy_h2d", "memset"),
+        ("write", "disk_read_and_write", "disk"),
+        ("runq", "runq", "runq"),
+    ],
+)
+def test_kinds_are_in_the_words_of_the_kernel_table(tmp_path: Path, function: str, recorded: str, kind: str) -> None:
+    cells = row(1, function)
+    cells[HEADER.index("func_type")] = recorded
+    assert load(tmp_path, [cells]).profile.collect()["kind"].to_list() == [kind]
 
 
 def test_a_cycle_without_its_usual_device_rows_is_incomplete(tmp_path: Path) -> None:

@@ -1,0 +1,332 @@
+"""View documents of the PyTorch TensorBoard profiler (torch_tb_profiler), one JSON document a line.
+
+Each worker has up to five: overview, operator pies, operator table, kernel table, kernel pie. They hold sums, rounded
+to µs; no launch and no timestamp. Which view a document is shows in its keys, and a view that comes a second time
+begins the next worker: every worker is a Trace of its own. Some views may be missing: the pies stand in for a missing
+table as far as they go, and what nobody wrote down stays null.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import polars as pl
+
+from . import schema, stream
+from .errors import Unreadable
+from .loader import HEAD_BYTES, Job
+from .names import kernel_kind
+from .trace import Device, Info, Trace
+
+Document = dict[str, Any]
+
+GAUGES = {
+    "Utilization": "utilisation",
+    "Est. SM Efficiency": "sm_efficiency",
+    "Est. Achieved Occupancy": "occupancy",
+    "Kernel Time using Tensor Cores": "tensor_share",
+}
+"""Title in the device summary (without the device's type) → property of ``Device``, a fraction there."""
+
+PIES = ("device_self_time", "device_total_time", "host_self_time", "host_total_time")
+OPENING = re.compile(
+    rb'\{\s*"(steps|performance|device_total_time|device_self_time|host_total_time|metadata|total)"\s*:'
+)
+"""How a document begins that is longer than what a sniffer sees."""
+
+
+def view_of(document: object) -> str | None:
+    """overview, operator_pie, operator_table, kernel_table or kernel_pie; None for anything else."""
+    if not isinstance(document, dict) or "traceEvents" in document:
+        return None
+    data = document.get("data")
+    if isinstance(document.get("performance"), list) or ("steps" in document and _rows(document["steps"])):
+        return "overview"
+    if any(_rows(document.get(pie)) for pie in PIES):
+        return "operator_pie"
+    if isinstance(data, list) and data and all(isinstance(op, dict) and "calls" in op and "name" in op for op in data):
+        return "operator_table"
+    if isinstance(data, dict) and {"Name", "Total Duration (us)"} <= set(_titles(data)):
+        return "kernel_table"
+    if isinstance(total := document.get("total"), dict) and _titles(total) == ["name", "value"]:
+        return "kernel_pie"
+    return None
+
+
+def _titles(table: object) -> list[str]:
+    columns = table.get("columns") if isinstance(table, dict) else None
+    return [str(column.get("name")) for column in columns or () if isinstance(column, dict)]
+
+
+def _rows(table: object) -> list[list[Any]]:
+    rows = table.get("rows") if isinstance(table, dict) else None
+    return [row for row in rows if isinstance(row, list)] if isinstance(rows, list) else []
+
+
+def _records(table: object) -> Iterator[dict[str, Any]]:
+    """The rows of a table as title → cell; tooltips have no title of their own and fall away."""
+    titles = _titles(table)
+    for row in _rows(table):
+        yield {title: cell for title, cell in zip(titles, row, strict=False) if title != "None"}
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _ns(value: object) -> int | None:
+    """µs → ns."""
+    return None if (number := _number(value)) is None else round(number * 1000)
+
+
+def _yes(value: object) -> bool | None:
+    return {"yes": True, "no": False}.get(str(value).lower()) if value is not None else None
+
+
+@dataclass(slots=True)
+class _Worker:
+    """The views of one worker by kind."""
+
+    views: dict[str, Document] = field(default_factory=dict)
+
+    def breakdown(self) -> list[tuple[str | None, str, int]]:
+        """(step, category, ns): the mean per step first, then step by step."""
+        overview = self.views.get("overview", {})
+        rows: list[tuple[str | None, str, int]] = []
+        for total in overview.get("performance") or ():
+            for child in total.get("children") or ():
+                if (time := _ns(child.get("value"))) is not None:
+                    rows.append((None, str(child.get("name")), time))
+        for step, times in self.steps():
+            rows += [(step, category, time) for category, time in times.items()]
+        return rows
+
+    def steps(self) -> list[tuple[str, dict[str, int]]]:
+        """Per step its name and its categories' times in ns."""
+        table = self.views.get("overview", {}).get("steps")
+        return [
+            (
+                str(record.pop("Step", at)),
+                {name: time for name, cell in record.items() if (time := _ns(cell)) is not None},
+            )
+            for at, record in enumerate(_records(table))
+        ]
+
+    def operators(self) -> list[dict[str, Any]]:
+        """Rows of ``operators``, from the table or, without one, from the pies."""
+        table = self.views.get("operator_table")
+        if table is None:
+            return self._operators_from_pies()
+        return [
+            {
+                "name": str(op["name"]),
+                "calls": op.get("calls"),
+                "device_self_ns": _ns(op.get("device_self_duration")),
+                "device_total_ns": _ns(op.get("device_total_duration")),
+                "host_self_ns": _ns(op.get("host_self_duration")),
+                "host_total_ns": _ns(op.get("host_total_duration")),
+                "tc_eligible": _yes(op.get("tc_eligible")),
+                "tc_self_ratio": _fraction(op.get("tc_self_ratio")),
+                "tc_total_ratio": _fraction(op.get("tc_total_ratio")),
+            }
+            for op in table["data"]
+        ]
+
+    def _operators_from_pies(self) -> list[dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        for pie in PIES:
+            for record in _records(self.views.get("operator_pie", {}).get(pie)):
+                name = str(record.get("name"))
+                found.setdefault(name, {"name": name})[pie.replace("_time", "_ns")] = _ns(record.get("value"))
+        return list(found.values())
+
+    def kernels(self) -> list[dict[str, Any]]:
+        """Rows of ``kernel_stats``, from the table or, without one, from the pie."""
+        table = self.views.get("kernel_table")
+        if table is None:
+            pie = _records(self.views.get("kernel_pie", {}).get("total"))
+            rows: list[dict[str, Any]] = [
+                {"name": str(record.get("name")), "total_ns": _ns(record.get("value"))} for record in pie
+            ]
+        else:
+            rows = [
+                {
+                    "name": str(record.get("Name")),
+                    "count": record.get("Calls"),
+                    "total_ns": _ns(record.get("Total Duration (us)")),
+                    "mean_ns": None if (mean := _number(record.get("Mean Duration (us)"))) is None else mean * 1000,
+                    "min_ns": _ns(record.get("Min Duration (us)")),
+                    "max_ns": _ns(record.get("Max Duration (us)")),
+                    "tensor_cores": _yes(record.get("Tensor Cores Used")),
+                }
+                for record in _records(table["data"])
+            ]
+        return [{**row, "kind": kernel_kind(row["name"])} for row in rows]
+
+    def devices(self) -> tuple[Device, ...]:
+        """The devices of the overview's summary, with what it says about each."""
+        devices: list[Device] = []
+        for key, summary in self.views.get("overview", {}).items():
+            if not key.endswith("_metrics") or not isinstance(summary, dict):
+                continue
+            for entry in summary.get("data") or ():
+                title, value = str(entry.get("title", "")), str(entry.get("value", ""))
+                if title.endswith(":") and not value:
+                    devices.append(Device(title.removesuffix(":")))
+                elif devices:
+                    devices[-1] = _told(devices[-1], title, value)
+        return tuple(devices)
+
+
+def _fraction(value: object) -> float | None:
+    """A ratio; the older plugin wrote percent as text."""
+    if isinstance(value, str):
+        digits = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*%?\s*", value)
+        return float(f"{digits[1]}e-2") if digits else None
+    return _number(value)
+
+
+def _told(device: Device, title: str, value: str) -> Device:
+    kind = device.id.split(" ")[0]
+    gauge = GAUGES.get(title.removeprefix(f"{kind} "))
+    if gauge:
+        return Device(device.id, device.name, {**device.properties, gauge: _fraction(value)})
+    if title == "Name":
+        return Device(device.id, value, device.properties)
+    return Device(device.id, device.name, {**device.properties, title: value})
+
+
+def _documents(data: bytes) -> tuple[list[object], int]:
+    """The JSON documents of a file, and how many lines are none. A list of documents counts as its elements."""
+    documents: list[object] = []
+    broken = 0
+    for text in [data] if b"\n" not in data.strip() else data.split(b"\n"):
+        if text.strip():
+            try:
+                documents.append(orjson.loads(text))
+            except orjson.JSONDecodeError:
+                broken += 1
+    if broken and not any(map(view_of, documents)):
+        try:  # one document over several lines
+            documents, broken = [orjson.loads(data)], 0
+        except orjson.JSONDecodeError:
+            return documents, broken
+    return [inner for outer in documents for inner in (outer if isinstance(outer, list) else [outer])], broken
+
+
+def _workers(documents: Iterable[object]) -> tuple[list[_Worker], int]:
+    """Documents → workers in file order, and how many documents are no view of them."""
+    workers = [_Worker()]
+    unknown = 0
+    for document in documents:
+        view = view_of(document)
+        if view is None or not isinstance(document, dict):
+            unknown += 1
+            continue
+        if view in workers[-1].views:
+            workers.append(_Worker())
+        workers[-1].views[view] = document
+    return [worker for worker in workers if worker.views], unknown
+
+
+class TensorBoardViews:
+    """The loader of TensorBoard profiler view documents."""
+
+    name = "tb-views"
+    title = "PyTorch TensorBoard profiler views: overview, operators and kernels of each worker, a JSON document a line"
+    suffixes = (".jsonl", ".json")
+    version = 1
+
+    def sniff(self, head: bytes) -> bool:
+        """The first document is one of the five views."""
+        start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+        first, _, rest = start.partition(b"\n")
+        try:
+            document = orjson.loads(first)
+            return view_of(document[0] if isinstance(document, list) and document else document) is not None
+        except orjson.JSONDecodeError:
+            pass
+        if len(head) < HEAD_BYTES and rest:
+            documents, _ = _documents(start)
+            return bool(documents) and view_of(documents[0]) is not None
+        known = b'"device_self_duration"', b'"host_self_duration"', b'"Total Duration (us)"', b'"role": "tooltip"'
+        return bool(OPENING.match(start)) and any(word in start for word in (*known, b'"columns"'))
+
+    def load(self, job: Job) -> tuple[Trace, ...]:
+        """One Trace per worker, in file order."""
+        data, ended = stream.whole(job.path)
+        documents, broken = _documents(data.removeprefix(b"\xef\xbb\xbf"))
+        workers, unknown = _workers(documents)
+        if not workers:
+            raise Unreadable(job.path, "has no view of the PyTorch TensorBoard profiler", "Give the view documents.")
+        job.progress(len(data), len(data), len(documents))
+        warnings = [f"The file is not whole: {ended}."] if ended else []
+        if broken:
+            warnings.append(f"{broken:,} lines are no JSON documents and were left out.")
+        if unknown:
+            warnings.append(f"{unknown:,} documents are of other views and were left out.")
+        stem = job.path.name.split(".")[0]
+        labels = [f"worker {at}" for at in range(len(workers))] if len(workers) > 1 else [stem]
+        return tuple(
+            _trace(worker, Info(str(job.path), label, self.name, "torch_tb_profiler", len(data)), warnings)
+            for worker, label in zip(workers, labels, strict=True)
+        )
+
+
+def _trace(worker: _Worker, info: Info, warnings: list[str]) -> Trace:
+    overview = worker.views.get("overview", {})
+    told = overview.get("recommendations")
+    facts: dict[str, Any] = {
+        "views": sorted(worker.views),
+        "environment": {str(entry.get("title")): entry.get("value") for entry in overview.get("environments") or ()},
+        "recommendations": _sentences(told) if isinstance(told, str) else [],
+    }
+    full = Info(
+        info.source, info.label, info.format, info.tool, info.bytes,
+        devices=worker.devices(), warnings=tuple(warnings), facts=facts,
+    )  # fmt: skip
+    breakdown = pl.DataFrame(
+        worker.breakdown(), schema={"step": pl.String, "category": pl.String, "time_ns": pl.Int64}, orient="row"
+    )
+    return Trace(
+        full,
+        cycles=schema.conform("cycles", _cycles(worker).lazy()),
+        breakdown=schema.conform("breakdown", breakdown.lazy()),
+        operators=_table("operators", worker.operators()),
+        kernel_stats=_table("kernel_stats", worker.kernels()),
+    )
+
+
+def _table(table: str, rows: list[dict[str, Any]]) -> pl.LazyFrame:
+    dtypes = schema.polars_schema(table)
+    plain = {name: pl.String() if dtype == schema.NAME else dtype for name, dtype in dtypes.items()}
+    return schema.conform(table, pl.DataFrame(rows, schema=plain, strict=False).lazy())
+
+
+def _cycles(worker: _Worker) -> pl.DataFrame:
+    """The steps of the overview: a step's time is that of its categories, which never overlap."""
+    steps = worker.steps()
+    return pl.DataFrame(
+        {
+            "cycle": [int(step) if step.isdecimal() and len(step) < 18 else at for at, (step, _) in enumerate(steps)],
+            "dur_ns": [sum(times.values()) for _, times in steps],
+            "label": [f"ProfilerStep#{step}" for step, _ in steps],
+            "kind": ["step"] * len(steps),
+            "source": ["recorded"] * len(steps),
+            "complete": [True] * len(steps),
+        },
+        schema_overrides={"cycle": pl.Int64, "dur_ns": pl.Int64, "label": pl.String},
+    )
+
+
+def _sentences(html: str) -> list[str]:
+    """The plugin's advice as plain text, one entry per list item."""
+    items = [re.sub(r"<[^>]*>", "", item).strip() for item in re.split(r"</?li>", html)]
+    return [item for item in items if item and item != "N/A"]
+
+
+LOADER = TensorBoardViews()
