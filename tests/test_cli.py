@@ -1,0 +1,121 @@
+"""What is typed, what comes out, and with which exit status."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from warplens.cli import FINE, UNREADABLE, USAGE, main
+
+Captured = pytest.CaptureFixture[bytes]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "table.txt"
+    rows = [("gemm", 9000, 0.61, 0.12), ("copy_kernel", 3000, 0.0, 0.7), ("gemm", 11000, 0.55, 0.1)]
+    lines = [f"{'Kernel':<50}  {'Latency':>10} {'Tensor':>6} {'DRAM':>6}"]
+    lines += [f"{name:<50}| {dur:>10} {tensor:6.2f} {dram:6.2f}" for name, dur, tensor, dram in rows]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_report_of_a_view_as_json(table: Path, capsysbinary: Captured) -> None:
+    assert main(["report", str(table), "--view", "kernels", "--format", "json"]) == FINE
+    rows = {row["name"]: row for row in json.loads(capsysbinary.readouterr().out)["rows"]}
+    assert rows["gemm"]["count"] == 2
+    assert rows["gemm"]["total_ns"] == 20000
+
+
+def test_report_without_a_view_is_the_summary(table: Path, capsysbinary: Captured) -> None:
+    assert main(["report", str(table), "--format", "json"]) == FINE
+    assert "kernels" in [view["view"] for view in json.loads(capsysbinary.readouterr().out)["views"]]
+
+
+def test_without_a_terminal_the_app_is_the_report(table: Path, capsysbinary: Captured) -> None:
+    assert main([str(table)]) == FINE
+    assert b"KERNELS" in capsysbinary.readouterr().out
+
+
+def test_filter_sort_and_top(table: Path, capsysbinary: Captured) -> None:
+    words = ["report", str(table), "--view", "launches", "--filter", "gemm", "--sort", "dur_ns", "--top", "1"]
+    assert main([*words, "--format", "json"]) == FINE
+    made = json.loads(capsysbinary.readouterr().out)
+    assert [row["dur_ns"] for row in made["rows"]] == [11000]
+    assert made["total_rows"] == 3
+
+
+def test_the_suffix_of_the_output_chooses_the_format(table: Path, tmp_path: Path) -> None:
+    target = tmp_path / "out.csv"
+    assert main(["report", str(table), "--view", "kernels", "-o", str(target)]) == FINE
+    assert next(csv.reader(io.StringIO(target.read_text())))[0] == "name"
+
+
+def test_kernel_table_round_trips(table: Path, capsysbinary: Captured) -> None:
+    assert main(["report", str(table), "--view", "launches", "--format", "kernel-table"]) == FINE
+    assert capsysbinary.readouterr().out.decode() == table.read_text()
+
+
+def test_convert_writes_the_tables(table: Path, tmp_path: Path) -> None:
+    assert main(["convert", str(table), "-o", str(tmp_path / "out")]) == FINE
+    assert pl.read_parquet(tmp_path / "out" / "kernels.parquet")["dur_ns"].to_list() == [9000, 3000, 11000]
+
+
+def test_sql_over_the_tables(table: Path, capsysbinary: Captured) -> None:
+    statement = "select name, count(*) as n from kernels group by name order by n desc"
+    assert main(["sql", str(table), statement, "--format", "json"]) == FINE
+    assert json.loads(capsysbinary.readouterr().out)["rows"][0] == {"name": "gemm", "n": 2}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["report", "{}", "--view", "kernels", "--filter", "total_ns>many"], b"is a number"),
+        (["report", "{}", "--view", "kernels", "--sort", "nothing"], b"has no column nothing"),
+        (["report", "{}", "--view", "kernels", "--format", "kernel-table"], b"one row a launch"),
+        (["report", "{}", "--filter", "gemm"], b"--view"),
+        (["report", "{}", "--pid", "x"], b"--pid"),
+        (["sql", "{}", "select nothing from nowhere"], b"nowhere"),
+        (["report", "{}", "{}", "{}"], b"two to compare"),
+    ],
+)
+def test_a_wrong_command_is_one_sentence_and_exit_2(
+    table: Path, words: list[str], says: bytes, capsysbinary: Captured
+) -> None:
+    assert main([word.format(table) for word in words]) == USAGE
+    said = capsysbinary.readouterr().err
+    assert says in said
+    assert b"Traceback" not in said
+
+
+def test_an_unreadable_input_is_exit_3(tmp_path: Path, capsysbinary: Captured) -> None:
+    assert main(["report", str(tmp_path / "missing.json"), "--view", "kernels"]) == UNREADABLE
+    assert b"missing.json" in capsysbinary.readouterr().err
+
+
+def test_an_unknown_option_is_exit_2() -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["report", "x", "--no-such"])
+    assert stopped.value.code == USAGE
+
+
+@pytest.mark.parametrize("command", ["formats", "views", "doctor"])
+def test_lists(command: str, capsysbinary: Captured) -> None:
+    assert main([command]) == FINE
+    assert capsysbinary.readouterr().out
+
+
+def test_a_closed_pipe_is_no_error(table: Path) -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m warplens report {table} --view launches | head -1",
+        shell=True, capture_output=True, text=True, env=dict(os.environ),
+    )
+    assert "Traceback" not in done.stderr
