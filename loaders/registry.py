@@ -16,6 +16,7 @@ MODULES: tuple[str, ...] = (
     "cycle_profile",
     "kernel_table",
     "tb_views",
+    "kineto",
 )
 """Modules of this package that define ``LOADER``. A new format is one file and one line here."""
 

@@ -1,0 +1,247 @@
+"""Events whose meaning depends on the whole file: kept aside as text and understood at the end.
+
+Metadata may come after the events it describes, and the process a counter or a slice without category is on says what
+it means. So metadata, counters, memory instants, profiler ranges, slices without category and begin/end pairs are
+written to a scratch file as they are found, and read again when everything is known. That keeps memory bounded and
+lets both readers share one meaning.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from . import dialect
+from .columns import NULL, Number, Rows, integer, nanoseconds
+from .decode import decode
+from .tables import Tables
+
+_HEAD = struct.Struct("<qi")
+_BATCH = 50_000
+_METRICS: dict[str, pl.DataType] = {
+    "ts_ns": pl.Int64(), "metric": pl.Categorical(), "device": pl.Categorical(), "value": pl.Float64(),
+    "unit": pl.Categorical(), "pid": pl.Int64(), "rank": pl.Int64(),
+}  # fmt: skip
+
+
+class Aside:
+    """The scratch file and what was learned from it."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._path = workspace / ".aside"
+        self._file = self._path.open("w+b")
+        self.repaired = 0
+        self.processes: dict[Any, dict[str, str]] = {}
+        self.threads: dict[tuple[Any, Any], str] = {}
+        self.ignored: Counter[str] = Counter()
+        self.xla = False
+
+    def add(self, raw: bytes | memoryview, offset: int) -> None:
+        """One event's text and its offset in the source."""
+        self._file.write(_HEAD.pack(offset, len(raw)))
+        self._file.write(raw)
+
+    def close(self) -> None:
+        """Remove the scratch file."""
+        self._file.close()
+        self._path.unlink(missing_ok=True)
+
+    def _events(self) -> Iterator[tuple[bytes, int]]:
+        self._file.seek(0)
+        while head := self._file.read(_HEAD.size):
+            offset, size = _HEAD.unpack(head)
+            yield self._file.read(size), offset
+
+    def resolve(self, tables: Tables) -> None:
+        """Read everything again and put it into the tables."""
+        self._file.flush()
+        for raw, _ in self._events():
+            if b'"M"' in raw and (event := self._decoded(raw)) and event.get("ph") == "M":
+                self._metadata(event)
+        roles = Roles(self.processes, self.threads)
+        tables.device_word = roles.word or tables.device_word
+        self.xla = roles.xla
+        samples: dict[str, list[Any]] = {name: [] for name in _METRICS}
+        rows, starts = Rows(tables.strings), dict[Any, list[tuple[dict[str, Any], int]]]()
+        for raw, offset in self._events():
+            event = self._decoded(raw)
+            if event is None or event.get("ph") == "M":
+                continue
+            self._one(event, offset, len(raw), roles, rows, samples, starts, tables)
+            if len(rows) >= _BATCH:
+                tables.add(rows.block(0))
+                rows = Rows(tables.strings)
+            if len(samples["ts_ns"]) >= _BATCH:
+                tables.sample(pl.DataFrame(samples, schema=_METRICS))
+                samples = {name: [] for name in _METRICS}
+        tables.add(rows.block(0))
+        tables.sample(pl.DataFrame(samples, schema=_METRICS))
+        self.ignored["begin without end"] += sum(map(len, starts.values()))
+
+    def _decoded(self, raw: bytes) -> dict[str, Any] | None:
+        value, repaired = decode(raw)
+        self.repaired += repaired
+        return value if isinstance(value, dict) else None
+
+    def _metadata(self, event: dict[str, Any]) -> None:
+        args = event.get("args")
+        if not isinstance(args, dict):
+            return
+        pid, name = _key(event.get("pid")), event.get("name")
+        if name == "process_name":
+            self.processes.setdefault(pid, {})["name"] = str(args.get("name", ""))
+        elif name == "process_labels":
+            self.processes.setdefault(pid, {})["labels"] = str(args.get("labels", ""))
+        elif name == "thread_name":
+            self.threads[pid, _key(event.get("tid"))] = str(args.get("name", ""))
+
+    def _one(
+        self, event: dict[str, Any], offset: int, size: int, roles: Roles, rows: Rows,
+        samples: dict[str, list[Any]], starts: dict[Any, list[tuple[dict[str, Any], int]]], tables: Tables,
+    ) -> None:  # fmt: skip
+        phase, found = event.get("ph"), event.get("args")
+        args = found if isinstance(found, dict) else {}
+        lane = (_key(event.get("pid")), _key(event.get("tid")))
+        if phase == "C":
+            self._samples(event, dialect.counter(event, roles.devices), samples)
+        elif event.get("name") == "[memory]" and phase in ("i", "I"):
+            self._samples(event, dialect.memory(args), samples)
+        elif phase == "X" and str(event.get("cat")).lower() == "cuda_profiler_range":
+            self._samples(event, dialect.counter({**event, "name": ""}, roles.devices), samples)
+        elif phase == "X":
+            self._slice(roles.placed(event, args), offset, size, rows, tables)
+        elif phase == "B":
+            starts.setdefault(lane, []).append((event, offset))
+        elif phase == "E" and starts.get(lane):
+            begun, offset = starts[lane].pop()
+            first, last = nanoseconds(begun.get("ts")), nanoseconds(event.get("ts"))
+            if NULL not in (first, last):
+                begun["dur"] = Number(f"{(last - first) // 1000}.{(last - first) % 1000:03d}")
+                begun_args = begun.get("args")
+                kept = begun_args if isinstance(begun_args, dict) else {}
+                self._slice(begun if begun.get("cat") else roles.placed(begun, kept), offset, size, rows, tables)
+        else:
+            self.ignored[f"ph {phase}"] += 1
+
+    def _slice(self, event: dict[str, Any] | None, offset: int, size: int, rows: Rows, tables: Tables) -> None:
+        if event is None:
+            self.ignored["derived lanes"] += 1
+        elif event.get("cat") == "step":
+            start, dur = nanoseconds(event.get("ts")), nanoseconds(event.get("dur"))
+            if NULL not in (start, dur):
+                tables.cycle(str(event.get("name")), start, dur)
+        else:
+            rows.add(event, offset, offset + size)
+
+    @staticmethod
+    def _samples(
+        event: dict[str, Any], found: list[tuple[str, str | None, float, str]], samples: dict[str, list[Any]]
+    ) -> None:
+        ts, pid = nanoseconds(event.get("ts")), integer(event.get("pid"))
+        args = event.get("args")
+        rank = integer(args.get("rank")) if isinstance(args, dict) else NULL
+        if ts == NULL:
+            return
+        for metric, device, value, unit in found:
+            whole_machine = pid == NULL or (device is not None and device != "Host")
+            row = (ts, metric, device, value, unit, None if whole_machine else pid, None if rank == NULL else rank)
+            for name, cell in zip(_METRICS, row, strict=True):
+                samples[name].append(cell)
+
+
+class Roles:
+    """What each process of the recording is, by its metadata: a device, a host process, or a lane derived from others.
+
+    ``devices`` maps pids to device names; ``word`` is what devices are called where they are no GPUs.
+    """
+
+    _XLA_DEVICE = re.compile(r"/device:(\w+):(\d+)")
+    _DERIVED = ("XLA Modules", "XLA Ops", "Framework", "TensorFlow", "Source", "Async XLA")
+
+    def __init__(self, processes: dict[Any, dict[str, str]], threads: dict[tuple[Any, Any], str]) -> None:
+        self.devices: dict[int, str] = {}
+        self.word: str | None = None
+        self._threads = threads
+        self._ascend: dict[Any, int] = {}
+        self._xla: dict[Any, int] = {}
+        self._derived: set[Any] = set()
+        self.xla = False
+        for pid, known in processes.items():
+            name, labels = known.get("name", ""), known.get("labels", "")
+            if found := self._XLA_DEVICE.search(name):
+                self._xla[pid] = int(found[2])
+                self.xla = True
+                self.word = found[1]
+            elif name == "Ascend Hardware":
+                self._ascend[pid] = len(self._ascend)
+                self.word = "NPU"
+            elif name == "Overlap Analysis":
+                self._derived.add(pid)
+            elif type(pid) is int and re.fullmatch(r"GPU \d+", labels.strip()):
+                self.devices[pid] = labels.strip()
+        self._streams = {pid for (pid, _), name in threads.items() if pid in self._xla and name.startswith("Stream")}
+
+    def placed(self, event: dict[str, Any], args: dict[str, Any]) -> dict[str, Any] | None:
+        """A slice without category with the category and the arguments its place implies; None if it is a mirror."""
+        pid, tid, name = _key(event.get("pid")), _key(event.get("tid")), event.get("name")
+        name = name if isinstance(name, str) else ""
+        if pid in self._derived:
+            return None
+        if pid in self._ascend:
+            return {**event, "cat": _ascend_category(args), "args": {
+                "device": self._ascend[pid], "stream": args.get("Stream Id", event.get("tid")),
+                "correlation": args.get("connection_id"),
+            }}  # fmt: skip
+        if pid in self._xla:
+            return self._on_xla_device(event, args, pid, self._threads.get((pid, tid), ""), name)
+        link = args.get("connection_id", args.get("correlation_id"))
+        kept = args if link is None or "correlation" in args else {**args, "correlation": link}
+        return {**event, "cat": dialect.category_without(name), "args": kept}
+
+    def _on_xla_device(
+        self, event: dict[str, Any], args: dict[str, Any], pid: Any, lane: str, name: str
+    ) -> dict[str, Any] | None:
+        if lane == "Steps":
+            return {**event, "cat": "step"}
+        operations = lane.startswith("Stream") if pid in self._streams else lane == "XLA Ops"
+        if not operations:
+            return None
+        details = str(args.get("kernel_details", ""))
+        kind = "gpu_memcpy" if re.match(r"memcpy", name, re.I) else "kernel"
+        kind = "gpu_memset" if re.match(r"memset", name, re.I) else kind
+        found = re.search(r"#(\d+)", lane)
+        return {**event, "cat": kind, "args": {
+            "device": self._xla[pid], "stream": int(found[1]) if found else event.get("tid"),
+            "correlation": args.get("correlation_id"), "grid": _detail(details, "grid"),
+            "block": _detail(details, "block"), "registers per thread": _single(details, "regs"),
+            "est. achieved occupancy %": _single(details, "occ_pct") or None,
+        }}  # fmt: skip
+
+
+def _key(value: Any) -> Any:
+    """A pid or tid as dictionary key: numbers written as text and numbers are the same."""
+    found = integer(value)
+    return found if found != NULL else str(value)
+
+
+def _ascend_category(args: dict[str, Any]) -> str:
+    task = str(args.get("Task Type", "")).upper()
+    if "MEMCPY" in task:
+        return "gpu_memcpy"
+    return "cuda_sync" if task.startswith(("EVENT", "NOTIFY", "WAIT")) or task.endswith("_WAIT") else "kernel"
+
+
+def _detail(details: str, key: str) -> list[int] | None:
+    found = re.search(rf"\b{key}:(\d+),(\d+),(\d+)", details)
+    return [int(part) for part in found.groups()] if found else None
+
+
+def _single(details: str, key: str) -> int | None:
+    found = re.search(rf"\b{key}:(\d{{1,9}})\b", details)
+    return int(found[1]) if found else None

@@ -1,0 +1,217 @@
+"""The raw event columns both readers fill, and how one JSON value becomes one cell.
+
+The compiled scanner and the plain reader give the same ``Block`` of columns for the same bytes; what the columns mean
+(kinds, devices, tables) is decided after that, once, in ``tables``. Integers are Int64 with ``NULL`` for missing, so
+that a scanner can write them; texts are codes into ``Strings``. Times are nanoseconds taken from the digits of the
+text, because a float64 of a 19-digit microsecond timestamp is off by up to 128 ns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+INTS = (
+    "ts dur pid tid correlation external_id stream device registers shared bytes graph graph_node rank offset end"
+).split()
+"""``offset`` and ``end`` are byte positions of the event in the block."""
+CODES = "cat name pid_text tid_text grid block".split()
+"""``pid_text`` and ``tid_text`` hold what was a JSON string ('stream 7'); ``grid`` and ``block`` the list's inside."""
+FLOATS = "occupancy blocks_per_sm".split()
+EVENT_KEYS = ("ts", "dur", "pid", "tid", "cat", "name")
+ARG_KEYS = (
+    "correlation", "External id", "external id", "stream", "device", "registers per thread", "shared memory", "bytes",
+    "graph id", "graph node id", "rank", "grid", "block", "est. achieved occupancy %", "blocks per SM",
+)  # fmt: skip
+"""What is read of ``args``. 'External id' wins where both spellings are there."""
+
+NULL = -(1 << 63)
+QUANTITIES = frozenset({"registers", "shared", "bytes"})
+"""Amounts: beyond Int64 they are missing. Ids beyond it keep their 64 bits, as two's complement."""
+
+_NUMBER = re.compile(r"(-?)(\d{1,15})(?:\.(\d+))?\Z", re.ASCII)
+_DECIMAL = re.compile(r"-?\d{1,18}\Z", re.ASCII)
+_FLOAT = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?\Z", re.ASCII)
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+
+
+class Number(str):
+    """The text of a JSON number that is no integer, kept as text until somebody needs its value."""
+
+    __slots__ = ()
+
+
+@dataclass(slots=True)
+class Block:
+    """Slices (events with ``ph`` X and a category) of one stretch of the file, in file order.
+
+    ``ints`` is (len(INTS), n), ``codes`` (len(CODES), n) with -1 for missing, ``floats`` (len(FLOATS), n) with NaN.
+    ``base`` is the offset in the decompressed source of the block's position 0.
+    """
+
+    ints: Ints
+    codes: Codes
+    floats: Floats
+    base: int
+
+    @property
+    def rows(self) -> int:
+        """How many events."""
+        return int(self.ints.shape[1])
+
+
+class Strings:
+    """Every distinct text of a load, numbered in the order it was first seen."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._codes: dict[str, int] = {}
+
+    def code(self, text: str) -> int:
+        """The number of a text, a new one where it was not seen before."""
+        found = self._codes.get(text)
+        if found is None:
+            found = self._codes[text] = len(self.texts)
+            self.texts.append(text)
+        return found
+
+
+def nanoseconds(value: Any) -> int:
+    """A JSON timestamp in µs (number or text) as nanoseconds, half a nanosecond away from zero; NULL if it is none."""
+    if type(value) is int:
+        return value * 1000 if -(1 << 63) < value * 1000 < 1 << 63 else NULL
+    if not isinstance(value, str):
+        return NULL
+    found = _NUMBER.match(value)
+    if found is None:
+        return _odd_nanoseconds(value)
+    sign, whole, fraction = found.groups()
+    amount = int(whole) * 1000
+    if fraction:
+        amount += int(fraction[:3].ljust(3, "0")) + (len(fraction) > 3 and fraction[3] >= "5")
+    return -amount if sign else amount
+
+
+def _odd_nanoseconds(text: str) -> int:
+    if not _FLOAT.match(text) or len(text) > 400:
+        return NULL
+    try:
+        amount = int((Decimal(text) * 1000).quantize(Decimal(1), rounding=ROUND_HALF_UP))
+    except (InvalidOperation, ValueError, OverflowError):
+        return NULL
+    return amount if -(1 << 63) < amount < 1 << 63 else NULL
+
+
+def integer(value: Any, quantity: bool = False) -> int:
+    """A JSON value as Int64: integers, integral floats and decimal texts; anything else is NULL."""
+    if type(value) is not int:
+        if isinstance(value, Number):
+            value = _integral(value)
+        elif isinstance(value, str) and _DECIMAL.match(value):
+            value = int(value)
+        else:
+            return NULL
+    if -(1 << 63) <= value < 1 << 63:
+        return int(value)
+    return value - (1 << 64) if not quantity and 0 <= value < 1 << 64 else NULL
+
+
+def _integral(text: Number) -> int:
+    try:
+        value = float(text)
+        return int(Decimal(text)) if value.is_integer() and abs(value) < 1e18 else NULL
+    except (ValueError, OverflowError, InvalidOperation):
+        return NULL
+
+
+def real(value: Any) -> float:
+    """A JSON number as float; NaN for anything else."""
+    if type(value) is int or isinstance(value, Number):
+        try:
+            return float(value)
+        except OverflowError:
+            return float("nan")
+    return float("nan")
+
+
+def triple(value: Any) -> str | None:
+    """A grid or block: the list's elements joined by commas, None for anything but a list of plain numbers."""
+    if not isinstance(value, list) or not all(type(part) is int or isinstance(part, Number) for part in value):
+        return None
+    return ",".join(map(str, value))
+
+
+class Rows:
+    """Collects slices one by one in Python; ``block`` gives them as columns."""
+
+    def __init__(self, strings: Strings) -> None:
+        self._strings = strings
+        self._ints: list[tuple[int, ...]] = []
+        self._codes: list[tuple[int, ...]] = []
+        self._floats: list[tuple[float, float]] = []
+
+    def __len__(self) -> int:
+        return len(self._ints)
+
+    def add(self, event: dict[str, Any], offset: int, end: int) -> None:
+        """One event as decoded from JSON, non-integer numbers as ``Number``."""
+        found = event.get("args")
+        args = found if isinstance(found, dict) else {}
+        self.add_values([event.get(key) for key in EVENT_KEYS], [args.get(key) for key in ARG_KEYS], offset, end)
+
+    def add_values(self, values: Sequence[Any], args: Sequence[Any], offset: int, end: int) -> None:
+        """One event as its values in the order of ``EVENT_KEYS`` and ``ARG_KEYS``."""
+        ts, dur, pid, tid, cat, name = values
+        text = self._text
+        correlation, external, external_old, stream, device, registers, shared, size, graph, node, rank, *rest = args
+        grid, block, occupancy, blocks = rest
+        self._ints.append((
+            nanoseconds(ts), nanoseconds(dur), whole(pid), whole(tid), integer(correlation),
+            integer(external_old if external is None else external), integer(stream), integer(device),
+            integer(registers, True), integer(shared, True), integer(size, True), integer(graph), integer(node),
+            integer(rank), offset, end,
+        ))  # fmt: skip
+        self._codes.append((
+            text(cat), text(name_text(name)), text(pid), text(tid),
+            -1 if grid is None else text(triple(grid)), -1 if block is None else text(triple(block)),
+        ))  # fmt: skip
+        self._floats.append((real(occupancy), real(blocks)))
+
+    def block(self, base: int) -> Block:
+        """What was collected."""
+        return Block(
+            _matrix(self._ints, len(INTS), np.int64),
+            _matrix(self._codes, len(CODES), np.int32),
+            _matrix(self._floats, len(FLOATS), np.float64),
+            base,
+        )
+
+    def _text(self, value: Any) -> int:
+        if not isinstance(value, str) or isinstance(value, Number):
+            return -1
+        return self._strings.code(value)
+
+
+def whole(value: Any) -> int:
+    """A pid or tid that was recorded as a number; those recorded as text are kept as text."""
+    return NULL if isinstance(value, str) and not isinstance(value, Number) else integer(value)
+
+
+def name_text(value: Any) -> Any:
+    """The name of an event: text as it is, numbers as written, nothing else."""
+    if type(value) is int or isinstance(value, Number):
+        return str.__str__(value) if isinstance(value, str) else str(value)
+    return value
+
+
+def _matrix(rows: Iterable[tuple[float, ...]], width: int, dtype: type) -> Any:
+    return np.ascontiguousarray(np.array(rows, dtype).reshape(-1, width).T)

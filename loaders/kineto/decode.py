@@ -1,0 +1,55 @@
+"""One JSON value from bytes, exactly; and with the repairs recordings in the field need.
+
+What ``orjson`` accepts gives what ``orjson`` gives, except that numbers which are no integers stay text (``Number``).
+What it refuses but a recorder is known to write is repaired and reported: bare ``nan`` and ``inf`` in any spelling,
+raw control characters and lone surrogates in strings, bytes that are no UTF-8. Everything else raises ValueError.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import msgspec
+
+from .columns import Number
+
+_exact = msgspec.json.Decoder(float_hook=Number)
+_lenient = json.JSONDecoder(parse_float=Number, parse_constant=lambda word: None, strict=False)
+_WORD = re.compile(r'"(?:[^"\\]|\\.)*"|(-?\b(?:inf(?:inity)?|nan)\b)', re.IGNORECASE | re.DOTALL)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def decode(raw: bytes | bytearray | memoryview) -> tuple[Any, bool]:
+    """The value and whether it had to be repaired; a bare nan or inf becomes None. Raises ValueError."""
+    try:
+        return _exact.decode(raw), False
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    text = bytes(raw).decode("utf-8", "replace")
+    text = _WORD.sub(lambda found: "null" if found[1] else found[0], text)
+    try:
+        value, end = _lenient.raw_decode(text, _blank(text, 0))
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if _blank(text, end) != len(text):
+        raise ValueError("more than one value")
+    return _well_formed(value), True
+
+
+def _blank(text: str, start: int) -> int:
+    while start < len(text) and text[start] in " \t\r\n":
+        start += 1
+    return start
+
+
+def _well_formed(value: Any) -> Any:
+    """The value without lone surrogates, which no UTF-8 file can hold."""
+    if type(value) is str:
+        return _SURROGATE.sub("�", value)
+    if isinstance(value, list):
+        return [_well_formed(part) for part in value]
+    if isinstance(value, dict):
+        return {_well_formed(key): _well_formed(part) for key, part in value.items()}
+    return value

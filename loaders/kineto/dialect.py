@@ -1,0 +1,151 @@
+"""What recorded categories, names and metadata mean: the one list every reader shares.
+
+Kineto renamed its categories between 2021 and 2022, vendors added theirs, and Ascend and JAX write slices without any,
+where the process they are on tells what they are. Categories are compared in lower case.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ..names import kernel_kind
+from .columns import Number
+
+DEVICE_KINDS = ("kernel", "collective", "memcpy", "memset", "sync")
+HOST_KINDS = ("op", "runtime", "driver", "python", "annotation", "sched", "io", "overhead", "dataloader")
+RANGE, IGNORED = "range", "ignored"
+"""Profiler ranges become metrics; ignored are mirrors of other events (annotations repeated on GPU lanes, spans)."""
+KINDS = (*DEVICE_KINDS, *HOST_KINDS, RANGE, IGNORED)
+"""Kinds by number; those below ``len(DEVICE_KINDS)`` are device activity, those below ``IGNORED`` host slices."""
+
+_CATEGORIES = {
+    "kernel": "kernel", "hpu_op": "kernel", "mtia_ccp_events": "kernel", "concurrent_kernel": "kernel",
+    "collective_comm": "collective",
+    "gpu_memcpy": "memcpy", "memcpy": "memcpy", "gpu_memset": "memset", "memset": "memset",
+    "cuda_sync": "sync", "cuda_event": "sync", "hip_sync": "sync", "xpu_sync": "sync", "gpu_sync": "sync",
+    "cpu_op": "op", "operator": "op", "op": "op",
+    "cuda_runtime": "runtime", "runtime": "runtime", "hip_runtime": "runtime", "mtia_runtime": "runtime",
+    "glow_runtime": "runtime", "xpu_runtime": "runtime", "privateuse1_runtime": "runtime", "enqueue": "runtime",
+    "dequeue": "runtime",
+    "cuda_driver": "driver", "driver": "driver", "hip_driver": "driver", "mtia_driver": "driver",
+    "xpu_driver": "driver", "privateuse1_driver": "driver",
+    "python_function": "python", "python": "python", "user_annotation": "annotation", "nvtx": "annotation",
+    "overhead": "overhead", "sched": "sched", "io": "io",
+    "cuda_profiler_range": RANGE,
+    "gpu_user_annotation": IGNORED, "trace": IGNORED,
+}  # fmt: skip
+
+_STEP = re.compile(r"ProfilerStep\*?#(\d{1,18})\Z", re.ASCII)
+_RUNTIME = re.compile(r"(?:cuda|hip|acl|nccl|rccl|zes?)[A-Z]|cu[A-Z][a-z]|AscendCL@")
+
+
+def kind_of_category(category: str) -> str:
+    """The kind of a slice by its category; slices of a category nobody knows are annotations."""
+    return _CATEGORIES.get(category.lower(), "annotation")
+
+
+def known(category: str) -> bool:
+    """Whether the category is one of the list."""
+    return category.lower() in _CATEGORIES
+
+
+def kind_of_name(kind: str, name: str) -> str:
+    """The kind after a look at the name: collectives among kernels, data loading among operators."""
+    if kind == "kernel":
+        return kernel_kind(name)
+    if kind in ("op", "annotation") and name.startswith("enumerate(DataLoader)"):
+        return "dataloader"
+    return kind
+
+
+def category_without(name: str) -> str:
+    """The category a host slice would have had, by its name."""
+    if name.startswith("$"):
+        return "python_function"
+    return "cuda_runtime" if _RUNTIME.match(name) else "user_annotation"
+
+
+def step_number(name: str) -> int | None:
+    """The N of ``ProfilerStep#N``."""
+    found = _STEP.match(name)
+    return int(found[1]) if found else None
+
+
+def number_in(text: str) -> int:
+    """A pid or tid recorded as text: '24610' and 'stream 7' are numbers, other texts a stable negative one."""
+    import zlib
+
+    found = re.search(r"(-?\d{1,18})\Z", text.strip(), re.ASCII)
+    return int(found[1]) if found else -1 - zlib.crc32(text.encode("utf-8", "replace"))
+
+
+_GPU_IN_NAME = re.compile(r"\b(?:GPU|gpu|device)[ :#]?(\d{1,4})\b[ :_-]*")
+_UNITS = (
+    (re.compile(r"freq|clock", re.I), "MHz"),
+    (re.compile(r"power", re.I), "W"),
+    (re.compile(r"temp(?:erature)?\b", re.I), "C"),
+)
+
+
+def counter(event: dict[str, Any], devices: dict[int, str]) -> list[tuple[str, str | None, float, str]]:
+    """The samples of one counter event as (metric, device, value, unit).
+
+    Every number in ``args`` is a series. A series is named by its key, by the event's name where the key says nothing
+    ('value'), or by both. The device is ``args.device``, a 'GPU n' in the name, or what the process is known to be.
+    """
+    found = event.get("args")
+    args = found if isinstance(found, dict) else {}
+    name = event["name"] if isinstance(event.get("name"), str) else "counter"
+    device = _device_of(args.get("device"), name, event.get("pid"), devices)
+    stem = _GPU_IN_NAME.sub("", name).strip() or name
+    unit = args.get("unit") if isinstance(args.get("unit"), str) else None
+    series = [(key, number(value)) for key, value in args.items() if key not in ("device", "unit")]
+    numbers = [(key, value) for key, value in series if value is not None]
+    out = []
+    for key, value in numbers:
+        if key.lower() in ("value", "", stem.lower()) or (len(numbers) == 1 and stem.lower().endswith(key.lower())):
+            metric = stem
+        else:
+            metric = key if stem.lower() in key.lower() or key.lower().endswith(stem.lower()) else f"{stem} {key}"
+        out.append((metric, device, value, unit or unit_of(metric)))
+    return out
+
+
+def unit_of(metric: str) -> str:
+    """The unit a metric's name implies; '' where it implies none."""
+    bracket = re.search(r"[\[(]([^\])]{1,12})[\])]\s*\Z", metric)
+    if bracket and bracket[1] in ("MHz", "B/s", "W", "%", "C", "B", "GB/s", "MB", "GB"):
+        return bracket[1]
+    return next((unit for pattern, unit in _UNITS if pattern.search(metric)), "")
+
+
+def _device_of(given: Any, name: str, pid: Any, devices: dict[int, str]) -> str | None:
+    if type(given) is int:
+        return f"GPU {given}"
+    if isinstance(given, str) and given:
+        return given
+    found = _GPU_IN_NAME.search(name)
+    if found:
+        return f"GPU {found[1]}"
+    return devices.get(pid) if type(pid) is int else None
+
+
+def number(value: Any) -> float | None:
+    """A JSON number (``Number`` or int) as float; None for anything else, booleans among it."""
+    if type(value) is int or isinstance(value, Number):
+        try:
+            return float(value)
+        except (ValueError, OverflowError):
+            return None
+    return None
+
+
+def memory(args: dict[str, Any]) -> list[tuple[str, str | None, float, str]]:
+    """The samples of one ``[memory]`` instant: totals where recorded, else the change."""
+    kind, index = args.get("Device Type"), args.get("Device Id")
+    device = "Host" if kind == 0 else f"GPU {index}" if type(index) is int and index >= 0 else None
+    pairs = (("memory allocated", "Total Allocated"), ("memory reserved", "Total Reserved"))
+    totals = [(metric, device, value, "B") for metric, key in pairs if (value := number(args.get(key))) is not None]
+    change = number(args.get("Bytes"))
+    return totals or ([("memory change", device, change, "B")] if change is not None else [])

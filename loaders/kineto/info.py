@@ -1,0 +1,147 @@
+"""What the document says about itself, and what went wrong while reading it, as an ``Info``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..trace import Device, Info
+
+_ABSOLUTE = 10**18
+"""Nanoseconds: later than September 2001 is a date, earlier is time since something."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was met while reading: counts of things that are told to the user."""
+
+    events: int = 0
+    flows: int = 0
+    repaired: int = 0
+    odd: int = 0
+    dropped: int = 0
+    skipped_bytes: int = 0
+    skipped_stretches: int = 0
+    used: int = 0
+    given: int = 0
+    closed: bool = False
+    ended: str | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def warnings(self) -> tuple[str, ...]:
+        """One sentence for each thing that was wrong."""
+        out = []
+        if not self.closed:
+            where = self.ended or "the file ends in the middle of the list of events"
+            share = f"{100 * self.used / self.given:.1f}% of the text" if self.given else "nothing"
+            out.append(f"truncated: {where}; {share} was read, {_count(self.events, 'complete event')}")
+        if self.skipped_stretches:
+            out.append(
+                f"skipped {_count(self.skipped_stretches, 'corrupt stretch', 'corrupt stretches')} "
+                f"({self.skipped_bytes:,} bytes) between events"
+            )
+        if self.repaired:
+            out.append(f"repaired {_count(self.repaired, 'event')}: bare nan or inf, or control characters in strings")
+        if self.dropped:
+            out.append(f"dropped {_count(self.dropped, 'event')} without a usable timestamp")
+        return tuple(out)
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def rank_of(document: dict[str, Any]) -> int | None:
+    """The rank the recorder wrote, if it did."""
+    found = document.get("distributedInfo")
+    rank = found.get("rank") if isinstance(found, dict) else None
+    return rank if type(rank) is int else None
+
+
+def devices_of(document: dict[str, Any]) -> dict[str, Device]:
+    """The devices of ``deviceProperties`` (``computeProperties`` in 2021) by the name the tables use."""
+    found = document.get("deviceProperties") or document.get("computeProperties")
+    devices = {}
+    for place, properties in enumerate(found if isinstance(found, list) else []):
+        if isinstance(properties, dict):
+            own = properties.get("id")
+            key = f"GPU {own if type(own) is int else place}"
+            name = properties.get("name")
+            numbers = {k: _plain(v) for k, v in properties.items() if k not in ("id", "name")}
+            devices[key] = Device(key, name if isinstance(name, str) and name else None, numbers)
+    return devices
+
+
+def _plain(value: Any) -> Any:
+    """A JSON value with numbers that were kept as text turned into floats."""
+    if isinstance(value, str) and type(value) is not str:
+        return float(value)
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    return value
+
+
+def label_of(path: Path) -> str:
+    """The short name of a run: the file's name without the endings traces have."""
+    name = re.sub(r"(\.pt)?(\.trace)?\.json(\.gz|\.zst)?$", "", path.name)
+    return re.sub(r"\.\d{10,}$", "", name) or path.name
+
+
+def describe(
+    path: Path, size: int, document: dict[str, Any], tally: Tally, *, devices: list[str], ranks: list[int],
+    origin: int | None, word: str, xla: bool,
+) -> Info:  # fmt: skip
+    """The Info of a load. ``devices`` and ``ranks`` are those met in the tables, ``origin`` the absolute zero in ns."""
+    known = devices_of(document)
+    seen = {key: known.get(key, Device(key)) for key in devices or known}
+    base = document.get("baseTimeNanoseconds")
+    epoch = origin
+    if origin is not None and origin < _ABSOLUTE:
+        epoch = base + origin if type(base) is int else None
+    return Info(
+        source=str(path), label=label_of(path), format="kineto", tool=_tool(document, word, xla), bytes=size,
+        devices=tuple(seen[key] for key in sorted(seen, key=_natural)), ranks=tuple(sorted(set(ranks))),
+        epoch_ns=epoch, clock="wall clock" if epoch is not None else None,
+        coverage=1.0 if tally.closed and not tally.skipped_bytes else _coverage(tally),
+        warnings=tally.warnings(), facts=_facts(document, tally),
+    )  # fmt: skip
+
+
+def _coverage(tally: Tally) -> float | None:
+    if tally.ended is not None or not tally.given:
+        return None
+    return max(0.0, (tally.used - tally.skipped_bytes) / tally.given)
+
+
+def _facts(document: dict[str, Any], tally: Tally) -> dict[str, Any]:
+    facts: dict[str, Any] = {"events": tally.events, "flows": tally.flows}
+    facts |= {key: value for key, value in (("odd_events", tally.odd), *tally.facts.items()) if value}
+    distributed = document.get("distributedInfo")
+    if isinstance(distributed, dict):
+        facts |= {key: distributed[key] for key in ("backend", "world_size") if key in distributed}
+    for key in ("traceName", "host_name", "trace_id", "with_stack", "record_shapes", "profile_memory"):
+        if isinstance(document.get(key), str | int):
+            facts[key] = document[key]
+    return facts
+
+
+def _tool(document: dict[str, Any], word: str, xla: bool) -> str:
+    if xla:
+        return "JAX/XLA profiler"
+    if word == "NPU":
+        return "Ascend PyTorch profiler"
+    versions = [
+        f"{key.removesuffix('_version').replace('_', ' ')} {document[key]}"
+        for key in ("cupti_version", "cuda_runtime_version", "roctracer_version", "hip_runtime_version")
+        if key in document
+    ]
+    return "PyTorch Kineto" + (f" ({', '.join(versions)})" if versions else "")
+
+
+def _natural(text: str) -> tuple[str, int]:
+    head, _, tail = text.rpartition(" ")
+    return (head, int(tail)) if tail.isdigit() else (text, -1)

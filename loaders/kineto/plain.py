@@ -1,0 +1,155 @@
+"""The reader that needs no compiler: blocks of events through msgspec, one typed object an event.
+
+It opens small traces, where importing numba would cost more than it saves, and takes over where numba is missing. A
+block is first cut into its events, so that every event has its byte offset and one that msgspec does not understand is
+read alone. A block is guessed to end at a separator; if it turns out not to be a list of whole events the guess was
+wrong or the file is damaged, and it is walked event by event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from .aside import Aside
+from .columns import ARG_KEYS, EVENT_KEYS, Number, Rows
+from .document import Document, Reader, events_end, last_cut, separator_of, trailer
+from .info import Tally
+from .tables import Tables
+from .walk import LONGEST_EVENT, walk
+
+BLOCK_BYTES = 8 << 20
+FLOWS = frozenset("stf")
+
+_Args: Any = msgspec.defstruct(
+    "_Args", [(f"f{n}", Any, None) for n in range(len(ARG_KEYS))],
+    rename={f"f{n}": key for n, key in enumerate(ARG_KEYS)}, gc=False,
+)  # fmt: skip
+_Event: Any = msgspec.defstruct(
+    "_Event", [("ph", Any, None), *((key, Any, None) for key in EVENT_KEYS), ("args", _Args | None, None)], gc=False
+)
+_events = msgspec.json.Decoder(list[msgspec.Raw])
+_event = msgspec.json.Decoder(_Event, float_hook=Number)
+_no_args = [None] * len(ARG_KEYS)
+
+
+Progress = Callable[[int], None]
+"""Called with the number of events so far after each block."""
+
+
+class Plain:
+    """One load through msgspec."""
+
+    def __init__(self, document: Document, tables: Tables, aside: Aside, tally: Tally) -> None:
+        self.document, self.tables, self.aside, self.tally = document, tables, aside, tally
+
+    def run(self, reader: Reader, progress: Progress) -> None:
+        """Read to the end of the document."""
+        data, base = self.document.rest, self.document.base
+        self.document.rest = b""
+        separator = separator_of(data[: 1 << 20])
+        while True:
+            more = reader.read(BLOCK_BYTES)
+            cut = last_cut(data, separator, 0, len(data)) if more else len(data)
+            if cut < 0 and len(data) < LONGEST_EVENT:
+                data += more
+                continue
+            used, closed = self._block(data if cut < 0 else data[:cut], base, not more)
+            base += used
+            data = data[used:] + more
+            self.tally.used = base
+            progress(self.tally.events)
+            if closed:
+                break
+            if not more:
+                return
+        rest = [data[1:]]
+        while more := reader.read(BLOCK_BYTES):
+            rest.append(more)
+            if sum(map(len, rest)) > 8 * BLOCK_BYTES:
+                rest = rest[:1]
+        self.tally.closed = trailer(self.document, b"".join(rest))
+
+    def _block(self, data: bytes, base: int, final: bool) -> tuple[int, bool]:
+        """Read one block: how much of it was used, and whether the list ended there."""
+        ends = events_end(data) if final else [len(data)]
+        for end in ends:
+            if self._whole(data[:end], base):
+                return end, final
+        if final and (cut := data.rfind(b"}")) >= 0 and self._whole(data[: cut + 1], base):
+            return cut + 1, False
+        rows = Rows(self.tables.strings)
+
+        def take(event: dict[str, Any], start: int, end: int, repaired: bool) -> None:
+            self.tally.repaired += repaired
+            self.tally.events += 1
+            phase = event.get("ph")
+            if phase == "X" and _is_text(event.get("cat")):
+                rows.add(event, start, end)
+            elif phase in FLOWS:
+                self.tally.flows += 1
+            else:
+                self.aside.add(data[start:end], base + start)
+
+        stop = walk(data, 0, final, take, self.tally)
+        self._emit(rows, data, base)
+        return stop.place, stop.closed
+
+    def _whole(self, data: bytes, base: int) -> bool:
+        """Read a block that is a list of whole events; false, and nothing done, where it is none."""
+        try:
+            raws = _events.decode(b"[" + data + b"]")
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return False
+        rows = Rows(self.tables.strings)
+        place = flows = 0
+        for raw in raws:
+            size = len(memoryview(raw))
+            try:
+                event = _event.decode(raw)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                start = data.index(bytes(raw), place)
+                place = start + size
+                self.aside_or_row(bytes(raw), start, place, base, rows)
+                continue
+            start = data.index(b"{", place)
+            place = start + size
+            phase = event.ph
+            if phase == "X" and _is_text(event.cat):
+                values = (event.ts, event.dur, event.pid, event.tid, event.cat, event.name)
+                args = event.args
+                rows.add_values(values, _no_args if args is None else msgspec.structs.astuple(args), start, place)
+            elif phase in FLOWS:
+                flows += 1
+            else:
+                self.aside.add(raw, base + start)
+        self.tally.flows += flows
+        self.tally.events += len(raws)
+        self._emit(rows, data, base)
+        return True
+
+    def aside_or_row(self, raw: bytes, start: int, end: int, base: int, rows: Rows) -> None:
+        """An event the typed decoder refuses, read alone."""
+        from .decode import decode
+
+        event, repaired = decode(raw)
+        self.tally.odd += 1
+        self.tally.repaired += repaired
+        if not isinstance(event, dict):
+            return
+        if event.get("ph") == "X" and _is_text(event.get("cat")):
+            rows.add(event, start, end)
+        elif event.get("ph") in FLOWS:
+            self.tally.flows += 1
+        else:
+            self.aside.add(raw, base + start)
+
+    def _emit(self, rows: Rows, data: bytes, base: int) -> None:
+        for start, end in self.tables.add(rows.block(base)):
+            self.aside.add(data[start:end], base + start)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and not isinstance(value, Number)

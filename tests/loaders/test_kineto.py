@@ -1,0 +1,215 @@
+"""Kineto JSON: what each dialect becomes, and that no event is lost or changed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from warplens.loaders.errors import Unreadable
+from warplens.loaders.kineto import LOADER
+from warplens.loaders.loader import Job
+from warplens.loaders.stream import head
+from warplens.loaders.trace import Trace
+
+
+def load(folder: Path, document: Any, name: str = "t.json") -> Trace:
+    raw = document if isinstance(document, bytes) else json.dumps(document).encode()
+    (folder / name).write_bytes(raw)
+    workspace = folder / "workspace"
+    workspace.mkdir(exist_ok=True)
+    (trace,) = LOADER.load(Job(folder / name, workspace))
+    return trace
+
+
+def rows(frame: pl.LazyFrame, *columns: str) -> list[tuple[Any, ...]]:
+    return frame.select(columns).collect().rows()
+
+
+def kernel(name: str = "gemm", ts: Any = 10, dur: Any = 2, **more: Any) -> dict[str, Any]:
+    return {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": ts, "dur": dur, **more}
+
+
+def test_a_kernel_keeps_all_that_was_recorded(tmp_path: Path) -> None:
+    args = {
+        "device": 3, "stream": 20, "correlation": 71, "External id": 9, "grid": [4, 1, 1], "block": [128, 2, 1],
+        "registers per thread": 32, "shared memory": 1024, "est. achieved occupancy %": 25, "blocks per SM": 0.5,
+        "graph node id": (6 << 32) + 2,
+    }  # fmt: skip
+    trace = load(tmp_path, {"traceEvents": [kernel(args=args)]})
+    assert rows(
+        trace.kernels, "name", "kind", "device", "stream", "correlation", "op_id", "grid", "block", "registers",
+        "shared_bytes", "occupancy", "blocks_per_sm", "graph",
+    ) == [("gemm", "kernel", "GPU 3", 20, 71, 9, "4,1,1", "128,2,1", 32, 1024, 0.25, 0.5, 6)]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ts", "dur", "expected"),
+    [
+        ("1712195495519689.047", "0.001", (0, 1)),
+        ("1712195495519689.047", "12.77012757357446", (0, 12770)),
+        ("1712195495519689.047", "0.0005", (0, 1)),
+        ('"1712195495519689.047"', "5", (0, 5000)),
+        ("1.5e3", "1e0", (0, 1000)),
+        ("7", "null", (0, None)),
+    ],
+)
+def test_nanoseconds_come_from_the_digits(tmp_path: Path, ts: str, dur: str, expected: tuple[int, int]) -> None:
+    text = f'[{{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":{ts},"dur":{dur}}}]'
+    trace = load(tmp_path, text.encode())
+    assert rows(trace.kernels, "start_ns", "dur_ns") == [expected]
+
+
+def test_a_large_absolute_time_is_exact(tmp_path: Path) -> None:
+    trace = load(tmp_path, b'[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1712195495519689.047,"dur":1}]')
+    assert trace.info.epoch_ns == 1712195495519689047
+
+
+@pytest.mark.parametrize(
+    ("category", "table", "kind"),
+    [
+        ("Kernel", "kernels", "kernel"), ("Memcpy", "kernels", "memcpy"), ("gpu_memset", "kernels", "memset"),
+        ("cuda_sync", "kernels", "sync"), ("Operator", "host", "op"), ("cpu_op", "host", "op"),
+        ("Runtime", "host", "runtime"), ("cuda_driver", "host", "driver"), ("python_function", "host", "python"),
+        ("user_annotation", "host", "annotation"), ("overhead", "host", "overhead"),
+    ],
+)  # fmt: skip
+def test_categories_of_every_year(tmp_path: Path, category: str, table: str, kind: str) -> None:
+    trace = load(tmp_path, [kernel("x", cat=category)])
+    assert rows(trace.table(table), "name", "kind") == [("x", kind)]
+
+
+def test_what_repeats_other_events_is_left_out(tmp_path: Path) -> None:
+    trace = load(tmp_path, [kernel(), kernel("step", cat="gpu_user_annotation"), kernel("span", cat="Trace")])
+    assert rows(trace.kernels, "name") == [("gemm",)]
+    assert rows(trace.host, "name") == []
+
+
+def test_names_tell_collectives_and_data_loading(tmp_path: Path) -> None:
+    events = [kernel("ncclDevKernel_AllReduce"), kernel("enumerate(DataLoader)#_Single.__next__", cat="cpu_op")]
+    trace = load(tmp_path, events)
+    assert rows(trace.kernels, "kind") == [("collective",)]
+    assert rows(trace.host, "kind") == [("dataloader",)]
+
+
+def test_threads_and_streams_recorded_as_text(tmp_path: Path) -> None:
+    events = [kernel(tid="stream 7"), kernel("op", cat="Operator", pid="12", tid="25738")]
+    trace = load(tmp_path, events)
+    assert rows(trace.kernels, "stream", "device") == [(7, "GPU 0")]
+    assert rows(trace.host, "pid", "tid") == [(12, 25738)]
+
+
+def test_recorded_steps_are_cycles(tmp_path: Path) -> None:
+    steps = [kernel(f"ProfilerStep#{n}", ts=100 * n, dur=90, cat="user_annotation") for n in (3, 4)]
+    trace = load(tmp_path, {"traceEvents": [*steps, kernel(ts=310)], "distributedInfo": {"rank": 5}})
+    assert rows(trace.cycles, "cycle", "start_ns", "dur_ns", "label", "rank", "source") == [
+        (3, 0, 90_000, "ProfilerStep#3", 5, "recorded"),
+        (4, 100_000, 90_000, "ProfilerStep#4", 5, "recorded"),
+    ]
+    assert trace.info.ranks == (5,)
+    assert rows(trace.kernels, "rank") == [(5,)]
+
+
+def test_counters_and_memory_are_metrics(tmp_path: Path) -> None:
+    memory = {"Device Type": 1, "Device Id": 2, "Total Allocated": 512, "Total Reserved": 1024, "Bytes": 8}
+    events = [
+        {"ph": "C", "name": "GPU 7 gpu_sm_frequency", "pid": 1, "ts": 1, "args": {"gpu_sm_frequency": 1187.5}},
+        {"ph": "C", "name": "util", "pid": 3, "ts": 2, "args": {"value": 4}},
+        {"ph": "M", "name": "process_labels", "pid": 3, "args": {"labels": "GPU 3"}},
+        {"ph": "i", "name": "[memory]", "pid": 9, "ts": 3, "args": memory},
+    ]
+    trace = load(tmp_path, events)
+    assert rows(trace.metrics, "ts_ns", "metric", "device", "value", "unit") == [
+        (0, "gpu_sm_frequency", "GPU 7", 1187.5, "MHz"),
+        (1000, "util", "GPU 3", 4.0, ""),
+        (2000, "memory allocated", "GPU 2", 512.0, "B"),
+        (2000, "memory reserved", "GPU 2", 1024.0, "B"),
+    ]
+
+
+def test_metadata_may_come_before_or_after_the_events(tmp_path: Path) -> None:
+    properties = {"deviceProperties": [{"id": 0, "name": "H100", "numSms": 132}], "distributedInfo": {"rank": 1}}
+    before = load(tmp_path, {**properties, "traceEvents": [kernel()]})
+    after = load(tmp_path, {"traceEvents": [kernel()], **properties})
+    assert before.info.devices == after.info.devices
+    assert after.info.devices[0].name == "H100"
+    assert before.info.ranks == after.info.ranks == (1,)
+
+
+def test_a_traceevents_inside_other_values_misleads_nobody(tmp_path: Path) -> None:
+    text = {"note": '"traceEvents": [{', "inner": {"traceEvents": [kernel("no")]}, "traceEvents": [kernel("yes")]}
+    assert rows(load(tmp_path, text).kernels, "name") == [("yes",)]
+
+
+def test_begin_and_end_pairs_are_slices(tmp_path: Path) -> None:
+    lane = {"pid": 1, "tid": 1}
+    events = [{"ph": "B", "name": "f", "ts": 5, **lane}, {"ph": "E", "ts": 7.25, **lane}]
+    assert rows(load(tmp_path, events).host, "name", "dur_ns") == [("f", 2250)]
+
+
+@pytest.mark.parametrize("bare", ["inf", "-inf", "nan", "Infinity", "NaN"])
+def test_bare_infinities_are_repaired_and_counted(tmp_path: Path, bare: str) -> None:
+    text = json.dumps([kernel(), kernel("copy", cat="gpu_memcpy", args={"bytes": 8, "speed": "#"})])
+    trace = load(tmp_path, text.replace('"#"', bare).encode())
+    assert rows(trace.kernels, "name", "bytes") == [("gemm", None), ("copy", 8)]
+    assert "repaired 1 event" in trace.info.warnings[0]
+
+
+def test_a_file_cut_in_the_middle_opens_with_what_it_has(tmp_path: Path) -> None:
+    whole = json.dumps({"traceEvents": [kernel(f"k{n}") for n in range(50)]}).encode()
+    trace = load(tmp_path, whole[:2000])
+    (warning,) = trace.info.warnings
+    assert warning.startswith("truncated") and trace.info.coverage is not None
+    names = [name for (name,) in rows(trace.kernels, "name")]
+    assert names == [f"k{n}" for n in range(len(names))] and len(names) == whole[:2000].count(b"}, {")
+
+
+def test_a_corrupt_stretch_is_skipped_and_counted(tmp_path: Path) -> None:
+    parts = [json.dumps(kernel(f"k{n}")) for n in range(9)]
+    parts[4] = parts[4][:20] + "\0\0garbage\"" + parts[4][30:]
+    trace = load(tmp_path, f'{{"traceEvents": [{", ".join(parts)}]}}'.encode())
+    assert [name for (name,) in rows(trace.kernels, "name")] == ["k0", "k1", "k2", "k3", "k5", "k6", "k7", "k8"]
+    assert "skipped 1 corrupt stretch" in trace.info.warnings[0]
+
+
+def test_a_document_without_events_is_refused_in_words(tmp_path: Path) -> None:
+    with pytest.raises(Unreadable, match="no list of trace events"):
+        load(tmp_path, {"schemaVersion": 1})
+
+
+def test_the_sniffer_knows_traces_from_other_json() -> None:
+    assert LOADER.sniff(b'{"schemaVersion": 1, "deviceProperties": [')
+    assert LOADER.sniff(b'[{"ph": "X", "pid": 3')
+    assert not LOADER.sniff(b'{"a": 1}')
+    assert not LOADER.sniff(b'[[1, "create", [0, 1]], [2')
+    assert not LOADER.sniff(b'{"schema": "1.0.2-chakra.0.0.4", "pid": 1, "nodes": [')
+
+
+def test_every_recording_has_the_kernels_of_a_plain_reading(data: Path, tmp_path: Path) -> None:
+    checked = 0
+    for path in sorted((data / "traces/kineto").rglob("*.json*")):
+        if path.stat().st_size > 600_000:
+            continue
+        if not LOADER.sniff(head(path)):
+            continue
+        raw = path.read_bytes()
+        document = json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw, parse_float=Decimal)
+        count: Counter[str] = Counter()
+        total: Counter[str] = Counter()
+        for event in document["traceEvents"]:
+            if event.get("cat") in ("kernel", "Kernel") and event.get("ph") == "X":
+                count[event["name"]] += 1
+                total[event["name"]] += round(Decimal(event["dur"]) * 1000)
+        (trace,) = LOADER.load(Job(path, tmp_path))
+        launched = trace.kernels.filter(pl.col("kind").is_in(["kernel", "collective"])).group_by("name")
+        got = launched.agg(pl.len(), pl.col("dur_ns").sum()).collect().rows()
+        assert {name: n for name, n, _ in got} == dict(count), path.name
+        assert {name: ns for name, _, ns in got} == dict(total), path.name
+        checked += 1
+    assert checked > 15
