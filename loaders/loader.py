@@ -58,6 +58,9 @@ class Loader(Protocol):
         """Whether this is the loader's format, from the first 64 KiB after decompression."""
         ...
 
+    # A loader that reads other files beside the one it is given also has
+    # ``companions(path: Path) -> tuple[Path, ...]``: those that exist, so that the cache notices when one changes.
+
     def load(self, job: Job) -> tuple[Trace, ...]:
         """Read the whole input: one Trace, or two where the file holds two runs. Raises Unreadable."""
         ...

@@ -7,15 +7,13 @@ environment lets the original error through.
 
 from __future__ import annotations
 
-import errno
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import inputs, ranks, registry, spill, store, stream, unsupported
-from .errors import Cancelled, Unreadable
+from . import cache, failures, inputs, ranks, registry, spill, store, stream, unsupported
+from .errors import Unreadable
 from .loader import Job, Loader
 from .trace import Trace
 
@@ -28,11 +26,13 @@ SCANNED = 4096
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One file of the input: where it is, who reads it, how big it is."""
+    """One file of the input: where it is, who reads it, how big it is, and its cached tables where they are known."""
 
     path: Path
-    loader: Loader
+    format: str
     size: int
+    loader: Loader | None = None
+    entry: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,11 @@ def open_run(
     """
     defaults = Request()
     request = Request(use_cache, compiled is not False, progress or defaults.progress, first_rows)
+    return ingest(path, request).traces(worker)
+
+
+def ingest(path: str, request: Request) -> Opened:
+    """Read the input into directories of tables, or find them in the cache. Raises as ``open_run`` does."""
     scratch: list[Path] = []
 
     def spool() -> Path:
@@ -71,20 +76,30 @@ def open_run(
         found = inputs.regular(path, spool, request.progress)
         shown = "standard input" if path == "-" else path
         folder = found.is_dir()
-        parts = _folder(path, found) if folder else [_file(shown, found)]
-        directories = _load(shown, parts, request)
-        return assemble(shown, [part.path for part in parts] if folder else [Path(shown)], directories, worker)
+        if scratch:  # a stream is not there to be read again
+            request = replace(request, use_cache=False)
+        parts = _folder(path, found, request) if folder else [_file(shown, found, request)]
+        directories, loaded = _load(shown, parts, request)
+        files = tuple(str(part.path) for part in parts) if folder else (shown,)
+        return Opened(shown, files, tuple(directories), tuple(loaded))
+    except OSError as error:  # a stream that could not be copied; a loader's own errors are sentences already
+        if failures.is_full_disk(error):
+            raise Unreadable(path, "cannot be copied: no space is left", "Free some.") from None
+        raise Unreadable(path, f"cannot be read ({(error.strerror or str(error)).lower()})", _AGAIN) from None
     finally:
         for made in scratch:
             spill.remove(made)
 
 
-def _file(shown: str, path: Path) -> Part:
-    """The file with the one loader that claims it. Raises Unreadable for what nobody does."""
+def _file(shown: str, path: Path, request: Request) -> Part:
+    """The file with its cache entry or the one loader that claims it. Raises Unreadable for what nobody does."""
+    found = cache.find(path) if request.use_cache else None
+    if found is not None and found.origin.alone:
+        return Part(path, found.origin.loader, found.origin.stamps[0][1], entry=found.directory)
     head = _head(shown, path)
     claimed = registry.claims(head)
     if len(claimed) == 1:
-        return Part(path, claimed[0], path.stat().st_size)
+        return Part(path, claimed[0].name, path.stat().st_size, claimed[0])
     if claimed:
         names = " and ".join(loader.name for loader in claimed)
         raise Unreadable(shown, f"is claimed by several formats ({names})", "This is a fault of warplens: report it.")
@@ -115,7 +130,7 @@ def _is_text(head: bytes) -> bool:
     return b"\0" not in head and sum(byte < 9 or 13 < byte < 32 for byte in head[:4096]) < 8
 
 
-def _folder(shown: str, folder: Path) -> list[Part]:
+def _folder(shown: str, folder: Path, request: Request) -> list[Part]:
     """The traces of a folder: of one job, or just one. Raises Unreadable where it holds none or a mixture."""
     try:
         names = sorted(entry.path for entry in os.scandir(folder) if not entry.name.startswith("."))
@@ -127,102 +142,134 @@ def _folder(shown: str, folder: Path) -> list[Part]:
         raise Unreadable(shown, inside, _GIVE)
     whole = {getattr(loader, "directory_file", None) for loader in registry.loaders()}
     if named := [file for file in files if file.name in whole]:
-        return [_file(str(named[0]), named[0])]
+        return [_file(str(named[0]), named[0], request)]
     parts = []
     for file in files[:SCANNED]:
         try:
-            parts.append(_file(str(file), file))
+            parts.append(_file(str(file), file, request))
         except Unreadable:
             continue
     if not parts:
         raise Unreadable(shown, f"holds no trace ({len(files)} other files)", _GIVE)
-    loaders = sorted({part.loader.name for part in parts})
-    if len(loaders) > 1:
+    formats = sorted({part.format for part in parts})
+    if len(formats) > 1:
         listed = ", ".join(part.path.name for part in parts[:4])
-        raise Unreadable(shown, f"holds recordings of several formats ({', '.join(loaders)})", f"Name one: {listed}.")
+        raise Unreadable(shown, f"holds recordings of several formats ({', '.join(formats)})", f"Name one: {listed}.")
     return parts
 
 
-def _load(shown: str, parts: list[Part], request: Request) -> list[Path]:
-    """Every part's tables in a directory of their own."""
+def _load(shown: str, parts: list[Part], request: Request) -> tuple[list[Path], list[tuple[Trace, ...]]]:
+    """Every part's tables in a directory of their own, and the traces read from them."""
     total = sum(part.size for part in parts)
     directories: list[Path] = []
-    before = seen = 0
+    loaded: list[tuple[Trace, ...]] = []
+    before = seen = latest = 0
     for part in parts:
-        latest = 0
 
         def progress(done: int, of: int, events: int, base: int = before, counted: int = seen) -> None:
             nonlocal latest
-            latest = events
-            request.progress(base + done, total if len(parts) > 1 else of, counted + events)
+            latest = counted + events
+            request.progress(base + done, total if len(parts) > 1 else of, latest)
 
-        target = spill.directory()
-        directories.append(target)
-        first = None if len(directories) > 1 else request.first_rows
-        with _guard(shown if len(parts) == 1 else str(part.path), part.loader):
-            job = Job(part.path, store.workspace(target), progress, first, request.compiled)
-            store.write(part.loader.load(job), target)
-        before, seen = before + part.size, seen + latest
-    return directories
+        each = replace(request, progress=progress, first_rows=None if directories else request.first_rows)
+        name = shown if len(parts) == 1 else str(part.path)
+        with failures.told(name, part.format):
+            directory, traces = _tables(name, part, each)
+        directories.append(directory)
+        loaded.append(traces)
+        before, seen = before + part.size, latest
+    return directories, loaded
 
 
-def assemble(shown: str, files: list[Path], directories: list[Path], worker: int | None) -> tuple[Trace, ...]:
-    """The traces in the directories as the user sees them: ranks put together, one worker picked."""
-    loaded = [store.read(directory) for directory in directories]
-    if len(loaded) == 1:
-        traces = tuple(_named(trace, str(files[0])) for trace in loaded[0])
-    else:
-        singles = [_named(trace, str(file)) for file, traces in zip(files, loaded, strict=True) for trace in traces]
+def _tables(shown: str, part: Part, request: Request) -> tuple[Path, tuple[Trace, ...]]:
+    """The tables of one file: from the cache, or read into it or into a temporary directory."""
+    if part.entry is not None:
+        try:
+            return part.entry, store.read(part.entry)
+        except Exception:  # damaged in a way its file sizes do not show
+            cache.drop(part.entry)
+            part = _file(shown, part.path, replace(request, use_cache=False))
+    assert part.loader is not None
+    if not request.use_cache:
+        return _read(part, part.loader, request, spill.directory())
+    origin = _origin(part.path, part.loader)
+    if (found := cache.find(part.path)) is not None and found.origin == origin:
+        try:
+            return found.directory, store.read(found.directory)
+        except Exception:
+            cache.drop(found.directory)
+    try:
+        target = cache.begin()
+    except OSError:  # a read-only home
+        return _read(part, part.loader, request, spill.directory())
+    try:
+        written, traces = _read(part, part.loader, request, target)
+        lasting = cache.commit(origin, written)
+        return lasting, traces if lasting == written else store.read(lasting)
+    except Exception as error:
+        spill.remove(target)
+        if not failures.is_full_disk(error):
+            raise
+    return _read(part, part.loader, replace(request, first_rows=None), spill.directory())
+
+
+def _origin(path: Path, loader: Loader) -> cache.Origin:
+    beside = getattr(loader, "companions", None)
+    files = (path, *beside(path)) if beside else (path,)
+    ours = type(loader).__module__.startswith(f"{__package__}.")
+    return cache.Origin(cache.stamps(files), loader.name, loader.version, ours and beside is None)
+
+
+def _read(part: Part, loader: Loader, request: Request, target: Path) -> tuple[Path, tuple[Trace, ...]]:
+    try:
+        job = Job(part.path, store.workspace(target), request.progress, request.first_rows, request.compiled)
+        store.write(loader.load(job), target)
+        return target, store.read(target)
+    except BaseException:
+        spill.remove(target)
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An input that was read: its files as the user sees them, and where the tables of each are.
+
+    ``loaded`` holds what is in ``directories``, where this process has read them already.
+    """
+
+    shown: str
+    files: tuple[str, ...]
+    directories: tuple[Path, ...]
+    loaded: tuple[tuple[Trace, ...], ...] = ()
+
+    def traces(self, worker: int | None = None) -> tuple[Trace, ...]:
+        """The traces: ranks put together, or one worker picked. Raises Unreadable where neither is possible."""
+        loaded = self.loaded or tuple(store.read(directory) for directory in self.directories)
+        singles = tuple(
+            _named(trace, file) for file, traces in zip(self.files, loaded, strict=True) for trace in traces
+        )
         if worker is None:
-            recorded = [trace.info.ranks for trace in singles]
-            found = ranks.ranks_of(files, recorded) if len(singles) == len(files) else None
-            if found is None:
-                listed = ", ".join(file.name for file in files[:4]) + (", …" if len(files) > 4 else "")
-                raise Unreadable(
-                    shown, f"holds {len(files)} recordings that are not the ranks of one job", f"Name one: {listed}."
-                )
-            return (ranks.merge(shown, Path(shown).name or shown, singles, found),)
-        traces = tuple(singles)
-    if worker is None and len(traces) > 2:
-        told = f"The file holds {len(traces)} runs; these are the first two: --worker N takes another, from 0."
-        return tuple(trace.warn(told) for trace in traces[:2])
-    if worker is None:
-        return traces
-    if not 0 <= worker < len(traces):
-        runs = "one run" if len(traces) == 1 else f"{len(traces)} runs"
-        raise Unreadable(shown, f"has no worker {worker}: it holds {runs}", "Workers count from 0 in file order.")
-    return (traces[worker],)
+            if len(self.files) > 1:
+                return (self._job(singles),)
+            told = f"The file holds {len(singles)} runs; these are the first two: --worker N takes another, from 0."
+            return singles if len(singles) <= 2 else tuple(trace.warn(told) for trace in singles[:2])
+        if not 0 <= worker < len(singles):
+            runs = "one run" if len(singles) == 1 else f"{len(singles)} runs"
+            advice = "Workers count from 0 in file order."
+            raise Unreadable(self.shown, f"has no worker {worker}: it holds {runs}", advice)
+        return (singles[worker],)
+
+    def _job(self, singles: tuple[Trace, ...]) -> Trace:
+        files = [Path(file) for file in self.files]
+        recorded = [trace.info.ranks for trace in singles]
+        found = ranks.ranks_of(files, recorded) if len(singles) == len(files) else None
+        if found is None:
+            listed = ", ".join(file.name for file in files[:4]) + (", …" if len(files) > 4 else "")
+            reason = f"holds {len(files)} recordings that are not the ranks of one job"
+            raise Unreadable(self.shown, reason, f"Name one: {listed}.")
+        label = Path(os.path.abspath(self.shown)).name or self.shown
+        return ranks.merge(self.shown, label, singles, found)
 
 
 def _named(trace: Trace, source: str) -> Trace:
     return trace if trace.info.source == source else replace(trace, info=replace(trace.info, source=source))
-
-
-@contextmanager
-def _guard(shown: str, loader: Loader) -> Iterator[None]:
-    """Any failure of a loader as one sentence, unless WARPLENS_DEBUG asks for the failure itself."""
-    try:
-        yield
-    except (Unreadable, Cancelled, KeyboardInterrupt, SystemExit, GeneratorExit):
-        raise
-    except BaseException as error:  # a panic of polars is no Exception
-        if os.environ.get("WARPLENS_DEBUG"):
-            raise
-        raise _sentence(shown, loader, error) from None
-
-
-def _sentence(shown: str, loader: Loader, error: BaseException) -> Unreadable:
-    if isinstance(error, MemoryError):
-        return Unreadable(shown, f"needs more memory than there is to be read as {loader.name}", "Free some memory.")
-    if isinstance(error, RecursionError):
-        return Unreadable(shown, f"is nested too deeply to be read as {loader.name}", "No profiler writes that.")
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return Unreadable(shown, "cannot be opened: no space is left for its tables", "Free some.")
-    if isinstance(error, OSError) and error.strerror:
-        return Unreadable(shown, f"cannot be read ({error.strerror.lower()})", "Check the file and its rights.")
-    said = (str(error).splitlines() or [""])[0][:160]
-    what = f"{type(error).__name__}: {said}" if said else type(error).__name__
-    return Unreadable(
-        shown, f"could not be read by the {loader.name} loader ({what})",
-        "If it is a valid trace, report this; WARPLENS_DEBUG=1 shows where it happened.",
-    )

@@ -1,0 +1,251 @@
+"""Tables of traces that were read before, so that opening one again takes no time.
+
+An entry is a directory named by a hash of what it came from: the file's real path, size and times, and the state of
+the loaders' code, so that finding one needs neither the format nor its loader. Files read with it, the loader and its
+version are noted inside and checked too. It is written under a temporary name, synced, then renamed, so an
+entry that exists is whole; its file sizes are checked all the same. The least recently used ones go when the cache
+outgrows its limit, never one that a process has open. Without a place to write, everything works from temporary
+directories. Holds no data frames, so that ``warplens cache`` starts at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import spill
+
+LAYOUT = 1
+"""Goes up when the files of an entry change in a way an older version cannot read."""
+_ENTRY = "entry.json"
+Stamp = tuple[str, int, int, int]
+"""A file's real path, size, time of modification and time of change, both in nanoseconds."""
+_MOST_ENTRIES = 2000
+_DEFAULT_BYTES, _DEFAULT_SHARE = 20 << 30, 0.1
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One cached input: where it came from, what it takes, when it was used, and whether its source is unchanged."""
+
+    path: Path
+    source: str
+    loader: str
+    source_bytes: int
+    bytes: int
+    used: float
+    current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What an entry comes from: the input's file and those read with it, and the loader.
+
+    ``alone`` says that the loader is one of ours and reads nothing beside the file, so that the file's own state is
+    enough to trust the entry.
+    """
+
+    stamps: tuple[Stamp, ...]
+    loader: str
+    version: int
+    alone: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An entry that is held for this process: where its tables are and what they come from."""
+
+    directory: Path
+    origin: Origin
+
+
+def path() -> Path:
+    """The directory of the cache, whether or not it exists."""
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("warplens", appauthor=False)) / "traces"
+
+
+def limit() -> int:
+    """The most bytes the cache may take: WARPLENS_CACHE_MAX ('500M', '20G'), else 20 GiB or a tenth of the disk."""
+    asked = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", os.environ.get("WARPLENS_CACHE_MAX", "").lower())
+    if asked:
+        return int(float(asked[1]) * _UNITS[asked[2]])
+    try:
+        total = shutil.disk_usage(_nearest(path())).total
+    except OSError:
+        return _DEFAULT_BYTES
+    return min(_DEFAULT_BYTES, int(total * _DEFAULT_SHARE))
+
+
+def stamps(files: Sequence[str | os.PathLike[str]]) -> tuple[Stamp, ...]:
+    """Real path, size and times of change of each file; the inode's own time tells a restored mtime. Raises OSError."""
+    found = []
+    for file in files:
+        real = os.path.realpath(file)
+        state = os.stat(real)
+        found.append((real, state.st_size, state.st_mtime_ns, state.st_ctime_ns))
+    return tuple(found)
+
+
+def find(file: str | os.PathLike[str]) -> Found | None:
+    """The file's entry, held for this process and marked as used; None where none is whole and current."""
+    try:
+        (stamp,) = stamps([file])
+        directory = path() / _digest(stamp)
+        if not directory.is_dir() or not spill.hold(directory):
+            return None
+    except OSError:
+        return None
+    raw = _read(directory)
+    if raw is None or not _is_current(raw):
+        drop(directory)
+        return None
+    return Found(directory, Origin(_stamps_of(raw), raw["loader"], raw["version"], raw["alone"]))
+
+
+def begin() -> Path:
+    """A temporary directory on the cache's disk to write an entry into. Raises OSError where there can be none."""
+    root = path()
+    root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return spill.directory(root)
+
+
+def commit(origin: Origin, written: Path) -> Path:
+    """Make the written directory the entry; gives where the tables are, which is ``written`` if it may not be kept.
+
+    It is kept unless the source changed meanwhile or it alone outgrows the limit. Raises OSError on a full disk.
+    """
+    files = {str(file.relative_to(written)): file.stat().st_size for file in written.rglob("*") if file.is_file()}
+    size, most = sum(files.values()), limit()
+    if size > most or not _unchanged(origin.stamps):
+        return written
+    entry = {
+        "stamps": [[os.fsencode(stamp[0]).hex(), *stamp[1:]] for stamp in origin.stamps],
+        "loader": origin.loader, "version": origin.version, "alone": origin.alone,
+        "bytes": size, "files": files, "created": time.time(),
+    }
+    (written / _ENTRY).write_text(json.dumps(entry))
+    _sync(written)
+    target = path() / _digest(origin.stamps[0])
+    for _ in range(2):
+        if spill.keep(written, target):
+            _shrink(most, origin.stamps[0][0])
+            return target
+        if (found := find(origin.stamps[0][0])) is not None and found.origin == origin:  # another was faster
+            spill.remove(written)
+            return target
+        drop(target)
+    return written
+
+
+def drop(directory: Path) -> bool:
+    """Remove one entry unless another process has it open."""
+    spill.release(directory)
+    return spill.remove_if_free(directory)
+
+
+def entries() -> tuple[Entry, ...]:
+    """What is cached, the most recently used first."""
+    found = []
+    with contextlib.suppress(OSError):
+        for directory in path().iterdir():
+            if (raw := _read(directory)) is not None:
+                found.append(_entry(directory, raw))
+    return tuple(sorted(found, key=lambda entry: -entry.used))
+
+
+def clear() -> tuple[int, int, int]:
+    """Remove all that no process has open: how many entries went, how many bytes, how many are still there."""
+    spill.sweep(path())
+    gone = [entry for entry in entries() if drop(entry.path)]
+    with contextlib.suppress(OSError):
+        for left in path().iterdir():  # damaged entries are no entries
+            spill.remove_if_free(left)
+    return len(gone), sum(entry.bytes for entry in gone), len(entries())
+
+
+def _shrink(most: int, source: str) -> None:
+    """Drop what an older state of the source left, then the least recently used entries until the rest fits."""
+    kept = []
+    for entry in entries():
+        if entry.current or entry.source != source or not spill.remove_if_free(entry.path):
+            kept.append(entry)
+    size = sum(entry.bytes for entry in kept)
+    while (size > most or len(kept) > _MOST_ENTRIES) and len(kept) > 1:
+        oldest = kept.pop()
+        if spill.remove_if_free(oldest.path):
+            size -= oldest.bytes
+
+
+def _digest(stamp: Stamp) -> str:
+    text = repr((LAYOUT, _code(), stamp)).encode(errors="surrogateescape")
+    return hashlib.blake2b(text, digest_size=16).hexdigest()
+
+
+@functools.cache
+def _code() -> str:
+    """The state of our own loaders: tables that other code wrote may differ, whether or not it said so."""
+    here = Path(__file__).parent
+    return repr([(str(file.relative_to(here)), *stamps([file])[0][1:3]) for file in sorted(here.rglob("*.py"))])
+
+
+def _read(directory: Path) -> dict[str, Any] | None:
+    """The entry's description, None where it is damaged or incomplete."""
+    try:
+        raw: dict[str, Any] = json.loads((directory / _ENTRY).read_text())
+        whole = all((directory / name).stat().st_size == size for name, size in raw["files"].items())
+        return raw if whole and _stamps_of(raw) and {"loader", "version", "alone", "bytes"} <= raw.keys() else None
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, IndexError):
+        return None
+
+
+def _entry(directory: Path, raw: dict[str, Any]) -> Entry:
+    (source, size, *_), used = _stamps_of(raw)[0], (directory / ".held").stat().st_mtime
+    return Entry(directory, source, raw["loader"], size, raw["bytes"], used, _is_current(raw))
+
+
+def _stamps_of(raw: dict[str, Any]) -> tuple[Stamp, ...]:
+    return tuple((os.fsdecode(bytes.fromhex(name)), size, mtime, ctime) for name, size, mtime, ctime in raw["stamps"])
+
+
+def _is_current(raw: dict[str, Any]) -> bool:
+    return _unchanged(_stamps_of(raw))
+
+
+def _unchanged(known: tuple[Stamp, ...]) -> bool:
+    try:
+        return stamps([stamp[0] for stamp in known]) == known
+    except OSError:
+        return False
+
+
+def _sync(directory: Path) -> None:
+    """Bring all files of the directory to the disk, several at a time: the journal takes them together."""
+    def sync(file: Path) -> None:
+        descriptor = os.open(file, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    from concurrent.futures import ThreadPoolExecutor
+
+    files = [file for file in directory.rglob("*") if not file.is_dir()]
+    with ThreadPoolExecutor(min(8, len(files))) as pool:
+        list(pool.map(sync, files))
+
+
+def _nearest(directory: Path) -> Path:
+    return next((place for place in (directory, *directory.parents) if place.is_dir()), Path("/"))

@@ -1,0 +1,55 @@
+"""A loader's failure as one sentence.
+
+A loader reads what strangers wrote, so whatever it raises, a panic of a library included, ends here. WARPLENS_DEBUG in
+the environment lets the original error through.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .errors import Cancelled, Unreadable
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@contextmanager
+def told(shown: str, loader: str) -> Iterator[None]:
+    """Any failure of a loader as one sentence, unless WARPLENS_DEBUG asks for the failure itself."""
+    try:
+        yield
+    except (Unreadable, Cancelled, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # a panic of polars is no Exception
+        if os.environ.get("WARPLENS_DEBUG"):
+            raise
+        raise _sentence(shown, loader, error) from None
+
+
+def is_full_disk(error: BaseException) -> bool:
+    """Whether a write failed for want of space; polars says so in words only."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno in _FULL
+    code = re.search(r"os error (\d+)", str(error))
+    return code is not None and int(code[1]) in _FULL
+
+
+def _sentence(shown: str, loader: str, error: BaseException) -> Unreadable:
+    if isinstance(error, MemoryError):
+        return Unreadable(shown, f"needs more memory than there is to be read as {loader}", "Free some memory.")
+    if isinstance(error, RecursionError):
+        return Unreadable(shown, f"is nested too deeply to be read as {loader}", "No profiler writes that.")
+    if is_full_disk(error):
+        return Unreadable(shown, "cannot be opened: no space is left for its tables", "Free some.")
+    if isinstance(error, OSError) and error.strerror:
+        return Unreadable(shown, f"cannot be read ({error.strerror.lower()})", "Check the file and its rights.")
+    said = (str(error).splitlines() or [""])[0][:160]
+    what = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return Unreadable(
+        shown, f"could not be read by the {loader} loader ({what})",
+        "If it is a valid trace, report this; WARPLENS_DEBUG=1 shows where it happened.",
+    )

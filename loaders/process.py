@@ -1,0 +1,213 @@
+"""Reading a trace in a process of its own, so that the screen never waits for it.
+
+A thread that parses would hold the interpreter's lock for seconds, and a hostile file that crashes a parser must not
+take the app with it. The worker (``loaders.worker``) tells what it does in messages over a pipe; a thread here turns
+them into events. Stopping it is killing it. A second pipe, of which this process holds the other end, tells the worker
+that nobody is there any more: it ends with us, however we end.
+
+Nothing heavy is imported here: data frames are opened when an event is asked for its ``traces``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import cache, spill
+
+if TYPE_CHECKING:
+    from .trace import Trace
+
+HEADER = struct.Struct("<I")
+"""What precedes each message on the pipe: its length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """``done`` of ``total`` bytes of the source were read (``total`` 0: not known) and ``events`` events found."""
+
+    done: int
+    total: int
+    events: int
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRows:
+    """The first rows can be shown while the rest loads."""
+
+    opened: dict[str, Any]
+
+    @property
+    def traces(self) -> tuple[Trace, ...]:
+        """The traces of the first rows."""
+        return _traces(self.opened, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The whole input is there."""
+
+    opened: dict[str, Any]
+    worker: int | None = None
+
+    @property
+    def traces(self) -> tuple[Trace, ...]:
+        """The traces, as ``open_run`` would give them. Raises Unreadable where the files are no one job's."""
+        return _traces(self.opened, self.worker)
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """It cannot be read: a sentence that names the file and the reason, and what to do."""
+
+    message: str
+    advice: str
+
+
+Event = Progress | FirstRows | Loaded | Failed
+
+
+class Ingest:
+    """One load: ``start`` it once, ``cancel`` it any time. Events come from a thread of ours, none after ``cancel``."""
+
+    def __init__(self, path: str, *, worker: int | None = None, use_cache: bool = True) -> None:
+        self.path, self._worker, self._use_cache = path, worker, use_cache
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lifeline = -1
+        self._cancelled = threading.Event()
+        self._reader: threading.Thread | None = None
+
+    def start(self, on_event: Callable[[Event], None]) -> None:
+        """Start the worker; ``on_event`` gets events until one Loaded or Failed. Raises OSError where it cannot."""
+        if self._cancelled.is_set():
+            return
+        if self._use_cache and self.path != "-" and (found := cache.find(self.path)) is not None and found.origin.alone:
+            opened = {"shown": self.path, "files": [self.path], "directories": [str(found.directory)]}
+            self._reader = threading.Thread(target=on_event, args=(Loaded(opened, self._worker),), daemon=True)
+            self._reader.start()
+            return
+        spill.clean_up_at_the_end()
+        messages, theirs = os.pipe()
+        end, self._lifeline = os.pipe()
+        order = {"path": self.path, "worker": self._worker, "use_cache": self._use_cache}
+        root = str(Path(__file__).parents[2])
+        places = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+        try:
+            # -P: a module that lies beside somebody's trace in the working directory is not ours to import.
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "warplens.loaders.worker", str(theirs), str(end)],
+                stdin=subprocess.DEVNULL if self.path != "-" else None,
+                stdout=subprocess.DEVNULL,
+                stderr=None if os.environ.get("WARPLENS_DEBUG") else subprocess.DEVNULL,
+                pass_fds=(theirs, end),
+                start_new_session=True,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(places)},
+            )
+        except OSError:
+            for descriptor in (messages, self._lifeline):
+                os.close(descriptor)
+            self._lifeline = -1
+            raise
+        finally:
+            for descriptor in (theirs, end):
+                os.close(descriptor)
+        body = json.dumps(order).encode()
+        os.write(self._lifeline, HEADER.pack(len(body)) + body)
+        self._reader = threading.Thread(target=self._listen, args=(messages, on_event), name="ingest", daemon=True)
+        self._reader.start()
+
+    def cancel(self) -> None:
+        """Stop at once: kill the worker, remove what it left. Does nothing where it has ended."""
+        self._cancelled.set()
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Wait until the last event was delivered or, after ``cancel``, all is cleaned up."""
+        if self._reader is not None:
+            self._reader.join(timeout)
+
+    def _listen(self, messages: int, on_event: Callable[[Event], None]) -> None:
+        assert self._process is not None
+        ended = False
+        try:
+            with os.fdopen(messages, "rb") as pipe:
+                while not ended and (message := _next(pipe)) is not None and not self._cancelled.is_set():
+                    event = self._event(message)
+                    ended = isinstance(event, (Loaded, Failed))
+                    on_event(event)
+        finally:
+            os.close(self._lifeline)
+            if not ended and self._cancelled.is_set():
+                self._process.kill()
+            status = self._process.wait()
+            if not ended:
+                self._clean_up()
+        if not ended and not self._cancelled.is_set():
+            on_event(_crashed(self.path, status))
+
+    def _event(self, message: dict[str, Any]) -> Event:
+        kind = message.pop("event")
+        if kind == "progress":
+            return Progress(**message)
+        if kind == "failed":
+            return Failed(**message)
+        for directory in message["directories"]:
+            spill.hold(Path(directory))
+        return FirstRows(message) if kind == "first" else Loaded(message, self._worker)
+
+    def _clean_up(self) -> None:
+        """Remove what a killed worker left: its locks are gone, so a sweep finds it."""
+        spill.sweep(spill.place())
+        spill.sweep(cache.path())
+
+
+def _next(pipe: Any) -> dict[str, Any] | None:
+    """The next message; None at the end of the pipe, also in the middle of a message."""
+    header = pipe.read(HEADER.size)
+    if len(header) < HEADER.size:
+        return None
+    (size,) = HEADER.unpack(header)
+    body = pipe.read(size)
+    if len(body) < size:
+        return None
+    message: dict[str, Any] = json.loads(body)
+    return message
+
+
+def _traces(opened: dict[str, Any], worker: int | None) -> tuple[Trace, ...]:
+    from .errors import Unreadable
+    from .opening import Opened
+
+    directories = tuple(Path(directory) for directory in opened["directories"])
+    try:
+        return Opened(opened["shown"], tuple(opened["files"]), directories).traces(worker)
+    except Unreadable:
+        raise
+    except Exception as error:
+        for directory in directories:
+            cache.drop(directory)
+        reason = f"its tables are damaged and were dropped ({type(error).__name__})"
+        raise Unreadable(opened["shown"], reason, "Open it again: it will be read anew.") from None
+
+
+def _crashed(path: str, status: int) -> Failed:
+    if status == -signal.SIGKILL:
+        return Failed(
+            f"{path}: the process that read it was killed; the machine may be out of memory.",
+            "Free some memory and open it again.",
+        )
+    how = f"signal {-status}, {signal.strsignal(-status)}" if status < 0 else f"status {status}"
+    return Failed(
+        f"{path}: the process that read it ended unexpectedly ({how}).",
+        "If it is a valid trace, report this; WARPLENS_DEBUG=1 shows what the process printed.",
+    )

@@ -1,0 +1,112 @@
+"""The process that reads a trace: ``python -m warplens.loaders.worker MESSAGES LIFELINE``, from ``process.Ingest``.
+
+MESSAGES and LIFELINE are inherited pipe descriptors. The order (path and options) comes first on the lifeline; when the
+lifeline ends, whoever gave the order is gone or content, and so are we. Directories that are handed over stay locked by
+this process until then, so that nobody takes them for left behind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+import traceback
+from typing import TYPE_CHECKING, Any
+
+from . import spill
+from .errors import Unreadable
+from .process import HEADER
+
+if TYPE_CHECKING:
+    from .trace import Trace
+
+_INTERVAL_S = 0.05
+"""Progress is told at most this often."""
+
+
+class Teller:
+    """Writes messages to the pipe, whole, from whichever thread."""
+
+    def __init__(self, pipe: int) -> None:
+        self._pipe, self._lock = pipe, threading.Lock()
+        self._due = 0.0
+
+    def tell(self, event: str, **fields: Any) -> None:
+        """Send one message; where nobody listens any more, end."""
+        body = json.dumps({"event": event, **fields}).encode()
+        data = memoryview(HEADER.pack(len(body)) + body)
+        with self._lock:
+            try:
+                while data:
+                    data = data[os.write(self._pipe, data) :]
+            except BrokenPipeError:
+                _end()
+
+    def progress(self, done: int, total: int, events: int) -> None:
+        """Tell how far it is, unless it was told a moment ago."""
+        now = time.monotonic()
+        if now >= self._due or done == total:
+            self._due = now + _INTERVAL_S
+            self.tell("progress", done=done, total=total, events=events)
+
+
+def main(messages: int, lifeline: int) -> None:
+    """Read the order, read the input, say what came of it, and wait to be let go."""
+    order = _order(lifeline)
+    watcher = threading.Thread(target=_watch, args=(lifeline,), daemon=True)
+    watcher.start()
+    teller = Teller(messages)
+    try:
+        _read(order, teller)
+    except Unreadable as error:
+        teller.tell("failed", message=f"{error.path}: {error.reason}.", advice=error.advice)
+    except Exception as error:  # of ours, not of a loader: those are sentences already
+        traceback.print_exc()
+        said = f"{order['path']}: could not be read ({type(error).__name__})."
+        teller.tell("failed", message=said, advice="Report this; WARPLENS_DEBUG=1 shows where it happened.")
+    watcher.join()
+
+
+def _read(order: dict[str, Any], teller: Teller) -> None:
+    from . import store
+    from .opening import Request, ingest
+
+    def first_rows(trace: Trace) -> None:
+        made = spill.directory()
+        store.write((trace,), made)
+        spill.hand_over(made)
+        teller.tell("first", shown=order["path"], files=[order["path"]], directories=[str(made)])
+
+    opened = ingest(order["path"], Request(order["use_cache"], True, teller.progress, first_rows))
+    if order["worker"] is not None or len(opened.files) > 1:
+        opened.traces(order["worker"])  # what cannot be put together or picked is told here, not when asked for
+    for directory in opened.directories:
+        spill.hand_over(directory)
+    directories = [str(directory) for directory in opened.directories]
+    teller.tell("loaded", shown=opened.shown, files=opened.files, directories=directories)
+
+
+def _order(lifeline: int) -> dict[str, Any]:
+    (size,) = HEADER.unpack(os.read(lifeline, HEADER.size))
+    body = b""
+    while len(body) < size and (more := os.read(lifeline, size - len(body))):
+        body += more
+    order: dict[str, Any] = json.loads(body)
+    return order
+
+
+def _watch(lifeline: int) -> None:
+    while os.read(lifeline, 1):
+        pass
+    _end()
+
+
+def _end() -> None:
+    spill.remove_all()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

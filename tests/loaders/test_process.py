@@ -1,0 +1,148 @@
+"""Reading in a process of its own: events in order, stopped by a kill, never outliving us, a crash is a sentence."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from warplens.loaders import spill
+from warplens.loaders.errors import Unreadable
+from warplens.loaders.opening import open_run
+from warplens.loaders.process import Event, Failed, FirstRows, Ingest, Loaded, Progress
+
+
+@pytest.fixture(autouse=True)
+def own_temporary_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    place = tmp_path / "tmp"
+    place.mkdir()
+    monkeypatch.setenv("TMPDIR", str(place))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return place
+
+
+def events_of(path: Path | str, **options: object) -> list[Event]:
+    events: list[Event] = []
+    ingest = Ingest(str(path), **options)  # type: ignore[arg-type]
+    ingest.start(events.append)
+    ingest.wait()
+    return events
+
+
+def waiting(tmp_path: Path) -> tuple[Path, int]:
+    """A FIFO somebody has open for writing and never writes to: reading it takes for ever."""
+    fifo = tmp_path / "fifo.json"
+    os.mkfifo(fifo)
+    return fifo, os.open(fifo, os.O_RDWR)
+
+
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_it_gives_what_opening_gives(samples: Path, use_cache: bool) -> None:
+    sample = samples / "kernel_table_unet_training.txt"
+    *before, last = events_of(sample, use_cache=use_cache)
+    assert all(isinstance(event, (Progress, FirstRows)) for event in before)
+    assert isinstance(last, Loaded)
+    (run,), (direct,) = last.traces, open_run(str(sample), use_cache=False)
+    assert run.info == direct.info
+    assert run.kernels.collect().equals(direct.kernels.collect())
+    again = events_of(sample, use_cache=use_cache)
+    assert isinstance(again[-1], Loaded)
+    assert len(again) == 1 or not use_cache, "a cached one is there at once"
+    for directory in last.opened["directories"]:
+        spill.remove(Path(directory))
+
+
+def test_what_cannot_be_read_is_a_sentence(tmp_path: Path, samples: Path) -> None:
+    (tmp_path / "not\nnice.json").write_text("{}")
+    (failed,) = events_of(tmp_path / "not\nnice.json")
+    assert isinstance(failed, Failed)
+    assert "is JSON, but no trace" in failed.message
+    assert failed.advice
+    *_, last = events_of(samples / "kernel_table_unet_training.txt", worker=3)
+    if isinstance(last, Loaded):
+        with pytest.raises(Unreadable, match="has no worker 3"):
+            assert last.traces
+    else:
+        assert isinstance(last, Failed)
+        assert "has no worker 3" in last.message
+
+
+def test_a_name_that_is_no_text_is_passed_on(tmp_path: Path) -> None:
+    (failed,) = events_of(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xfe"))
+    assert isinstance(failed, Failed)
+    assert "no such file" in failed.message
+
+
+def test_stopping_it_kills_it_and_nothing_is_heard_or_left(tmp_path: Path, own_temporary_place: Path) -> None:
+    fifo, writer = waiting(tmp_path)
+    events: list[Event] = []
+    ingest = Ingest(str(fifo))
+    ingest.start(events.append)
+    ingest.cancel()
+    ingest.wait()
+    assert not any(isinstance(event, (Loaded, Failed)) for event in events)
+    assert ingest._process is not None
+    assert ingest._process.returncode == -signal.SIGKILL
+    assert list(own_temporary_place.iterdir()) == []
+    ingest.cancel()
+    os.close(writer)
+
+
+@pytest.mark.parametrize("number, said", [(signal.SIGSEGV, "ended unexpectedly"), (signal.SIGKILL, "out of memory")])
+def test_a_crash_is_a_sentence(tmp_path: Path, number: signal.Signals, said: str, own_temporary_place: Path) -> None:
+    fifo, writer = waiting(tmp_path)
+    events: list[Event] = []
+
+    def crash(event: Event) -> None:
+        events.append(event)
+        if isinstance(event, Progress):
+            assert ingest._process is not None
+            ingest._process.send_signal(number)
+
+    ingest = Ingest(str(fifo))
+    ingest.start(crash)
+    ingest.wait()
+    assert isinstance(events[-1], Failed)
+    assert said in events[-1].message
+    assert list(own_temporary_place.iterdir()) == []
+    os.close(writer)
+
+
+def test_it_ends_when_we_do(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo.json"
+    os.mkfifo(fifo)
+    program = (
+        "import os, sys, threading; from warplens.loaders.process import Ingest\n"
+        "os.open(sys.argv[1], os.O_RDWR); reading = threading.Event()\n"
+        "Ingest(sys.argv[1]).start(lambda event: reading.set()); reading.wait(); os.kill(os.getpid(), 9)"
+    )
+    ours = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    subprocess.run([sys.executable, "-c", program, str(fifo)], check=False)
+    # Only the worker may still have the FIFO open; once it is gone a writer finds no reader but us, and then none.
+    writer = os.open(fifo, os.O_WRONLY)
+    os.close(ours)
+    poll = select.poll()
+    poll.register(writer, select.POLLERR)
+    assert poll.poll(30_000), "the worker outlives its parent"
+    os.close(writer)
+
+
+def test_it_imports_nothing_from_where_it_is_started(tmp_path: Path, samples: Path) -> None:
+    for name in ("polars", "json", "warplens"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(77)")
+    program = (
+        "import sys; from warplens.loaders.process import Ingest; seen = []\n"
+        "one = Ingest(sys.argv[1], use_cache=False); one.start(seen.append); one.wait()\n"
+        "print(type(seen[-1]).__name__)"
+    )
+    sample = samples / "kernel_table_unet_training.txt"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program, str(sample)], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.stdout == "Loaded\n", done.stderr
