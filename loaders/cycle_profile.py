@@ -229,6 +229,11 @@ class CycleProfile:
         columns = [column.strip().strip('"') for column in first.split(",")]
         return set(PERF_COLUMNS) <= set(columns) or columns[:3] == list(COUNTER_COLUMNS)
 
+    def companions(self, path: Path) -> tuple[Path, ...]:
+        """The counters file read with a perf file."""
+        counters = path.with_name(path.name.replace("perf", "counters"))
+        return (counters,) if counters != path and counters.is_file() else ()
+
     def load(self, job: Job) -> tuple[Trace, ...]:
         """One Trace with ``profile``, ``cycles`` and ``metrics``; it has no single kernels and no host slices."""
         path = job.path / PERF if job.path.is_dir() else job.path
