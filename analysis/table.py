@@ -18,6 +18,9 @@ from .filters import Filter
 from .options import Options
 from .view import Answer, CannotAnswer, View
 
+_SIZES = frozenset(("count", "number", "ns", "us", "ms", "fraction", "percent", "bytes"))
+"""Units of which more is more."""
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -98,6 +101,35 @@ class Table:
     def shown(self) -> pl.DataFrame:
         """All rows in the order shown, as a frame."""
         return self.frame if self.order is None else self.frame[self.order]
+
+    def same_rows(self, other: Table) -> bool:
+        """Whether both show rows of the same answer, so that a row identity of one means the same in the other."""
+        return self.frame is other.frame
+
+    def widest(self, column: str) -> int:
+        """The length of the longest text in the column, in characters; 0 where it is no text."""
+        values = self.frame[column]
+        if values.dtype == pl.Categorical:
+            values = values.unique().cast(pl.String)
+        if values.dtype != pl.String:
+            return 0
+        longest = values.str.len_chars().max()
+        return longest if isinstance(longest, int) else 0
+
+    def threshold(self, rows: int) -> tuple[int, float] | None:
+        """The index of the column that matters most and the size its ``rows`` largest values have at least.
+
+        That is the column sorted by, else the first duration listed; None where there is none, or too few rows.
+        """
+        numbers = [column for column in self.columns if column.unit in _SIZES and column.order is not None]
+        chosen = next((column for column in numbers if column.name == self.sorted_by), None)
+        chosen = chosen or next((column for column in numbers if column.unit in ("ns", "us", "ms")), None)
+        if chosen is None or self.frame.height <= 2 * rows:
+            return None
+        largest = self.frame[chosen.name].drop_nulls().abs().top_k(rows)
+        if len(largest) < rows or (least := largest.min()) is None or least == 0:
+            return None
+        return self.columns.index(chosen), least  # type: ignore[return-value]
 
     def find(self, text: str, start: int, backwards: bool = False) -> int | None:
         """The next position at or after ``start`` (before it, backwards) whose text holds ``text``, else None."""

@@ -1,0 +1,83 @@
+"""A tiny app around the list, for tests of the list and of the wire: no screens, no files."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import polars as pl
+from textual.app import App, ComposeResult
+
+from warplens.analysis.column import Column
+from warplens.analysis.table import Table
+from warplens.tui import glyphs, themes
+from warplens.tui.table_list import TableList
+
+COLUMNS = (
+    Column("name", "kernel", "text", "kernel name", width=31, order=0, elastic=True),
+    Column("total_ns", "total", "ns", "summed duration", width=9, order=0),
+    Column("share", "share", "fraction", "share of the time", width=6, order=1),
+    Column("count", "count", "count", "launches", width=6, order=2),
+    Column("p50_ns", "p50", "ns", "median", width=8, order=4),
+    Column("p99_ns", "p99", "ns", "99th percentile", width=8, order=5),
+    Column("trend", "latency", "trend", "distribution", width=12, order=6),
+    Column("tensor", "tensor", "fraction", "tensor cores", width=12, order=3, bar=True),
+    Column("dram", "DRAM", "fraction", "memory", width=12, order=3, bar=True),
+    Column("bound", "bound", "text", "what holds it", width=8, order=7),
+)
+
+
+def kernels(rows: int, names: list[str] | None = None) -> Table:
+    """A made-up kernels table, largest first."""
+    names = names or [
+        "Kernel", "elementwise_kernel", "vectorized_elementwise_kernel", "multi_tensor_apply_kernel",
+        "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_128x128_32x4_tn_align8>::Params",
+        "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+    ]
+    total = [26_500_000 // (i + 1) + (i * 7919) % 1000 for i in range(rows)]
+    frame = pl.DataFrame(
+        {
+            "name": pl.Series([names[i % len(names)] for i in range(rows)], dtype=pl.Categorical),
+            "total_ns": total, "share": [t / sum(total) for t in total], "count": [293 + i % 1000 for i in range(rows)],
+            "p50_ns": [58_100 + i * 31 % 90_000 for i in range(rows)],
+            "p99_ns": [162_900 + i * 37 % 2_000_000 for i in range(rows)],
+            "trend": [[(i + k) * 5 % 11 for k in range(12)] for i in range(rows)],
+            "tensor": [None if i % 5 == 2 else (i * 13 % 101) / 100 for i in range(rows)],
+            "dram": [(i * 29 % 100) / 100 for i in range(rows)],
+            "bound": [("compute", "low", "memory", None)[i % 4] for i in range(rows)],
+        }
+    )
+    return Table("kernels", COLUMNS, frame, frame.height)
+
+
+class ListApp(App[None]):
+    """The list and nothing else."""
+
+    ENABLE_COMMAND_PALETTE = False
+
+    def __init__(self, table: Table, theme: str = themes.DEFAULT, ascii_only: bool = False) -> None:
+        super().__init__()
+        self.shown = table
+        for name in themes.names():
+            self.register_theme(themes.theme(name))
+        self.theme = theme
+        self.ascii_only = ascii_only
+
+    def get_line_filters(self) -> list[Any]:
+        filters = list(super().get_line_filters())
+        return [*filters, glyphs.Plain()] if self.ascii_only else filters
+
+    def compose(self) -> ComposeResult:
+        yield TableList(id="list")
+
+    def on_mount(self) -> None:
+        self.list.show(self.shown)
+        self.list.focus()
+
+    @property
+    def list(self) -> TableList:
+        return self.query_one("#list", TableList)
+
+
+if __name__ == "__main__":
+    ListApp(kernels(int(sys.argv[1]))).run()

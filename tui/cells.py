@@ -1,0 +1,96 @@
+"""One value → exactly so many cells of text: alignment, bars and sparklines.
+
+Numbers come from ``analysis.units``, recorded strings from ``analysis.text``; here they are only placed. Numbers with a
+unit stand so that the units are under one another. What must stay true: the text of a cell is exactly ``width`` cells
+wide, whatever was recorded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+from rich.cells import cell_len
+
+from ..analysis import text, units
+from ..analysis.column import Column
+from . import glyphs
+from .columns import GRAPHIC, is_text
+
+_UNIT_CELLS = {"ns": 3, "bytes": 4}
+"""Cells the unit and the space before it take, for the units that vary from row to row."""
+
+BAR_NUMBER = 4
+"""Cells of the number behind a bar."""
+
+
+@lru_cache(maxsize=16_384)
+def name(raw: str, width: int) -> str:
+    """A recorded string cut and padded to the width. Cached: a trace has few names and many rows."""
+    shown = _clean(raw)
+    return fit(text.cut(shown, width), width)
+
+
+@lru_cache(maxsize=16_384)
+def _clean(raw: str) -> str:
+    return text.clean(raw)
+
+
+def fit(shown: str, width: int, right: bool = False) -> str:
+    """Clean text padded to the width, or cut where it is longer."""
+    size = len(shown) if shown.isascii() else cell_len(shown)
+    if size > width:
+        return text.cut(shown, width) + " " * (width - cell_len(text.cut(shown, width)))
+    return " " * (width - size) + shown if right else shown + " " * (width - size)
+
+
+def missing(value: Any) -> bool:
+    """Whether nothing was measured."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def cell(value: Any, column: Column, width: int) -> str:
+    """The value in exactly ``width`` cells; a bar column gives bar and number."""
+    if column.unit in GRAPHIC:
+        return spark(value, width)
+    if column.unit == "text" and not missing(value):
+        return name(str(value), width)
+    if column.bar and column.unit == "fraction" and width > BAR_NUMBER + 1:
+        return bar(value, width - BAR_NUMBER) + fit(units.short(value, column), BAR_NUMBER, right=True)
+    shown = units.short(value, column)
+    if is_text(column):
+        return fit(shown, width)
+    if tail := _UNIT_CELLS.get(column.unit):
+        number, _, unit = shown.partition(" ")
+        shown = number + (" " + unit if unit else "").ljust(tail)
+    return fit(shown, width, right=True)
+
+
+def bar(value: Any, width: int) -> str:
+    """A fraction as a bar in eighths of a cell; nothing where nothing was measured."""
+    if missing(value) or value <= 0:
+        return " " * width
+    eighths = max(1, min(8 * width, round(8 * width * float(value))))
+    whole, part = divmod(eighths, 8)
+    return (glyphs.FULL * whole + (glyphs.EIGHTHS[part] if part else "")).ljust(width)
+
+
+def spark(values: Sequence[float | None] | None, width: int) -> str:
+    """Numbers as one glyph each, scaled to the largest; more numbers than cells are drawn by their largest."""
+    if not values:
+        return fit(units.MISSING, width)
+    if len(values) > width:
+        edges = [len(values) * i // width for i in range(width + 1)]
+        parts = [values[start:stop] for start, stop in pairwise(edges)]
+        values = [max((v for v in part if v is not None and v == v), default=None) for part in parts]
+    top = max((v for v in values if v is not None and v == v), default=0)
+    drawn = []
+    for value in values:
+        if value is None or value != value:
+            drawn.append(" ")
+        else:
+            drawn.append(glyphs.LEVELS[min(7, int(8 * value / top))] if top > 0 and value > 0 else glyphs.LEVELS[0])
+    return "".join(drawn).ljust(width)

@@ -1,0 +1,124 @@
+"""Which columns of a view a list of a given width shows, and where.
+
+Two ways to fit: as long as nothing was scrolled sideways the columns with the highest ``order`` go first, so that what
+matters is there at 80 cells; scrolled, pinned columns stay and the others follow one another from ``first``. Columns
+with order None are never in a list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+
+from ..analysis.column import Column
+
+ELASTIC_LEAST = 12
+"""An elastic column gives up a third of its width before another column goes, but is not narrower than this."""
+
+GRAPHIC = frozenset({"trend", "list"})
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A column as shown: ``index`` in the view's columns, first cell ``x``, ``width`` in cells without the gap."""
+
+    column: Column
+    index: int
+    x: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The columns shown from left to right, and whether some are out of sight."""
+
+    placed: tuple[Placed, ...]
+    pinned: int = 0
+    hidden_left: bool = False
+    hidden_right: bool = False
+
+    def at(self, x: int) -> Placed | None:
+        """The column whose cells or gap hold that cell."""
+        for placed in reversed(self.placed):
+            if x >= placed.x:
+                return placed
+        return None
+
+
+def is_text(column: Column) -> bool:
+    """Whether the column reads as words, aligned left."""
+    return column.unit in ("text", "bool")
+
+
+def least(column: Column) -> int:
+    """The fewest cells the column can do with: its width, or its header's."""
+    width = min(column.width, max(ELASTIC_LEAST, 2 * column.width // 3)) if column.elastic else column.width
+    return max(width, cell_len(column.header))
+
+
+def listed(columns: Sequence[Column]) -> list[int]:
+    """The indices of the columns a list may show."""
+    return [index for index, column in enumerate(columns) if column.order is not None]
+
+
+def pinned(columns: Sequence[Column]) -> list[int]:
+    """The columns that stay while scrolling: the pinned ones, or the first text column where none is."""
+    shown = listed(columns)
+    chosen = [index for index in shown if columns[index].pinned]
+    return chosen or [index for index in shown if is_text(columns[index])][:1] or shown[:1]
+
+
+def arrange(
+    columns: Sequence[Column], width: int, start: int, first: int | None, widest: Callable[[Column], int]
+) -> Layout:
+    """Place the columns in ``width`` cells of which the first ``start`` are the gutter.
+
+    ``first`` is the index of the first column after the pinned ones, None where nothing was scrolled. ``widest`` tells
+    how many cells the longest text of an elastic column takes, so that it does not push the numbers away from it.
+    """
+    room = width - start
+    shown, stay = listed(columns), pinned(columns)
+    wanted = sum(max(columns[index].width, least(columns[index])) for index in shown)
+    gap = 2 if wanted + 2 * len(shown) <= room else 1
+    if first is None:
+        chosen = list(shown)
+        while len(chosen) > 1 and _needs(columns, chosen, gap) > room:
+            worst = max(chosen, key=lambda index: (columns[index].order or 0, index))
+            if not columns[worst].order:
+                break
+            chosen.remove(worst)
+        left = right = False
+    else:
+        rest = [index for index in shown if index not in stay and index >= first]
+        chosen = list(stay)
+        for index in rest:
+            if _needs(columns, [*chosen, index], gap) > room and len(chosen) > len(stay):
+                break
+            chosen.append(index)
+        left = any(index not in stay and index < first for index in shown)
+        right = rest[-1:] != chosen[-1:] and bool(rest)
+    spare = room - _needs(columns, chosen, gap)
+    widths = {index: least(columns[index]) for index in chosen}
+    for count, index in enumerate(elastic := [index for index in chosen if columns[index].elastic]):
+        lacks = max(columns[index].width, widest(columns[index])) - widths[index]
+        more = max(0, min(lacks, spare // (len(elastic) - count)))
+        widths[index] += more
+        spare -= more
+    placed: list[Placed] = []
+    x = start
+    for index in chosen:
+        size = min(widths[index], width - x)
+        if size <= 0:
+            right = True
+            break
+        placed.append(Placed(columns[index], index, x, size))
+        x += size + gap
+    if first is None:
+        return Layout(tuple(placed), 0, left, right or len(chosen) < len(shown))
+    return Layout(tuple(placed), len(stay), left, right)
+
+
+def _needs(columns: Sequence[Column], chosen: Sequence[int], gap: int) -> int:
+    return sum(least(columns[index]) for index in chosen) + gap * max(0, len(chosen) - 1)

@@ -1,0 +1,190 @@
+"""A page of rows → segments: what the list draws between two scrolls.
+
+Values are turned into text once a page; a cursor movement only puts the same texts under another style. Emphasis: the
+largest three of the column that matters stand out, what is under one per cent of the whole steps back, so that the eye
+lands where the time is. Graphics keep their colours under the cursor: a bar in reverse would read as its complement.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+
+from ..analysis import text
+from . import cells, glyphs
+from .columns import GRAPHIC, Layout, is_text, listed
+
+if TYPE_CHECKING:
+    from ..analysis.column import Column
+    from ..analysis.table import Table
+    from .themes import Look
+
+TOP = 3
+"""How many rows stand out."""
+
+_SELECTED = Style(underline=True)
+
+SMALL = 0.01
+"""A share under which a row steps back."""
+
+
+def numbered(table: Table) -> bool:
+    """Whether rows get a number in the gutter: where they start with words, and have no number of their own."""
+    shown = listed(table.columns)
+    return bool(shown) and is_text(table.columns[shown[0]])
+
+
+def gutter(table: Table) -> int:
+    """The digits of the largest row number, 0 where rows are not numbered."""
+    return max(2, len(str(table.total_rows))) if numbered(table) else 0
+
+
+def start(table: Table) -> int:
+    """The first cell after the mark and the row number."""
+    digits = gutter(table)
+    return 1 + (digits + 1 if digits else 0)
+
+
+class Page:
+    """The rows in sight as text. ``key`` says what it was made of; another key needs another page."""
+
+    def __init__(
+        self, key: object, values: list[tuple[Any, ...]], layout: Layout, width: int, look: Look, digits: int,
+        emphasis: tuple[int, float] | None,
+    ) -> None:
+        self.key = key
+        self.layout = layout
+        self.values = values
+        self._width = width
+        self._look = look
+        self._digits = digits
+        self._emphasis = emphasis  # index of the column that matters, value of its third largest
+        self._texts: list[list[str] | None] = [None] * len(values)
+        shares = [p.index for p in layout.placed if p.column.name == "share"]
+        self._share = shares[0] if shares else None
+
+    def header(self, table: Table, selected: int | None) -> list[Segment]:
+        """The column headers; the sorted one has its arrow in the gap after it."""
+        look = self._look
+        out = Line(look.base, self._width)
+        if self._digits:
+            out.put(1, f"{'#':>{self._digits}}", look.header)
+        for number, placed in enumerate(self.layout.placed):
+            column = placed.column
+            style = look.header
+            for side, colour in (("_a", look.a), ("_b", look.b)):
+                if column.name.endswith(side):
+                    style = look.header + Style(color=colour.color, bold=colour.bold)
+            if column.name == table.sorted_by:
+                style = look.header_sorted
+            if placed.index == selected:
+                style = style + _SELECTED
+            if number == self.layout.pinned and self.layout.hidden_left:
+                out.put(placed.x - 1, glyphs.MORE_LEFT, look.header)
+            shown = text.cut(column.header, placed.width)
+            right = not is_text(column) and column.unit not in GRAPHIC and not column.bar
+            out.put(placed.x + (placed.width - cell_len(shown) if right else 0), shown, style)
+            if column.name == table.sorted_by:
+                out.put(out.x, glyphs.DOWN if table.descending else glyphs.UP, look.header_sorted)
+        if self.layout.hidden_right and out.x < self._width:
+            out.put(self._width - 1, glyphs.MORE_RIGHT, look.header)
+        return out.segments()
+
+    def line(self, index: int, position: int, cursor: Style | None, marked: bool, needle: str) -> list[Segment]:
+        """The row at ``index`` of the page, which is at ``position`` of the table; ``cursor`` is its style there."""
+        look, values = self._look, self.values[index]
+        weight = self._weight(values)
+        out = Line(look.base, self._width)
+        sign = glyphs.MARK if marked else glyphs.HERE if cursor else " "
+        out.put(0, sign, look.mark if marked else cursor or look.gutter)
+        if self._digits:
+            out.put(1, f"{position + 1:>{self._digits}}", cursor or look.gutter)
+        for placed, shown in zip(self.layout.placed, self._text(index), strict=True):
+            column, value = placed.column, values[placed.index]
+            style = cursor or weight
+            if column.unit in GRAPHIC:
+                out.put(placed.x, shown, look.spark)
+                continue
+            if column.bar and column.unit == "fraction" and not cells.missing(value):
+                graph = placed.width - cells.BAR_NUMBER
+                out.put(placed.x, shown[:graph], self._bar(column))
+                out.put(placed.x + graph, shown[graph:], style)
+                continue
+            if not cursor and cells.missing(value):
+                style = look.missing
+            elif not cursor and column.signed and weight is not look.dim:
+                style = self._signed(value)
+            out.put(placed.x, shown, style, cursor)
+            if needle and is_text(column):
+                out.mark(needle, look.match)
+        return out.segments()
+
+    def _text(self, index: int) -> list[str]:
+        made = self._texts[index]
+        if made is None:
+            row = self.values[index]
+            made = [cells.cell(row[p.index], p.column, p.width) for p in self.layout.placed]
+            self._texts[index] = made
+        return made
+
+    def _weight(self, values: tuple[Any, ...]) -> Style:
+        if self._emphasis is not None:
+            value = values[self._emphasis[0]]
+            if not cells.missing(value) and abs(value) >= self._emphasis[1]:
+                return self._look.top
+        if self._share is not None and not cells.missing(values[self._share]) and values[self._share] < SMALL:
+            return self._look.dim
+        return self._look.base
+
+    def _signed(self, value: float) -> Style:
+        return self._look.up if value > 0 else self._look.down if value < 0 else self._look.base
+
+    def _bar(self, column: Column) -> Style:
+        name = column.name
+        if name.startswith("tensor"):
+            return self._look.bar_tensor
+        return self._look.bar_dram if name.startswith("dram") else self._look.bar
+
+
+class Line:
+    """Pieces of text put at cells from left to right; what lies between is blank."""
+
+    def __init__(self, base: Style, width: int) -> None:
+        self.x = 0
+        self._base = base
+        self._width = width
+        self._pieces: list[Segment] = []
+
+    def put(self, x: int, shown: str, style: Style, gap: Style | None = None) -> None:
+        """Text at a cell, the blanks before it in the style ``gap`` where given; nothing goes past the end."""
+        if x > self.x:
+            self._pieces.append(Segment(" " * (x - self.x), gap or self._base))
+            self.x = x
+        size = len(shown) if shown.isascii() else cell_len(shown)
+        if self.x + size > self._width:
+            shown = cells.fit(shown, max(0, self._width - self.x))
+            size = self._width - self.x
+        self._pieces.append(Segment(shown, style))
+        self.x += size
+
+    def mark(self, needle: str, style: Style) -> None:
+        """Show where the last piece holds the text, without regard to case."""
+        shown, before, _ = self._pieces.pop()
+        low, wanted = shown.lower(), needle.lower()
+        done = 0
+        while len(low) == len(shown) and (at := low.find(wanted, done)) >= 0:
+            if at > done:
+                self._pieces.append(Segment(shown[done:at], before))
+            done = at + len(wanted)
+            self._pieces.append(Segment(shown[at:done], style))
+        if done < len(shown):
+            self._pieces.append(Segment(shown[done:], before))
+
+    def segments(self) -> list[Segment]:
+        """The whole line, exactly as wide as it should be."""
+        if self.x < self._width:
+            self._pieces.append(Segment(" " * (self._width - self.x), self._base))
+        return list(Segment.simplify(self._pieces))

@@ -1,0 +1,399 @@
+"""The list every table is shown in: any number of rows, drawn line by line.
+
+Only the rows on screen are ever read (``Table.window``) and turned into text, and they are kept until another row,
+another table or another width is asked for, so that a key costs the same on twenty rows and on five million. Columns
+say how they are drawn; nothing here knows a view. What must stay true: the cursor stays on its row through sorting and
+filtering, marks belong to rows and not to places, and every recorded string passes ``cells`` on its way to a segment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rich.segment import Segment
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from . import columns, rows, themes
+
+if TYPE_CHECKING:
+    from ..analysis.column import Column
+    from ..analysis.filters import Filter
+    from ..analysis.table import Table
+
+BIG = 200_000
+"""Rows from which sorting and filtering happen in a thread, so that keys still answer."""
+
+
+class TableList(ScrollView, can_focus=True):
+    """A table as a list with a cursor.
+
+    ``show`` puts a table in; ``cursor`` is the position of the cursor in the order shown, ``marks`` are row identities
+    (``Table.row_id``). Sorting and filtering from here post ``Changed``.
+    """
+
+    DEFAULT_CSS = "TableList { height: 1fr; overflow: hidden; }"
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down,j", "move(1)", "Down", show=False, id="list.down"),
+        Binding("up,k", "move(-1)", "Up", show=False, id="list.up"),
+        Binding("pagedown", "page(1)", "Page down", show=False, id="list.page_down"),
+        Binding("pageup", "page(-1)", "Page up", show=False, id="list.page_up"),
+        Binding("ctrl+d", "page(0.5)", "Half a page down", show=False, id="list.half_down"),
+        Binding("ctrl+u", "page(-0.5)", "Half a page up", show=False, id="list.half_up"),
+        Binding("home,g", "end(-1)", "First row", show=False, id="list.first"),
+        Binding("end,G", "end(1)", "Last row", show=False, id="list.last"),
+        Binding("left,h", "column(-1)", "Column left", show=False, id="list.left"),
+        Binding("right,l", "column(1)", "Column right", show=False, id="list.right"),
+        Binding("less_than_sign", "sort_next(-1)", "Sort by the left column", show=False, id="list.sort_left"),
+        Binding("greater_than_sign", "sort_next(1)", "Sort by the right column", show=False, id="list.sort_right"),
+        Binding("r", "reverse", "Sort by this column, or reverse", show=False, id="list.reverse"),
+        Binding("space", "mark", "Mark", show=False, id="list.mark"),
+        Binding("n", "search_next(1)", "Next match", show=False, id="list.next_match"),
+        Binding("N", "search_next(-1)", "Previous match", show=False, id="list.previous_match"),
+        Binding("enter", "open", "Details", show=False, id="list.open"),
+    ]
+
+    class Highlighted(Message):
+        """The cursor is on another row; ``position`` counts in the order shown."""
+
+        def __init__(self, table_list: TableList, position: int) -> None:
+            super().__init__()
+            self.table_list = table_list
+            self.position = position
+
+        @property
+        def control(self) -> TableList:
+            """The list it happened in."""
+            return self.table_list
+
+    class Opened(Highlighted):
+        """Details of a row are wanted: Enter, or a second click."""
+
+    class Changed(Message):
+        """The list shows the same rows in another order, or fewer or more of them; ``before`` is what it showed."""
+
+        def __init__(self, table_list: TableList, before: Table, table: Table) -> None:
+            super().__init__()
+            self.table_list = table_list
+            self.before = before
+            self.table = table
+
+        @property
+        def control(self) -> TableList:
+            """The list it happened in."""
+            return self.table_list
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self.table: Table | None = None
+        self.cursor = 0
+        self.marks: set[int] = set()
+        self.needle = ""
+        self._top = 0
+        self._column: int | None = None  # selected column, an index of table.columns
+        self._first: int | None = None  # first column after the pinned ones, None before any sideways scroll
+        self._home: int | None = None  # row the user chose, to come back to when a filter is lifted
+        self._searched_from: int | None = None
+        self._page: rows.Page | None = None
+        self._generation = 0
+
+    # What the rest of the app asks for ------------------------------------------------------------------------------
+
+    def show(self, table: Table | None) -> None:
+        """Show a table. The cursor and the marks stay where it has the same rows as the one before, else start anew."""
+        before, self.table = self.table, table
+        self._generation += 1
+        same = before is not None and table is not None and before.same_rows(table)
+        if table is None or not same:
+            self.marks.clear()
+            self.cursor = self._top = 0
+            self._home = self._column = self._first = None
+            self._searched_from = None
+        else:
+            height = self._rows()
+            offset = min(self.cursor - self._top, max(0, height - 1))
+            found = table.position(self._home) if self._home is not None else None
+            self.cursor = max(0, min(len(table) - 1, self.cursor)) if found is None else found
+            self._top = max(0, self.cursor - offset)
+        self._repaint()
+        if table is not None and len(table):
+            self.post_message(self.Highlighted(self, self.cursor))
+
+    @property
+    def selected_column(self) -> Column | None:
+        """The column that ← and → stand on."""
+        return None if self.table is None or self._column is None else self.table.columns[self._column]
+
+    def row(self, position: int) -> tuple[Any, ...] | None:
+        """The raw values of the row at that position; None where there is none."""
+        if self.table is None or not 0 <= position < len(self.table):
+            return None
+        return self.table.window(position, position + 1)[0]
+
+    def search(self, text: str) -> bool:
+        """Go to the first row at or after where the search began that holds the text; '' ends it. Whether one does."""
+        if self._searched_from is None:
+            self._searched_from = self.cursor
+        self.needle = text
+        self._repaint()
+        if not text:
+            self._searched_from = None
+            return False
+        return self._find(self._searched_from, backwards=False)
+
+    def filter(self, condition: Filter | None) -> None:
+        """Show only the rows that pass; big tables answer when they are done. Raises BadFilter on small ones."""
+        self._change(lambda table: table.filtered(condition))
+
+    def sort_by(self, column: str, descending: bool | None = None) -> None:
+        """Sort by a column; the largest numbers or the first letters come first unless said otherwise."""
+        if self.table is None:
+            return
+        if descending is None:
+            descending = not columns.is_text(next(c for c in self.table.columns if c.name == column))
+        self._change(lambda table: table.sort(column, descending))
+
+    def go(self, position: int) -> None:
+        """Put the cursor on the row at that position and keep it in sight."""
+        if self.table is None or not len(self.table):
+            return
+        old, self.cursor = self.cursor, max(0, min(len(self.table) - 1, position))
+        self._home = self.table.row_id(self.cursor)
+        top = self._clamped(self._top)
+        if top != self._top:
+            self._top = top
+            self._repaint()
+        elif old != self.cursor:
+            self._refresh_rows(old, self.cursor)
+        if old != self.cursor:
+            self.post_message(self.Highlighted(self, self.cursor))
+
+    # Keys -----------------------------------------------------------------------------------------------------------
+
+    def action_move(self, step: int) -> None:
+        """Move the cursor by rows."""
+        self._searched_from = None
+        self.go(self.cursor + step)
+
+    def action_page(self, pages: float) -> None:
+        """Move by pages; what was the last row in sight becomes the first."""
+        step = max(1, int(abs(pages) * self._rows()))
+        step = step if pages > 0 else -step
+        if self.table is not None:
+            self._top = max(0, min(len(self.table) - self._rows(), self._top + step))
+            self._page = None
+            self.refresh()
+        self.action_move(step)
+
+    def action_end(self, side: int) -> None:
+        """Go to the first or the last row."""
+        self.action_move(len(self.table or ()) * side)
+
+    def action_column(self, step: int) -> None:
+        """Select the column to the left or right, scrolling sideways where it is out of sight."""
+        if self.table is None:
+            return
+        order = columns.listed(self.table.columns)
+        at = order.index(self._column) if self._column in order else -1 if step > 0 else len(order)
+        self._select(order[max(0, min(len(order) - 1, at + step))])
+
+    def action_sort_next(self, step: int) -> None:
+        """Sort by the next column to the left or right of the one selected or sorted by."""
+        if self.table is None:
+            return
+        if self._column is None:
+            names = [column.name for column in self.table.columns]
+            self._column = names.index(self.table.sorted_by) if self.table.sorted_by in names else None
+        self.action_column(step)
+        if self.selected_column is not None:
+            self.sort_by(self.selected_column.name)
+
+    def action_reverse(self) -> None:
+        """Sort by the selected column, or turn the order round where it is sorted by it already."""
+        if self.table is None:
+            return
+        chosen = self.selected_column.name if self.selected_column else self.table.sorted_by
+        if chosen is None:
+            return
+        self.sort_by(chosen, not self.table.descending if chosen == self.table.sorted_by else None)
+
+    def action_mark(self) -> None:
+        """Mark the row under the cursor, or take the mark off, and go on to the next."""
+        if self.table is None or not len(self.table):
+            return
+        self.marks ^= {self.table.row_id(self.cursor)}
+        self._refresh_rows(self.cursor)
+        self.action_move(1)
+
+    def action_search_next(self, step: int) -> None:
+        """Go to the next or previous row that holds the text searched for."""
+        if self.needle:
+            self._searched_from = None
+            self._find(self.cursor + step, backwards=step < 0)
+
+    def action_open(self) -> None:
+        """Ask for the details of the row under the cursor."""
+        if self.table is not None and len(self.table):
+            self.post_message(self.Opened(self, self.cursor))
+
+    # Mouse ----------------------------------------------------------------------------------------------------------
+
+    def on_click(self, event: events.Click) -> None:
+        """A click puts the cursor there, a second one opens the row; on the header it sorts."""
+        if self.table is None:
+            return
+        if event.y == 0:
+            placed = self._lines().layout.at(event.x)
+            if placed is not None:
+                self._column = placed.index
+                same = placed.column.name == self.table.sorted_by
+                self.sort_by(placed.column.name, not self.table.descending if same else None)
+        elif (position := self._top + event.y - 1) < len(self.table):
+            self.action_move(position - self.cursor)
+            if event.chain == 2:
+                self.action_open()
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """The wheel moves the rows, and the cursor only where it would leave the screen."""
+        event.stop()
+        self._wheel(3)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """The wheel moves the rows, and the cursor only where it would leave the screen."""
+        event.stop()
+        self._wheel(-3)
+
+    def _wheel(self, step: int) -> None:
+        if self.table is None:
+            return
+        height = self._rows()
+        self._top = max(0, min(len(self.table) - height, self._top + step))
+        self._repaint()
+        self.go(max(self._top, min(self._top + height - 1, self.cursor)))
+
+    # Drawing --------------------------------------------------------------------------------------------------------
+
+    def render_line(self, y: int) -> Strip:
+        """The header on line 0, rows below it."""
+        look = themes.look(self.app.theme)
+        if self.table is None:
+            return Strip.blank(self.size.width, look.base)
+        page = self._lines()
+        if y == 0:
+            return Strip(page.header(self.table, self._column), self.size.width)
+        position = self._top + y - 1
+        if position >= len(self.table):
+            return Strip([Segment(" " * self.size.width, look.base)], self.size.width)
+        cursor = None
+        if position == self.cursor:
+            cursor = look.cursor if self.has_focus else look.cursor_blurred
+        marked = bool(self.marks) and self.table.row_id(position) in self.marks
+        return Strip(page.line(y - 1, position, cursor, marked, self.needle), self.size.width)
+
+    def _lines(self) -> rows.Page:
+        assert self.table is not None
+        width, height = self.size.width, self._rows()
+        look = themes.look(self.app.theme)
+        key = (self._top, height, width, id(self.table), id(look), self._first)
+        if self._page is None or self._page.key != key:
+            layout = self._layout()
+            self._page = rows.Page(
+                key, self.table.window(self._top, self._top + height), layout, width, look, rows.gutter(self.table),
+                self.table.threshold(rows.TOP),
+            )
+        return self._page
+
+    def _layout(self) -> columns.Layout:
+        assert self.table is not None
+        table = self.table
+        return columns.arrange(
+            table.columns, self.size.width, rows.start(table), self._first, lambda column: table.widest(column.name)
+        )
+
+    def _rows(self) -> int:
+        return max(1, self.size.height - 1)
+
+    def _clamped(self, top: int) -> int:
+        height = self._rows()
+        top = max(0, min(top, len(self.table or ()) - height))
+        return max(self.cursor - height + 1, min(top, self.cursor))
+
+    def _repaint(self) -> None:
+        self._page = None
+        self._top = self._clamped(self._top) if self.table is not None else 0
+        self.refresh()
+
+    def _refresh_rows(self, *positions: int) -> None:
+        width = self.size.width
+        self.refresh(*(Region(0, position - self._top + 1, width, 1) for position in positions))
+
+    def on_resize(self) -> None:
+        """Keep the cursor in sight."""
+        self._repaint()
+
+    def on_focus(self) -> None:
+        """The cursor shows whether keys go here."""
+        self._refresh_rows(self.cursor)
+
+    def on_blur(self) -> None:
+        """The cursor shows whether keys go here."""
+        self._refresh_rows(self.cursor)
+
+    # Inside ---------------------------------------------------------------------------------------------------------
+
+    def _select(self, index: int) -> None:
+        assert self.table is not None
+        self._column = index
+        stay = columns.pinned(self.table.columns)
+        if index in stay:
+            self._first = None
+        else:
+            rest = [i for i in columns.listed(self.table.columns) if i not in stay]
+            in_sight = {placed.index for placed in self._layout().placed}
+            if index not in in_sight and self._first is not None and index < self._first:
+                in_sight, self._first = {index}, index
+            for first in rest[: rest.index(index) + 1] if index not in in_sight else ():
+                self._first = first
+                if any(placed.index == index for placed in self._layout().placed):
+                    break
+        self._repaint()
+
+    def _find(self, start: int, backwards: bool) -> bool:
+        if self.table is None or not len(self.table):
+            return False
+        found = self.table.find(self.needle, start, backwards) if 0 <= start < len(self.table) else None
+        if found is None:
+            found = self.table.find(self.needle, len(self.table) - 1 if backwards else 0, backwards)
+        if found is None:
+            return False
+        self.go(found)
+        return True
+
+    def _change(self, work: Callable[[Table], Table]) -> None:
+        """Show what the work makes of the table; for big ones it runs in a thread and late answers are ignored."""
+        before = self.table
+        if before is None:
+            return
+        if self._home is None and len(before):
+            self._home = before.row_id(self.cursor)
+        if before.frame.height < BIG:
+            self._changed(before, work(before))
+            return
+        self._generation += 1
+        generation = self._generation
+
+        def run() -> None:
+            after = work(before)
+            self.app.call_from_thread(lambda: self._changed(before, after) if generation == self._generation else None)
+
+        self.run_worker(run, thread=True, group="table", exclusive=True, exit_on_error=False)
+
+    def _changed(self, before: Table, after: Table) -> None:
+        self.show(after)
+        self.post_message(self.Changed(self, before, after))

@@ -1,0 +1,90 @@
+"""Themes: data in ``themes/*.toml`` → a Textual theme and the named styles of the list.
+
+A theme is a TOML file and nothing else: ``[theme]`` holds Textual's colours, ``[list]`` one Rich style for each field
+of ``Look``. What must stay true: A and B, more and less, are never told apart by red and green alone, and everything a
+colour says is also said by a sign or a word.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rich.errors import StyleSyntaxError
+from rich.style import Style
+from textual.theme import Theme
+
+FOLDER = Path(__file__).resolve().parent.parent / "themes"
+DEFAULT = "dark"
+
+
+class BadTheme(ValueError):
+    """A theme file says something a theme cannot; the message names the file and the key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The styles of the list. All are complete where they set a background, else they lie on ``base``."""
+
+    base: Style
+    header: Style
+    header_sorted: Style
+    cursor: Style
+    cursor_blurred: Style
+    gutter: Style
+    mark: Style
+    match: Style
+    top: Style
+    dim: Style
+    missing: Style
+    spark: Style
+    bar_tensor: Style
+    bar_dram: Style
+    bar: Style
+    a: Style
+    b: Style
+    up: Style
+    down: Style
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """The themes there are, the default one first."""
+    found = sorted(path.stem for path in FOLDER.glob("*.toml"))
+    return tuple(sorted(found, key=lambda name: name != DEFAULT))
+
+
+@cache
+def _read(name: str) -> dict[str, Any]:
+    path = FOLDER / f"{name}.toml"
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise BadTheme(f"{path.name}: {error}") from error
+
+
+@cache
+def theme(name: str) -> Theme:
+    """The Textual theme of that name. Raises BadTheme."""
+    try:
+        return Theme(name=name, **_read(name)["theme"])
+    except (KeyError, TypeError) as error:
+        raise BadTheme(f"{name}.toml: [theme] is missing or has a key that is none: {error}") from error
+
+
+@cache
+def look(name: str) -> Look:
+    """The list's styles of that theme; the default theme's for a name that is none of ours. Raises BadTheme."""
+    given = _read(name if name in names() else DEFAULT).get("list", {})
+    wanted = [field.name for field in fields(Look)]
+    if odd := set(given) ^ set(wanted):
+        raise BadTheme(f"{name}.toml: [list] lacks or should not have {', '.join(sorted(odd))}")
+    try:
+        styles = {key: Style.parse(given[key]) for key in wanted}
+    except StyleSyntaxError as error:
+        raise BadTheme(f"{name}.toml: {error}") from error
+    base = styles["base"]
+    return Look(**{key: base + style for key, style in styles.items()})
