@@ -18,7 +18,8 @@ def beside(
 ) -> pl.DataFrame:
     """Rows of both joined on ``keys`` (null equals null), in the columns ``column.side_by_side`` makes of ``columns``.
 
-    ``sums`` are the columns where a missing row means 0. Ordered by the size of the change in the first of them.
+    ``sums`` are the columns where a missing row means 0. Ordered by the size of the change in
+    the first of them, then in the second.
     """
     names = [column.name for column in columns if column.name not in keys]
     joined = a.select(*keys, *(pl.col(name).alias(f"{name}_a") for name in names)).join(
@@ -37,5 +38,6 @@ def beside(
         if column.name not in keys and column.unit not in ("text", "trend", "bool", "list")
     ]
     made = filled.with_columns(differences)
-    order = [pl.col(f"{sums[0]}_delta").abs(), *(pl.col(key).cast(pl.String) for key in keys)]
-    return made.sort(order, descending=[True, *(False for _ in keys)], nulls_last=True)
+    changes = [pl.col(f"{name}_delta").abs() for name in sums[:2]]
+    texts = [pl.col(key).cast(pl.String) for key in keys]
+    return made.sort(*changes, *texts, descending=[True] * len(changes) + [False] * len(keys), nulls_last=True)

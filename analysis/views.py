@@ -32,6 +32,7 @@ VIEWS: tuple[Entry, ...] = (
     Entry("cycles", "2", "Cycles", "How long does an iteration take, and which stand out?", "cycles"),
     Entry("kernels", "3", "Kernels", "Which kernels take the time, and what holds them back?", "kernels"),
     Entry("launches", "4", "Launches", "What ran, launch by launch?", "launches"),
+    Entry("ops", "5", "Ops", "Which operators take time on the host and on the device?", "ops"),
     Entry("pairs", "", "Pairs", "What does the reference comparison say of every function and metric?", "pairs"),
 )
 

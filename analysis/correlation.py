@@ -1,0 +1,99 @@
+"""Which runtime call launched a device activity, and which operator made that call.
+
+Activity and call share a correlation id; call and operator share an external id. Where a call has no external id at all
+it belongs to the innermost operator running on its thread; an id of 0 says that the recorder knew of none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from ..loaders.trace import Trace
+from .call_tree import pack
+
+Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+CALLS = ("runtime", "driver")
+"""Kinds of host slices that put work on a device."""
+ABSENT = np.iinfo(np.int64).min
+"""Stands for a null id in arrays of ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Runtime and driver calls by start: times in ns, ids ``ABSENT`` where not recorded."""
+
+    starts: Ints
+    ends: Ints
+    correlation: Ints
+    external_id: Ints
+    pid: Ints
+    tid: Ints
+    rank: Ints
+
+    @property
+    def outermost(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Which calls did not begin inside another call of their thread."""
+        thread = numbered(self.rank, self.pid, self.tid)
+        key = pack(np.concatenate((thread, thread)), np.concatenate((self.starts, self.ends)))
+        starts, ends = key[: len(thread)], key[len(thread) :]
+        order = np.lexsort((-ends, starts))
+        outer = np.ones(len(order), dtype=bool)
+        outer[order[1:]] = starts[order[1:]] >= np.maximum.accumulate(ends[order])[:-1]
+        return outer
+
+
+def calls_of(run: Trace) -> Calls:
+    """Every runtime and driver call of the run with a start and a duration, by start."""
+    rows = (
+        run.host.filter(pl.col("kind").is_in(CALLS))
+        .select("start_ns", "dur_ns", "correlation", "external_id", "pid", "tid", "rank")
+        .drop_nulls(["start_ns", "dur_ns"]).sort("start_ns", maintain_order=True).collect(engine="streaming")
+    )
+    starts = rows["start_ns"].to_numpy()
+    return Calls(
+        starts, starts + rows["dur_ns"].to_numpy(),
+        *(ids(rows[name]) for name in ("correlation", "external_id", "pid", "tid", "rank")),
+    )
+
+
+def numbered(*keys: Ints) -> Ints:
+    """A number from 0 for each distinct tuple of keys, in their order."""
+    code = np.zeros(len(keys[0]), dtype=np.int64)
+    for key in keys:
+        number = np.unique(key, return_inverse=True)[1].astype(np.int64)
+        code = np.unique(code * (int(number.max(initial=0)) + 1) + number, return_inverse=True)[1].astype(np.int64)
+    return code
+
+
+def ids(column: pl.Series) -> Ints:
+    """The ids as numbers, ``ABSENT`` for null."""
+    return column.fill_null(ABSENT).to_numpy()
+
+
+def match(keys: tuple[Ints, Ints], among: tuple[Ints, Ints]) -> Ints:
+    """For each (rank, id) the first row of ``among`` with the same, -1 where none is or the id is ``ABSENT``."""
+    have, wanted = _joint(among, keys)
+    order = np.argsort(have, kind="stable")
+    ranked = have[order]
+    at = np.searchsorted(ranked, wanted, side="left")
+    inside = np.minimum(at, max(len(ranked) - 1, 0))
+    if not len(ranked):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    hit = (at < len(ranked)) & (ranked[inside] == wanted) & (keys[1] != ABSENT)
+    return np.where(hit, order[inside], -1)
+
+
+def _joint(one: tuple[Ints, Ints], other: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
+    """The (rank, id) pairs of both as single numbers that are equal where the pairs are."""
+    ranks = np.concatenate((one[0], other[0]))
+    numbers = np.concatenate((one[1], other[1]))
+    if (ranks == ranks[:1]).all():
+        return one[1], other[1]
+    rank = np.unique(ranks, return_inverse=True)[1]
+    number = np.unique(numbers, return_inverse=True)[1]
+    joint = rank.astype(np.int64) * (int(number.max()) + 1) + number
+    return joint[: len(one[0])], joint[len(one[0]) :]

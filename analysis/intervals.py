@@ -1,0 +1,130 @@
+"""Sets of moments: unions, differences and measures of intervals, without a loop over the intervals.
+
+``Intervals`` is a set of half-open intervals in order that neither overlap nor touch; everything else follows from how
+much of it lies before a moment, which one cumulative sum and a binary search answer for any number of moments. What
+must stay true: busy + idle = span, a union is never longer than the sum of its parts, and the order of the input does
+not matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+_WIDEST = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Disjoint half-open intervals ``starts[i]..ends[i]`` (ns) in order."""
+
+    starts: Ints
+    ends: Ints
+
+    @property
+    def length(self) -> int:
+        """Time covered, ns."""
+        return int((self.ends - self.starts).sum())
+
+    def before(self, moments: Ints) -> Ints:
+        """How much of the set lies before each moment, ns."""
+        if not len(self.starts):
+            return np.zeros(len(moments), dtype=np.int64)
+        covered = np.concatenate(([0], np.cumsum(self.ends - self.starts)))
+        at = np.searchsorted(self.starts, moments, side="right")
+        last = np.maximum(at - 1, 0)
+        past = np.clip(moments - self.starts[last], 0, self.ends[last] - self.starts[last])
+        return np.where(at > 0, covered[last] + past, 0)
+
+    def within(self, starts: Ints, ends: Ints) -> Ints:
+        """How much of the set lies within each window, ns."""
+        return self.before(ends) - self.before(starts)
+
+    def __or__(self, other: Intervals) -> Intervals:
+        return union(np.concatenate((self.starts, other.starts)), np.concatenate((self.ends, other.ends)))
+
+    def __and__(self, other: Intervals) -> Intervals:
+        return self._where(other, inside=True)
+
+    def __sub__(self, other: Intervals) -> Intervals:
+        return self._where(other, inside=False)
+
+    def _where(self, other: Intervals, inside: bool) -> Intervals:
+        """The moments of this set that are in the other one, or that are not."""
+        edges = np.unique(np.concatenate((self.starts, self.ends, other.starts, other.ends)))
+        if len(edges) < 2:
+            return EMPTY
+        left, right = edges[:-1], edges[1:]
+        keep = self._holds(left) & (other._holds(left) == inside)
+        return union(left[keep], right[keep])
+
+    def _holds(self, moments: Ints) -> npt.NDArray[np.bool_]:
+        opened = np.searchsorted(self.starts, moments, side="right")
+        closed = np.searchsorted(self.ends, moments, side="right")
+        held: npt.NDArray[np.bool_] = opened > closed
+        return held
+
+
+EMPTY = Intervals(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+
+
+def union(starts: Ints, ends: Ints) -> Intervals:
+    """The moments that at least one of the intervals covers; those that end at or before their start cover none."""
+    real = ends > starts
+    if not real.all():
+        starts, ends = starts[real], ends[real]
+    if not len(starts):
+        return EMPTY
+    if not (starts[1:] >= starts[:-1]).all():
+        order = np.argsort(starts, kind="stable")
+        starts, ends = starts[order], ends[order]
+    reach = np.maximum.accumulate(ends)
+    opens = np.flatnonzero(np.concatenate(([True], starts[1:] > reach[:-1])))
+    closes = np.append(opens[1:] - 1, len(starts) - 1)
+    return Intervals(starts[opens], reach[closes])
+
+
+def union_per_owner(starts: Ints, ends: Ints, owner: Ints) -> tuple[Ints, Ints, Ints]:
+    """Each owner's union: starts, ends and owners of the disjoint intervals, owners in order."""
+    real = ends > starts
+    starts, ends, owner = starts[real], ends[real], owner[real]
+    if not len(starts):
+        return EMPTY.starts, EMPTY.ends, EMPTY.starts
+    zero = int(starts.min())
+    room = int(ends.max()) - zero + 1
+    owners, number = np.unique(owner, return_inverse=True)
+    if len(owners) * room < _WIDEST:
+        # owners are laid end to end on one axis, so that one union does for all
+        shift = number * room - zero
+        merged = union(starts + shift, ends + shift)
+        of = merged.starts // room
+        return merged.starts - of * room + zero, merged.ends - of * room + zero, owners[of]
+    parts = [(union(starts[number == n], ends[number == n]), who) for n, who in enumerate(owners)]
+    return (
+        np.concatenate([part.starts for part, _ in parts]), np.concatenate([part.ends for part, _ in parts]),
+        np.concatenate([np.full(len(part.starts), who) for part, who in parts]),
+    )
+
+
+def busy_and_exposed(starts: Ints, ends: Ints, owner: Ints, owners: int) -> tuple[Ints, Ints]:
+    """Per owner (numbered from 0): the time it covers, and the part of it that no other owner covers, ns.
+
+    Exposed time is what would vanish if the owner took none. Give the intervals of one device only.
+    """
+    first, last, of = union_per_owner(starts, ends, owner)
+    busy = np.bincount(of, weights=last - first, minlength=owners).astype(np.int64)
+    if not len(first):
+        return busy, np.zeros(owners, dtype=np.int64)
+    moments = np.concatenate((first, last))
+    step = np.concatenate((np.ones(len(of), dtype=np.int64), -np.ones(len(of), dtype=np.int64)))
+    order = np.argsort(moments, kind="stable")
+    moments = moments[order]
+    active = np.cumsum(step[order])[:-1]
+    # where exactly one owner is active, the sum of the active owners' numbers is that owner
+    which = np.cumsum((step * np.concatenate((of, of)))[order])[:-1]
+    alone = active == 1
+    exposed = np.bincount(which[alone], weights=np.diff(moments)[alone], minlength=owners)
+    return busy, exposed.astype(np.int64)

@@ -1,0 +1,83 @@
+"""Ops: which operators take time on the host and on the device, and whether they use tensor cores.
+
+Operators are correlated with the kernels they launched; where the input only holds a recorded operator table, that is
+shown as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from ..loaders.trace import Trace
+from . import units
+from .column import Column, side_by_side
+from .operators import operators_of
+from .options import Options
+from .sides import beside
+from .view import Answer, CannotAnswer, Runs, View
+
+COLUMNS = (
+    Column("name", "operator", "text", "operator as recorded", width=34, order=0, elastic=True, pinned=True),
+    Column("calls", "calls", "count", "calls", width=7, order=2),
+    Column("device_self_ns", "device self", "ns", "time of the device activities it launched itself", width=11,
+           order=0),
+    Column("device_total_ns", "device total", "ns", "with those of the operators it called", width=12, order=3),
+    Column("host_self_ns", "host self", "ns", "host time outside operators and runtime calls it made", width=10,
+           order=1),
+    Column("host_total_ns", "host total", "ns", "host time", width=10, order=4),
+    Column("tc_eligible", "TC able", "bool", "whether it, or an operator it called, can use tensor cores", width=7,
+           order=6),
+    Column("tc_self_ratio", "TC self", "fraction", "of its own device time, spent on tensor cores (by kernel name)",
+           width=8, order=5, bar=True),
+    Column("tc_total_ratio", "TC total", "fraction", "of its total device time, spent on tensor cores", width=8,
+           order=7, bar=True),
+)
+SUMS = ("device_self_ns", "host_self_ns", "calls", "device_total_ns", "host_total_ns")
+
+
+def table(run: Trace) -> tuple[pl.DataFrame, dict[str, Any], tuple[str, ...]]:
+    """The operators of one run, totals about them, and notes. Raises CannotAnswer."""
+    names = [column.name for column in COLUMNS]
+    found = operators_of(run)
+    if found is not None:
+        facts = _facts(found.frame) | {"device_ns": found.device_ns, "unclaimed_device_ns": found.unclaimed_ns}
+        lost = found.unclaimed_ns / found.device_ns if found.device_ns else 0.0
+        note = f"{units.percent(100 * lost)} of the device time was launched by no recorded operator."
+        return found.frame.select(names), facts, (note,) if found.unclaimed_ns > 0 else ()
+    if run.has("operators"):
+        frame = run.operators.select(names).collect().sort(
+            "device_self_ns", "host_self_ns", pl.col("name").cast(pl.String), descending=[True, True, False],
+            nulls_last=True,
+        )
+        return frame, _facts(frame), ("The input holds sums per operator as its own tool made them.",)
+    raise CannotAnswer(f"{run.info.label} holds no operators: a PyTorch trace with CPU activities would.")
+
+
+def _facts(frame: pl.DataFrame) -> dict[str, Any]:
+    return {
+        "operators": frame.height, "calls": int(frame["calls"].sum()),
+        "device_self_ns": int(frame["device_self_ns"].sum()), "host_self_ns": int(frame["host_self_ns"].sum()),
+    }
+
+
+def _sentence(facts: dict[str, Any]) -> str:
+    return (
+        f"{units.count(facts['operators'])} operators · {units.count(facts['calls'])} calls · "
+        f"{units.duration(facts['device_self_ns'])} on the device · {units.duration(facts['host_self_ns'])} on the host"
+    )
+
+
+def build(runs: Runs, options: Options) -> Answer:
+    """Operators of one run by device time, or of two side by side by the size of the change."""
+    if len(runs) == 1:
+        frame, facts, notes = table(runs[0])
+        return Answer(frame.lazy(), facts, (_sentence(facts),), notes)
+    a, b = (table(run) for run in runs)
+    joined = beside(a[0], b[0], COLUMNS, ("name",), SUMS)
+    summary = (f"A: {_sentence(a[1])}", f"B: {_sentence(b[1])}")
+    return Answer(joined.lazy(), {"a": a[1], "b": b[1]}, summary, tuple(dict.fromkeys((*a[2], *b[2]))))
+
+
+VIEW = View("ops", COLUMNS, build, pair_columns=side_by_side(COLUMNS, ("name",)))

@@ -1,0 +1,111 @@
+"""The ops view: time per operator as torch_tb_profiler counts it."""
+
+from __future__ import annotations
+
+import pytest
+
+from warplens.analysis.view import CannotAnswer
+
+
+def op(name, start_ns, dur_ns, external_id=None, kind="op", tid=1):
+    return {"name": name, "kind": kind, "start_ns": start_ns, "dur_ns": dur_ns, "external_id": external_id,
+            "pid": 1, "tid": tid}
+
+
+def call(start_ns, dur_ns, correlation, external_id=None, tid=1, kind="runtime", name="cudaLaunchKernel"):
+    return {"name": name, "kind": kind, "start_ns": start_ns, "dur_ns": dur_ns, "correlation": correlation,
+            "external_id": external_id, "pid": 1, "tid": tid}
+
+
+def launch(dur_ns, correlation, name="gemm", kind="kernel"):
+    return {"name": name, "kind": kind, "start_ns": 0, "dur_ns": dur_ns, "correlation": correlation}
+
+
+def table(rows):
+    return {r["name"]: (r["calls"], r["device_self_ns"], r["device_total_ns"], r["host_self_ns"], r["host_total_ns"])
+            for r in rows}
+
+
+def test_self_is_without_children_and_total_with_them(run_of, rows_of):
+    run = run_of(
+        host=[op("linear", 0, 100, 1), op("addmm", 10, 50, 2), call(20, 5, 7, 2), call(70, 10, 8, 1)],
+        kernels=[launch(300, 7), launch(40, 8, "copy", "memcpy")],
+    )
+    assert table(rows_of("ops", run)) == {"addmm": (1, 300, 300, 45, 50), "linear": (1, 40, 340, 40, 100)}
+
+
+def test_a_call_without_an_external_id_belongs_to_the_innermost_operator_around_it(run_of, rows_of):
+    run = run_of(
+        host=[op("outer", 0, 100), op("inner", 10, 50), call(20, 5, 7), call(90, 5, 8, tid=2)],
+        kernels=[launch(300, 7), launch(9, 8)],
+    )
+    assert table(rows_of("ops", run))["inner"][1] == 300
+    assert table(rows_of("ops", run))["outer"][1:3] == (0, 300)
+
+
+def test_an_external_id_of_zero_belongs_to_no_operator(run_of, asked):
+    run = run_of(host=[op("outer", 0, 100, 1), call(20, 5, 7, 0)], kernels=[launch(300, 7)])
+    answer = asked("ops", run)
+    assert table(answer.frame.to_dicts()) == {"outer": (1, 0, 0, 100, 100)}
+    assert answer.facts["unclaimed_device_ns"] == 300 and answer.notes == (
+        "100.0% of the device time was launched by no recorded operator.",)
+
+
+def test_ids_that_only_repeat_the_correlation_are_not_believed(run_of, rows_of):
+    run = run_of(
+        host=[op("early", 0, 100, 7), op("late", 200, 50, 3), call(210, 5, 7, 7)], kernels=[launch(300, 7)])
+    assert {name: row[1] for name, row in table(rows_of("ops", run)).items()} == {"late": 300, "early": 0}
+
+
+def test_an_only_child_of_the_same_name_is_one_with_its_parent(run_of, rows_of):
+    run = run_of(
+        host=[op("to", 0, 100, 1), op("to", 10, 80, 2), op("copy", 20, 30, 3), call(60, 10, 7, 2)],
+        kernels=[launch(300, 7)],
+    )
+    assert table(rows_of("ops", run)) == {"to": (1, 300, 300, 60, 100), "copy": (1, 0, 0, 30, 30)}
+
+
+def test_two_children_of_the_same_name_are_calls_of_their_own(run_of, rows_of):
+    run = run_of(host=[op("to", 0, 100, 1), op("to", 10, 20, 2), op("to", 40, 20, 3)])
+    assert table(rows_of("ops", run))["to"] == (3, 0, 0, 100, 140)
+
+
+def test_steps_loaders_and_optimizers_are_no_operators(run_of, rows_of):
+    run = run_of(host=[
+        op("ProfilerStep#3", 0, 1000), op("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, 90),
+        op("aten::stack", 10, 20), op("Optimizer.step#SGD.step", 200, 50, kind="annotation"), op("mul_", 210, 10),
+        op("DistributedDataParallel.forward", 300, 50), op("Optimizer.zero_grad#SGD.zero_grad", 400, 50),
+    ])
+    assert set(table(rows_of("ops", run))) == {"aten::stack", "mul_"}
+
+
+def test_tensor_core_time_is_told_by_kernel_names(run_of, rows_of):
+    run = run_of(
+        host=[op("aten::linear", 0, 100, 1), op("aten::addmm", 10, 50, 2), call(20, 1, 7, 2), call(30, 1, 8, 2)],
+        kernels=[launch(30, 7, "volta_fp16_s884gemm_fp16_128x128"), launch(10, 8, "splitKreduce_kernel")],
+    )
+    rows = {r["name"]: (r["tc_eligible"], r["tc_self_ratio"], r["tc_total_ratio"]) for r in rows_of("ops", run)}
+    assert rows == {"aten::addmm": (True, 0.75, 0.75), "aten::linear": (True, 0.0, 0.75)}
+
+
+def test_a_call_inside_a_call_is_not_taken_off_twice(run_of, rows_of):
+    run = run_of(host=[op("mm", 0, 100, 1), call(20, 30, 7, 1), call(25, 10, 8, 1, kind="driver")])
+    assert table(rows_of("ops", run))["mm"][3] == 70
+
+
+def test_a_recorded_operator_table_is_shown_as_it_is(run_of, rows_of):
+    run = run_of(operators=[{"name": "a", "calls": 3, "device_self_ns": 5, "host_self_ns": 1},
+                            {"name": "b", "calls": 1, "device_self_ns": 9, "host_self_ns": 1}])
+    rows = rows_of("ops", run)
+    assert [(r["name"], r["calls"], r["device_total_ns"]) for r in rows] == [("b", 1, None), ("a", 3, None)]
+
+
+def test_nothing_to_show_is_said(run_of, asked):
+    with pytest.raises(CannotAnswer, match="no operators"):
+        asked("ops", run_of(kernels=[launch(1, 1)]))
+
+
+def test_two_runs_stand_side_by_side(run_of, rows_of):
+    a, b = run_of("a", host=[op("x", 0, 10), op("y", 20, 5)]), run_of("b", host=[op("x", 0, 30), op("z", 50, 2)])
+    assert [(r["name"], r["host_self_ns_a"], r["host_self_ns_b"], r["calls_delta"]) for r in rows_of("ops", a, b)] == [
+        ("x", 10, 30, 0), ("y", 5, 0, -1), ("z", 0, 2, 1)]
