@@ -1,0 +1,172 @@
+"""Nsight Compute's CSV: the long layout (a line per launch and metric) and the wide raw page (a line per launch).
+
+``ncu --csv`` prints to the terminal, so its own messages, those of the program, or both stand before the header and
+between the lines: only what begins with a launch number is data. Details pages have more columns in the header than in
+most of their lines. In the wide layout the line under the header holds the units. Files are read in blocks, and of a
+line only what a column of ``kernels`` can use is kept, so a page with thousands of metrics costs no more memory.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from . import ncu_metrics
+from .stream import Source
+
+HEADER = re.compile(rb'^[^\S\n]*"?ID"?,"?Process ID"?,[^\n]*$', re.MULTILINE)
+DATA_LINE = r'^\s*"?\d+"?,'
+LAUNCH_COLUMNS = {
+    "ID": "id", "Process ID": "pid", "Kernel Name": "name", "Grid Size": "grid", "Block Size": "block",
+    "Device": "device", "Stream": "stream", "CC": "cc",
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Found:
+    """What a file holds: frames of launches (``ncu_metrics.LAUNCH``) and samples (``SAMPLE``), and what is unused."""
+
+    launches: list[pl.DataFrame] = field(default_factory=list)
+    samples: list[pl.DataFrame] = field(default_factory=list)
+    unused: set[str] = field(default_factory=set)
+    malformed: int = 0
+
+    def count(self) -> int:
+        """Launches so far; one that two blocks share counts twice."""
+        return sum(frame.height for frame in self.launches)
+
+
+@dataclass(slots=True)
+class _Table:
+    """One table of a file: its header, and, where it is wide, the units of its columns once they were read."""
+
+    columns: list[str]
+    segment: int
+    units: list[str] | None = None
+
+    @property
+    def wide(self) -> bool:
+        return "Metric Name" not in self.columns
+
+
+def _columns(line: bytes) -> list[str]:
+    """The header's names; repeated ones (NVTX ranges) are told apart by their position."""
+    names = next(csv.reader([line.decode("utf-8", "replace").strip()]))
+    return [name if names.index(name) == at else f"{name} ({at})" for at, name in enumerate(names)]
+
+
+def _pieces(block: bytes) -> Iterator[tuple[bytes | None, bytes]]:
+    """(header line or None, the lines after it) for every header in the block."""
+    marks = [*HEADER.finditer(block)]
+    if not marks or marks[0].start():
+        yield None, block[: marks[0].start() if marks else len(block)]
+    ends = [*(mark.start() for mark in marks[1:]), len(block)]
+    for mark, end in zip(marks, ends[: len(marks)], strict=True):
+        yield mark[0], block[mark.end() : end]
+
+
+def blocks(source: Source) -> Iterator[bytes]:
+    """The file in blocks that end at a line's end."""
+    rest = b""
+    for block in source:
+        cut = block.rfind(b"\n") + 1
+        yield rest + block[:cut]
+        rest = block[cut:]
+    if rest:
+        yield rest
+
+
+class Reader:
+    """Reads a CSV print-out block by block into ``found``; lines before the first header are not its concern."""
+
+    def __init__(self) -> None:
+        self.found = Found()
+        self._table: _Table | None = None
+        self._segments = 0
+
+    @property
+    def begun(self) -> bool:
+        """Whether a header was met."""
+        return self._table is not None
+
+    def feed(self, block: bytes) -> None:
+        """Read one block of whole lines."""
+        for header, lines in _pieces(block):
+            if header is not None:
+                self._table = _Table(_columns(header), self._segments)
+                self._segments += 1
+            if self._table is not None and lines:
+                self._read(self._table, lines)
+
+    def _read(self, table: _Table, text: bytes) -> None:
+        lines = pl.read_lines(text.decode("utf-8", "replace").replace("\0", "\ufffd").encode()).to_series()
+        if table.wide and table.units is None:
+            first = next((line for line in lines.head(50) if re.match(r'\s*"?"?,', line)), None)
+            table.units = next(csv.reader([first])) if first else []
+        data = lines.filter(lines.str.contains(DATA_LINE))
+        if data.is_empty():
+            return
+        odd = data.str.count_matches('"', literal=True) % 2 == 1
+        data = pl.select(pl.when(odd).then(data + '"').otherwise(data)).to_series()
+        names = ",".join('"' + name.replace('"', '""') + '"' for name in table.columns)
+        rows = pl.read_csv(
+            "\n".join([names, *data.to_list()]).encode(), infer_schema=False, truncate_ragged_lines=True,
+        )  # fmt: skip
+        rows = rows.with_columns(segment=pl.lit(table.segment, pl.Int64))
+        launches = _launches(rows)
+        self.found.malformed += data.len() - launches.height
+        self.found.launches.append(launches.unique(list(ncu_metrics.KEY), keep="first", maintain_order=True))
+        self.found.samples.append(self._wide(table, rows) if table.wide else self._long(rows))
+
+    def _long(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The lines of metrics that are used."""
+        names = rows["Metric Name"].unique().to_list()
+        used = [name for name in names if name and ncu_metrics.meaning_of(name)]
+        self.found.unused |= {name for name in names if name} - set(used)
+        return rows.filter(pl.col("Metric Name").is_in(used)).select(
+            *_key(),
+            metric=pl.col("Metric Name"),
+            unit=pl.col("Metric Unit") if "Metric Unit" in rows.columns else pl.lit(""),
+            value=pl.col("Metric Value"),
+        )
+
+    def _wide(self, table: _Table, rows: pl.DataFrame) -> pl.DataFrame:
+        """The columns of metrics that are used, one below the other."""
+        units = dict(zip(table.columns, table.units or [], strict=False))
+        metrics = [name for name in table.columns if name not in LAUNCH_COLUMNS]
+        used = [name for name in metrics if ncu_metrics.meaning_of(name)]
+        self.found.unused |= set(metrics) - set(used) - {"Process Name", "Host Name", "Context", "Kernel Time"}
+        parts = [
+            rows.select(*_key(), metric=pl.lit(name), unit=pl.lit(units.get(name, "")), value=pl.col(name))
+            for name in used
+        ]
+        return pl.concat(parts) if parts else pl.DataFrame(schema=ncu_metrics.SAMPLE)
+
+
+def _key() -> tuple[pl.Expr, ...]:
+    number = {name: pl.col(name).str.strip_chars().cast(pl.Int64, strict=False) for name in ("ID", "Process ID")}
+    return pl.col("segment"), number["Process ID"].alias("pid"), number["ID"].alias("id")
+
+
+def _launches(rows: pl.DataFrame) -> pl.DataFrame:
+    """Lines → their launches, one row each; a line without a kernel name is none."""
+    texts = {
+        ours: pl.col(theirs).str.strip_chars() for theirs, ours in LAUNCH_COLUMNS.items() if theirs in rows.columns
+    }
+    size = {
+        name: texts[name].str.replace_all(r"[()\s]", "").replace("", None) if name in texts else pl.lit(None, pl.String)
+        for name in ("grid", "block")
+    }
+    device = pl.format("GPU {}", texts["device"]) if "device" in texts else pl.lit(None, pl.String)
+    return rows.select(
+        *_key(),
+        name=pl.col("Kernel Name") if "name" in texts else pl.lit(None, pl.String),
+        **size,
+        device=device,
+        stream=texts["stream"].cast(pl.Int64, strict=False) if "stream" in texts else pl.lit(None, pl.Int64),
+        cc=texts["cc"] if "cc" in texts else pl.lit(None, pl.String),
+    ).filter(pl.col("name") != "")
