@@ -1,0 +1,225 @@
+"""Everything known about one row of a view: what Enter shows.
+
+Each view may have its own sections, named here by the view; every view has all its columns. Values become display
+text here, so that the screen only places them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from ..loaders.trace import Trace
+from . import units
+from .column import Column
+from .kernel_sources import kernels_of
+from .options import Options
+from .scope import scoped
+from .table import Table
+from .text import display
+from .view import CannotAnswer
+
+PERCENTILES = (1, 5, 25, 50, 75, 95, 99, 99.9)
+MOST = 12
+"""Lines of a section: groups, cycles, kernels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A titled part: rows of label and value, or, where ``columns`` names headers, of as many texts."""
+
+    title: str
+    rows: tuple[tuple[str, ...], ...]
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """The sections of a row, most wanted first."""
+
+    sections: tuple[Section, ...]
+
+
+Row = dict[str, Any]
+Runs = tuple[Trace, ...]
+
+
+def details(view: str, table: Table, position: int, runs: Runs, options: Options) -> Detail:
+    """Everything about the row at that position of the table as shown."""
+    values = table.window(position, position + 1)[0]
+    row = {column.name: value for column, value in zip(table.columns, values, strict=True)}
+    more = _MORE.get(view)
+    try:
+        special = more(row, runs, options) if more else []
+    except CannotAnswer as error:
+        special = [Section("Not known", (("why", display(str(error))),))]
+    return Detail((_fields(table.columns, row), *special))
+
+
+def _fields(columns: tuple[Column, ...], row: Row) -> Section:
+    rows = []
+    for column in columns:
+        value = row[column.name]
+        text = display(str(value)) if column.unit == "text" and value is not None else units.short(value, column)
+        rows.append((column.header, text))
+    return Section("This row", tuple(rows))
+
+
+def _launches_of(row: Row, run: Trace, options: Options, side: str) -> pl.DataFrame:
+    """The launches behind a row of the kernels view, with what they are told apart by."""
+    scope = scoped(run, options, "a" if side == "a" else "b")
+    name, kind, device = row.get("name"), row.get("kind"), row.get("device")
+    chosen = scope.kernels.filter(pl.col("name").cast(pl.String) == name)
+    if kind is not None:
+        chosen = chosen.filter(pl.col("kind").cast(pl.String) == kind)
+    if device is not None:
+        chosen = chosen.filter(pl.col("device").cast(pl.String) == device)
+    return chosen.select(
+        "index", "start_ns", "dur_ns", "grid", "block", "stream", "occupancy", "tensor", "dram"
+    ).drop_nulls("dur_ns").collect(engine="streaming")
+
+
+def _kernel(row: Row, runs: Runs, options: Options) -> list[Section]:
+    sections: list[Section] = []
+    for side, run in zip("ab", runs, strict=False):
+        launches = _launches_of(row, run, options, side)
+        if launches.is_empty():
+            continue
+        tail = f" in {side.upper()}" if len(runs) > 1 else ""
+        sections += [
+            _percentiles(launches, tail), *_groups(launches, tail), *_by_cycle(launches, run, options, tail),
+            _longest(launches, tail),
+        ]
+    return sections
+
+
+def _percentiles(launches: pl.DataFrame, tail: str) -> Section:
+    ordered = launches["dur_ns"].sort()
+    last = len(ordered) - 1
+    rows = [("min", units.duration(ordered[0]))]
+    rows += [(f"p{p:g}", units.duration(ordered[round(p / 100 * last)])) for p in PERCENTILES]
+    rows.append(("max", units.duration(ordered[last])))
+    return Section(f"Latency{tail}, {units.count(len(ordered))} launches", tuple(rows))
+
+
+def _groups(launches: pl.DataFrame, tail: str) -> list[Section]:
+    """Launches by grid and block, where those are recorded, else by clearly different durations."""
+    import numpy as np
+
+    from .latency import latencies
+    from .launch_kinds import by_duration
+
+    if launches["grid"].null_count() < launches.height:
+        key = [pl.col("grid").cast(pl.String), pl.col("block").cast(pl.String)]
+        labelled = launches.with_columns(pl.concat_str([*key], separator=" x ", ignore_nulls=True).alias("group"))
+        title = "By grid and block"
+    else:
+        durations = launches["dur_ns"].sort().to_numpy()
+        kinds = by_duration(latencies(np.zeros(len(durations), dtype=np.int64), durations, 1))
+        labelled = launches.sort("dur_ns").with_columns(pl.Series("kind_of", kinds))
+        time = pl.col("dur_ns")
+        spans = labelled.group_by("kind_of").agg(time.min().alias("low"), time.max().alias("high"))
+        names = {k: f"{units.duration(low)} to {units.duration(high)}" for k, low, high in spans.rows()}
+        labelled = labelled.with_columns(pl.Series("group", [names[k] for k in labelled["kind_of"]], dtype=pl.String))
+        title = "By duration"
+    groups = labelled.group_by("group").agg(
+        pl.len().alias("n"), pl.col("dur_ns").sum().alias("total"), pl.col("dur_ns").median().alias("p50"),
+        (pl.col("tensor") * pl.col("dur_ns")).sum() / pl.col("dur_ns").filter(pl.col("tensor").is_not_null()).sum(),
+        (pl.col("dram") * pl.col("dur_ns")).sum() / pl.col("dur_ns").filter(pl.col("dram").is_not_null()).sum(),
+    ).sort("total", descending=True)
+    if groups.height < 2:
+        return []
+    rows = [
+        (display(str(label)), units.count(n), units.duration(total), units.duration(p50), _share(tensor), _share(dram))
+        for label, n, total, p50, tensor, dram in groups.head(MOST).rows()
+    ]
+    capped = f", {MOST} of {groups.height}" if groups.height > MOST else ""
+    return [Section(f"{title}{tail}{capped}", tuple(rows), ("group", "launches", "total", "p50", "tensor", "DRAM"))]
+
+
+def _share(value: float | None) -> str:
+    return units.MISSING if value is None or value != value else units.percent(100 * value, places=0)
+
+
+def _by_cycle(launches: pl.DataFrame, run: Trace, options: Options, tail: str) -> list[Section]:
+    """In which cycles the launches were."""
+    from .cycles import find_cycles
+    from .membership import in_cycles
+
+    cycles = find_cycles(run, options)
+    if cycles.frame.is_empty():
+        return []
+    wanted = launches["index"]
+    inside = in_cycles(run, cycles.frame, cycles.device_time).filter(pl.col("index").is_in(wanted.implode()))
+    found = (
+        inside.group_by("cycle").agg(pl.len().alias("n"), pl.col("dur_ns").sum().alias("total")).sort("cycle")
+        .collect(engine="streaming")
+    )
+    if found.is_empty():
+        return []
+    rows = [(str(cycle), units.count(n), units.duration(total)) for cycle, n, total in found.head(MOST).rows()]
+    capped = f", {MOST} of {found.height} cycles" if found.height > MOST else ""
+    return [Section(f"By cycle{tail}{capped}", tuple(rows), ("cycle", "launches", "total"))]
+
+
+def _longest(launches: pl.DataFrame, tail: str) -> Section:
+    top = launches.sort("dur_ns", "index", descending=[True, False]).head(5)
+    rows = [
+        (f"#{units.count(index)}", units.MISSING if start is None else units.duration(start), units.duration(dur),
+         display(str(grid)) if grid is not None else units.MISSING)
+        for index, start, dur, grid in top.select("index", "start_ns", "dur_ns", pl.col("grid").cast(pl.String)).rows()
+    ]
+    return Section(f"Longest{tail}", tuple(rows), ("launch", "start", "duration", "grid"))
+
+
+def _launch(row: Row, runs: Runs, options: Options) -> list[Section]:
+    """All recorded fields of the launch, and the operator that launched it where that is known."""
+    run = runs[0]
+    found = run.kernels.filter(pl.col("index") == row["index"]).head(1).collect()
+    if found.is_empty():
+        return []
+    values = found.row(0, named=True)
+    rows = [(name, display(str(value))) for name, value in values.items() if value is not None]
+    sections = [Section("As recorded", tuple(rows))]
+    if values["correlation"] is not None:
+        host = (
+            run.host.filter(pl.col("correlation") == values["correlation"])
+            .select("name", "kind", "start_ns", "dur_ns").head(MOST).collect()
+        )
+        if not host.is_empty():
+            calls = tuple(
+                (display(str(name)), str(kind), units.duration(start), units.duration(dur))
+                for name, kind, start, dur in host.rows()
+            )
+            sections.append(Section("Launched by", calls, ("call", "kind", "start", "duration")))
+    return sections
+
+
+def _cycle(row: Row, runs: Runs, options: Options) -> list[Section]:
+    """The kernels that take most of the cycle."""
+    sections: list[Section] = []
+    for side, run in zip("ab", runs, strict=False):
+        cycle = row.get(f"cycle_{side}", row.get("cycle") if side == "a" else None)
+        if cycle is None:
+            continue
+        inside = scoped(run, Options(cycle=int(cycle), cycle_anchor=options.cycle_anchor))
+        kernels = kernels_of(inside)
+        rows: tuple[tuple[str, ...], ...] = ()
+        if kernels is not None:
+            top = kernels.frame.sort("total_ns", descending=True, maintain_order=True).head(MOST)
+            rows = tuple(
+                (display(str(name)), units.count(n or 0), units.duration(total))
+                for name, n, total in top.select(pl.col("name").cast(pl.String), "count", "total_ns").rows()
+            )
+        title = f"Cycle {cycle}" + (f" of {side.upper()}" if len(runs) > 1 else "") + ": most time"
+        sections.append(Section(title, rows or (("no device activity was recorded in it", "", ""),),
+                                ("kernel", "launches", "total")))
+    return sections
+
+
+_MORE: dict[str, Callable[[Row, Runs, Options], list[Section]]] = {
+    "kernels": _kernel, "overview": _kernel, "launches": _launch, "cycles": _cycle,
+}

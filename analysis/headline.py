@@ -1,0 +1,43 @@
+"""What is open, in a line: the header of the app.
+
+One run: its name, how many launches, how much time. Two: both names. Totals of runs replayed launch by launch say so,
+because they are not wall time.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ..loaders.trace import Trace
+from . import units
+from .options import Options
+from .text import display
+
+
+def headline(runs: tuple[Trace, ...]) -> str:
+    """One line about one run or two, display text."""
+    if len(runs) == 1:
+        return " · ".join([display(runs[0].info.label, 60), *_measures(runs[0])])
+    return " → ".join(_side(run) for run in runs)
+
+
+def _side(run: Trace) -> str:
+    measures = _measures(run)
+    return display(run.info.label, 36) + (f" ({measures[0]})" if measures else "")
+
+
+def _measures(run: Trace) -> list[str]:
+    found = run.kernels.select(pl.len().alias("n"), pl.col("dur_ns").cast(pl.Int64).sum().alias("ns")).collect()
+    launches, total = found.row(0)
+    if launches:
+        time = f"{units.duration(total)} of kernel time"
+        return [f"{units.count(launches)} launches", time + (", serialised replay" if run.info.serialised else "")]
+    return []
+
+
+def cycle_numbers(run: Trace, options: Options) -> list[int]:
+    """The numbers of the run's cycles in the order they happened; empty where none are found."""
+    from .cycles import find_cycles
+
+    frame = find_cycles(run, options).frame
+    return frame["cycle"].drop_nulls().unique(maintain_order=True).to_list()

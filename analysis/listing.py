@@ -1,0 +1,20 @@
+"""Rows that are no view of a trace (files to choose from) as a Table, so that the same list can show them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from .column import Column
+from .table import Table
+
+_DTYPES: dict[str, type[pl.DataType]] = {"text": pl.String, "bytes": pl.Int64, "count": pl.Int64}
+
+
+def listing(name: str, columns: tuple[Column, ...], rows: Sequence[tuple[Any, ...]]) -> Table:
+    """A Table of those rows; text, bytes and counts are all a listing holds."""
+    schema = {column.name: _DTYPES[column.unit] for column in columns}
+    frame = pl.DataFrame(rows, schema=schema, orient="row")
+    return Table(view=name, columns=columns, frame=frame, total_rows=frame.height)

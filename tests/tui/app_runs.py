@@ -1,0 +1,125 @@
+"""Small runs in memory and an opener that hands them out, for every test of the app."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from textual.pilot import Pilot
+
+from warplens.loaders import schema
+from warplens.loaders.trace import Device, Info, Trace
+from warplens.tui.app import WarplensApp
+from warplens.tui.opening import Failed, Loaded
+from warplens.tui.settings import Settings
+
+NAMES = (
+    "ampere_bf16_s16816gemm_bf16_64x64", "void at::native::vectorized_elementwise_kernel<4, float>",
+    "ncclDevKernel_AllReduce_Sum_bf16", "[red]markup[/red]", "softmax_warp_forward", "Memcpy HtoD (Pinned -> Device)",
+)
+KINDS = ("kernel", "kernel", "collective", "kernel", "kernel", "memcpy")
+STEPS, PER_STEP = 6, 18
+
+
+def small_run(label: str = "normal", slow: float = 1.0, warnings: tuple[str, ...] = ()) -> Trace:
+    """Six steps of eighteen launches on one device, ``slow`` times as long from the fourth step on."""
+    rows: list[dict[str, Any]] = []
+    cycles: list[dict[str, Any]] = []
+    now = 0
+    for step in range(STEPS):
+        begin = now
+        for number in range(PER_STEP):
+            which = number % len(NAMES)
+            factor = slow if step >= 3 and which == 0 else 1.0
+            span = int((10_000 + 7_000 * which + 100 * ((step * 7 + number) % 5)) * factor)
+            rows.append({
+                "index": len(rows), "start_ns": now, "dur_ns": span, "name": NAMES[which], "kind": KINDS[which],
+                "device": "GPU 0", "stream": 7, "grid": f"{which + 1},1,1", "block": "128,1,1",
+                "tensor": 0.6 if which == 0 else 0.0, "dram": 0.1 * which, "correlation": len(rows) + 1,
+            })
+            now += span + 2_000
+        now += 50_000
+        cycles.append({
+            "cycle": step + 1, "start_ns": begin, "dur_ns": now - begin, "label": f"ProfilerStep#{step + 1}",
+            "kind": "step", "source": "recorded", "complete": True,
+        })
+    return Trace(
+        Info(source=f"/traces/{label}.json", label=label, format="kineto", devices=(Device("GPU 0", "Test GPU"),),
+             bytes=123_456, warnings=warnings),
+        kernels=frame("kernels", rows), cycles=frame("cycles", cycles),
+    )
+
+
+def frame(table: str, rows: list[dict[str, Any]]) -> pl.LazyFrame:
+    """Rows of plain values as a table of the data model."""
+    return schema.conform(table, pl.DataFrame(rows, infer_schema_length=None).lazy())
+
+
+class Shelf:
+    """Opens runs by name: at once, never, or with an error; remembers what was cancelled."""
+
+    def __init__(self, **runs: Trace | str) -> None:
+        self.runs, self.cancelled = runs, []  # type: tuple[Any, list[str]]
+        self.listeners: dict[str, Callable[[Any], None]] = {}
+
+    def __call__(self, path: str) -> ShelfOpening:
+        return ShelfOpening(self, path)
+
+
+class ShelfOpening:
+    """One load from a shelf; a name that is not on it never arrives."""
+
+    def __init__(self, shelf: Shelf, path: str) -> None:
+        self.shelf, self.path = shelf, path
+
+    def start(self, on_event: Callable[[Any], None]) -> None:
+        self.shelf.listeners[self.path] = on_event
+        found = self.shelf.runs.get(self.path)
+        if isinstance(found, Trace):
+            on_event(Loaded((found,)))
+        elif isinstance(found, str):
+            on_event(Failed(found, "Give another one."))
+
+    def cancel(self) -> None:
+        self.shelf.cancelled.append(self.path)
+
+
+def app_on(*paths: str, shelf: Shelf | None = None, settings: Settings | None = None, **more: Any) -> WarplensApp:
+    """The app on runs of a shelf that has ``a`` and ``b``."""
+    shelf = shelf or Shelf(a=small_run("normal"), b=small_run("abnormal", slow=3.0))
+    return WarplensApp(paths or ("a",), shelf, settings, **more)
+
+
+async def settled(pilot: Pilot[Any]) -> None:
+    """Until no question is being asked and nothing waits to be shown."""
+    app = pilot.app
+    assert isinstance(app, WarplensApp)
+    quiet = 0
+    while quiet < 3:
+        await pilot.pause()
+        quiet = 0 if app.busy else quiet + 1
+        if app.busy:
+            await pilot.pause(0.002)
+
+
+async def press(pilot: Pilot[Any], *keys: str) -> None:
+    """Press each key and wait for what it does."""
+    for key in keys:
+        await pilot.press(key)
+        await settled(pilot)
+
+
+def screen_text(app: WarplensApp) -> str:
+    """What is on the screen, as lines of text."""
+    width, height = app.size
+    lines = app.screen._compositor.render_strips()[:height]
+    return "\n".join("".join(segment.text for segment in strip)[:width].rstrip() for strip in lines)
+
+
+def folder_with(tmp_path: Path, *names: str) -> Path:
+    """A folder with empty files of those names."""
+    for name in names:
+        (tmp_path / name).write_text("")
+    return tmp_path

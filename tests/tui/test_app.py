@@ -1,0 +1,26 @@
+"""The app opens runs, shows views, and every key does what the help says."""
+
+from __future__ import annotations
+
+from app_runs import app_on, press, screen_text, settled
+
+
+async def test_one_run_opens_and_shows_its_kernels() -> None:
+    app = app_on("a", view="kernels")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        shown = screen_text(app)
+        assert "▐3 Kernels▌" in shown
+        assert "softmax_warp_forward" in shown, shown
+        assert "6 of 6 kernels, 100% of time" in shown
+
+
+async def test_two_runs_stand_side_by_side() -> None:
+    app = app_on("a", "b", view="cycles")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        shown = screen_text(app)
+        assert "A ▇  B ▇" in shown
+        assert "normal → abnormal" in shown or "normal (108 launches) → abnormal" in shown
+        await press(pilot, "3")
+        assert "▐3 Kernels▌" in screen_text(app)

@@ -1,0 +1,219 @@
+"""The lines around a view: header, tabs, loading, state and footer. One cell high each, drawn from plain state.
+
+They hold no logic: the screen sets what they say. Text is always Content made of display text, never markup.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+
+from textual.app import RenderResult
+from textual.content import Content
+from textual.events import Click
+from textual.message import Message
+from textual.widget import Widget
+
+from ..analysis import units
+from ..analysis.text import cut, display
+from ..analysis.views import Entry
+from . import cells
+from .opening import Run
+
+WARNING = "⚠"
+TAB_LEFT, TAB_RIGHT = "▐", "▌"
+
+
+class Line(Widget):
+    """One line of text with a left part, which is cut, and a right part, which is not."""
+
+    DEFAULT_CSS = "Line { height: 1; width: 1fr; }"
+    can_focus = False
+
+    def __init__(self, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._left, self._right = Content(""), Content("")
+
+    def say(self, left: Content, right: Content | None = None) -> None:
+        """Show this from now on."""
+        right = right if right is not None else Content("")
+        if (left.plain, left.spans, right.plain, right.spans) != (
+            self._left.plain, self._left.spans, self._right.plain, self._right.spans,
+        ):
+            self._left, self._right = left, right
+            self.refresh()
+
+    def render(self) -> RenderResult:
+        """Left and right, the left part giving way."""
+        return fitted(self._left, self._right, self.size.width)
+
+
+def fitted(left: Content, right: Content, width: int) -> Content:
+    """Both parts in a line of ``width`` cells; the right one goes where the left one needs all of it."""
+    room = width - right.cell_length
+    if room < min(left.cell_length, width // 2):
+        return left.truncate(width, ellipsis=True)
+    left = left.truncate(room, ellipsis=True)
+    return Content.assemble(left, " " * (room - left.cell_length), right)
+
+
+class Header(Line):
+    """Title, what is open, warnings, and how to get help."""
+
+    DEFAULT_CSS = "Header { height: 1; background: $panel; color: $foreground; }"
+
+    def tell(self, text: str, warnings: int, busy: str, help_key: str) -> None:
+        """``text`` says what is open; ``busy`` what is being done right now."""
+        left = Content.assemble((" warplens ", "bold $primary"), " ", text)
+        parts: list[tuple[str, str]] = []
+        if busy:
+            parts.append((f" {busy} ", "$accent"))
+        if warnings:
+            parts.append((f" {WARNING} {warnings} ", "bold $warning"))
+        parts.append((f" {help_key} help ", "$text-muted"))
+        self.say(left, Content.assemble(*parts))
+
+
+class Tabs(Line):
+    """The views by number; the current one is marked. Clicking one opens it."""
+
+    class Chosen(Message):
+        """A tab was clicked."""
+
+        def __init__(self, view: str) -> None:
+            super().__init__()
+            self.view = view
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        super().__init__()
+        self._entries = [entry for entry in entries if entry.key]
+        self._spans: list[tuple[int, int, str]] = []
+        self._current = ""
+
+    def choose(self, view: str) -> None:
+        """Mark that view as the current one."""
+        if view != self._current:
+            self._current = view
+            self.refresh()
+
+    def render(self) -> RenderResult:
+        """Titles where they fit; else the numbers of all, and the title of the current one."""
+        for short in (False, True):
+            made, self._spans, at = [], [], 0
+            for entry in self._entries:
+                here = entry.name == self._current
+                label = entry.key if short and not here else f"{entry.key} {entry.title}"
+                text = f"{TAB_LEFT}{label}{TAB_RIGHT}" if here else f" {label} "
+                made.append((text, "bold $primary" if here else "$text-muted"))
+                self._spans.append((at, at + len(text), entry.name))
+                at += len(text)
+            if at <= self.size.width:
+                break
+        return Content.assemble(*made).truncate(self.size.width)
+
+    def on_click(self, event: Click) -> None:
+        """Open the view under the pointer."""
+        for start, stop, view in self._spans:
+            if start <= event.x < stop:
+                self.post_message(self.Chosen(view))
+
+
+class State(Line):
+    """Order, filter chip and scope on the left; how many rows and how much of the time on the right."""
+
+    def tell(
+        self, *, order: str, filter: str, invert: bool, scope: str, scoped: bool, subject: str, right: str,
+        search: str = "", marks: int = 0,
+    ) -> None:
+        """What is in force for the view shown."""
+        dot = ("  ", "")
+        parts: list[tuple[str, str]] = [(" ", ""), (order, "$text-muted"), dot]
+        if filter:
+            label = f" {'not ' if invert else ''}{display(filter, 40)} "
+            parts.append((label, "$background on $accent"))
+        else:
+            parts.append(("no filter", "$text-muted"))
+        parts += [dot, (f" {scope} " if scoped else scope, "$background on $primary" if scoped else "$text-muted")]
+        if subject:
+            parts += [dot, (subject, "bold $foreground")]
+        if search:
+            parts += [dot, (f"/{display(search, 24)}", "$accent")]
+        if marks:
+            parts += [dot, (f"{marks} marked", "$accent")]
+        self.say(Content.assemble(*parts), Content.styled(f"{right} ", "$text-muted"))
+
+
+class Footer(Line):
+    """The keys that matter now; as many as fit, the most wanted first."""
+
+    def keys(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """``pairs`` of key and word."""
+        self._pairs = list(pairs)
+        self.refresh()
+
+    _pairs: Sequence[tuple[str, str]] = ()
+
+    def render(self) -> RenderResult:
+        """Key and word, as many whole pairs as fit; the last pair always does."""
+        width, used, made = self.size.width, 1, [Content(" ")]
+        for number, (key, word) in enumerate(self._pairs):
+            piece = Content.assemble((key, "bold $primary"), " ", (word, "$text-muted"), "  ")
+            last = self._pairs[-1]
+            reserve = 0 if number == len(self._pairs) - 1 else len(last[0]) + len(last[1]) + 3
+            if used + piece.cell_length + reserve > width + 2:
+                continue
+            made.append(piece)
+            used += piece.cell_length
+        return Content.assemble(*made).truncate(width)
+
+
+class Loading(Widget):
+    """One line a run that is being read, or could not be: bytes, events, rate and time left, or what to do."""
+
+    DEFAULT_CSS = "Loading { height: auto; display: none; }"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._runs: Sequence[Run] = ()
+
+    def watch_runs(self, runs: Sequence[Run]) -> None:
+        """Show those of the runs that are not simply there."""
+        self._runs = [run for run in runs if run.state != "loaded"]
+        self.display = bool(self._runs)
+        self.refresh(layout=True)
+
+    def render(self) -> RenderResult:
+        """A line for each."""
+        return Content("\n").join(_line(run, self.size.width or 80) for run in self._runs)
+
+    def get_content_height(self, container: object, viewport: object, width: int) -> int:
+        """As many lines as there are runs to speak of, two where there is something to do."""
+        return sum(2 if run.state == "failed" and run.advice else 1 for run in self._runs)
+
+
+def _line(run: Run, width: int) -> Content:
+    name = display(run.name, max(12, width // 4))
+    if run.state == "failed":
+        said = Content.assemble(f" {WARNING} ", (cut(display(run.message), width - 4), "bold $error"))
+        if run.advice:
+            said = Content.assemble(said, "\n   ", (cut(display(run.advice), width - 4), "$foreground"))
+        return said
+    if run.state == "stopped":
+        kept = "  what was read until then is shown; o opens again"
+        return Content.assemble(f" {name}  ", ("stopped", "$warning"), kept)
+    parts: list[tuple[str, str]] = [(f" {name}  ", "bold")]
+    if run.total:
+        parts += [(cells.bar(run.done / run.total, 20), "$primary"), (f" {run.done / run.total:4.0%}  ", "")]
+        parts.append((f"{units.size(run.done)} of {units.size(run.total)}  ", "$text-muted"))
+    elif run.done:
+        parts.append((f"{units.size(run.done)}  ", "$text-muted"))
+    else:
+        parts.append(("opening  ", "$text-muted"))
+    if run.events:
+        parts.append((f"{units.count(run.events)} events  ", "$text-muted"))
+    if run.done and time.monotonic() - run.started > 0.3:
+        parts.append((f"{units.size(run.rate)}/s  ", "$text-muted"))
+        if run.seconds_left is not None:
+            parts.append((f"{run.seconds_left:.0f} s left  ", "$text-muted"))
+    parts.append(("^C stops", "$text-muted"))
+    return Content.assemble(*parts).truncate(width, ellipsis=True)

@@ -1,0 +1,80 @@
+"""Enter on a row: everything known about it, asked in the background, in a panel beside the list."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from textual.content import Content
+
+from ..analysis.options import Options
+from ..analysis.text import display
+from ..analysis.views import Entry
+from . import cells
+from .asking import Asker
+from .overlay import Overlay, heading, pairs
+
+if TYPE_CHECKING:
+    from ..analysis.details import Detail, Section
+    from ..analysis.table import Table
+    from ..analysis.view import Runs
+
+
+class DetailsScreen(Overlay):
+    """The details of one row."""
+
+    def __init__(
+        self, entry: Entry, table: Table, position: int, runs: Runs, options: Options,
+    ) -> None:
+        super().__init__(f"{entry.title}: details")
+        self._asker = Asker(self.app)
+        self._question = (entry.name, table, position, runs, options)
+        self._detail: Detail | None = None
+        self._failed = ""
+
+    def on_mount(self) -> None:
+        """Ask."""
+        super().on_mount()
+
+        def job() -> Any:
+            from ..analysis.details import details
+
+            return details(*self._question)
+
+        self._asker.ask(job, self._take)
+
+    def _take(self, value: Any) -> None:
+        if isinstance(value, Exception):
+            self._failed = f"{type(value).__name__}: {display(str(value), 300)}"
+        else:
+            self._detail = value
+        self.fill()
+
+    def fill(self) -> None:
+        """Sections one under the other."""
+        if self._detail is None:
+            self.lines.say(Content(self._failed or "looking…"))
+            return
+        made: list[Content] = []
+        for section in self._detail.sections:
+            made += [heading(section.title), *self._section(section), Content("")]
+        self.lines.say(Content("\n").join(made))
+
+    def _section(self, section: Section) -> list[Content]:
+        if not section.columns:
+            return pairs([(row[0], row[1]) for row in section.rows], self.room)
+        return grid(section.columns, section.rows, self.room)
+
+
+def grid(columns: tuple[str, ...], rows: tuple[tuple[str, ...], ...], room: int) -> list[Content]:
+    """A small table: first column left and cut, the others right; all of it at most ``room`` wide where possible."""
+    widths = [max(len(header), *(len(row[at]) for row in rows), 1) if rows else len(header)
+              for at, header in enumerate(columns)]
+    spare = room - 2 - sum(widths[1:]) - 2 * (len(widths) - 1)
+    widths[0] = max(8, min(widths[0], spare))
+
+    def line(values: tuple[str, ...]) -> str:
+        first = cells.fit(values[0], widths[0])
+        rest = (cells.fit(v, w, right=True) for v, w in zip(values[1:], widths[1:], strict=True))
+        return "  " + "  ".join([first, *rest])
+
+    return [Content.styled(line(columns), "$text-muted"), *(Content(line(row)) for row in rows)]

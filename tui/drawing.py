@@ -1,0 +1,116 @@
+"""Pictures in text: summaries, histograms, stacked bars and gauges, as Content of a given width.
+
+Pure functions of numbers and display text. A is drawn in ``$primary``, B in ``$accent``, and each is also named, so
+that no meaning rests on colour.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Any
+
+from textual.content import Content
+
+from ..analysis import units
+from ..analysis.text import display
+from . import cells
+
+A, B = "$primary", "$accent"
+QUIET = "$text-muted"
+_LABEL = re.compile(r"^(\S[^:]{0,14}?)(:|  +)\s*(.*)$")
+_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+
+
+def joined(lines: Sequence[Content]) -> Content:
+    """Lines one under the other."""
+    return Content("\n").join(lines) if lines else Content("")
+
+
+def wrapped(text: str, width: int, bullet: str = "") -> list[Content]:
+    """A recorded or composed sentence as lines of at most ``width`` cells, continued under its first letter."""
+    lines = textwrap.wrap(display(text), max(20, width), initial_indent=bullet, subsequent_indent=" " * len(bullet))
+    return [Content(line) for line in lines or [""]]
+
+
+def summary(lines: Sequence[str], width: int) -> Content:
+    """The lines an answer opens with, wrapped; a label at the beginning of a line (``GPU     busy…``) stands out."""
+    found = [_LABEL.match(display(line)) for line in lines]
+    labels = [match[1] for match in found if match and match[2] != ":"]
+    indent = max((len(label) for label in labels), default=0) + 2
+    made: list[Content] = []
+    for line, match in zip(lines, found, strict=True):
+        if match is None or match[2] == ":":
+            made += [Content.assemble(" ", part) for part in wrapped(line, width - 2)]
+            continue
+        parts = textwrap.wrap(match[3], max(20, width - indent - 2)) or [""]
+        made.append(Content.assemble(" ", (f"{match[1]:<{indent}}", "bold $primary"), parts[0]))
+        made += [Content(" " * (indent + 1) + part) for part in parts[1:]]
+    return joined(made)
+
+
+def beside(left: Sequence[Content], right: Sequence[Content], width: int) -> list[Content]:
+    """Two blocks of lines next to one another, the left one in ``width`` cells."""
+    made = []
+    for one, other in zip_longest(left, right, fillvalue=Content("")):
+        cut = one.truncate(width, ellipsis=True)
+        made.append(Content.assemble(cut, " " * (width - cut.cell_length), other))
+    return made
+
+
+def histogram(shape: dict[str, Any], width: int, height: int) -> list[Content]:
+    """How many cycles took how long, A above B on one axis; runs of empty bins become one line.
+
+    ``shape`` has ``edges_ns`` and per side (``a``, ``b``) one count less.
+    """
+    edges, sides = shape.get("edges_ns") or [], [side for side in ("a", "b") if side in shape]
+    if len(edges) < 2 or not sides or width < 24:
+        return []
+    bins = [(edges[at], edges[at + 1], [shape[side][at] for side in sides]) for at in range(len(edges) - 1)]
+    bins = _merged(bins, max(3, (height - 1) // len(sides)))
+    factor, unit = next((pair for pair in _UNITS if edges[-1] >= 2 * pair[0]), _UNITS[-1])
+    places = 0 if edges[-1] - edges[0] >= 4 * factor * len(bins) else 1 if edges[-1] - edges[0] >= factor else 3
+    most = max(max(counts) for _, _, counts in bins) or 1
+    label = max(len(_span(low, high, factor, places)) for low, high, _ in bins) + 2
+    room = max(4, width - label - len(units.count(most)) - 3)
+    legend: list[Any] = [(f" {unit:<{label}}", QUIET)]
+    if len(sides) > 1:
+        legend += [("A ▇", A), "  ", ("B ▇", B)]
+    made, empty = [Content.assemble(*legend)], False
+    for low, high, counts in bins:
+        if not any(counts):
+            if not empty:
+                made.append(Content.styled(f" {'⋮':<{label}}", QUIET))
+            empty = True
+            continue
+        empty = False
+        for at, count in enumerate(counts):
+            head = f" {_span(low, high, factor, places) if at == 0 else '':<{label}}"
+            drawn = cells.bar(count / most, room).rstrip() if count else ""
+            made.append(Content.assemble((head, QUIET), (drawn, (A, B)[at]), f" {units.count(count)}" if count else ""))
+    return made
+
+
+def _merged(bins: list[Any], most: int) -> list[Any]:
+    """At most that many bins, neighbours taken together."""
+    step = -(-len(bins) // most)
+    return [
+        (part[0][0], part[-1][1], [sum(values) for values in zip(*(counts for _, _, counts in part), strict=True)])
+        for part in (bins[at : at + step] for at in range(0, len(bins), step))
+    ]
+
+
+def _span(low: float, high: float, factor: float, places: int) -> str:
+    return f"{low / factor:,.{places}f}–{high / factor:,.{places}f}"
+
+
+def gauge(label: str, share: float | None, width: int, colour: str = "$primary") -> Content:
+    """A name, a bar and a percentage; a dash where nothing was measured."""
+    bar = max(6, width - 24)
+    if share is None:
+        return Content.assemble((f" {label:<15}", QUIET), (f"{units.MISSING}", QUIET))
+    return Content.assemble(
+        (f" {label:<15}", QUIET), (cells.bar(min(1.0, share), bar), colour), f" {100 * share:5.1f}%"
+    )

@@ -1,0 +1,63 @@
+"""Views leave as files or as text for the clipboard, exactly as they stand.
+
+Runs in a thread; knows where a file goes and what it is called, nothing of formats. What must stay true: a file that
+exists is never overwritten without having been named by the user.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..analysis.table import Table
+
+
+def file_name(view: str, table: Table, suffix: str) -> str:
+    """``warplens-<view>-<runs>.md`` made of letters every file system takes, at most 100 characters."""
+    labels = [re.sub(r"[^A-Za-z0-9._-]+", "-", source.label).strip("-.")[:36] for source in table.sources]
+    return "-".join(["warplens", view, *filter(None, labels)])[:100] + suffix
+
+
+def exported(table: Table, view: str, name: str | None) -> Path:
+    """Write the table and say where: to the named file, whose ending chooses the format, else to a new markdown file.
+
+    Raises OSError, WrongFormat, and ValueError for an ending that is no format's.
+    """
+    from ..analysis.export import FORMATS, render
+
+    if not name:
+        text = render(table, "md")
+        return new_file(Path(file_name(view, table, ".md")), text)
+    path = Path(os.path.expanduser(name))
+    chosen = next((one for one in FORMATS if one.suffix == path.suffix), None)
+    if chosen is None:
+        known = " ".join(sorted({one.suffix for one in FORMATS}))
+        raise ValueError(f"{path.suffix or 'no ending'} is no format: use {known}")
+    text = render(table, chosen.name)
+    if name == file_name(view, table, ".md"):
+        return new_file(path, text)
+    path.write_bytes(text)
+    return path
+
+
+def new_file(path: Path, text: bytes) -> Path:
+    """Write under that name, or with the first free number after it."""
+    number = 1
+    while True:
+        wanted = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
+        try:
+            with open(wanted, "xb") as file:
+                file.write(text)
+            return wanted
+        except FileExistsError:
+            number += 1
+
+
+def copied(table: Table, view: str) -> tuple[str, str]:
+    """The view as markdown, and a file name for it should no clipboard take it."""
+    from ..analysis.export import render
+
+    return render(table, "md").decode(), file_name(view, table, ".md")

@@ -1,0 +1,142 @@
+"""Every key of the app in one list: what it does, what the footer and the help call it, and its name in the settings.
+
+Bindings, footer, help, palette and the ``[keys]`` table of the settings all read this list, so that a key is said once.
+A key belongs to the place whose method ``action_<action>`` answers it: the screen for what is true everywhere, the pane
+for what acts on the view shown, the list for what acts on its rows (the list binds those itself, under the same names).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from textual.binding import Binding, BindingType
+
+Place = Literal["screen", "pane", "list"]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One thing a key does.
+
+    ``name`` is what the settings call it, ``keys`` the keys in Textual's spelling, ``label`` the footer's word,
+    ``help`` a sentence for ``?``. ``rank`` orders the footer: low numbers are shown first, None never.
+    """
+
+    name: str
+    keys: str
+    action: str
+    label: str
+    help: str
+    place: Place = "pane"
+    rank: int | None = None
+
+    @property
+    def id(self) -> str:
+        """The id of its binding."""
+        return _IN_LIST.get(self.name, f"list.{self.name}") if self.place == "list" else self.name
+
+
+_IN_LIST = {"details": "list.open"}
+
+
+KEYS: tuple[Key, ...] = (
+    Key("details", "enter", "open", "details", "Everything known about this row", "list", rank=1),
+    Key("search", "slash", "search", "search", "Search as you type; Enter keeps it, Esc drops it", rank=3),
+    Key("next_match", "n", "search_next(1)", "", "Next row that matches the search", "list"),
+    Key("previous_match", "N", "search_next(-1)", "", "Previous row that matches the search", "list"),
+    Key("filter", "f", "filter", "filter", "Only rows that pass: text, total>1ms, name~gemm, share>5%, !copy", rank=2),
+    Key("invert", "exclamation_mark", "invert", "invert", "Show what the filter hides and hide what it shows"),
+    Key("sort_left", "less_than_sign", "sort_next(-1)", "sort", "Sort by the column to the left", "list"),
+    Key("sort_right", "greater_than_sign", "sort_next(1)", "sort", "Sort by the column to the right", "list", rank=4),
+    Key("reverse", "r", "reverse", "reverse", "Sort by this column, or reverse the order", "list", rank=6),
+    Key("order", "s", "order", "order", "The view's other order (cycles: as recorded or by rank; diff: verdict or "
+        "suspicion)", rank=7),
+    Key("undo", "u", "undo", "undo", "Undo the last filter or sort", rank=12),
+    Key("mark", "space", "mark", "mark", "Mark this row; marks stay with their rows", "list", rank=11),
+    Key("scope", "c", "scope", "this cycle", "Limit every view to the cycle under the cursor", rank=8),
+    Key("unscope", "C", "unscope", "all cycles", "All cycles again"),
+    Key("cycle_previous", "left_square_bracket", "step_cycle(-1)", "cycle", "Previous cycle"),
+    Key("cycle_next", "right_square_bracket", "step_cycle(1)", "cycle", "Next cycle"),
+    Key("other_run", "x", "other_run", "A/B", "The other run: both, A, B; in the diff its direction", rank=5),
+    Key("export", "e", "export", "export", "Write this view as it stands to a markdown file here", rank=9),
+    Key("export_as", "E", "export_as", "export as", "Export, choosing the file; its ending is the format"),
+    Key("copy", "y", "copy", "copy", "Copy this view as markdown", rank=10),
+    Key("maximise", "z", "maximise", "zoom", "Give the list the whole screen, or take it back", "screen"),
+    Key("back", "backspace", "back", "back", "Back through the views you came from", "screen"),
+    Key("escape", "escape", "escape", "clear", "Close what is open, then clear the search, then the filter; never more",
+        "screen"),
+    Key("pane_next", "tab", "focus_pane(1)", "pane", "Next part of the view", "screen"),
+    Key("pane_previous", "shift+tab", "focus_pane(-1)", "pane", "Previous part of the view", "screen"),
+    Key("warnings", "w", "warnings", "warnings", "What was wrong in the input, and what was done about it", "screen"),
+    Key("open_trace", "o", "open", "open", "Open another trace", "screen", rank=13),
+    Key("palette", "colon", "palette", "commands", "Every command by name; themes are here", "screen", rank=14),
+    Key("help", "question_mark", "help", "help", "Keys and columns of this view", "screen", rank=15),
+    Key("stop", "ctrl+c", "stop", "stop", "Stop what is running", "screen"),
+    Key("suspend", "ctrl+z", "suspend", "suspend", "Back to the shell; fg returns", "screen"),
+    Key("quit", "q", "quit_or_close", "quit", "Close what is open, else quit", "screen", rank=16),
+    Key("down", "down,j", "move(1)", "", "Next row", "list"),
+    Key("up", "up,k", "move(-1)", "", "Previous row", "list"),
+    Key("page_down", "pagedown", "page(1)", "", "Page down", "list"),
+    Key("page_up", "pageup", "page(-1)", "", "Page up", "list"),
+    Key("half_down", "ctrl+d", "page(0.5)", "", "Half a page down", "list"),
+    Key("half_up", "ctrl+u", "page(-0.5)", "", "Half a page up", "list"),
+    Key("first", "home,g", "end(-1)", "", "First row", "list"),
+    Key("last", "end,G", "end(1)", "", "Last row", "list"),
+    Key("left", "left,h", "column(-1)", "", "Column to the left", "list"),
+    Key("right", "right,l", "column(1)", "", "Column to the right", "list"),
+)
+
+NAMES: frozenset[str] = frozenset(key.name for key in KEYS)
+
+
+def bindings(place: Place) -> list[BindingType]:
+    """Textual bindings of one place; their ids are the names the settings use."""
+    return [
+        Binding(key.keys, key.action, key.label or key.help, show=key.rank is not None, id=key.id)
+        for key in KEYS if key.place == place
+    ]
+
+
+_SPELLED = {
+    "slash": "/", "exclamation_mark": "!", "less_than_sign": "<", "greater_than_sign": ">", "colon": ":",
+    "question_mark": "?", "left_square_bracket": "[", "right_square_bracket": "]", "enter": "⏎", "space": "Space",
+    "escape": "Esc", "backspace": "Backspace", "tab": "Tab", "shift+tab": "S-Tab", "pagedown": "PgDn",
+    "pageup": "PgUp", "up": "↑", "down": "↓", "left": "←", "right": "→", "home": "Home", "end": "End",
+}
+
+
+def spelled(keys: str, every: bool = False) -> str:
+    """Keys as a person reads them: ``ctrl+c`` is ^C; the first of several, or all of them."""
+    seen = [_spell(key) for key in keys.split(",")]
+    return " ".join(seen) if every else seen[0]
+
+
+def _spell(key: str) -> str:
+    if key.startswith("ctrl+"):
+        return "^" + key[5:].upper()
+    return _SPELLED.get(key, key)
+
+
+def remapped(settings: Mapping[str, str]) -> dict[str, str]:
+    """Key name → keys in force: the list with the user's choices over it."""
+    return {key.name: settings.get(key.name, key.keys) for key in KEYS}
+
+
+def footer(wanted: Iterable[str] | None = None) -> list[Key]:
+    """The keys a footer shows, most wanted first; ``wanted`` limits it to those names."""
+    names = None if wanted is None else set(wanted)
+    shown = [key for key in KEYS if key.rank is not None and (names is None or key.name in names)]
+    return sorted(shown, key=lambda key: key.rank or 0)
+
+
+def unknown_key(key: str) -> bool:
+    """Whether no terminal sends a key of that name."""
+    from textual.keys import KEY_NAME_REPLACEMENTS, Keys
+
+    if len(key) == 1:
+        return not key.isprintable()
+    names = {str(one.value) for one in Keys} | set(KEY_NAME_REPLACEMENTS.values())
+    base = key.removeprefix("ctrl+").removeprefix("shift+").removeprefix("alt+")
+    return key not in names and base not in names and not (len(base) == 1 and base.isprintable())

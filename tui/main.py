@@ -1,0 +1,233 @@
+"""The screen everything happens on: lines around, one pane a view, a prompt at the bottom.
+
+Panes are made when their view is first opened and stay, hidden, so that coming back is instant. The screen knows
+nothing of what a view shows; it opens views, closes overlays and keeps the lines around the pane true.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.screen import Screen
+
+from ..analysis.views import VIEWS, Entry
+from .chrome import Footer, Header, Loading, State, Tabs
+from .keys import bindings, footer, spelled
+from .panes import pane_class
+from .panes.table import TablePane
+from .paths import split_paths
+from .prompt import Prompt
+from .session import Session
+from .words import header_text, order_text, rows_text, subject_text
+
+if TYPE_CHECKING:
+    from .app import WarplensApp
+
+
+class MainScreen(Screen[None]):
+    """Views of what is open."""
+
+    DEFAULT_CSS = """
+    MainScreen { layout: vertical; }
+    MainScreen #panes { height: 1fr; }
+    MainScreen.zoomed Tabs, MainScreen.zoomed Header, MainScreen.zoomed Picture { display: none; }
+    MainScreen.small Tabs { display: none; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings("screen"),
+        *(Binding(entry.key, f"view('{entry.name}')", entry.title, show=False, id=f"view_{entry.name}")
+          for entry in VIEWS if entry.key),
+    ]
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self.session = session
+        self.header, self.tabs, self.reading = Header(), Tabs(VIEWS), Loading()
+        self.state, self.footer, self.prompt = State(), Footer(), Prompt()
+        self.panes = Container(id="panes")
+        self.pane: TablePane | None = None
+        self.headline = ""
+        self.warnings: tuple[str, ...] = ()
+
+    def compose(self) -> ComposeResult:
+        """Lines above, panes, lines below."""
+        yield self.header
+        yield self.tabs
+        yield self.reading
+        yield self.state
+        yield self.panes
+        yield self.prompt
+        yield self.footer
+
+    @property
+    def warplens(self) -> WarplensApp:
+        """The app, by its own type."""
+        return cast("WarplensApp", self.app)
+
+    def open_view(self, name: str) -> None:
+        """Show that view, making its pane if it has none yet."""
+        entry = next((entry for entry in VIEWS if entry.name == name), None)
+        if entry is None:
+            return
+        self.session.visit(name)
+        self._show(entry)
+
+    def _show(self, entry: Entry) -> None:
+        pane = next((pane for pane in self.panes.query_children(TablePane) if pane.entry is entry), None)
+        if pane is None:
+            pane = pane_class(entry.name)(entry, self.session)
+            self.panes.mount(pane)
+        if self.pane is not None and self.pane is not pane:
+            self.pane.display = False
+        self.pane, pane.display = pane, True
+        self.tabs.choose(entry.name)
+        pane.call_after_refresh(self._arrive, pane)
+        self.tell()
+
+    def _arrive(self, pane: TablePane) -> None:
+        """The pane is there: it may take keys and ask its question."""
+        if pane is self.pane:
+            pane.rows.focus()
+            pane.wake()
+
+    def action_view(self, name: str) -> None:
+        """A number was pressed."""
+        self.open_view(name)
+
+    def action_back(self) -> None:
+        """The view before."""
+        name = self.session.back()
+        if name is None:
+            self.app.bell()
+            return
+        self._show(next(entry for entry in VIEWS if entry.name == name))
+
+    def on_tabs_chosen(self, event: Tabs.Chosen) -> None:
+        """A tab was clicked."""
+        self.open_view(event.view)
+
+    def news(self) -> None:
+        """What is open has changed: ask again."""
+        self.reading.watch_runs(self.session.inputs)
+        if self.pane is not None:
+            self.pane.wake()
+        self.tell()
+
+    def on_table_pane_changed(self) -> None:
+        """A pane has something new to say."""
+        self.tell()
+
+    def tell(self) -> None:
+        """Make the lines around the pane true."""
+        pane = self.pane
+        busy = "working" if pane is not None and pane.asker.busy else ""
+        self.header.tell(
+            header_text(self.session, self.headline), len(self.warnings), busy, spelled(self.keys_of("help"))
+        )
+        if pane is not None:
+            state = pane.state
+            self.state.tell(
+                order=order_text(pane), filter=state.arrangement.filter, invert=state.arrangement.invert,
+                scope=self.session.scope_text,
+                scoped=self.session.cycle is not None or self.session.cycle_b is not None,
+                subject=subject_text(pane), right=rows_text(pane, self.size.width < 100), search=state.search,
+                marks=len(state.marks),
+            )
+        self.footer.keys([
+            (spelled(self.keys_of(key.name)), key.label) for key in footer(pane.wanted() if pane else ())
+        ])
+
+    def keys_of(self, name: str) -> str:
+        """The keys in force for something, after the user's settings."""
+        return self.warplens.keys_in_force[name]
+
+    def on_resize(self) -> None:
+        """What gives way on a small terminal."""
+        self.set_class(self.size.height < 16, "small")
+        self.tell()
+
+    def on_prompt_said(self, event: Prompt.Said) -> None:
+        """Text was typed for the pane, or a path to open."""
+        if event.kind == "open":
+            if event.final:
+                self.close_prompt()
+                self.warplens.open_runs(split_paths(event.text))
+        elif self.pane is not None:
+            self.pane.said(event.kind, event.text, event.final)
+
+    def on_prompt_dropped(self, event: Prompt.Dropped) -> None:
+        """Nothing was wanted."""
+        if self.pane is not None:
+            if event.kind == "search":
+                self.pane.search("")
+            self.pane.rows.focus()
+        self.close_prompt()
+
+    def ask_for(self, kind: Any, text: str = "", placeholder: str = "") -> None:
+        """Take a line of text."""
+        self.footer.display = False
+        self.prompt.open(kind, text, placeholder)
+
+    def close_prompt(self) -> None:
+        """Back to the list."""
+        self.prompt.close()
+        self.footer.display = True
+        if self.pane is not None:
+            self.pane.rows.focus()
+
+    def action_escape(self) -> None:
+        """Clear the search, then the filter; never more."""
+        pane = self.pane
+        if pane is None:
+            return
+        if self.has_class("zoomed"):
+            self.remove_class("zoomed")
+        elif pane.state.search:
+            pane.search("")
+        elif pane.state.arrangement.filter:
+            pane.change(filter="", invert=False)
+
+    def action_focus_pane(self, step: int) -> None:
+        """The next part of the view that moves."""
+        if step > 0:
+            self.focus_next()
+        else:
+            self.focus_previous()
+
+    def action_maximise(self) -> None:
+        """The list alone, or all again."""
+        self.toggle_class("zoomed")
+
+    def action_warnings(self) -> None:
+        """What was wrong in the input."""
+        self.warplens.show_warnings()
+
+    def action_open(self) -> None:
+        """Another trace."""
+        self.warplens.pick()
+
+    def action_palette(self) -> None:
+        """Every command by name."""
+        self.app.action_command_palette()
+
+    def action_help(self) -> None:
+        """Keys and columns of this view."""
+        from .help import HelpScreen
+
+        if self.pane is not None:
+            self.app.push_screen(HelpScreen(self.pane, self.warplens.keys_in_force))
+
+    def action_stop(self) -> None:
+        """Stop what is running: loads first, then the question being asked."""
+        self.warplens.stop()
+
+    def action_suspend(self) -> None:
+        """To the shell."""
+        self.app.action_suspend_process()
+
+    def action_quit_or_close(self) -> None:
+        """Nothing is open over this screen, so leave."""
+        self.app.exit()

@@ -1,0 +1,167 @@
+"""Opening runs: what the app needs of whoever reads traces, and what it knows of each run meanwhile.
+
+The screens know no format, so the command line hands in an opener: something that starts a load in a process of its
+own, tells what happens from a thread of its own, and can be stopped at once. Events are recognised by the names of
+their classes, because the classes belong to a package this one may not import.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from ..analysis.view import Runs
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """``done`` of ``total`` bytes are read (total 0: unknown), ``events`` events found."""
+
+    done: int
+    total: int
+    events: int
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRows:
+    """A few rows to show while the rest loads."""
+
+    traces: Runs
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The whole input."""
+
+    traces: Runs
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """It cannot be opened: what is wrong, and what to do about it."""
+
+    message: str
+    advice: str = ""
+
+
+class Opening(Protocol):
+    """One load: starts once, may be cancelled at any time and from any thread."""
+
+    def start(self, on_event: Callable[[Any], None]) -> None:
+        """Begin, in a process of its own; events arrive on a thread of its own."""
+        ...
+
+    def cancel(self) -> None:
+        """Stop at once; nothing is waited for."""
+        ...
+
+
+Opener = Callable[[str], Opening]
+
+
+class Found(Protocol):
+    """A file that looks like a trace, for the picker."""
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+        ...
+
+    @property
+    def bytes(self) -> int | None:
+        """Its size."""
+        ...
+
+    @property
+    def format(self) -> str:
+        """The format that claims it."""
+        ...
+
+
+Discover = Callable[[Path], Iterable[Found]]
+"""Recognised traces under a folder, as they are found."""
+
+State = Literal["loading", "loaded", "failed", "stopped"]
+
+
+@dataclass
+class Run:
+    """One input being opened: progress while it loads, traces when it has, a sentence when it cannot."""
+
+    path: str
+    state: State = "loading"
+    done: int = 0
+    total: int = 0
+    events: int = 0
+    traces: Runs = ()
+    partial: bool = False
+    message: str = ""
+    advice: str = ""
+    started: float = field(default_factory=time.monotonic)
+    opening: Opening | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the file, for lines that speak of it."""
+        return Path(self.path).name or self.path
+
+    def open(self, opener: Opener, tell: Callable[[Run], None]) -> None:
+        """Start loading; ``tell`` is called from the reading thread when something other than progress happened."""
+        if self.opening is not None:
+            return  # standard input is opened before the screen takes the terminal
+        try:
+            self.opening = opener(self.path)
+            self.opening.start(lambda event: self._take(event, tell))
+        except OSError as error:
+            self._fail(f"{self.path}: cannot be read: {error.strerror or error}")
+            tell(self)
+
+    def _take(self, event: Any, tell: Callable[[Run], None]) -> None:
+        if self.state != "loading":
+            return  # stopped: late news of a load nobody waits for
+        match type(event).__name__:
+            case "Progress":
+                self.done, self.total, self.events = event.done, event.total, event.events
+                return
+            case "FirstRows":
+                self.traces, self.partial = event.traces, True
+            case "Loaded":
+                try:
+                    traces = event.traces  # opening the tables happens here, on this thread
+                except Exception as error:
+                    self._fail(str(error))
+                else:
+                    self.traces, self.partial, self.state = traces, False, "loaded"
+            case "Failed":
+                self._fail(event.message, event.advice)
+            case _:
+                return
+        tell(self)
+
+    def _fail(self, message: str, advice: str = "") -> None:
+        self.message, self.advice, self.state = message, advice, "failed"
+
+    def stop(self) -> bool:
+        """Stop the load if it runs; what was shown of it stays. True where there was something to stop."""
+        if self.state != "loading":
+            return False
+        self.state = "stopped"
+        if self.opening is not None:
+            self.opening.cancel()
+        return True
+
+    @property
+    def rate(self) -> float:
+        """Bytes per second so far."""
+        return self.done / max(time.monotonic() - self.started, 1e-3)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """At the rate so far; None where the size or the rate is not known."""
+        if not self.total or not self.done:
+            return None
+        return max(0.0, (self.total - self.done) / self.rate)

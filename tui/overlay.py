@@ -1,0 +1,138 @@
+"""A panel over the screen that shows text and closes with Esc or q: help, details, warnings.
+
+On a wide terminal it takes the right half, so that the list stays in sight; on a narrow one all of it. Its content is
+made of display text only.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult, RenderResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widget import Widget
+
+from .chrome import Line
+
+
+class Lines(Widget):
+    """Lines of Content, as high as they are many."""
+
+    DEFAULT_CSS = "Lines { height: auto; width: 1fr; }"
+    can_focus = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._content = Content("")
+
+    def say(self, content: Content) -> None:
+        """Show this."""
+        self._content = content
+        self.refresh(layout=True)
+
+    def render(self) -> RenderResult:
+        """What was said."""
+        return self._content
+
+
+class Scroll(VerticalScroll, can_focus=True):
+    """Scrolls with the keys of the lists."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down,j", "scroll_down", show=False), Binding("up,k", "scroll_up", show=False),
+        Binding("pagedown,space", "page_down", show=False), Binding("pageup", "page_up", show=False),
+        Binding("home,g", "scroll_home", show=False), Binding("end,G", "scroll_end", show=False),
+    ]
+
+
+class Overlay(ModalScreen[None]):
+    """A titled panel with lines in it."""
+
+    DEFAULT_CSS = """
+    Overlay { align: right top; background: $background 40%; }
+    Overlay #panel { width: 60%; min-width: 76; max-width: 110; height: 100%; background: $surface; padding: 0; }
+    Overlay.narrow #panel { width: 100%; min-width: 0; max-width: 100%; }
+    Overlay Scroll { padding: 0 1; height: 1fr; background: $surface; scrollbar-size-vertical: 1; }
+    Overlay #title { background: $panel; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "close", "close"), Binding("ctrl+c", "close", show=False),
+    ]
+
+    def __init__(self, title: str, close_keys: str = "") -> None:
+        super().__init__()
+        self.heading = title
+        self.lines = Lines()
+        self._extra_close = close_keys
+
+    def compose(self) -> ComposeResult:
+        """Title, lines."""
+        line = Line(id="title")
+        line.say(Content.styled(f" {self.heading}", "bold $primary"), Content.styled("Esc closes ", "$text-muted"))
+        panel = VerticalScroll(line, Scroll(self.lines), id="panel", can_focus=False)
+        panel.styles.overflow_y = "hidden"
+        yield panel
+
+    def on_mount(self) -> None:
+        """Fill it."""
+        self.set_class(self.app.size.width < 110, "narrow")
+        self.query_one(Scroll).focus()
+        self.fill()
+
+    def on_resize(self) -> None:
+        """A narrow terminal gives it all its width."""
+        self.set_class(self.app.size.width < 110, "narrow")
+        self.call_after_refresh(self.fill)
+
+    @property
+    def room(self) -> int:
+        """Cells a line may take."""
+        return max(20, self.query_one(Scroll).size.width - 3)
+
+    def fill(self) -> None:
+        """Say what there is to say; called again when the width changed."""
+
+    def action_close(self) -> None:
+        """Back to what is under it."""
+        self.dismiss()
+
+
+def heading(text: str) -> Content:
+    """A line that begins a section."""
+    return Content.styled(text, "bold $primary")
+
+
+def pairs(rows: list[tuple[str, str]], room: int, label_style: str = "$text-muted") -> list[Content]:
+    """Labels and values in two columns, values wrapped under themselves."""
+    import textwrap
+
+    from textual.geometry import clamp
+
+    width = clamp(max((len(label) for label, _ in rows), default=0), 4, max(8, room // 3))
+    made: list[Content] = []
+    for label, value in rows:
+        wrapped = textwrap.wrap(value, max(10, room - width - 4), break_long_words=True) or [""]
+        made.append(Content.assemble("  ", (f"{label[:width]:<{width}}", label_style), "  ", wrapped[0]))
+        made += [Content(" " * (width + 4) + rest) for rest in wrapped[1:]]
+    return made
+
+
+class WarningsScreen(Overlay):
+    """What was wrong in the inputs, what a view left out, and where it all comes from."""
+
+    def __init__(self, sections: list[tuple[str, list[str]]]) -> None:
+        super().__init__("Warnings and notes")
+        self._sections = sections
+
+    def fill(self) -> None:
+        """One section a run, one for the view."""
+        from .drawing import wrapped
+
+        made: list[Content] = []
+        for title, sentences in self._sections:
+            lines = [line for text in sentences for line in wrapped(text, self.room, "• ")]
+            made += [heading(title), *lines, Content("")]
+        self.lines.say(Content("\n").join(made))

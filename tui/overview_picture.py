@@ -1,0 +1,119 @@
+"""The picture of the overview: a bar of where a step's time goes, its parts, gauges of the devices, and findings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from textual.content import Content
+
+from ..analysis import units
+from ..analysis.text import display
+from . import cells
+from .drawing import QUIET, A, B, beside, gauge, joined, wrapped
+
+if TYPE_CHECKING:
+    from ..analysis.table import Table
+
+WIDE = 100
+_COLOURS = {
+    "Kernel": "$primary", "Memcpy": "$secondary", "Memset": "$secondary 60%", "Communication": "$accent",
+    "Runtime": "$warning", "DataLoader": "$success", "CPU Exec": "$foreground 60%", "Other": "$foreground 35%",
+}
+_GAUGES = (
+    ("utilisation", "GPU utilisation"), ("sm_efficiency", "SM efficiency"), ("occupancy", "occupancy"),
+    ("tensor_share", "tensor cores"),
+)
+
+
+def overview_picture(table: Table | None, failed: str, width: int, height: int) -> Content:
+    """All of it in ``width`` cells; less of it where there are few lines."""
+    if table is None:
+        return joined(wrapped(failed, width - 2, " "))
+    rows = [dict(zip((column.name for column in table.columns), values, strict=True))
+            for values in table.window(0, len(table))]
+    pair = any("time_ns_a" in row for row in rows)
+    parts = _parts(rows, pair, (width // 2 if width >= WIDE else width) - 2)
+    right = [*_devices(table.facts, pair, width // 2 if width >= WIDE else width),
+             *_findings(table, (width // 2 if width >= WIDE else width) - 3)]
+    head = [*_stacked(rows, pair, width - 2), Content("")]
+    if width >= WIDE:
+        return joined([*head, *beside(parts, right, width // 2)])
+    if height < 20:
+        return joined([*head, *right])
+    return joined([*head, *parts, Content(""), *right])
+
+
+def _stacked(rows: list[dict[str, Any]], pair: bool, width: int) -> list[Content]:
+    """One bar a run, each category as wide as its share, named where its name fits."""
+    made = []
+    for side in ("a", "b") if pair else ("",):
+        shares = [(str(row["category"]), row[f"share_{side}" if side else "share"] or 0.0) for row in rows]
+        label = f" {side.upper()} " if pair else " "
+        named = (label, f"bold {B if side == 'b' else A}")
+        made.append(Content.assemble(named, *_segments(shares, width - len(label))))
+    return made
+
+
+def _segments(shares: list[tuple[str, float]], width: int) -> list[tuple[str, str]]:
+    made, used, exact = [], 0, 0.0
+    for name, share in shares:
+        exact += share * width
+        size = max(0, min(width, round(exact)) - used)
+        used += size
+        text = f" {name} {100 * share:.0f}%"
+        text = text if len(text) < size else f" {name}" if len(name) + 1 < size else ""
+        made.append((text.ljust(size), f"$background on {_COLOURS.get(name, '$foreground 50%')}"))
+    return made
+
+
+def _parts(rows: list[dict[str, Any]], pair: bool, width: int) -> list[Content]:
+    """Category, time and share, with a bar; for two runs A, B and the difference."""
+    made = []
+    if pair:
+        made.append(Content.styled(f" {'mean per cycle':<15}{'A':>11}{'B':>11}{'Δ':>12}", QUIET))
+        for row in rows:
+            a, b, name = row["time_ns_a"], row["time_ns_b"], str(row["category"])
+            delta = None if a is None or b is None else b - a
+            made.append(Content.assemble(
+                (f" {name:<15}", _COLOURS.get(name, "")), f"{_time(a):>11}{_time(b):>11}",
+                (f"{units.MISSING if delta is None else units.duration(delta, signed=True):>12}", "bold"),
+            ))
+        return made
+    most = max((row["share"] or 0.0 for row in rows), default=0.0) or 1.0
+    room = max(4, width - 37)
+    for row in rows:
+        name, share = str(row["category"]), row["share"] or 0.0
+        made.append(Content.assemble(
+            f" {name:<14}", f"{_time(row['time_ns']):>11}", (f"{units.percent(100 * share):>7} ", "bold"),
+            (cells.bar(share / most, room), _COLOURS.get(name, "$primary")),
+        ))
+    return made
+
+
+def _time(value: float | None) -> str:
+    return units.MISSING if value is None else units.duration(value)
+
+
+def _devices(facts: dict[str, Any], pair: bool, width: int) -> list[Content]:
+    """Gauges of each device, as far as they were measured."""
+    made: list[Content] = []
+    sides = [("A", facts.get("a") or {}), ("B", facts.get("b") or {})] if pair else [("", facts)]
+    for side, of in sides:
+        for device in (of.get("devices") or [])[:2]:
+            known = [(title, device.get(name)) for name, title in _GAUGES if device.get(name) is not None]
+            if not known:
+                continue
+            made.append(Content.styled(f" {side} {device.get('device') or 'GPU'}".replace("  ", " "), "bold"))
+            made += [gauge(title, share, min(width, 60), B if side == "B" else A) for title, share in known]
+    return made
+
+
+def _findings(table: Table, width: int) -> list[Content]:
+    """What the overview says in words."""
+    said = [display(str(_words(one))) for one in table.facts.get("findings") or []]
+    lines = [line for text in [*table.summary, *said] for line in wrapped(text, width, "• ")]
+    return [Content(""), *(Content.assemble(" ", line) for line in lines)] if lines else []
+
+
+def _words(finding: Any) -> Any:
+    return finding.get("text", finding) if isinstance(finding, dict) else finding

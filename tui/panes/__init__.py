@@ -1,0 +1,27 @@
+"""The parts of the screen that show one view each.
+
+A view of the registry that is not named here gets the plain table pane, so a new table view needs no change. A view
+with a picture of its own names its pane here: one file each, imported when the view is first opened.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .table import TablePane
+
+SPECIAL: dict[str, str] = {
+    "overview": "overview.OverviewPane",
+    "cycles": "cycles.CyclesPane",
+    "diff": "diff.DiffPane",
+}
+"""View name → module and class of its pane."""
+
+
+def pane_class(view: str) -> type[TablePane]:
+    """The class that shows that view."""
+    module, name = SPECIAL.get(view, "table.TablePane").split(".")
+    made: type[TablePane] = getattr(import_module(f".{module}", __package__), name)
+    return made

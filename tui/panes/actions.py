@@ -1,0 +1,164 @@
+"""What the keys of a pane do beyond order: search, filter, scope, details, export, copy.
+
+Apart from ``TablePane``, which derives from it, so that each file has one subject: that one asks and arranges, this one
+acts on what is shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from textual.containers import Container
+
+from ...analysis.text import display
+from ...analysis.views import Entry
+from ..asking import Asker
+from ..exporting import copied, exported, file_name
+from ..session import Arrangement, Session, ViewState
+from ..table_list import TableList
+
+if TYPE_CHECKING:
+    from ...analysis.table import Table
+    from ..app import WarplensApp
+    from ..main import MainScreen
+    from .table import Shown
+
+
+class PaneActions(Container):
+    """Actions on the rows of a view."""
+
+    entry: Entry
+    session: Session
+    rows: TableList
+    asker: Asker
+    shown: Shown | None
+
+    @property
+    def state(self) -> ViewState:
+        """How this view is looked at."""
+        return self.session.state(self.entry.name)
+
+    @property
+    def main(self) -> MainScreen:
+        """The screen this pane is on, by its own type."""
+        return cast("MainScreen", self.screen)
+
+    @property
+    def warplens(self) -> WarplensApp:
+        """The app, by its own type."""
+        return cast("WarplensApp", self.app)
+
+    @property
+    def exported(self) -> Table | None:
+        """What an export writes."""
+        raise NotImplementedError
+
+    def ask_arranged(self, arrangement: Arrangement, keep_bad: bool = True) -> None:
+        """Arrange the answer at hand anew in the background."""
+        raise NotImplementedError
+
+    def wake(self, force: bool = False) -> None:
+        """Ask again where something changed."""
+        raise NotImplementedError
+
+    def tell(self) -> None:
+        """The lines around may have changed."""
+        raise NotImplementedError
+
+    def action_search(self) -> None:
+        """Type to search."""
+        self.main.ask_for("search", "", "text in any column")
+
+    def action_filter(self) -> None:
+        """Type a filter; it starts from the one in force."""
+        self.main.ask_for("filter", self.state.arrangement.filter, "gemm   total>1ms   share>5%   name~^void   !copy")
+
+    def action_export_as(self) -> None:
+        """Type a file name; its ending chooses the format."""
+        if self.exported is not None:
+            self.main.ask_for("export", file_name(self.entry.name, self.exported, ".md"))
+
+    def said(self, kind: str, text: str, final: bool) -> None:
+        """Text typed at the prompt for this view."""
+        if kind == "search":
+            self.search(text)
+            if final:
+                self.main.close_prompt()
+        elif kind == "filter" and final:
+            self.ask_arranged(replace(self.state.arrangement, filter=text.strip()), keep_bad=False)
+        elif kind == "export" and final:
+            self.main.close_prompt()
+            self._export(text.strip())
+
+    def search(self, text: str) -> None:
+        """Go to the first row that holds the text, and remember it for n and N; '' ends the search."""
+        self.state.search = text
+        found = self.rows.search(text)
+        if text and not found and self.shown is not None:
+            self.main.prompt.fail("nothing matches")
+        self.tell()
+
+    def row(self) -> dict[str, Any]:
+        """The row under the cursor by column name; empty where there is none."""
+        values = self.rows.row(self.rows.cursor)
+        if values is None or self.rows.table is None:
+            return {}
+        return {column.name: value for column, value in zip(self.rows.table.columns, values, strict=True)}
+
+    def action_scope(self) -> None:
+        """Limit every view to the cycle under the cursor."""
+        row = self.row()
+        a, b = row.get("cycle_a", row.get("cycle")), row.get("cycle_b")
+        if "cycle" in row and self.state.subject == "B" and len(self.session.traces) > 1:
+            a, b = None, row["cycle"]
+        if a is None and b is None:
+            self.notify("The row under the cursor is of no cycle; choose one in view 2.", markup=False)
+            return
+        self.session.scope(a, b)
+        self.warplens.scope_changed()
+
+    def action_unscope(self) -> None:
+        """All cycles again."""
+        if self.session.cycle is not None or self.session.cycle_b is not None:
+            self.session.scope(None, None)
+            self.warplens.scope_changed()
+
+    def action_step_cycle(self, step: int) -> None:
+        """The cycle before or after the one in scope, in each run."""
+        self.warplens.step_cycle(step)
+
+    def on_table_list_opened(self, event: TableList.Opened) -> None:
+        """Everything known about the row."""
+        event.stop()
+        self.open_details(event.position)
+
+    def open_details(self, position: int) -> None:
+        """Show the details of the row at that position of the list."""
+        if self.rows.table is None or self.shown is None:
+            return
+        from ..details import DetailsScreen
+
+        runs, options = self.session.question(self.shown.view)
+        self.app.push_screen(DetailsScreen(self.entry, self.rows.table, position, runs, options))
+
+    def action_export(self) -> None:
+        """Write this view as it stands as markdown, under a name nothing has yet."""
+        self._export(None)
+
+    def _export(self, name: str | None) -> None:
+        table, view = self.exported, self.entry.name
+        if table is not None:
+            self.warplens.errands.ask(lambda: exported(table, view, name), self._written)
+
+    def _written(self, value: Any) -> None:
+        if isinstance(value, Exception):
+            self.notify(display(str(value), 300), severity="error", markup=False)
+        else:
+            self.notify(f"Written to {display(str(value), 300)}", markup=False)
+
+    def action_copy(self) -> None:
+        """Copy this view as markdown."""
+        table, view = self.exported, self.entry.name
+        if table is not None:
+            self.warplens.errands.ask(lambda: copied(table, view), self.warplens.take_copy)

@@ -1,0 +1,62 @@
+"""Cycles: how long they take, as a distribution of one run or of both on one axis, beside or above the list."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.content import Content
+from textual.events import Resize
+
+from ...analysis.views import Entry
+from ..drawing import histogram, joined
+from ..session import Session
+from .table import Picture, Shown, TablePane
+
+WIDE = 110
+"""Cells from which the distribution stands beside the list."""
+
+
+class CyclesPane(TablePane):
+    """The cycles view with its histogram."""
+
+    DEFAULT_CSS = """
+    CyclesPane #both { height: 1fr; layout: vertical; }
+    CyclesPane.wide #both { layout: horizontal; }
+    CyclesPane #histogram { width: 1fr; max-height: 9; }
+    CyclesPane.wide #histogram { width: 42%; max-height: 100%; }
+    """
+
+    def __init__(self, entry: Entry, session: Session) -> None:
+        super().__init__(entry, session)
+        self.distribution = Picture(self, self.draw_distribution, "histogram")
+
+    def compose(self) -> ComposeResult:
+        """Sentences, then distribution and list."""
+        yield self.drawing
+        yield self.spoken
+        yield Container(self.distribution, self.rows, id="both")
+
+    def on_resize(self, event: Resize) -> None:
+        """Beside the list where there is room."""
+        self.set_class(event.size.width >= WIDE, "wide")
+        self.distribution.redraw()
+
+    def show(self, shown: Shown) -> None:
+        """Put the answer on the screen."""
+        super().show(shown)
+        self.distribution.redraw()
+
+    def say(self, text: str) -> None:
+        """A sentence in place of list and distribution."""
+        super().say(text)
+        self.distribution.redraw()
+
+    def draw_distribution(self, width: int) -> Content:
+        """The histogram of what is shown, in the height there is."""
+        if self.shown is None or self.message:
+            return Content("")
+        wide = self.has_class("wide")
+        room = self.size.height - 4 if wide else min(9, self.size.height // 3)
+        if not wide and self.size.height < 14:
+            return Content("")
+        return joined(histogram(self.shown.base.facts.get("histogram", {}), width - 2, room))

@@ -1,0 +1,76 @@
+"""Overview: where the time of a step goes, how the devices were used, what was found, and the top kernels.
+
+The picture is the overview's answer; the list under it is the kernels view's, and filter and order act on that list.
+An export writes the overview.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from textual.content import Content
+
+from ...analysis.views import VIEWS, Entry
+from ..session import Session
+from .table import Shown, TablePane, arranged
+
+if TYPE_CHECKING:
+    from ...analysis.table import Table
+
+
+class OverviewPane(TablePane):
+    """The first look at a run or a pair."""
+
+    def __init__(self, entry: Entry, session: Session) -> None:
+        super().__init__(entry, session)
+        self.overview: Table | None = None
+        self.failed = ""
+
+    @property
+    def exported(self) -> Table | None:
+        """The overview itself."""
+        return self.overview or self.table
+
+    def _question(self) -> Any:
+        entry, session, arrangement = self.entry, self.session, self.state.arrangement
+        kernels = next((one for one in VIEWS if one.name == "kernels"), entry)
+
+        def job() -> tuple[Table | str, Shown | None]:
+            from ...analysis.table import ask
+            from ...analysis.view import CannotAnswer
+
+            overview: Table | str
+            try:
+                overview = ask(entry.load(), *session.question(entry.load()))
+            except CannotAnswer as error:
+                overview = str(error)
+            view = kernels.load()
+            try:
+                return overview, arranged(view, ask(view, *session.question(view)), arrangement)
+            except CannotAnswer:
+                return overview, None
+
+        return job
+
+    def _take(self, value: Any) -> None:
+        if not isinstance(value, tuple):
+            super()._take(value)
+            return
+        overview, kernels = value
+        self.overview = None if isinstance(overview, str) else overview
+        self.failed = overview if isinstance(overview, str) else ""
+        if kernels is not None:
+            super()._take(kernels)
+        else:
+            self.shown = None
+            self.rows.show(None)
+            self.say("")
+            self.tell()
+
+    def picture(self, width: int) -> Content:
+        """Breakdown, gauges and findings."""
+        from ..overview_picture import overview_picture
+
+        if self.message or (self.overview is None and not self.failed):
+            return Content("")
+        return overview_picture(self.overview, self.failed, width, self.size.height)

@@ -1,0 +1,312 @@
+"""The pane of any view: asks the view in the background, arranges the answer, and shows it as a list.
+
+Panes with a picture derive from it and draw above or beside the list. What must stay true: a question never blocks the
+screen, an answer to an older question is never shown, and filter, order, scope and marks outlive a new answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual.app import ComposeResult, RenderResult
+from textual.binding import BindingType
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+
+from ...analysis.views import Entry
+from ..asking import Asker
+from ..keys import bindings
+from ..session import Arrangement, Session
+from ..table_list import TableList
+from .actions import PaneActions
+
+if TYPE_CHECKING:
+    from ...analysis.table import Table
+    from ...analysis.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a question came to: the answer as built, the same arranged, and what went wrong with the arrangement."""
+
+    view: View
+    base: Table
+    table: Table
+    coverage: float | None
+    bad_filter: str = ""
+
+
+class Picture(Widget):
+    """Lines drawn by the pane for the width there is; no taller than they are many."""
+
+    DEFAULT_CSS = "Picture { height: auto; max-height: 60%; display: none; }"
+    can_focus = False
+
+    def __init__(self, pane: TablePane, draw: Callable[[int], Content], id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._pane, self._draw = pane, draw
+        self._drawn: tuple[int, Content] | None = None
+
+    def redraw(self) -> None:
+        """What is drawn has changed."""
+        self._drawn = None
+        self.display = bool(self._content(self._width()).plain)
+        self.refresh(layout=True)
+
+    def _width(self) -> int:
+        return self.size.width or self._pane.size.width or 80
+
+    def _content(self, width: int) -> Content:
+        if self._drawn is None or self._drawn[0] != width:
+            self._drawn = (width, self._draw(width))
+        return self._drawn[1]
+
+    def get_content_height(self, container: object, viewport: object, width: int) -> int:
+        """As many lines as were drawn."""
+        return len(self._content(width).plain.splitlines())
+
+    def render(self) -> RenderResult:
+        """What the pane draws."""
+        return self._content(self._width())
+
+
+class TablePane(PaneActions, can_focus=False):
+    """One view of what is open."""
+
+    DEFAULT_CSS = """
+    TablePane { height: 1fr; width: 1fr; }
+    TablePane TableList { height: 1fr; width: 1fr; }
+    TablePane .message { height: auto; display: none; padding: 1 2; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = bindings("pane")
+
+    class Changed(Message):
+        """Something the lines around the pane speak of has changed."""
+
+    def __init__(self, entry: Entry, session: Session) -> None:
+        super().__init__(id=f"pane-{entry.name}")
+        self.entry, self.session = entry, session
+        self.shown: Shown | None = None
+        self.message = ""
+        self._epoch = -1
+        self.asker = Asker(self.app)
+        self.rows = TableList()
+        self.drawing = Picture(self, self.picture)
+        self.spoken = Spoken(classes="message")
+
+    def compose(self) -> ComposeResult:
+        """Picture above, list below; a message in their place where there is no answer."""
+        yield self.drawing
+        yield self.spoken
+        yield self.rows
+
+    @property
+    def table(self) -> Table | None:
+        """The rows shown, as they stand; what an export writes."""
+        return self.shown.table if self.shown else None
+
+    @property
+    def exported(self) -> Table | None:
+        """What an export writes: the rows as they stand."""
+        return self.table
+
+    def wake(self, force: bool = False) -> None:
+        """The view is looked at: ask again if what is open or the scope changed since it was last asked."""
+        if not self.session.traces:
+            self.shown = None
+            self.rows.show(None)
+            self.say("")
+        elif force or self._epoch != self.session.epoch:
+            self._epoch = self.session.epoch
+            self.asker.ask(self._question(), self._take)
+        self.tell()
+
+    def _question(self) -> Any:
+        entry, session, arrangement = self.entry, self.session, self.state.arrangement
+
+        def job() -> Shown:
+            from ...analysis.table import ask
+
+            view = entry.load()
+            runs, options = session.question(view)
+            return arranged(view, ask(view, runs, options), arrangement)
+
+        return job
+
+    def rearrange(self) -> None:
+        """Filter and order the answer at hand as the state says."""
+        self.ask_arranged(self.state.arrangement)
+
+    def ask_arranged(self, arrangement: Arrangement, keep_bad: bool = True) -> None:
+        """Arrange the answer at hand; one that cannot be understood is refused at the prompt unless kept."""
+        shown = self.shown
+        if shown is None:
+            self.state.change(arrangement)
+            self.main.close_prompt()
+            self.wake(force=True)
+            return
+
+        def take(value: Any) -> None:
+            if not keep_bad:
+                if isinstance(value, Shown) and value.bad_filter:
+                    self.main.prompt.fail(value.bad_filter)
+                    self.tell()
+                    return
+                self.main.close_prompt()
+            self.state.change(arrangement)
+            self._take(value)
+
+        self.asker.ask(lambda: arranged(shown.view, shown.base, arrangement), take)
+        self.tell()
+
+    def tell(self) -> None:
+        """The lines around may have changed."""
+        self.post_message(self.Changed())
+
+    def _take(self, value: Any) -> None:
+        if isinstance(value, Shown):
+            self.shown = value
+            self.say("")
+            self.show(value)
+            self.post_message(self.Answered(self))
+        else:
+            self.shown = None
+            self.rows.show(None)
+            self.say(sentence(value))
+        self.post_message(self.Changed())
+
+    class Answered(Message):
+        """A new answer is shown."""
+
+        def __init__(self, pane: TablePane) -> None:
+            super().__init__()
+            self.pane = pane
+
+    def show(self, shown: Shown) -> None:
+        """Put the answer on the screen."""
+        self.rows.show(shown.table)
+        self.drawing.redraw()
+
+    def say(self, text: str) -> None:
+        """A sentence in place of the list; '' brings the list back."""
+        self.message = text
+        self.spoken.say(text)
+        self.spoken.display = bool(text)
+        self.rows.display = not text
+        self.drawing.redraw()
+
+    def picture(self, width: int) -> Content:
+        """What is drawn above the list: the lines the answer opens with."""
+        from ..drawing import summary
+
+        return summary(self.shown.table.summary, width) if self.shown and not self.message else Content("")
+
+    def on_table_list_changed(self, event: TableList.Changed) -> None:
+        """The list sorted itself: keep that as the arrangement."""
+        event.stop()
+        if self.shown is not None:
+            self.shown = replace(self.shown, table=event.table)
+        self.state.change(
+            replace(self.state.arrangement, sort=event.table.sorted_by, descending=event.table.descending)
+        )
+        self.post_message(self.Changed())
+
+    def change(self, **fields: Any) -> None:
+        """Arrange otherwise."""
+        self.ask_arranged(replace(self.state.arrangement, **fields))
+
+    def action_invert(self) -> None:
+        """Swap what the filter shows and hides."""
+        if self.state.arrangement.filter:
+            self.change(invert=not self.state.arrangement.invert)
+        else:
+            self.app.bell()
+
+    def action_undo(self) -> None:
+        """The filter and order before the last change."""
+        if self.state.undo():
+            self.rearrange()
+        else:
+            self.app.bell()
+
+    def action_order(self) -> None:
+        """The view's other order."""
+        alternate = self.shown.view.alternate if self.shown else None
+        if alternate is None:
+            self.notify("This view has one order; < and > sort by any column.", markup=False)
+            return
+        self.change(sort=None, alternate=not self.state.arrangement.alternate)
+
+    def action_other_run(self) -> None:
+        """Go through what this view can look at: both runs, A, B."""
+        if self.shown is None:
+            return
+        subjects = self.session.subjects(self.shown.view)
+        if len(subjects) < 2:
+            self.notify("Only one run is open; o opens another.", markup=False)
+            return
+        now = self.state.subject if self.state.subject in subjects else subjects[0]
+        self.state.subject = subjects[(subjects.index(now) + 1) % len(subjects)]
+        self.wake(force=True)
+
+    def wanted(self) -> list[str]:
+        """The names of the keys that matter now, for the footer."""
+        names = "details filter search sort_right reverse mark export copy open_trace palette help quit".split()
+        if self.shown is not None and len(self.session.subjects(self.shown.view)) > 1:
+            names.append("other_run")
+        if self.shown is not None and self.shown.view.alternate:
+            names.append("order")
+        if self.state.past:
+            names.append("undo")
+        if self.table is not None and {"cycle", "cycle_a"} & {column.name for column in self.table.columns}:
+            names.append("scope")
+        return names
+
+
+class Spoken(Widget):
+    """A sentence in place of what cannot be shown."""
+
+    can_focus = False
+
+    def __init__(self, classes: str = "") -> None:
+        super().__init__(classes=classes)
+        self._text = Content("")
+
+    def say(self, text: str) -> None:
+        """Say this; it must be display text."""
+        self._text = Content(text)
+        self.refresh(layout=True)
+
+    def render(self) -> RenderResult:
+        """The sentence."""
+        return self._text
+
+
+def arranged(view: View, base: Table, arrangement: Arrangement) -> Shown:
+    """The answer filtered and ordered; a filter that cannot be understood leaves all rows and says so."""
+    from ...analysis.coverage import coverage
+    from ...analysis.filters import BadFilter
+
+    bad = ""
+    try:
+        table = arrangement.apply(base, view.alternate)
+    except BadFilter as error:
+        bad = str(error)
+        table = replace(arrangement, filter="").apply(base, view.alternate)
+    return Shown(view, base, table, coverage(base, table), bad)
+
+
+def sentence(error: object) -> str:
+    """What to say of a question that failed: the reason where it is one, else that it is our fault."""
+    from ...analysis.text import display
+    from ...analysis.view import CannotAnswer
+
+    if isinstance(error, CannotAnswer):
+        return display(str(error))
+    return (
+        f"This view failed: {type(error).__name__}: {display(str(error), 300)}. The other views are not concerned; "
+        "please report it with the name of the format and of the view."
+    )

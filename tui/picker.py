@@ -1,0 +1,205 @@
+"""What to open: traces found under the current directory and those opened before; one, or two to compare.
+
+Discovery runs in a thread and the list fills while it does. Space marks, Enter opens the marked ones, or the one under
+the cursor; ``o`` takes a path that is typed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.screen import ModalScreen
+
+from ..analysis import units
+from ..analysis.column import Column
+from ..analysis.text import display
+from .chrome import Line
+from .opening import Discover, Found
+from .paths import split_paths
+from .prompt import Prompt
+from .table_list import TableList
+
+if TYPE_CHECKING:
+    from ..analysis.table import Table
+
+COLUMNS = (
+    Column("trace", "trace", "text", "file or folder", 60, order=0, elastic=True, pinned=True),
+    Column("format", "format", "text", "what it was recognised as", 16, order=1),
+    Column("size", "size", "bytes", "on disk", 10, order=1),
+    Column("changed", "changed", "text", "when it was last written", 16, order=2),
+    Column("why", "", "text", "opened before, or new", 8, order=3),
+)
+MOST = 500
+EVERY = 0.2
+"""Seconds between two looks at what was found so far."""
+
+
+class PickerScreen(ModalScreen[list[str] | None]):
+    """One trace, or two."""
+
+    DEFAULT_CSS = """
+    PickerScreen { background: $background; align: left top; }
+    PickerScreen TableList { height: 1fr; }
+    PickerScreen .bar { background: $panel; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,ctrl+c", "leave", "close"), Binding("o", "type", "type a path"),
+        Binding("slash", "search", "search"),
+    ]
+
+    def __init__(self, discover: Discover | None, recent: Sequence[tuple[Path, str]], offers: Sequence[Found]) -> None:
+        super().__init__()
+        self._discover = discover
+        self._found: dict[Path, tuple[str, int | None, str]] = {}
+        for one in offers:
+            self._found[one.path] = (one.format, one.bytes, "new")
+        for path, format in recent:
+            self._found.setdefault(path, (format, _size(path), "recent"))
+        self._chosen: list[Path] = []
+        self._searching = True
+        self._shown = -1
+        self.rows, self.prompt = TableList(), Prompt()
+        self.top, self.bottom = Line(classes="bar"), Line(classes="bar")
+
+    def compose(self) -> ComposeResult:
+        """Title, list, prompt, keys."""
+        yield self.top
+        yield self.rows
+        yield self.prompt
+        yield self.bottom
+
+    def on_mount(self) -> None:
+        """Start looking."""
+        self.rows.focus()
+        self._say()
+        self._timer = self.set_interval(EVERY, self._look)
+        threading.Thread(target=self._search, name="discovery", daemon=True).start()
+
+    def _search(self) -> None:
+        from ..analysis import listing
+
+        assert listing
+        if self._discover is not None:
+            for one in self._discover(Path.cwd()):
+                path = one.path.absolute()
+                if path not in self._found:
+                    self._found[path] = (one.format, one.bytes, "")
+                if len(self._found) >= MOST or not self.is_attached:
+                    break
+        self._searching = False
+
+    def _look(self) -> None:
+        """Show what was found since."""
+        import sys
+
+        if not self._searching:
+            self._timer.stop()
+        if "warplens.analysis.listing" not in sys.modules and self._searching:
+            return
+        if len(self._found) != self._shown:
+            self._shown = len(self._found)
+            self._show()
+        self._say()
+
+    def _show(self) -> None:
+        from ..analysis.listing import listing
+
+        marks, cursor = set(self.rows.marks), self.rows.cursor
+        self._paths = list(self._found)
+        table: Table = listing("traces", COLUMNS, [self._row(path) for path in self._paths])
+        self.rows.show(table)
+        self.rows.marks = marks
+        self.rows.go(cursor)
+
+    def _row(self, path: Path) -> tuple[Any, ...]:
+        format, size, why = self._found[path]
+        try:
+            shown = str(path.relative_to(Path.cwd()))
+        except ValueError:
+            shown = str(path)
+        return (shown, format, size, _changed(path), why)
+
+    def _say(self) -> None:
+        count = units.count(len(self._found))
+        here = display(str(Path.cwd()), 50)
+        text = f"{count} traces so far, looking under {here}" if self._searching else f"{count} traces"
+        if not self._searching and not self._found:
+            text = f"no trace was recognised under {here}; o takes a path"
+        marked = len(self.rows.marks)
+        right = f"{marked} marked" if marked else "one, or two to compare"
+        title = Content.assemble((" warplens ", "bold $primary"), " ", text)
+        self.top.say(title, Content.styled(f"{right} ", "$text-muted"))
+        keys = (("⏎", "open"), ("Space", "mark"), ("/", "search"), ("o", "type a path"), ("Esc", "close"))
+        self.bottom.say(Content.assemble(
+            " ", *(part for key, word in keys for part in ((key, "bold $primary"), f" {word}  "))
+        ))
+
+    def on_table_list_highlighted(self) -> None:
+        """The number of marks may have changed."""
+        self._say()
+
+    def on_table_list_opened(self, event: TableList.Opened) -> None:
+        """Enter: the marked ones, else this one."""
+        event.stop()
+        table = self.rows.table
+        if table is None:
+            return
+        marked = sorted(self.rows.marks)
+        if len(marked) > 2:
+            self.notify("Two runs can be compared; take marks off with Space.", markup=False)
+            return
+        ids = marked or [table.row_id(event.position)]
+        self.dismiss([str(self._paths[row]) for row in ids])
+
+    def action_type(self) -> None:
+        """A path typed by hand."""
+        self.bottom.display = False
+        self.prompt.open("open", "", "a path, or two separated by spaces")
+
+    def action_search(self) -> None:
+        """Search in the names."""
+        self.bottom.display = False
+        self.prompt.open("search", "", "text in a name")
+
+    def on_prompt_said(self, event: Prompt.Said) -> None:
+        """A path or a search."""
+        if event.kind == "search":
+            self.rows.search(event.text)
+            if event.final:
+                self._close_prompt()
+        elif event.final and event.text.strip():
+            self.dismiss(split_paths(event.text))
+
+    def on_prompt_dropped(self) -> None:
+        """Nothing was wanted."""
+        self._close_prompt()
+
+    def _close_prompt(self) -> None:
+        self.prompt.close()
+        self.bottom.display = True
+        self.rows.focus()
+
+    def action_leave(self) -> None:
+        """Open nothing."""
+        self.dismiss(None)
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size if path.is_file() else None
+    except OSError:
+        return None
+
+
+def _changed(path: Path) -> str:
+    try:
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(path.stat().st_mtime))
+    except (OSError, ValueError, OverflowError):
+        return ""

@@ -1,0 +1,112 @@
+"""What is remembered between sessions: traces opened before, and how each pair of runs was looked at.
+
+One JSON file in the state folder of the system, written whole under a temporary name and renamed. It is a convenience:
+where it cannot be read or written nothing is said and nothing else fails.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from .session import Arrangement, Session, ViewState
+
+MOST_RECENT = 20
+MOST_SESSIONS = 50
+MOST_MARKS = 1000
+
+
+def state_path() -> Path:
+    """Where it is kept."""
+    from platformdirs import user_state_path
+
+    return user_state_path("warplens") / "state.json"
+
+
+def _read() -> dict[str, Any]:
+    try:
+        kept = json.loads(state_path().read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return kept if isinstance(kept, dict) else {}
+
+
+def _write(kept: dict[str, Any]) -> None:
+    path = state_path()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(f".{os.getpid()}.tmp")
+        temporary.write_text(json.dumps(kept), encoding="utf-8")
+        temporary.replace(path)
+    except OSError:
+        return
+
+
+def _key(paths: Sequence[str]) -> str:
+    return "\n".join(os.path.abspath(path) for path in paths)
+
+
+def recent() -> list[tuple[Path, str]]:
+    """Traces opened before that are still there, the last one first, with their format."""
+    found: list[tuple[Path, str]] = []
+    for one in _read().get("recent", []):
+        if isinstance(one, dict) and isinstance(one.get("path"), str) and Path(one["path"]).exists():
+            found.append((Path(one["path"]), str(one.get("format", ""))))
+    return found
+
+
+def keep(session: Session) -> None:
+    """Remember what is open and how it is looked at."""
+    opened = [run for run in session.inputs if run.traces and run.path != "-"]
+    if not opened:
+        return
+    kept = _read()
+    now = [{"path": os.path.abspath(run.path), "format": run.traces[0].info.format} for run in opened]
+    paths = {one["path"] for one in now}
+    before = [one for one in kept.get("recent", []) if isinstance(one, dict) and one.get("path") not in paths]
+    kept["recent"] = (now + before)[:MOST_RECENT]
+    sessions = kept.get("sessions")
+    sessions = sessions if isinstance(sessions, dict) else {}
+    key = _key([run.path for run in session.inputs])
+    sessions.pop(key, None)
+    sessions[key] = {
+        "view": session.current, "cycle": session.cycle, "cycle_b": session.cycle_b, "at": int(time.time()),
+        "views": {name: _view(state) for name, state in session.views.items()},
+    }
+    kept["sessions"] = dict(list(sessions.items())[-MOST_SESSIONS:])
+    _write(kept)
+
+
+def _view(state: ViewState) -> dict[str, Any]:
+    return {
+        "arrangement": asdict(state.arrangement), "subject": state.subject, "marks": sorted(state.marks)[:MOST_MARKS],
+        "cursor": state.cursor,
+    }
+
+
+def restore(session: Session) -> bool:
+    """Look at what is open as it was left; False where nothing is remembered. What does not fit is left alone."""
+    kept = _read().get("sessions", {})
+    mine = kept.get(_key([run.path for run in session.inputs])) if isinstance(kept, dict) else None
+    if not isinstance(mine, dict):
+        return False
+    session.current = str(mine.get("view", ""))
+    session.cycle, session.cycle_b = _whole(mine.get("cycle")), _whole(mine.get("cycle_b"))
+    for name, given in (mine.get("views") or {}).items():
+        try:
+            session.views[str(name)] = ViewState(
+                arrangement=Arrangement(**given["arrangement"]), subject=given["subject"],
+                marks={int(mark) for mark in given["marks"]}, cursor=int(given["cursor"]),
+            )
+        except (KeyError, TypeError, ValueError):
+            continue
+    return True
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,168 @@
+"""What is open and how it is looked at: runs, scope, and for every view its filter, sort, subject and marks.
+
+Plain state without widgets: panes read it, actions change it, ``resume`` writes it down per pair of runs. Filters
+are kept as the text the user typed, so that nothing heavy is imported to hold one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..analysis.options import Options, Thresholds
+from .opening import Run
+
+if TYPE_CHECKING:
+    from ..analysis.table import Table
+    from ..analysis.view import Runs, View
+
+Subject = Literal["both", "A", "B", "B to A"]
+"""What of two runs a view looks at; ``B to A`` is both in the other direction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """Which rows, in which order: what ``u`` goes back to."""
+
+    filter: str = ""
+    invert: bool = False
+    sort: str | None = None
+    descending: bool = True
+    alternate: bool = False
+
+    def apply(self, table: Table, alternate: str | None) -> Table:
+        """The table so arranged. Raises BadFilter."""
+        from ..analysis.filters import Filter
+
+        if self.filter:
+            table = table.filtered(Filter(self.filter, invert=self.invert))
+        names = {column.name for column in table.columns}
+        if self.sort in names:
+            return table.sort(str(self.sort), self.descending)
+        if self.alternate and alternate in names:
+            return table.sort(str(alternate), alternate not in _ASCENDING)
+        return table
+
+
+_ASCENDING = frozenset({"cycle", "index", "start_ns", "time_rank", "name", "function"})
+
+
+@dataclass
+class ViewState:
+    """How one view is looked at."""
+
+    arrangement: Arrangement = field(default_factory=Arrangement)
+    past: list[Arrangement] = field(default_factory=list)
+    subject: Subject = "both"
+    marks: set[int] = field(default_factory=set)
+    cursor: int = 0
+    search: str = ""
+
+    def change(self, arrangement: Arrangement) -> None:
+        """Arrange otherwise, remembering how it was."""
+        if arrangement != self.arrangement:
+            self.past = [*self.past[-19:], self.arrangement]
+            self.arrangement = arrangement
+
+    def undo(self) -> bool:
+        """Back to the arrangement before; False where there was none."""
+        if not self.past:
+            return False
+        self.arrangement = self.past.pop()
+        return True
+
+
+@dataclass
+class Session:
+    """Everything open. ``epoch`` rises when any answer may have changed: traces came, the scope moved."""
+
+    inputs: list[Run] = field(default_factory=list)
+    cycle: int | None = None
+    cycle_b: int | None = None
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    views: dict[str, ViewState] = field(default_factory=dict)
+    history: list[str] = field(default_factory=list)
+    current: str = ""
+    epoch: int = 0
+    extra: dict[str, Any] = field(default_factory=dict)
+    """Further options of the command line: cycle_anchor, pid_a, pid_b."""
+
+    @property
+    def traces(self) -> Runs:
+        """The runs as views take them: one, or A and B."""
+        if len(self.inputs) == 1:
+            return self.inputs[0].traces[:2]
+        return tuple(trace for run in self.inputs for trace in run.traces[:1])[:2]
+
+    @property
+    def loading(self) -> bool:
+        """Whether an input is still being read."""
+        return any(run.state == "loading" for run in self.inputs)
+
+    @property
+    def partial(self) -> bool:
+        """Whether what is shown are first rows only, or one run of two."""
+        return self.loading or any(run.partial for run in self.inputs)
+
+    def state(self, view: str) -> ViewState:
+        """How that view is looked at."""
+        return self.views.setdefault(view, ViewState())
+
+    def subjects(self, view: View) -> tuple[Subject, ...]:
+        """What ``x`` goes through in that view."""
+        if len(self.traces) < 2:
+            return ("both",)
+        if not view.two_runs or view.pair_columns == view.columns:
+            return ("A", "B")  # it shows one at a time
+        return ("both", "A", "B") if view.one_run else ("both", "B to A")
+
+    @property
+    def options(self) -> Options:
+        """What every question is asked with, apart from which run."""
+        return Options(cycle=self.cycle, cycle_b=self.cycle_b, thresholds=self.thresholds, **self.extra)
+
+    def question(self, view: View) -> tuple[Runs, Options]:
+        """The runs and options to ask the view with."""
+        subjects = self.subjects(view)
+        state = self.state(view.name)
+        subject = state.subject if state.subject in subjects else subjects[0]
+        options = self.options
+        runs = self.traces
+        if subject == "A":
+            return runs[:1], options
+        if subject in ("B", "B to A"):
+            swapped = replace(
+                options, cycle=self.cycle_b, cycle_b=self.cycle, pid_a=options.pid_b, pid_b=options.pid_a
+            )
+            return (runs[1:2] if subject == "B" else runs[::-1]), swapped
+        return runs, options
+
+    def visit(self, view: str) -> None:
+        """Go to a view, remembering where we were."""
+        if view != self.current:
+            if self.current:
+                self.history = [*self.history[-49:], self.current]
+            self.current = view
+
+    def back(self) -> str | None:
+        """The view before this one, which becomes the current one; None at the start."""
+        if not self.history:
+            return None
+        self.current = self.history.pop()
+        return self.current
+
+    def scope(self, cycle: int | None, cycle_b: int | None = None) -> None:
+        """Limit every view to one cycle of each run; None and None is all of them."""
+        self.cycle, self.cycle_b = cycle, cycle_b
+        self.epoch += 1
+
+    @property
+    def scope_text(self) -> str:
+        """The scope in words, for the state line."""
+        if self.cycle is None and self.cycle_b is None:
+            return "all cycles"
+        if self.cycle_b is None:
+            return f"cycle {self.cycle}"
+        if self.cycle is None:
+            return f"cycle B {self.cycle_b}"
+        return f"cycle A {self.cycle} · B {self.cycle_b}"

@@ -1,0 +1,182 @@
+"""Settings: ``~/.config/warplens/config.toml``, checked, with errors that name the file and the line.
+
+Nothing in it is needed; what is unknown or wrong is refused rather than ignored, because a setting that silently does
+nothing costs more than an error.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from ..analysis.options import Thresholds
+from ..analysis.views import VIEWS
+from .keys import KEYS, NAMES, unknown_key
+
+
+class BadSettings(Exception):
+    """The settings cannot be used; the message names the file, the line and what is allowed."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user chose: the theme, the first view, the unit of durations, thresholds of ``bound``, and keys by the
+    names of ``keys.KEYS``."""
+
+    theme: str = "dark"
+    view: str = ""
+    units: str = "auto"
+    ascii: bool = False
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    keys: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def keymap(self) -> dict[str, str]:
+        """Binding id → keys, for Textual."""
+        return {key.id: self.keys[key.name] for key in KEYS if key.name in self.keys}
+
+
+def config_path() -> Path:
+    """Where the settings are."""
+    from platformdirs import user_config_path
+
+    return user_config_path("warplens") / "config.toml"
+
+
+def load(path: Path | None = None) -> Settings:
+    """The settings of the file, the defaults where there is none. Raises BadSettings."""
+    path = path or config_path()
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return Settings()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadSettings(f"{path}: cannot be read: {error}") from error
+    try:
+        given = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        line = re.search(r"at line (\d+)", str(error))
+        raise BadSettings(f"{path}:{line[1] if line else 1}: {error}") from error
+    return _checked(given, text, path)
+
+
+def _checked(given: dict[str, Any], text: str, path: Path) -> Settings:
+    made: dict[str, Any] = {}
+    for name, value in given.items():
+        check = _CHECKS.get(name)
+        if check is None:
+            raise _error(path, text, name, "", f"{name} is no setting; there are {', '.join(sorted(_CHECKS))}")
+        try:
+            made[name] = check(value)
+        except _Wrong as wrong:
+            raise _error(path, text, wrong.key or name, name if wrong.key else "", str(wrong)) from None
+    return Settings(**made)
+
+
+class _Wrong(Exception):
+    """A value that cannot be; ``key`` is the key inside its table."""
+
+    def __init__(self, message: str, key: str = "") -> None:
+        super().__init__(message)
+        self.key = key
+
+
+def _error(path: Path, text: str, key: str, table: str, message: str) -> BadSettings:
+    return BadSettings(f"{path}:{_line_of(text, key, table)}: {message}")
+
+
+def _line_of(text: str, key: str, table: str) -> int:
+    """The line a key is set on, in its table where it is in one; the table's own line for a table."""
+    inside, seen_table = not table, 1
+    for number, line in enumerate(text.splitlines(), 1):
+        header = re.match(r"\s*\[\s*([\w.\"-]+)\s*\]", line)
+        if header:
+            inside = header[1].strip('"') == table
+            if header[1] in (table, key):
+                seen_table = number
+        elif inside and re.match(rf"\s*\"?{re.escape(key)}\"?\s*=", line):
+            return number
+    return seen_table
+
+
+def _one_of(*allowed: str) -> Callable[[Any], str]:
+    def check(value: Any) -> str:
+        if value not in allowed:
+            raise _Wrong(f"{value!r} is not one of {', '.join(allowed)}")
+        return str(value)
+
+    return check
+
+
+def _theme(value: Any) -> str:
+    from .themes import names
+
+    return _one_of(*names())(value)
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _Wrong(f"{value!r} is neither true nor false")
+    return value
+
+
+def _thresholds(value: Any) -> Thresholds:
+    if not isinstance(value, dict):
+        raise _Wrong("thresholds is a table: [thresholds]")
+    known = {f.name: type(f.default) for f in fields(Thresholds)}
+    for name, number in value.items():
+        if name not in known:
+            raise _Wrong(f"{name} is no threshold; there are {', '.join(known)}", name)
+        if isinstance(number, bool) or not isinstance(number, int | float) or number < 0:
+            raise _Wrong(f"{name} is a number from 0, not {number!r}", name)
+        if known[name] is float and number > 1:
+            raise _Wrong(f"{name} is a fraction from 0 to 1, not {number!r}", name)
+        if known[name] is int and not isinstance(number, int):
+            raise _Wrong(f"{name} is a whole number, not {number!r}", name)
+    return Thresholds(**value)
+
+
+def _keys(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise _Wrong("keys is a table: [keys]")
+    made: dict[str, str] = {}
+    taken: dict[str, str] = {}
+    for name, keys in value.items():
+        if name not in NAMES:
+            raise _Wrong(f"{name} is nothing a key does; there are {', '.join(sorted(NAMES))}", name)
+        given = [keys] if isinstance(keys, str) else keys
+        if not isinstance(given, list) or not given or not all(isinstance(key, str) for key in given):
+            raise _Wrong(f"{name} takes a key or a list of keys, as \"ctrl+e\" or [\"e\", \"f5\"]", name)
+        for key in given:
+            if unknown_key(key):
+                raise _Wrong(f"{key!r} is no key; write a letter or sign, or up, f5, ctrl+e, pagedown", name)
+            if key in taken:
+                raise _Wrong(f"{key!r} is already given to {taken[key]}", name)
+            taken[key] = name
+        made[name] = ",".join(_textual(key) for key in given)
+    for key in (key for key in KEYS if key.name not in made):
+        for default in key.keys.split(","):
+            owner = next((name for name, keys in made.items() if default in keys.split(",")), None)
+            if owner is not None:
+                raise _Wrong(f"that key is the one of {key.name}; give {key.name} another one too", owner)
+    return made
+
+
+def _textual(key: str) -> str:
+    from textual.keys import _character_to_key
+
+    return _character_to_key(key) if len(key) == 1 else key
+
+
+_CHECKS: dict[str, Callable[[Any], Any]] = {
+    "theme": _theme,
+    "view": lambda value: _one_of(*(entry.name for entry in VIEWS))(value),
+    "units": _one_of("auto", "ns", "us", "ms"),
+    "ascii": _flag,
+    "thresholds": _thresholds,
+    "keys": _keys,
+}
