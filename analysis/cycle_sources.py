@@ -10,12 +10,13 @@ nothing repeats, and the answer does not depend on the order of the rows.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import polars as pl
 
 from ..loaders import schema
 from ..loaders.trace import Trace
+from .found import Found
+from .launch_runs import launch_runs, launches_by_rank
 
 STEP = re.compile(
     r"^(profilerstep\b|step\s*[\[#:_ ]|(train|training|eval|validation|inference|decode|prefill|model)_?step\b"
@@ -26,29 +27,15 @@ _NO_STEP = re.compile(
     r"nccl:|gloo:|mpi:|Optimizer\.|enumerate\(DataLoader\)|CompiledFxGraph|^\[?(pytorch|cuda|gpu) ", re.IGNORECASE
 )
 _NUMBER = re.compile(r"(\d+)\D*$")
-LEAST_REPEATS = 3
-"""Fewer repetitions of something that does not call itself a step are no rhythm."""
+LEAST_MARKED, LEAST_CALLED = 2, 3
+"""Repetitions that make a rhythm: of an annotation somebody put there, and of a function, which may be chance."""
 LEAST_COVER = 0.5
-"""A cycle's function fills at least this much of the time between its first start and its last end..."""
+"""A cycle's function fills at least this much of the time between its first start and its last end, counted at its
+median so that one huge call does not make a rhythm..."""
 LEAST_EXTENT = 0.3
 """...and of the whole recording at least this much."""
 LARGEST_SPREAD = 0.5
 """Median absolute deviation of its durations over their median, at most: prefill among decode stays, chance goes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Cycles and where they are from: ``frame`` in the schema of ``cycles``, the ``anchor`` they are taken from.
-
-    ``device_time`` is true where bounds are device times, so that an activity belongs to the cycle it runs in, not to
-    the one it was launched in. ``notes`` say what a reader must know.
-    """
-
-    frame: pl.DataFrame
-    source: str
-    anchor: str | None
-    device_time: bool = False
-    notes: tuple[str, ...] = ()
 
 
 def recorded(run: Trace) -> Found | None:
@@ -95,44 +82,12 @@ def _between_launches(run: Trace, expression: re.Pattern[str]) -> Found | None:
     wanted = [name for name in names if expression.search(name)]
     if not wanted:
         return None
-    rows = run.kernels.select("index", "start_ns", "dur_ns", "rank", pl.col("name").cast(pl.String)).sort("index")
-    table = rows.collect()
-    marks = table["name"].is_in(wanted).arg_true().to_list()
-    bounds = list(zip(marks, [*marks[1:], table.height], strict=True))
-    return Found(launch_runs(table, bounds, expression.pattern), "anchor", expression.pattern, device_time=True)
-
-
-def launch_runs(table: pl.DataFrame, bounds: list[tuple[int, int]], label: str | list[str]) -> pl.DataFrame:
-    """Cycles made of runs of launches: rows ``first`` up to but without ``stop`` of ``table``, in launch order.
-
-    ``dur_ns`` is the time from the first start to the next cycle's (to the last end, for the last one), and the summed
-    latency where the format has no timestamps.
-    """
-    starts = table["start_ns"].to_numpy()
-    timed = table["start_ns"].null_count() == 0
-    sums = [0, *table["dur_ns"].fill_null(0).cum_sum().to_list()]
-    spans: list[int] = []
-    for first, stop in bounds:
-        if not timed:
-            spans.append(sums[stop] - sums[first])
-            continue
-        piece = table[first:stop]
-        end = int((piece["start_ns"] + piece["dur_ns"]).max() or 0)  # type: ignore[arg-type]
-        follows = stop < table.height and any(other == stop for other, _ in bounds)
-        spans.append((int(starts[stop]) if follows else end) - int(starts[first]))
-    index = table["index"]
-    frame = pl.DataFrame({
-        "cycle": range(1, len(bounds) + 1),
-        "start_ns": [int(starts[first]) if timed else None for first, _ in bounds],
-        "dur_ns": spans,
-        "first_index": [int(index[first]) for first, _ in bounds],
-        "last_index": [int(index[stop - 1]) for _, stop in bounds],
-        "label": [label] * len(bounds) if isinstance(label, str) else label,
-        "rank": [table["rank"][first] for first, _ in bounds],
-        "kind": ["step"] * len(bounds),
-        "complete": [True] * len(bounds),
-    }, schema_overrides={"start_ns": pl.Int64, "dur_ns": pl.Int64, "rank": pl.Int64})
-    return schema.conform("cycles", frame.lazy()).collect()
+    pieces = []
+    for rank, table in launches_by_rank(run):
+        marks = table["name"].cast(pl.String).is_in(wanted).arg_true().to_list()
+        bounds = list(zip(marks, [*marks[1:], table.height], strict=True))
+        pieces.append(launch_runs(table, bounds, [expression.pattern] * len(bounds), "anchor", rank))
+    return Found(pl.concat(pieces), "anchor", expression.pattern, device_time=True)
 
 
 def _slices(run: Trace, condition: pl.Expr) -> pl.DataFrame | None:
@@ -156,7 +111,7 @@ def _extent(run: Trace) -> int:
 
 
 def _stem(name: str) -> str:
-    return re.sub(r"\d+", "#", name)
+    return re.sub(r"\d+", "N", name)
 
 
 def _outermost(rows: pl.DataFrame) -> pl.DataFrame:
@@ -183,15 +138,17 @@ def _most_regular(rows: pl.DataFrame, extent: int, source: str, stem: bool) -> F
     rows = rows.join(names, on="name").sort("start_ns", "dur_ns", descending=[False, True])
     end = pl.col("start_ns") + pl.col("dur_ns")
     rows = rows.with_columns((end.cum_max().shift(1).over(keys) > pl.col("start_ns")).fill_null(False).alias("inside"))
+    dur, median = pl.col("dur_ns"), pl.col("dur_ns").median()
     groups = rows.filter(~pl.col("inside")).group_by(keys).agg(
-        pl.len().alias("n"), pl.col("dur_ns").sum().alias("busy"), pl.col("dur_ns").median().alias("median"),
-        (pl.col("dur_ns") - pl.col("dur_ns").median()).abs().median().alias("spread"),
-        (end.max() - pl.col("start_ns").min()).alias("span"), pl.col("inside").len(),
+        pl.len().alias("n"), (median * pl.len()).alias("busy"), median.alias("median"),
+        (dur - median).abs().median().alias("spread"),
+        (end.max() - pl.col("start_ns").min()).alias("span"),
     )
     groups = groups.join(rows.group_by(keys).agg(pl.col("inside").sum().alias("nested")), on=keys, nulls_equal=True)
     good = groups.filter(
-        pl.col("n") >= LEAST_REPEATS, pl.col("nested") == 0, pl.col("busy") >= LEAST_COVER * pl.col("span"),
-        pl.col("busy") >= LEAST_EXTENT * extent, pl.col("spread") <= LARGEST_SPREAD * pl.col("median"),
+        pl.col("n") >= (LEAST_MARKED if stem else LEAST_CALLED), pl.col("nested") == 0,
+        pl.col("busy") >= LEAST_COVER * pl.col("span"), pl.col("busy") >= LEAST_EXTENT * extent,
+        pl.col("spread") <= LARGEST_SPREAD * pl.col("median"),
     )
     if good.is_empty():
         return None

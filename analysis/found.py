@@ -1,0 +1,22 @@
+"""What a source of cycles gives: the cycles and where they are from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Cycles and where they are from: ``frame`` in the schema of ``cycles``, the ``anchor`` they are taken from.
+
+    ``device_time`` is true where bounds are device times, so that an activity belongs to the cycle it runs in, not to
+    the one it was launched in. ``notes`` say what a reader must know.
+    """
+
+    frame: pl.DataFrame
+    source: str
+    anchor: str | None
+    device_time: bool = False
+    notes: tuple[str, ...] = ()

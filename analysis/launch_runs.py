@@ -1,0 +1,110 @@
+"""Cycles that are runs of launches: taken from the launch order where nobody on the host marked an iteration.
+
+The busiest stream of each rank tells the rhythm; the others follow it. Where the format has timestamps such a cycle
+lasts until the next one begins, in device time; where it has none its length is the summed latency of its launches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+
+from ..loaders import schema
+from ..loaders.trace import Trace
+from .found import Found
+from .patterns import Pattern, find_patterns
+from .text import display
+
+LEAST_TOLD = 0.5
+"""Share of the launches, or of their time, that must lie in a rhythm before it is taken for the cycles of the run."""
+Bounds = list[tuple[int, int]]
+
+
+def launches_by_rank(run: Trace) -> Iterator[tuple[int | None, pl.DataFrame]]:
+    """Per rank the launches of its busiest stream, in order of start (of index without timestamps)."""
+    rows = run.kernels.filter(pl.col("kind") != "sync").select(
+        "index", "start_ns", "dur_ns", "name", "device", "stream", "rank"
+    ).collect(engine="streaming")
+    streams = ["rank", "device", "stream"]
+    busiest = rows.group_by(streams).agg(pl.col("dur_ns").sum(), pl.len().alias("n")).sort(
+        "dur_ns", "n", "device", "stream", descending=[True, True, False, False]
+    ).group_by("rank", maintain_order=True).first()
+    for rank, device, stream in busiest.sort("rank").select(streams).rows():
+        mine = pl.col("rank").eq_missing(rank) & pl.col("stream").eq_missing(stream)
+        mine = mine & pl.col("device").cast(pl.String).eq_missing(device)
+        yield rank, rows.filter(mine).sort("start_ns", "index", nulls_last=True)
+
+
+def launch_runs(table: pl.DataFrame, bounds: Bounds, labels: list[str], source: str, rank: int | None) -> pl.DataFrame:
+    """Cycles from rows ``first`` up to but without ``stop`` of ``table``, in the schema of ``cycles``.
+
+    With timestamps a cycle ends where the one that follows at once begins, the last of them with its last activity.
+    """
+    firsts, stops = (np.array([bound[i] for bound in bounds], dtype=np.int64) for i in (0, 1))
+    index, spent = table["index"].to_numpy(), table["dur_ns"].fill_null(0).to_numpy()
+    timed = table["start_ns"].null_count() == 0 and table.height > 0
+    if timed:
+        starts = table["start_ns"].to_numpy()
+        ends = np.maximum.accumulate(starts + spent)[stops - 1]
+        followed = np.append(firsts[1:] == stops[:-1], False)
+        ends[followed] = starts[stops[followed]]
+        spans = ends - starts[firsts]
+    else:
+        sums = np.concatenate(([0], np.cumsum(spent)))
+        spans = sums[stops] - sums[firsts]
+    frame = pl.DataFrame({
+        "cycle": np.arange(1, len(bounds) + 1), "dur_ns": spans, "label": labels,
+        "start_ns": starts[firsts] if timed else [None] * len(bounds),
+        "first_index": index[firsts], "last_index": index[stops - 1],
+    }, schema_overrides={"start_ns": pl.Int64, "label": pl.String})
+    marked = frame.with_columns(
+        pl.lit(rank, pl.Int64).alias("rank"), pl.lit("step").alias("kind"), pl.lit(source).alias("source"),
+        pl.lit(True).alias("complete"),
+    )
+    return schema.conform("cycles", marked.lazy()).collect()
+
+
+def repeated(run: Trace) -> Found | None:
+    """The repetitions of the kernel names on the busiest stream of each rank; None where nothing repeats."""
+    pieces, told = [], []
+    for rank, table in launches_by_rank(run):
+        codes = table["name"].to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
+        patterns = find_patterns(codes - codes.min(), _idle(table)) if len(codes) else []
+        if not _tells_the_run(table, patterns):
+            continue
+        names = [f"{pattern.period} launches" for pattern in patterns]
+        if len(set(names)) < len(names):
+            names = [f"{name}, {chr(ord('a') + i)}" for i, name in enumerate(names)]
+        bounds = [bound for pattern in patterns for bound in pattern.bounds]
+        labels = [name for pattern, name in zip(patterns, names, strict=True) for _ in pattern.bounds]
+        pieces.append(launch_runs(table, bounds, labels, "pattern", rank))
+        told.append(_told(table, patterns))
+    if not pieces:
+        return None
+    return Found(pl.concat(pieces), "pattern", told[0], device_time=True)
+
+
+def _tells_the_run(table: pl.DataFrame, patterns: list[Pattern]) -> bool:
+    """Whether the rhythms hold most launches or most of the time: three convolutions in a row are no iterations."""
+    inside = np.zeros(table.height, dtype=bool)
+    for pattern in patterns:
+        for first, stop in pattern.bounds:
+            inside[first:stop] = True
+    spent = table["dur_ns"].fill_null(0).to_numpy()
+    return bool(inside.sum() >= LEAST_TOLD * len(inside) or spent[inside].sum() > LEAST_TOLD * spent.sum())
+
+
+def _idle(table: pl.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.float64]] | None:
+    if table["start_ns"].null_count():
+        return None
+    starts, ends = table["start_ns"].to_numpy(), (table["start_ns"] + table["dur_ns"].fill_null(0)).to_numpy()
+    return np.append(0.0, np.maximum(starts[1:] - np.maximum.accumulate(ends)[:-1], 0)).astype(np.float64)
+
+
+def _told(table: pl.DataFrame, patterns: list[Pattern]) -> str:
+    """What repeats, in words: '40 launches from layer_norm', '12 of 38 and 12 of 90 launches'."""
+    if len(patterns) == 1:
+        return f"{patterns[0].period} launches from {display(str(table['name'][patterns[0].bounds[0][0]]), 40)}"
+    return " and ".join(f"{len(pattern.bounds)} of {pattern.period}" for pattern in patterns) + " launches"

@@ -1,0 +1,260 @@
+"""Finding what repeats in a sequence of launches when nobody marked where an iteration begins.
+
+Input is one number per launch (which kernel it was), in order; nothing is known about time. A *mark* is a short run of
+kernels (one to four in a row); its occurrences cut the sequence into segments, and a good mark cuts it into segments
+that hold the same kernels equally often. Comparing how often, not in which order, keeps a retried copy or an extra
+memset from hiding the rhythm, and cutting at marks instead of at a fixed period keeps one irregular iteration from
+shifting all later ones. Layers repeat inside iterations: the longer rhythm is taken when it explains what the shorter
+one leaves over. A prefix (warm-up), a tail and a second rhythm elsewhere (backward after forward) are left to further
+rounds on what remains. If nothing repeats at least three times the answer is empty.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+Codes = np.ndarray[Any, np.dtype[np.int64]]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
+Counts = np.ndarray[Any, np.dtype[np.float64]]
+
+LEAST_REPEATS = 3
+SHORTEST = 4
+"""A rhythm of fewer launches than this is no iteration and no layer: elementwise kernels alternate all the time."""
+LONGEST_MARK = 4
+ALIKE = 0.25
+"""Two segments are alike when at most this share of their launches differs."""
+UNUSUAL = 0.05
+"""A repetition that differs by more than this among more equal ones is one of another kind."""
+LEAST_SHARE = 0.1
+"""A rhythm that covers less of the whole sequence than this is not reported."""
+MOST_PATTERNS = 4
+MOST_ODD = 2
+"""So many segments of another kind in a row do not end a rhythm."""
+NOTHING_LEFT = 0.001
+"""A shorter rhythm whose repetitions differ by no more than this leaves nothing for a longer one to explain."""
+LEAST_RECURRENCE = 0.4
+"""Share of a repetition's runs of launches found in the one before, below which equal counts are chance."""
+RECURRENCES, RECURRENCE_LAUNCHES = 64, 1 << 16
+"""Repetitions and launches looked at to tell that."""
+WINDOW = 1 << 18
+"""Longer sequences are searched for their mark in a window of this many launches, then cut as a whole."""
+CANDIDATES = 64
+MARKS_PER_PERIOD = 3
+NAMES = 192
+"""Kernels beyond the most frequent this many are counted together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A rhythm: where its repetitions ``bounds`` (first, stop) lie and how much they differ, 0 for not at all."""
+
+    bounds: tuple[tuple[int, int], ...]
+    difference: float
+
+    @property
+    def launches(self) -> int:
+        """How many launches the repetitions cover together."""
+        return sum(stop - first for first, stop in self.bounds)
+
+    @property
+    def period(self) -> int:
+        """The usual number of launches of one repetition."""
+        return int(np.median([stop - first for first, stop in self.bounds]))
+
+
+def find_patterns(codes: Codes, idle: Counts | None = None) -> list[Pattern]:
+    """Every rhythm that covers a tenth of the sequence, in order of place; they never overlap. Empty if none does.
+
+    ``idle``, where known, is the idle time before each launch: of equal cuts the one in the longest pauses wins.
+    """
+    found: list[Pattern] = []
+    pieces = [(0, len(codes))]
+    while pieces and len(found) < MOST_PATTERNS:
+        pieces.sort(key=lambda piece: piece[0] - piece[1])
+        low, high = pieces.pop(0)
+        if high - low < max(LEAST_REPEATS * SHORTEST, LEAST_SHARE * len(codes)):
+            break
+        best = _best(codes[low:high], None if idle is None else idle[low:high])
+        if best is None or best.launches < LEAST_SHARE * len(codes):
+            continue
+        bounds = tuple((first + low, stop + low) for first, stop in best.bounds)
+        found.append(Pattern(bounds, best.difference))
+        pieces += [(low, bounds[0][0]), (bounds[-1][1], high)]
+    return sorted(found, key=lambda pattern: pattern.bounds[0])
+
+
+def _best(codes: Codes, idle: Counts | None) -> Pattern | None:
+    """The rhythm that covers most of the sequence with the most equal repetitions."""
+    _, dense, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    rank = np.empty(len(counts), dtype=np.int64)
+    rank[np.argsort(-counts, kind="stable")] = np.arange(len(counts))
+    bins = np.minimum(rank[dense], NAMES)
+    cuts = (_cut(bins, _places(dense, mark)) for mark in _marks(dense))
+    usable = sorted((pattern for pattern in cuts if pattern is not None), key=_score, reverse=True)
+    first = next((i for i, pattern in enumerate(usable) if _recurs(dense, pattern)), None)
+    if first is None:
+        return None
+    top = _score(usable[first])
+    close = [pattern for pattern in usable[first:] if _score(pattern) >= 0.9 * top and _recurs(dense, pattern)]
+    close.sort(key=lambda pattern: (pattern.period, -_score(pattern), pattern.bounds))
+    chosen = close[0]
+    for pattern in close[1:]:
+        if _same(pattern, chosen):
+            better = _score(pattern) > _score(chosen) + 1e-9
+        else:
+            better = pattern.difference <= chosen.difference / 2 and chosen.difference > NOTHING_LEFT
+        chosen = pattern if better else chosen
+    if idle is None:
+        return chosen
+    equal = [pattern for pattern in close if _same(pattern, chosen) and _score(pattern) >= 0.97 * _score(chosen)]
+    return max(equal, key=lambda pattern: (float(np.median(idle[[at for at, _ in pattern.bounds]])), _score(pattern)))
+
+
+def _score(pattern: Pattern) -> float:
+    return pattern.launches * (1.0 - pattern.difference)
+
+
+def _same(one: Pattern, other: Pattern) -> bool:
+    """Whether two patterns have the same rhythm and differ in where it is said to begin."""
+    return abs(one.period - other.period) <= 0.05 * max(one.period, other.period)
+
+
+def _places(codes: Codes, mark: tuple[int, ...]) -> Codes:
+    """Where the mark occurs, in order."""
+    at = np.flatnonzero(codes[: len(codes) - len(mark) + 1] == mark[0])
+    for step, code in enumerate(mark[1:], 1):
+        at = at[codes[at + step] == code]
+    return at
+
+
+def _marks(codes: Codes) -> list[tuple[int, ...]]:
+    """Short runs of kernels that recur at even distances, the most even and widespread first."""
+    middle = slice(max(0, (len(codes) - WINDOW) // 2), (len(codes) + WINDOW) // 2)
+    window = codes[middle]
+    ranked: list[tuple[float, int, int, float]] = []
+    for length, grams in enumerate(_grams(window), 1):
+        order = np.argsort(grams, kind="stable")
+        _, firsts, counts = np.unique(grams[order], return_index=True, return_counts=True)
+        fit = (counts >= LEAST_REPEATS) & (counts <= len(window) / SHORTEST)
+        for first, count in zip(firsts[fit], counts[fit], strict=True):
+            gaps = np.diff(order[first : first + count])
+            usual = float(np.median(gaps))
+            even = gaps[(gaps >= 0.75 * usual) & (gaps <= 1.34 * usual)]
+            if order[first] + length <= len(window):
+                ranked.append((-float(even.sum() + usual), length, int(order[first]), usual))
+    ranked.sort()
+    chosen: list[tuple[int, ...]] = []
+    seen: dict[tuple[int, int], int] = {}
+    for _, length, place, usual in ranked:
+        # marks of one rhythm cut alike: a few of each length and period leave room for other rhythms
+        key = (length, round(8 * np.log2(usual)))
+        seen[key] = seen.get(key, 0) + 1
+        if seen[key] <= MARKS_PER_PERIOD:
+            chosen.append(tuple(window[place : place + length].tolist()))
+        if len(chosen) == CANDIDATES:
+            break
+    return chosen
+
+
+def _grams(codes: Codes) -> list[Codes]:
+    """Per length from one to four, a number for the run of that many launches that begins at each launch."""
+    grams = [codes]
+    size = int(codes.max()) + 2
+    for length in range(1, LONGEST_MARK):
+        following = np.append(codes[length:], np.full(min(length, len(codes)), size - 1))
+        grams.append(np.unique(grams[-1] * size + following, return_inverse=True)[1])
+    return grams
+
+
+def _cut(bins: Codes, marks: Codes) -> Pattern | None:
+    """The longest stretch of segments between marks that are alike; the last one is as long as they usually are."""
+    if len(marks) < LEAST_REPEATS:
+        return None
+    period = int(np.median(np.diff(marks)))
+    if period < SHORTEST:
+        return None
+    stops = np.append(marks[1:], min(len(bins), marks[-1] + period))
+    counts = _histograms(bins, marks, stops)
+    sizes = counts.sum(axis=1)
+    near = np.abs(sizes - period) <= ALIKE * period
+    if near.sum() < LEAST_REPEATS:
+        return None
+    usual = np.median(counts[near], axis=0)
+    differ = np.abs(counts - usual).sum(axis=1) / np.maximum(sizes + usual.sum(), 1)
+    alike = (differ <= ALIKE) & (stops - marks >= SHORTEST)
+    first, stop = _stretch(alike, differ, (stops - marks <= 3 * period) & (stops - marks >= period / 3))
+    if stop - first < LEAST_REPEATS:
+        return None
+    odd = first + np.flatnonzero(differ[first:stop] > UNUSUAL)
+    if first and len(odd):
+        # the sequence may begin with one of the odd ones: serving starts with a prefill
+        apart = np.abs(counts[odd] - counts[first - 1]).sum(axis=1) / (sizes[odd] + sizes[first - 1])
+        first -= int(apart.min() <= UNUSUAL)
+    bounds = tuple(zip(marks[first:stop].tolist(), stops[first:stop].tolist(), strict=True))
+    return Pattern(bounds, float(differ[first:stop].mean()))
+
+
+def _stretch(alike: Flags, differ: Counts, sized: Flags) -> tuple[int, int]:
+    """The longest run of alike segments, grown over a few odd ones of believable size to alike ones beyond.
+
+    An odd segment among alike ones is an iteration of another kind (a prefill among decodes); one at the end of the
+    run that differs more than those inside is what lies beyond the rhythm, and is cut off.
+    """
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], alike.astype(np.int8), [0]))))
+    if not len(edges):
+        return 0, 0
+    runs = [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+    at = max(range(len(runs)), key=lambda i: runs[i][1] - runs[i][0])
+    low = high = at
+    while high + 1 < len(runs) and _bridged(runs[high][1], runs[high + 1][0], sized):
+        high += 1
+    while low and _bridged(runs[low - 1][1], runs[low][0], sized):
+        low -= 1
+    first, stop = runs[low][0], runs[high][1]
+    most = max(3 * float(np.median(differ[first:stop])), UNUSUAL)
+    while first < stop and differ[first] > most:
+        first += 1
+    while first < stop and differ[stop - 1] > most:
+        stop -= 1
+    return first, stop
+
+
+def _bridged(end: int, begin: int, sized: Flags) -> bool:
+    return begin - end <= MOST_ODD and bool(sized[end:begin].all())
+
+
+def _recurs(codes: Codes, pattern: Pattern) -> bool:
+    """Whether repetitions follow the same order, which segments of any long sequence would not by chance.
+
+    Runs of launches so long that one would hardly be found twice in two random repetitions must mostly be found in
+    the repetition before as well.
+    """
+    looked_at = pattern.bounds[: max(LEAST_REPEATS, min(RECURRENCES, RECURRENCE_LAUNCHES // pattern.period))]
+    inside = codes[looked_at[0][0] : looked_at[-1][1]]
+    _, dense, counts = np.unique(inside, return_inverse=True, return_counts=True)
+    share = counts / len(inside)
+    spread = float(-(share * np.log(share)).sum())
+    if spread < 1e-9:
+        return False
+    length = int(np.ceil(np.log(50 * pattern.period) / spread)) + 1
+    grams = dense.astype(np.int64)
+    for step in range(1, length):
+        following = np.append(dense[step:], np.full(step, len(counts)))
+        grams = np.unique(grams * (len(counts) + 1) + following, return_inverse=True)[1]
+    origin = looked_at[0][0]
+    pieces = [grams[first - origin : stop - origin] for first, stop in looked_at]
+    again = [float(np.isin(now, before).mean()) for before, now in pairwise(pieces)]
+    return float(np.median(again)) >= LEAST_RECURRENCE
+
+
+def _histograms(bins: Codes, starts: Codes, stops: Codes) -> Counts:
+    """How often each kernel occurs in each segment: one row a segment."""
+    width = int(bins.max()) + 1
+    sizes = stops - starts
+    segment = np.repeat(np.arange(len(starts)), sizes)
+    inside = bins[starts[0] : stops[-1]]
+    return np.bincount(segment * width + inside, minlength=len(starts) * width).reshape(-1, width).astype(np.float64)
