@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,8 @@ from .analysis.views import VIEWS
 if TYPE_CHECKING:
     from .analysis.options import Options
     from .analysis.table import Table
+    from .loaders.discovery import Found
+    from .loaders.process import Ingest
     from .loaders.trace import Trace
 
 FINE, GATE_FAILED, USAGE, UNREADABLE = 0, 1, 2, 3
@@ -227,7 +229,37 @@ def _app(arguments: argparse.Namespace) -> int:
         arguments.format = arguments.output = arguments.top = arguments.sort = arguments.filter = None
         arguments.ascending = False
         return _report(arguments)
-    return FINE
+    return _open_app(arguments)
+
+
+def _open_app(arguments: argparse.Namespace) -> int:
+    """The app on a terminal; hands in what the screens may not know: how traces are read and found."""
+    from .tui.app import Start, run
+    from .tui.settings import BadSettings, load
+
+    try:
+        settings = load(theme=arguments.theme, ascii=arguments.ascii)
+    except BadSettings as error:
+        raise Wrong(str(error)) from error
+
+    def opener(path: str) -> Ingest:
+        from .loaders.process import Ingest
+
+        return Ingest(path, worker=arguments.worker, use_cache=not arguments.no_cache)
+
+    def discover(folder: Path) -> Iterator[Found]:
+        from .loaders.discovery import discover
+
+        return discover(folder)
+
+    pid_a, pid_b = _pids(arguments.pid)
+    start = Start(
+        view=arguments.view or "", resume=arguments.resume, watch=arguments.watch, cycle=arguments.cycle,
+        options={
+            "cycle_anchor": arguments.cycle_anchor, "pid_a": pid_a, "pid_b": pid_b, "warm_up": not arguments.no_warm_up,
+        },
+    )
+    return run(arguments.runs, opener, discover, settings, start)
 
 
 def _demo(arguments: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 import polars as pl
@@ -98,10 +99,10 @@ def _kernel(row: Row, runs: Runs, options: Options) -> list[Section]:
 
 def _percentiles(launches: pl.DataFrame, tail: str) -> Section:
     ordered = launches["dur_ns"].sort()
-    last = len(ordered) - 1
+    count = len(ordered)
     rows = [("min", units.duration(ordered[0]))]
-    rows += [(f"p{p:g}", units.duration(ordered[round(p / 100 * last)])) for p in PERCENTILES]
-    rows.append(("max", units.duration(ordered[last])))
+    rows += [(f"p{p:g}", units.duration(ordered[ceil(p / 100 * count) - 1])) for p in PERCENTILES]  # nearest rank
+    rows.append(("max", units.duration(ordered[-1])))
     return Section(f"Latency{tail}, {units.count(len(ordered))} launches", tuple(rows))
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -36,6 +37,20 @@ def _commands() -> type[Provider]:
     return Commands
 
 
+@dataclass(frozen=True)
+class Start:
+    """How the app begins: view, scope, whether to go on where it was left, and what every question is asked with.
+
+    ``options`` are fields of ``analysis.options.Options``.
+    """
+
+    view: str = ""
+    resume: bool = False
+    watch: str | None = None
+    cycle: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
 class WarplensApp(App[None]):
     """Terminal microscope for one or two runs."""
 
@@ -47,16 +62,17 @@ class WarplensApp(App[None]):
     COMMANDS: ClassVar[set[Callable[[], type[Provider]]]] = {_commands}  # type: ignore[assignment]
 
     def __init__(
-        self, runs: Sequence[str], opener: Opener, settings: Settings | None = None, *,
-        discover: Discover | None = None, view: str = "", extra: dict[str, Any] | None = None,
+        self, runs: Sequence[str], opener: Opener, discover: Discover | None = None, settings: Settings | None = None,
+        start: Start | None = None,
     ) -> None:
         super().__init__()
         self.settings = settings or Settings()
         self.opener, self.discover = opener, discover
         self.keys_in_force = remapped(self.settings.keys)
-        self.session = Session(thresholds=self.settings.thresholds, extra=extra or {})
+        self.start = start or Start()
+        self.session = Session(thresholds=self.settings.thresholds, extra=dict(self.start.options))
+        self.session.scope(self.start.cycle, self.start.cycle if len(runs) > 1 else None)
         self.session.inputs = [Run(path) for path in runs]
-        self.first_view = view
         self.main = MainScreen(self.session)
         self.errands = Asker(self)
         self.headlines = Asker(self)
@@ -85,7 +101,7 @@ class WarplensApp(App[None]):
         self.headlines.ask(_warm_up, lambda value: None)
 
     def _open_all(self) -> None:
-        self.main.open_view(first_view(self.first_view or self.settings.view, len(self.session.inputs)))
+        self.main.open_view(first_view(self.start.view or self.settings.view, len(self.session.inputs)))
         for run in self.session.inputs:
             run.open(self.opener, self._tell_arrived)
         self.main.news()
@@ -245,14 +261,13 @@ def _headline(traces: tuple[Any, ...]) -> Any:
 
 
 def run(
-    paths: Sequence[str], opener: Opener, discover: Discover | None = None, *, settings: Settings | None = None,
-    view: str = "", extra: dict[str, Any] | None = None,
+    paths: Sequence[str], opener: Opener, discover: Discover | None = None, settings: Settings | None = None,
+    start: Start | None = None,
 ) -> int:
     """Open the app on these inputs; returns the exit status. Leaves no process and no thread behind."""
-    app = WarplensApp(paths, opener, settings, discover=discover, view=view, extra=extra)
+    app = WarplensApp(paths, opener, discover, settings, start)
     app.run()
-    for one in app.session.inputs:
-        one.stop()
+    app.stop_all()
     code = app.return_code or 0
     if anything_working():
         sys.stdout.flush()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +47,19 @@ def config_path() -> Path:
     return user_config_path("warplens") / "config.toml"
 
 
-def load(path: Path | None = None) -> Settings:
-    """The settings of the file, the defaults where there is none. Raises BadSettings."""
-    path = path or config_path()
+def load(path: Path | None = None, *, theme: str | None = None, ascii: bool = False) -> Settings:
+    """The settings of the file, the defaults where there is none; the command line's choices over them.
+
+    Raises BadSettings.
+    """
+    settings = _file(path or config_path())
+    try:
+        return replace(settings, theme=_theme(theme) if theme else settings.theme, ascii=ascii or settings.ascii)
+    except _Wrong as wrong:
+        raise BadSettings(f"--theme: {wrong}") from None
+
+
+def _file(path: Path) -> Settings:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from warplens.loaders import schema
 from warplens.loaders.trace import Device, Info, Trace
-from warplens.tui.app import WarplensApp
+from warplens.tui.app import Start, WarplensApp
 from warplens.tui.opening import Failed, Loaded
 from warplens.tui.settings import Settings
 
@@ -86,10 +86,12 @@ class ShelfOpening:
         self.shelf.cancelled.append(self.path)
 
 
-def app_on(*paths: str, shelf: Shelf | None = None, settings: Settings | None = None, **more: Any) -> WarplensApp:
+def app_on(
+    *paths: str, shelf: Shelf | None = None, settings: Settings | None = None, discover: Any = None, **more: Any
+) -> WarplensApp:
     """The app on runs of a shelf that has ``a`` and ``b``."""
     shelf = shelf or Shelf(a=small_run("normal"), b=small_run("abnormal", slow=3.0))
-    return WarplensApp(paths or ("a",), shelf, settings, **more)
+    return WarplensApp(paths or ("a",), shelf, discover, settings, Start(**more))
 
 
 async def settled(pilot: Pilot[Any]) -> None:

@@ -1,0 +1,82 @@
+"""Traces under a folder: what the picker offers and what ``--watch`` looks for.
+
+Files are recognised by their first bytes, like everywhere, never by their names; names only rule out what cannot be a
+trace (programs, pictures), so that a source tree is not read file by file. The walk goes level by level, near files
+first, and stops at bounds nobody notices in a folder of recordings.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import registry, stream
+
+DEEPEST = 6
+MOST_FILES = 20_000
+_NOT_FOLDERS = frozenset({"node_modules", "__pycache__", "site-packages", "proc", "sys"})
+_NOT_TRACES = frozenset(
+    ".py .pyc .pyi .so .o .a .c .h .cc .cpp .cu .cuh .rs .go .js .ts .css .html .toml .yaml .yml .ini .cfg .lock .sh "
+    ".png .jpg .jpeg .gif .svg .pdf .mp4 .whl .zip .tar .tgz .bz2 .xz .pt .pth .safetensors .onnx .npy .npz .bin "
+    ".parquet .arrow .ipynb .rst .tmp .swp".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A trace: its file, or the folder it is made of; its size on disk; the format that claims it."""
+
+    path: Path
+    bytes: int | None
+    format: str
+
+
+def discover(root: Path) -> Iterator[Found]:
+    """Recognised traces under ``root``, nearest first. What cannot be read is passed over."""
+    whole = {getattr(loader, "directory_file", None): loader.name for loader in registry.loaders()}
+    level, seen = [root], 0
+    for _ in range(DEEPEST):
+        below: list[Path] = []
+        for folder in level:
+            files, folders = _listed(folder)
+            below += folders
+            named = [file for file in files if file.name in whole]
+            if named:
+                yield Found(folder, sum(file.stat().st_size for file in files), whole[named[0].name])
+                continue
+            for file in files:
+                seen += 1
+                if seen > MOST_FILES:
+                    return
+                if (found := recognise(file)) is not None:
+                    yield found
+        level = below
+
+
+def recognise(file: Path) -> Found | None:
+    """The file as a trace; None where no format claims it, or several do, or it cannot be read."""
+    if file.suffix.lower() in _NOT_TRACES:
+        return None
+    try:
+        size = file.stat().st_size
+        claimed = registry.claims(stream.head(file)) if size else ()
+    except Exception:  # whatever lies in a folder, looking at it must not fail
+        return None
+    return Found(file, size, claimed[0].name) if len(claimed) == 1 else None
+
+
+def _listed(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Regular files and folders in a folder, by name, without hidden ones and links to folders."""
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return [], []
+    shown = [entry for entry in entries if not entry.name.startswith(".")]
+    files = [Path(entry.path) for entry in shown if entry.is_file()]
+    folders = [
+        Path(entry.path) for entry in shown
+        if entry.is_dir(follow_symlinks=False) and entry.name not in _NOT_FOLDERS
+    ]
+    return files, folders
