@@ -189,11 +189,14 @@ class Comparison:
     version = 1
 
     def sniff(self, head: bytes) -> bool:
-        """A header row of the detail table, or the report's title."""
-        for line in head.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
-            if line.lstrip().startswith((b"|", b"Function Name,")) and b"Suspicion Score" in line:
-                return b"Function Name" in line
-        return bool(TITLE.match(head) and b"Time Rank" in head)
+        """The detail table's header in a document that begins as a report or with that table."""
+        start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+        if not start.startswith((b"#", b"|", b"Function Name,")):
+            return False
+        if TITLE.match(start) and b"Time Rank" in start:
+            return True
+        lines = (line for line in start.split(b"\n") if line.startswith((b"|", b"Function Name,")))
+        return any(b"Function Name" in line and b"Suspicion Score" in line for line in lines)
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """Two Traces, A and B: A's ``comparison`` has the table, ``cycles`` of each the times by rank."""

@@ -1,0 +1,123 @@
+"""Every loader over every sample: exactly one claims each, and what it loads is what the data model says."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from warplens.loaders import registry, schema, stream
+from warplens.loaders.loader import Job, Loader
+from warplens.loaders.opening import open_run
+from warplens.loaders.trace import TABLE_NAMES, Trace
+
+SAMPLES = Path(__file__).resolve().parents[2] / "samples"
+FILES = sorted(
+    path
+    for path in SAMPLES.rglob("*")
+    if path.is_file() and path.suffix not in (".py", ".pyc") and "README" not in path.name
+)
+KINDS = {"kernel", "collective", "memcpy", "memset", "sync"}
+SOURCES = {"recorded", "annotation", "anchor", "pattern"}
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(SAMPLES))
+
+
+def load(path: Path, workspace: Path) -> tuple[Trace, ...]:
+    (loader,) = registry.claims(stream.head(path))
+    return loader.load(Job(path, workspace))
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_exactly_one_loader_claims_it(path: Path) -> None:
+    assert len(registry.claims(stream.head(path))) == 1
+
+
+def test_every_loader_has_a_sample() -> None:
+    claimed = {loader.name for path in FILES for loader in registry.claims(stream.head(path))}
+    assert claimed == {loader.name for loader in registry.loaders()}
+
+
+def test_loaders_are_described() -> None:
+    for loader in registry.loaders():
+        assert isinstance(loader, Loader)
+        assert loader.title and loader.version >= 1 and all(suffix.startswith(".") for suffix in loader.suffixes)
+    names = [loader.name for loader in registry.loaders()]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_its_tables_have_the_schema(path: Path, tmp_path: Path) -> None:
+    traces = load(path, tmp_path)
+    assert any(trace.has(table) for trace in traces for table in TABLE_NAMES)
+    for trace in traces:
+        for table in TABLE_NAMES:
+            assert dict(trace.table(table).collect_schema()) == schema.polars_schema(table), table
+        assert trace.info.format and trace.info.label and trace.info.source
+        assert trace.info.coverage is None or 0 <= trace.info.coverage <= 1
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_its_values_are_possible(path: Path, tmp_path: Path) -> None:
+    for trace in load(path, tmp_path):
+        for table in ("kernels", "host", "cycles"):
+            spans = trace.table(table).select("start_ns", "dur_ns").collect()
+            assert not (spans["dur_ns"] < 0).any() and not (spans["start_ns"] < 0).any()
+        kernels = trace.kernels.collect()
+        assert kernels["index"].to_list() == list(range(kernels.height))
+        assert set(kernels["kind"].cast(pl.String)) <= KINDS
+        assert not kernels["name"].null_count()
+        for fraction in ("tensor", "dram", "occupancy"):
+            assert not ((kernels[fraction] < 0) | (kernels[fraction] > 1.5)).any()
+        cycles = trace.cycles.collect()
+        assert set(cycles["source"].cast(pl.String)) <= SOURCES
+        devices = kernels["device"].drop_nulls().cast(pl.String).unique().to_list()
+        assert set(devices) <= {device.id for device in trace.info.devices} | {"Host"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_opening_keeps_what_the_loader_read(path: Path, tmp_path: Path) -> None:
+    for opened, direct in zip(open_run(str(path), use_cache=False), load(path, tmp_path), strict=True):
+        for table in TABLE_NAMES:
+            assert opened.table(table).collect().equals(direct.table(table).collect()), table
+        assert (opened.info.label, opened.info.warnings) == (direct.info.label, direct.info.warnings)
+
+
+def test_the_layouts_of_nsight_compute_agree(tmp_path: Path) -> None:
+    columns = ("index", "dur_ns", "name", "kind", "device", "stream", "pid", "grid", "block", "tensor", "dram")
+    long, wide, text = (
+        load(SAMPLES / name, tmp_path)[0].kernels.select(columns).collect()
+        for name in ("ncu_long.csv", "ncu_wide.csv", "ncu_text.txt")
+    )
+    assert long.equals(wide) and long.equals(text) and long.height == 5
+
+
+def test_generated_samples_are_what_the_script_makes() -> None:
+    spec = importlib.util.spec_from_file_location("make_text", SAMPLES / "make_text.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for name, content in module.files().items():
+        assert (SAMPLES / name).read_text(encoding="utf-8") == content, name
+
+
+RECORDINGS = {
+    "kernel-table": ("seeds/kernel_table_*.txt",),
+    "comparison": ("seeds/strict_comparison_*.md", "latencyprism/*/expected_comparison.csv"),
+    "tb-views": ("seeds/tb_profiler_views_*.jsonl", "traces/tb_plugin_golden/*.expected.jsonl"),
+    "cycle-profile": ("latencyprism/*/*/result_*_data.csv",),
+    "ncu": ("traces/ncu_csv/**/*.csv", "traces/ncu_csv/**/*.txt"),
+}
+"""Our text formats → their files among the real recordings; no other file there is one of them."""
+
+
+def test_recordings_are_claimed_by_their_loader_and_by_no_other(data: Path) -> None:
+    homes = {path: name for name, globs in RECORDINGS.items() for pattern in globs for path in data.glob(pattern)}
+    for path in sorted(path for path in data.rglob("*") if path.is_file()):
+        claimed = [loader.name for loader in registry.claims(stream.head(path))]
+        assert len(claimed) <= 1, path
+        assert {name for name in claimed if name in RECORDINGS} == ({homes[path]} if path in homes else set()), path
