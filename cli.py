@@ -355,19 +355,34 @@ def _views(arguments: argparse.Namespace) -> int:
     return FINE
 
 
-def _doctor(arguments: argparse.Namespace) -> int:
-    import platform
-    from importlib.metadata import PackageNotFoundError, version
+def _cache_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=["list", "clear", "path"], nargs="?", default="list")
 
-    print(f"{'warplens':<12} {__version__}, Python {platform.python_version()}, {os.cpu_count()} cores")
-    for package in ("textual", "polars", "numpy", "scipy", "orjson", "numba", "isal", "zstandard", "msgspec"):
-        try:
-            print(f"{package:<12} {version(package)}")
-        except PackageNotFoundError:
-            print(f"{package:<12} not installed")
-    size = "{0.columns}x{0.lines}".format(os.get_terminal_size(1)) if sys.stdout.isatty() else "none"
-    known = [f"{name}={os.environ[name]}" for name in ("TERM", "COLORTERM", "NO_COLOR", "TMUX") if name in os.environ]
-    print(f"{'terminal':<12} {' '.join([size, *known])}")
+
+def _cache(arguments: argparse.Namespace) -> int:
+    from .analysis.text import display
+    from .analysis.units import size
+    from .loaders import cache
+
+    if arguments.action == "path":
+        print(cache.path())
+    elif arguments.action == "clear":
+        gone, freed, left = cache.clear()
+        print(f"removed {gone} entries, {size(freed)}" + (f"; {left} are in use" if left else ""))
+    else:
+        entries = cache.entries()
+        for entry in entries:
+            print(f"{size(entry.bytes):>10}  {display(entry.source)}{'' if entry.current else '  (changed since)'}")
+        print(f"{size(sum(entry.bytes for entry in entries))} in {len(entries)} entries, {cache.path()}")
+    return FINE
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from .analysis.text import display
+    from .loaders.doctor import facts
+
+    for name, value in (("warplens", __version__), *facts()):
+        print(f"{name:<12} {display(value)}")
     return FINE
 
 
@@ -379,6 +394,7 @@ COMMANDS: dict[str, Command] = {
     "convert": Command("Write a run's tables as Parquet files.", _convert_arguments, _convert),
     "formats": Command("List the formats that can be read.", _no_arguments, _formats),
     "views": Command("List the views and their columns.", _no_arguments, _views),
+    "cache": Command("List, clear or locate the cache.", _cache_arguments, _cache),
     "demo": Command("Open the bundled pair of runs; it is generated, not recorded.", _demo_arguments, _demo),
     "doctor": Command("Say what this installation, machine and terminal can do.", _no_arguments, _doctor),
 }

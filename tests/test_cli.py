@@ -107,7 +107,7 @@ def test_an_unknown_option_is_exit_2() -> None:
     assert stopped.value.code == USAGE
 
 
-@pytest.mark.parametrize("command", ["formats", "views", "doctor"])
+@pytest.mark.parametrize("command", ["formats", "views", "doctor", "cache"])
 def test_lists(command: str, capsysbinary: Captured) -> None:
     assert main([command]) == FINE
     assert capsysbinary.readouterr().out
