@@ -6,6 +6,7 @@ Unicode or a megabyte of text. ``display`` makes any of that safe and visible, i
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 from rich.cells import cell_len
@@ -69,6 +70,44 @@ def _fit(text: str, width: int) -> str:
             break
         used, taken = used + cells, taken + 1
     return text[:taken]
+
+
+_SCOPES = re.compile(r"(?:(?:\(anonymous namespace\)|<unnamed>|at|native|c10|cuda|cutlass|std)::)+")
+
+
+def fit_name(raw: str, width: int) -> str:
+    """A function's name as display text of at most ``width`` cells that still tells it from its neighbours.
+
+    What says least goes first: the return type, the parameter list, well-known namespaces, then the middle of the
+    template arguments; only a name that is too long without them is cut in its own middle.
+    """
+    text = clean(raw)
+    if len(text) <= width and cell_len(text) <= width:
+        return text
+    text = text.removeprefix("void ")
+    text = _without_parameters(text)
+    if cell_len(text) > width:
+        text = _SCOPES.sub("", text) or text
+    if cell_len(text) <= width:
+        return text
+    base, bracket, arguments = text.partition("<")
+    room = width - cell_len(base) - 1
+    if bracket and base and room >= 6:
+        return base + bracket + cut(arguments, room)
+    short = re.sub(r"\w+::", "", base if len(base) > 3 else text) or text
+    return cut(short, width)
+
+
+def _without_parameters(text: str) -> str:
+    """The name up to its last balanced ``(...)``, where that ends it and is not all of it."""
+    if not text.endswith(")"):
+        return text
+    depth = 0
+    for at in range(len(text) - 1, 0, -1):
+        depth += (text[at] == ")") - (text[at] == "(")
+        if depth == 0:
+            return text[:at].rstrip()
+    return text
 
 
 def display(raw: str, width: int | None = None) -> str:

@@ -29,14 +29,8 @@ BAR_NUMBER = 4
 
 @lru_cache(maxsize=16_384)
 def name(raw: str, width: int) -> str:
-    """A recorded string cut and padded to the width. Cached: a trace has few names and many rows."""
-    shown = _clean(raw)
-    return fit(text.cut(shown, width), width)
-
-
-@lru_cache(maxsize=16_384)
-def _clean(raw: str) -> str:
-    return text.clean(raw)
+    """A recorded string shortened and padded to the width. Cached: a trace has few names and many rows."""
+    return fit(text.fit_name(raw, width), width)
 
 
 def fit(shown: str, width: int, right: bool = False) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from .. import units
 from ..column import Column
 from ..table import Table
-from ..text import clean, cut
+from ..text import clean, fit_name
 from .state import notes, state_line
 
 _BLOCK = 20_000
@@ -40,7 +40,7 @@ def _cell(value: Any, column: Column) -> str:
     if column.unit != "text" or shown == units.MISSING:
         return escape(shown)
     if column.name in ("name", "function", "label", "metric") or not re.fullmatch(r"[\w .,:~→+-]*", shown):
-        return code(cut(clean(shown), _NAME))
+        return code(fit_name(shown, _NAME))
     return shown
 
 

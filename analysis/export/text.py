@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from .. import units
 from ..column import Column
 from ..table import Table
-from ..text import display
+from ..text import display, fit_name
 from .state import notes, state_line
 
 _BLOCK = 20_000
@@ -21,7 +21,7 @@ _NAME = 72
 
 def _text(value: Any, column: Column) -> str:
     shown = units.short(value, column)
-    return display(shown, _NAME) if column.unit == "text" else shown
+    return fit_name(shown, _NAME) if column.unit == "text" else shown
 
 
 def _left(column: Column) -> bool:
