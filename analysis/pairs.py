@@ -27,7 +27,7 @@ def build(runs: Runs, options: Options) -> Answer:
     if not finished.is_empty():
         rows = _picked(finished, options).sort("suspicion", descending=True, maintain_order=True, nulls_last=True)
         return Answer(rows.lazy(), facts={"samples": "a finished comparison"}, notes=("as recorded, not recomputed",))
-    profiles = tuple(_profile(run) for run in runs)
+    profiles = tuple(_profile(run, options) for run in runs)
     if not profiles[0].is_empty() and not profiles[1].is_empty():
         return _by_cycle(profiles[0], profiles[1], options)
     if run_a.has("kernels") and run_b.has("kernels"):
@@ -35,10 +35,12 @@ def build(runs: Runs, options: Options) -> Answer:
     return _aggregates(run_a, run_b)
 
 
-def _profile(run: Trace) -> pl.DataFrame:
+def _profile(run: Trace, options: Options) -> pl.DataFrame:
+    from .profile import profile
+
     columns = ("pid", "cycle", "function", "metric", "device", "beta", "mu")
     measured = pl.col("metric").is_not_null() & (pl.col("metric").cast(pl.String) != "N/A")
-    return run.profile.filter(measured).select(columns).collect(engine="streaming")
+    return profile(run, options).filter(measured).select(columns).collect(engine="streaming")
 
 
 def _by_cycle(a: pl.DataFrame, b: pl.DataFrame, options: Options) -> Answer:

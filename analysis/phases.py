@@ -53,6 +53,8 @@ def with_phases(run: Trace, cycles: pl.DataFrame, device_time: bool) -> pl.DataF
         kinds = [_by_name(*row) for row in rows.select("decode", "prefill").rows()]
     else:
         kinds = _by_time(rows["all"].fill_null(0).to_list())
+    if len(known := set(kinds) - {"step"}) == 1:
+        kinds = [known.copy().pop()] * len(kinds)  # those without device records are like the others
     return cycles.with_columns(pl.Series("kind", kinds, dtype=pl.String).cast(schema.NAME))
 
 
