@@ -8,8 +8,6 @@ headers say (``β_normal_pid_805580(%)``).
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -18,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from . import schema, stream
+from . import csv_table, schema, stream
 from .errors import Unreadable
 from .loader import Job
 from .trace import Device, Info, Trace
@@ -41,9 +39,9 @@ FIXED = {
 """Headers that are the same in every report; the four others carry the runs' labels."""
 
 TEXT = ("function", "metric", "device")
-LABELLED = re.compile(r"([βμ])_(.*?)(?:_pid_(\d+))?(?:\(%\))?")
+LABELLED = re.compile(r"([βμ])_(.*?)(?:_pid_(\d{1,18}))?(?:\(%\))?")
 TITLE = re.compile(rb"^#[^\n]*Performance Comparison", re.MULTILINE)
-TITLE_PID = re.compile(r"\(PID:\s*(\d+)\)")
+TITLE_PID = re.compile(r"\(PID:\s*(\d{1,18})\)")
 
 
 @dataclass(slots=True)
@@ -164,7 +162,7 @@ def _markdown(text: str) -> _Report:
             report.summary[cells[0]] = cells[1:3]
     columns = list(zip(*(row for row in ranks[1:] if len(row) >= 3), strict=False))
     if columns:
-        sides = [[value for cell in column if (value := number(cell)) is not None] for column in columns[1:3]]
+        sides = [[time for cell in column if 0 <= (time := number(cell) or -1.0) < 1e15] for column in columns[1:3]]
         report.times = (sides[0], sides[1])
     return report
 
@@ -172,7 +170,8 @@ def _markdown(text: str) -> _Report:
 def _csv(text: str) -> _Report:
     report = _Report()
     reader: _Detail | None = None
-    for cells in csv.reader(io.StringIO(text)):
+    for line in text.split("\n"):
+        cells = csv_table.cells(line.rstrip("\r"))
         if _is_detail(cells):
             reader = _Detail(report, [cell.strip() for cell in cells], None)
         elif reader is not None and cells:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
-from . import schema, stream
+from . import csv_table, schema, stream
 from .errors import Unreadable
 from .loader import Job
 from .names import COLLECTIVE
@@ -48,10 +48,7 @@ def _read(
 ) -> pl.DataFrame:
     """The file through ``columns``, which gets it as text and leaves out the rows it cannot read: those are counted."""
     data, ended = stream.whole(path)
-    try:
-        text = pl.read_csv(data, infer_schema=False, encoding="utf8-lossy", truncate_ragged_lines=True)
-    except pl.exceptions.PolarsError as error:
-        raise Unreadable(path, f"cannot be read as CSV ({str(error).splitlines()[0]})", "Write it again.") from error
+    text = csv_table.read(data)
     if missing := [column for column in needed if column not in text.columns]:
         raise Unreadable(path, f"lacks the column {missing[0]}", "A cycle profile has one row per cycle and function.")
     frame = columns(text)
@@ -70,7 +67,7 @@ def _float(column: str) -> pl.Expr:
 
 def _integer(column: str) -> pl.Expr:
     """An integer, also when it was printed as a float."""
-    return _float(column).round().cast(pl.Int64)
+    return _float(column).round().cast(pl.Int64, strict=False)
 
 
 def _ns(column: str) -> pl.Expr:
@@ -79,7 +76,8 @@ def _ns(column: str) -> pl.Expr:
     whole = text.str.extract(r"^(\d+)(?:\.\d*)?$").cast(pl.Int64, strict=False)
     rest = text.str.extract(r"^\d+(\.\d+)$").cast(pl.Float64, strict=False).fill_null(0.0)
     return pl.coalesce(
-        whole * 1000 + (rest * 1000).round().cast(pl.Int64), (_float(column) * 1000).round().cast(pl.Int64)
+        whole * 1000 + (rest * 1000).round().cast(pl.Int64, strict=False),
+        (_float(column) * 1000).round().cast(pl.Int64, strict=False),
     )
 
 

@@ -73,13 +73,13 @@ def _kernels(launches: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
     )
     kinds = {name: kernel_kind(name) for name in launches["name"].unique()}
     return frame.with_row_index("index").with_columns(
-        pl.col("dur_ns").round().cast(pl.Int64),
+        pl.col("dur_ns").round().cast(pl.Int64, strict=False),
         ncu_metrics.printable(frame["tensor"]),
         ncu_metrics.printable(frame["dram"]),
-        pl.col("registers").round().cast(pl.Int32),
+        pl.col("registers").round().cast(pl.Int32, strict=False),
         pl.coalesce("shared_bytes", pl.sum_horizontal("shared_static", "shared_dynamic", ignore_nulls=False))
         .round()
-        .cast(pl.Int64)
+        .cast(pl.Int64, strict=False)
         .alias("shared_bytes"),
         kind=pl.col("name").replace_strict(kinds, return_dtype=pl.String),
     )

@@ -8,14 +8,13 @@ line only what a column of ``kernels`` can use is kept, so a page with thousands
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import polars as pl
 
-from . import ncu_metrics
+from . import csv_table, ncu_metrics
 from .stream import Source
 
 HEADER = re.compile(rb'^[^\S\n]*"?ID"?,"?Process ID"?,[^\n]*$', re.MULTILINE)
@@ -53,9 +52,16 @@ class _Table:
         return "Metric Name" not in self.columns
 
 
+def _table(columns: list[str], segment: int) -> _Table | None:
+    """The table under a header; None under one that lacks what every table has."""
+    table = _Table(columns, segment)
+    needed = {"ID", "Process ID", "Kernel Name"} if table.wide else {"ID", "Process ID", "Kernel Name", "Metric Value"}
+    return table if needed <= set(columns) else None
+
+
 def _columns(line: bytes) -> list[str]:
     """The header's names; repeated ones (NVTX ranges) are told apart by their position."""
-    names = next(csv.reader([line.decode("utf-8", "replace").strip()]))
+    names = csv_table.cells(line.decode("utf-8", "replace").strip())
     return [name if names.index(name) == at else f"{name} ({at})" for at, name in enumerate(names)]
 
 
@@ -97,7 +103,7 @@ class Reader:
         """Read one block of whole lines."""
         for header, lines in _pieces(block):
             if header is not None:
-                self._table = _Table(_columns(header), self._segments)
+                self._table = _table(_columns(header), self._segments)
                 self._segments += 1
             if self._table is not None and lines:
                 self._read(self._table, lines)
@@ -106,16 +112,13 @@ class Reader:
         lines = pl.read_lines(text.decode("utf-8", "replace").replace("\0", "\ufffd").encode()).to_series()
         if table.wide and table.units is None:
             first = next((line for line in lines.head(50) if re.match(r'\s*"?"?,', line)), None)
-            table.units = next(csv.reader([first])) if first else []
+            table.units = csv_table.cells(first) if first else []
         data = lines.filter(lines.str.contains(DATA_LINE))
         if data.is_empty():
             return
         odd = data.str.count_matches('"', literal=True) % 2 == 1
         data = pl.select(pl.when(odd).then(data + '"').otherwise(data)).to_series()
-        names = ",".join('"' + name.replace('"', '""') + '"' for name in table.columns)
-        rows = pl.read_csv(
-            "\n".join([names, *data.to_list()]).encode(), infer_schema=False, truncate_ragged_lines=True,
-        )  # fmt: skip
+        rows = csv_table.read("\n".join(data.to_list()).encode(), table.columns)
         rows = rows.with_columns(segment=pl.lit(table.segment, pl.Int64))
         launches = _launches(rows)
         self.found.malformed += data.len() - launches.height

@@ -121,6 +121,7 @@ def measured(samples: pl.DataFrame) -> pl.DataFrame:
         .drop_nulls("number")
         .join(known, ["metric", "unit"])
         .with_columns(number=_scaled("number", "scale"))
+        .filter(pl.col("number") >= 0)
         .sort("rank", "number", descending=[False, True])
         .unique([*KEY, "column"], keep="first")
     )

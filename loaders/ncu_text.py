@@ -18,9 +18,9 @@ LAUNCH_LINE = re.compile(
     r"\s+(?P<name>\S.*?)"
     r"(?: \((?P<grid>\d+, *\d+, *\d+)\)x\((?P<block>\d+, *\d+, *\d+)\))?"
     r"(?:, \d{4}-\w{3}-\d{1,2} [\d:]+)?"
-    r", Context \d+, Stream (?P<stream>\d+)(?:, Device (?P<device>\d+))?(?:, CC (?P<cc>[\d.]+))?\s*"
+    r", Context \d+, Stream (?P<stream>\d{1,18})(?:, Device (?P<device>\d+))?(?:, CC (?P<cc>[\d.]+))?\s*"
 )
-PROCESS = re.compile(r"\[(\d+)\] \S.*@\S+\s*")
+PROCESS = re.compile(r"\[(\d{1,18})\] \S.*@\S+\s*")
 RULE = re.compile(r"\s*(-{3,}) (-{3,}) (-{3,})\s*")
 TITLES = ("Metric Name", "Metric Unit", "Metric Value")
 

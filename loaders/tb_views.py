@@ -79,8 +79,13 @@ def _number(value: object) -> float | None:
 
 
 def _ns(value: object) -> int | None:
-    """µs → ns."""
-    return None if (number := _number(value)) is None else round(number * 1000)
+    """µs → ns; null where that is no time a trace can hold."""
+    number = _number(value)
+    return round(number * 1000) if number is not None and abs(number) < 1e15 else None
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and 0 <= value < 1 << 62 else None
 
 
 def _yes(value: object) -> bool | None:
@@ -124,7 +129,7 @@ class _Worker:
         return [
             {
                 "name": str(op["name"]),
-                "calls": op.get("calls"),
+                "calls": _count(op.get("calls")),
                 "device_self_ns": _ns(op.get("device_self_duration")),
                 "device_total_ns": _ns(op.get("device_total_duration")),
                 "host_self_ns": _ns(op.get("host_self_duration")),
@@ -156,7 +161,7 @@ class _Worker:
             rows = [
                 {
                     "name": str(record.get("Name")),
-                    "count": record.get("Calls"),
+                    "count": _count(record.get("Calls")),
                     "total_ns": _ns(record.get("Total Duration (us)")),
                     "mean_ns": None if (mean := _number(record.get("Mean Duration (us)"))) is None else mean * 1000,
                     "min_ns": _ns(record.get("Min Duration (us)")),

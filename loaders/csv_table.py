@@ -1,0 +1,43 @@
+"""CSV as text columns, also where single lines are broken.
+
+The column engine reads a whole file at once and gives up at the first stray quote. A recording that was cut, edited or
+printed over is still worth reading: then every line is read on its own, and what does not fit shows up as null or as a
+row its reader cannot use. Nothing is converted here, so that no digit changes.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+
+import polars as pl
+
+
+def read(lines: bytes, columns: Sequence[str] | None = None) -> pl.DataFrame:
+    """A table of strings. ``columns`` are the header where the lines have none, else the first line is it.
+
+    A line with more cells loses them, one with fewer gets nulls. Bytes that are not UTF-8 are replaced.
+    """
+    if columns is not None:
+        quoted = ",".join('"' + name.replace('"', '""') + '"' for name in columns)
+        lines = quoted.encode() + b"\n" + lines
+    try:
+        frame = pl.read_csv(lines, infer_schema=False, encoding="utf8-lossy", truncate_ragged_lines=True)
+    except pl.exceptions.PolarsError:
+        return _by_line(lines)
+    return frame
+
+
+def cells(line: str) -> list[str]:
+    """The cells of one line; [] where it cannot be one."""
+    try:
+        return next(csv.reader([line]), [])
+    except csv.Error:
+        return []
+
+
+def _by_line(lines: bytes) -> pl.DataFrame:
+    header, *rest = [line.rstrip("\r") for line in lines.decode("utf-8-sig", "replace").split("\n")]
+    columns = list(dict.fromkeys(cells(header)))
+    rows = [(found + [None] * len(columns))[: len(columns)] for line in rest if (found := [*cells(line)])]
+    return pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")
