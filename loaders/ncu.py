@@ -68,9 +68,7 @@ class NsightCompute:
 
 def _kernels(launches: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
     """Launches with what was measured of them, in the order of the file."""
-    frame = launches.join(
-        ncu_metrics.measured(samples), list(ncu_metrics.KEY), how="left", nulls_equal=True, maintain_order="left"
-    )
+    frame = ncu_metrics.measured(launches, samples)
     kinds = {name: kernel_kind(name) for name in launches["name"].unique()}
     return frame.with_row_index("index").with_columns(
         pl.col("dur_ns").round().cast(pl.Int64, strict=False),
@@ -81,7 +79,7 @@ def _kernels(launches: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
         .round()
         .cast(pl.Int64, strict=False)
         .alias("shared_bytes"),
-        kind=pl.col("name").replace_strict(kinds, return_dtype=pl.String),
+        kind=pl.col("name").cast(pl.String).replace_strict(kinds, return_dtype=pl.String),
     )
 
 

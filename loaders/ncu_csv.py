@@ -122,8 +122,10 @@ class Reader:
         rows = rows.with_columns(segment=pl.lit(table.segment, pl.Int64))
         launches = _launches(rows)
         self.found.malformed += data.len() - launches.height
-        self.found.launches.append(launches.unique(list(ncu_metrics.KEY), keep="first", maintain_order=True))
-        self.found.samples.append(self._wide(table, rows) if table.wide else self._long(rows))
+        launches = launches.unique(list(ncu_metrics.KEY), keep="first", maintain_order=True)
+        samples = self._wide(table, rows) if table.wide else self._long(rows)
+        self.found.launches.append(launches.cast(pl.Schema(ncu_metrics.LAUNCH)))
+        self.found.samples.append(samples.cast(pl.Schema(ncu_metrics.SAMPLE)))
 
     def _long(self, rows: pl.DataFrame) -> pl.DataFrame:
         """The lines of metrics that are used."""

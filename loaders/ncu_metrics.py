@@ -13,16 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from .schema import NAME
+
 KEY = ("segment", "pid", "id")
 """What tells one launch from another: the table in the file, the process, the number in it."""
 LAUNCH = {
-    "segment": pl.Int64(), "pid": pl.Int64(), "id": pl.Int64(), "name": pl.String(), "grid": pl.String(),
-    "block": pl.String(), "device": pl.String(), "stream": pl.Int64(), "cc": pl.String(),
+    "segment": pl.Int64(), "pid": pl.Int64(), "id": pl.Int64(), "name": NAME, "grid": NAME, "block": NAME,
+    "device": NAME, "stream": pl.Int64(), "cc": NAME,
 }  # fmt: skip
 SAMPLE = {
-    "segment": pl.Int64(), "pid": pl.Int64(), "id": pl.Int64(), "metric": pl.String(), "unit": pl.String(),
-    "value": pl.String(),
+    "segment": pl.Int64(), "pid": pl.Int64(), "id": pl.Int64(), "metric": NAME, "unit": NAME, "value": pl.String(),
 }  # fmt: skip
+"""Columns of launches and of samples; what repeats is categorical, so that a block's text need not be kept."""
 
 PEAK = r"\.avg\.pct_of_peak_sustained_"
 MEANINGS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -102,30 +104,40 @@ def numbers(values: pl.Series) -> pl.Series:
     return text.cast(pl.Float64, strict=False).fill_nan(None)
 
 
-def measured(samples: pl.DataFrame) -> pl.DataFrame:
-    """Samples (``SAMPLE``) → a row per launch, ``KEY`` and a float column for each of MEANINGS."""
-    metrics = {name: found for name in samples["metric"].unique() if (found := meaning_of(name))}
+def measured(launches: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
+    """The launches (``LAUNCH``) with a float column for each of MEANINGS, from the samples (``SAMPLE``) of them."""
+    values = (
+        samples.select(*KEY, "metric", pl.col("unit").fill_null(""), number=numbers(samples["value"]))
+        .drop_nulls("number")
+        .join(_known(samples), ["metric", "unit"])
+        .select(*KEY, "column", "rank", number=_scaled("number", "scale"))
+        .filter(pl.col("number") >= 0)
+    )
+    for column in MEANINGS:
+        best = (
+            values.filter(pl.col("column") == column)
+            .sort("rank", "number", descending=[False, True])
+            .unique(list(KEY), keep="first")
+            .select(*KEY, pl.col("number").alias(column))
+        )
+        launches = launches.join(best, list(KEY), how="left", nulls_equal=True, maintain_order="left")
+    return launches
+
+
+def _known(samples: pl.DataFrame) -> pl.DataFrame:
+    """(metric, unit) among the samples → column, rank and scale."""
+    metrics = {name: found for name in samples["metric"].unique().drop_nulls() if (found := meaning_of(name))}
     units = samples["unit"].fill_null("").unique().to_list()
-    known = pl.DataFrame(
+    return pl.DataFrame(
         [
             (name, unit, found.column, found.rank, scale)
             for name, found in metrics.items()
             for unit in units
             if (scale := scale_of(found.measure, unit)) is not None
         ],
-        schema={"metric": pl.String, "unit": pl.String, "column": pl.String, "rank": pl.Int64, "scale": pl.Float64},
+        schema={"metric": NAME, "unit": NAME, "column": NAME, "rank": pl.Int8, "scale": pl.Float64},
         orient="row",
     )
-    values = (
-        samples.with_columns(pl.col("unit").fill_null(""), number=numbers(samples["value"]))
-        .drop_nulls("number")
-        .join(known, ["metric", "unit"])
-        .with_columns(number=_scaled("number", "scale"))
-        .filter(pl.col("number") >= 0)
-        .sort("rank", "number", descending=[False, True])
-        .unique([*KEY, "column"], keep="first")
-    )
-    return values.pivot("column", on_columns=list(MEANINGS), index=list(KEY), values="number")
 
 
 def _scaled(number: str, scale: str) -> pl.Expr:
