@@ -11,12 +11,11 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.segment import Segments
 from textual.app import App
 from textual.binding import BindingType
-from textual.command import Provider
 
 from ..analysis.text import display
 from ..analysis.views import VIEWS
@@ -29,6 +28,9 @@ from .main import MainScreen
 from .opening import Discover, Found, Opener, Run
 from .session import Session
 from .settings import Settings
+
+if TYPE_CHECKING:
+    from textual.command import Provider
 
 
 def _commands() -> type[Provider]:
