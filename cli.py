@@ -234,8 +234,9 @@ def _app(arguments: argparse.Namespace) -> int:
 
 def _open_app(arguments: argparse.Namespace) -> int:
     """The app on a terminal; hands in what the screens may not know: how traces are read and found."""
-    from .tui.app import Start, run
+    from .tui.app import run
     from .tui.settings import BadSettings, load
+    from .tui.start import Start
 
     try:
         settings = load(theme=arguments.theme, ascii=arguments.ascii)

@@ -13,6 +13,7 @@ from .column import Column
 
 _TIMES = ((1e9, "s "), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 _BYTES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
+_times: tuple[tuple[float, str], ...] = _TIMES
 MISSING = "–"
 """Shown where nothing was measured: never 0."""
 
@@ -20,10 +21,17 @@ MISSING = "–"
 def duration(ns: float, signed: bool = False) -> str:
     """Nanoseconds with the unit that fits: 26.50 ms, 58.1 µs, 749 ns, 1.00 s."""
     size = abs(ns)
-    for factor, unit in _TIMES:
-        if size >= factor or factor == 1.0:
+    for factor, unit in _times:
+        if size >= factor or factor == _times[-1][0]:
             return f"{_figures(ns / factor, signed, whole=factor == 1.0)} {unit}".rstrip()
     raise AssertionError("unreachable")
+
+
+def use(unit: str) -> None:
+    """Show every duration in that unit (``ns``, ``us`` or ``ms``) from now on; ``auto`` is the one that fits each."""
+    global _times
+    wanted = unit.replace("us", "µs")
+    _times = tuple(pair for pair in _TIMES if pair[1] == wanted) or _TIMES
 
 
 def _figures(value: float, signed: bool, whole: bool = False) -> str:

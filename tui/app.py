@@ -8,26 +8,26 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.segment import Segments
-from textual.app import App
 from textual.binding import BindingType
+from textual.filter import LineFilter
 
-from ..analysis.text import display
-from ..analysis.views import VIEWS
-from . import clipboard, resume, themes
+from ..analysis import units
+from . import glyphs, resume, themes
 from .asking import Answered, Asker, anything_working, waiting
+from .background import Background
 from .crash import crash_lines
-from .exporting import new_file
 from .keys import remapped
 from .main import MainScreen
-from .opening import Discover, Found, Opener, Run
+from .opening import Discover, Opener, Run
 from .session import Session
 from .settings import Settings
+from .start import Start, first_view
+from .watch import Watch
 
 if TYPE_CHECKING:
     from textual.command import Provider
@@ -39,21 +39,7 @@ def _commands() -> type[Provider]:
     return Commands
 
 
-@dataclass(frozen=True)
-class Start:
-    """How the app begins: view, scope, whether to go on where it was left, and what every question is asked with.
-
-    ``options`` are fields of ``analysis.options.Options``.
-    """
-
-    view: str = ""
-    resume: bool = False
-    watch: str | None = None
-    cycle: int | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-
-class WarplensApp(App[None]):
+class WarplensApp(Background):
     """Terminal microscope for one or two runs."""
 
     TITLE = "warplens"
@@ -76,9 +62,7 @@ class WarplensApp(App[None]):
         self.session.scope(self.start.cycle, self.start.cycle if len(runs) > 1 else None)
         self.session.inputs = [Run(path) for path in runs]
         self.main = MainScreen(self.session)
-        self.errands = Asker(self)
         self.headlines = Asker(self)
-        self.offers: list[Found] = []
         self._ticking: Any = None
 
     @property
@@ -88,36 +72,54 @@ class WarplensApp(App[None]):
 
     def on_mount(self) -> None:
         """Paint, then open."""
-        for name in themes.names():
-            self.register_theme(themes.theme(name))
+        self.register_theme(themes.theme(self.settings.theme))
         self.theme = self.settings.theme
         self.set_keymap(self.settings.keymap)
         self.push_screen(self.main)
         self.call_after_refresh(self._begin)
 
     def _begin(self) -> None:
+        for name in themes.names():
+            if name != self.settings.theme:
+                self.register_theme(themes.theme(name))
         if self.session.inputs:
+            if self.start.resume and not resume.restore(self.session):
+                self.notify("Nothing is remembered of these runs; this is where it will go on next time.", markup=False)
             self._open_all()
         else:
             self.pick()
-        self.headlines.ask(_warm_up, lambda value: None)
+        Asker(self).ask(_warm_up, lambda value: None)
+        if self.start.watch is not None and self.discover is not None:
+            self.watch_folder(Watch(Path(self.start.watch), self.discover))
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Textual's own, and ASCII instead of our signs where that is wanted."""
+        filters = super().get_line_filters()
+        return [*filters, glyphs.Plain()] if self.settings.ascii else filters
 
     def _open_all(self) -> None:
-        self.main.open_view(first_view(self.start.view or self.settings.view, len(self.session.inputs)))
+        wanted = self.session.current or self.start.view or self.settings.view
+        self.session.current = ""
+        self.main.open_view(first_view(wanted, len(self.session.inputs)))
         for run in self.session.inputs:
             run.open(self.opener, self._tell_arrived)
+            if run.state != "loading":
+                self._arrived(run)
         self.main.news()
         self._ticking = self.set_interval(0.1, self._tick)
 
     def _tell_arrived(self, run: Run) -> None:
         """From the reading thread: something other than progress happened to the run."""
-        self.call_later(self._arrived, run)
+        if self.is_running:
+            self.call_later(self._arrived, run)
 
     def open_runs(self, paths: Sequence[str]) -> None:
         """Open these instead of what is open."""
-        self.stop()
+        self.stop_all()
+        resume.keep(self.session)
         self.session.inputs = [Run(path) for path in paths[:2]]
         self.session.views.clear()
+        self.session.history, self.session.current = [], ""
         self.session.scope(None, None)
         self.main.headline, self.main.warnings = "", ()
         self._open_all()
@@ -142,23 +144,9 @@ class WarplensApp(App[None]):
         self.main.headline, self.main.warnings = value
         self.main.tell()
 
-    def stop(self) -> None:
-        """Stop what is running: loads, else the question being asked."""
-        stopped = [run for run in self.session.inputs if run.stop()]
-        pane = self.main.pane
-        if not stopped and pane is not None and pane.asker.drop():
-            self.notify("Stopped.", markup=False)
-        elif not stopped:
-            self.notify("Nothing is running; q quits.", markup=False)
-        self.main.news()
-
     def on_answered(self, event: Answered) -> None:
         """An answer came back from a thread."""
         event.deliver()
-
-    def scope_changed(self) -> None:
-        """Ask what is shown again, in the new scope."""
-        self.main.news()
 
     def pick(self) -> None:
         """Choose what to open from what is here and what was open before."""
@@ -172,78 +160,30 @@ class WarplensApp(App[None]):
 
         self.push_screen(PickerScreen(self.discover, resume.recent(), self.offers), chosen)
 
+    def take_input(self) -> None:
+        """Let the reader of ``-`` have standard input before the screen needs the terminal's keys there."""
+        if "-" not in [run.path for run in self.session.inputs]:
+            return
+        for run in self.session.inputs:
+            if run.path == "-":
+                run.open(self.opener, self._tell_arrived)
+        terminal = os.open("/dev/tty", os.O_RDWR)
+        os.dup2(terminal, 0)
+        os.close(terminal)
+
     def stop_all(self) -> None:
         """Leave no process behind."""
         for one in self.session.inputs:
             one.stop()
 
-    def step_cycle(self, step: int) -> None:
-        """The cycle before or after the one in scope, by place in each run; from no scope the first or the last."""
-        traces, session = self.session.traces, self.session
-
-        def job() -> list[list[int]]:
-            from ..analysis.headline import cycle_numbers
-
-            return [cycle_numbers(trace, session.options) for trace in traces]
-
-        def take(value: Any) -> None:
-            if isinstance(value, Exception) or not any(value):
-                self.notify("No cycles were found in this run.", markup=False)
-                return
-            now = (session.cycle, session.cycle_b)
-            moved = [neighbour(numbers, at, step) for numbers, at in zip(value, now, strict=False)]
-            session.scope(moved[0], moved[1] if len(moved) > 1 else None)
-            self.scope_changed()
-
-        self.errands.ask(job, take)
-
-    def show_warnings(self) -> None:
-        """What was wrong in the inputs, and the notes of the view."""
-        from .overlay import WarningsScreen
-
-        sections = [(display(trace.info.label, 60), list(trace.info.warnings) or ["nothing was wrong in this input"])
-                    for trace in self.session.traces]
-        pane = self.main.pane
-        if pane is not None and pane.table is not None and pane.table.notes:
-            sections.append((f"{pane.entry.title}: notes", list(pane.table.notes)))
-        self.push_screen(WarningsScreen(sections or [("Nothing is open", ["o opens a trace"])]))
-
-    def take_copy(self, value: Any) -> None:
-        """Give markdown to the terminal's clipboard, or write it to a file where none would take it."""
-        if isinstance(value, Exception):
-            self.notify(display(str(value), 300), severity="error", markup=False)
-            return
-        text, name = value
-        sequence = clipboard.sequence(text, os.environ)
-        if sequence is not None and self._driver is not None:
-            self._driver.write(sequence)
-            self._driver.flush()
-            self.notify(f"Copied {len(text.splitlines())} lines.", markup=False)
-            return
-        written = new_file(Path(name), text.encode())
-        self.notify(f"No clipboard takes this here; written to {display(str(written))}", markup=False)
-
     def _fatal_error(self) -> None:
         """Say what failed and where in our code; never the data or the locals a rich traceback would print."""
+        if os.environ.get("WARPLENS_DEBUG"):
+            super()._fatal_error()
+            return
         self.bell()
         self._exit_renderables.append(Segments(crash_lines(self._exception)))
         self._close_messages_no_wait()
-
-
-def neighbour(numbers: list[int], now: int | None, step: int) -> int | None:
-    """The number ``step`` places from ``now``, kept inside; the first or last where there is no now."""
-    if not numbers:
-        return None
-    if now not in numbers:
-        return numbers[0] if step > 0 else numbers[-1]
-    return numbers[max(0, min(len(numbers) - 1, numbers.index(now) + step))]
-
-
-def first_view(wanted: str, inputs: int) -> str:
-    """The view to begin with: the one wanted, else what most people open the app for; one that exists."""
-    names = [entry.name for entry in VIEWS]
-    preferred = [wanted, "diff" if inputs > 1 else "overview", "overview", "kernels"]
-    return next((name for name in preferred if name in names), names[0])
 
 
 def _warm_up() -> None:
@@ -268,8 +208,11 @@ def run(
 ) -> int:
     """Open the app on these inputs; returns the exit status. Leaves no process and no thread behind."""
     app = WarplensApp(paths, opener, discover, settings, start)
+    units.use(app.settings.units)
+    app.take_input()
     app.run()
     app.stop_all()
+    resume.keep(app.session)
     code = app.return_code or 0
     if anything_working():
         sys.stdout.flush()

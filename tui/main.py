@@ -123,7 +123,8 @@ class MainScreen(Screen[None]):
     def tell(self) -> None:
         """Make the lines around the pane true."""
         pane = self.pane
-        busy = "working" if pane is not None and pane.asker.busy else ""
+        doing = [*self.warplens.errands.values(), *(["asking"] if pane is not None and pane.asker.busy else [])]
+        busy = f"{doing[0]}, ^C stops" if doing else ""
         self.header.tell(
             header_text(self.session, self.headline), len(self.warnings), busy, spelled(self.keys_of("help"))
         )

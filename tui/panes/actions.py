@@ -149,7 +149,7 @@ class PaneActions(Container):
     def _export(self, name: str | None) -> None:
         table, view = self.exported, self.entry.name
         if table is not None:
-            self.warplens.errands.ask(lambda: exported(table, view, name), self._written)
+            self.warplens.errand("writing", lambda: exported(table, view, name), self._written)
 
     def _written(self, value: Any) -> None:
         if isinstance(value, Exception):
@@ -161,4 +161,4 @@ class PaneActions(Container):
         """Copy this view as markdown."""
         table, view = self.exported, self.entry.name
         if table is not None:
-            self.warplens.errands.ask(lambda: copied(table, view), self.warplens.take_copy)
+            self.warplens.errand("copying", lambda: copied(table, view), self.warplens.take_copy)

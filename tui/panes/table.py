@@ -92,6 +92,7 @@ class TablePane(PaneActions, can_focus=False):
         self.shown: Shown | None = None
         self.message = ""
         self._epoch = -1
+        self._restored = False
         self.asker = Asker(self.app)
         self.rows = TableList()
         self.drawing = Picture(self, self.picture)
@@ -187,8 +188,21 @@ class TablePane(PaneActions, can_focus=False):
 
     def show(self, shown: Shown) -> None:
         """Put the answer on the screen."""
+        kept = None if self._restored else (set(self.state.marks), self.state.cursor)
         self.rows.show(shown.table)
+        if kept is not None:
+            self._restored = True
+            self.rows.marks.update(mark for mark in kept[0] if mark < shown.table.total_rows)
+            self.rows.go(kept[1])
         self.drawing.redraw()
+
+    def on_table_list_highlighted(self, event: TableList.Highlighted) -> None:
+        """Remember where the cursor is and what is marked."""
+        event.stop()
+        before = len(self.state.marks)
+        self.state.marks, self.state.cursor = set(self.rows.marks), event.position
+        if len(self.state.marks) != before:
+            self.tell()
 
     def say(self, text: str) -> None:
         """A sentence in place of the list; '' brings the list back."""

@@ -1,0 +1,140 @@
+"""What the app does beside the view shown: exports, copies, looking for cycles, watching a folder.
+
+Each errand runs in a thread under a name the header shows; ^C stops waiting for it. The base of the app, apart from it
+so that opening and showing runs is one file and this another.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from textual.app import App
+
+from ..analysis import units
+from ..analysis.text import display
+from . import clipboard
+from .asking import Asker
+from .exporting import new_file
+from .keys import spelled
+from .main import MainScreen
+from .opening import Found
+from .session import Session
+from .watch import EVERY, Watch
+
+
+class Background(App[None]):
+    """Errands in threads, and what comes of them."""
+
+    session: Session
+    main: MainScreen
+    keys_in_force: Mapping[str, str]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.errands: dict[Asker, str] = {}
+        self.offers: list[Found] = []
+
+    def scope_changed(self) -> None:
+        """Ask what is shown again, in the new scope."""
+        self.main.news()
+
+    def stop(self) -> None:
+        """Stop what is running: loads, else the question being asked."""
+        pane = self.main.pane
+        stopped = [run.name for run in self.session.inputs if run.stop()]
+        stopped += [name for asker, name in self.errands.items() if asker.drop()]
+        self.errands.clear()
+        if pane is not None and pane.asker.drop():
+            stopped.append(pane.entry.title)
+        names = ", ".join(display(name, 40) for name in stopped)
+        self.notify(f"Stopped: {names}" if stopped else "Nothing is running; q quits.", markup=False)
+        self.main.news()
+
+    def errand(self, name: str, job: Callable[[], Any], then: Callable[[Any], None]) -> None:
+        """Do something beside the view, in the background; it is shown as ``name`` and ^C stops waiting for it."""
+        asker = Asker(self)
+
+        def take(value: Any) -> None:
+            self.errands.pop(asker, None)
+            self.main.tell()
+            then(value)
+
+        self.errands[asker] = name
+        asker.ask(job, take)
+        self.main.tell()
+
+    def watch_folder(self, watch: Watch) -> None:
+        """Offer what appears in a folder, from now on."""
+        asker = Asker(self)
+
+        def look() -> None:
+            if not asker.busy:
+                asker.ask(watch.look, self._offer)
+
+        self.set_interval(EVERY, look)
+
+    def _offer(self, value: Any) -> None:
+        if isinstance(value, Exception):
+            return
+        for found in value:
+            self.offers.insert(0, found)
+            name, key = display(found.path.name, 60), spelled(self.keys_in_force["open_trace"])
+            self.notify(f"New trace: {name}, {units.size(found.bytes or 0)}. {key} opens it.", timeout=20, markup=False)
+
+    def step_cycle(self, step: int) -> None:
+        """The cycle before or after the one in scope, by place in each run; from no scope the first or the last."""
+        traces, session = self.session.traces, self.session
+
+        def job() -> list[list[int]]:
+            from ..analysis.headline import cycle_numbers
+
+            return [cycle_numbers(trace, session.options) for trace in traces]
+
+        def take(value: Any) -> None:
+            if isinstance(value, Exception) or not any(value):
+                self.notify("No cycles were found in this run.", markup=False)
+                return
+            now = (session.cycle, session.cycle_b)
+            moved = [neighbour(numbers, at, step) for numbers, at in zip(value, now, strict=False)]
+            session.scope(moved[0], moved[1] if len(moved) > 1 else None)
+            self.scope_changed()
+
+        self.errand("looking for cycles", job, take)
+
+    def show_warnings(self) -> None:
+        """What was wrong in the inputs, and the notes of the view."""
+        from .overlay import WarningsScreen
+
+        sections = [(display(trace.info.label, 60), list(trace.info.warnings) or ["nothing was wrong in this input"])
+                    for trace in self.session.traces]
+        pane = self.main.pane
+        if pane is not None and pane.table is not None and pane.table.notes:
+            sections.append((f"{pane.entry.title}: notes", list(pane.table.notes)))
+        self.push_screen(WarningsScreen(sections or [("Nothing is open", ["o opens a trace"])]))
+
+    def take_copy(self, value: Any) -> None:
+        """Give markdown to the terminal's clipboard, or write it to a file where none would take it."""
+        if isinstance(value, Exception):
+            self.notify(display(str(value), 300), severity="error", markup=False)
+            return
+        text, name = value
+        sequence = clipboard.sequence(text, os.environ)
+        if sequence is not None and self._driver is not None:
+            self._driver.write(sequence)
+            self._driver.flush()
+            self.notify(f"Copied {len(text.splitlines())} lines.", markup=False)
+            return
+        written = new_file(Path(name), text.encode())
+        self.notify(f"No clipboard takes this here; written to {display(str(written))}", markup=False)
+
+
+def neighbour(numbers: list[int], now: int | None, step: int) -> int | None:
+    """The number ``step`` places from ``now``, kept inside; the first or last where there is no now."""
+    if not numbers:
+        return None
+    if now not in numbers:
+        return numbers[0] if step > 0 else numbers[-1]
+    return numbers[max(0, min(len(numbers) - 1, numbers.index(now) + step))]

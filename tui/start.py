@@ -1,0 +1,30 @@
+"""How the app begins: what the command line asked for beside the runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..analysis.views import VIEWS
+
+
+@dataclass(frozen=True)
+class Start:
+    """How the app begins: view, scope, whether to go on where it was left, and what every question is asked with.
+
+    ``options`` are fields of ``analysis.options.Options``.
+    """
+
+    view: str = ""
+    resume: bool = False
+    watch: str | None = None
+    cycle: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def first_view(wanted: str, inputs: int) -> str:
+    """The view to begin with: the one wanted, else what most people open the app for; one that exists."""
+    names = [entry.name for entry in VIEWS]
+    preferred = [wanted, "diff" if inputs > 1 else "overview", "overview", "kernels"]
+    return next((name for name in preferred if name in names), names[0])

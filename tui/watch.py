@@ -1,0 +1,36 @@
+"""``--watch DIR``: offers new traces as a profiler writes them.
+
+A folder is looked at every two seconds in a thread. What was there at the beginning is not new; a file is offered once
+its size has not changed between two looks, so that nothing half written is opened.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .opening import Discover, Found
+
+EVERY = 2.0
+"""Seconds between two looks."""
+
+
+class Watch:
+    """What is new in a folder since it was first looked at."""
+
+    def __init__(self, folder: Path, discover: Discover) -> None:
+        self.folder = folder
+        self._discover = discover
+        self._known: set[Path] | None = None
+        self._sizes: dict[Path, int | None] = {}
+
+    def look(self) -> list[Found]:
+        """Traces that appeared and are complete since the last look; slow, for a thread."""
+        found = {one.path: one for one in self._discover(self.folder)}
+        if self._known is None:
+            self._known = set(found)
+            return []
+        fresh = {path: one for path, one in found.items() if path not in self._known}
+        ready = [one for path, one in fresh.items() if path in self._sizes and self._sizes[path] == one.bytes]
+        self._sizes = {path: one.bytes for path, one in fresh.items()}
+        self._known |= {one.path for one in ready}
+        return ready
