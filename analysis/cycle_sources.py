@@ -44,7 +44,10 @@ def recorded(run: Trace) -> Found | None:
     if frame.is_empty():
         return None
     anchor = _common(frame["label"].cast(pl.String).drop_nulls().to_list())
-    return Found(frame.with_columns(pl.col("complete").fill_null(True)), "recorded", anchor)
+    sources = frame["source"].cast(pl.String).drop_nulls().unique().to_list()
+    source = sources[0] if len(sources) == 1 else "recorded"
+    frame = frame.with_columns(pl.col("complete").fill_null(True))
+    return Found(frame, source, anchor, device_time=source == "pattern" or frame["first_index"].null_count() == 0)
 
 
 def annotated(run: Trace) -> Found | None:

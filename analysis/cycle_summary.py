@@ -19,8 +19,7 @@ def _some(count: int, noun: str) -> str:
 
 
 def _anchor(facts: dict[str, Any]) -> str:
-    name = display(str(facts["anchor"]), 48) if facts["anchor"] else "several names"
-    return f"anchor {name}, {facts['source']}"
+    return f"anchor {display(str(facts['anchor']), 48)}, {facts['source']}" if facts["anchor"] else facts["source"]
 
 
 def _microseconds(value: float) -> str:

@@ -139,12 +139,14 @@ def _device_records(run: Trace, found: Found) -> tuple[list[int | None], list[in
             return records, [int(span) for span in frame["dur_ns"]]
         return records, membership.busy_ns(run, frame)
     if run.has("profile"):
-        functions = run.profile.filter(pl.col("device") != "Host").unique(["cycle", "pid", "function", "device"])
-        sums = functions.group_by("cycle").agg(
+        # two processes may each have a cycle 3, which began at different times
+        same = ["cycle", "start_ns"]
+        functions = run.profile.filter(pl.col("device") != "Host").rename({"cycle_start_ns": "start_ns"})
+        sums = functions.unique([*same, "pid", "function", "device"]).group_by(same).agg(
             pl.col("instances").sum().alias("records"), pl.col("dur_ns").sum().alias("busy"),
             pl.col("device").n_unique().alias("devices"),
         ).collect(engine="streaming")
-        joined = frame.join(sums, on="cycle", how="left", maintain_order="left")
+        joined = frame.join(sums, on=same, how="left", nulls_equal=True, maintain_order="left")
         return joined["records"].fill_null(0).to_list(), (joined["busy"] // joined["devices"]).to_list()
     return [None] * frame.height, [None] * frame.height
 
@@ -297,4 +299,4 @@ PAIR_COLUMNS = (
     Column("complete_a", "whole A", "bool", "whether the recorder saw the whole cycle", 8, order=4),
     Column("complete_b", "whole B", "bool", "whether the recorder saw the whole cycle", 8, order=4),
 )
-VIEW = View("cycles", COLUMNS, _build, PAIR_COLUMNS, alternate="dur_ns")
+VIEW = View("cycles", COLUMNS, _build, PAIR_COLUMNS, alternate="dur_ns", scopes_itself=True)

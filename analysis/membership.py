@@ -42,10 +42,14 @@ def in_cycles(run: Trace, cycles: pl.DataFrame, device_time: bool) -> pl.LazyFra
     """
     if cycles["start_ns"].null_count():
         return _by_index(run, cycles)
-    kernels = run.kernels.with_columns(launch_ns="start_ns") if device_time else launched(run)
-    rows = kernels.collect(engine="streaming")
-    return rows.with_columns(cycle_at(rows["launch_ns"], rows["rank"], cycles)).drop_nulls("cycle") \
-        .drop("launch_ns").lazy()
+    numbered = run.with_tables(kernels=run.kernels.with_row_index("_row"))
+    kernels = numbered.kernels.with_columns(launch_ns="start_ns") if device_time else launched(numbered)
+    # only what decides is collected; the other columns stay lazy, for whoever needs them
+    rows = kernels.select("_row", "launch_ns", "rank", "pid").collect()
+    rows = rows.with_columns(cycle_at(rows["launch_ns"], rows["rank"], cycles)).drop_nulls("cycle")
+    return numbered.kernels.drop("pid").join(
+        rows.lazy().select("_row", "pid", "cycle"), on="_row", how="inner", maintain_order="left"
+    ).drop("_row")
 
 
 def host_in_cycles(run: Trace, cycles: pl.DataFrame, condition: pl.Expr) -> pl.DataFrame:

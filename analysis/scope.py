@@ -6,6 +6,7 @@ those that begin inside it. A scoped run is a Trace like any other, with lazy ta
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Literal
 
 import polars as pl
@@ -16,12 +17,23 @@ from .cycles import find_cycles
 from .options import Options
 from .view import CannotAnswer
 
+_known: deque[tuple[Trace, int, str | None, Trace]] = deque(maxlen=4)
+
 
 def scoped(run: Trace, options: Options, side: Literal["a", "b"] = "a") -> Trace:
     """The run, or what belongs to ``options.cycle`` of it (for side 'b' ``options.cycle_b``). Raises CannotAnswer."""
     wanted = options.cycle if side == "a" else options.cycle_b
     if wanted is None:
         return run
+    for trace, cycle, anchor, piece in _known:
+        if trace is run and (cycle, anchor) == (wanted, options.cycle_anchor):
+            return piece
+    piece = _cut(run, wanted, options)
+    _known.append((run, wanted, options.cycle_anchor, piece))
+    return piece
+
+
+def _cut(run: Trace, wanted: int, options: Options) -> Trace:
     cycles = find_cycles(run, options)
     mine = cycles.frame.filter(pl.col("cycle") == wanted)
     if mine.is_empty():
@@ -33,7 +45,7 @@ def scoped(run: Trace, options: Options, side: Literal["a", "b"] = "a") -> Trace
             inside = inside | (here if rank is None else here & (pl.col("rank").is_null() | (pl.col("rank") == rank)))
     kernels = membership.in_cycles(run, cycles.frame, cycles.device_time)
     return run.with_tables(
-        kernels=kernels.filter(pl.col("cycle") == wanted).drop("cycle"),
+        kernels=kernels.filter(pl.col("cycle") == wanted).select(run.kernels.collect_schema().names()),
         host=run.host.with_columns(_at="start_ns").filter(inside).drop("_at"),
         metrics=run.metrics.with_columns(_at="ts_ns").filter(inside).drop("_at"),
         cycles=mine.select(run.cycles.collect_schema().names()).lazy(),

@@ -154,7 +154,12 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
         raise CannotAnswer(f"The {view.name} view compares two runs; name a second one.")
     if len(runs) == 2 and not view.two_runs:
         runs = runs[:1]
-    answer: Answer = view.build(runs, options or Options())
+    options = options or Options()
+    if not view.scopes_itself and (options.cycle is not None or options.cycle_b is not None):
+        from .scope import scoped
+
+        runs = (scoped(runs[0], options, "a"), *(scoped(run, options, "b") for run in runs[1:]))
+    answer: Answer = view.build(runs, options)
     columns = view.columns_for(len(runs))
     frame = answer.frame.select([column.name for column in columns]).collect(engine="streaming")
     return Table(

@@ -43,7 +43,8 @@ class View:
 
     ``columns`` for one run, ``pair_columns`` for two (the same where empty). ``build(runs, options)`` answers it; it
     raises CannotAnswer with a sentence where the input cannot. ``alternate`` names the column of the other order that
-    ``s`` switches to. ``one_run``/``two_runs`` say which subjects it takes.
+    ``s`` switches to. ``one_run``/``two_runs`` say which subjects it takes. A view gets its runs limited to the cycle
+    of the options, unless it ``scopes_itself``.
     """
 
     name: str
@@ -53,6 +54,7 @@ class View:
     alternate: str | None = None
     one_run: bool = True
     two_runs: bool = True
+    scopes_itself: bool = False
 
     def columns_for(self, runs: int) -> tuple[Column, ...]:
         """The columns for that many runs."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from warplens.analysis.column import Column
 from warplens.analysis.cycles import VIEW, cycles_of
 from warplens.analysis.options import Options
 from warplens.analysis.scope import scoped
 from warplens.analysis.table import ask
-from warplens.analysis.view import CannotAnswer
+from warplens.analysis.view import Answer, CannotAnswer, View
 
 from .runs import host, kernel, run_of, steps
 
@@ -137,3 +138,20 @@ def test_scope_keeps_what_the_cycle_launched_and_what_began_in_it() -> None:
 def test_scope_to_a_cycle_that_is_not_there_says_which_are() -> None:
     with pytest.raises(CannotAnswer, match="no cycle 9; it has cycles 0 to 1"):
         scoped(run_of(cycles=steps(100, 100)), Options(cycle=9))
+
+
+def test_a_view_is_asked_about_the_cycle_of_the_options_and_the_cycles_view_about_all() -> None:
+    def build(runs, options):  # type: ignore[no-untyped-def]
+        return Answer(runs[0].kernels.select("index"))
+
+    column = Column("index", "index", "number", "index of the launch")
+    run = run_of(cycles=steps(100, 100), kernels=[kernel(0, 10, 5), kernel(1, 120, 5)])
+    assert ask(View("some", (column,), build), (run,), Options(cycle=1)).frame["index"].to_list() == [1]
+    assert len(ask(VIEW, (run,), Options(cycle=1))) == 2
+
+
+def test_a_scoped_run_of_a_found_rhythm_still_goes_by_device_time() -> None:
+    launches = [kernel(i, 10 * i, 7, name, stream=7) for i, name in enumerate(["norm", "gemm", "act", "mm", "add"] * 6)]
+    inner = scoped(run_of(kernels=launches), Options(cycle=3))
+    assert inner.kernels.collect()["index"].to_list() == [10, 11, 12, 13, 14]
+    assert scoped(inner, Options(cycle=3)).kernels.collect().height == 5
