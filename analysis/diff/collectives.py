@@ -1,0 +1,139 @@
+"""Collectives across the ranks of a job: who waited, who came last, and what the transfer itself took.
+
+A collective ends everywhere at once, so the rank that spends the shortest time in it came last and shows the transfer;
+what the others spend beyond that is waiting for it. A rank that turns from waiting to late has no faster all-reduce.
+So the row of a collective is about its transfer, its waiting is in columns of its own, and the blame is on the last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from .samples import Matched, Side
+from .shift import Floats
+
+ALIKE = 0.8
+"""Ranks take part in the same collectives where their launches per cycle agree at least this much."""
+WAITING = 0.5
+"""A rank waits where this share of its time in the collective is waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Per matched pair and function: waiting per cycle in ms in A and B (medians); keyed by (pair index, row)."""
+
+    a: dict[tuple[int, int], float]
+    b: dict[tuple[int, int], float]
+
+
+def split(matched: list[Matched]) -> tuple[list[Matched], Waits, list[dict[str, Any]]]:
+    """The pairs with collectives reduced to their transfer, the waiting taken out of them, and what is to be told."""
+    waits = Waits({}, {})
+    told: list[dict[str, Any]] = []
+    strict = [one for one in matched if one.pair.strict]
+    if len(strict) < 2:
+        return matched, waits, told
+    made = {id(one): [one.a.ms.copy(), one.b.ms.copy()] for one in strict}
+    for function in _collectives(strict):
+        rows = [(one, _row(one, function)) for one in strict]
+        present = [(one, row) for one, row in rows if row is not None]
+        sides = [_transfer([(one.a if side == 0 else one.b, row) for one, row in present]) for side in (0, 1)]
+        if len(present) < 2 or sides[0] is None or sides[1] is None:
+            continue
+        line: dict[str, Any] = {"function": function, "waits": []}
+        for side, (name, found) in enumerate(zip("ab", sides, strict=True)):
+            assert found is not None
+            for (one, row), transfer, wait in zip(present, found.transfer_ms, found.wait_ms, strict=True):
+                made[id(one)][side][row] = transfer
+                (waits.a if side == 0 else waits.b)[matched.index(one), row] = wait
+            line[f"transfer_{name}_us"] = found.transfer_us
+            late = present[found.last][0]
+            line[f"last_{name}"] = _device(late, present[found.last][1])
+        for (one, row) in present:
+            index = matched.index(one)
+            line["waits"].append({
+                "device": _device(one, row), "a_ms": waits.a[index, row], "b_ms": waits.b[index, row],
+            })
+        told.append(line)
+    reduced = [
+        replace(one, a=replace(one.a, ms=made[id(one)][0]), b=replace(one.b, ms=made[id(one)][1]))
+        if id(one) in made else one
+        for one in matched
+    ]
+    told.sort(key=lambda line: -max(max(w["a_ms"], w["b_ms"]) for w in line["waits"]))
+    return reduced, waits, told
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    transfer_ms: list[Floats]
+    wait_ms: list[float]
+    transfer_us: float
+    last: int
+
+
+def _collectives(matched: list[Matched]) -> list[str]:
+    found: dict[str, None] = {}
+    for one in matched:
+        for name in one.functions.filter(pl.col("kind") == "collective")["function"]:
+            found.setdefault(name, None)
+    return list(found)
+
+
+def _row(one: Matched, function: str) -> int | None:
+    at = np.flatnonzero(((one.functions["function"] == function) & (one.functions["kind"] == "collective")).to_numpy())
+    return int(at[0]) if len(at) == 1 else None
+
+
+def _device(one: Matched, row: int) -> str:
+    return str(one.functions["device"][row])
+
+
+def _transfer(ranks: list[tuple[Side, int]]) -> _Found | None:
+    """The shortest rank of each cycle that all ranks have whole; None where they do not share the collective."""
+    if len(ranks) < 2:
+        return None
+    shared = set(ranks[0][0].cycles.tolist())
+    for side, row in ranks:
+        known = side.seen[row] & (side.launches[row] > 0)
+        shared &= set(side.cycles[known].tolist())
+    if not shared:
+        return None
+    cycles = np.array(sorted(shared))
+    at = [np.searchsorted(side.cycles, cycles) for side, _ in ranks]
+    launches = np.stack([side.launches[row, place] for (side, row), place in zip(ranks, at, strict=True)])
+    if float((launches.min(axis=0) / launches.max(axis=0)).mean()) < ALIKE:
+        return None
+    each = np.stack([side.ms[row, place] for (side, row), place in zip(ranks, at, strict=True)]) / launches
+    shortest = each.min(axis=0)
+    transfer = []
+    for (side, row), place in zip(ranks, at, strict=True):
+        values = np.full(len(side.cycles), np.nan)
+        values[place] = shortest * side.launches[row, place]
+        values[side.seen[row] & (side.launches[row] == 0)] = 0.0
+        transfer.append(values)
+    waits = [float(np.median((each[i] - shortest) * launches[i])) for i in range(len(ranks))]
+    last = int(np.bincount(each.argmin(axis=0), minlength=len(ranks)).argmax())
+    return _Found(transfer, waits, float(np.median(shortest)) * 1e3, last)
+
+
+def sentence(told: list[dict[str, Any]], names: dict[str, str]) -> str | None:
+    """Who came last, in words, for the collective with the most waiting; None where nobody waits much."""
+    for line in told:
+        most = max(max(w["a_ms"], w["b_ms"]) for w in line["waits"])
+        if most <= 0:
+            continue
+        name = names.get(line["function"], line["function"])
+        transfer = f"transfer {line['transfer_a_us']:.1f} → {line['transfer_b_us']:.1f} µs"
+        if line["last_a"] == line["last_b"]:
+            return f"{line['last_a']} comes last to {name} in both runs and the others wait; {transfer}"
+        waited = {w["device"]: w for w in line["waits"]}[line["last_b"]]
+        return (
+            f"the late rank changed sides: {name} waited for {line['last_a']}, now for {line['last_b']} "
+            f"(which waited {waited['a_ms']:,.0f} → {waited['b_ms']:,.0f} ms per cycle); {transfer}"
+        )
+    return None

@@ -1,0 +1,38 @@
+"""The columns of the diff: names fixed, scripts rely on them; the order says what goes first on a narrow screen."""
+
+from __future__ import annotations
+
+from ..column import Column
+
+COLUMNS: tuple[Column, ...] = (
+    Column("function", "kernel", "text", "function as recorded in A", width=28, order=0, elastic=True, pinned=True),
+    Column("device", "device", "text", "device, or Host", width=7, order=2),
+    Column("kind", "kind", "text", "kernel, collective, memcpy, oncpu, …", width=10, order=9),
+    Column("pid_a", "pid A", "text", "process in A", width=8, order=None),
+    Column("pid_b", "pid B", "text", "process in B", width=8, order=None),
+    Column("launches_a", "launches A", "number", "launches per cycle in A", width=10, order=4),
+    Column("launches_b", "launches B", "number", "launches per cycle in B", width=10, order=6),
+    Column("launch_us_a", "µs/launch A", "us", "time per launch in A, µs", width=11, order=3),
+    Column("launch_us_b", "µs/launch B", "us", "time per launch in B, µs", width=11, order=3),
+    Column("ratio", "×", "ratio", "time per launch, B over A", width=6, order=1),
+    Column("a_ms", "A ms", "ms", "ms per cycle in A: launches times time per launch", width=9, order=8),
+    Column("b_ms", "B ms", "ms", "ms per cycle in B", width=9, order=8),
+    Column("delta_ms", "Δ ms/cycle", "ms", "B − A in ms per cycle", width=10, order=0, signed=True),
+    Column("ci_low_ms", "from", "ms", "low end of the 95% interval of Δ", width=8, order=7, signed=True),
+    Column("ci_high_ms", "to", "ms", "high end of the 95% interval of Δ", width=8, order=7, signed=True),
+    Column("q", "q", "number", "chance that some function of the list moves this far", width=7, order=7),
+    Column("verdict", "verdict", "text", "slower, faster, new, gone, ~ (no sure change), too few cycles", order=0),
+    Column("path", "path", "text", "exposed: the cycle waits for it; hidden: nobody does", width=8, order=5),
+    Column("metric", "metric", "text", "the metric that tells most of those read while it ran", width=18, order=4),
+    Column("mu_a", "metric A", "number", "its mean in A, in its unit", width=9, order=4),
+    Column("mu_b", "metric B", "number", "its mean in B, in its unit", width=9, order=4),
+    Column("unit", "unit", "text", "unit of the metric", width=5, order=5),
+    Column("suspicion", "suspicion", "number", "the reference score of its most suspicious metric", width=10, order=9),
+    Column("noise_ms", "by chance", "ms", "how far two halves of the baseline differ here, ms per cycle", order=None),
+    Column("sure_ms", "sure", "ms", "what is surely lost or won per cycle beyond that", width=8, order=None),
+    Column("wait_a_ms", "wait A", "ms", "waiting for other ranks per cycle in A, of a collective", width=8, order=None),
+    Column("wait_b_ms", "wait B", "ms", "waiting for other ranks per cycle in B", width=8, order=None),
+    Column("cycles_a", "cycles A", "count", "cycles of A the row rests on", width=8, order=None),
+    Column("cycles_b", "cycles B", "count", "cycles of B the row rests on", width=8, order=None),
+    Column("renamed", "name in B", "text", "its name in B where that differs", width=20, order=None),
+)

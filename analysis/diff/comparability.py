@@ -1,0 +1,108 @@
+"""Can these two runs be compared at all? Said before anything else where they cannot.
+
+What counts is what ran and where: the device, the kind of cycle and where it was taken from, the functions that take
+the time and how often they are launched. How long anything took never counts: that may be the fault looked for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from ...loaders.trace import Trace
+from ..cycles import find_cycles
+from ..options import Options
+from ..text import display
+from .samples import Matched, Side
+
+LEAST_SHARED = 0.5
+"""Below this share of device time in functions both runs have, they are different workloads."""
+MOSTLY_SHARED = 0.9
+LAUNCHES = 0.9
+"""Below this likeness of launches per cycle, the cycles do different work."""
+
+
+def comparability(runs: tuple[Trace, Trace], matched: list[Matched], options: Options) -> dict[str, Any]:
+    """``comparable``, the ``score`` 0-1 and the ``reasons`` against it as sentences, gravest first."""
+    reasons = [*different_devices(runs), *_different_cycles(runs, options)]
+    grave = len(reasons) if different_devices(runs) else 0
+    shared, alike = _shared(matched), _alike(matched)
+    if shared is not None and shared < MOSTLY_SHARED:
+        reasons.append(f"only {shared:.0%} of the device time is in functions both runs have")
+    if alike is not None and alike < LAUNCHES:
+        reasons.append(f"launches per cycle agree to {alike:.0%}: the cycles do different work")
+    score = min([value for value in (shared, alike) if value is not None], default=1.0) * (0.5 if grave else 1.0)
+    comparable = not grave and (shared is None or shared >= LEAST_SHARED) and (alike is None or alike >= LEAST_SHARED)
+    return {
+        "comparable": comparable, "score": round(score, 4), "reasons": reasons, "shared_time": shared,
+        "launch_likeness": alike,
+    }
+
+
+def different_devices(runs: tuple[Trace, Trace]) -> list[str]:
+    """One sentence where the runs were made on different products; none where either does not say."""
+    names = [sorted({device.name for device in run.info.devices if device.name}) for run in runs]
+    if not names[0] or not names[1] or names[0] == names[1]:
+        return []
+    a, b = (", ".join(display(name, 40) for name in side) for side in names)
+    return [f"different devices: A ran on {a}, B on {b}"]
+
+
+def _different_cycles(runs: tuple[Trace, Trace], options: Options) -> list[str]:
+    a, b = (find_cycles(run, options) for run in runs)
+    reasons: list[str] = []
+    if a.frame.is_empty() or b.frame.is_empty():
+        return reasons
+    if a.source != b.source:
+        reasons.append(f"cycles of A are taken from {_source(a.source)}, of B from {_source(b.source)}")
+    if a.anchor and b.anchor and a.anchor != b.anchor:
+        reasons.append(f"the cycle of A is {display(a.anchor, 40)}, of B {display(b.anchor, 40)}")
+    kinds = [set(side.frame["kind"].cast(pl.String).drop_nulls().unique()) for side in (a, b)]
+    for here, there, name in ((kinds[0], kinds[1], "A"), (kinds[1], kinds[0], "B")):
+        for kind in sorted(here - there):
+            reasons.append(f"only {name} has {kind} cycles")
+    return reasons
+
+
+def _source(source: str | None) -> str:
+    return {"recorded": "recorded steps", "annotation": "annotations", "anchor": "a host function",
+            "pattern": "a repeating pattern of kernels"}.get(source or "", "another source")
+
+
+def _time(one: Matched, side: Side) -> np.ndarray[Any, np.dtype[np.float64]]:
+    rows = one.on_device if one.on_device.any() else np.ones(one.functions.height, dtype=bool)
+    return np.where(rows, np.nan_to_num(side.ms).sum(axis=1), 0.0)
+
+
+def _shared(matched: list[Matched]) -> float | None:
+    """Share of device time in functions both have, the smaller of both runs; None where neither has any time."""
+    shares = []
+    for one in matched:
+        a, b = _time(one, one.a), _time(one, one.b)
+        both = (a > 0) & (b > 0)
+        if a.sum() > 0 and b.sum() > 0:
+            shares.append(min(a[both].sum() / a.sum(), b[both].sum() / b.sum()))
+    return float(max(shares)) if shares else None
+
+
+def _alike(matched: list[Matched]) -> float | None:
+    """Likeness of the launches per whole cycle: shared over all, weighted by each function's time per launch in A."""
+    best = None
+    for one in matched:
+        counts = [np.nan_to_num(np.nanmean(np.where(side.seen, side.launches, np.nan), axis=1))
+                  if side.seen.any(axis=1).all() else np.nan_to_num(side.launches).mean(axis=1)
+                  for side in (one.a, one.b)]
+        device = one.on_device
+        if not device.any():
+            continue
+        each = _time(one, one.a) / np.maximum(np.nan_to_num(one.a.launches).sum(axis=1), 1)
+        other = _time(one, one.b) / np.maximum(np.nan_to_num(one.b.launches).sum(axis=1), 1)
+        weight = np.where(each > 0, each, other)[device]
+        a, b = counts[0][device], counts[1][device]
+        total = float((np.maximum(a, b) * weight).sum())
+        if total > 0:
+            value = float((np.minimum(a, b) * weight).sum()) / total
+            best = value if best is None else max(best, value)
+    return best

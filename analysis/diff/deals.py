@@ -1,0 +1,134 @@
+"""Could it be chance? The data answers: the cycles are dealt anew to A and B, many times.
+
+A function counts as changed only if its statistic beats the largest of *all* functions in 95 of 100 deals (Westfall and
+Young, Resampling-Based Multiple Testing, 1993), so a run compared with itself raises a false alarm at most once in
+twenty comparisons, whatever its noise looks like and however many functions it has. Functions seen in the same cycles
+are dealt together as one block, which keeps what they have in common.
+
+Two things are tested, each in a family of its own: time per launch (logarithms, outlying cycles pulled in) and launches
+per cycle (mostly constant, where any steady change is real and a statistic in standard deviations would be infinite).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .shift import PRIOR_WEIGHT, Floats, pulled_in
+
+Flags = NDArray[np.bool_]
+DEALS = 999
+"""Random deals of the cycles, where all there are would be more."""
+COUNT_GRAIN = 0.02
+"""Launches per cycle are told apart in steps of this share of them: a difference of half a step is none."""
+_CHUNK = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Functions seen in the same cycles: values per function (row) and cycle (column) of each side.
+
+    ``rows`` are their places in the list of all functions, ``prior`` the usual variance of each.
+    """
+
+    rows: NDArray[np.intp]
+    a: Floats
+    b: Floats
+    prior: Floats
+
+
+def dealt(n_a: int, n_b: int) -> Flags:
+    """Ways to deal n_a + n_b cycles, True for those that go to B: all of them, or DEALS random ones, fixed by a seed.
+
+    The first is the deal as it was.
+    """
+    n = n_a + n_b
+    actual = np.arange(n) >= n_a
+    if comb(n, n_b) <= DEALS:
+        made = np.zeros((comb(n, n_b), n), dtype=bool)
+        for row, chosen in enumerate(combinations(range(n - 1, -1, -1), n_b)):
+            made[row, list(chosen)] = True
+        return made
+    order = np.random.default_rng(20_261_121).random((DEALS, n)).argsort(axis=1)
+    return np.concatenate([actual[None, :], order < n_b])
+
+
+def enough(n_a: int, n_b: int) -> bool:
+    """Whether there are enough ways to deal these cycles to tell chance at one in twenty."""
+    return min(n_a, n_b) > 0 and comb(n_a + n_b, n_b) >= 20
+
+
+def _time_statistic(a: Floats, b: Floats, prior: Floats) -> Floats:
+    n_a, n_b = a.shape[-1], b.shape[-1]
+    delta: Floats = np.abs(b.mean(axis=-1) - a.mean(axis=-1))
+    squares = a.var(axis=-1) * n_a + b.var(axis=-1) * n_b + PRIOR_WEIGHT * prior
+    error = np.sqrt(squares / (n_a + n_b - 2 + PRIOR_WEIGHT) * (1 / n_a + 1 / n_b))
+    found: Floats = np.where(delta <= 1e-12, 0.0, delta / np.maximum(error, 1e-9))
+    return found
+
+
+def _count_statistic(a: Floats, b: Floats, prior: Floats) -> Floats:
+    n_a, n_b = a.shape[-1], b.shape[-1]
+    mean_a, mean_b = a.mean(axis=-1), b.mean(axis=-1)
+    spread = np.sqrt((a.var(axis=-1) * n_a + b.var(axis=-1) * n_b) / (n_a + n_b))
+    grain = COUNT_GRAIN * (mean_a * n_a + mean_b * n_b) / (n_a + n_b)
+    found: Floats = np.abs(mean_b - mean_a) / np.maximum(spread + grain, 1e-12)
+    return found
+
+
+def chance(blocks: list[Block], family: Literal["time", "count"], functions: int) -> Floats:
+    """Per function the probability that some function of its family moves this far by chance; NaN where not tested."""
+    q: Floats = np.full(functions, np.nan)
+    statistic = _time_statistic if family == "time" else _count_statistic
+    seen: list[tuple[Block, Floats, Floats]] = []
+    for block in blocks:
+        sides = pulled_in(block.a, block.b, block.prior) if family == "time" else (block.a, block.b)
+        every = _largest(sides, block.prior, statistic)
+        seen.append((block, statistic(sides[0], sides[1], block.prior), np.sort(every)))
+    for block, found, own in seen:
+        none = np.ones(len(found))
+        for other, _, largest in seen:
+            beaten = len(largest) - np.searchsorted(largest, found * (1 - 1e-9), side="left")
+            if other is not block:  # the deal as it was is no chance result of the others
+                beaten = np.maximum(beaten - 1, 0)
+            none *= 1 - beaten / len(largest)
+        q[block.rows] = np.clip(1 - none, 1 / len(own), 1.0)
+    return q
+
+
+def _largest(sides: tuple[Floats, Floats], prior: Floats, statistic: object) -> Floats:
+    """The largest statistic over the functions in each deal; the deal as it was is among them."""
+    assert callable(statistic)
+    values = np.concatenate(sides, axis=1)
+    n_a, n_b = sides[0].shape[1], sides[1].shape[1]
+    deals = dealt(n_a, n_b)
+    to_b = np.argsort(~deals, axis=1, kind="stable")[:, :n_b]
+    to_a = np.argsort(deals, axis=1, kind="stable")[:, :n_a]
+    largest: Floats = np.zeros(len(deals))
+    step = max(1, _CHUNK // (len(deals) * values.shape[1]))
+    for start in range(0, len(values), step):
+        rows = values[start : start + step]
+        found = statistic(rows[:, to_a], rows[:, to_b], prior[start : start + step, None])
+        largest = np.maximum(largest, found.max(axis=0))
+    return largest
+
+
+def half_noise(values: Floats) -> Floats:
+    """How far the centres of two random halves of the cycles (columns) lie apart, at most, in 95 of 100 halvings."""
+    from .shift import centre
+
+    n = values.shape[1]
+    halves = dealt(n // 2, n - n // 2)
+    first = np.argsort(halves, axis=1, kind="stable")
+    out: Floats = np.zeros(len(values))
+    step = max(1, _CHUNK // (len(halves) * n))
+    for start in range(0, len(values), step):
+        rows = values[start : start + step][:, first]
+        apart = np.abs(centre(rows[..., : n // 2]) - centre(rows[..., n // 2 :]))
+        out[start : start + step] = np.quantile(apart, 0.95, axis=1)
+    return out

@@ -1,0 +1,63 @@
+"""What the changed resource explains: the slower cycle, only the device line, or nothing.
+
+A changed resource is no cause of a slow cycle it does not explain. It explains a slower cycle only where the part of
+the machine it belongs to got slower with it and somebody waited for that part; where the cycle kept its length it can
+explain the device line at most.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .device_work import CHANGED
+from .metrics import change
+
+
+def explains(top: dict[str, Any] | None, cycles: dict[str, Any], work: list[dict[str, Any]]) -> str:
+    """What the foremost changed capacity explains, as the end of a sentence."""
+    if top is None:
+        return "nothing that was read explains the change"
+    slower = cycles["verdict"] == "slower"
+    odd = any(one["run"] == "B" for one in cycles["outliers"]) and not slower
+    on_host = top["device"] == "Host"
+    device_slower = any(_slower(row) and (on_host or row["device"] == top["device"]) for row in work)
+    if on_host:
+        if slower:
+            if top["functions"]:
+                return "explains the slower cycle" + ("" if device_slower else "; GPU work per launch is unchanged")
+            return "nothing on the host got slower under it, so the slower cycle is not explained"
+        if odd and top["functions"]:
+            return "may explain the slow cycles"
+        return "the cycle kept its length, so it explains no slower cycle"
+    if not device_slower and not top["functions"]:
+        return "no function got slower under it, so it explains nothing"
+    exposed = any(row["path"] == "exposed" and row["device"] == top["device"] for row in work)
+    if slower and exposed:
+        return "explains the slower cycle"
+    if slower:
+        return "explains the GPU line; whether the cycle waited for it cannot be told"
+    return "explains the GPU line, not " + ("the slow cycles" if odd else "any slower cycle: the cycle kept its length")
+
+
+def _slower(row: dict[str, Any]) -> bool:
+    return row["per_launch_ratio"] is not None and row["per_launch_ratio"] > 1 + CHANGED
+
+
+def explanation(
+    top: dict[str, Any] | None, cycles: dict[str, Any], work: list[dict[str, Any]], regressions: int
+) -> str:
+    """The whole in one sentence, for those who read only one."""
+    cycle = {
+        "slower": "The cycle got slower", "faster": "The cycle got faster", "unchanged": "The cycle kept its length",
+    }.get(cycles["verdict"], "Whether the cycle changed cannot be told")
+    count = "no function surely slower" if not regressions else (
+        f"{regressions} function{'' if regressions == 1 else 's'} surely slower"
+    )
+    if top is None:
+        return f"{cycle}, {count}; no capacity that was read changed."
+    went = f"{top['metric']} on {top['device']} went {change(top['mu_a'], top['mu_b'], top['unit'])}"
+    return f"{cycle}, {count}; {went}, which {_which(explains(top, cycles, work))}."
+
+
+def _which(text: str) -> str:
+    return text if text.startswith(("explains", "may explain")) else f"changed, but {text}"

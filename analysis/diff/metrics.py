@@ -1,0 +1,125 @@
+"""What a metric is: its natural unit, and whether a change of it can slow functions down or only follows from them.
+
+A capacity is what the machine grants: clocks, temperature, power, and what others leave of links, buses, processors and
+disks. Own use is what the process draws of it: that falls and rises with the work and explains nothing. ``loss`` puts
+capacities on one scale, the logarithm of how much less there is, so that a clock at a sixth, a processor half taken and
+a link with 250 GB/s of foreign traffic can be compared.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from .shift import Floats
+
+Role = Literal["capacity", "room", "own use"]
+Means = Literal["clock", "warmth", "traffic", "processor", "room", "own use"]
+TRAFFIC_SCALE = {"pcie": 16e9, "link": 100e9, "net": 5e9}
+"""B/s at which half of a bus, link or network counts as gone: the order of what one direction of them carries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A metric by its recorded name: unit, what the reference's μ must be divided by to get there, and its meaning."""
+
+    name: str
+    unit: str
+    divisor: float
+    means: Means
+    scale: float = 1.0
+
+    @property
+    def role(self) -> Role:
+        """'capacity', 'room' (how full something is) or 'own use'."""
+        if self.means in ("room", "own use"):
+            return self.means
+        return "capacity"
+
+
+_PATTERNS: tuple[tuple[str, Means, str], ...] = (
+    (r"^process_|^container_", "own use", "%"),
+    (r"frequency|clock", "clock", "MHz"),
+    (r"temperature|temp$", "warmth", "°C"),
+    (r"power", "warmth", "W"),
+    (r"pcie", "traffic", "B/s"),
+    (r"link|xgmi", "traffic", "B/s"),
+    (r"^net|network|[rt]x_rate|rdma|infiniband", "traffic", "B/s"),
+    (r"host_cpu|cpu_usage|cpu_util", "processor", "%"),
+    (r"disk.*(rate|read|write|iops)", "traffic", "B/s"),
+    (r"disk|mem_used|mem_usage|memory_used", "room", "%"),
+)
+
+
+def metric(name: str, unit: str | None, largest: float) -> Metric:
+    """The metric of that recorded name; ``unit`` as its counter has it (None unknown), ``largest`` its greatest μ.
+
+    μ is a percentage for ratios and a hundred times the unit for everything else.
+    """
+    lowered = name.lower()
+    means: Means = "own use"
+    natural = ""
+    for pattern, meaning, usual in _PATTERNS:
+        if re.search(pattern, lowered):
+            means, natural = meaning, usual
+            break
+    else:
+        natural = "%" if re.search(r"util|usage|occupancy|share", lowered) else ""
+    if "cpu_freq" in lowered and largest <= 150 and unit in (None, "", "%", "MHz"):
+        natural = "%"  # of its maximum
+    elif unit:
+        natural = unit
+    elif means == "room" and largest > 200:
+        natural = "B"
+    scale = next((size for key, size in TRAFFIC_SCALE.items() if key in lowered), 1e9)
+    return Metric(name, natural, 1.0 if natural == "%" else 100.0, means, scale)
+
+
+def load(one: Metric, value: Floats, own: Floats) -> Floats:
+    """The metric on the scale of losses: larger is less left for the process. ``own`` is what it uses itself."""
+    match one.means:
+        case "clock":
+            return -np.log(np.maximum(value, 1e-9))
+        case "warmth":
+            return 0.2 * np.log(np.maximum(value, 1e-9))
+        case "traffic":
+            return np.log1p(np.maximum(value - own, 0.0) / one.scale)
+        case "processor":
+            return -np.log1p(-np.clip((value - own) / 100, 0.0, 0.99))
+        case "room":
+            full = value / 100 if one.unit == "%" else np.zeros_like(value)
+            return -0.1 * np.log1p(-np.clip(full, 0.0, 0.99))
+    return np.log1p(np.maximum(value, 0.0))
+
+
+def shown(value: float | None, unit: str) -> str:
+    """A value with its unit as a sentence has it: 1,187 MHz, 250 GB/s, 56%."""
+    if value is None:
+        return "–"
+    if unit == "B/s":
+        for factor, name in ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s")):
+            if abs(value) >= factor:
+                return f"{_figures(value / factor)} {name}"
+        return f"{value:.0f} B/s"
+    if unit == "B":
+        return f"{_figures(value / 1e9)} GB"
+    return f"{_figures(value)}{'%' if unit == '%' else f' {unit}' if unit else ''}"
+
+
+def _figures(value: float) -> str:
+    size = abs(value)
+    return f"{value:,.0f}" if size >= 100 else f"{value:.1f}".removesuffix(".0") if size >= 1 else f"{value:.2g}"
+
+
+def change(a: float | None, b: float | None, unit: str) -> str:
+    """Two values with their unit, once where it is the same: 1,187 → 210 MHz."""
+    first, second = shown(a, unit), shown(b, unit)
+    tail = second.rpartition(" ")[2]
+    if " " in second and first.endswith(f" {tail}"):
+        first = first.removesuffix(f" {tail}")
+    elif second.endswith("%"):
+        first = first.removesuffix("%")
+    return f"{first} → {second}"

@@ -1,0 +1,58 @@
+"""Functions that only changed their name between two versions are one function.
+
+A name that only A has and one that only B has are a pair where they are the same without template arguments, parameter
+lists, address suffixes and tile sizes, on the same device and of the same kind, and where nothing else fits as well.
+"""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+
+_ADDRESS = re.compile(r"(_0x[0-9a-f]+|0x[0-9a-f]+|[._][0-9a-f]{8,}|_\d{3,})(?=_|$)", re.IGNORECASE)
+_TILES = re.compile(r"\d+x\d+(x\d+)*")
+_NUMBERS = re.compile(r"\d+")
+_SPACE = re.compile(r"\s+|\bvoid\b")
+
+
+def plain(name: str) -> str:
+    """The name without template arguments, parameters, addresses, tile sizes and numbers."""
+    bare, depth = [], 0
+    for char in name:
+        if char in "<([{":
+            depth += 1
+        elif char in ">)]}":
+            depth = max(0, depth - 1)
+        elif depth == 0:
+            bare.append(char)
+    text = "".join(bare) or name
+    text = _ADDRESS.sub("", text)
+    return _SPACE.sub("", _NUMBERS.sub("", _TILES.sub("", text))).strip("_:. ").lower()
+
+
+def renamed(a: pl.DataFrame, b: pl.DataFrame) -> dict[tuple[str, str | None], str]:
+    """(name in B, device) → name in A for the functions that are one. Frames hold ``function device kind instances``.
+
+    Only clear cases: one candidate on each side, or the same number of them with launches in the same order of size.
+    """
+    keys = ["function", "device", "kind"]
+    counted = [
+        side.group_by(keys, maintain_order=True).agg(
+            pl.col("instances").sum(), pl.col("cycle").n_unique().alias("cycles")
+        )
+        for side in (a, b)
+    ]
+    only_a = counted[0].join(counted[1], on=["function", "device"], how="anti", nulls_equal=True)
+    only_b = counted[1].join(counted[0], on=["function", "device"], how="anti", nulls_equal=True)
+    groups: dict[tuple[str, str | None, str | None], tuple[list[tuple[float, str]], list[tuple[float, str]]]] = {}
+    for place, side in enumerate((only_a, only_b)):
+        for function, device, kind, instances, cycles in side.rows():
+            found = groups.setdefault((plain(function), device, kind), ([], []))
+            found[place].append((instances / max(cycles, 1), function))
+    pairs: dict[tuple[str, str | None], str] = {}
+    for (_, device, _), (old, new) in groups.items():
+        if len(old) == len(new) and old:
+            for (_, was), (_, now) in zip(sorted(old), sorted(new), strict=True):
+                pairs[now, device] = was
+    return pairs

@@ -1,0 +1,179 @@
+"""The cycles of two runs as matrices: what each function took in each cycle of one process of A and one of B.
+
+Not recorded is never 0, not called is: in a cycle whose device records are missing or fewer than those of its like, the
+device's functions are NaN; in a whole one a function without a record took no time. Warm-up cycles are left out where
+enough others remain. All of it is counted in ``Coverage`` so that it can be shown.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from ...loaders.trace import Trace
+from ..cycles import find_cycles
+from ..options import Options
+from ..processes import ProcessPair, process_pairs
+from ..profile import profile
+from .shift import Floats
+
+Flags = NDArray[np.bool_]
+LIKE = 0.995
+"""Where most cycles hold the same number of device launches, one with fewer than this share of it is not whole."""
+EDGE = 0.8
+"""The same for the first and last cycle with records where their numbers differ from cycle to cycle anyway."""
+LEAST_LEFT = 3
+"""Warm-up cycles are left out only if as many others remain."""
+HOST = "Host"
+_WORK = ("cycle", "pid", "function", "device", "kind", "dur_ns", "instances", "cycle_ns")
+_DEVICE_API = re.compile(r"^(cu|cuda|hip|hsa)[A-Z_]")
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One process of one run. Matrices have a row per function and a column per cycle; times are in ms.
+
+    ``whole`` says which cycles have all their device records.
+    """
+
+    cycles: NDArray[np.int64]
+    cycle_ms: Floats
+    whole: Flags
+    ms: Floats
+    launches: Floats
+
+    @property
+    def seen(self) -> Flags:
+        """Where a function's time is known."""
+        return ~np.isnan(self.ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What was left out of one side: cycles in all, those without whole device records, those of warm-up."""
+
+    cycles: int
+    not_whole: int
+    warm_up: int
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """One process of A beside one of B: ``functions`` (function device kind) are the rows of both matrices."""
+
+    pair: ProcessPair
+    functions: pl.DataFrame
+    a: Side
+    b: Side
+    coverage_a: Coverage
+    coverage_b: Coverage
+
+    @property
+    def on_device(self) -> Flags:
+        """Which functions ran on a device."""
+        found: Flags = (self.functions["device"] != HOST).fill_null(True).to_numpy()
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The recorded work of one run: rows of ``_WORK``, the numbers of its warm-up cycles, and its metrics."""
+
+    rows: pl.DataFrame
+    metrics: pl.DataFrame
+    warm_up: frozenset[int]
+    incomplete: frozenset[int]
+    kinds: dict[int, str]
+
+
+def work_of(run: Trace, options: Options) -> Work:
+    """What the run's functions took in each cycle; no rows where it has no cycles."""
+    table = profile(run, options).with_columns(
+        pl.col("function", "device", "kind", "metric").cast(pl.String)
+    ).sort("pid", "device", "function", "cycle", "metric").collect(engine="streaming")
+    if table.is_empty():
+        return Work(table, table, frozenset(), frozenset(), {})
+    rows = table.select(_WORK).unique(["cycle", "pid", "function", "device"], keep="first", maintain_order=True)
+    metrics = table.filter(pl.col("metric").is_not_null() & (pl.col("metric") != "N/A") & pl.col("mu").is_not_null())
+    found = find_cycles(run, options).frame
+    recorded = run.has("profile")
+    return Work(
+        rows, metrics,
+        frozenset(found.filter(pl.col("warm_up"))["cycle"].to_list()),
+        frozenset() if recorded else frozenset(found.filter(~pl.col("complete"))["cycle"].to_list()),
+        {c: k for c, k in found.select("cycle", pl.col("kind").cast(pl.String)).rows() if k is not None},
+    )
+
+
+def match(a: Work, b: Work, options: Options) -> list[Matched]:
+    """Every pair of processes as matrices. Raises CannotAnswer for a process that is not there."""
+    pairs = process_pairs(a.rows["pid"].unique().to_list(), b.rows["pid"].unique().to_list(), options)
+    made = []
+    for pair in pairs:
+        mine, theirs = of_process(a.rows, pair.a), of_process(b.rows, pair.b)
+        keys = pl.concat([mine, theirs]).group_by("function", "device", maintain_order=True).agg(pl.col("kind").first())
+        side_a, coverage_a = _side(mine, keys, a, options)
+        side_b, coverage_b = _side(theirs, keys, b, options)
+        made.append(Matched(pair, keys, side_a, side_b, coverage_a, coverage_b))
+    return made
+
+
+def of_process(rows: pl.DataFrame, pid: int | None) -> pl.DataFrame:
+    """The rows of one process; None takes those without one."""
+    return rows.filter(pl.col("pid").is_null() if pid is None else pl.col("pid") == pid)
+
+
+def _side(rows: pl.DataFrame, keys: pl.DataFrame, work: Work, options: Options) -> tuple[Side, Coverage]:
+    every = rows.group_by("cycle").agg(pl.col("cycle_ns").first()).sort("cycle")
+    left = every.filter(~pl.col("cycle").is_in(list(work.warm_up)))
+    kept = left if left.height >= LEAST_LEFT else every
+    numbered = rows.join(kept.select("cycle").with_row_index("column"), on="cycle").join(
+        keys.select("function", "device").with_row_index("row"), on=["function", "device"], nulls_equal=True
+    )
+    shape = (keys.height, kept.height)
+    ms, launches = np.zeros(shape), np.zeros(shape)
+    at = numbered["row"].to_numpy(), numbered["column"].to_numpy()
+    np.add.at(ms, at, numbered["dur_ns"].to_numpy() / 1e6)
+    np.add.at(launches, at, numbered["instances"].fill_null(1).to_numpy())
+    device = (keys["device"] != HOST).fill_null(True).to_numpy()
+    cycles = kept["cycle"].to_numpy()
+    whole = whole_cycles(launches[device].sum(axis=0)) & ~np.isin(cycles, list(work.incomplete))
+    _blank(ms, launches, keys, device, whole)
+    side = Side(cycles, kept["cycle_ns"].to_numpy() / 1e6, whole, ms, launches)
+    return side, Coverage(every.height, int((~whole).sum()), every.height - kept.height)
+
+
+def _blank(ms: Floats, launches: Floats, keys: pl.DataFrame, device: Flags, whole: Flags) -> None:
+    """What was not recorded becomes NaN: the device in a cycle not whole, and calls its tracer would have seen."""
+    calls = np.array([bool(_DEVICE_API.match(name or "")) for name in keys["function"]], dtype=bool) & ~device
+    lost = (device[:, None] | (calls[:, None] & (launches == 0))) & ~whole[None, :]
+    ms[lost] = np.nan
+    launches[lost] = np.nan
+
+
+def whole_cycles(launches: Floats) -> Flags:
+    """Which cycles have as many device launches as their like; all of them where no device was recorded at all.
+
+    Most cycles alike: one with fewer is not whole if it is the first or last with records, or has a number of its own
+    (lost records are never lost twice in the same number; a pattern repeats). No like: an empty cycle is not whole, nor
+    is a first or last one with clearly fewer.
+    """
+    seen = np.flatnonzero(launches > 0)
+    whole: Flags = launches > 0
+    if not len(seen):
+        return np.ones(len(launches), dtype=bool)
+    usual = float(np.median(launches[seen]))
+    alike = np.abs(launches[seen] - usual) <= (1 - LIKE) * usual
+    uniform = 2 * alike.sum() >= len(seen)
+    for place in seen:
+        edge = place in (seen[0], seen[-1])
+        if uniform:
+            alone = (launches[seen] == launches[place]).sum() == 1
+            whole[place] = launches[place] >= LIKE * usual or not (edge or alone)
+        elif edge:
+            whole[place] = launches[place] >= EDGE * usual
+    return whole

@@ -1,0 +1,119 @@
+"""How far values moved between two groups of cycles, and how sure that is.
+
+Values are logarithms (of time per launch), so a shift is a ratio. The centre of a side is a trimmed mean: one odd cycle
+must neither raise an alarm nor hide a change. The spread comes from Winsorised variances, each drawn towards what is
+usual for functions of its kind, since six cycles alone say little about a variance. Whether a shift could be chance is
+a question of its own, asked in ``deals``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+PRIOR_WEIGHT = 3.0
+"""How many cycles' worth of say the usual spread of a function's kind has against its own."""
+SIDE_WEIGHT = 4.0
+"""The same for the spread of both sides together against that of one side."""
+OUTLYING = 4.0
+"""Values further than this many standard deviations from their side's centre are pulled in to there."""
+_SMALL = {1: 1.0, 2: 0.5, 3: 0.449, 4: 0.298}
+"""Variance of the trimmed mean of n normal values, in units of theirs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """Per function: both centres, the standard error of each, and the degrees of freedom of their difference."""
+
+    a: Floats
+    b: Floats
+    error_a: Floats
+    error_b: Floats
+    freedom: Floats
+
+    @property
+    def delta(self) -> Floats:
+        """Centre of B minus centre of A."""
+        return self.b - self.a
+
+    @property
+    def error(self) -> Floats:
+        """Standard error of the difference."""
+        return np.hypot(self.error_a, self.error_b)
+
+
+def _trim(n: int) -> int:
+    """Values dropped at each end: a fifth, and one of three at least."""
+    return max(1, n // 5) if n >= 3 else 0
+
+
+def centre(values: Floats) -> Floats:
+    """The trimmed mean over the last axis."""
+    n = values.shape[-1]
+    g = _trim(n)
+    middle: Floats = np.sort(values, axis=-1)[..., g : n - g].mean(axis=-1)
+    return middle
+
+
+def variance(values: Floats) -> tuple[Floats, float]:
+    """The variance of one value as the centre feels it (n times the centre's own), and its degrees of freedom."""
+    n = values.shape[-1]
+    ordered = np.sort(values, axis=-1)
+    if n < 5:
+        spread: Floats = ordered.var(axis=-1, ddof=1) if n > 1 else np.zeros(values.shape[:-1])
+        return spread * _SMALL[n] * n, float(n - 1)
+    g = _trim(n)
+    h = n - 2 * g
+    kept = ordered[..., g : n - g]
+    low, high = kept[..., :1], kept[..., -1:]
+    winsorised = np.concatenate([low] * g + [kept] + [high] * g, axis=-1).var(axis=-1, ddof=1)
+    return winsorised * n * (n - 1) / (h * (h - 1)), float(h - 1)
+
+
+def usual_variance(sides: list[Floats]) -> float:
+    """The median over functions (rows) of the variance within a side: what is usual for their kind."""
+    found = [variance(values)[0] for values in sides if values.size and values.shape[-1] > 1]
+    return float(np.median(np.concatenate(found))) if found else 0.0
+
+
+def shift(a: Floats, b: Floats, prior: Floats | float) -> Shift:
+    """Compare the last axes of ``a`` and ``b``; ``prior`` is the usual variance of one value."""
+    (var_a, free_a), (var_b, free_b) = variance(a), variance(b)
+    free = free_a + free_b
+    both = (free_a * var_a + free_b * var_b + PRIOR_WEIGHT * prior) / (free + PRIOR_WEIGHT)
+    own_a = (free_a * var_a + SIDE_WEIGHT * both) / (free_a + SIDE_WEIGHT)
+    own_b = (free_b * var_b + SIDE_WEIGHT * both) / (free_b + SIDE_WEIGHT)
+    return Shift(
+        centre(a), centre(b), np.sqrt(own_a / a.shape[-1]), np.sqrt(own_b / b.shape[-1]),
+        np.full(a.shape[:-1], free + PRIOR_WEIGHT),
+    )
+
+
+def pulled_in(a: Floats, b: Floats, prior: Floats) -> tuple[Floats, Floats]:
+    """Both sides with outlying cycles brought near; by one measure for both, so that neither looks the calmer."""
+    spread = np.zeros(len(a))
+    for side in (a, b):
+        own, free = variance(side)
+        spread = np.maximum(spread, np.sqrt((free * own + PRIOR_WEIGHT * prior) / (free + PRIOR_WEIGHT)))
+    reach = (OUTLYING * spread)[:, None]
+    near = [np.clip(side, centre(side)[:, None] - reach, centre(side)[:, None] + reach) for side in (a, b)]
+    return near[0], near[1]
+
+
+def hodges_lehmann(a: Floats, b: Floats) -> tuple[float, float, float]:
+    """The median of all differences b - a, with the 95% interval that inverts the Mann-Whitney test.
+
+    The interval is infinite where so few values cannot give 95%. Source: Hollander and Wolfe, Nonparametric Statistical
+    Methods, section 4.3.
+    """
+    differences = np.sort((b[None, :] - a[:, None]).ravel())
+    n, m = len(a), len(b)
+    middle = float(np.median(differences))
+    margin = 1.959964 * np.sqrt(n * m * (n + m + 1) / 12)
+    k = int(np.floor(n * m / 2 - margin))
+    if k < 0 or n * m < 16:
+        return middle, float("-inf"), float("inf")
+    return middle, float(differences[k]), float(differences[-k - 1])

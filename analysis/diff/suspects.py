@@ -1,0 +1,258 @@
+"""Which functions changed: one row per process pair, function and device, with what is surely lost per cycle.
+
+Time per launch and launches per cycle are compared apart and brought together as milliseconds per cycle. A row is
+called slower or faster only where chance is ruled out for the whole list (``deals``), where the change is more than the
+function does by itself from one half of the baseline to the other, and where even the near end of its interval is
+beyond what one run differs from the next by anyway.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from . import deals
+from .samples import Flags, Matched
+from .shift import Floats, Shift, centre, shift, usual_variance
+
+LEVEL = 0.05
+"""Of a hundred comparisons without any difference, in how many some function may be called changed."""
+BETWEEN_RUNS = 0.02
+"""A steady function differs by this share from run to run (clocks, placement); one run a side cannot show it."""
+MATERIAL = 1e-5
+"""Share of a cycle below which a change is no news."""
+LEAST_CYCLES = 2
+GROSS = 1.25
+"""With too few cycles to rule chance out, only sides apart by this factor at their nearest are called changed."""
+CLASSES = ("device", "host", "communication")
+
+COLUMNS: dict[str, pl.DataType] = {
+    "function": pl.String(), "device": pl.String(), "kind": pl.String(), "pid_a": pl.Int64(), "pid_b": pl.Int64(),
+    "launches_a": pl.Float64(), "launches_b": pl.Float64(), "launch_us_a": pl.Float64(), "launch_us_b": pl.Float64(),
+    "ratio": pl.Float64(), "a_ms": pl.Float64(), "b_ms": pl.Float64(), "delta_ms": pl.Float64(),
+    "ci_low_ms": pl.Float64(), "ci_high_ms": pl.Float64(), "q": pl.Float64(), "verdict": pl.String(),
+    "noise_ms": pl.Float64(), "sure_ms": pl.Float64(), "class": pl.String(), "cycles_a": pl.Int64(),
+    "cycles_b": pl.Int64(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One function of one process pair, with the cycles its time is known in."""
+
+    matched: Matched
+    index: int
+    at_a: Flags
+    at_b: Flags
+
+    def launches(self) -> tuple[Floats, Floats]:
+        a, b = self.matched.a, self.matched.b
+        return a.launches[self.index, self.at_a], b.launches[self.index, self.at_b]
+
+    def log_ms(self) -> tuple[Floats, Floats]:
+        """ln(ms per launch) in the cycles where it ran."""
+        sides = []
+        for side, at in ((self.matched.a, self.at_a), (self.matched.b, self.at_b)):
+            ran = at & (side.launches[self.index] > 0) & (side.ms[self.index] > 0)
+            sides.append(np.log(side.ms[self.index, ran] / side.launches[self.index, ran]))
+        return sides[0], sides[1]
+
+    def ran_in(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        sides = []
+        for side, at in ((self.matched.a, self.at_a), (self.matched.b, self.at_b)):
+            ran = at & (side.launches[self.index] > 0) & (side.ms[self.index] > 0)
+            sides.append(tuple(side.cycles[ran].tolist()))
+        return sides[0], sides[1]
+
+
+def kind_class(kind: str | None, device: str | None) -> str:
+    """'device', 'host' or 'communication'."""
+    if kind == "collective":
+        return "communication"
+    return "host" if device == "Host" else "device"
+
+
+def suspects(matched: list[Matched]) -> pl.DataFrame:
+    """One row per process pair, function and device (``COLUMNS``), not yet in order."""
+    rows = [
+        _Row(one, index, one.a.seen[index], one.b.seen[index])
+        for one in matched for index in range(one.functions.height)
+    ]
+    if not rows:
+        return pl.DataFrame(schema=COLUMNS)
+    priors = _priors(rows)
+    q_time = deals.chance(_time_blocks(rows, priors), "time", len(rows))
+    q_count = deals.chance(_count_blocks(rows), "count", len(rows))
+    table = [_judged(*known) for known in zip(rows, priors, q_time, q_count, strict=True)]
+    return pl.DataFrame(table, schema=COLUMNS, orient="row", strict=False)
+
+
+def _priors(rows: list[_Row]) -> Floats:
+    """The usual variance of ln(time per launch) for functions of the row's class."""
+    sides: dict[str, list[Floats]] = {name: [] for name in CLASSES}
+    classes = [_class_of(row) for row in rows]
+    for row, name in zip(rows, classes, strict=True):
+        sides[name] += [values[None, :] for values in row.log_ms() if len(values) > 2]
+    usual = {name: usual_variance(found) for name, found in sides.items()}
+    return np.array([usual[name] or usual["device"] for name in classes])
+
+
+def _class_of(row: _Row) -> str:
+    kind, device = row.matched.functions.select("kind", "device").row(row.index)
+    return kind_class(kind, device)
+
+
+def _material(row: _Row) -> bool:
+    a, b = row.matched.a, row.matched.b
+    took = max(
+        float(side.ms[row.index, at].mean()) if at.any() else 0.0 for side, at in ((a, row.at_a), (b, row.at_b))
+    )
+    return took >= MATERIAL * float(np.median(a.cycle_ms))
+
+
+def _blocks(grouped: dict[object, list[int]], values: list[tuple[Floats, Floats]], priors: Floats) -> list[deals.Block]:
+    made = []
+    for places in grouped.values():
+        a, b = (np.stack([values[i][side] for i in places]) for side in (0, 1))
+        if min(a.shape[1], b.shape[1]) >= LEAST_CYCLES:
+            made.append(deals.Block(np.array(places), a, b, priors[places]))
+    return made
+
+
+def _time_blocks(rows: list[_Row], priors: Floats) -> list[deals.Block]:
+    grouped: dict[object, list[int]] = {}
+    for i, row in enumerate(rows):
+        if _material(row):
+            grouped.setdefault(row.ran_in(), []).append(i)
+    return _blocks(grouped, [row.log_ms() for row in rows], priors)
+
+
+def _count_blocks(rows: list[_Row]) -> list[deals.Block]:
+    grouped: dict[object, list[int]] = {}
+    for i, row in enumerate(rows):
+        if _material(row):
+            key = tuple(row.matched.a.cycles[row.at_a].tolist()), tuple(row.matched.b.cycles[row.at_b].tolist())
+            grouped.setdefault(key, []).append(i)
+    return _blocks(grouped, [row.launches() for row in rows], np.zeros(len(rows)))
+
+
+def _judged(row: _Row, prior: float, q_time: float, q_count: float) -> tuple[object, ...]:
+    """The row's numbers and verdict in the order of COLUMNS."""
+    function, device, kind = row.matched.functions.row(row.index)
+    n_a, n_b = row.launches()
+    times = row.log_ms()
+    moved = _moved(times, prior)
+    per_a, per_b = (float(centre(n)) if len(n) else 0.0 for n in (n_a, n_b))
+    us_a, us_b = (float(np.exp(x)) * 1e3 if x is not None else None for x in (moved.a, moved.b))
+    a_ms, b_ms = per_a * (us_a or 0.0) / 1e3, per_b * (us_b or 0.0) / 1e3
+    delta = b_ms - a_ms
+    margin = _margin(a_ms, b_ms, moved, n_a, n_b)
+    noise = _noise(row)
+    near = max(0.0, abs(delta) - margin)
+    sure = max(0.0, min(near, abs(delta) - (noise or 0.0)))
+    cycle_ms = float(np.median(row.matched.a.cycle_ms))
+    q = float(np.nanmin([q_time, q_count])) if not np.isnan([q_time, q_count]).all() else None
+    verdict = _verdict(row, times, (a_ms, b_ms), (q_time, q_count), sure, cycle_ms)
+    ratio = us_b / us_a if us_a and us_b else None
+    known_a, known_b = len(n_a) > 0, len(n_b) > 0
+    return (
+        function, device, kind, row.matched.pair.a, row.matched.pair.b, per_a if known_a else None,
+        per_b if known_b else None, us_a, us_b, ratio, a_ms if known_a else None, b_ms if known_b else None,
+        delta if known_a and known_b else None, delta - margin if np.isfinite(margin) else None,
+        delta + margin if np.isfinite(margin) else None, q, verdict, noise, sure, kind_class(kind, device),
+        len(n_a), len(n_b),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """ln(ms per launch) of both sides (None where it never ran), their errors, and Student's factor for 95%."""
+
+    a: float | None
+    b: float | None
+    error_a: float
+    error_b: float
+    factor: float
+
+
+def _moved(times: tuple[Floats, Floats], prior: float) -> _Moved:
+    from scipy.special import stdtrit
+
+    a, b = times
+    if len(a) and len(b):
+        one: Shift = shift(a[None, :], b[None, :], prior)
+        factor = float(stdtrit(one.freedom[0], 0.975))
+        return _Moved(float(one.a[0]), float(one.b[0]), float(one.error_a[0]), float(one.error_b[0]), factor)
+    middle = [float(centre(side)) if len(side) else None for side in (a, b)]
+    errors = [float(shift(side[None, :], side[None, :], prior).error_a[0]) if len(side) else 0.0 for side in (a, b)]
+    return _Moved(middle[0], middle[1], errors[0], errors[1], 2.36)
+
+
+def _margin(a_ms: float, b_ms: float, moved: _Moved, n_a: Floats, n_b: Floats) -> float:
+    """Half the width of the 95% interval of Δ ms per cycle: time per launch and launches, errors added in squares."""
+    relative = []
+    for n, error in ((n_a, moved.error_a), (n_b, moved.error_b)):
+        if len(n) == 0:
+            return float("inf")
+        mean = float(n.mean())
+        spread = float(n.std(ddof=1)) / np.sqrt(len(n)) if len(n) > 1 else 0.0
+        relative.append(np.hypot(error, spread / mean if mean else 0.0))
+    return float(moved.factor * np.hypot(a_ms * relative[0], b_ms * relative[1]))
+
+
+def _noise(row: _Row) -> float | None:
+    """ms per cycle by which two random halves of the baseline differ, at most, in 95 of 100 halvings."""
+    values = row.matched.a.ms[row.index, row.at_a]
+    return float(deals.half_noise(values[None, :])[0]) if len(values) >= 4 else None
+
+
+def _verdict(
+    row: _Row, times: tuple[Floats, Floats], ms: tuple[float, float], q: tuple[float, float], sure: float,
+    cycle_ms: float,
+) -> str:
+    a_ms, b_ms = ms
+    cycles_a, cycles_b = int(row.at_a.sum()), int(row.at_b.sum())
+    changed = sure >= max(MATERIAL * cycle_ms, BETWEEN_RUNS * max(a_ms, b_ms))
+    appeared = a_ms == 0 or b_ms == 0
+    what = ("new" if a_ms == 0 else "gone") if appeared else ("slower" if b_ms > a_ms else "faster")
+    if a_ms == b_ms == 0 or max(a_ms, b_ms) < MATERIAL * cycle_ms:
+        return "~"
+    if deals.enough(cycles_a, cycles_b) and _resolved(cycles_a, cycles_b):
+        return what if changed and np.nanmin([*q, 1.0]) <= LEVEL else "~"
+    if min(cycles_a, cycles_b) >= LEAST_CYCLES and _gross(row, times, appeared):
+        return what
+    return "too few cycles"
+
+
+def _resolved(n_a: int, n_b: int) -> bool:
+    """Whether the deal as it was can be rarer than LEVEL (its mirror image counts where sides are equal)."""
+    from math import comb
+
+    return (2 if n_a == n_b else 1) / comb(n_a + n_b, n_b) <= LEVEL
+
+
+def _gross(row: _Row, times: tuple[Floats, Floats], appeared: bool) -> bool:
+    """Sides so far apart that a handful of cycles is enough, or a function only one side has, in all its cycles."""
+    n_a, n_b = row.launches()
+    if appeared:
+        there = n_a if n_a.any() else n_b
+        return bool((there > 0).all()) and min(len(n_a), len(n_b)) >= 2
+    a, b = (np.exp(side) * n[n > 0] for side, n in zip(times, (n_a, n_b), strict=True))
+    if min(len(a), len(b)) < LEAST_CYCLES:
+        return False
+    return bool(b.min() > GROSS * a.max() or a.min() > GROSS * b.max())
+
+
+def in_order(table: pl.DataFrame) -> pl.DataFrame:
+    """Regressions, then improvements, then the rest; within each device, host, communication; by what is sure."""
+    verdicts = {"slower": 0, "new": 0, "faster": 1, "gone": 1}
+    return table.sort(
+        pl.col("verdict").replace_strict(verdicts, default=2, return_dtype=pl.Int8),
+        pl.col("class").replace_strict({name: i for i, name in enumerate(CLASSES)}, default=0, return_dtype=pl.Int8),
+        -pl.col("sure_ms").fill_null(0.0), -pl.col("delta_ms").abs().fill_null(0.0),
+        "function", "device", "pid_a", "pid_b",
+        maintain_order=True, nulls_last=True,
+    )
+
