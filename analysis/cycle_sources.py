@@ -29,9 +29,9 @@ _NO_STEP = re.compile(
 _NUMBER = re.compile(r"(\d+)\D*$")
 LEAST_MARKED, LEAST_CALLED = 2, 3
 """Repetitions that make a rhythm: of an annotation somebody put there, and of a function, which may be chance."""
-LEAST_COVER = 0.5
-"""A cycle's function fills at least this much of the time between its first start and its last end, counted at its
-median so that one huge call does not make a rhythm..."""
+LEAST_COVER = 0.75
+"""A cycle's function (or the several annotations of a round) fills at least this much of the time from one start to
+the next, both at their median so that one huge call does not make a rhythm..."""
 LEAST_EXTENT = 0.3
 """...and of the whole recording at least this much."""
 LARGEST_SPREAD = 0.5
@@ -60,7 +60,8 @@ def annotated(run: Trace) -> Found | None:
     if steps:
         return _found(_outermost(rows.filter(pl.col("name").is_in(steps))), "annotation")
     rows = rows.filter(~pl.col("name").is_in([name for name in names if _NO_STEP.search(name)]))
-    return _most_regular(rows, _extent(run), "annotation", stem=True)
+    extent = _extent(run)
+    return _most_regular(rows, extent, "annotation", stem=True) or _rounds(rows, extent)
 
 
 def anchored(run: Trace) -> Found | None:
@@ -145,12 +146,12 @@ def _most_regular(rows: pl.DataFrame, extent: int, source: str, stem: bool) -> F
     groups = rows.filter(~pl.col("inside")).group_by(keys).agg(
         pl.len().alias("n"), (median * pl.len()).alias("busy"), median.alias("median"),
         (dur - median).abs().median().alias("spread"),
-        (end.max() - pl.col("start_ns").min()).alias("span"),
+        pl.col("start_ns").diff().median().alias("period"),
     )
     groups = groups.join(rows.group_by(keys).agg(pl.col("inside").sum().alias("nested")), on=keys, nulls_equal=True)
     good = groups.filter(
         pl.col("n") >= (LEAST_MARKED if stem else LEAST_CALLED), pl.col("nested") == 0,
-        pl.col("busy") >= LEAST_COVER * pl.col("span"), pl.col("busy") >= LEAST_EXTENT * extent,
+        pl.col("median") >= LEAST_COVER * pl.col("period"), pl.col("busy") >= LEAST_EXTENT * extent,
         pl.col("spread") <= LARGEST_SPREAD * pl.col("median"),
     )
     if good.is_empty():
@@ -161,6 +162,32 @@ def _most_regular(rows: pl.DataFrame, extent: int, source: str, stem: bool) -> F
     winner = close.sort("n", "busy", "stem", descending=[False, True, False])["stem"][0]
     chosen = rows.join(good.filter(pl.col("stem") == winner).select(keys), on=keys, how="semi", nulls_equal=True)
     return _found(_outermost(chosen), source)
+
+
+def _rounds(rows: pl.DataFrame, extent: int) -> Found | None:
+    """Annotations that take turns (forward, backward, forward, ...): a cycle from each start of the first to the next.
+
+    The last cycle ends with the last annotation of its round.
+    """
+    if rows.is_empty():
+        return None
+    rows = _outermost(rows).with_columns(end=pl.col("start_ns") + pl.col("dur_ns"))
+    pieces = []
+    for _, group in rows.group_by("rank", maintain_order=True):
+        stems = [_stem(name) for name in group["name"]]
+        most = max(stems.count(stem) for stem in set(stems))
+        turns = group.filter(pl.Series([stems.count(stem) == most for stem in stems]))
+        order = [_stem(name) for name in turns["name"]]
+        width = len(set(order))
+        if most < LEAST_CALLED or width < 2 or order != order[:width] * most:
+            continue
+        first = turns.gather_every(width)
+        last_end = turns["end"].to_list()[-1]
+        spans = pl.Series([*first["start_ns"].to_list()[1:], last_end], dtype=pl.Int64) - first["start_ns"]
+        busy, total = int(turns["dur_ns"].sum()), int(spans.sum())
+        if busy >= max(LEAST_COVER * total, LEAST_EXTENT * extent):
+            pieces.append(first.with_columns(dur_ns=spans))
+    return _found(pl.concat(pieces), "annotation") if pieces else None
 
 
 def _found(rows: pl.DataFrame, source: str, anchor: str | None = None) -> Found:

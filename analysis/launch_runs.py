@@ -23,12 +23,16 @@ Bounds = list[tuple[int, int]]
 
 
 def launches_by_rank(run: Trace) -> Iterator[tuple[int | None, pl.DataFrame]]:
-    """Per rank the launches of its busiest stream, in order of start (of index without timestamps)."""
+    """Per rank the launches of its busiest stream, in order of start (of index without timestamps).
+
+    Collectives do not count as busy: they wait for others, and have few names.
+    """
     rows = run.kernels.filter(pl.col("kind") != "sync").select(
-        "index", "start_ns", "dur_ns", "name", "device", "stream", "rank"
+        "index", "start_ns", "dur_ns", "name", "kind", "device", "stream", "rank"
     ).collect(engine="streaming")
     streams = ["rank", "device", "stream"]
-    busiest = rows.group_by(streams).agg(pl.col("dur_ns").sum(), pl.len().alias("n")).sort(
+    work = pl.col("dur_ns") * (pl.col("kind") != "collective")
+    busiest = rows.group_by(streams).agg(work.sum(), pl.len().alias("n")).sort(
         "dur_ns", "n", "device", "stream", descending=[True, True, False, False]
     ).group_by("rank", maintain_order=True).first()
     for rank, device, stream in busiest.sort("rank").select(streams).rows():
@@ -68,22 +72,33 @@ def launch_runs(table: pl.DataFrame, bounds: Bounds, labels: list[str], source: 
 
 def repeated(run: Trace) -> Found | None:
     """The repetitions of the kernel names on the busiest stream of each rank; None where nothing repeats."""
-    pieces, told = [], []
+    found: list[tuple[int | None, pl.DataFrame, list[Pattern]]] = []
     for rank, table in launches_by_rank(run):
         codes = table["name"].to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
         patterns = find_patterns(codes - codes.min(), _idle(table)) if len(codes) else []
-        if not _tells_the_run(table, patterns):
-            continue
-        names = [f"{pattern.period} launches" for pattern in patterns]
-        if len(set(names)) < len(names):
-            names = [f"{name}, {chr(ord('a') + i)}" for i, name in enumerate(names)]
-        bounds = [bound for pattern in patterns for bound in pattern.bounds]
-        labels = [name for pattern, name in zip(patterns, names, strict=True) for _ in pattern.bounds]
-        pieces.append(launch_runs(table, bounds, labels, "pattern", rank))
-        told.append(_told(table, patterns))
-    if not pieces:
+        if _tells_the_run(table, patterns):
+            found.append((rank, table, patterns))
+    if not found:
         return None
-    return Found(pl.concat(pieces), "pattern", told[0], device_time=True)
+    names = _names([patterns for _, _, patterns in found])
+    pieces = []
+    for rank, table, patterns in found:
+        bounds = [bound for pattern in patterns for bound in pattern.bounds]
+        labels = [name for pattern, name in zip(patterns, names, strict=False) for _ in pattern.bounds]
+        pieces.append(launch_runs(table, bounds, labels, "pattern", rank))
+    return Found(pl.concat(pieces), "pattern", _told(found[0][1], found[0][2]), device_time=True)
+
+
+def _names(ranks: list[list[Pattern]]) -> list[str]:
+    """What each rhythm is called, by its usual launches; the first rhythm of every rank is the same one."""
+    periods = [
+        int(np.median([patterns[i].period for patterns in ranks if i < len(patterns)]))
+        for i in range(max(map(len, ranks)))
+    ]
+    names = [f"{period} launches" for period in periods]
+    if len(set(names)) == len(names):
+        return names
+    return [f"{name}, {chr(ord('a') + i)}" for i, name in enumerate(names)]
 
 
 def _tells_the_run(table: pl.DataFrame, patterns: list[Pattern]) -> bool:

@@ -155,3 +155,12 @@ def test_a_scoped_run_of_a_found_rhythm_still_goes_by_device_time() -> None:
     inner = scoped(run_of(kernels=launches), Options(cycle=3))
     assert inner.kernels.collect()["index"].to_list() == [10, 11, 12, 13, 14]
     assert scoped(inner, Options(cycle=3)).kernels.collect().height == 5
+
+
+def test_annotations_that_take_turns_are_one_cycle_a_round() -> None:
+    marks = []
+    for start in range(0, 400, 100):
+        marks += [host("forward", start, 30, "annotation"), host("attention", start + 5, 4, "annotation"),
+                  host("backward", start + 35, 50, "annotation"), host("nccl:all_reduce", start + 60, 5, "annotation")]
+    found = cycles_of(run_of(host=marks), Options()).select("label", "start_ns", "dur_ns").collect()
+    assert found.rows() == [("forward", 0, 100), ("forward", 100, 100), ("forward", 200, 100), ("forward", 300, 85)]

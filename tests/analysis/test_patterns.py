@@ -124,3 +124,19 @@ def test_the_layers_of_the_kernel_tables(data, name: str, cycles: dict[str, int]
     run, = open_run(str(data / "seeds" / f"kernel_table_{name}.txt"), use_cache=False)
     labels = cycles_of(run, Options()).collect()["label"].cast(str).to_list()
     assert {label: labels.count(label) for label in labels} == cycles
+
+
+@pytest.mark.parametrize("name", [
+    "hta/nccl_parser_config/nccl_data.json.gz",
+    "tb_plugin/samples/resnet50_num_workers_0/worker0.1623143089861.pt.trace.json.gz",
+])
+def test_the_rhythm_of_the_launches_is_that_of_the_recorded_steps(data, name: str) -> None:  # type: ignore[no-untyped-def]
+    from warplens.loaders import schema
+    from warplens.loaders.opening import open_run
+
+    run, = open_run(str(data / "traces" / "kineto" / name), use_cache=False)
+    told = cycles_of(run, Options()).collect()
+    blind = cycles_of(run.with_tables(cycles=schema.empty("cycles"), host=schema.empty("host")), Options()).collect()
+    assert (told["source"].unique().to_list(), blind["source"].unique().to_list()) == (["recorded"], ["pattern"])
+    assert blind.height == told.height
+    assert blind["dur_ns"].mean() == pytest.approx(told["dur_ns"].mean(), rel=0.06)
