@@ -76,7 +76,7 @@ def _nodes(run: Trace) -> pl.DataFrame:
     names = annotations.select(pl.col("name").unique().cast(pl.String)).collect(engine="streaming")["name"].drop_nulls()
     wanted = [name for name in names if _IN_TREE.match(name) or is_data_loader(name)]
     beside = pl.col("kind").is_in(["annotation", "dataloader"])
-    beside = beside & pl.col("name").is_in(pl.Series(wanted, dtype=schema.NAME))
+    beside = beside & pl.col("name").is_in(pl.Series(wanted, dtype=schema.NAME).implode())
     return (
         run.host.filter((pl.col("kind") == "op") | beside)
         .select("name", "kind", "start_ns", "dur_ns", "pid", "tid", "rank", "external_id")
@@ -153,7 +153,7 @@ def _device_time(run: Trace, calls: Calls, owner: Ints, tree: CallTree) -> tuple
     nodes = len(tree.order)
     device = np.bincount(node[have], weights=durations[have], minlength=nodes).astype(np.int64)
     fast = kernels_on_tensor_cores(rows["name"].unique().cast(pl.String))
-    on_tensor = rows["name"].is_in(pl.Series(fast, dtype=schema.NAME)).fill_null(False).to_numpy() & have
+    on_tensor = rows["name"].is_in(pl.Series(fast, dtype=schema.NAME).implode()).fill_null(False).to_numpy() & have
     tensor = np.bincount(node[on_tensor], weights=durations[on_tensor], minlength=nodes).astype(np.int64)
     return device, tensor, int(durations.sum()), int(device.sum())
 

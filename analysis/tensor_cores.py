@@ -15,8 +15,9 @@ KERNEL = re.compile(
         "[hs]884", "[hsc]1688", "hmma", "i8816", "16816", "dgrad_1x1_stride_2x2", "first_layer_wgrad_kernel",
         "conv1x1", "conv2d_c1_k1", "direct_group", "xmma_implicit_gemm", "xmma_sparse_conv",
         "xmma_warp_specialized_implicit_gemm", "xmma_gemm", "xmma_sparse_gemm",
-        # since: CUTLASS's tensor operations, Hopper and Blackwell
-        "tensorop", "16832", "wgmma", "gmma", "nvjet", "utcmma", "tcgen05",
+        # since: CUTLASS's tensor operations, Hopper, Blackwell, attention; matrix instructions of AMD's Tensile
+        "tensorop", "16832", "[Ww]gmma", "[Gg]mma", "[Uu]mma", "nvjet", "utcmma", "tcgen05",
+        r"\bbmm_(Mx|E\dm\d|Bfloat)", "flash_(fwd|bwd)", "fmha", r"_MI\d+x\d+x\d+_",
     ))
 )
 """Found anywhere in the name of a kernel that uses tensor cores."""

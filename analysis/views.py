@@ -29,6 +29,7 @@ class Entry:
 
 
 VIEWS: tuple[Entry, ...] = (
+    Entry("overview", "1", "Overview", "Where does the time go, and how well are the devices used?", "overview"),
     Entry("cycles", "2", "Cycles", "How long does an iteration take, and which stand out?", "cycles"),
     Entry("kernels", "3", "Kernels", "Which kernels take the time, and what holds them back?", "kernels"),
     Entry("launches", "4", "Launches", "What ran, launch by launch?", "launches"),

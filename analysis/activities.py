@@ -1,0 +1,100 @@
+"""Everything devices did with a start and a duration, as arrays: what steps, breakdown and gauges are computed from."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from ..loaders import schema
+from ..loaders.trace import Trace
+from .correlation import ABSENT, ids
+from .intervals import Intervals, Ints, union
+from .kernel_sources import ACTIVITIES
+from .tensor_cores import kernels_on_tensor_cores
+
+COMMUNICATION = re.compile(r"(nccl|gloo):")
+"""Host slices that ask for a collective; the kernels launched under them communicate whatever they are called."""
+Mask = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Activities:
+    """Device activities in recorded order; times in ns, ``occupancy`` and ``blocks_per_sm`` NaN where not recorded."""
+
+    starts: Ints
+    ends: Ints
+    kind: npt.NDArray[np.int64]
+    device: npt.NDArray[np.int64]
+    devices: tuple[str | None, ...]
+    communicates: Mask
+    on_tensor_cores: Mask
+    blocks_per_sm: Floats
+    occupancy: Floats
+    correlation: Ints
+    rank: Ints
+
+    def of(self, *kinds: str) -> Mask:
+        """Which activities are of these kinds."""
+        return np.isin(self.kind, [ACTIVITIES.index(kind) for kind in kinds])
+
+    @property
+    def kernels(self) -> Mask:
+        """Which activities are kernels, collectives among them."""
+        return self.of("kernel", "collective")
+
+    def union(self, some: Mask) -> Intervals:
+        """The moments at which one of these activities runs."""
+        return union(self.starts[some], self.ends[some])
+
+
+def activities_of(run: Trace) -> Activities | None:
+    """The device activities of the run with times; None where it has none."""
+    rows = (
+        run.kernels.filter(pl.col("kind").is_in(ACTIVITIES))
+        .select("start_ns", "dur_ns", "name", "kind", "device", "op_id", "blocks_per_sm", "occupancy", "correlation",
+                "rank")
+        .drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
+    )
+    if rows.is_empty():
+        return None
+    starts = rows["start_ns"].to_numpy()
+    devices, device = _numbered(rows["device"])
+    fast = kernels_on_tensor_cores(rows["name"].unique().cast(pl.String))
+    kind = rows["kind"].cast(pl.String).replace_strict(list(ACTIVITIES), range(len(ACTIVITIES)), return_dtype=pl.Int64)
+    return Activities(
+        starts, starts + np.maximum(rows["dur_ns"].to_numpy(), 0), kind.to_numpy(), device, devices,
+        (rows["kind"] == "collective").to_numpy() | _under_communication(run, rows["op_id"]),
+        rows["name"].is_in(pl.Series(fast, dtype=schema.NAME).implode()).fill_null(False).to_numpy(),
+        rows["blocks_per_sm"].to_numpy(), rows["occupancy"].to_numpy(), ids(rows["correlation"]), ids(rows["rank"]),
+    )
+
+
+def _numbered(column: pl.Series) -> tuple[tuple[str | None, ...], npt.NDArray[np.int64]]:
+    names = sorted(column.unique().cast(pl.String).to_list(), key=lambda name: (name is None, _natural(name or "")))
+    codes = pl.DataFrame({"device": pl.Series(names, dtype=schema.NAME), "number": range(len(names))})
+    joined = column.to_frame("device").join(codes, on="device", how="left", nulls_equal=True, maintain_order="left")
+    return tuple(names), joined["number"].cast(pl.Int64).to_numpy()
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Sorts GPU 10 after GPU 2."""
+    return [(int(part or 0), text) for text, part in re.findall(r"(\D*)(\d*)", name)]
+
+
+def named(frame: pl.LazyFrame, pattern: re.Pattern[str]) -> pl.Expr:
+    """Whether a row's name matches; the expression is tried on each distinct name once."""
+    names = frame.select(pl.col("name").unique().cast(pl.String)).collect(engine="streaming")["name"].drop_nulls()
+    hits = pl.Series([name for name in names if pattern.match(name)], dtype=schema.NAME)
+    return pl.col("name").is_in(hits.implode()).fill_null(False)
+
+
+def _under_communication(run: Trace, op_id: pl.Series) -> Mask:
+    slices = run.host.filter(pl.col("kind").is_in(["op", "annotation"]))
+    asks = slices.filter(named(slices, COMMUNICATION)).select("external_id").drop_nulls().unique()
+    external = asks.collect(engine="streaming")["external_id"].to_numpy()
+    return np.isin(ids(op_id), external[external != ABSENT])

@@ -1,0 +1,64 @@
+"""How well each device was used while the steps ran: the gauges of torch_tb_profiler, as fractions.
+
+Utilisation is the time at least one kernel runs; SM efficiency weighs it with how many of the multiprocessors the
+running kernels have blocks for; occupancy and the tensor-core share are means over kernel time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..loaders.trace import Device
+from .activities import Activities, Floats, Mask
+from .intervals import Intervals, Ints, union
+
+GAUGES = ("utilisation", "sm_efficiency", "occupancy", "tensor_share")
+"""What every device is told by; fractions 0-1, None where nothing was recorded to tell."""
+
+
+def gauges(activities: Activities, window: Intervals, known: tuple[Device, ...]) -> list[dict[str, Any]]:
+    """One dict a device that ran kernels: ``device``, product ``name``, the ``GAUGES`` and the times behind them."""
+    products = {device.id: device.name for device in known}
+    told = []
+    for number, device in enumerate(activities.devices):
+        mine = activities.kernels & (activities.device == number)
+        if not mine.any() or not window.length:
+            continue
+        inside = np.maximum(window.within(activities.starts[mine], activities.ends[mine]), 0)
+        busy = activities.union(mine) & window
+        total = int(inside.sum())
+        told.append({
+            "device": device, "name": products.get(device or ""),
+            "utilisation": busy.length / window.length,
+            "sm_efficiency": _sm_efficiency(activities, mine, window),
+            "occupancy": _mean(activities.occupancy[mine], inside),
+            "tensor_share": int(inside[activities.on_tensor_cores[mine]].sum()) / total if total else 0.0,
+            "busy_ns": busy.length, "kernel_ns": total, "window_ns": window.length,
+        })
+    return told
+
+
+def _mean(values: Floats, weights: Ints) -> float | None:
+    measured = ~np.isnan(values) & (values >= 0) & (weights > 0)
+    total = weights[measured].sum()
+    return float((values[measured].astype(np.float64) * weights[measured]).sum() / total) if total else None
+
+
+def _sm_efficiency(activities: Activities, mine: Mask, window: Intervals) -> float | None:
+    """Mean over the window of min(1, blocks per multiprocessor of all kernels that run at an instant)."""
+    blocks = activities.blocks_per_sm[mine].astype(np.float64)
+    measured = blocks > 0
+    if not measured.any():
+        return None
+    starts, ends, blocks = activities.starts[mine][measured], activities.ends[mine][measured], blocks[measured]
+    moments = np.concatenate((starts, ends))
+    order = np.argsort(moments, kind="stable")
+    level = np.cumsum(np.concatenate((blocks, -blocks))[order])[:-1]
+    # where nothing runs the sum of many blocks leaves a rounding error, no level
+    running = union(starts, ends)
+    left, right = moments[order][:-1], moments[order][1:]
+    active = (right > left) & (running.within(left, right) > 0)
+    left, right, level = left[active], right[active], np.clip(level[active], 0.0, 1.0)
+    return float((level * window.within(left, right)).sum() / window.length)

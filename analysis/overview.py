@@ -1,0 +1,76 @@
+"""Overview: where the time of a step goes, how well devices are used, and what stands out.
+
+The breakdown is computed from timestamps where there are any; else a recorded one is shown, or what a profile per cycle
+says, or, of launches without times, only how kernel time divides by kind. What the input cannot tell is said.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from . import units
+from .breakdown import CATEGORIES, MEANINGS
+from .column import Column, side_by_side
+from .options import Options
+from .overview_sources import Overview, overview_of
+from .sides import beside
+from .view import Answer, Runs, View
+
+COLUMNS = (
+    Column("category", "category", "text", "; ".join(f"{k}: {v}" for k, v in MEANINGS.items()), width=14, order=0,
+           elastic=True, pinned=True),
+    Column("time_ns", "time", "ns", "mean per cycle; of launches without times their sum", width=10, order=0),
+    Column("share", "share", "fraction", "of the mean cycle", width=16, order=0, bar=True),
+)
+
+
+def _frame(overview: Overview) -> pl.DataFrame:
+    total = sum(time for time in overview.times.values())
+    return pl.DataFrame(
+        [(name, round(time), time / total if total else None) for name, time in overview.times.items()],
+        schema={"category": pl.String, "time_ns": pl.Int64, "share": pl.Float64}, orient="row",
+    )
+
+
+def build(runs: Runs, options: Options) -> Answer:
+    """The breakdown of one run, or of two side by side in the order of the categories."""
+    if len(runs) == 1:
+        overview = overview_of(runs[0], options, "a")
+        summary = (overview.headline, *overview.findings)
+        return Answer(_frame(overview).lazy(), overview.facts, summary, overview.notes)
+    a, b = overview_of(runs[0], options, "a"), overview_of(runs[1], options, "b")
+    joined = beside(_frame(a), _frame(b), COLUMNS, ("category",), ("time_ns", "share"))
+    order = pl.col("category").replace_strict(list(CATEGORIES), range(len(CATEGORIES)), default=len(CATEGORIES))
+    changes = _changes(a, b)
+    facts = {"a": a.facts, "b": b.facts, "findings": [*changes]}
+    summary = (f"A: {a.headline}", f"B: {b.headline}", *changes)
+    notes = tuple(dict.fromkeys((*a.notes, *b.notes)))
+    return Answer(joined.sort(order, "category").lazy(), facts, summary, notes)
+
+
+def _changes(a: Overview, b: Overview) -> tuple[str, ...]:
+    """What moved between two runs: the mean cycle, the category that moved most, and each device's utilisation."""
+    said = []
+    if a.step_ns and b.step_ns:
+        change = b.step_ns - a.step_ns
+        said.append(
+            f"The mean {b.word} goes from {units.duration(a.step_ns)} to {units.duration(b.step_ns)} "
+            f"({units.percent(100 * change / a.step_ns, signed=True)})."
+        )
+    moved = {name: b.times.get(name, 0.0) - a.times.get(name, 0.0) for name in {**a.times, **b.times}}
+    if moved:
+        name = max(sorted(moved), key=lambda category: abs(moved[category]))
+        if moved[name]:
+            said.append(f"{name} moves most: {units.duration(moved[name], signed=True)} per {b.word}.")
+    before: dict[str, Any] = {device["device"]: device.get("utilisation") for device in a.facts["devices"]}
+    for device in b.facts["devices"]:
+        was, now = before.get(device["device"]), device.get("utilisation")
+        if was is not None and now is not None and round(was, 3) != round(now, 3):
+            said.append(f"{device['device']} runs kernels {units.percent(100 * was)} of the time in A, "
+                        f"{units.percent(100 * now)} in B.")
+    return tuple(said)
+
+
+VIEW = View("overview", COLUMNS, build, pair_columns=side_by_side(COLUMNS, ("category",)))
