@@ -16,8 +16,5 @@ def coverage(whole: Table, part: Table) -> float | None:
     name = next((name for name in _TIME if name in names), None)
     if name is None:
         return None
-    times = whole.frame[name]
-    everything = float(times.sum())
-    if not everything:
-        return None
-    return float((times if part.order is None else times.gather(part.order)).sum()) / everything
+    everything = whole.total(name)
+    return part.total(name) / everything if everything else None

@@ -37,9 +37,9 @@ def build(runs: Runs, options: Options) -> Answer:
     notes: tuple[str, ...] = ()
     waits = rows.select((pl.col("kind") == "sync").sum()).collect(engine="streaming").item()
     if waits:
-        rows = rows.filter(pl.col("kind") != "sync")
         notes = (f"{waits:,} synchronisations only wait and are left out.",)
-    return Answer(rows.select(column.name for column in COLUMNS), notes=notes)
+    keep = pl.col("kind") != "sync" if waits else None
+    return Answer(rows.select(column.name for column in COLUMNS), notes=notes, recorded=True, keep=keep)
 
 
 VIEW = View("launches", COLUMNS, build, pair_columns=COLUMNS)

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from .column import Column
+from .rows import Rows
 from .table import Table
 
 _DTYPES: dict[str, type[pl.DataType]] = {"text": pl.String, "bytes": pl.Int64, "count": pl.Int64}
@@ -17,4 +18,4 @@ def listing(name: str, columns: tuple[Column, ...], rows: Sequence[tuple[Any, ..
     """A Table of those rows; text, bytes and counts are all a listing holds."""
     schema = {column.name: _DTYPES[column.unit] for column in columns}
     frame = pl.DataFrame(rows, schema=schema, orient="row")
-    return Table(view=name, columns=columns, frame=frame, total_rows=frame.height)
+    return Table(view=name, columns=columns, rows=Rows(frame), total_rows=frame.height)

@@ -44,9 +44,11 @@ def _answer(one: View, runs: tuple[Trace, ...], options: Options) -> Table:
     except CannotAnswer as reason:
         import polars as pl
 
+        from .rows import Rows
+
         columns = one.columns_for(len(runs))
         frame = pl.DataFrame(schema={column.name: pl.Null for column in columns})
-        table = Table(one.name, columns, frame, 0, notes=(str(reason),), sources=sources(runs))
+        table = Table(one.name, columns, Rows(frame), 0, notes=(str(reason),), sources=sources(runs))
     return replace(table, scope=scope_line(options, runs))
 
 

@@ -6,6 +6,7 @@ import polars as pl
 
 from ..loaders.trace import TABLE_NAMES, Trace
 from .column import Column, Unit
+from .rows import Rows
 from .table import Table, sources
 
 
@@ -29,7 +30,7 @@ def query(runs: tuple[Trace, ...], statement: str) -> Table:
     except pl.exceptions.PolarsError as error:
         raise BadQuery(f"{str(error).splitlines()[0]} (tables: {', '.join(tables)})") from error
     columns = tuple(_column(name, dtype) for name, dtype in frame.schema.items())
-    return Table("sql", columns, frame, frame.height, sources=sources(runs), summary=(statement,))
+    return Table("sql", columns, Rows(frame), frame.height, sources=sources(runs), summary=(statement,))
 
 
 def _column(name: str, dtype: pl.DataType) -> Column:

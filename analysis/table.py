@@ -7,6 +7,7 @@ the columns of the old one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,10 +17,17 @@ from ..loaders.trace import Trace
 from .column import Column
 from .filters import Filter
 from .options import Options
+from .rows import Rows
 from .view import Answer, CannotAnswer, View
 
 _SIZES = frozenset(("count", "number", "ns", "us", "ms", "fraction", "percent", "bytes"))
 """Units of which more is more."""
+
+STANDING_OUT = 3
+"""How many rows of a table stand out by the size of what it is about."""
+
+ON_DISK = 500_000
+"""Rows from which recorded columns are left on disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +50,7 @@ class Table:
 
     view: str
     columns: tuple[Column, ...]
-    frame: pl.DataFrame
+    rows: Rows
     total_rows: int
     facts: dict[str, Any] = field(default_factory=dict)
     summary: tuple[str, ...] = ()
@@ -52,16 +60,21 @@ class Table:
     descending: bool = False
     filter: Filter | None = None
     scope: str = ""
-    order: pl.Series | None = None  # row numbers of ``frame`` in the order shown; None is as built
+    order: pl.Series | None = None  # row numbers of ``rows`` in the order shown; None is as built
+    kept: pl.Series | None = None  # row numbers that belong to the answer at all; None is all of them
 
     def __len__(self) -> int:
-        return self.frame.height if self.order is None else len(self.order)
+        return self.rows.height if self.order is None else len(self.order)
 
-    def window(self, start: int, stop: int) -> list[tuple[Any, ...]]:
-        """Raw values of rows start..stop in the order shown, one tuple a row, in the order of ``columns``."""
+    def window(self, start: int, stop: int, names: Sequence[str] | None = None) -> list[tuple[Any, ...]]:
+        """Raw values of rows start..stop in the order shown, one tuple a row, in the order of ``columns``.
+
+        ``names`` asks for some of them only; in a big table the others are then not read at all.
+        """
+        wanted = names or [column.name for column in self.columns]
         if self.order is None:
-            return self.frame[start:stop].rows()
-        return self.frame[self.order[start:stop]].rows()
+            return self.rows.window(start, stop, wanted)
+        return self.rows.pick(self.order[start:stop], wanted)
 
     def row_id(self, position: int) -> int:
         """An identity of the row at that position that survives sorting and filtering."""
@@ -70,75 +83,82 @@ class Table:
     def position(self, row_id: int) -> int | None:
         """Where the row with that identity is now; None where it is filtered out."""
         if self.order is None:
-            return row_id if row_id < self.frame.height else None
+            return row_id if row_id < self.rows.height else None
         found = self.order.eq(row_id).arg_max()
         return found if found is not None and len(self.order) and self.order[found] == row_id else None
 
     def sort(self, column: str, descending: bool) -> Table:
         """The same rows by that column, nulls last, ties in the order they were built."""
-        ids = pl.Series("id", range(self.frame.height), dtype=pl.UInt32) if self.order is None else self.order.sort()
-        keys = self.frame[column].gather(ids)
-        if keys.dtype == pl.Categorical:
-            keys = keys.cast(pl.String)
-        order = pl.DataFrame({"id": ids, "key": keys}).sort(
-            "key", "id", descending=[descending, False], nulls_last=True, maintain_order=True
-        )["id"]
-        return replace(self, order=order, sorted_by=column, descending=descending)
+        ids = None if self.order is None or len(self.order) == self.rows.height else self.order.sort()
+        return replace(self, order=self.rows.order(column, descending, ids), sorted_by=column, descending=descending)
 
     def filtered(self, condition: Filter | None) -> Table:
-        """The rows that pass, in the same order; None shows all again."""
-        base = replace(self, order=None, filter=condition)
+        """The rows that pass, in the same order; None shows all again. Raises BadFilter."""
+        base = replace(self, order=self.kept, filter=condition)
         if condition is not None:
-            mask = condition.mask(self.frame, self.columns)
-            base = replace(base, order=mask.arg_true().cast(pl.UInt32))
+            mask, kept = condition.mask(self.rows, self.columns), self.kept
+            ids = mask.arg_true().cast(pl.UInt32) if kept is None else kept.filter(mask.gather(kept))
+            base = replace(base, order=ids)
         return base.sort(self.sorted_by, self.descending) if self.sorted_by else base
 
     def head(self, rows: int) -> Table:
         """The first rows in the order shown; ``total_rows`` still counts all."""
-        frame = self.frame[:rows] if self.order is None else self.frame[self.order[:rows]]
-        return replace(self, frame=frame, order=None)
+        some = self.order[:rows] if self.order is not None else pl.Series(range(min(rows, len(self))), dtype=pl.UInt32)
+        return replace(self, rows=Rows(self.rows.gather(some)), order=None, kept=None)
 
     def shown(self) -> pl.DataFrame:
-        """All rows in the order shown, as a frame."""
-        return self.frame if self.order is None else self.frame[self.order]
+        """All rows in the order shown, as a frame in the dtypes they were built with."""
+        return self.rows.gather(self.order)
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """All rows as built, whatever is shown: for what needs every value at once."""
+        return self.rows.gather(self.kept)
 
     def same_rows(self, other: Table) -> bool:
         """Whether both show rows of the same answer, so that a row identity of one means the same in the other."""
-        return self.frame is other.frame
+        return self.rows is other.rows
+
+    def total(self, column: str) -> float:
+        """The sum of a column over the rows shown, nulls left out."""
+        values = self.rows.column(column)
+        chosen = values if self.order is None else values.gather(self.order)
+        return float(chosen.cast(pl.Float64).sum())
 
     def widest(self, column: str) -> int:
         """The length of the longest text in the column, in characters; 0 where it is no text."""
-        values = self.frame[column]
-        if values.dtype == pl.Categorical:
-            values = values.unique().cast(pl.String)
-        if values.dtype != pl.String:
-            return 0
-        longest = values.str.len_chars().max()
-        return longest if isinstance(longest, int) else 0
+        return self.rows.widest(column)
 
-    def threshold(self, rows: int) -> tuple[int, float] | None:
-        """The index of the column that matters most and the size its ``rows`` largest values have at least.
+    def prepare(self) -> None:
+        """Load what filtering, searching and sorting by time need; for a thread, after the first rows are shown."""
+        if self.rows.on_disk:
+            main = self._main()
+            self.rows.load([c.name for c in self.columns if c.unit == "text"] + ([main.name] if main else []))
+
+    def threshold(self, rows: int) -> tuple[str, float] | None:
+        """The column that matters most and the size its ``rows`` largest values have at least.
 
         That is the column sorted by, else the first duration listed; None where there is none, or too few rows.
         """
+        chosen = self._main()
+        if chosen is None or self.rows.height <= 2 * rows:
+            return None
+        least = self.rows.largest(chosen.name, rows, self.kept)
+        return (chosen.name, least) if least else None
+
+    def _main(self) -> Column | None:
         numbers = [column for column in self.columns if column.unit in _SIZES and column.order is not None]
         chosen = next((column for column in numbers if column.name == self.sorted_by), None)
-        chosen = chosen or next((column for column in numbers if column.unit in ("ns", "us", "ms")), None)
-        if chosen is None or self.frame.height <= 2 * rows:
-            return None
-        largest = self.frame[chosen.name].drop_nulls().abs().top_k(rows)
-        if len(largest) < rows or (least := largest.min()) is None or least == 0:
-            return None
-        return self.columns.index(chosen), least  # type: ignore[return-value]
+        return chosen or next((column for column in numbers if column.unit in ("ns", "us", "ms")), None)
 
     def find(self, text: str, start: int, backwards: bool = False) -> int | None:
         """The next position at or after ``start`` (before it, backwards) whose text holds ``text``, else None."""
-        mask = Filter.containing(text).mask(self.frame, self.columns)
-        hits = mask.arg_true() if self.order is None else mask.gather(self.order).arg_true()
-        side = hits.filter(hits <= start) if backwards else hits.filter(hits >= start)
-        if not len(side):
+        found = self.rows.placed_match(text, self.order)
+        side = found[: start + 1].reverse() if backwards else found[max(0, start) :]
+        at = side.arg_max() if len(side) else None
+        if at is None or not side[at]:
             return None
-        return int(side[-1] if backwards else side[0])
+        return start - at if backwards else max(0, start) + at
 
 
 def sources(runs: tuple[Trace, ...]) -> tuple[Source, ...]:
@@ -161,8 +181,31 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
         runs = (scoped(runs[0], options, "a"), *(scoped(run, options, "b") for run in runs[1:]))
     answer: Answer = view.build(runs, options)
     columns = view.columns_for(len(runs))
-    frame = answer.frame.select([column.name for column in columns]).collect(engine="streaming")
-    return Table(
-        view=view.name, columns=columns, frame=frame, total_rows=frame.height, facts=answer.facts,
-        summary=answer.summary, notes=answer.notes, sources=sources(runs),
+    rows, kept = _collected(answer, [column.name for column in columns])
+    table = Table(
+        view=view.name, columns=columns, rows=rows, total_rows=rows.height if kept is None else len(kept),
+        facts=answer.facts, summary=answer.summary, notes=answer.notes, sources=sources(runs), order=kept, kept=kept,
     )
+    if rows.on_disk:  # what the first paint asks for, here in the thread of the question and not in that of the screen
+        table.window(0, 1)
+        table.threshold(STANDING_OUT)
+        for column in columns:
+            if column.elastic:
+                table.widest(column.name)
+    return table
+
+
+def _collected(answer: Answer, names: list[str]) -> tuple[Rows, pl.Series | None]:
+    """The rows of the answer; recorded ones stay on disk where they are many, with the numbers of those that belong."""
+    plan = answer.frame
+    if answer.recorded:
+        height = int(plan.select(pl.len()).collect().item())
+        if height >= ON_DISK:
+            kept = None
+            if answer.keep is not None:
+                mask = plan.select(answer.keep.alias("keep")).collect(engine="streaming")["keep"].fill_null(False)
+                kept = None if mask.all() else mask.arg_true().cast(pl.UInt32)
+            return Rows(plan.select(names), height), kept
+    if answer.keep is not None:
+        plan = plan.filter(answer.keep)
+    return Rows(plan.select(names).collect(engine="streaming")), None

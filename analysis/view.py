@@ -24,13 +24,16 @@ class Answer:
     """What a view's ``build`` returns: rows still lazy, in their default order, and what was found out on the way.
 
     ``facts`` are values beside the rows (JSON-able, names with units); ``summary`` the sentences or lines a reader sees
-    above the rows; ``notes`` what was left out, repaired or could not be known.
+    above the rows; ``notes`` what was left out, repaired or could not be known. ``recorded`` says that the rows are
+    recorded columns, without a filter, so that millions of them may stay on disk; ``keep`` then says which belong.
     """
 
     frame: pl.LazyFrame
     facts: dict[str, Any] = field(default_factory=dict)
     summary: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    recorded: bool = False
+    keep: pl.Expr | None = None
 
 
 Runs = tuple["Trace", ...]

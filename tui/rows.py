@@ -52,19 +52,21 @@ class Page:
     """The rows in sight as text. ``key`` says what it was made of; another key needs another page."""
 
     def __init__(
-        self, key: object, values: list[tuple[Any, ...]], layout: Layout, width: int, look: Look, digits: int,
-        emphasis: tuple[int, float] | None,
+        self, key: object, table: Table, top: int, height: int, layout: Layout, width: int, look: Look
     ) -> None:
         self.key = key
         self.layout = layout
-        self.values = values
         self._width = width
         self._look = look
-        self._digits = digits
-        self._emphasis = emphasis  # index of the column that matters, value of its third largest
-        self._texts: list[list[str] | None] = [None] * len(values)
-        shares = [p.index for p in layout.placed if p.column.name == "share"]
-        self._share = shares[0] if shares else None
+        self._digits = gutter(table)
+        self._emphasis = table.threshold(TOP)  # name of the column that matters, size of its third largest
+        have = {column.name for column in table.columns}
+        also = {self._emphasis[0]} if self._emphasis else set()
+        shown = [placed.column.name for placed in layout.placed]
+        names = [*shown, *sorted((also | ({"share"} & have)) - set(shown))]
+        self._at = {name: number for number, name in enumerate(names)}
+        self.values = table.window(top, top + height, names) if names else []
+        self._texts: list[list[str] | None] = [None] * len(self.values)
 
     def header(self, table: Table, selected: int | None) -> list[Segment]:
         """The column headers; the sorted one has its arrow in the gap after it."""
@@ -102,8 +104,8 @@ class Page:
         out.put(0, sign, look.mark if marked else cursor or look.gutter)
         if self._digits:
             out.put(1, f"{position + 1:>{self._digits}}", cursor or look.gutter)
-        for placed, shown in zip(self.layout.placed, self._text(index), strict=True):
-            column, value = placed.column, values[placed.index]
+        for placed, shown, value in zip(self.layout.placed, self._text(index), values, strict=False):
+            column = placed.column
             style = cursor or weight
             if column.unit in GRAPHIC:
                 out.put(placed.x, shown, look.spark)
@@ -126,16 +128,17 @@ class Page:
         made = self._texts[index]
         if made is None:
             row = self.values[index]
-            made = [cells.cell(row[p.index], p.column, p.width) for p in self.layout.placed]
+            made = [cells.cell(value, p.column, p.width) for p, value in zip(self.layout.placed, row, strict=False)]
             self._texts[index] = made
         return made
 
     def _weight(self, values: tuple[Any, ...]) -> Style:
         if self._emphasis is not None:
-            value = values[self._emphasis[0]]
+            value = values[self._at[self._emphasis[0]]]
             if not cells.missing(value) and abs(value) >= self._emphasis[1]:
                 return self._look.top
-        if self._share is not None and not cells.missing(values[self._share]) and values[self._share] < SMALL:
+        share = values[self._at["share"]] if "share" in self._at else None
+        if share is not None and share < SMALL:
             return self._look.dim
         return self._look.base
 

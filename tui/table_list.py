@@ -122,6 +122,8 @@ class TableList(ScrollView, can_focus=True):
             self.cursor = max(0, min(len(table) - 1, self.cursor)) if found is None else found
             self._top = max(0, self.cursor - offset)
         self._repaint()
+        if table is not None and not same and table.rows.on_disk:
+            self.run_worker(table.prepare, thread=True, group="prepare", exclusive=True, exit_on_error=False)
         if table is not None and len(table):
             self.post_message(self.Highlighted(self, self.cursor))
 
@@ -302,11 +304,7 @@ class TableList(ScrollView, can_focus=True):
         look = themes.look(self.app.theme)
         key = (self._top, height, width, id(self.table), id(look), self._first)
         if self._page is None or self._page.key != key:
-            layout = self._layout()
-            self._page = rows.Page(
-                key, self.table.window(self._top, self._top + height), layout, width, look, rows.gutter(self.table),
-                self.table.threshold(rows.TOP),
-            )
+            self._page = rows.Page(key, self.table, self._top, height, self._layout(), width, look)
         return self._page
 
     def _layout(self) -> columns.Layout:
@@ -382,7 +380,7 @@ class TableList(ScrollView, can_focus=True):
             return
         if self._home is None and len(before):
             self._home = before.row_id(self.cursor)
-        if before.frame.height < BIG:
+        if before.rows.height < BIG:
             self._changed(before, work(before))
             return
         self._generation += 1

@@ -14,6 +14,7 @@ from warplens.analysis.export import WrongFormat, render
 from warplens.analysis.export.kernel_table import short_name
 from warplens.analysis.export.markdown import code, escape
 from warplens.analysis.filters import Filter
+from warplens.analysis.rows import Rows
 from warplens.analysis.table import Source, Table
 
 COLUMNS = (
@@ -30,7 +31,7 @@ def table(*rows: tuple[str, int, float | None, float | None], view: str = "launc
         schema={"name": pl.Categorical, "dur_ns": pl.Int64, "tensor": pl.Float32, "dram": pl.Float32},
     )
     return Table(
-        view, COLUMNS, frame, frame.height, notes=("one note",),
+        view, COLUMNS, Rows(frame), frame.height, notes=("one note",),
         sources=(Source("run", "run.json", "kineto", 10, ("read 83%, the file is truncated",)),),
     )
 
@@ -75,7 +76,7 @@ def test_kernel_table_prints_the_seeds_layout() -> None:
 
 
 def test_kernel_table_is_of_launches_only() -> None:
-    stats = Table("kernels", COLUMNS[:1], pl.DataFrame({"name": ["a"]}), 1)
+    stats = Table("kernels", COLUMNS[:1], Rows(pl.DataFrame({"name": ["a"]})), 1)
     with pytest.raises(WrongFormat, match="launches"):
         render(stats, "kernel-table")
 

@@ -9,6 +9,7 @@ import polars as pl
 from textual.app import App, ComposeResult
 
 from warplens.analysis.column import Column
+from warplens.analysis.rows import Rows
 from warplens.analysis.table import Table
 from warplens.tui import glyphs, themes
 from warplens.tui.table_list import TableList
@@ -47,7 +48,7 @@ def kernels(rows: int, names: list[str] | None = None) -> Table:
             "bound": [("compute", "low", "memory", None)[i % 4] for i in range(rows)],
         }
     )
-    return Table("kernels", COLUMNS, frame, frame.height)
+    return Table("kernels", COLUMNS, Rows(frame), frame.height)
 
 
 class ListApp(App[None]):
