@@ -59,7 +59,7 @@ def view_of(document: object) -> str | None:
 
 def _titles(table: object) -> list[str]:
     columns = table.get("columns") if isinstance(table, dict) else None
-    return [str(column.get("name")) for column in columns or () if isinstance(column, dict)]
+    return [str(column.get("name")) for column in _dicts(columns)]
 
 
 def _rows(table: object) -> list[list[Any]]:
@@ -72,6 +72,11 @@ def _records(table: object) -> Iterator[dict[str, Any]]:
     titles = _titles(table)
     for row in _rows(table):
         yield {title: cell for title, cell in zip(titles, row, strict=False) if title != "None"}
+
+
+def _dicts(value: object) -> Iterator[dict[str, Any]]:
+    """The objects of a list; nothing where it is none."""
+    yield from (item for item in (value if isinstance(value, list) else ()) if isinstance(item, dict))
 
 
 def _number(value: object) -> float | None:
@@ -89,7 +94,7 @@ def _count(value: object) -> int | None:
 
 
 def _yes(value: object) -> bool | None:
-    return {"yes": True, "no": False}.get(str(value).lower()) if value is not None else None
+    return {"yes": True, "no": False}.get(str(value).lower())
 
 
 @dataclass(slots=True)
@@ -102,8 +107,8 @@ class _Worker:
         """(step, category, ns): the mean per step first, then step by step."""
         overview = self.views.get("overview", {})
         rows: list[tuple[str | None, str, int]] = []
-        for total in overview.get("performance") or ():
-            for child in total.get("children") or ():
+        for total in _dicts(overview.get("performance")):
+            for child in _dicts(total.get("children")):
                 if (time := _ns(child.get("value"))) is not None:
                     rows.append((None, str(child.get("name")), time))
         for step, times in self.steps():
@@ -166,7 +171,7 @@ class _Worker:
                     "mean_ns": None if (mean := _number(record.get("Mean Duration (us)"))) is None else mean * 1000,
                     "min_ns": _ns(record.get("Min Duration (us)")),
                     "max_ns": _ns(record.get("Max Duration (us)")),
-                    "tensor_cores": _yes(record.get("Tensor Cores Used")),
+                    "tensor_cores": _yes(record.get("Tensor Cores Used", record.get("Kernel Uses Tensor Cores"))),
                 }
                 for record in _records(table["data"])
             ]
@@ -178,7 +183,7 @@ class _Worker:
         for key, summary in self.views.get("overview", {}).items():
             if not key.endswith("_metrics") or not isinstance(summary, dict):
                 continue
-            for entry in summary.get("data") or ():
+            for entry in _dicts(summary.get("data")):
                 title, value = str(entry.get("title", "")), str(entry.get("value", ""))
                 if title.endswith(":") and not value:
                     devices.append(Device(title.removesuffix(":")))
@@ -287,7 +292,7 @@ def _trace(worker: _Worker, info: Info, warnings: list[str]) -> Trace:
     told = overview.get("recommendations")
     facts: dict[str, Any] = {
         "views": sorted(worker.views),
-        "environment": {str(entry.get("title")): entry.get("value") for entry in overview.get("environments") or ()},
+        "environment": {str(entry.get("title")): entry.get("value") for entry in _dicts(overview.get("environments"))},
         "recommendations": _sentences(told) if isinstance(told, str) else [],
     }
     full = Info(
@@ -309,7 +314,26 @@ def _trace(worker: _Worker, info: Info, warnings: list[str]) -> Trace:
 def _table(table: str, rows: list[dict[str, Any]]) -> pl.LazyFrame:
     dtypes = schema.polars_schema(table)
     plain = {name: pl.String() if dtype == schema.NAME else dtype for name, dtype in dtypes.items()}
-    return schema.conform(table, pl.DataFrame(rows, schema=plain, strict=False).lazy())
+    frame = pl.DataFrame(rows, schema=plain, strict=False)
+    return schema.conform(table, (_merged(frame) if frame["name"].is_duplicated().any() else frame).lazy())
+
+
+def _merged(frame: pl.DataFrame) -> pl.DataFrame:
+    """One row per name, where the view was grouped by input shapes, grid or operator as well.
+
+    Times and calls add up, the extremes stay, a mean is taken anew; a ratio of merged rows is not known.
+    """
+    total = [name for name in frame.columns if name in ("calls", "count") or name.endswith(("self_ns", "total_ns"))]
+    alone = pl.len() == 1
+    made = [pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum()).alias(name) for name in total]
+    made += [pl.col(name).any() for name in ("tc_eligible", "tensor_cores") if name in frame.columns]
+    made += [pl.when(alone).then(pl.col(name).first()).alias(name) for name in frame.columns if name.endswith("_ratio")]
+    if "mean_ns" in frame.columns:
+        mean = (
+            pl.when(alone).then(pl.col("mean_ns").first()).otherwise(pl.col("total_ns").sum() / pl.col("count").sum())
+        )
+        made += [mean.alias("mean_ns"), pl.col("min_ns").min(), pl.col("max_ns").max(), pl.col("kind").first()]
+    return frame.group_by("name", maintain_order=True).agg(made)
 
 
 def _cycles(worker: _Worker) -> pl.DataFrame:

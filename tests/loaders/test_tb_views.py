@@ -34,14 +34,14 @@ OVERVIEW: dict[str, Any] = {
         ]
     },
 }
-OPERATORS = {
+OPERATORS: dict[str, Any] = {
     "metadata": {"sort": "device_self_duration"},
     "data": [
         {"name": "aten::mm", "calls": 3, "device_self_duration": 7, "device_total_duration": 8,
          "host_self_duration": -2, "host_total_duration": 9, "tc_eligible": "Yes", "tc_self_ratio": 0.25},
     ],
 }  # fmt: skip
-KERNELS = {
+KERNELS: dict[str, Any] = {
     "metadata": {"sort": "Total Duration (us)"},
     "data": {
         "columns": [{"name": name} for name in (
@@ -98,6 +98,28 @@ def test_pies_stand_in_for_missing_tables(tmp_path: Path) -> None:
     assert trace.operators.select(columns).collect().rows() == [("mm", None, 3_000, 5_000), ("relu", None, None, 6_000)]
     assert trace.kernel_stats.select("name", "count", "total_ns").collect().rows() == [("gemm", None, 4_000)]
     assert not trace.has("breakdown") and trace.info.devices == ()
+
+
+def test_rows_of_one_name_are_one_row(tmp_path: Path) -> None:
+    (op,) = OPERATORS["data"]
+    grouped = {**OPERATORS, "data": [{**op, "input_shape": "[2]"}, {**op, "calls": 4, "input_shape": "[3]"}]}
+    columns, (row, other) = KERNELS["data"]["columns"], KERNELS["data"]["rows"]
+    by_operator = {**KERNELS, "data": {"columns": columns, "rows": [row, other, [row[0], "Yes", 3, 30, 9, 20, 1, 2.0]]}}
+    (trace,) = load(tmp_path, grouped, by_operator)
+    assert trace.operators.collect().rows() == [("aten::mm", 7, 14_000, 16_000, -4_000, 18_000, True, None, None)]
+    assert trace.kernel_stats.collect().rows() == [
+        ("ncclAllReduce", "collective", None, 5, 40_000, 8_000.0, 1_000, 20_000, True),
+        ("gemm", "kernel", None, 1, 4_000, 4_000.0, 4_000, 4_000, True),
+    ]
+
+
+@pytest.mark.parametrize("odd", [None, "text", 3, [1, None], {"columns": 5, "rows": [3]}, {"children": "x"}])
+def test_odd_parts_of_a_view_are_passed_over(tmp_path: Path, odd: object) -> None:
+    for key in ("steps", "environments", "gpu_metrics", "recommendations"):
+        (trace,) = load(tmp_path, {**OVERVIEW, key: odd})
+        assert trace.has("breakdown")
+    (trace,) = load(tmp_path, {**OVERVIEW, "performance": [odd, {"children": [odd, {"name": "Kernel", "value": 1}]}]})
+    assert trace.breakdown.collect().row(0) == (None, "Kernel", 1_000)
 
 
 def test_a_document_over_several_lines_and_a_list_of_documents(tmp_path: Path) -> None:
