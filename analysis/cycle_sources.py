@@ -17,6 +17,7 @@ from ..loaders import schema
 from ..loaders.trace import Trace
 from .found import Found
 from .launch_runs import launch_runs, launches_by_rank
+from .view import CannotAnswer
 
 STEP = re.compile(
     r"^(profilerstep\b|step\s*[\[#:_ ]|(train|training|eval|validation|inference|decode|prefill|model)_?step\b"
@@ -71,8 +72,14 @@ def anchored(run: Trace) -> Found | None:
 
 
 def overridden(run: Trace, pattern: str) -> Found | None:
-    """Every host slice whose name matches the expression; else every device activity, each opening a cycle."""
-    expression = re.compile(pattern)
+    """Every host slice whose name matches the expression; else every device activity, each opening a cycle.
+
+    Raises CannotAnswer for what is no regular expression.
+    """
+    try:
+        expression = re.compile(pattern)
+    except re.error as error:
+        raise CannotAnswer(f"The cycle anchor {pattern!r} is no regular expression: {error}.") from error
     names = run.host.select(pl.col("name").unique().cast(pl.String)).collect()["name"].drop_nulls()
     wanted = [name for name in names if expression.search(name)]
     if wanted:

@@ -1,8 +1,9 @@
 """Prefill and decode: what kind of step of a serving engine each cycle is, told by its kernels.
 
-Engines compile different attention kernels for the two, and their names say so; where one kernel serves both, the
-prefill is the cycle whose devices work several times longer. Training and vision runs have neither and stay 'step'. A
-kind that the recording itself names is never overruled.
+Engines compile different attention kernels for the two, and their names say so. Some use one kernel for both, under
+either name; then the prefill is the cycle whose devices work several times longer, and where none does, a name that
+says prefill proves nothing. Training and vision runs have neither and stay 'step'. A kind that the recording itself
+names is never overruled.
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ def with_phases(run: Trace, cycles: pl.DataFrame, device_time: bool) -> pl.DataF
         pl.col("dur_ns").filter(named.is_in(prefill)).sum().alias("prefill"),
     ).collect(engine="streaming")
     rows = cycles.join(work, on=keys, how="left", maintain_order="left")
-    if (decode or prefill) and (rows["decode"].fill_null(0) + rows["prefill"].fill_null(0)).sum():
-        kinds = [_by_name(*row) for row in rows.select("decode", "prefill").rows()]
-    else:
-        kinds = _by_time(rows["all"].fill_null(0).to_list())
-    if len(known := set(kinds) - {"step"}) == 1:
-        kinds = [known.copy().pop()] * len(kinds)  # those without device records are like the others
+    kinds = [_by_name(*row) for row in rows.select("decode", "prefill").rows()]
+    told = set(kinds) - {"step"}
+    if len(told) < 2:
+        by_time = _by_time(rows["all"].fill_null(0).to_list())
+        # without a clear difference those without device records are like the others
+        kinds = by_time if "prefill" in by_time else ["decode" if told == {"decode"} else "step"] * len(kinds)
     return cycles.with_columns(pl.Series("kind", kinds, dtype=pl.String).cast(schema.NAME))
 
 

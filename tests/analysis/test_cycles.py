@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import random
+
+import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from warplens.analysis.column import Column
 from warplens.analysis.cycles import VIEW, cycles_of
@@ -164,3 +169,24 @@ def test_annotations_that_take_turns_are_one_cycle_a_round() -> None:
                   host("backward", start + 35, 50, "annotation"), host("nccl:all_reduce", start + 60, 5, "annotation")]
     found = cycles_of(run_of(host=marks), Options()).select("label", "start_ns", "dur_ns").collect()
     assert found.rows() == [("forward", 0, 100), ("forward", 100, 100), ("forward", 200, 100), ("forward", 300, 85)]
+
+
+def test_an_anchor_that_is_no_expression_is_refused_in_a_sentence() -> None:
+    with pytest.raises(CannotAnswer, match="no regular expression"):
+        ask(VIEW, (run_of(host=[host("f", 0, 1)]),), Options(cycle_anchor="step["))
+
+
+spans = st.lists(st.tuples(st.integers(0, 900), st.integers(0, 300), st.integers(0, 2)), min_size=1, max_size=30)
+
+
+@given(work=spans, seed=st.randoms())
+def test_busy_and_idle_always_add_up_and_the_order_of_rows_does_not_matter(
+    work: list[tuple[int, int, int]], seed: random.Random
+) -> None:
+    launches = [kernel(i, start, dur, device=f"GPU {gpu}") for i, (start, dur, gpu) in enumerate(work)]
+    frame = cycles_of(run_of(cycles=steps(*[100] * 12), kernels=launches), Options()).collect()
+    seen = frame.filter(pl.col("busy_ns").is_not_null())
+    assert (seen["busy_ns"] + seen["idle_ns"] == seen["dur_ns"]).all() and (seen["busy_ns"] >= 0).all()
+    seed.shuffle(launches)
+    again = cycles_of(run_of(cycles=steps(*[100] * 12), kernels=launches), Options()).collect()
+    assert again.equals(frame)

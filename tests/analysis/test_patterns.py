@@ -140,3 +140,25 @@ def test_the_rhythm_of_the_launches_is_that_of_the_recorded_steps(data, name: st
     assert (told["source"].unique().to_list(), blind["source"].unique().to_list()) == (["recorded"], ["pattern"])
     assert blind.height == told.height
     assert blind["dur_ns"].mean() == pytest.approx(told["dur_ns"].mean(), rel=0.06)
+
+
+def serving(attention: str, *work: int) -> list[dict[str, object]]:
+    """Steps of a serving engine with the same kernels, whose attention takes that long in each step."""
+    rows, at = [], 0
+    for spent in work:
+        for name in ["embed", *["norm", "rotary_embedding", attention, "gate", "down"] * 4, "sample"]:
+            dur = spent if name == attention else 5
+            rows.append(kernel(len(rows), at, dur, name, stream=7))
+            at += dur + 1
+    return rows
+
+
+def test_where_one_kernel_serves_both_the_prefill_is_told_by_its_time() -> None:
+    run = run_of(kernels=serving("BatchPrefillWithPagedKVCacheKernel", 900, *[10] * 8, 850, *[11] * 8))
+    kinds = cycles_of(run, Options()).collect()["kind"].cast(str).to_list()
+    assert [i for i, kind in enumerate(kinds) if kind == "prefill"] == [0, 9] and kinds.count("decode") == 16
+
+
+def test_a_name_that_says_prefill_proves_nothing_among_equal_steps() -> None:
+    run = run_of(kernels=serving("BatchPrefillWithPagedKVCacheKernel", *[10, 11] * 6))
+    assert set(cycles_of(run, Options()).collect()["kind"].cast(str)) == {"step"}
