@@ -47,14 +47,14 @@ def count(value: float, signed: bool = False) -> str:
 
 
 def number(value: float, signed: bool = False) -> str:
-    """A plain number: four significant figures, thousands commas."""
+    """A plain number: four significant figures (two below a tenth), thousands commas."""
     sign = "+" if signed else ""
     size = abs(value)
     if size == 0:
         return "0"
     if size >= 1e15 or size < 1e-4:
         return f"{value:{sign}.3g}".replace("-", "−")
-    places = max(0, 3 - math.floor(math.log10(size)))
+    places = max(0, (3 if size >= 0.1 else 1) - math.floor(math.log10(size)))
     text = f"{value:{sign},.{min(places, 6)}f}".replace("-", "−")
     return text.rstrip("0").rstrip(".") if "." in text else text
 
@@ -62,6 +62,12 @@ def number(value: float, signed: bool = False) -> str:
 def percent(value: float, signed: bool = False, places: int = 1) -> str:
     """A value already in percent."""
     return f"{value:{'+' if signed else ''},.{places}f}%".replace("-", "−")
+
+
+def factor(value: float) -> str:
+    """How many times as much: 3.4×, 12×; closer to one, where a tenth says nothing, 1.04×."""
+    places = 2 if value < 0.095 or 0.9 < value < 1.1 else 0 if value >= 99.5 else 1
+    return f"{value:,.{places}f}×"
 
 
 def size(value: float) -> str:
@@ -93,7 +99,7 @@ def short(value: Any, column: Column) -> str:
         case "bytes":
             return size(value)
         case "ratio":
-            return f"{value:.1f}×" if value >= 0.095 else f"{value:.2f}×"
+            return factor(value)
         case "number":
             return number(value, signed)
         case "bool":
