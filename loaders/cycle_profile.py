@@ -228,37 +228,35 @@ class CycleProfile:
         return set(PERF_COLUMNS) <= set(columns) or columns[:3] == list(COUNTER_COLUMNS)
 
     def companions(self, path: Path) -> tuple[Path, ...]:
-        """The counters file read with a perf file."""
+        """The counters file read with a perf file: beside it, with 'counters' for 'perf' in its name."""
         counters = path.with_name(path.name.replace("perf", "counters"))
         return (counters,) if counters != path and counters.is_file() else ()
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """One Trace with ``profile``, ``cycles`` and ``metrics``; it has no single kernels and no host slices."""
         path = job.path / PERF if job.path.is_dir() else job.path
-        counters = path.with_name(path.name.replace("perf", "counters"))
+        files = (path, *self.companions(path))
         warnings: list[str] = []
+        profile = pl.DataFrame(schema=schema.polars_schema("profile"))
+        metrics = pl.DataFrame(schema=schema.polars_schema("metrics"))
         if stream.head(path, 64).removeprefix(b"\xef\xbb\xbf").startswith(b"counter_name"):
-            counters = path
-            profile = pl.DataFrame(schema=schema.polars_schema("profile"))
+            metrics = _read(path, COUNTER_COLUMNS, _metrics, warnings)
         else:
             profile = _read(path, PERF_COLUMNS, _profile, warnings)
-        metrics = pl.DataFrame(schema=schema.polars_schema("metrics"))
-        if counters.is_file():
-            try:
-                metrics = _read(counters, COUNTER_COLUMNS, _metrics, warnings)
-            except Unreadable as error:
-                if counters == path:
-                    raise
-                warnings.append(f"The counters beside it could not be used: {error}")
+            for counters in files[1:]:
+                try:
+                    metrics = _read(counters, COUNTER_COLUMNS, _metrics, warnings)
+                except (Unreadable, OSError) as error:
+                    warnings.append(f"The counters beside it could not be used: {error}")
         starts = [t for t in (profile["cycle_start_ns"].min(), metrics["ts_ns"].min()) if isinstance(t, int)]
         epoch = min(starts, default=0)
         profile = profile.with_columns(pl.col("cycle_start_ns") - epoch)
         metrics = metrics.with_columns(pl.col("ts_ns") - epoch)
-        total = sum(file.stat().st_size for file in {path, counters} if file.is_file())
+        total = sum(file.stat().st_size for file in files)
         job.progress(total, total, profile.height + metrics.height)
         info = Info(
             source=str(job.path),
-            label=(path.resolve().parent.name if path.name == PERF else path.stem) or path.stem,
+            label=(path.resolve().parent.name if path.name.startswith(PERF) else "") or path.stem,
             format=self.name,
             bytes=total,
             devices=tuple(Device(name) for name in _devices(profile)),
@@ -268,7 +266,7 @@ class CycleProfile:
             facts={
                 "pids": profile["pid"].drop_nulls().unique().sort().to_list(),
                 "anchors": profile["anchor"].drop_nulls().unique().sort().cast(pl.String).to_list(),
-                "counters": counters.is_file(),
+                "counters": not metrics.is_empty(),
             },
         )
         trace = Trace(

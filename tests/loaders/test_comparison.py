@@ -60,6 +60,20 @@ def test_headers_carry_any_label(tmp_path: Path, header: str, label: str, pid: i
     assert a.comparison.select(columns).collect().row(0) == ("f<a, b>", 2.0, 3.0, pid, None)
 
 
+def test_every_pair_of_processes_keeps_its_pids(tmp_path: Path) -> None:
+    head = "| Function Name | Metric Name | Device | Suspicion Score | β_base_pid_{}(%) | β_slow_pid_{}(%) |\n"
+    row = "|:--|:--|:--|:--|:--|:--|\n| f | m | Host | 1 | {} | {} |\n"
+    tables = (head.format(*pids) + row.format(*pids) for pids in ((1, 3), (2, 3)))
+    ranks = "| Time Rank | base_pid_1 Time (us) | slow_pid_3 Time (us) |\n|--:|--:|--:|\n| 1 | 2.5 | - |\n"
+    path = tmp_path / "r.md"
+    path.write_text("# Cross Performance Comparison: runs\n\n" + ranks + "\n" + "\nprose\n\n".join(tables))
+    assert LOADER.sniff(path.read_bytes())
+    a, b = LOADER.load(Job(path, tmp_path))
+    assert (a.info.label, b.info.label) == ("base", "slow")
+    assert a.comparison.select("beta_a", "pid_a", "pid_b").collect().rows() == [(1.0, 1, 3), (2.0, 2, 3)]
+    assert a.cycles.collect()["dur_ns"].to_list() == [2500] and not b.has("cycles")
+
+
 def test_a_report_without_tables_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "r.md"
     path.write_text("# Performance Comparison\n\nnothing\n")

@@ -144,6 +144,20 @@ def test_counters_alone_open_as_metrics(tmp_path: Path) -> None:
     assert trace.metrics.collect().height == 1 and not trace.has("profile") and not trace.has("cycles")
 
 
+def test_a_perf_file_of_any_name_opens_alone(tmp_path: Path) -> None:
+    load(tmp_path, [row(1, "k")], "gpu_usage,1.5,4.0,\n")
+    renamed = (tmp_path / PERF).rename(tmp_path / "run1.csv")
+    (trace,) = LOADER.load(Job(renamed, tmp_path))
+    assert trace.info.label == "run1" and trace.has("profile") and not trace.has("metrics")
+
+
+def test_broken_counters_do_not_cost_the_profile(tmp_path: Path) -> None:
+    load(tmp_path, [row(1, "k")])
+    (tmp_path / COUNTERS).write_text("nonsense\n")
+    (trace,) = LOADER.load(Job(tmp_path / PERF, tmp_path))
+    assert trace.has("profile") and "could not be used" in trace.info.warnings[0]
+
+
 def test_a_missing_column_is_named(tmp_path: Path) -> None:
     (tmp_path / PERF).write_text("cycle,pid,function_name\n1,2,f\n")
     with pytest.raises(Unreadable, match="lacks the column beta_pct"):
