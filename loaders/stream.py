@@ -104,6 +104,19 @@ class Source:
         self.given += len(block)
         return block
 
+    def readinto(self, view: memoryview) -> int:
+        """Fill a buffer with the next decompressed bytes; fewer than it has room for only at the end."""
+        if self._kind is not None:
+            block = self.read(len(view))
+            view[: len(block)] = block
+            return len(block)
+        done = 0
+        while done < len(view) and (got := self._file.readinto(view[done:])):  # type: ignore[attr-defined]
+            done += got
+        self.position += done
+        self.given += done
+        return done
+
     def __iter__(self) -> Iterator[bytes]:
         while block := self.read():
             yield block

@@ -75,12 +75,12 @@ class Aside:
                 continue
             self._one(event, offset, len(raw), roles, rows, samples, starts, tables)
             if len(rows) >= _BATCH:
-                tables.add(rows.block(0))
+                tables.add(tables.rows_of(rows.block(0)))
                 rows = Rows(tables.strings)
             if len(samples["ts_ns"]) >= _BATCH:
                 tables.sample(pl.DataFrame(samples, schema=_METRICS))
                 samples = {name: [] for name in _METRICS}
-        tables.add(rows.block(0))
+        tables.add(tables.rows_of(rows.block(0)))
         tables.sample(pl.DataFrame(samples, schema=_METRICS))
         self.ignored["begin without end"] += sum(map(len, starts.values()))
 

@@ -9,7 +9,7 @@ text, because a float64 of a 19-digit microsecond timestamp is off by up to 128 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Any
@@ -32,8 +32,6 @@ ARG_KEYS = (
 """What is read of ``args``. 'External id' wins where both spellings are there."""
 
 NULL = -(1 << 63)
-QUANTITIES = frozenset({"registers", "shared", "bytes"})
-"""Amounts: beyond Int64 they are missing. Ids beyond it keep their 64 bits, as two's complement."""
 
 _NUMBER = re.compile(r"(-?)(\d{1,15})(?:\.(\d+))?\Z", re.ASCII)
 _DECIMAL = re.compile(r"-?\d{1,18}\Z", re.ASCII)
@@ -91,6 +89,10 @@ def nanoseconds(value: Any) -> int:
         return value * 1000 if -(1 << 63) < value * 1000 < 1 << 63 else NULL
     if not isinstance(value, str):
         return NULL
+    if value[-4:-3] == "." and len(value) < 20 and value.isascii():
+        digits = value[:-4] + value[-3:]
+        if digits.isdecimal():
+            return int(digits)
     found = _NUMBER.match(value)
     if found is None:
         return _odd_nanoseconds(value)
@@ -112,7 +114,10 @@ def _odd_nanoseconds(text: str) -> int:
 
 
 def integer(value: Any, quantity: bool = False) -> int:
-    """A JSON value as Int64: integers, integral floats and decimal texts; anything else is NULL."""
+    """A JSON value as Int64: integers, integral floats and decimal texts; anything else is NULL.
+
+    Ids beyond Int64 keep their 64 bits, as two's complement; a ``quantity`` beyond it is missing.
+    """
     if type(value) is not int:
         if isinstance(value, Number):
             value = _integral(value)
@@ -145,22 +150,24 @@ def real(value: Any) -> float:
 
 def triple(value: Any) -> str | None:
     """A grid or block: the list's elements joined by commas, None for anything but a list of plain numbers."""
-    if not isinstance(value, list) or not all(type(part) is int or isinstance(part, Number) for part in value):
+    if not isinstance(value, list) or not value:
+        return None
+    if not all(type(part) is int or isinstance(part, Number) for part in value):
         return None
     return ",".join(map(str, value))
 
 
 class Rows:
-    """Collects slices one by one in Python; ``block`` gives them as columns."""
+    """Collects slices in Python, as values in the order of ``EVENT_KEYS`` and ``ARG_KEYS``; ``block`` gives columns."""
 
     def __init__(self, strings: Strings) -> None:
         self._strings = strings
-        self._ints: list[tuple[int, ...]] = []
-        self._codes: list[tuple[int, ...]] = []
-        self._floats: list[tuple[float, float]] = []
+        self._values: list[Sequence[Any]] = []
+        self._args: list[Sequence[Any]] = []
+        self._spans: list[tuple[int, int]] = []
 
     def __len__(self) -> int:
-        return len(self._ints)
+        return len(self._spans)
 
     def add(self, event: dict[str, Any], offset: int, end: int) -> None:
         """One event as decoded from JSON, non-integer numbers as ``Number``."""
@@ -170,35 +177,63 @@ class Rows:
 
     def add_values(self, values: Sequence[Any], args: Sequence[Any], offset: int, end: int) -> None:
         """One event as its values in the order of ``EVENT_KEYS`` and ``ARG_KEYS``."""
-        ts, dur, pid, tid, cat, name = values
-        text = self._text
-        correlation, external, external_old, stream, device, registers, shared, size, graph, node, rank, *rest = args
-        grid, block, occupancy, blocks = rest
-        self._ints.append((
-            nanoseconds(ts), nanoseconds(dur), whole(pid), whole(tid), integer(correlation),
-            integer(external_old if external is None else external), integer(stream), integer(device),
-            integer(registers, True), integer(shared, True), integer(size, True), integer(graph), integer(node),
-            integer(rank), offset, end,
-        ))  # fmt: skip
-        self._codes.append((
-            text(cat), text(name_text(name)), text(pid), text(tid),
-            -1 if grid is None else text(triple(grid)), -1 if block is None else text(triple(block)),
-        ))  # fmt: skip
-        self._floats.append((real(occupancy), real(blocks)))
+        self._values.append(values)
+        self._args.append(args)
+        self._spans.append((offset, end))
 
     def block(self, base: int) -> Block:
-        """What was collected."""
-        return Block(
-            _matrix(self._ints, len(INTS), np.int64),
-            _matrix(self._codes, len(CODES), np.int32),
-            _matrix(self._floats, len(FLOATS), np.float64),
-            base,
+        """What was collected, as columns."""
+        if not self._spans:
+            empty = (len(INTS), 0), (len(CODES), 0), (len(FLOATS), 0)
+            return Block(np.empty(empty[0], np.int64), np.empty(empty[1], np.int32), np.empty(empty[2]), base)
+        ts, dur, pid, tid, cat, name = zip(*self._values, strict=True)
+        correlation, external, old, stream, device, registers, shared, size, graph, node, rank, *rest = zip(
+            *self._args, strict=True
         )
+        grid, block, occupancy, blocks = rest
+        start, end = zip(*self._spans, strict=True)
+        if any(value is not None for value in old):
+            external = tuple(b if a is None else a for a, b in zip(external, old, strict=True))
+        ints = [_times(ts), _times(dur), _column(pid, whole), _column(tid, whole)]
+        ints += [_column(values, integer) for values in (correlation, external, stream, device)]
+        ints += [_column(values, amount) for values in (registers, shared, size)]
+        ints += [_column(values, integer) for values in (graph, node, rank)]
+        ints += [np.array(start, np.int64), np.array(end, np.int64)]
+        codes = [self._texts(values) for values in (cat, map(name_text, name), pid, tid)]
+        codes += [self._texts([None if value is None else triple(value) for value in part]) for part in (grid, block)]
+        floats = [_reals(values) for values in (occupancy, blocks)]
+        return Block(np.stack(ints), np.stack(codes), np.stack(floats), base)
 
-    def _text(self, value: Any) -> int:
-        if not isinstance(value, str) or isinstance(value, Number):
-            return -1
-        return self._strings.code(value)
+    def _texts(self, values: Iterable[Any]) -> Codes:
+        code = self._strings.code
+        return np.array([code(value) if type(value) is str else -1 for value in values], np.int32)
+
+
+def _column(values: Sequence[Any], convert: Callable[[Any], int]) -> Ints:
+    kinds = set(map(type, values))
+    if kinds == {type(None)}:
+        return np.full(len(values), NULL, np.int64)
+    if kinds <= {int, type(None)}:
+        try:
+            return np.array(values if kinds == {int} else [NULL if v is None else v for v in values], np.int64)
+        except OverflowError:
+            pass
+    return np.array([convert(value) for value in values], np.int64)
+
+
+def _reals(values: Sequence[Any]) -> Floats:
+    if not any(value is not None for value in values):
+        return np.full(len(values), np.nan)
+    return np.array([real(value) for value in values], np.float64)
+
+
+def _times(values: Sequence[Any]) -> Ints:
+    return np.array([nanoseconds(value) for value in values], np.int64)
+
+
+def amount(value: Any) -> int:
+    """``integer`` for quantities: beyond Int64 they are missing, where ids keep their 64 bits."""
+    return integer(value, quantity=True)
 
 
 def whole(value: Any) -> int:
@@ -211,7 +246,3 @@ def name_text(value: Any) -> Any:
     if type(value) is int or isinstance(value, Number):
         return str.__str__(value) if isinstance(value, str) else str(value)
     return value
-
-
-def _matrix(rows: Iterable[tuple[float, ...]], width: int, dtype: type) -> Any:
-    return np.ascontiguousarray(np.array(rows, dtype).reshape(-1, width).T)

@@ -19,6 +19,7 @@ HEADER_LIMIT = 64 << 20
 KEYS = rb'"(?:ph|name|cat|ts|dur|pid|tid|id|args|s|bp)"\s*:'
 """Keys an event may begin with."""
 SEPARATOR = re.compile(rb"\}\s*,\s*\{")
+_BORDER = re.compile(rb"\}\s*,\s*\{\s*" + KEYS)
 EVENT = re.compile(rb"\{\s*(?=" + KEYS + rb")")
 
 _walker = json.JSONDecoder(strict=False, parse_float=Number)
@@ -39,13 +40,17 @@ class Incomplete(Exception):
 
 @dataclass(slots=True)
 class Document:
-    """A trace opened at its first event: ``rest`` are bytes already read, the first of them at offset ``base``."""
+    """A trace opened at its first event: ``rest`` are bytes already read, the first of them at offset ``base``.
+
+    ``begun`` says that an event was read before them, so that a comma is due.
+    """
 
     values: dict[str, Any] = field(default_factory=dict)
     rest: bytes = b""
     base: int = 0
     wrapped: bool = False
     found: bool = False
+    begun: bool = False
 
 
 def open_document(reader: Reader, block: int) -> Document:
@@ -132,10 +137,15 @@ def trailer(document: Document, data: bytes) -> bool:
     return place < 0
 
 
-def separator_of(sample: bytes) -> bytes:
+def first_separator(data: bytes) -> bytes:
+    """The text from the end of one event to the first key of the next that is the most frequent near the start."""
+    return separator_of(data[: 1 << 20], _BORDER) or separator_of(data[: 1 << 20])
+
+
+def separator_of(sample: bytes, pattern: re.Pattern[bytes] = SEPARATOR) -> bytes:
     """The text between two events that is the most frequent in a sample; b'' where there is none."""
     seen: dict[bytes, int] = {}
-    for found in SEPARATOR.finditer(sample):
+    for found in pattern.finditer(sample):
         seen[found[0]] = seen.get(found[0], 0) + 1
     return max(seen, key=lambda text: seen[text], default=b"")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import gc
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -10,16 +12,33 @@ from ..errors import Unreadable
 from ..loader import Job
 from ..stream import Source
 from ..trace import Trace
+from . import compiled
 from .aside import Aside
 from .columns import Strings
 from .document import Document, open_document
 from .info import Tally, describe, rank_of
-from .plain import BLOCK_BYTES, Plain
+from .plain import BLOCK_BYTES, Plain, Progress
 from .tables import Tables
+
+if TYPE_CHECKING:
+    from .pipeline import Pipeline
+
+COMPILED_BYTES = 24_000_000
+"""Decompressed bytes from which importing numba is worth its time."""
 
 
 def load(job: Job) -> Trace:
     """Read ``job.path``. Raises Unreadable where there is no list of events, OSError as ``open`` does."""
+    collecting = gc.isenabled()
+    gc.disable()  # millions of small values and not one cycle among them
+    try:
+        return _load(job)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _load(job: Job) -> Trace:
     tally = Tally()
     with Source(job.path) as source:
         document = open_document(source, BLOCK_BYTES)
@@ -28,15 +47,47 @@ def load(job: Job) -> Trace:
         tables = Tables(Strings(), job.workspace)
         aside = Aside(job.workspace)
         try:
-            Plain(document, tables, aside, tally).run(
-                source, lambda events: job.progress(source.position, source.size, events)
-            )
+            def progress(events: int) -> None:
+                job.progress(source.position, source.size, events)
+
+            _read(job, source, progress, document, tables, aside, tally)
             tally.given, tally.ended = source.given, source.ended
             aside.resolve(tables)
         finally:
             aside.close()
         size = source.size
     return _trace(job, size, document, tables, aside, tally)
+
+
+def _read(
+    job: Job, source: Source, progress: Progress, document: Document, tables: Tables, aside: Aside, tally: Tally
+) -> None:
+    """Read the events: small files plainly, big ones compiled as soon as the compiled code is there."""
+    growth = 8 if source.compressed else 1
+
+    def worth() -> bool:
+        return job.compiled and (source.size - source.position) * growth > COMPILED_BYTES
+
+    def change() -> bool:
+        return worth() and compiled.ready() and _pipeline() is not None
+
+    if worth() and not compiled.ready():
+        compiled.prepare()
+    if not change() and Plain(document, tables, aside, tally).run(source, progress, change):
+        return
+    if pipeline := _pipeline():
+        pipeline(document, tables, aside, tally).run(source, progress)
+
+
+@cache
+def _pipeline() -> type[Pipeline] | None:
+    """The compiled reader; None where numba is missing or does not work here."""
+    try:
+        compiled.use()
+        from .pipeline import Pipeline
+    except Exception:
+        return None
+    return Pipeline
 
 
 def _trace(job: Job, size: int, document: Document, tables: Tables, aside: Aside, tally: Tally) -> Trace:

@@ -31,7 +31,8 @@ _Event: Any = msgspec.defstruct(
     "_Event", [("ph", Any, None), *((key, Any, None) for key in EVENT_KEYS), ("args", _Args | None, None)], gc=False
 )
 _events = msgspec.json.Decoder(list[msgspec.Raw])
-_event = msgspec.json.Decoder(_Event, float_hook=Number)
+_typed = msgspec.json.Decoder(list[_Event], float_hook=Number)
+_values = msgspec.structs.astuple
 _no_args = [None] * len(ARG_KEYS)
 
 
@@ -45,8 +46,11 @@ class Plain:
     def __init__(self, document: Document, tables: Tables, aside: Aside, tally: Tally) -> None:
         self.document, self.tables, self.aside, self.tally = document, tables, aside, tally
 
-    def run(self, reader: Reader, progress: Progress) -> None:
-        """Read to the end of the document."""
+    def run(self, reader: Reader, progress: Progress, until: Callable[[], bool] = lambda: False) -> bool:
+        """Read to the end of the document and return true, or stop between two blocks once ``until`` says so.
+
+        What was read but not used is then in ``document.rest`` again.
+        """
         data, base = self.document.rest, self.document.base
         self.document.rest = b""
         separator = separator_of(data[: 1 << 20])
@@ -57,6 +61,7 @@ class Plain:
                 data += more
                 continue
             used, closed = self._block(data if cut < 0 else data[:cut], base, not more)
+            self.document.begun = self.document.begun or used > 0
             base += used
             data = data[used:] + more
             self.tally.used = base
@@ -64,13 +69,17 @@ class Plain:
             if closed:
                 break
             if not more:
-                return
+                return True
+            if until():
+                self.document.rest, self.document.base = data, base
+                return False
         rest = [data[1:]]
         while more := reader.read(BLOCK_BYTES):
             rest.append(more)
             if sum(map(len, rest)) > 8 * BLOCK_BYTES:
                 rest = rest[:1]
         self.tally.closed = trailer(self.document, b"".join(rest))
+        return True
 
     def _block(self, data: bytes, base: int, final: bool) -> tuple[int, bool]:
         """Read one block: how much of it was used, and whether the list ended there."""
@@ -86,41 +95,44 @@ class Plain:
             self.tally.repaired += repaired
             self.tally.events += 1
             phase = event.get("ph")
-            if phase == "X" and _is_text(event.get("cat")):
+            if phase == "X" and type(event.get("cat")) is str:
                 rows.add(event, start, end)
             elif phase in FLOWS:
                 self.tally.flows += 1
             else:
                 self.aside.add(data[start:end], base + start)
 
-        stop = walk(data, 0, final, take, self.tally)
+        stop = walk(data, 0, final, take, self.tally, comma=not self.document.begun)
         self._emit(rows, data, base)
         return stop.place, stop.closed
 
     def _whole(self, data: bytes, base: int) -> bool:
         """Read a block that is a list of whole events; false, and nothing done, where it is none."""
         try:
-            raws = _events.decode(b"[" + data + b"]")
+            text = b"[" + data.lstrip(b" \t\r\n").removeprefix(b",") + b"]"
+            raws = _events.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False
         rows = Rows(self.tables.strings)
+        try:
+            events = _typed.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            events = [None] * len(raws)
         place = flows = 0
-        for raw in raws:
+        for raw, event in zip(raws, events, strict=True):
             size = len(memoryview(raw))
-            try:
-                event = _event.decode(raw)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            if event is None:
                 start = data.index(bytes(raw), place)
                 place = start + size
-                self.aside_or_row(bytes(raw), start, place, base, rows)
+                self._alone(bytes(raw), start, place, base, rows)
                 continue
             start = data.index(b"{", place)
             place = start + size
             phase = event.ph
-            if phase == "X" and _is_text(event.cat):
-                values = (event.ts, event.dur, event.pid, event.tid, event.cat, event.name)
+            if phase == "X" and type(event.cat) is str:
                 args = event.args
-                rows.add_values(values, _no_args if args is None else msgspec.structs.astuple(args), start, place)
+                values = (event.ts, event.dur, event.pid, event.tid, event.cat, event.name)
+                rows.add_values(values, _no_args if args is None else _values(args), start, place)
             elif phase in FLOWS:
                 flows += 1
             else:
@@ -130,7 +142,7 @@ class Plain:
         self._emit(rows, data, base)
         return True
 
-    def aside_or_row(self, raw: bytes, start: int, end: int, base: int, rows: Rows) -> None:
+    def _alone(self, raw: bytes, start: int, end: int, base: int, rows: Rows) -> None:
         """An event the typed decoder refuses, read alone."""
         from .decode import decode
 
@@ -139,7 +151,7 @@ class Plain:
         self.tally.repaired += repaired
         if not isinstance(event, dict):
             return
-        if event.get("ph") == "X" and _is_text(event.get("cat")):
+        if event.get("ph") == "X" and type(event.get("cat")) is str:
             rows.add(event, start, end)
         elif event.get("ph") in FLOWS:
             self.tally.flows += 1
@@ -147,9 +159,8 @@ class Plain:
             self.aside.add(raw, base + start)
 
     def _emit(self, rows: Rows, data: bytes, base: int) -> None:
-        for start, end in self.tables.add(rows.block(base)):
+        found = self.tables.rows_of(rows.block(base))
+        self.tables.add(found)
+        for start, end in found.ranges:
             self.aside.add(data[start:end], base + start)
 
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and not isinstance(value, Number)

@@ -9,8 +9,8 @@ once, with its times counted from the earliest slice.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,69 +18,17 @@ import polars as pl
 
 from .. import schema
 from . import dialect
-from .columns import CODES, FLOATS, INTS, NULL, Block, Strings
+from .columns import CODES, FLOATS, INTS, NULL, Block, Codes, Strings
+from .texts import CATEGORICAL, KIND, Texts
 
+Places = npt.NDArray[np.intp]
 SPILL_BYTES = 96 << 20
 """Rows of one table kept in memory before they go to a file."""
 
-_KIND = {kind: number for number, kind in enumerate(dialect.KINDS)}
-_DEVICE_END, _HOST_END, _RANGE = len(dialect.DEVICE_KINDS), _KIND[dialect.RANGE], _KIND[dialect.RANGE]
+_DEVICE_END, _RANGE = len(dialect.DEVICE_KINDS), KIND[dialect.RANGE]
 _INT = {name: row for row, name in enumerate(INTS)}
 _CODE = {name: row for row, name in enumerate(CODES)}
 _FLOAT = {name: row for row, name in enumerate(FLOATS)}
-_CATEGORICAL = pl.Categorical()
-
-
-class Texts:
-    """What each distinct text means, as arrays to look codes up in; the last entry of each stands for 'missing'."""
-
-    def __init__(self, strings: Strings) -> None:
-        self._strings = strings
-        self._known = 0
-        self.physical = np.zeros(1, np.uint32)
-        self.kind = np.full(1, _KIND["annotation"], np.uint8)
-        self.by_name = np.arange(len(dialect.KINDS), dtype=np.uint8)[None, :].copy()
-        self.step = np.full(1, -1, np.int64)
-        self.number = np.full(1, NULL, np.int64)
-        self.unknown: dict[str, int] = {}
-
-    def update(self) -> None:
-        """Take in the texts that were added since the last time."""
-        new = self._strings.texts[self._known :]
-        if not new:
-            return
-        self._known += len(new)
-        texts = pl.Series(new, dtype=_CATEGORICAL).to_physical().to_numpy()
-        self.physical = _insert(self.physical, texts)
-        self.kind = _insert(self.kind, [_KIND[dialect.kind_of_category(text)] for text in new])
-        self.by_name = _insert(self.by_name, [self._kinds_of_name(text) for text in new])
-        self.step = _insert(self.step, [-1 if (n := dialect.step_number(text)) is None else n for text in new])
-        self.number = _insert(self.number, [NULL if len(text) > 64 else dialect.number_in(text) for text in new])
-
-    def _kinds_of_name(self, text: str) -> list[int]:
-        kinds = list(range(len(dialect.KINDS)))
-        for kind in ("kernel", "op", "annotation"):
-            kinds[_KIND[kind]] = _KIND[dialect.kind_of_name(kind, text)]
-        return kinds
-
-    def names(self, codes: npt.NDArray[np.int32]) -> pl.Series:
-        """The texts as a categorical column, null where missing."""
-        series = pl.Series(self.physical[codes]).cat.to(_CATEGORICAL)
-        if len(codes) and int(codes.min()) < 0:
-            return pl.select(pl.when(pl.Series(codes >= 0)).then(series)).to_series()
-        return series
-
-    def triples(self, codes: npt.NDArray[np.int32]) -> pl.Series:
-        """Grids and blocks as 'x,y,z', however the list was spaced in the file."""
-        distinct, places = np.unique(codes, return_inverse=True)
-        texts = [None if code < 0 else ",".join(self._strings.texts[code].split()) for code in distinct]
-        clean = [None if text is None else ",".join(p for p in text.split(",") if p) for text in texts]
-        return pl.Series(clean, dtype=_CATEGORICAL).gather(pl.Series(places))
-
-
-def _insert(array: npt.NDArray[Any], values: Any) -> npt.NDArray[Any]:
-    """The array with values added before its last entry."""
-    return np.concatenate([array[:-1], np.asarray(values, array.dtype).reshape(-1, *array.shape[1:]), array[-1:]])
 
 
 class Spool:
@@ -115,20 +63,45 @@ class Spool:
         if not parts:
             return schema.empty(self.table)
         path = self.workspace / f"{self.table}.arrow"
-        schema.conform(self.table, shape(pl.concat(parts))).sink_ipc(path, compression="lz4")
+        rows = shape(pl.concat(parts))
+        rows = rows.with_row_index("index") if self.table == "kernels" else rows
+        schema.conform(self.table, rows).sink_ipc(path, compression="lz4")
         self._frames = []
         for spilled in self._files:
             spilled.unlink()
         return pl.scan_ipc(path)
 
 
+@dataclass(slots=True)
+class Rows:
+    """A block as rows of tables, times still absolute, ``NULL`` and NaN for missing.
+
+    ``ranges`` are (offset, end) in the block of profiler ranges, whose arguments are metrics; ``cycles`` and
+    ``launchers`` as in ``Tables``.
+    """
+
+    kernels: pl.DataFrame | None = None
+    host: pl.DataFrame | None = None
+    ranges: list[tuple[int, int]] = field(default_factory=list)
+    cycles: list[tuple[int, int, int, str, int | None]] = field(default_factory=list)
+    launchers: set[tuple[int, int]] = field(default_factory=set)
+    earliest: int | None = None
+    negative: int = 0
+    untimed: int = 0
+    ignored: int = 0
+
+
 class Tables:
-    """Collects blocks and samples; ``finish`` gives the four tables."""
+    """Collects blocks and samples; ``finish`` gives the four tables.
+
+    ``rows_of`` may be called from any thread; everything else in the order of the file. ``launchers`` are the (rank,
+    pid) that called the runtime, ``cycles`` (number, start, duration, label, rank).
+    """
 
     def __init__(self, strings: Strings, workspace: Path) -> None:
         self.strings, self.texts = strings, Texts(strings)
         self.spools = {table: Spool(table, workspace) for table in ("kernels", "host", "metrics")}
-        self.cycles: list[tuple[int, int, int | None, str, int | None]] = []
+        self.cycles: list[tuple[int, int, int, str, int | None]] = []
         self.earliest: int | None = None
         self.negative = 0
         self.untimed = 0
@@ -136,44 +109,62 @@ class Tables:
         self.launchers: set[tuple[int, int]] = set()
         self.device_word = "GPU"
 
-    def add(self, block: Block) -> list[tuple[int, int]]:
-        """Take in a block; returns (offset, end) in the block of the profiler ranges, whose arguments are metrics."""
+    def rows_of(self, block: Block) -> Rows:
+        """What a block becomes. Keeps no view of the block."""
+        rows, ints = Rows(), block.ints
         if not block.rows:
-            return []
-        self.texts.update()
-        ints, codes = block.ints, block.codes
-        kind = self.texts.kind[codes[_CODE["cat"]]]
-        kind = self.texts.by_name[codes[_CODE["name"]], kind]
+            return rows
+        kind = self._kind(block.codes[_CODE["cat"]], block.codes[_CODE["name"]])
         timed = ints[_INT["ts"]] != NULL
-        self.untimed += int(len(timed) - timed.sum())
         device = np.flatnonzero((kind < _DEVICE_END) & timed)
-        host = np.flatnonzero((kind >= _DEVICE_END) & (kind < _HOST_END) & timed)
+        host = np.flatnonzero((kind >= _DEVICE_END) & (kind < _RANGE) & timed)
         ranges = np.flatnonzero((kind == _RANGE) & timed)
-        self.ignored += block.rows - len(device) - len(host) - len(ranges)
-        for rows, fill in ((device, self._kernels), (host, self._host)):
-            if len(rows):
-                self._see(ints[_INT["ts"], rows], ints[_INT["dur"], rows])
-                fill(block, rows, kind[rows])
+        rows.untimed = int(len(timed) - timed.sum())
+        rows.ignored = block.rows - len(device) - len(host) - len(ranges) - rows.untimed
+        if len(device):
+            rows.kernels = self._kernels(block, device, kind[device])
+        if len(host):
+            rows.host = self._host(block, host, kind[host], rows)
+        frames = [frame for frame in (rows.kernels, rows.host) if frame is not None]
+        rows.earliest = min((int(ints[_INT["ts"], at].min()) for at in (device, host) if len(at)), default=None)
+        rows.negative = sum(int(frame["dur_ns"].is_between(NULL + 1, -1).sum()) for frame in frames)
         spans = zip(ints[_INT["offset"], ranges].tolist(), ints[_INT["end"], ranges].tolist(), strict=True)
-        return list(spans)
+        rows.ranges = list(spans)
+        return rows
 
-    def _see(self, starts: npt.NDArray[np.int64], durations: npt.NDArray[np.int64]) -> None:
-        first = int(starts.min())
-        self.earliest = first if self.earliest is None else min(self.earliest, first)
-        self.negative += int(((durations < 0) & (durations != NULL)).sum())
+    def add(self, rows: Rows) -> None:
+        """Append the rows of the next block."""
+        if rows.kernels is not None:
+            self.spools["kernels"].add(rows.kernels)
+        if rows.host is not None:
+            self.spools["host"].add(rows.host)
+        self.cycles += rows.cycles
+        self.launchers |= rows.launchers
+        self.negative += rows.negative
+        self.untimed += rows.untimed
+        self.ignored += rows.ignored
+        self._begin(rows.earliest)
 
-    def _kernels(self, block: Block, rows: npt.NDArray[np.intp], kind: npt.NDArray[np.uint8]) -> None:
-        ints = block.ints[:, rows]
-        codes = block.codes[:, rows]
+    def _begin(self, start: int | None) -> None:
+        if start is not None:
+            self.earliest = start if self.earliest is None else min(self.earliest, start)
+
+    def _kind(self, category: Codes, name: Codes) -> npt.NDArray[np.uint8]:
+        kind = self.texts.kind[category]
+        kernels = np.flatnonzero(kind == KIND["kernel"])
+        kind[kernels[self.texts.collective[name[kernels]]]] = KIND["collective"]
+        calls = np.flatnonzero((kind == KIND["op"]) | (kind == KIND["annotation"]))
+        kind[calls[self.texts.data_loading[name[calls]]]] = KIND["dataloader"]
+        return kind
+
+    def _kernels(self, block: Block, rows: Places, kind: npt.NDArray[np.uint8]) -> pl.DataFrame:
+        ints, codes = block.ints[:, rows], block.codes[:, rows]
         stream = np.where(ints[_INT["stream"]] != NULL, ints[_INT["stream"]], self._thread(ints, codes, "tid"))
         device = np.where(ints[_INT["device"]] != NULL, ints[_INT["device"]], self._thread(ints, codes, "pid"))
         graph, node = ints[_INT["graph"]], ints[_INT["graph_node"]]
         graph = np.where((graph == NULL) | (graph == 0), np.where(node > 0, node >> 32, 0), graph)
-        occupancy = block.floats[_FLOAT["occupancy"], rows] / 100
-        spool = self.spools["kernels"]
-        frame = pl.DataFrame(
+        return pl.DataFrame(
             {
-                "index": np.arange(spool.rows, spool.rows + len(rows)),
                 "start_ns": ints[_INT["ts"]],
                 "dur_ns": ints[_INT["dur"]],
                 "name": self.texts.names(codes[_CODE["name"]]),
@@ -188,40 +179,38 @@ class Tables:
                 "block": self.texts.triples(codes[_CODE["block"]]),
                 "registers": ints[_INT["registers"]],
                 "shared_bytes": ints[_INT["shared"]],
-                "occupancy": pl.Series(occupancy, dtype=pl.Float32),
-                "blocks_per_sm": pl.Series(block.floats[_FLOAT["blocks_per_sm"], rows], dtype=pl.Float32),
+                "occupancy": (block.floats[_FLOAT["occupancy"], rows] / 100).astype(np.float32),
+                "blocks_per_sm": block.floats[_FLOAT["blocks_per_sm"], rows].astype(np.float32),
                 "bytes": ints[_INT["bytes"]],
                 "offset": ints[_INT["offset"]] + block.base,
             }
         )
-        spool.add(_nullable(frame).with_columns(pl.col("registers").cast(pl.Int32, strict=False)))
 
-    def _host(self, block: Block, rows: npt.NDArray[np.intp], kind: npt.NDArray[np.uint8]) -> None:
-        ints = block.ints[:, rows]
-        codes = block.codes[:, rows]
-        frame = pl.DataFrame(
+    def _host(self, block: Block, rows: Places, kind: npt.NDArray[np.uint8], out: Rows) -> pl.DataFrame:
+        def ints(name: str) -> npt.NDArray[np.int64]:
+            found: npt.NDArray[np.int64] = block.ints[_INT[name]].take(rows)
+            return found
+
+        names = block.codes[_CODE["name"]].take(rows)
+        lanes = block.codes[_CODE["pid_text"] : _CODE["tid_text"] + 1, rows]
+        pid, tid = ints("pid"), ints("tid")
+        if int(lanes.max()) >= 0:
+            pid = np.where(pid == NULL, self.texts.number[lanes[0]], pid)
+            tid = np.where(tid == NULL, self.texts.number[lanes[1]], tid)
+        start, dur, rank = ints("ts"), ints("dur"), ints("rank")
+        calls = np.flatnonzero((kind == KIND["runtime"]) | (kind == KIND["driver"]))
+        out.launchers = set(zip(*(np.unique(np.stack([rank[calls], pid[calls]]), axis=1).tolist()), strict=True))
+        step = self.texts.step[names]
+        for row in np.flatnonzero((step >= 0) & (dur != NULL)).tolist():
+            own = None if rank[row] == NULL else int(rank[row])
+            out.cycles.append((int(step[row]), int(start[row]), int(dur[row]), self.strings.texts[names[row]], own))
+        return pl.DataFrame(
             {
-                "start_ns": ints[_INT["ts"]],
-                "dur_ns": ints[_INT["dur"]],
-                "name": self.texts.names(codes[_CODE["name"]]),
-                "kind": _kinds(kind),
-                "pid": self._thread(ints, codes, "pid"),
-                "tid": self._thread(ints, codes, "tid"),
-                "rank": ints[_INT["rank"]],
-                "correlation": ints[_INT["correlation"]],
-                "external_id": ints[_INT["external_id"]],
-                "offset": ints[_INT["offset"]] + block.base,
+                "start_ns": start, "dur_ns": dur, "name": self.texts.names(names), "kind": _kinds(kind), "pid": pid,
+                "tid": tid, "rank": rank, "correlation": ints("correlation"), "external_id": ints("external_id"),
+                "offset": ints("offset") + block.base,
             }
-        )
-        self.spools["host"].add(_nullable(frame))
-        calls = (kind == _KIND["runtime"]) | (kind == _KIND["driver"])
-        self.launchers |= set(frame.filter(pl.Series(calls)).select("rank", "pid").unique().iter_rows())
-        step = self.texts.step[codes[_CODE["name"]]]
-        for row in np.flatnonzero(step >= 0).tolist():
-            start, dur, rank = (int(ints[_INT[name], row]) for name in ("ts", "dur", "rank"))
-            label = self.strings.texts[codes[_CODE["name"], row]]
-            if dur != NULL:
-                self.cycles.append((int(step[row]), start, dur, label, None if rank == NULL else rank))
+        )  # fmt: skip
 
     def _thread(self, ints: npt.NDArray[np.int64], codes: npt.NDArray[np.int32], name: str) -> npt.NDArray[np.int64]:
         value: npt.NDArray[np.int64] = ints[_INT[name]]
@@ -231,19 +220,18 @@ class Tables:
     def _device_names(self, device: npt.NDArray[np.int64]) -> pl.Series:
         distinct, places = np.unique(device, return_inverse=True)
         names = [f"{self.device_word} {n}" if n >= 0 else None for n in distinct.tolist()]
-        return pl.Series(names, dtype=_CATEGORICAL).gather(pl.Series(places))
+        return pl.Series(names, dtype=CATEGORICAL).gather(pl.Series(places))
 
     def cycle(self, label: str, start: int, dur: int) -> None:
         """Take in a recorded step whose number is the one in its label, else its place in order."""
         digits = "".join(filter(str.isdigit, label))[-18:]
-        self._see(np.array([start]), np.array([dur]))
+        self._begin(start)
         self.cycles.append((int(digits) if digits else len(self.cycles), start, dur, label, None))
 
     def sample(self, samples: pl.DataFrame) -> None:
         """Take in rows of ``metrics`` with absolute times."""
         if not samples.is_empty():
-            first = int(samples["ts_ns"].min())  # type: ignore[arg-type]
-            self.earliest = first if self.earliest is None else min(self.earliest, first)
+            self._begin(int(samples["ts_ns"].min()))  # type: ignore[arg-type]
             self.spools["metrics"].add(samples)
 
     def finish(self, rank: int | None) -> dict[str, pl.LazyFrame]:
@@ -259,7 +247,7 @@ class Tables:
             if table == "kernels" and known and pids:
                 more.append(pl.coalesce(launcher, pl.lit(pids.get(NULL), pl.Int64)).alias("pid"))
             column = "ts_ns" if table == "metrics" else "start_ns"
-            return lambda frame: frame.with_columns(pl.col(column) - origin, *more)
+            return lambda frame: _missing_as_null(frame).with_columns(pl.col(column) - origin, *more)
 
         out = {table: spool.finish(shape(table)) for table, spool in self.spools.items()}
         out["cycles"] = self._cycles(origin, rank)
@@ -280,18 +268,20 @@ class Tables:
         return schema.conform("cycles", frame.lazy())
 
 
-_KIND_NAMES = pl.Series(list(dialect.KINDS), dtype=_CATEGORICAL)
+_KIND_NAMES = pl.Series(list(dialect.KINDS), dtype=CATEGORICAL)
 
 
 def _kinds(kind: npt.NDArray[np.uint8]) -> pl.Series:
     return _KIND_NAMES.gather(pl.Series(kind))
 
 
-def _nullable(frame: pl.DataFrame) -> pl.DataFrame:
+def _missing_as_null(frame: pl.LazyFrame) -> pl.LazyFrame:
     """The frame with NULL and NaN cells as nulls."""
-    whole = [name for name, dtype in frame.schema.items() if dtype == pl.Int64]
-    parts = [name for name, dtype in frame.schema.items() if dtype == pl.Float32]
+    types = frame.collect_schema()
+    whole = [name for name, dtype in types.items() if dtype == pl.Int64]
+    parts = [name for name, dtype in types.items() if dtype == pl.Float32]
+    registers = [pl.col("registers").cast(pl.Int32, strict=False)] if "registers" in whole else []
     return frame.with_columns(
         *(pl.when(pl.col(name) != NULL).then(pl.col(name)).alias(name) for name in whole),
         *(pl.col(name).fill_nan(None) for name in parts),
-    )
+    ).with_columns(registers)

@@ -52,10 +52,13 @@ def extent(data: bytes, start: int) -> int:
     return -1
 
 
-def walk(data: bytes, place: int, final: bool, take: Take, tally: Tally, limit: int | None = None) -> Walk:
-    """Read events from ``place`` on; ``limit`` stops after that many. ``final`` says that no data follows."""
+def walk(
+    data: bytes, place: int, final: bool, take: Take, tally: Tally, limit: int | None = None, comma: bool = True
+) -> Walk:
+    """Read events from ``place`` on; ``limit`` stops after that many. ``final`` says that no data follows,
+    ``comma`` that none is due before the first event."""
     text = data.decode("latin-1")
-    comma, count = True, 0
+    count = 0
     while limit is None or count < limit:
         place = _blank(data, place)
         if place >= len(data):

@@ -1,0 +1,237 @@
+"""One block of text through the compiled scanner: rows, what goes aside, and where the block really ended.
+
+The scanner does the bulk; this gives it tables with room, reads alone the events it marked odd, and leads it around
+damage with ``walk``. Each thread has a ``BlockScanner`` of its own, with its own string table; texts get their numbers
+in the shared ``Strings`` once each.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import scanner
+from .columns import CODES, FLOATS, INTS, Block, Rows, Strings
+from .decode import decode
+from .info import Tally
+from .lexer import ASIDE, AT, COMMA, EVENTS, FLOWS, NAMES, ODD, ROWS, STATE, WANTED
+from .simd import PAD
+from .tables import Rows as TableRows
+from .tables import Tables
+from .walk import walk
+
+_ROWS = 1 << 16
+_WINDOW = 256 << 10
+"""Bytes looked at around damage before the whole rest of the block is."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a block gave: ``place`` is the first position not used, ``closed`` that the list ended there.
+
+    ``incomplete`` says that an event begins there which does not end, ``comma`` that the block ended with a comma.
+    """
+
+    rows: list[TableRows] = field(default_factory=list)
+    aside: list[tuple[int, bytes]] = field(default_factory=list)
+    tally: Tally = field(default_factory=Tally)
+    place: int = 0
+    closed: bool = False
+    incomplete: bool = False
+    comma: bool = False
+
+
+class BlockScanner:
+    """The tables of one thread."""
+
+    def __init__(self, tables: Tables, lock: threading.Lock, rows: int = _ROWS) -> None:
+        self._tables, self._strings, self._lock = tables, tables.strings, lock
+        self._ints = np.empty((len(INTS), rows), np.int64)
+        self._codes = np.empty((len(CODES), rows), np.int32)
+        self._floats = np.empty((len(FLOATS), rows), np.float64)
+        self._odd = np.empty((4096, 3), np.int64)
+        self._aside = np.empty((16384, 2), np.int64)
+        self._state = np.zeros(STATE, np.int64)
+        self._seed = np.uint64(secrets.randbits(64))
+        self._heap = np.zeros(1 << 20, np.uint8)
+        self._ends = np.zeros(1 << 14, np.int64)
+        self._hashes = np.zeros(1 << 14, np.uint64)
+        self._slots = np.full(1 << 15, -1, np.int32)
+        self._global = np.full(1, -1, np.int32)
+
+    def scan(self, data: bytearray, stop: int, base: int, comma: bool, final: bool) -> Outcome:
+        """Read ``data[:stop]``, which begins between two events; there are ``PAD`` bytes of any kind behind it.
+
+        ``comma`` says that no comma is due before the first event, ``final`` that no text follows.
+        """
+        if stop + PAD > len(data):
+            raise ValueError("the buffer has no room behind its text")
+        buf = np.frombuffer(data, np.uint8)
+        out, state = Outcome(), self._state
+        state[AT], state[COMMA] = 0, comma
+        while True:
+            code = scanner.scan(
+                buf, stop, self._ints, self._codes, self._floats, self._odd, self._aside, self._heap, self._ends,
+                self._hashes, self._slots, self._seed, state,
+            )  # fmt: skip
+            self._take(data, base, out)
+            if code == scanner.STRINGS:
+                self._grow()
+            elif code == scanner.SYNTAX or (code == scanner.INCOMPLETE and final):
+                if not self._around(data, stop, base, final, out):
+                    out.incomplete = True
+                    break
+            elif code != scanner.FULL:
+                out.closed, out.incomplete = code == scanner.CLOSED, code == scanner.INCOMPLETE
+                break
+        out.place, out.comma = int(state[AT]), bool(state[COMMA])
+        return out
+
+    def _take(self, data: bytearray, base: int, out: Outcome) -> None:
+        """Turn the rows of a scan into rows of tables."""
+        state = self._state
+        rows, odds, asides = int(state[ROWS]), int(state[ODD]), int(state[ASIDE])
+        out.tally.flows += int(state[FLOWS])
+        out.tally.events += int(state[EVENTS])
+        out.aside += [(base + begin, bytes(data[begin:end])) for begin, end in self._aside[:asides].tolist()]
+        if not rows:
+            return
+        self._number_texts()
+        block = Block(self._ints[:, :rows], self._global[self._codes[:, :rows]], self._floats[:, :rows], base)
+        self._add(self._read_odd(data, self._odd[:odds], block, out) if odds else block, data, out)
+
+    def _add(self, block: Block, data: bytearray, out: Outcome) -> None:
+        rows = self._tables.rows_of(block)
+        out.rows.append(rows)
+        out.aside += [(block.base + begin, bytes(data[begin:end])) for begin, end in rows.ranges]
+
+    def _number_texts(self) -> None:
+        """Give the texts that are new in this thread's table their shared numbers."""
+        known, names = len(self._global) - 1, int(self._state[NAMES])
+        if names == known:
+            return
+        ends = self._ends[known : names + 1].tolist()
+        heap = self._heap[ends[0] : ends[-1]].tobytes()
+        texts = [_text(heap[a - ends[0] : b - ends[0]]) for a, b in pairwise(ends)]
+        with self._lock:
+            codes = [self._strings.code(text) for text in texts]
+        self._global = np.concatenate([self._global[:-1], np.array(codes, np.int32), self._global[-1:]])
+
+    def _read_odd(self, data: bytearray, odd: npt.NDArray[np.int64], block: Block, out: Outcome) -> Block:
+        """The block with its odd rows read alone; those that turn out to be no slices are taken out."""
+        keep = np.ones(block.rows, bool)
+        places: list[int] = []
+        with self._lock:
+            rows = Rows(self._strings)
+            for row, begin, end in odd.tolist():
+                raw = bytes(data[begin:end])
+                if _sort(raw, begin, end, block.base, rows, out):
+                    places.append(row)
+                else:
+                    keep[row] = False
+            alone = rows.block(block.base)
+        block.ints[:, places], block.codes[:, places], block.floats[:, places] = alone.ints, alone.codes, alone.floats
+        if keep.all():
+            return block
+        return Block(block.ints[:, keep], block.codes[:, keep], block.floats[:, keep], block.base)
+
+    def _around(self, data: bytearray, stop: int, base: int, final: bool, out: Outcome) -> bool:
+        """Lead the scan past damage at its place; false where only more text can tell."""
+        start, comma = int(self._state[AT]), bool(self._state[COMMA])
+        for end in sorted({min(stop, start + _WINDOW), stop}):
+            with self._lock:
+                rows = Rows(self._strings)
+                tally = Tally()
+                taken = 0
+
+                def take(event: dict[str, Any], begin: int, behind: int, repaired: bool, rows: Rows = rows) -> None:
+                    nonlocal taken
+                    taken += 1
+                    out.tally.repaired += repaired
+                    out.tally.events += 1
+                    _place(event, bytes(data[start + begin : start + behind]), start + begin, base, rows, out)
+
+                done = walk(bytes(data[start:end]), 0, final and end == stop, take, tally, limit=1, comma=comma)
+                block = rows.block(base)
+            if taken or done.closed or tally.skipped_stretches:
+                if len(rows):
+                    self._add(block, data, out)
+                out.tally.skipped_stretches += tally.skipped_stretches
+                out.tally.skipped_bytes += tally.skipped_bytes
+                self._state[AT], self._state[COMMA] = start + done.place, not taken
+                return True
+        return False
+
+    def _grow(self) -> None:
+        """Make the string table at least twice as large, and large enough for the text that did not fit."""
+        names = int(self._state[NAMES])
+        room = int(self._ends[names]) + int(self._state[WANTED]) + PAD
+        if 2 * len(self._heap) >= room and room > len(self._heap):
+            self._heap = _longer(self._heap, 2 * len(self._heap))
+        elif room > len(self._heap):
+            self._heap = _longer(self._heap, 2 * room)
+        if names + 2 >= len(self._ends) or 2 * (names + 1) >= len(self._slots):
+            self._ends = _longer(self._ends, 2 * len(self._ends))
+            self._hashes = _longer(self._hashes, len(self._ends))
+            self._slots = np.full(2 * len(self._slots), -1, np.int32)
+            scanner.rehash(self._hashes, names, self._slots)
+
+
+def _longer(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
+    longer = np.zeros(size, array.dtype)
+    longer[: len(array)] = array
+    return longer
+
+
+def _text(raw: bytes) -> str:
+    """The text of a JSON string by its inside."""
+    if b"\\" in raw:
+        try:
+            return str(decode(b'"' + raw + b'"')[0])
+        except ValueError:
+            pass
+    return raw.decode("utf-8", "replace")
+
+
+def _sort(raw: bytes, begin: int, end: int, base: int, rows: Rows, out: Outcome) -> bool:
+    """Read one event alone and put it where it belongs; whether it became a row."""
+    try:
+        event, repaired = decode(raw)
+    except ValueError:
+        out.tally.events -= 1
+        out.tally.skipped_stretches += 1
+        out.tally.skipped_bytes += end - begin
+        return False
+    out.tally.odd += 1
+    out.tally.repaired += repaired
+    before = len(rows)
+    if isinstance(event, dict):
+        _place(event, raw, begin, base, rows, out)
+    return len(rows) > before
+
+
+def _place(event: dict[str, Any], raw: bytes, begin: int, base: int, rows: Rows, out: Outcome) -> None:
+    phase = event.get("ph")
+    if phase == "X" and type(event.get("cat")) is str:
+        rows.add(event, begin, begin + len(raw))
+    elif phase in ("s", "t", "f"):
+        out.tally.flows += 1
+    else:
+        out.aside.append((base + begin, raw))
+
+
+
+def warm_up() -> None:
+    """Run every compiled function once, with the types a load uses."""
+    own = BlockScanner(Tables(Strings(), Path()), threading.Lock(), rows=16)
+    text = b'{"ph":"X","cat":"kernel","name":"k","ts":1,"args":{"grid":[1,2,3],"blocks per SM":0.5}}'
+    own.scan(bytearray(text + b" " * PAD), len(text), 0, True, True)
+    own._grow()
+    scanner.rehash(own._hashes, 0, own._slots)

@@ -1,0 +1,182 @@
+"""The words of JSON as the compiled scanner reads them: strings, nested values, numbers, and the string table.
+
+``stop`` is the end of the text; the buffer has ``PAD`` bytes behind it. Every index is compared with ``stop`` before
+the byte there decides anything and every load begins below ``stop``, so no input can lead outside the buffer.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from .simd import PAD, WIDTH, first_bit, ink_mask, nesting_mask, string_mask, word_at
+
+AT, ROWS, ODD, ASIDE, FLOWS, EVENTS, NAMES, COMMA, WANTED = range(9)
+"""The state: position; counts since the scan began; size of the string table; comma seen; bytes wanted."""
+STATE = 9
+
+_options = {"nogil": True, "cache": True, "boundscheck": False, "error_model": "numpy", "_nrt": False}
+compiled = njit(**_options)
+inlined = njit(forceinline=True, **_options)
+
+_MIX, _SHIFT, _ONE, _EIGHT = np.uint64(0x9E3779B97F4A7C15), np.uint64(29), np.uint64(1), np.uint64(8)
+
+
+@inlined
+def blank(buf, i, stop):
+    """The first index from ``i`` on that is no white space."""
+    if i < stop and buf[i] <= 32:
+        while i < stop:
+            bits = ink_mask(buf, i)
+            if bits != 0:
+                i += np.int64(first_bit(bits))
+                break
+            i += WIDTH
+    return i
+
+
+@inlined
+def string_end(buf, i, stop):
+    """The index of the quote that ends the string whose inside begins at ``i``, and flags; -1 where the text ends.
+
+    Flag 1: it has a backslash. Flag 2: it has a control character.
+    """
+    flags = 0
+    while i < stop:
+        bits = string_mask(buf, i)
+        if bits == 0:
+            i += WIDTH
+            continue
+        i += np.int64(first_bit(bits))
+        if i >= stop:
+            break
+        if buf[i] == 34:
+            return i, flags
+        if buf[i] == 92:
+            flags |= 1
+            i += 2
+        else:
+            flags |= 2
+            i += 1
+    return np.int64(-1), flags
+
+
+@compiled
+def nested_end(buf, i, stop):
+    """The index behind the object or list that begins at ``i``, and whether a string in it has control characters."""
+    depth, control = 0, 0
+    while i < stop:
+        bits = nesting_mask(buf, i)
+        if bits == 0:
+            i += WIDTH
+            continue
+        i += np.int64(first_bit(bits))
+        if i >= stop:
+            break
+        byte = buf[i]
+        if byte == 34:
+            i, flags = string_end(buf, i + 1, stop)
+            if i < 0:
+                break
+            control |= flags & 2
+        elif byte == 91 or byte == 123:
+            depth += 1
+        else:
+            depth -= 1
+            if depth <= 0:
+                return i + 1, control
+        i += 1
+    return np.int64(-1), control
+
+
+@inlined
+def may_end(buf, i, stop):
+    """Whether a number or word may end before ``i``: a comma, a bracket or white space stands there."""
+    return i < stop and (buf[i] == 44 or buf[i] == 125 or buf[i] == 93 or buf[i] == 32 or 9 <= buf[i] <= 13)
+
+
+@inlined
+def digits(buf, i, stop):
+    """The integer at ``i``, the index behind it, and how many digits it has; -1 digits for what JSON does not allow."""
+    negative = i < stop and buf[i] == 45
+    if negative:
+        i += 1
+    first, value = i, np.int64(0)
+    while i < stop and 48 <= buf[i] <= 57:
+        if i - first < 18:
+            value = value * 10 + np.int64(buf[i] - 48)
+        i += 1
+    count = i - first
+    if count == 0 or (count > 1 and buf[first] == 48):
+        count = -1
+    return (-value if negative else value), i, count
+
+
+@inlined
+def fraction(buf, i, stop):
+    """The three digits behind a point at ``i``, rounded by the fourth, and the index behind all; -1 for no digit."""
+    first, value, up = i, np.int64(0), np.int64(0)
+    while i < stop and 48 <= buf[i] <= 57:
+        place = i - first
+        if place < 3:
+            value = value * 10 + np.int64(buf[i] - 48)
+        elif place == 3 and buf[i] >= 53:
+            up = np.int64(1)
+        i += 1
+    count = i - first
+    if count == 1:
+        value *= 100
+    elif count == 2:
+        value *= 10
+    return (value + up if count > 0 else np.int64(-1)), i
+
+
+@compiled
+def _hash(buf, start, size, seed):
+    mixed = (np.uint64(size) ^ seed) * _MIX
+    at = 0
+    while at + 8 <= size:
+        mixed = (mixed ^ word_at(buf, start + at)) * _MIX
+        mixed ^= mixed >> _SHIFT
+        at += 8
+    if at < size:
+        last = word_at(buf, start + at) & ((_ONE << (_EIGHT * np.uint64(size - at))) - _ONE)
+        mixed = (mixed ^ last) * _MIX
+        mixed ^= mixed >> _SHIFT
+    return mixed ^ (mixed >> np.uint64(32))
+
+
+@compiled
+def intern(buf, start, size, heap, ends, hashes, slots, seed, state):
+    """The number of the text ``buf[start:start+size]``; -1 where the table has no room for a new one.
+
+    ``heap`` holds the texts after each other with ``PAD`` bytes to spare, ``ends[n]`` where text n - 1 ends (so text n
+    begins there), ``slots`` is open addressing with a power of two of places, at most half of them taken.
+    """
+    mixed = _hash(buf, start, size, seed)
+    mask = slots.shape[0] - 1
+    place = np.int64(mixed) & mask
+    while slots[place] >= 0:
+        number = slots[place]
+        if hashes[number] == mixed and ends[number + 1] - ends[number] == size:
+            begin, at = ends[number], 0
+            while at + 8 <= size and word_at(buf, start + at) == word_at(heap, begin + at):
+                at += 8
+            if at + 8 > size:
+                while at < size and buf[start + at] == heap[begin + at]:
+                    at += 1
+                if at == size:
+                    return np.int64(number)
+        place = (place + 1) & mask
+    number = state[NAMES]
+    begin = ends[number]
+    if number + 2 >= ends.shape[0] or 2 * (number + 1) >= slots.shape[0] or begin + size + PAD > heap.shape[0]:
+        state[WANTED] = size
+        return np.int64(-1)
+    for at in range(size):
+        heap[begin + at] = buf[start + at]
+    ends[number + 1] = begin + size
+    hashes[number] = mixed
+    slots[place] = number
+    state[NAMES] = number + 1
+    return np.int64(number)

@@ -1,0 +1,178 @@
+"""Big files: one thread reads and cuts, two scan, and what they found is put together in the order of the file.
+
+Blocks are cut at what looks like the border between two events. That is a guess, and it is proven by the block before:
+if that one ends exactly between two events, the next begins there. If not (the guess hit a nested list, or the file is
+damaged), what is left over is put before the next block and scanned again. So any input gives what a scan in one piece
+would give; only speed depends on the guess.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from .aside import Aside
+from .blocks import BlockScanner, Outcome
+from .document import Document, first_separator, last_cut, trailer
+from .info import Tally
+from .simd import PAD
+from .tables import Tables
+from .walk import LONGEST_EVENT
+
+BLOCK_BYTES = 8 << 20
+THREADS = 2
+
+
+class Filler(Protocol):
+    """A source that fills buffers; fewer bytes than asked for only at the end."""
+
+    def readinto(self, view: memoryview, /) -> int:
+        """The number of bytes written into the view."""
+        ...
+
+
+@dataclass(slots=True)
+class _Piece:
+    number: int
+    data: bytearray
+    stop: int
+    base: int
+    first: bool
+    final: bool
+
+
+class Pipeline:
+    """One load through the compiled scanner."""
+
+    def __init__(
+        self, document: Document, tables: Tables, aside: Aside, tally: Tally, block: int = BLOCK_BYTES
+    ) -> None:
+        self.document, self.tables, self.aside, self.tally = document, tables, aside, tally
+        self._block = block
+        self._lock = threading.Lock()
+        self._turn = threading.Condition()
+        self._next = 0
+        self._carry: tuple[int, bytes] | None = None
+        self._after: list[bytes] = []
+        self._closed = False
+        self._error: BaseException | None = None
+        self._work: queue.Queue[_Piece | None] = queue.Queue(THREADS)
+        self._free: queue.SimpleQueue[bytearray] = queue.SimpleQueue()
+        for _ in range(THREADS + 2):
+            self._free.put(bytearray(2 * block + PAD))
+
+    def run(self, source: Filler, progress: Callable[[int], None]) -> None:
+        """Read to the end of the document."""
+        threads = [threading.Thread(target=self._scan, daemon=True) for _ in range(THREADS)]
+        for thread in threads:
+            thread.start()
+        try:
+            self._read(source, progress)
+        except BaseException as error:
+            self._fail(error)
+        finally:
+            for _ in threads:
+                self._work.put(None)
+            for thread in threads:
+                thread.join()
+        if self._error is not None:
+            raise self._error
+        if self._closed:
+            self.tally.closed = trailer(self.document, b"".join(self._after))
+
+    def _read(self, source: Filler, progress: Callable[[int], None]) -> None:
+        rest, base = self.document.rest, self.document.base
+        self.document.rest = b""
+        data, number, filled = bytearray(max(2 * self._block, len(rest) + self._block) + PAD), 0, len(rest)
+        data[:filled] = rest
+        separator = first_separator(rest)
+        while self._error is None:
+            if len(data) < filled + self._block + PAD:
+                data = data + bytearray(filled + self._block + PAD - len(data))
+            with memoryview(data) as view:
+                got = source.readinto(view[filled : filled + self._block])
+            filled += got
+            final = got < self._block
+            cut = filled if final else last_cut(data, separator, 0, filled)
+            if cut < 0:
+                if filled < LONGEST_EVENT:
+                    continue
+                cut = filled
+            piece = _Piece(number, data, cut, base, number == 0 and not self.document.begun, final)
+            rest_size = filled - cut
+            data = self._free.get()
+            if len(data) < rest_size + self._block + PAD:
+                data = bytearray(rest_size + self._block + PAD)
+            data[:rest_size] = memoryview(piece.data)[cut:filled]
+            self._work.put(piece)
+            number, base, filled = number + 1, base + cut, rest_size
+            progress(self.tally.events)
+            if final:
+                return
+
+    def _scan(self) -> None:
+        own = BlockScanner(self.tables, self._lock)
+        while (piece := self._work.get()) is not None:
+            try:
+                if self._error is None:
+                    outcome = own.scan(piece.data, piece.stop, piece.base, piece.first, piece.final)
+                    self._in_order(piece, outcome, own)
+            except BaseException as error:
+                self._fail(error)
+            self._free.put(piece.data)
+
+    def _in_order(self, piece: _Piece, outcome: Outcome, own: BlockScanner) -> None:
+        with self._turn:
+            while self._next != piece.number and self._error is None:
+                self._turn.wait()
+        if self._error is not None:
+            return
+        if self._closed:
+            self._keep_after(bytes(memoryview(piece.data)[: piece.stop]))
+        else:
+            data, stop, base = piece.data, piece.stop, piece.base
+            if self._carry is not None:
+                base, left = self._carry
+                stop = len(left) + piece.stop
+                data = bytearray(stop + PAD)
+                data[: len(left)] = left
+                data[len(left) : stop] = memoryview(piece.data)[: piece.stop]
+                outcome = own.scan(data, stop, base, True, piece.final)
+            self._emit(outcome, data, stop, base)
+        with self._turn:
+            self._next += 1
+            self._turn.notify_all()
+
+    def _emit(self, outcome: Outcome, data: bytearray, stop: int, base: int) -> None:
+        self._carry = None
+        view = memoryview(data)
+        if outcome.closed:
+            self._closed = True
+            self._keep_after(bytes(view[outcome.place + 1 : stop]))
+        elif outcome.incomplete:
+            self._carry = base + outcome.place, bytes(view[outcome.place : stop])
+        elif outcome.comma:
+            self._carry = base + stop, b""
+        for rows in outcome.rows:
+            self.tables.add(rows)
+        for offset, raw in sorted(outcome.aside):
+            self.aside.add(raw, offset)
+        for count in _COUNTS:
+            setattr(self.tally, count, getattr(self.tally, count) + getattr(outcome.tally, count))
+        self.tally.used = base + outcome.place
+
+    def _keep_after(self, data: bytes) -> None:
+        if sum(map(len, self._after)) < LONGEST_EVENT:
+            self._after.append(data)
+
+    def _fail(self, error: BaseException) -> None:
+        with self._turn:
+            self._error = self._error or error
+            self._turn.notify_all()
+
+
+_COUNTS = "events flows repaired odd skipped_bytes skipped_stretches".split()
+

@@ -1,0 +1,374 @@
+"""The compiled scanner: one pass over a block of events, straight into the raw columns.
+
+It reads hostile bytes without the interpreter's help, so the rules are strict: every index is compared with ``stop``
+before the byte there decides anything, and no write passes a table: the scan returns a code that lets the caller make
+room and go on. What it does not understand for certain it marks odd, and the caller reads that event alone: escapes in
+keys, numbers beyond 18 digits, exponents, control characters, unknown words. Text that cannot be JSON ends the scan
+with ``SYNTAX`` at the event it is in. Nested values nobody asks for are passed over without a look inside.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .columns import CODES, FLOATS, INTS, NULL
+from .keys import ARGS, LANE, OLD_ID, PHASE, REAL, SKIP, TEXT, TIME, TRIPLE, WHOLE, args_key, event_key
+from .lexer import ASIDE, AT, COMMA, EVENTS, FLOWS, ODD, ROWS
+
+from .lexer import blank, compiled, digits, fraction, inlined, intern, may_end, nested_end, string_end  # isort: skip
+from .simd import word_at
+
+DONE, CLOSED, FULL, STRINGS, SYNTAX, INCOMPLETE = range(6)
+"""Why a scan ended: text used up; list closed; tables full; string table full; no JSON; in the middle of an event."""
+
+_NULL = np.int64(NULL)
+_N_INT, _N_CODE, _N_FLOAT = len(INTS), len(CODES), len(FLOATS)
+_OFFSET, _END, _EXTERNAL, _CAT = INTS.index("offset"), INTS.index("end"), INTS.index("external_id"), CODES.index("cat")
+_PID, _PID_TEXT, _TID_TEXT = INTS.index("pid"), CODES.index("pid_text"), CODES.index("tid_text")
+_OCCUPANCY = FLOATS.index("occupancy")
+_TRUE, _FALS, _NULL_WORD = (np.uint64(int.from_bytes(word, "little")) for word in (b"true", b"fals", b"null"))
+_FOUR = np.uint64(0xFFFFFFFF)
+_TENS = np.array([10.0**power for power in range(23)])
+
+
+@inlined
+def _time(buf, i, stop):
+    """Microseconds at ``i`` as (ns, index behind, whether it is certain): up to 15 digits, a point, any digits."""
+    negative = i < stop and buf[i] == 45
+    value, i, count = digits(buf, i, stop)
+    value = abs(value) * 1000
+    sure = 0 < count <= 15
+    if i < stop and buf[i] == 46:
+        part, i = fraction(buf, i + 1, stop)
+        sure = sure and part >= 0
+        value += part
+    return (-value if negative else value), i, sure
+
+
+@inlined
+def _real(buf, i, stop, exact):
+    """A number at ``i`` as (float, index behind, whether it is certain).
+
+    Up to 15 digits over a power of ten divide to the nearest double. With more the double may be off by a little,
+    which is good enough unless it could change the Float32 the column holds; ``exact`` asks for the former.
+    """
+    negative = i < stop and buf[i] == 45
+    if negative:
+        i += 1
+    first, mantissa, count, behind, point = i, np.int64(0), 0, 0, False
+    while i < stop and (48 <= buf[i] <= 57 or (buf[i] == 46 and not point)):
+        if buf[i] == 46:
+            point = True
+        else:
+            if count < 18:
+                mantissa = mantissa * 10 + np.int64(buf[i] - 48)
+                if point:
+                    behind += 1
+            if mantissa > 0:
+                count += 1
+        i += 1
+    sure = i > first and buf[first] != 46 and buf[i - 1] != 46 and behind <= 22
+    if i - first > 1 and buf[first] == 48 and buf[first + 1] != 46:
+        sure = False
+    value = float(mantissa)
+    if sure:
+        value = value / _TENS[behind]
+    if count > 15:
+        sure = sure and not exact and point and behind > 0
+        sure = sure and np.float32(value * (1 - 1e-15)) == np.float32(value * (1 + 1e-15))
+    return (-value if negative else value), i, sure
+
+
+@inlined
+def _word_end(buf, i, stop):
+    """The index behind ``true``, ``false`` or ``null`` at ``i``; -1 for any other word."""
+    word = word_at(buf, i) & _FOUR
+    end = np.int64(-1)
+    if (word == _TRUE or word == _NULL_WORD) and i + 4 <= stop:
+        end = i + 4
+    elif word == _FALS and i + 5 <= stop and buf[i + 4] == 101:
+        end = i + 5
+    return end
+
+
+@inlined
+def _number_end(buf, i, stop):
+    """The index behind the characters a number may have."""
+    while i < stop and (48 <= buf[i] <= 57 or buf[i] == 46 or buf[i] == 45 or buf[i] == 43 or buf[i] | 32 == 101):
+        i += 1
+    return i
+
+
+@inlined
+def _delimiter(buf, i, stop):
+    """The next index where a value that is none may end."""
+    while i < stop and buf[i] != 44 and buf[i] != 125 and buf[i] != 93 and buf[i] != 34:
+        i += 1
+    return i
+
+
+@compiled
+def _triple_end(buf, i, stop):
+    """The index of the bracket that closes a list of whole numbers whose inside begins at ``i``; -1 for others."""
+    i = blank(buf, i, stop)
+    if i < stop and buf[i] == 93:
+        return i
+    while True:
+        if i >= stop or buf[i] == 45:
+            return np.int64(-1)
+        _, i, count = digits(buf, i, stop)
+        if not 0 < count <= 18:
+            return np.int64(-1)
+        i = blank(buf, i, stop)
+        if i >= stop:
+            return np.int64(-1)
+        if buf[i] == 93:
+            return i
+        if buf[i] != 44:
+            return np.int64(-1)
+        i = blank(buf, i + 1, stop)
+
+
+@compiled
+def scan(buf, stop, ints, codes, floats, odd, aside, heap, ends, hashes, slots, seed, state):
+    """Read events from ``state[AT]`` on until ``stop``; returns why it ended, with ``state[AT]`` behind the last event.
+
+    ``ints``, ``codes``, ``floats`` are the columns of ``Block``; ``odd`` gets (row, begin, end) of rows to be read
+    alone, ``aside`` (begin, end) of events that are no slices with a category.
+    """
+    rows = odds = asides = 0
+    flows = events = 0
+    comma = state[COMMA] != 0
+    i = np.int64(state[AT])
+    code = DONE
+    while True:
+        i = blank(buf, i, stop)
+        if i >= stop:
+            i = stop
+            break
+        byte = buf[i]
+        if byte == 44 and not comma:
+            comma = True
+            i += 1
+            continue
+        if byte == 93:
+            code = CLOSED
+            break
+        if byte != 123 or not comma:
+            code = SYNTAX
+            break
+        if rows >= ints.shape[1] or odds >= odd.shape[0] or asides >= aside.shape[0]:
+            code = FULL
+            break
+        begin = i
+        for column in range(_N_INT):
+            ints[column, rows] = _NULL
+        for column in range(_N_CODE):
+            codes[column, rows] = -1
+        for column in range(_N_FLOAT):
+            floats[column, rows] = np.nan
+        phase, in_args, seen_args, seen_old, strange, first = np.uint8(0), False, False, False, False, True
+        i += 1
+        while True:
+            i = blank(buf, i, stop)
+            if i >= stop:
+                code = INCOMPLETE
+                break
+            if buf[i] == 125:
+                i += 1
+                if not in_args:
+                    break
+                in_args, first = False, False
+                continue
+            if not first:
+                if buf[i] != 44:
+                    code = SYNTAX
+                    break
+                i = blank(buf, i + 1, stop)
+                if i >= stop:
+                    code = INCOMPLETE
+                    break
+            first = False
+            if buf[i] != 34:
+                code = SYNTAX
+                break
+            key = i + 1
+            i, flags = string_end(buf, key, stop)
+            if i < 0:
+                code = INCOMPLETE
+                break
+            size = i - key
+            i = blank(buf, i + 1, stop)
+            if i >= stop:
+                code = INCOMPLETE
+                break
+            if buf[i] != 58:
+                code = SYNTAX
+                break
+            i = blank(buf, i + 1, stop)
+            if i >= stop:
+                code = INCOMPLETE
+                break
+            what, column = args_key(buf, key, size) if in_args else event_key(buf, key, size)
+            if flags:
+                strange = True
+            byte = buf[i]
+            if what == OLD_ID:
+                seen_old = True
+                what = WHOLE
+                if ints[_EXTERNAL, rows] != _NULL:
+                    strange = True
+            elif what == WHOLE and column == _EXTERNAL and seen_old:
+                strange = True
+            if byte == 34:
+                start = i + 1
+                i, flags = string_end(buf, start, stop)
+                if i < 0:
+                    code = INCOMPLETE
+                    break
+                size = i - start
+                i += 1
+                if flags & 2:
+                    strange = True
+                if what == TEXT or what == LANE:
+                    if what == LANE:
+                        ints[column, rows] = _NULL
+                        column = _PID_TEXT if column == _PID else _TID_TEXT
+                    number = intern(buf, start, size, heap, ends, hashes, slots, seed, state)
+                    if number < 0:
+                        code = STRINGS
+                        break
+                    codes[column, rows] = number
+                elif what == PHASE:
+                    phase = buf[start] if size == 1 else np.uint8(0)
+                    if flags:
+                        strange = True
+                elif what == WHOLE:
+                    value, behind, count = digits(buf, start, stop)
+                    if flags or (count < 0 and behind == start + size and behind > start + 1):
+                        strange = True
+                    ints[column, rows] = value if 0 < count <= 18 and behind == start + size else _NULL
+                elif what == TIME:
+                    value, behind, sure = _time(buf, start, stop)
+                    ints[column, rows] = value
+                    if not sure or behind != start + size:
+                        strange = True
+                elif what == TRIPLE:
+                    codes[column, rows] = -1
+                elif what == REAL:
+                    floats[column, rows] = np.nan
+                elif what == ARGS:
+                    strange = True
+            elif byte == 123 and what == ARGS:
+                if seen_args:
+                    strange = True
+                seen_args = in_args = first = True
+                i += 1
+            elif byte == 123 or byte == 91:
+                inside = i + 1
+                i, control = nested_end(buf, i, stop)
+                if i < 0:
+                    code = INCOMPLETE
+                    break
+                if control:
+                    strange = True
+                if what == TRIPLE and byte == 91:
+                    behind = _triple_end(buf, inside, i)
+                    if behind != i - 1:
+                        strange = True
+                    else:
+                        number = np.int64(-1)
+                        inside = blank(buf, inside, behind)
+                        if behind > inside:
+                            number = intern(buf, inside, behind - inside, heap, ends, hashes, slots, seed, state)
+                            if number < 0:
+                                code = STRINGS
+                                break
+                        codes[column, rows] = number
+                elif what != SKIP:
+                    strange = True
+            elif byte == 45 or 48 <= byte <= 57:
+                if what == TIME:
+                    value, i, sure = _time(buf, i, stop)
+                    ints[column, rows] = value
+                elif what == WHOLE or what == LANE:
+                    value, i, count = digits(buf, i, stop)
+                    ints[column, rows] = value
+                    sure = 0 < count <= 18
+                    if what == LANE:
+                        codes[_PID_TEXT if column == _PID else _TID_TEXT, rows] = -1
+                elif what == REAL:
+                    real, i, sure = _real(buf, i, stop, column == _OCCUPANCY)
+                    floats[column, rows] = real
+                else:
+                    i = _number_end(buf, i + 1, stop)
+                    sure = what == SKIP
+                if i >= stop:
+                    code = INCOMPLETE
+                    break
+                if not sure or not may_end(buf, i, stop):
+                    strange = True
+                    i = _delimiter(buf, i, stop)
+                    if i >= stop:
+                        code = INCOMPLETE
+                        break
+            else:
+                behind = _word_end(buf, i, stop)
+                if behind >= 0 and may_end(buf, behind, stop):
+                    i = behind
+                    if what == WHOLE or what == TIME or what == LANE:
+                        ints[column, rows] = _NULL
+                    if what == LANE:
+                        codes[_PID_TEXT if column == _PID else _TID_TEXT, rows] = -1
+                    elif what == TEXT or what == TRIPLE:
+                        codes[column, rows] = -1
+                    elif what == REAL:
+                        floats[column, rows] = np.nan
+                    elif what == PHASE or what == ARGS:
+                        strange = True
+                else:
+                    strange = True
+                    i = _delimiter(buf, i, stop)
+                    if i >= stop:
+                        code = INCOMPLETE
+                        break
+        if code == STRINGS or code == SYNTAX or code == INCOMPLETE:
+            i = begin
+            break
+        comma = False
+        events += 1
+        ints[_OFFSET, rows] = begin
+        ints[_END, rows] = i
+        if strange:
+            odd[odds, 0] = rows
+            odd[odds, 1] = begin
+            odd[odds, 2] = i
+            odds += 1
+            rows += 1
+        elif phase == 88 and codes[_CAT, rows] >= 0:
+            rows += 1
+        elif phase == 115 or phase == 116 or phase == 102:
+            flows += 1
+        else:
+            aside[asides, 0] = begin
+            aside[asides, 1] = i
+            asides += 1
+    state[AT] = i
+    state[ROWS] = rows
+    state[ODD] = odds
+    state[ASIDE] = asides
+    state[FLOWS] = flows
+    state[EVENTS] = events
+    state[COMMA] = comma
+    return code
+
+
+@compiled
+def rehash(hashes, count, slots):
+    """Enter the first ``count`` texts into empty slots, a power of two of them and more than ``count``."""
+    mask = slots.shape[0] - 1
+    for number in range(count):
+        place = np.int64(hashes[number]) & mask
+        while slots[place] >= 0:
+            place = (place + 1) & mask
+        slots[place] = number

@@ -1,0 +1,81 @@
+"""The few machine operations the scanner needs and numba has no words for: unaligned loads and byte masks.
+
+Every one reads a fixed number of bytes from an index on and checks nothing: who calls it has checked that the index is
+below the end of the text, behind which every buffer has ``PAD`` bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+WIDTH = 32
+"""Bytes a mask looks at."""
+PAD = 64
+"""Bytes a buffer has behind the end of its text; no load reaches further."""
+
+_BYTE, _WORD = ir.IntType(8), ir.IntType(64)
+
+
+def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    array = context.make_array(signature.args[0])(context, builder, arguments[0])
+    return builder.gep(array.data, [arguments[1]])
+
+
+@intrinsic
+def word_at(typing: Any, array: Any, index: Any) -> Any:
+    """The eight bytes from an index on, as a little-endian integer."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = builder.bitcast(_address(context, builder, signature, arguments), _WORD.as_pointer())
+        loaded = builder.load(pointer)
+        loaded.align = 1
+        return loaded
+
+    return types.uint64(array, types.intp), generate
+
+
+def _mask(bytes_: bytes, below: int = 0, others: bool = False) -> Callable[..., Any]:
+    """An intrinsic: which of ``WIDTH`` bytes are among some or below a value (or which are not), as bits."""
+
+    @intrinsic
+    def mask(typing: Any, array: Any, index: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            vector = ir.VectorType(_BYTE, WIDTH)
+            pointer = builder.bitcast(_address(context, builder, signature, arguments), vector.as_pointer())
+            loaded = builder.load(pointer)
+            loaded.align = 1
+            tests = [builder.icmp_unsigned("==", loaded, ir.Constant(vector, [byte] * WIDTH)) for byte in bytes_]
+            if below:
+                tests.append(builder.icmp_unsigned("<", loaded, ir.Constant(vector, [below] * WIDTH)))
+            found = tests[0]
+            for test in tests[1:]:
+                found = builder.or_(found, test)
+            found = builder.not_(found) if others else found
+            return builder.zext(builder.bitcast(found, ir.IntType(WIDTH)), _WORD)
+
+        return types.uint64(array, types.intp), generate
+
+    return mask  # type: ignore[no-any-return]
+
+
+string_mask = _mask(b'"\\', below=0x20)
+"""Bytes that end a string or are special in one: quotes, backslashes, control characters."""
+ink_mask = _mask(b" \n\r\t", others=True)
+"""Bytes that are no white space."""
+nesting_mask = _mask(b'"[]{}')
+"""Bytes that matter when a nested value is skipped."""
+
+
+@intrinsic
+def first_bit(typing: Any, bits: Any) -> Any:
+    """The place of the lowest set bit of a word that has one."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.uint64(types.uint64), generate

@@ -1,0 +1,106 @@
+"""What each distinct text means, worked out once and looked up for every row.
+
+A text can be a name, a category, a thread or a grid; each of these is a ``Meaning``, an array over the codes of
+``Strings`` that is filled in for a code when a row first uses it so. The last entry stands for 'missing', which is
+where code -1 leads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from . import dialect
+from .columns import NULL, Codes, Strings
+
+CATEGORICAL = pl.Categorical()
+KIND = {kind: number for number, kind in enumerate(dialect.KINDS)}
+
+
+class Meaning:
+    """One property of texts as an array by code: ``values`` gives those of some texts, ``missing`` that of none."""
+
+    def __init__(self, strings: Strings, values: Callable[[Sequence[str]], Any], missing: Any, dtype: type) -> None:
+        self._strings, self._values, self._missing = strings, values, missing
+        self._arrays: tuple[npt.NDArray[Any], ...] = np.full(1, missing, dtype), np.ones(1, bool)
+
+    def __getitem__(self, codes: Codes) -> npt.NDArray[Any]:
+        """The property for each code. Threads may do the same work twice, never read what is half done."""
+        array, known = self._arrays
+        if len(array) <= len(self._strings.texts):
+            array, known = self._arrays = self._longer(array, known, 2 * len(self._strings.texts) + 2)
+        unknown = codes[~known[codes]]
+        if len(unknown):
+            new = np.unique(unknown)
+            texts = self._strings.texts
+            array[new] = self._values([texts[code] for code in new.tolist()])
+            known[new] = True
+        found: npt.NDArray[Any] = array[codes]
+        return found
+
+    def _longer(self, old: npt.NDArray[Any], was: npt.NDArray[Any], size: int) -> tuple[npt.NDArray[Any], ...]:
+        array, known = np.full(size, self._missing, old.dtype), np.zeros(size, bool)
+        known[: len(was) - 1] = was[:-1]
+        array[: len(old) - 1] = old[:-1]
+        known[-1] = True
+        return array, known
+
+
+class Texts:
+    """All that the tables ask about texts."""
+
+    def __init__(self, strings: Strings) -> None:
+        self._names = Meaning(strings, _categories, 0, np.uint32)
+        self._triples = Meaning(strings, lambda texts: _categories([_tidy(text) for text in texts]), 0, np.uint32)
+        self.kind = Meaning(strings, _kinds, KIND["annotation"], np.uint8)
+        self.collective = Meaning(strings, lambda texts: [_named("kernel", t) for t in texts], False, bool)
+        self.data_loading = Meaning(strings, lambda texts: [_named("op", t) for t in texts], False, bool)
+        self.step = Meaning(strings, lambda texts: [_step(t) for t in texts], -1, np.int64)
+        self.number = Meaning(strings, lambda texts: [dialect.number_in(t[:64]) for t in texts], NULL, np.int64)
+
+    def names(self, codes: Codes) -> pl.Series:
+        """The texts as a categorical column, null where missing."""
+        return _column(self._names, codes)
+
+    def triples(self, codes: Codes) -> pl.Series:
+        """Grids and blocks as 'x,y,z', however the list was spaced in the file."""
+        return _column(self._triples, codes)
+
+
+def _column(meaning: Meaning, codes: Codes) -> pl.Series:
+    if not len(codes) or int(codes.max()) < 0:
+        return pl.repeat(None, len(codes), dtype=CATEGORICAL, eager=True)
+    series = pl.Series(meaning[codes]).cat.to(CATEGORICAL)
+    if int(codes.min()) >= 0:
+        return series
+    return pl.select(pl.when(pl.Series(codes >= 0)).then(series)).to_series()
+
+
+def _categories(texts: Sequence[str]) -> npt.NDArray[np.uint32]:
+    """The codes of texts in the process-wide categorical, entering those that are new."""
+    codes: npt.NDArray[np.uint32] = pl.Series(texts, dtype=CATEGORICAL).to_physical().to_numpy()
+    return codes
+
+
+def _kinds(texts: Sequence[str]) -> list[int]:
+    return [KIND[dialect.kind_of_category(text)] for text in texts]
+
+
+def _tidy(text: str) -> str:
+    return text.translate(_NO_BLANKS)
+
+
+_NO_BLANKS = str.maketrans("", "", " \t\r\n")
+
+
+def _named(kind: str, name: str) -> bool:
+    return dialect.kind_of_name(kind, name) != kind
+
+
+def _step(name: str) -> int:
+    number = dialect.step_number(name) if name.startswith("ProfilerStep") else None
+    return -1 if number is None else number
