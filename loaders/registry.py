@@ -15,6 +15,7 @@ MODULES: tuple[str, ...] = (
     "comparison",
     "cycle_profile",
     "kernel_table",
+    "nsys",
     "ncu",
     "tb_views",
     "kineto",

@@ -184,8 +184,8 @@ class Source:
 def head(path: str | os.PathLike[str], size: int = HEAD_BYTES) -> bytes:
     """The first ``size`` bytes after decompression, what a sniffer sees.
 
-    Of an SQLite database the schema may lie on any page, so its ``create`` statements follow the file's first 100
-    bytes instead of what happens to be stored next. Raises OSError as ``open`` does.
+    Of an SQLite database the schema may lie on any page, so its names and ``create`` statements follow the file's first
+    100 bytes instead of what happens to be stored next. Raises OSError as ``open`` does.
     """
     with Source(path) as source:
         first = source.read(size)
@@ -201,16 +201,18 @@ def whole(path: str | os.PathLike[str]) -> tuple[bytes, str | None]:
 
 
 def schema_text(path: str | os.PathLike[str]) -> bytes:
-    """The ``create`` statements of an SQLite database, b"" where it cannot be read as one."""
+    """The names and ``create`` statements of all tables of an SQLite database, b"" where it cannot be read as one."""
     import sqlite3
 
     address = f"{Path(os.path.abspath(path)).as_uri()}?mode=ro&immutable=1"
     try:
         connection = sqlite3.connect(address, uri=True)
         try:
-            rows = connection.execute("select sql from sqlite_schema where sql is not null").fetchall()
+            rows = connection.execute(
+                "select group_concat(name, ' ') from sqlite_master union all select sql from sqlite_master"
+            ).fetchall()
         finally:
             connection.close()
     except (sqlite3.Error, UnicodeError):
         return b""
-    return "\n".join(str(row[0]) for row in rows).encode(errors="replace")
+    return "\n".join(str(row[0]) for row in rows if row[0]).encode(errors="replace")

@@ -1,0 +1,68 @@
+"""What an export says about itself: tool, devices, start of the session, and what its recorder complained about.
+
+META_DATA_CAPTURE, TARGET_INFO_SYSTEM_ENV and the like hold the environment and the user's machine. Nothing is taken
+from them: only the columns named here are ever read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..trace import Device
+from .database import Database
+
+_PRODUCT, _VERSION, _SCHEMA = "EXPORT_PRODUCT_NAME", "EXPORT_PRODUCT_VERSION", "EXPORT_SCHEMA_VERSION"
+_PROPERTIES = (
+    "busLocation", "totalMemory", "memoryBandwidth", "clockRate", "smCount", "computeMajor", "computeMinor", "chipName",
+    "l2CacheSize", "maxWarpsPerSm", "maxBlocksPerSm",
+)
+_WARNING, _ERROR = 2, 3
+_MOST_WARNINGS = 12
+
+
+def tool(database: Database) -> tuple[str, str | None]:
+    """The program that wrote it, with its version, and the version of the schema, None for exports before 2021."""
+    facts: dict[str, str] = {}
+    for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
+        for name, value in database.rows(table, "name", "value"):
+            if name in (_PRODUCT, _VERSION, _SCHEMA):
+                facts[str(name)] = str(value)
+    named = facts.get(_PRODUCT, "NVIDIA Nsight Systems").removeprefix("NVIDIA ")
+    return f"{named} {facts.get(_VERSION, '')}".strip(), facts.get(_SCHEMA)
+
+
+def epoch(database: Database) -> int | None:
+    """Nanoseconds since 1970 at the export's time zero."""
+    row = database.first("TARGET_INFO_SESSION_START_TIME", "utcEpochNs")
+    return int(row[0]) if row is not None and isinstance(row[0], int) else None
+
+
+def devices(database: Database, seen: list[str]) -> tuple[Device, ...]:
+    """The GPUs of the machine as described, and those only seen in the records."""
+    found: dict[str, Device] = {}
+    for number, name, *values in database.rows("TARGET_INFO_GPU", "id", "name", *_PROPERTIES):
+        properties: dict[str, Any] = {
+            key: value for key, value in zip(_PROPERTIES, values, strict=True) if value is not None
+        }
+        found[f"GPU {number}"] = Device(f"GPU {number}", str(name) if name else None, properties)
+    for device in seen:
+        found.setdefault(device, Device(device))
+    return tuple(found[key] for key in sorted(found, key=lambda key: (len(key), key)))
+
+
+def ranks(database: Database) -> dict[int, int]:
+    """MPI rank by process id."""
+    pairs = database.rows("MPI_RANKS", "globalTid", "rank")
+    return {tid >> 24 & 0xFFFFFF: rank for tid, rank in pairs if isinstance(tid, int) and isinstance(rank, int)}
+
+
+def warnings(database: Database) -> list[str]:
+    """What the recorder itself reported as a warning or an error, each once."""
+    found: dict[str, None] = {}
+    for severity, text in database.rows("DIAGNOSTIC_EVENT", "severity", "text"):
+        if severity in (_WARNING, _ERROR):
+            kind = "error" if severity == _ERROR else "warning"
+            found[f"the recorder's {kind}: {' '.join(str(text).split())[:300]}"] = None
+    told = list(found)
+    left = len(told) - _MOST_WARNINGS
+    return [*told[:_MOST_WARNINGS], f"{left} more warnings of the recorder"] if left > 0 else told

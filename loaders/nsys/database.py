@@ -1,0 +1,182 @@
+"""An Nsight Systems export as a database: which tables and columns it has, and their rows as frames.
+
+Opened read-only and as immutable: nothing is locked, no journal appears beside somebody's recording, and a read-only
+disk is no obstacle. Exports differ in which tables exist (they are created when needed) and in their columns (schema
+3.6 to 3.25, and 2020 ones without a version), so every reader asks for what it would like and gets null for what is
+not there.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import polars as pl
+
+from .pages import BLOCK_PAGES, Block, Ints, Pages, Unusual
+
+_LEAST_PAGES = 64
+"""Tables below this many leaf pages are read through SQLite: a few thousand rows."""
+
+
+class Database:
+    """The tables of one export. Raises sqlite3.Error where the file is no database or is damaged."""
+
+    def __init__(
+        self, path: str | os.PathLike[str], fast: bool = True,
+        told: Callable[[int, int], None] = lambda size, rows: None,
+    ) -> None:
+        """``told`` is called with the bytes and the rows of each block read; ``fast=False`` leaves all to SQLite."""
+        self.path, self.told = Path(os.path.abspath(path)), told
+        self.faults: list[str] = []
+        self._connection = sqlite3.connect(f"{self.path.as_uri()}?mode=ro&immutable=1", uri=True)
+        self._connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        rows = self._connection.execute("select name, rootpage from sqlite_master where type = 'table'").fetchall()
+        self._roots = {str(name): root for name, root in rows if isinstance(root, int)}
+        self.tables = {name: self._columns(name) for name in self._roots}
+        self._pages = self._open_pages() if fast else None
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
+
+    def has(self, table: str, *columns: str) -> bool:
+        """Whether the table exists with all these columns."""
+        return table in self.tables and set(columns) <= self.tables[table].keys()
+
+    def first(self, table: str, *columns: str) -> tuple[object, ...] | None:
+        """The first row of a small table; a column it lacks is None. None where there is no row."""
+        return next(iter(self.rows(table, *columns)), None)
+
+    def rows(self, table: str, *columns: str, most: int = 10_000) -> list[tuple[object, ...]]:
+        """At most so many rows of a small table; a column it lacks is None. Empty where there is no such table."""
+        if table not in self.tables:
+            return []
+        wanted = ", ".join(_quoted(column) if column in self.tables[table] else "null" for column in columns)
+        return self._connection.execute(f"select {wanted} from {_quoted(table)} limit {most}").fetchall()
+
+    def strings(self) -> pl.DataFrame:
+        """StringIds: ``id`` and ``text``; empty where there are none."""
+        if not self.has("StringIds", "id", "value"):
+            return pl.DataFrame(schema={"id": pl.Int64, "text": pl.String})
+        rows = self._connection.execute("select id, value from StringIds").fetchall()
+        return pl.DataFrame(rows, schema={"id": pl.Int64, "text": pl.String}, orient="row", strict=False).unique("id")
+
+    def read(
+        self, table: str, ints: Sequence[str], texts: Sequence[str] = (), reals: Sequence[str] = (),
+        made: Callable[[pl.DataFrame], pl.DataFrame] = lambda frame: frame,
+    ) -> pl.DataFrame | None:
+        """The table in row order: the columns as Int64, String and Float64, null where it has none; None without rows.
+
+        ``made`` is applied to blocks of rows, on several threads: what it makes should be smaller.
+        """
+        if table not in self.tables:
+            return None
+        wanted = _Wanted(self.tables[table], tuple(ints), tuple(texts), tuple(reals))
+        try:
+            blocks = self._fast(table, wanted, made)
+        except Unusual:
+            blocks = self._plain(table, wanted, made)
+        return pl.concat(blocks) if blocks else None
+
+    def _columns(self, table: str) -> dict[str, int]:
+        """Column → its position in a record; an INTEGER PRIMARY KEY is the row number (-1)."""
+        rows = self._connection.execute(f"pragma table_info({_quoted(table)})").fetchall()
+        keys = [row for row in rows if row[5]]
+        alias = keys[0][1] if len(keys) == 1 and str(keys[0][2]).upper() == "INTEGER" else None
+        return {str(row[1]): -1 if row[1] == alias else int(row[0]) for row in rows}
+
+    def _open_pages(self) -> Pages | None:
+        wal = self.path.with_name(self.path.name + "-wal")
+        try:
+            return None if wal.exists() and wal.stat().st_size else Pages(self.path)
+        except (Unusual, OSError, ValueError):
+            return None
+
+    def _fast(
+        self, table: str, wanted: _Wanted, made: Callable[[pl.DataFrame], pl.DataFrame]
+    ) -> list[pl.DataFrame]:
+        if self._pages is None:
+            raise Unusual
+        pages, leaves = self._pages, self._pages.leaves(self._roots[table])
+        if len(leaves) < _LEAST_PAGES:
+            raise Unusual
+        parts = [leaves[first : first + BLOCK_PAGES] for first in range(0, len(leaves), BLOCK_PAGES)]
+
+        def read(part: Ints) -> pl.DataFrame:
+            block = made(wanted.frame(pages.block(part, wanted.numbers(), wanted.strings())))
+            self.told(len(part) * pages.size, block.height)
+            return block
+
+        with ThreadPoolExecutor(2) as pool:
+            return list(pool.map(read, parts))
+
+    def _plain(
+        self, table: str, wanted: _Wanted, made: Callable[[pl.DataFrame], pl.DataFrame]
+    ) -> list[pl.DataFrame]:
+        """The rows through SQLite; of a damaged table those before the damage."""
+        blocks: list[pl.DataFrame] = []
+        cursor = self._connection.execute(f"select {wanted.expressions()} from {_quoted(table)}")
+        try:
+            while rows := cursor.fetchmany(65536):
+                blocks.append(made(pl.DataFrame(rows, schema=wanted.schema(), orient="row", strict=False)))
+                self.told(0, len(rows))
+        except sqlite3.DatabaseError as error:
+            self.faults.append(f"{table} could be read only in part ({' '.join(str(error).split())[:120]})")
+        return blocks
+
+
+class _Wanted:
+    """The columns asked of one table, and where it has them."""
+
+    def __init__(
+        self, have: dict[str, int], ints: tuple[str, ...], texts: tuple[str, ...], reals: tuple[str, ...]
+    ) -> None:
+        self._have, self._ints, self._texts, self._reals = have, ints, texts, reals
+
+    def numbers(self) -> list[int]:
+        """Positions of the numbers in a record."""
+        return [at for name in (*self._ints, *self._reals) if (at := self._have.get(name, -1)) >= 0]
+
+    def strings(self) -> list[int]:
+        """Positions of the texts in a record."""
+        return [self._have[name] for name in self._texts if name in self._have]
+
+    def schema(self) -> dict[str, type[pl.DataType]]:
+        """Column → dtype of the frame."""
+        return {
+            **dict.fromkeys(self._ints, pl.Int64), **dict.fromkeys(self._texts, pl.String),
+            **dict.fromkeys(self._reals, pl.Float64),
+        }
+
+    def expressions(self) -> str:
+        """The same columns in SQL; what is stored in another type is converted, not refused."""
+        kinds = {pl.Int64: "integer", pl.String: "text", pl.Float64: "real"}
+        return ", ".join(
+            f"cast({_quoted(name)} as {kinds[dtype]})" if name in self._have else "null"
+            for name, dtype in self.schema().items()
+        )
+
+    def frame(self, block: Block) -> pl.DataFrame:
+        """A decoded block as a frame. Raises Unusual where an integer column holds something else."""
+        columns: list[pl.Series] = []
+        for name, dtype in self.schema().items():
+            at = self._have.get(name)
+            if at is None:
+                columns.append(pl.repeat(None, block.rows, dtype=dtype, eager=True).alias(name))
+            elif name in self._texts:
+                columns.append(pl.Series(name, block.text(at), dtype=pl.String))
+            elif at < 0:
+                columns.append(pl.Series(name, block.rowids))
+            else:
+                found = block.columns[at]
+                values = pl.Series(name, found.floats() if name in self._reals else found.integers())
+                columns.append(values if bool(found.valid.all()) else values.set(pl.Series(~found.valid), None))
+        return pl.DataFrame(columns)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,124 @@
+"""What ran on the devices: kernels, graphs recorded as a whole, copies, sets and waits, as rows of ``kernels``."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ..schema import NAME
+from . import words
+from .database import Database
+
+_EVENT = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid")
+_SHAPE = {"grid": ("gridX", "gridY", "gridZ"), "block": ("blockX", "blockY", "blockZ")}
+_KERNEL = (
+    *_EVENT, "demangledName", "shortName", "registersPerThread", *_SHAPE["grid"], *_SHAPE["block"],
+    "staticSharedMemory", "dynamicSharedMemory", "graphNodeId", "graphId",
+)
+
+
+class Devices:
+    """Reads the device tables of one export into frames in the columns of ``kernels``, times as recorded."""
+
+    def __init__(self, database: Database, strings: pl.DataFrame) -> None:
+        self._database = database
+        self._names = words.names(strings)
+        self._mapped = words.devices(database)
+        self.whole_graphs = 0
+
+    def read(self) -> list[pl.DataFrame]:
+        """A frame for each kind of record there is."""
+        read = self._database.read
+        found = [
+            read("CUPTI_ACTIVITY_KIND_KERNEL", _KERNEL, made=self._kernels),
+            read("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", (*_EVENT, "graphId"), made=self._graphs),
+            read(
+                "CUPTI_ACTIVITY_KIND_MEMCPY", (*_EVENT, "bytes", "copyKind", "srcKind", "dstKind", "graphNodeId"),
+                made=self._copies,
+            ),
+            read("CUPTI_ACTIVITY_KIND_MEMSET", (*_EVENT, "bytes", "memKind", "graphNodeId"), made=self._sets),
+            read("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", (*_EVENT, "syncType"), made=self._waits),
+        ]
+        return [frame for frame in found if frame is not None and frame.height]
+
+    def _kernels(self, rows: pl.DataFrame) -> pl.DataFrame:
+        rows = rows.with_columns(id=pl.coalesce("demangledName", "shortName"))
+        rows = rows.join(self._names, on="id", how="left", maintain_order="left")
+        if rows["name"].null_count():
+            unknown = pl.format("[name {}]", pl.col("id")).cast(NAME)
+            rows = rows.with_columns(pl.col("name").fill_null(unknown), pl.col("kind").fill_null(words.word("kernel")))
+        for name, columns in _SHAPE.items():
+            rows = _shaped(rows, name, columns)
+        return self._events(rows).select(
+            *_COMMON, "name", "kind", _graph().alias("graph"), "grid", "block",
+            pl.col("registersPerThread").cast(pl.Int32, strict=False).alias("registers"),
+            (pl.col("staticSharedMemory") + pl.col("dynamicSharedMemory")).alias("shared_bytes"),
+        )
+
+    def _graphs(self, rows: pl.DataFrame) -> pl.DataFrame:
+        self.whole_graphs += rows.height
+        return self._events(rows).select(
+            *_COMMON, pl.format("CUDA graph {}", "graphId").cast(NAME).alias("name"),
+            words.word("kernel").alias("kind"), pl.col("graphId").alias("graph"),
+        )
+
+    def _copies(self, rows: pl.DataFrame) -> pl.DataFrame:
+        rows = rows.with_columns(key=words.copy_key()).join(
+            words.copy_names(), on="key", how="left", maintain_order="left"
+        )
+        return self._events(rows.with_columns(graphId=pl.lit(None, dtype=pl.Int64))).select(
+            *_COMMON, pl.col("name").fill_null(words.word("Memcpy")), words.word("memcpy").alias("kind"),
+            _graph().alias("graph"), "bytes",
+        )
+
+    def _sets(self, rows: pl.DataFrame) -> pl.DataFrame:
+        return self._events(rows.with_columns(graphId=pl.lit(None, dtype=pl.Int64))).select(
+            *_COMMON, words.memset_name().alias("name"), words.word("memset").alias("kind"),
+            _graph().alias("graph"), "bytes",
+        )
+
+    def _waits(self, rows: pl.DataFrame) -> pl.DataFrame:
+        return self._events(rows).select(
+            *_COMMON, words.sync_name().alias("name"), words.word("sync").alias("kind")
+        )
+
+    def _events(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The columns every device record has."""
+        rows = rows.with_columns(
+            pl.col("start").alias("start_ns"), (pl.col("end") - pl.col("start")).alias("dur_ns"),
+            words.pid("globalPid").alias("pid"), pl.col("streamId").alias("stream"),
+            pl.when(pl.col("correlationId") > 0).then("correlationId").alias("correlation"),
+        )
+        number = pl.col("deviceId")
+        if self._mapped.height:
+            rows = rows.join(self._mapped, on=["pid", "deviceId"], how="left", maintain_order="left")
+            number = pl.coalesce("gpu", "deviceId")
+        few = rows.select(gpu_number=number).unique()
+        few = few.with_columns(pl.format("GPU {}", "gpu_number").cast(NAME).alias("device"))
+        return rows.with_columns(gpu_number=number).join(few, on="gpu_number", how="left", maintain_order="left")
+
+
+_COMMON = ("start_ns", "dur_ns", "device", "stream", "pid", "correlation")
+
+
+def _graph() -> pl.Expr:
+    """The graph an activity was replayed by: recorded, else the upper half of its node's id (CUPTI), else none."""
+    node = pl.when(pl.col("graphNodeId") > 0).then("graphNodeId")
+    upper = node // (1 << 32)
+    return pl.coalesce(
+        pl.when(pl.col("graphId") > 0).then("graphId"), pl.when(upper > 0).then(upper), node
+    )
+
+
+def _shaped(rows: pl.DataFrame, name: str, columns: tuple[str, str, str]) -> pl.DataFrame:
+    """A size as 'x,y,z': the few different ones are written once and joined by one number for the three."""
+    x, y, z = columns
+    key = (pl.col(z) * _Y + pl.col(y)) * _X + pl.col(x)
+    rows = rows.with_columns(_size=key)
+    few = rows.select("_size", *columns).unique("_size").select(
+        "_size", pl.when(pl.col("_size").is_not_null()).then(pl.format("{},{},{}", x, y, z)).cast(NAME).alias(name)
+    )
+    return rows.join(few, on="_size", how="left", maintain_order="left", nulls_equal=True)
+
+
+_X, _Y = 1 << 31, 1 << 16
+"""No grid or block has more along x, or along y and z, on any device (CUDA programming guide, compute capabilities)."""

@@ -1,0 +1,126 @@
+"""What ran on the processors: CUDA calls, NVTX ranges, library and system calls, scheduling, as rows of ``host``."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ..schema import NAME
+from . import words
+from .database import Database
+
+_OVERHEADS = (
+    "Unknown", "Driver compiler", "Buffer flush", "Instrumentation", "Resource", "Runtime-triggered module loading",
+    "Lazy function loading", "Command buffer full", "Activity buffer request", "UVM activity init",
+)
+_RANGES = (59, 60, 70, 71)
+"""Event types of NVTX ranges: push/pop and start/end, of the C library and of NVTXT files. The rest are marks, names of
+things and domains."""
+_TORCH_OP = r"^(.+?)(?:, seq = -?\d+)?(?:, op_id = \d+)?(?:, (?:sizes|input_op_ids) = .*)?$"
+"""What ``torch.autograd.profiler.emit_nvtx`` adds to an operator's name in the range it pushes."""
+_IS_TORCH_OP = r", (?:op_id|seq) = -?\d+"
+_OPERATOR = r"::|Backward\d*$"
+_IO = (
+    r"^(f|p|l)?(read|write|open|close|stat|sync|seek|send|recv|accept|connect|mmap|msync|copy_file|splice|sendfile)"
+    r"|^(fopen|fread|fwrite|fclose|fflush|fgets|fputs|getline|ftruncate|truncate|fallocate|unlink|rename|mkdir|readdir)"
+)
+_MPI = ("MPI_P2P_EVENTS", "MPI_COLLECTIVES_EVENTS", "MPI_START_WAIT_EVENTS", "MPI_OTHER_EVENTS")
+
+
+class Host:
+    """Reads the host tables of one export into frames in the columns of ``host``, times as recorded."""
+
+    def __init__(self, database: Database, strings: pl.DataFrame) -> None:
+        self._database, self._strings = database, strings
+        self.open_ranges = 0
+
+    def read(self) -> list[pl.DataFrame]:
+        """A frame for each kind of record there is."""
+        found = [
+            self._named("CUPTI_ACTIVITY_KIND_RUNTIME", _call_kind()),
+            *(self._named(table, pl.lit("op")) for table in ("CUDNN_EVENTS", "CUBLAS_EVENTS")),
+            self._named("OSRT_API", pl.when(pl.col("text").str.contains(_IO)).then(pl.lit("io")).otherwise(
+                pl.lit("sched")
+            )),
+            *(self._overhead(table) for table in ("PROFILER_OVERHEAD", "CUPTI_ACTIVITY_KIND_OVERHEAD")),
+            *(self._named(table, pl.lit("annotation"), "textId") for table in _MPI),
+            self._ranges(),
+            self._scheduled(),
+        ]
+        return [frame for frame in found if frame is not None and frame.height]
+
+    def _named(self, table: str, kind: pl.Expr, name: str = "nameId") -> pl.DataFrame | None:
+        """Events whose name is a string id; ``kind`` is an expression over its ``text``."""
+        known = self._strings.select(
+            "id", pl.col("text").cast(NAME).alias("name"), kind.cast(pl.String).cast(NAME).alias("kind")
+        )
+
+        def made(rows: pl.DataFrame) -> pl.DataFrame:
+            rows = rows.join(known, left_on=name, right_on="id", how="left", maintain_order="left")
+            tied = pl.when(pl.col("correlationId") > 0).then("correlationId").alias("correlation")
+            return rows.drop_nulls("name").select(*_slice(), "name", "kind", tied)
+
+        return self._database.read(table, ("start", "end", "globalTid", name, "correlationId"), made=made)
+
+    def _overhead(self, table: str) -> pl.DataFrame | None:
+        def made(rows: pl.DataFrame) -> pl.DataFrame:
+            rows = rows.join(self._strings, left_on="nameId", right_on="id", how="left", maintain_order="left")
+            listed = words.listed("overheadType", _OVERHEADS)
+            known = pl.when(pl.col("overheadType").is_null()).then(words.word("Profiler overhead")).otherwise(listed)
+            return rows.select(
+                *_slice(), pl.coalesce(pl.col("text").cast(NAME), known).alias("name"),
+                words.word("overhead").alias("kind"), pl.lit(None, dtype=pl.Int64).alias("correlation"),
+            )
+
+        return self._database.read(table, ("start", "end", "globalTid", "nameId", "overheadType"), made=made)
+
+    def _ranges(self) -> pl.DataFrame | None:
+        """NVTX ranges: the text is in the row, or registered once and named by id. PyTorch's operators are known."""
+        def made(rows: pl.DataFrame) -> pl.DataFrame:
+            rows = rows.filter(pl.col("eventType").is_in(_RANGES) | pl.col("eventType").is_null())
+            rows = rows.join(self._strings, left_on="textId", right_on="id", how="left", maintain_order="left")
+            own = pl.when(pl.col("text") != "").then("text")
+            return rows.select("start", "end", "globalTid", label=pl.coalesce(own, "text_right", "text"))
+
+        wanted = ("start", "end", "eventType", "globalTid", "textId")
+        rows = self._database.read("NVTX_EVENTS", wanted, ("text",), made=made)
+        if rows is None:
+            return None
+        closed = rows.filter(pl.col("end") >= pl.col("start"), pl.col("label").is_not_null())
+        self.open_ranges = rows.height - closed.height
+        few = closed.select(pl.col("label").unique())
+        torch = pl.col("label").str.contains(_IS_TORCH_OP)
+        name = pl.when(torch).then(pl.col("label").str.extract(_TORCH_OP)).otherwise("label")
+        few = few.with_columns(name=name).with_columns(
+            kind=pl.when(torch & pl.col("name").str.contains(_OPERATOR)).then(pl.lit("op"))
+            .otherwise(pl.lit("annotation")).cast(NAME),
+            name=pl.col("name").cast(NAME),
+        )
+        return closed.join(few, on="label", how="left", maintain_order="left").select(
+            *_slice(), "name", "kind", pl.lit(None, dtype=pl.Int64).alias("correlation")
+        )
+
+    def _scheduled(self) -> pl.DataFrame | None:
+        """Stretches a thread was on a processor: from being scheduled in to the next being scheduled out."""
+        rows = self._database.read("SCHED_EVENTS", ("start", "isSchedIn", "globalTid"))
+        if rows is None:
+            return None
+        rows = rows.drop_nulls().sort("globalTid", "start", maintain_order=True).with_columns(
+            end=pl.col("start").shift(-1).over("globalTid"), then=pl.col("isSchedIn").shift(-1).over("globalTid")
+        )
+        return rows.filter(pl.col("isSchedIn") != 0, pl.col("then") == 0).select(
+            *_slice(), words.word("on CPU").alias("name"), words.word("sched").alias("kind"),
+            pl.lit(None, dtype=pl.Int64).alias("correlation"),
+        )
+
+
+def _slice() -> tuple[pl.Expr, ...]:
+    return (
+        pl.col("start").alias("start_ns"), (pl.col("end") - pl.col("start")).alias("dur_ns"),
+        words.pid("globalTid").alias("pid"), words.tid("globalTid").alias("tid"),
+    )
+
+
+def _call_kind() -> pl.Expr:
+    """Runtime calls begin with 'cuda', driver calls with 'cu' and a capital; older exports say it in no other way."""
+    driver = pl.col("text").str.contains("^cu[A-Z]")
+    return pl.when(driver).then(pl.lit("driver")).otherwise(pl.lit("runtime"))

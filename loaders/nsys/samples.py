@@ -1,0 +1,99 @@
+"""Metrics sampled on the devices, as rows of ``metrics``.
+
+Since 2022 they have tables of their own (GPU_METRICS, named in TARGET_INFO_GPU_METRICS); before, every sample was a
+generic event with all its values as JSON. Either way the lowest byte of ``typeId`` is the device.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import polars as pl
+
+from ..schema import NAME
+from .database import Database
+
+_UNIT = re.compile(r"\[([^\]]*)\]\s*$")
+_COLUMNS = ("ts_ns", "metric", "device", "value", "unit")
+
+
+def read(database: Database) -> list[pl.DataFrame]:
+    """Frames in the columns of ``metrics``, times as recorded."""
+    found = [_own_table(database, "GPU_METRICS", "TARGET_INFO_GPU_METRICS")]
+    if found[0] is None:
+        found = [_generic(database)]
+    return [frame for frame in found if frame is not None and frame.height]
+
+
+def _own_table(database: Database, table: str, names: str) -> pl.DataFrame | None:
+    if not database.has(table, "timestamp", "metricId", "value") or not database.has(names, "metricId", "metricName"):
+        return None
+    by_type = database.has(names, "typeId") and database.has(table, "typeId")
+    known = pl.DataFrame(
+        database.rows(names, "typeId", "metricId", "metricName"),
+        schema={"typeId": pl.Int64, "metricId": pl.Int64, "metric": pl.String}, orient="row", strict=False,
+    )
+    keys = ["typeId", "metricId"] if by_type else ["metricId"]
+    known = known.unique(keys, keep="first", maintain_order=True).select(*keys, "metric")
+
+    def made(rows: pl.DataFrame) -> pl.DataFrame:
+        labels = known.with_columns(_unit(), pl.col("metric").cast(NAME))
+        rows = rows.join(labels, on=keys, how="left", maintain_order="left").drop_nulls(["metric", "timestamp"])
+        return rows.with_columns(_device()).rename({"timestamp": "ts_ns"}).select(_COLUMNS)
+
+    return database.read(table, ("timestamp", "typeId", "metricId"), reals=("value",), made=made)
+
+
+def _generic(database: Database) -> pl.DataFrame | None:
+    types = [
+        int(str(number)) for number, described, source in _types(database)
+        if re.search("metric", f"{described} {source}", re.IGNORECASE)
+    ]
+    if not types:
+        return None
+
+    def made(rows: pl.DataFrame) -> pl.DataFrame:
+        rows = rows.filter(pl.col("typeId").is_in(types), pl.col("timestamp").is_not_null())
+        values = pl.DataFrame(
+            list(_values(rows)), orient="row",
+            schema={"ts_ns": pl.Int64, "typeId": pl.Int64, "metric": pl.String, "value": pl.Float64},
+        )
+        return values.with_columns(_device(), _unit()).with_columns(pl.col("metric").cast(NAME)).select(_COLUMNS)
+
+    return database.read("GENERIC_EVENTS", ("timestamp", "typeId"), ("data",), made=made)
+
+
+def _types(database: Database) -> Iterator[tuple[object, object, object]]:
+    sources = {row[0]: row[1] for row in database.rows("GENERIC_EVENT_SOURCES", "sourceId", "data")}
+    for number, source, described in database.rows("GENERIC_EVENT_TYPES", "typeId", "sourceId", "data"):
+        yield number, described, sources.get(source, "")
+
+
+def _values(rows: pl.DataFrame) -> Iterator[tuple[int, int, str, float]]:
+    """Every field of every sample that is a number, written as one or as text."""
+    for time, kind, text in rows.select("timestamp", "typeId", "data").iter_rows():
+        try:
+            fields: Any = orjson.loads(text or "{}")
+        except orjson.JSONDecodeError:
+            continue
+        for name, value in fields.items() if isinstance(fields, dict) else ():
+            try:
+                number = float(value)
+            except (TypeError, ValueError):
+                continue
+            if number == number and not isinstance(value, bool):
+                yield time, kind, str(name), number
+
+
+def _device() -> pl.Expr:
+    return pl.format("GPU {}", pl.col("typeId").fill_null(0) & 0xFF).cast(NAME).alias("device")
+
+
+def _unit() -> pl.Expr:
+    """'%' of 'SMs Active [Throughput %]', 'MHz' of 'GPC Clock Frequency [MHz]'; '' where it names none."""
+    inside = pl.col("metric").str.extract(_UNIT.pattern).fill_null("")
+    plain = pl.when(inside.str.contains("^(?i:avg|sum|min|max|count)")).then(pl.lit("")).otherwise(inside)
+    return pl.when(inside.str.ends_with("%")).then(pl.lit("%")).otherwise(plain).cast(NAME).alias("unit")
