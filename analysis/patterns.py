@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 Codes = np.ndarray[Any, np.dtype[np.int64]]
+Mark = tuple[int, ...]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 Counts = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -41,9 +42,11 @@ LEAST_RECURRENCE = 0.4
 RECURRENCES, RECURRENCE_LAUNCHES = 64, 1 << 16
 """Repetitions and launches looked at to tell that."""
 WINDOW = 1 << 18
-"""Longer sequences are searched for their mark in a window of this many launches, then cut as a whole."""
+"""Longer sequences are searched for their mark in their middle so many launches, then cut as a whole."""
 CANDIDATES = 64
 MARKS_PER_PERIOD = 3
+SAME_MARKS = 6
+"""Marks of the same rhythm that are tried on the whole of a long sequence."""
 NAMES = 192
 """Kernels beyond the most frequent this many are counted together."""
 
@@ -69,6 +72,7 @@ class Pattern:
 def find_patterns(codes: Codes, idle: Counts | None = None) -> list[Pattern]:
     """Every rhythm that covers a tenth of the sequence, in order of place; they never overlap. Empty if none does.
 
+    ``codes`` are small numbers from 0, one per kernel name.
     ``idle``, where known, is the idle time before each launch: of equal cuts the one in the longest pauses wins.
     """
     found: list[Pattern] = []
@@ -89,29 +93,43 @@ def find_patterns(codes: Codes, idle: Counts | None = None) -> list[Pattern]:
 
 def _best(codes: Codes, idle: Counts | None) -> Pattern | None:
     """The rhythm that covers most of the sequence with the most equal repetitions."""
-    _, dense, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    counts = np.bincount(codes)
     rank = np.empty(len(counts), dtype=np.int64)
     rank[np.argsort(-counts, kind="stable")] = np.arange(len(counts))
-    bins = np.minimum(rank[dense], NAMES)
-    cuts = (_cut(bins, _places(dense, mark)) for mark in _marks(dense))
-    usable = sorted((pattern for pattern in cuts if pattern is not None), key=_score, reverse=True)
-    first = next((i for i, pattern in enumerate(usable) if _recurs(dense, pattern)), None)
+    dense = rank[codes]
+    bins = np.minimum(dense, NAMES)
+    middle = slice(max(0, (len(codes) - WINDOW) // 2), (len(codes) + WINDOW) // 2)
+    marks = _best_marks(dense[middle], bins[middle], None if idle is None else idle[middle])
+    cuts = [cut for mark in marks if (cut := _cut(bins, _places(dense, mark))) is not None]
+    return max(cuts, key=_score) if cuts else None
+
+
+def _best_marks(codes: Codes, bins: Codes, idle: Counts | None) -> list[Mark]:
+    """The marks that cut best: as much as possible into as equal pieces as possible, the iteration before the layer.
+
+    They have one rhythm and differ in where it begins; with ``idle`` it begins after the longest pauses.
+    """
+    cuts = ((_cut(bins, _places(codes, mark)), mark) for mark in _marks(codes))
+    usable = sorted(((cut, mark) for cut, mark in cuts if cut is not None), key=lambda one: -_score(one[0]))
+    first = next((i for i, (cut, _) in enumerate(usable) if _recurs(codes, cut)), None)
     if first is None:
-        return None
-    top = _score(usable[first])
-    close = [pattern for pattern in usable[first:] if _score(pattern) >= 0.9 * top and _recurs(dense, pattern)]
-    close.sort(key=lambda pattern: (pattern.period, -_score(pattern), pattern.bounds))
-    chosen = close[0]
-    for pattern in close[1:]:
-        if _same(pattern, chosen):
-            better = _score(pattern) > _score(chosen) + 1e-9
+        return []
+    top = _score(usable[first][0])
+    close = [(cut, mark) for cut, mark in usable[first:] if _score(cut) >= 0.9 * top and _recurs(codes, cut)]
+    close.sort(key=lambda one: (one[0].period, -_score(one[0]), one[0].bounds))
+    chosen = close[0][0]
+    for cut, _ in close[1:]:
+        if _same(cut, chosen):
+            better = _score(cut) > _score(chosen) + 1e-9
         else:
-            better = pattern.difference <= chosen.difference / 2 and chosen.difference > NOTHING_LEFT
-        chosen = pattern if better else chosen
+            better = cut.difference <= chosen.difference / 2 and chosen.difference > NOTHING_LEFT
+        chosen = cut if better else chosen
     if idle is None:
-        return chosen
-    equal = [pattern for pattern in close if _same(pattern, chosen) and _score(pattern) >= 0.97 * _score(chosen)]
-    return max(equal, key=lambda pattern: (float(np.median(idle[[at for at, _ in pattern.bounds]])), _score(pattern)))
+        equal = [one for one in close if _same(one[0], chosen)]
+        return [mark for _, mark in sorted(equal, key=lambda one: -_score(one[0]))[:SAME_MARKS]]
+    equal = [one for one in close if _same(one[0], chosen) and _score(one[0]) >= 0.97 * _score(chosen)]
+    pauses = [(float(np.median(idle[[at for at, _ in cut.bounds]])), _score(cut)) for cut, _ in equal]
+    return [equal[max(range(len(equal)), key=pauses.__getitem__)][1]]
 
 
 def _score(pattern: Pattern) -> float:
@@ -123,7 +141,7 @@ def _same(one: Pattern, other: Pattern) -> bool:
     return abs(one.period - other.period) <= 0.05 * max(one.period, other.period)
 
 
-def _places(codes: Codes, mark: tuple[int, ...]) -> Codes:
+def _places(codes: Codes, mark: Mark) -> Codes:
     """Where the mark occurs, in order."""
     at = np.flatnonzero(codes[: len(codes) - len(mark) + 1] == mark[0])
     for step, code in enumerate(mark[1:], 1):
@@ -131,10 +149,8 @@ def _places(codes: Codes, mark: tuple[int, ...]) -> Codes:
     return at
 
 
-def _marks(codes: Codes) -> list[tuple[int, ...]]:
+def _marks(window: Codes) -> list[Mark]:
     """Short runs of kernels that recur at even distances, the most even and widespread first."""
-    middle = slice(max(0, (len(codes) - WINDOW) // 2), (len(codes) + WINDOW) // 2)
-    window = codes[middle]
     ranked: list[tuple[float, int, int, float]] = []
     for length, grams in enumerate(_grams(window), 1):
         order = np.argsort(grams, kind="stable")
@@ -147,7 +163,7 @@ def _marks(codes: Codes) -> list[tuple[int, ...]]:
             if order[first] + length <= len(window):
                 ranked.append((-float(even.sum() + usual), length, int(order[first]), usual))
     ranked.sort()
-    chosen: list[tuple[int, ...]] = []
+    chosen: list[Mark] = []
     seen: dict[tuple[int, int], int] = {}
     for _, length, place, usual in ranked:
         # marks of one rhythm cut alike: a few of each length and period leave room for other rhythms
