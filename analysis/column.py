@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 Unit = Literal[
-    "text", "count", "number", "ns", "us", "ms", "fraction", "percent", "bytes", "trend", "bool", "ratio", "list"
+    "text", "count", "number", "ns", "us", "ms", "fraction", "percent", "bytes", "trend", "bool", "ratio", "list",
+    "kinds",
 ]
 """How a raw value is read. ``ns/us/ms`` are durations, ``fraction`` is 0-1 shown as %, ``percent`` is already in %,
 ``trend`` a list of numbers drawn as a sparkline, ``ratio`` a factor such as 3.4x, ``number`` has its own unit column or
-none."""
+none, ``kinds`` is a count that only shows above one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ def _kernel(row: Row, runs: Runs, options: Options) -> list[Section]:
             continue
         tail = f" in {side.upper()}" if len(runs) > 1 else ""
         sections += [
-            _percentiles(launches, tail), *_groups(launches, tail), *_by_cycle(launches, run, options, tail),
+            _percentiles(launches, tail), *_groups(launches, tail, options), *_by_cycle(launches, run, options, tail),
             _longest(launches, tail),
         ]
     return sections
@@ -106,39 +106,21 @@ def _percentiles(launches: pl.DataFrame, tail: str) -> Section:
     return Section(f"Latency{tail}, {units.count(len(ordered))} launches", tuple(rows))
 
 
-def _groups(launches: pl.DataFrame, tail: str) -> list[Section]:
-    """Launches by grid and block, where those are recorded, else by clearly different durations."""
-    import numpy as np
+def _groups(launches: pl.DataFrame, tail: str, options: Options) -> list[Section]:
+    """The clearly different kinds of launches behind the name, by grid or by duration."""
+    from .kernel_kinds import kinds
 
-    from .latency import latencies
-    from .launch_kinds import by_duration
-
-    if launches["grid"].null_count() < launches.height:
-        key = [pl.col("grid").cast(pl.String), pl.col("block").cast(pl.String)]
-        labelled = launches.with_columns(pl.concat_str([*key], separator=" x ", ignore_nulls=True).alias("group"))
-        title = "By grid and block"
-    else:
-        durations = launches["dur_ns"].sort().to_numpy()
-        kinds = by_duration(latencies(np.zeros(len(durations), dtype=np.int64), durations, 1))
-        labelled = launches.sort("dur_ns").with_columns(pl.Series("kind_of", kinds))
-        time = pl.col("dur_ns")
-        spans = labelled.group_by("kind_of").agg(time.min().alias("low"), time.max().alias("high"))
-        names = {k: f"{units.duration(low)} to {units.duration(high)}" for k, low, high in spans.rows()}
-        labelled = labelled.with_columns(pl.Series("group", [names[k] for k in labelled["kind_of"]], dtype=pl.String))
-        title = "By duration"
-    groups = labelled.group_by("group").agg(
-        pl.len().alias("n"), pl.col("dur_ns").sum().alias("total"), pl.col("dur_ns").median().alias("p50"),
-        (pl.col("tensor") * pl.col("dur_ns")).sum() / pl.col("dur_ns").filter(pl.col("tensor").is_not_null()).sum(),
-        (pl.col("dram") * pl.col("dur_ns")).sum() / pl.col("dur_ns").filter(pl.col("dram").is_not_null()).sum(),
-    ).sort("total", descending=True)
+    groups = kinds(launches, options.thresholds)
     if groups.height < 2:
         return []
     rows = [
-        (display(str(label)), units.count(n), units.duration(total), units.duration(p50), _share(tensor), _share(dram))
-        for label, n, total, p50, tensor, dram in groups.head(MOST).rows()
+        (display(row["label"]), units.count(row["count"]), units.duration(row["total_ns"]),
+         units.duration(row["p50_ns"]), _share(row["tensor"]), _share(row["dram"]), row["bound"] or units.MISSING)
+        for row in groups.head(MOST).to_dicts()
     ]
     capped = f", {MOST} of {groups.height}" if groups.height > MOST else ""
-    return [Section(f"{title}{tail}{capped}", tuple(rows), ("group", "launches", "total", "p50", "tensor", "DRAM"))]
+    titles = ("kind", "launches", "total", "p50", "tensor", "DRAM", "bound")
+    return [Section(f"{groups.height} kinds of launches{tail}{capped}", tuple(rows), titles)]
 
 
 def _share(value: float | None) -> str:

@@ -6,7 +6,7 @@ is of the summed activity time, which counts overlapping streams twice; it is no
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 
@@ -16,11 +16,14 @@ from .bound import MEANINGS, bound
 from .column import Column, side_by_side
 from .kernel_sources import KEYS, Kernels, kernels_of
 from .options import Options
+from .scope import scoped
 from .sides import beside
 from .view import Answer, CannotAnswer, Runs, View
 
 COLUMNS = (
     Column("name", "kernel", "text", "name as recorded", width=34, order=0, elastic=True, pinned=True),
+    Column("groups", "", "kinds", "clearly different kinds of launches behind the name, told by grid or duration",
+           width=3, order=8),
     Column("kind", "kind", "text", "kernel, collective, memcpy or memset", width=10, order=9),
     Column("device", "device", "text", "device it ran on; empty where not recorded", width=7, order=8),
     Column("total_ns", "total", "ns", "summed duration", width=10, order=0),
@@ -35,17 +38,17 @@ COLUMNS = (
     Column("tensor", "tensor", "fraction", "tensor-core use of peak, by duration", width=12, order=3, bar=True),
     Column("dram", "DRAM", "fraction", "DRAM throughput of peak, weighted by duration", width=12, order=3, bar=True),
     Column("bound", "bound", "text", "; ".join(f"{k}: {v}" for k, v in MEANINGS.items()), width=7, order=3),
-    Column("groups", "kinds", "count", "clearly different kinds of launches behind the name, by grid or duration",
-           width=5, order=None),
 )
+Side = Literal["a", "b"]
 SUMS = ("total_ns", "count", "share")
 
 
-def table(run: Trace, options: Options) -> tuple[pl.DataFrame, Kernels]:
-    """All columns of the view for one run, most time first, and where they are from. Raises CannotAnswer."""
-    kernels = kernels_of(run)
+def table(run: Trace, options: Options, side: Side = "a") -> tuple[pl.DataFrame, Kernels]:
+    """All columns of the view for one run (scoped), most time first, and where they are from. Raises CannotAnswer."""
+    kernels = kernels_of(scoped(run, options, side))
     if kernels is None:
-        raise CannotAnswer(f"{run.info.label} holds no device activity: no kernels, copies or sums of them.")
+        where = "" if (options.cycle if side == "a" else options.cycle_b) is None else " in this cycle"
+        raise CannotAnswer(f"{run.info.label} holds no device activity{where}: no kernels, copies or sums of them.")
     total = pl.col("total_ns").sum()
     frame = kernels.frame.with_columns(
         share=pl.when(total > 0).then(pl.col("total_ns") / total), bound=bound(options.thresholds)
@@ -61,6 +64,15 @@ def facts_of(frame: pl.DataFrame) -> dict[str, Any]:
         "kernels": frame.height, "launches": int(frame["count"].sum()), "total_ns": int(frame["total_ns"].sum()),
         "by_kind": kinds,
     }
+
+
+def coverage(run: Trace, options: Options, frame: pl.DataFrame, side: Side = "a") -> float | None:
+    """Share of the run's device activity time that the table is about: 1 unless it is limited to a cycle."""
+    if (options.cycle if side == "a" else options.cycle_b) is None:
+        return 1.0
+    whole = kernels_of(run)
+    total = int(whole.frame["total_ns"].sum()) if whole else 0
+    return int(frame["total_ns"].sum()) / total if total else None
 
 
 def sentence(run: Trace, facts: dict[str, Any]) -> str:
@@ -88,14 +100,17 @@ def build(runs: Runs, options: Options) -> Answer:
     """Kernels of one run by total time, or of two side by side by the size of the change."""
     if len(runs) == 1:
         frame, kernels = table(runs[0], options)
-        facts = facts_of(frame)
+        facts = facts_of(frame) | {"coverage": coverage(runs[0], options, frame)}
         return Answer(frame.lazy(), facts, (sentence(runs[0], facts),), notes_of(runs[0], kernels))
-    (frame_a, kernels_a), (frame_b, kernels_b) = (table(run, options) for run in runs)
-    facts = {"a": facts_of(frame_a), "b": facts_of(frame_b)}
+    (frame_a, kernels_a), (frame_b, kernels_b) = table(runs[0], options, "a"), table(runs[1], options, "b")
+    facts = {
+        "a": facts_of(frame_a) | {"coverage": coverage(runs[0], options, frame_a, "a")},
+        "b": facts_of(frame_b) | {"coverage": coverage(runs[1], options, frame_b, "b")},
+    }
     summary = tuple(f"{side}: {sentence(run, facts[side.lower()])}" for side, run in zip("AB", runs, strict=True))
     notes = dict.fromkeys((*notes_of(runs[0], kernels_a), *notes_of(runs[1], kernels_b)))
     joined = beside(frame_a, frame_b, COLUMNS, KEYS, SUMS)
     return Answer(joined.lazy(), facts, summary, tuple(notes))
 
 
-VIEW = View("kernels", COLUMNS, build, pair_columns=side_by_side(COLUMNS, KEYS))
+VIEW = View("kernels", COLUMNS, build, pair_columns=side_by_side(COLUMNS, KEYS), scopes_itself=True)

@@ -12,13 +12,15 @@ import numpy.typing as npt
 
 from .latency import Floats, Ints, Latencies, dense
 
-GAP = 1.25
+GAP = 1.4
 """Neighbouring durations further apart than this factor belong to different kinds."""
+GRID_GAP = 1.25
+"""The same for mean durations of different grids, which are different problems to begin with."""
 LEAST_SHARE = 0.05
 """A kind holds at least this share of the launches, and two of them."""
 
 
-def cut(values: Floats, weights: Ints, group: Ints, groups: int) -> Ints:
+def cut(values: Floats, weights: Ints, group: Ints, groups: int, gap: float) -> Ints:
     """The kind each atom belongs to, counted from 0 over all groups.
 
     Atoms are sorted by (group, value); ``weights`` says how many launches an atom stands for. Every group below
@@ -26,7 +28,7 @@ def cut(values: Floats, weights: Ints, group: Ints, groups: int) -> Ints:
     """
     begin = np.searchsorted(group, np.arange(groups))
     opens = np.zeros(len(values), dtype=bool)
-    opens[1:] = values[1:] > np.maximum(values[:-1], 1.0) * GAP
+    opens[1:] = values[1:] > np.maximum(values[:-1], 1.0) * gap
     opens[begin] = True
     first = np.flatnonzero(opens)
     if len(first) == groups:
@@ -47,7 +49,7 @@ def cut(values: Floats, weights: Ints, group: Ints, groups: int) -> Ints:
 def by_duration(latencies: Latencies) -> Ints:
     """The kind of each launch of ``latencies.sorted_ns``, told by gaps between durations."""
     ones = np.ones(len(latencies.sorted_ns), dtype=np.int64)
-    return cut(latencies.sorted_ns.astype(np.float64), ones, latencies.groups_of, len(latencies.starts))
+    return cut(latencies.sorted_ns.astype(np.float64), ones, latencies.groups_of, len(latencies.starts), GAP)
 
 
 def per_group(kind: Ints, group: Ints, groups: int) -> Ints:
@@ -70,5 +72,5 @@ def by_grid(group_of: Ints, grid: npt.NDArray[np.integer], durations: Ints, grou
     group = pairs // many
     order = np.lexsort((means, group))
     kind = np.empty(len(pairs), dtype=np.int64)
-    kind[order] = cut(means[order], weights[order], group[order], groups)
+    kind[order] = cut(means[order], weights[order], group[order], groups, GRID_GAP)
     return kind[pair_of], per_group(kind[order], group[order], groups)

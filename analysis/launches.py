@@ -32,6 +32,8 @@ def build(runs: Runs, options: Options) -> Answer:
     """The launches of run A, or of run B where the options' ``side`` says so."""
     run = runs[-1] if options.side == "b" else runs[0]
     if not run.has("kernels"):
+        if (options.cycle_b if options.side == "b" else options.cycle) is not None:
+            raise CannotAnswer(f"{run.info.label} holds no launches in this cycle.")
         raise CannotAnswer(f"{run.info.label} holds sums, not launches; the kernels view shows them.")
     rows = run.kernels
     notes: tuple[str, ...] = ()

@@ -73,4 +73,4 @@ def _changes(a: Overview, b: Overview) -> tuple[str, ...]:
     return tuple(said)
 
 
-VIEW = View("overview", COLUMNS, build, pair_columns=side_by_side(COLUMNS, ("category",)))
+VIEW = View("overview", COLUMNS, build, pair_columns=side_by_side(COLUMNS, ("category",)), scopes_itself=True)

@@ -216,7 +216,7 @@ def _kernels(run: Trace, options: Options) -> tuple[list[dict[str, Any]], Eviden
     """The kernels that take most time, and what the kernel table lets one say."""
     evidence = Evidence(0, 0.0, {}, [], [], serialised=run.info.serialised)
     try:
-        frame, _ = kernel_table(run, options)
+        frame, _ = kernel_table(run, replace(options, cycle=None, cycle_b=None))
     except CannotAnswer:
         return [], evidence
     names = ["name", "kind", "device", "count", "total_ns", "share", "bound"]
@@ -315,7 +315,7 @@ def _profiled(run: Trace, options: Options) -> Overview:
 def _untimed(run: Trace, options: Options) -> Overview:
     """Launches or sums without timestamps: no wall time, only how device time divides."""
     top, evidence = _kernels(run, options)
-    frame, _ = kernel_table(run, options)
+    frame, _ = kernel_table(run, replace(options, cycle=None, cycle_b=None))
     kinds = dict(frame.group_by(pl.col("kind").cast(pl.String)).agg(pl.col("total_ns").sum()).rows())
     times = {BY_KIND[kind]: float(kinds[kind]) for kind in BY_KIND if kinds.get(kind)}
     said = findings(replace(evidence, devices=[]))

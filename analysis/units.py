@@ -104,6 +104,8 @@ def short(value: Any, column: Column) -> str:
             return number(value, signed)
         case "bool":
             return "yes" if value else "no"
+        case "kinds":
+            return f"▸{count(value, signed)}" if value > 1 or signed else ""
         case "trend" | "list":
             return sparkline(value)
         case _:

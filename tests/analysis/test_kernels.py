@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from warplens.analysis.kernel_kinds import kinds
 from warplens.analysis.options import Options, Thresholds
 from warplens.analysis.view import CannotAnswer
 
@@ -146,3 +147,33 @@ def test_two_runs_stand_side_by_side_by_the_size_of_the_change(run_of, asked):
         ("slower", 10, 90, 80), ("gone", 40, 0, -40), ("new", 0, 30, 30), ("x", 1, 2, 1), ("same", 100, 100, 0),
     ]
     assert rows[2]["mean_ns_a"] is None and rows[2]["mean_ns_delta"] is None and rows[2]["count_a"] == 0
+
+
+def test_a_kernel_opens_into_the_kinds_its_row_counts(run_of, rows_of):
+    kernels = [launch("gemm", base + i, tensor=base / 100_000, dram=0.0) for base in (10_000, 80_000) for i in range(9)]
+    run = run_of(kernels=[*kernels, launch("gemm", 1_600_000)])
+    rows = kinds(run.kernels.collect())
+    assert rows.height == rows_of("kernels", run)[0]["groups"] == 2
+    assert rows.select("label", "count", "p50_ns", "bound").rows() == [
+        ("80.00 µs to 1.60 ms", 10, 80_004, "compute"), ("10.00 µs to 10.01 µs", 9, 10_004, "low")]
+
+
+def test_kinds_by_grid_are_named_after_their_grids(run_of):
+    grids = ((10_000, "1,1,1"), (20_000, "2,1,1"), (20_000, "1,2,1"))
+    kernels = [launch("k", base + i, grid=grid) for base, grid in grids for i in range(5)]
+    rows = kinds(run_of(kernels=kernels).kernels.collect())
+    assert rows.select("label", "count", "share").rows() == [
+        ("grid 1,2,1; 2,1,1", 10, pytest.approx(0.8, abs=1e-3)), ("grid 1,1,1", 5, pytest.approx(0.2, abs=1e-3))]
+
+
+def test_a_cycle_limits_the_table_and_says_how_much_of_the_run_it_is(run_of, asked):
+    run = run_of(
+        cycles=[{"cycle": n, "start_ns": n * 100, "dur_ns": 100, "label": f"ProfilerStep#{n}", "source": "recorded",
+                 "kind": "step"} for n in (1, 2)],
+        kernels=[launch("a", 30, start_ns=110), launch("a", 10, start_ns=210)],
+        host=[{"name": "op", "kind": "op", "start_ns": 100, "dur_ns": 200, "pid": 1, "tid": 1}],
+    )
+    table = asked("kernels", run, options=Options(cycle=1))
+    assert table.frame.select("name", "total_ns").rows() == [("a", 30)] and table.facts["coverage"] == 0.75
+    assert asked("kernels", run).facts["coverage"] == 1.0
+    assert asked("launches", run, options=Options(cycle=2)).frame["dur_ns"].to_list() == [10]
