@@ -25,7 +25,8 @@ class Column:
     ``name`` is fixed (scripts rely on it) and tells the unit; ``header`` is what the eye reads. ``width`` is in cells;
     an ``elastic`` column takes what is left. When the terminal is narrow, columns with the highest ``order`` go first;
     order 0 never goes, and columns with order None are only in exports and details. ``bar`` draws fractions as an
-    eighth-block bar. ``signed`` shows + and −. ``pinned`` columns stay when scrolling sideways.
+    eighth-block bar. ``signed`` shows + and −. ``pinned`` columns stay when scrolling sideways. ``sorts`` names the
+    column whose values order the rows where the column itself is only a way to show them.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Column:
     bar: bool = False
     signed: bool = False
     pinned: bool = False
+    sorts: str = ""
 
 
 def side_by_side(columns: Iterable[Column], keys: Iterable[str]) -> tuple[Column, ...]:

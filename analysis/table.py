@@ -90,7 +90,8 @@ class Table:
     def sort(self, column: str, descending: bool) -> Table:
         """The same rows by that column, nulls last, ties in the order they were built."""
         ids = None if self.order is None or len(self.order) == self.rows.height else self.order.sort()
-        return replace(self, order=self.rows.order(column, descending, ids), sorted_by=column, descending=descending)
+        by = next((c.sorts for c in self.columns if c.name == column and c.sorts), column)
+        return replace(self, order=self.rows.order(by, descending, ids), sorted_by=column, descending=descending)
 
     def filtered(self, condition: Filter | None) -> Table:
         """The rows that pass, in the same order; None shows all again. Raises BadFilter."""

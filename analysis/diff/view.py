@@ -6,6 +6,7 @@ functions changed beyond chance; which resources changed; what do these explain.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -14,6 +15,7 @@ from ...loaders.trace import Trace
 from ..options import Options
 from ..view import Answer, Runs, View
 from . import collectives, renamed, without_cycles
+from .arrows import arrows
 from .columns import COLUMNS
 from .comparability import comparability
 from .cycle_time import cycle_time
@@ -33,6 +35,11 @@ LEAST_TO_COMPARE = 2
 
 def build(runs: Runs, options: Options) -> Answer:
     """The ranking and the verdict over two runs. Raises CannotAnswer where they hold nothing to compare."""
+    answer = _asked(runs, options)
+    return replace(answer, frame=arrows(answer.frame.collect()).lazy())
+
+
+def _asked(runs: Runs, options: Options) -> Answer:
     run_a, run_b = runs
     if run_a.has("comparison"):
         return finished(runs)
@@ -50,8 +57,6 @@ def _cycles(work: Work) -> int:
 
 def _under_one_name(a: Work, b: Work) -> tuple[tuple[Work, Work], dict[tuple[str, str | None], str]]:
     """Functions that only changed their name get A's in B; what they are called there is returned beside."""
-    from dataclasses import replace
-
     pairs = renamed.renamed(a.rows, b.rows)
     if not pairs:
         return (a, b), {}
