@@ -83,8 +83,10 @@ def repeated(run: Trace) -> Found | None:
     names = _names([patterns for _, _, patterns in found])
     pieces = []
     for rank, table, patterns in found:
-        bounds = [bound for pattern in patterns for bound in pattern.bounds]
-        labels = [name for pattern, name in zip(patterns, names, strict=False) for _ in pattern.bounds]
+        placed = sorted(
+            (bound, name) for pattern, name in zip(patterns, names, strict=False) for bound in pattern.bounds
+        )
+        bounds, labels = [bound for bound, _ in placed], [name for _, name in placed]
         pieces.append(launch_runs(table, bounds, labels, "pattern", rank))
     return Found(pl.concat(pieces), "pattern", _told(found[0][1], found[0][2]), device_time=True)
 

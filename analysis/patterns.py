@@ -53,7 +53,10 @@ NAMES = 192
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A rhythm: where its repetitions ``bounds`` (first, stop) lie and how much they differ, 0 for not at all."""
+    """A rhythm: where its repetitions ``bounds`` (first, stop) lie and how much they differ, 0 for not at all.
+
+    Repetitions do not overlap; most follow each other at once.
+    """
 
     bounds: tuple[tuple[int, int], ...]
     difference: float
@@ -88,7 +91,32 @@ def find_patterns(codes: Codes, idle: Counts | None = None) -> list[Pattern]:
         bounds = tuple((first + low, stop + low) for first, stop in best.bounds)
         found.append(Pattern(bounds, best.difference))
         pieces += [(low, bounds[0][0]), (bounds[-1][1], high)]
-    return sorted(found, key=lambda pattern: pattern.bounds[0])
+    return _joined(codes, sorted(found, key=lambda pattern: pattern.bounds[0]))
+
+
+def _joined(codes: Codes, patterns: list[Pattern]) -> list[Pattern]:
+    """The patterns with those of the same rhythm made one: something else happened between its two stretches."""
+    joined: list[Pattern] = []
+    for pattern in patterns:
+        twin = next((i for i, other in enumerate(joined) if _alike(codes, pattern, other)), None)
+        if twin is None:
+            joined.append(pattern)
+            continue
+        one, count = joined[twin], len(joined[twin].bounds)
+        total = one.difference * count + pattern.difference * len(pattern.bounds)
+        joined[twin] = Pattern(one.bounds + pattern.bounds, total / (count + len(pattern.bounds)))
+    return joined
+
+
+def _alike(codes: Codes, one: Pattern, other: Pattern) -> bool:
+    """Whether repetitions of the two hold the same kernels about equally often."""
+    if not _same(one, other):
+        return False
+    counts = [
+        np.bincount(codes[first:stop], minlength=int(codes.max()) + 1)
+        for pattern in (one, other) for first, stop in [pattern.bounds[len(pattern.bounds) // 2]]
+    ]
+    return bool(np.abs(counts[0] - counts[1]).sum() <= ALIKE * (counts[0].sum() + counts[1].sum()))
 
 
 def _best(codes: Codes, idle: Counts | None) -> Pattern | None:

@@ -162,3 +162,9 @@ def test_where_one_kernel_serves_both_the_prefill_is_told_by_its_time() -> None:
 def test_a_name_that_says_prefill_proves_nothing_among_equal_steps() -> None:
     run = run_of(kernels=serving("BatchPrefillWithPagedKVCacheKernel", *[10, 11] * 6))
     assert set(cycles_of(run, Options()).collect()["kind"].cast(str)) == {"step"}
+
+
+def test_a_rhythm_that_was_interrupted_is_still_one() -> None:
+    pause = np.random.default_rng(5).integers(100, 200, 900).tolist()
+    pattern, = find_patterns(np.array([*STEP * 6, *pause, *STEP * 8]))
+    assert (len(pattern.bounds), pattern.period) == (14, 608)
