@@ -16,6 +16,7 @@ MODULES: tuple[str, ...] = (
     "cycle_profile",
     "kernel_table",
     "nsys",
+    "nsys_stats",
     "ncu",
     "tb_views",
     "kineto",

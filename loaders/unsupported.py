@@ -70,6 +70,10 @@ def _database(head: bytes) -> tuple[str, str]:
         return "is an rpd database of rocmProfileData, which is not supported yet", (
             "Convert it to a Chrome trace with `rpd2tracing.py` and open that."
         )
+    if b"StringTable" in head and b"CUPTI_ACTIVITY_KIND_" in head:
+        return "is a database of nvprof, which is not supported", (
+            "Record it with Nsight Systems and export that: `nsys export --type sqlite FILE`."
+        )
     return "is an SQLite database, but no export of Nsight Systems", _NSYS
 
 

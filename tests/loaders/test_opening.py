@@ -220,6 +220,7 @@ def test_a_folder_with_one_trace_is_that_trace(fake: Callable[..., str], tmp_pat
 @pytest.mark.parametrize("table, reason", [
     ("rocpd_api", "is an rpd database"),
     ("rocpd_kernel_dispatch_0000", "is a rocpd database"),
+    ("CUPTI_ACTIVITY_KIND_KERNEL_of_StringTable", "is a database of nvprof"),
     ("recipes", "is an SQLite database, but no export of Nsight Systems"),
 ])
 def test_databases_of_others_are_named(tmp_path: Path, table: str, reason: str) -> None:
