@@ -63,12 +63,13 @@ class WarplensApp(Background):
         self.session.inputs = [Run(path) for path in runs]
         self.main = MainScreen(self.session)
         self.headlines = Asker(self)
+        self.begun = False
         self._ticking: Any = None
 
     @property
     def busy(self) -> bool:
-        """Whether a question has not been answered yet."""
-        return waiting(self)
+        """Whether a question has not been answered yet, or is about to be asked."""
+        return waiting(self) or not self.begun or self.main.arriving > 0
 
     def on_mount(self) -> None:
         """Paint, then open."""
@@ -79,6 +80,7 @@ class WarplensApp(Background):
         self.call_after_refresh(self._begin)
 
     def _begin(self) -> None:
+        self.begun = True
         for name in themes.names():
             if name != self.settings.theme:
                 self.register_theme(themes.theme(name))

@@ -49,6 +49,7 @@ class MainScreen(Screen[None]):
         self.state, self.footer, self.prompt = State(), Footer(), Prompt()
         self.panes = Container(id="panes")
         self.pane: TablePane | None = None
+        self.arriving = 0
         self.headline = ""
         self.warnings: tuple[str, ...] = ()
 
@@ -84,11 +85,13 @@ class MainScreen(Screen[None]):
             self.pane.display = False
         self.pane, pane.display = pane, True
         self.tabs.choose(entry.name)
+        self.arriving += 1
         pane.call_after_refresh(self._arrive, pane)
         self.tell()
 
     def _arrive(self, pane: TablePane) -> None:
         """The pane is there: it may take keys and ask its question."""
+        self.arriving -= 1
         if pane is self.pane:
             pane.rows.focus()
             pane.wake()

@@ -6,6 +6,7 @@ are kept as the text the user typed, so that nothing heavy is imported to hold o
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -39,12 +40,20 @@ class Arrangement:
         names = {column.name for column in table.columns}
         if self.sort in names:
             return table.sort(str(self.sort), self.descending)
-        if self.alternate and alternate in names:
-            return table.sort(str(alternate), alternate not in _ASCENDING)
+        other = other_order(alternate, names)
+        if self.alternate and other is not None:
+            return table.sort(other, other not in _ASCENDING)
         return table
 
 
-_ASCENDING = frozenset({"cycle", "index", "start_ns", "time_rank", "name", "function"})
+_ASCENDING = frozenset({"cycle", "cycle_a", "index", "start_ns", "time_rank", "name", "function"})
+
+
+def other_order(alternate: str | None, names: Container[str]) -> str | None:
+    """The column of a view's other order among those it has for these runs; None where it has one order."""
+    if alternate is None:
+        return None
+    return next((name for name in (alternate, f"{alternate}_b", "cycle_a") if name in names), None)
 
 
 @dataclass

@@ -27,7 +27,7 @@ def order_text(pane: TablePane) -> str:
     if table is None:
         return ""
     if table.sorted_by is None:
-        return "in order" if pane.entry.name in ("launches", "cycles") else "ranked"
+        return "as recorded" if table.columns[0].name in ("index", "cycle") else "ranked"
     header = next((column.header for column in table.columns if column.name == table.sorted_by), table.sorted_by)
     return f"{header} {'↓' if table.descending else '↑'}"
 

@@ -99,19 +99,24 @@ async def settled(pilot: Pilot[Any]) -> None:
     """Until no question is being asked and nothing waits to be shown."""
     app = pilot.app
     assert isinstance(app, WarplensApp)
-    quiet = 0
-    while quiet < 3:
-        await pilot.pause()
-        quiet = 0 if app.busy else quiet + 1
-        if app.busy:
-            await pilot.pause(0.002)
+    await pilot.pause()
+    while app.busy:
+        await pilot.pause(0.002)
+    await pilot.pause()
 
 
 async def press(pilot: Pilot[Any], *keys: str) -> None:
     """Press each key and wait for what it does."""
+    app = pilot.app
+    assert isinstance(app, WarplensApp)
     for key in keys:
         await pilot.press(key)
         await settled(pilot)
+
+
+def said(app: WarplensApp) -> str:
+    """What was notified so far."""
+    return " | ".join(note.message for note in app._notifications)
 
 
 def screen_text(app: WarplensApp) -> str:

@@ -12,7 +12,7 @@ from textual.content import Content
 
 from ...analysis.views import VIEWS, Entry
 from ..session import Session
-from .table import Shown, TablePane, arranged
+from .table import Shown, TablePane, arranged, scoped_table
 
 if TYPE_CHECKING:
     from ...analysis.table import Table
@@ -41,7 +41,8 @@ class OverviewPane(TablePane):
 
             overview: Table | str
             try:
-                overview = ask(entry.load(), *session.question(entry.load()))
+                asked = session.question(entry.load())
+                overview = scoped_table(ask(entry.load(), *asked), *asked)
             except CannotAnswer as error:
                 overview = str(error)
             view = kernels.load()

@@ -19,13 +19,14 @@ from textual.widget import Widget
 from ...analysis.views import Entry
 from ..asking import Asker
 from ..keys import bindings
-from ..session import Arrangement, Session
+from ..session import Arrangement, Session, other_order
 from ..table_list import TableList
 from .actions import PaneActions
 
 if TYPE_CHECKING:
+    from ...analysis.options import Options
     from ...analysis.table import Table
-    from ...analysis.view import View
+    from ...analysis.view import Runs, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,7 @@ class TablePane(PaneActions, can_focus=False):
 
             view = entry.load()
             runs, options = session.question(view)
-            return arranged(view, ask(view, runs, options), arrangement)
+            return arranged(view, scoped_table(ask(view, runs, options), runs, options), arrangement)
 
         return job
 
@@ -248,11 +249,16 @@ class TablePane(PaneActions, can_focus=False):
 
     def action_order(self) -> None:
         """The view's other order."""
-        alternate = self.shown.view.alternate if self.shown else None
-        if alternate is None:
+        if self.other_order() is None:
             self.notify("This view has one order; < and > sort by any column.", markup=False)
             return
         self.change(sort=None, alternate=not self.state.arrangement.alternate)
+
+    def other_order(self) -> str | None:
+        """The column of the view's other order, where it has one for these runs."""
+        if self.shown is None:
+            return None
+        return other_order(self.shown.view.alternate, {column.name for column in self.shown.base.columns})
 
     def action_other_run(self) -> None:
         """Go through what this view can look at: both runs, A, B."""
@@ -271,7 +277,7 @@ class TablePane(PaneActions, can_focus=False):
         names = "details filter search sort_right reverse mark export copy open_trace palette help quit".split()
         if self.shown is not None and len(self.session.subjects(self.shown.view)) > 1:
             names.append("other_run")
-        if self.shown is not None and self.shown.view.alternate:
+        if self.other_order() is not None:
             names.append("order")
         if self.state.past:
             names.append("undo")
@@ -311,6 +317,13 @@ def arranged(view: View, base: Table, arrangement: Arrangement) -> Shown:
         bad = str(error)
         table = replace(arrangement, filter="").apply(base, view.alternate)
     return Shown(view, base, table, coverage(base, table), bad)
+
+
+def scoped_table(table: Table, runs: Runs, options: Options) -> Table:
+    """The answer with the sentence that says what it was limited to, which every export carries."""
+    from ...analysis.report import scope_line
+
+    return replace(table, scope=scope_line(options, runs))
 
 
 def sentence(error: object) -> str:

@@ -1,0 +1,386 @@
+"""Every key of the list does what the help says of it; no key is untested."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from app_runs import Shelf, app_on, press, said, screen_text, settled, small_run
+from textual.pilot import Pilot
+
+from warplens.analysis.views import VIEWS
+from warplens.tui.app import WarplensApp
+from warplens.tui.keys import KEYS
+from warplens.tui.overlay import WarningsScreen
+from warplens.tui.settings import Settings
+
+Check = Callable[[WarplensApp, Pilot[Any]], Awaitable[None]]
+CHECKS: dict[str, Check] = {}
+
+
+def key(name: str) -> Callable[[Check], Check]:
+    """The test of one key, by its name in ``keys.KEYS``."""
+
+    def keep(check: Check) -> Check:
+        CHECKS[name] = check
+        return check
+
+    return keep
+
+
+def pane(app: WarplensApp) -> Any:
+    return app.main.pane
+
+
+def state(app: WarplensApp) -> Any:
+    return app.main.pane.state
+
+
+@pytest.mark.parametrize("name", [one.name for one in KEYS])
+async def test_key(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    app = app_on("a", "b", view="cycles" if name in ("scope", "unscope", "order") else "kernels")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await CHECKS[name](app, pilot)
+
+
+@key("details")
+async def details(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "enter")
+    assert "Kernels: details" in screen_text(app)
+    shown = app.screen.lines.render().plain  # type: ignore[attr-defined]
+    assert "Latency in A" in shown and "By cycle in B" in shown
+    await press(pilot, "escape")
+    assert app.screen is app.main
+
+
+@key("search")
+async def search(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "slash", *"softmax")
+    assert "softmax" in str(pane(app).row()["name"])
+    await press(pilot, "enter")
+    assert state(app).search == "softmax" and "/softmax" in screen_text(app)
+
+
+@key("next_match")
+async def next_match(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "slash", *"kernel", "enter")
+    first = pane(app).row()["name"]
+    await press(pilot, "n")
+    assert pane(app).row()["name"] != first
+
+
+@key("previous_match")
+async def previous_match(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "slash", *"kernel", "enter")
+    first = pane(app).row()["name"]
+    await press(pilot, "n", "N")
+    assert pane(app).row()["name"] == first
+
+
+@key("filter")
+async def filter_rows(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "f", *"softmax", "enter")
+    assert len(pane(app).table) == 1
+    assert " softmax " in screen_text(app) and "1 of 6 kernels" in screen_text(app)
+
+
+@key("invert")
+async def invert(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "f", *"softmax", "enter", "!")
+    assert len(pane(app).table) == 5 and "not softmax" in screen_text(app)
+
+
+@key("sort_left")
+async def sort_left(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, ">", ">", "<")
+    assert pane(app).table.sorted_by == pane(app).table.columns[0].name
+
+
+@key("sort_right")
+async def sort_right(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, ">")
+    assert pane(app).table.sorted_by == "name" and state(app).arrangement.sort == "name"
+
+
+@key("reverse")
+async def reverse(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, ">")
+    before = pane(app).table.window(0, 6)
+    await press(pilot, "r")
+    assert pane(app).table.window(0, 6) == before[::-1]
+
+
+@key("order")
+async def order(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "s")
+    column = [one.name for one in pane(app).table.columns].index("cycle_a")
+    assert [row[column] for row in pane(app).table.window(0, 6)] == [1, 2, 3, 4, 5, 6]
+    await press(pilot, "s")
+    assert [row[0] for row in pane(app).table.window(0, 6)] == [1, 2, 3, 4, 5, 6]
+
+
+@key("undo")
+async def undo(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "f", *"softmax", "enter", ">", "u")
+    assert pane(app).table.sorted_by is None and len(pane(app).table) == 1
+    await press(pilot, "u")
+    assert len(pane(app).table) == 6
+
+
+@key("mark")
+async def mark(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "space")
+    assert state(app).marks == {0} and "1 marked" in screen_text(app)
+    await press(pilot, "k", "space")
+    assert state(app).marks == set()
+
+
+@key("scope")
+async def scope(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    row = pane(app).row()
+    await press(pilot, "c")
+    assert (app.session.cycle, app.session.cycle_b) == (row["cycle_a"], row["cycle_b"])
+    assert f"cycle A {row['cycle_a']} · B {row['cycle_b']}" in screen_text(app)
+
+
+@key("unscope")
+async def unscope(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "c", "C")
+    assert app.session.cycle is None and "all cycles" in screen_text(app)
+
+
+@key("cycle_next")
+async def cycle_next(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "]", "]")
+    assert (app.session.cycle, app.session.cycle_b) == (2, 2)
+
+
+@key("cycle_previous")
+async def cycle_previous(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "[", "[")
+    assert (app.session.cycle, app.session.cycle_b) == (5, 5)
+
+
+@key("other_run")
+async def other_run(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    seen = []
+    for _ in range(4):
+        seen.append((state(app).subject, len(pane(app).table.columns)))
+        await press(pilot, "x")
+    assert [subject for subject, _ in seen] == ["both", "A", "B", "both"]
+    assert seen[1][1] < seen[0][1]
+
+
+@key("export")
+async def export(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "f", *"softmax", "enter", "e", "e")
+    written = Path("warplens-kernels-normal-abnormal.md").read_text()
+    assert "softmax_warp_forward" in written and "ampere" not in written
+    assert Path("warplens-kernels-normal-abnormal-2.md").read_text() == written
+    assert "Written to warplens-kernels-normal-abnormal-2.md" in said(app)
+
+
+@key("export_as")
+async def export_as(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "E", "ctrl+u", *"rows.csv", "enter")
+    assert Path("rows.csv").read_text().splitlines()[0].startswith("name,kind,device")
+    await press(pilot, "E", "ctrl+u", *"rows.xyz", "enter")
+    assert ".xyz is no format" in said(app)
+
+
+@key("copy")
+async def copy(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "y")
+    assert "Copied" in said(app)
+
+
+@key("maximise")
+async def maximise(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    before = pane(app).rows.size.height
+    await press(pilot, "z")
+    assert pane(app).rows.size.height > before
+    await press(pilot, "z")
+    assert pane(app).rows.size.height == before
+
+
+@key("back")
+async def back(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "4", "2", "backspace")
+    assert pane(app).entry.name == "launches"
+    await press(pilot, "backspace")
+    assert pane(app).entry.name == "kernels"
+
+
+@key("escape")
+async def escape(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "f", *"kernel", "enter", "slash", *"void", "enter", "question_mark", "escape")
+    assert app.screen is app.main and state(app).search == "void"
+    await press(pilot, "escape")
+    assert state(app).search == "" and state(app).arrangement.filter == "kernel"
+    await press(pilot, "escape")
+    assert state(app).arrangement.filter == ""
+    await press(pilot, "escape")
+    assert app.is_running and pane(app).entry.name == "kernels"
+
+
+@key("pane_next")
+async def pane_next(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "tab")
+    assert app.focused is pane(app).rows
+
+
+@key("pane_previous")
+async def pane_previous(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "shift+tab")
+    assert app.focused is pane(app).rows
+
+
+@key("warnings")
+async def warnings(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "w")
+    assert isinstance(app.screen, WarningsScreen)
+    assert "nothing was wrong in this input" in screen_text(app)
+
+
+@key("open_trace")
+async def open_trace(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "o", "o", *"b", "enter")
+    assert app.screen is app.main
+    assert [run.path for run in app.session.inputs] == ["b"]
+
+
+@key("palette")
+async def palette(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "colon", *"theme: light")
+    await pilot.pause(0.1)
+    await press(pilot, "enter")
+    await settled(pilot)
+    assert app.theme == "light"
+
+
+@key("help")
+async def help_screen(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "?")
+    assert "Help: Kernels" in screen_text(app) and "Which kernels take the time" in screen_text(app)
+
+
+@key("stop")
+async def stop(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "ctrl+c")
+    assert app.is_running and "Nothing is running; q quits." in said(app)
+
+
+@key("suspend")
+async def suspend(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    called = []
+    app.action_suspend_process = lambda: called.append(True)  # type: ignore[method-assign]
+    await press(pilot, "ctrl+z")
+    assert called
+
+
+@key("quit")
+async def quit_app(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "?", "q")
+    assert app.is_running and app.screen is app.main
+    await pilot.press("q")
+    await pilot.pause()
+    assert not app.is_running
+
+
+async def moved(app: WarplensApp, pilot: Pilot[Any], *keys: str) -> int:
+    await press(pilot, *keys)
+    return int(pane(app).rows.cursor)
+
+
+@key("down")
+async def down(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    assert await moved(app, pilot, "j", "down") == 2
+
+
+@key("up")
+async def up(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    assert await moved(app, pilot, "j", "j", "j", "k", "up") == 1
+
+
+@key("page_down")
+async def page_down(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    assert await moved(app, pilot, "4", "pagedown") == pane(app).rows.size.height - 1
+
+
+@key("page_up")
+async def page_up(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    assert await moved(app, pilot, "4", "pagedown", "pageup") == 0
+
+
+@key("half_down")
+async def half_down(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    assert 5 < await moved(app, pilot, "4", "ctrl+d") < 20
+
+
+@key("half_up")
+async def half_up(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    assert await moved(app, pilot, "4", "ctrl+d", "ctrl+u") == 0
+
+
+@key("first")
+async def first(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    assert await moved(app, pilot, "j", "j", "g") == 0
+    assert await moved(app, pilot, "j", "home") == 0
+
+
+@key("last")
+async def last(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    assert await moved(app, pilot, "G") == 5
+    assert await moved(app, pilot, "g", "end") == 5
+
+
+@key("left")
+async def left(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "l", "l", "right", "h", "left")
+    assert pane(app).rows.selected_column.name == "name"
+
+
+@key("right")
+async def right(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "l", "right")
+    listed = [column.name for column in pane(app).table.columns if column.order is not None]
+    assert pane(app).rows.selected_column.name == listed[1]
+
+
+@pytest.mark.parametrize("entry", [entry for entry in VIEWS if entry.key], ids=lambda entry: entry.name)
+async def test_a_number_opens_its_view(entry: Any) -> None:
+    app = app_on("a", "b", view="kernels")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, entry.key)
+        assert pane(app).entry.name == entry.name
+        assert f"▐{entry.key} {entry.title}▌" in screen_text(app)
+
+
+async def test_remapped_keys_act_and_are_what_the_footer_shows() -> None:
+    app = app_on("a", settings=Settings(keys={"export": "f5", "filter": "F", "page_down": "J"}), view="kernels")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        assert "F filter" in screen_text(app)
+        await press(pilot, "f")
+        assert not app.main.prompt.display
+        await press(pilot, "F")
+        assert app.main.prompt.display
+        await press(pilot, "escape", "4", "J")
+        assert pane(app).rows.cursor > 5
+
+
+async def test_stop_ends_a_load_and_keeps_the_app() -> None:
+    shelf = Shelf(a=small_run())
+    app = app_on("a", "never", shelf=shelf)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        assert "never" in screen_text(app)
+        await press(pilot, "ctrl+c")
+        assert shelf.cancelled == ["never"]
+        assert "stopped" in screen_text(app)
