@@ -70,7 +70,7 @@ class Header(Line):
             parts.append((f" {busy} ", "$accent"))
         if warnings:
             parts.append((f" {WARNING} {warnings} ", "bold $warning"))
-        parts.append((f" {help_key} help ", "$text-muted"))
+        parts.append((f" {help_key} help ", "dim"))
         self.say(left, Content.assemble(*parts))
 
 
@@ -104,7 +104,7 @@ class Tabs(Line):
                 here = entry.name == self._current
                 label = entry.key if short and not here else f"{entry.key} {entry.title}"
                 text = f"{TAB_LEFT}{label}{TAB_RIGHT}" if here else f" {label} "
-                made.append((text, "bold $primary" if here else "$text-muted"))
+                made.append((text, "bold $primary" if here else "dim"))
                 self._spans.append((at, at + len(text), entry.name))
                 at += len(text)
             if at <= self.size.width:
@@ -127,20 +127,20 @@ class State(Line):
     ) -> None:
         """What is in force for the view shown."""
         dot = ("  ", "")
-        parts: list[tuple[str, str]] = [(" ", ""), (order, "$text-muted"), dot]
+        parts: list[tuple[str, str]] = [(" ", ""), (order, "dim"), dot]
         if filter:
             label = f" {'not ' if invert else ''}{display(filter, 40)} "
-            parts.append((label, "$background on $accent"))
+            parts.append((label, "$accent reverse"))
         else:
-            parts.append(("no filter", "$text-muted"))
-        parts += [dot, (f" {scope} " if scoped else scope, "$background on $primary" if scoped else "$text-muted")]
+            parts.append(("no filter", "dim"))
+        parts += [dot, (f" {scope} " if scoped else scope, "$primary reverse" if scoped else "dim")]
         if subject:
             parts += [dot, (subject, "bold $foreground")]
         if search:
             parts += [dot, (f"/{display(search, 24)}", "$accent")]
         if marks:
             parts += [dot, (f"{marks} marked", "$accent")]
-        self.say(Content.assemble(*parts), Content.styled(f"{right} ", "$text-muted"))
+        self.say(Content.assemble(*parts), Content.styled(f"{right} ", "dim"))
 
 
 class Footer(Line):
@@ -157,7 +157,7 @@ class Footer(Line):
         """Key and word, as many whole pairs as fit; the last pair always does."""
         width, used, made = self.size.width, 1, [Content(" ")]
         for number, (key, word) in enumerate(self._pairs):
-            piece = Content.assemble((key, "bold $primary"), " ", (word, "$text-muted"), "  ")
+            piece = Content.assemble((key, "bold $primary"), " ", (word, "dim"), "  ")
             last = self._pairs[-1]
             reserve = 0 if number == len(self._pairs) - 1 else len(last[0]) + len(last[1]) + 3
             if used + piece.cell_length + reserve > width + 2:
@@ -204,16 +204,16 @@ def _line(run: Run, width: int) -> Content:
     parts: list[tuple[str, str]] = [(f" {name}  ", "bold")]
     if run.total:
         parts += [(cells.bar(run.done / run.total, 20), "$primary"), (f" {run.done / run.total:4.0%}  ", "")]
-        parts.append((f"{units.size(run.done)} of {units.size(run.total)}  ", "$text-muted"))
+        parts.append((f"{units.size(run.done)} of {units.size(run.total)}  ", "dim"))
     elif run.done:
-        parts.append((f"{units.size(run.done)}  ", "$text-muted"))
+        parts.append((f"{units.size(run.done)}  ", "dim"))
     else:
-        parts.append(("opening  ", "$text-muted"))
+        parts.append(("opening  ", "dim"))
     if run.events:
-        parts.append((f"{units.count(run.events)} events  ", "$text-muted"))
+        parts.append((f"{units.count(run.events)} events  ", "dim"))
     if run.done and time.monotonic() - run.started > 0.3:
-        parts.append((f"{units.size(run.rate)}/s  ", "$text-muted"))
+        parts.append((f"{units.size(run.rate)}/s  ", "dim"))
         if run.seconds_left is not None:
-            parts.append((f"{run.seconds_left:.0f} s left  ", "$text-muted"))
-    parts.append(("^C stops", "$text-muted"))
+            parts.append((f"{run.seconds_left:.0f} s left  ", "dim"))
+    parts.append(("^C stops", "dim"))
     return Content.assemble(*parts).truncate(width, ellipsis=True)

@@ -77,4 +77,4 @@ def grid(columns: tuple[str, ...], rows: tuple[tuple[str, ...], ...], room: int)
         rest = (cells.fit(v, w, right=True) for v, w in zip(values[1:], widths[1:], strict=True))
         return "  " + "  ".join([first, *rest])
 
-    return [Content.styled(line(columns), "$text-muted"), *(Content(line(row)) for row in rows)]
+    return [Content.styled(line(columns), "dim"), *(Content(line(row)) for row in rows)]

@@ -19,8 +19,10 @@ from ..analysis.text import display
 from . import cells
 
 A, B = "$primary", "$accent"
-QUIET = "$text-muted"
-_LABEL = re.compile(r"^(\S[^:]{0,14}?)(:|  +)\s*(.*)$")
+QUIET = "dim"
+_LABEL = re.compile(r"^\S{1,14}  +")
+"""A word and at least two spaces: the column after it is where the text of all labelled lines begins."""
+
 _UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 
 
@@ -37,17 +39,16 @@ def wrapped(text: str, width: int, bullet: str = "") -> list[Content]:
 
 def summary(lines: Sequence[str], width: int) -> Content:
     """The lines an answer opens with, wrapped; a label at the beginning of a line (``GPU     busy…``) stands out."""
-    found = [_LABEL.match(display(line)) for line in lines]
-    labels = [match[1] for match in found if match and match[2] != ":"]
-    indent = max((len(label) for label in labels), default=0) + 2
+    column = next((match.end() for line in lines if (match := _LABEL.match(line))), 0)
     made: list[Content] = []
-    for line, match in zip(lines, found, strict=True):
-        if match is None or match[2] == ":":
+    for line in map(display, lines):
+        label = line[:column].rstrip()
+        if not label or " " in label or line[column - 1 : column] != " ":
             made += [Content.assemble(" ", part) for part in wrapped(line, width - 2)]
             continue
-        parts = textwrap.wrap(match[3], max(20, width - indent - 2)) or [""]
-        made.append(Content.assemble(" ", (f"{match[1]:<{indent}}", "bold $primary"), parts[0]))
-        made += [Content(" " * (indent + 1) + part) for part in parts[1:]]
+        parts = textwrap.wrap(line[column:], max(20, width - column - 2)) or [""]
+        made.append(Content.assemble(" ", (f"{label:<{column}}", "bold $primary"), parts[0]))
+        made += [Content(" " * (column + 1) + part) for part in parts[1:]]
     return joined(made)
 
 
@@ -106,11 +107,8 @@ def _span(low: float, high: float, factor: float, places: int) -> str:
     return f"{low / factor:,.{places}f}–{high / factor:,.{places}f}"
 
 
-def gauge(label: str, share: float | None, width: int, colour: str = "$primary") -> Content:
-    """A name, a bar and a percentage; a dash where nothing was measured."""
-    bar = max(6, width - 24)
-    if share is None:
-        return Content.assemble((f" {label:<15}", QUIET), (f"{units.MISSING}", QUIET))
-    return Content.assemble(
-        (f" {label:<15}", QUIET), (cells.bar(min(1.0, share), bar), colour), f" {100 * share:5.1f}%"
-    )
+def gauge(label: str, share: float, width: int, colour: str = "$primary") -> Content:
+    """A name, a bar and a percentage."""
+    bar = max(6, width - 26)
+    drawn = (cells.bar(min(1.0, share), bar), colour)
+    return Content.assemble((f" {label:<17} ", QUIET), drawn, f" {100 * share:5.1f}%")

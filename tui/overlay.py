@@ -71,7 +71,7 @@ class Overlay(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """Title, lines."""
         line = Line(id="title")
-        line.say(Content.styled(f" {self.heading}", "bold $primary"), Content.styled("Esc closes ", "$text-muted"))
+        line.say(Content.styled(f" {self.heading}", "bold $primary"), Content.styled("Esc closes ", "dim"))
         panel = VerticalScroll(line, Scroll(self.lines), id="panel", can_focus=False)
         panel.styles.overflow_y = "hidden"
         yield panel
@@ -105,7 +105,7 @@ def heading(text: str) -> Content:
     return Content.styled(text, "bold $primary")
 
 
-def pairs(rows: list[tuple[str, str]], room: int, label_style: str = "$text-muted") -> list[Content]:
+def pairs(rows: list[tuple[str, str]], room: int, label_style: str = "dim") -> list[Content]:
     """Labels and values in two columns, values wrapped under themselves."""
     import textwrap
 

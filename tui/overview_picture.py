@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from ..analysis.table import Table
 
 WIDE = 100
+MOST_DEVICES = 2
 _COLOURS = {
-    "Kernel": "$primary", "Memcpy": "$secondary", "Memset": "$secondary 60%", "Communication": "$accent",
-    "Runtime": "$warning", "DataLoader": "$success", "CPU Exec": "$foreground 60%", "Other": "$foreground 35%",
+    "Kernel": "$primary", "Memcpy": "$secondary", "Memset": "$secondary dim", "Communication": "$accent",
+    "Runtime": "$warning dim", "DataLoader": "$success", "CPU Exec": "$foreground", "Other": "dim",
 }
 _GAUGES = (
     ("utilisation", "GPU utilisation"), ("sm_efficiency", "SM efficiency"), ("occupancy", "occupancy"),
@@ -32,15 +33,17 @@ def overview_picture(table: Table | None, failed: str, width: int, height: int) 
     rows = [dict(zip((column.name for column in table.columns), values, strict=True))
             for values in table.window(0, len(table))]
     pair = any("time_ns_a" in row for row in rows)
-    parts = _parts(rows, pair, (width // 2 if width >= WIDE else width) - 2)
-    right = [*_devices(table.facts, pair, width // 2 if width >= WIDE else width),
-             *_findings(table, (width // 2 if width >= WIDE else width) - 3)]
-    head = [*_stacked(rows, pair, width - 2), Content("")]
+    bars = _stacked(rows, pair, width - 2)
+    half = width // 2 if width >= WIDE else width
+    devices, findings = _devices(table.facts, pair, half - 2), _findings(table, half - 3)
     if width >= WIDE:
-        return joined([*head, *beside(parts, right, width // 2)])
-    if height < 20:
-        return joined([*head, *right])
-    return joined([*head, *parts, Content(""), *right])
+        right = [*devices, *([Content("")] if devices and findings else []), *findings]
+        return joined([*bars, Content(""), *beside(_parts(rows, pair, half - 2), right, half)])
+    least = 0.0005 if height < 30 else -1.0
+    seen = [row for row in rows if max(row.get(name) or 0.0 for name in ("share", "share_a", "share_b")) > least]
+    if height < 30:
+        return joined([*bars, *_parts(seen, pair, half - 2), *findings, *devices])
+    return joined([*bars, Content(""), *_parts(seen, pair, half - 2), Content(""), *devices, Content(""), *findings])
 
 
 def _stacked(rows: list[dict[str, Any]], pair: bool, width: int) -> list[Content]:
@@ -62,7 +65,8 @@ def _segments(shares: list[tuple[str, float]], width: int) -> list[tuple[str, st
         used += size
         text = f" {name} {100 * share:.0f}%"
         text = text if len(text) < size else f" {name}" if len(name) + 1 < size else ""
-        made.append((text.ljust(size), f"$background on {_COLOURS.get(name, '$foreground 50%')}"))
+        made.append((text.ljust(max(0, size - 1)), f"{_COLOURS.get(name, '')} reverse"))
+        made.append((" " * min(1, size), ""))  # a gap, so that parts are told apart without colour
     return made
 
 
@@ -97,22 +101,28 @@ def _time(value: float | None) -> str:
 def _devices(facts: dict[str, Any], pair: bool, width: int) -> list[Content]:
     """Gauges of each device, as far as they were measured."""
     made: list[Content] = []
-    sides = [("A", facts.get("a") or {}), ("B", facts.get("b") or {})] if pair else [("", facts)]
-    for side, of in sides:
-        for device in (of.get("devices") or [])[:2]:
-            known = [(title, device.get(name)) for name, title in _GAUGES if device.get(name) is not None]
-            if not known:
-                continue
-            made.append(Content.styled(f" {side} {device.get('device') or 'GPU'}".replace("  ", " "), "bold"))
-            made += [gauge(title, share, min(width, 60), B if side == "B" else A) for title, share in known]
+    sides = [("a", A), ("b", B)] if pair else [("", A)]
+    found = {side: ((facts.get(side) or {}) if side else facts).get("devices") or [] for side, _ in sides}
+    for number, device in enumerate(found[sides[0][0]][:MOST_DEVICES]):
+        lines = []
+        for name, title in _GAUGES:
+            for side, colour in sides:
+                share = next((one.get(name) for one in found[side] if one.get("device") == device.get("device")), None)
+                if share is not None:
+                    label = f"{title if side != 'b' else ''}{side.upper():>{17 - len(title) * (side != 'b')}}"
+                    lines.append(gauge(label if side else title, share, min(width, 64), colour))
+        if lines:
+            made += [Content("")] if number else []
+            made += [Content.styled(f" {device.get('device') or 'GPU'}", "bold"), *lines]
     return made
 
 
 def _findings(table: Table, width: int) -> list[Content]:
     """What the overview says in words."""
     said = [display(str(_words(one))) for one in table.facts.get("findings") or []]
-    lines = [line for text in [*table.summary, *said] for line in wrapped(text, width, "• ")]
-    return [Content(""), *(Content.assemble(" ", line) for line in lines)] if lines else []
+    sentences = dict.fromkeys([*map(display, table.summary), *said])
+    lines = [line for text in sentences for line in wrapped(text, width, "• ")]
+    return [Content.assemble(" ", line) for line in lines]
 
 
 def _words(finding: Any) -> Any:
