@@ -58,15 +58,26 @@ _known: deque[tuple[Trace, str | None, pl.DataFrame]] = deque(maxlen=4)
 
 
 def profile(run: Trace, options: Options) -> pl.LazyFrame:
-    """The table ``profile`` of a run: the recorded one, else computed; empty where the run has no cycles."""
+    """The table ``profile`` of a run: the recorded one, else computed; empty where the run has no cycles.
+
+    Warm-up cycles are left out where the options say so.
+    """
     if run.has("profile"):
-        return run.profile
+        return _steady(run.profile, run, options)
     for trace, anchor, frame in _known:
         if trace is run and anchor == options.cycle_anchor:
-            return frame.lazy()
+            return _steady(frame.lazy(), run, options)
     frame = _computed(run, options)
     _known.append((run, options.cycle_anchor, frame))
-    return frame.lazy()
+    return _steady(frame.lazy(), run, options)
+
+
+def _steady(frame: pl.LazyFrame, run: Trace, options: Options) -> pl.LazyFrame:
+    if options.warm_up:
+        return frame
+    cycles = find_cycles(run, options).frame
+    first = cycles.filter(pl.col("warm_up"))["cycle"].to_list()
+    return frame.filter(~pl.col("cycle").is_in(first).fill_null(False))
 
 
 def function_cycles(run: Trace, options: Options) -> pl.LazyFrame:
@@ -75,10 +86,9 @@ def function_cycles(run: Trace, options: Options) -> pl.LazyFrame:
     A run without cycles is one pseudo-cycle whose number, length and β are null.
     """
     if run.has("profile"):
-        return run.profile.group_by(KEYS, maintain_order=True).agg(
-            pl.col("dur_ns", "instances", "beta", "cycle_ns").first()
-        )
-    return _shares(run, _events(run, options), options).lazy()
+        rows = _steady(run.profile, run, options).group_by(KEYS, maintain_order=True)
+        return rows.agg(pl.col("dur_ns", "instances", "beta", "cycle_ns").first())
+    return _steady(_shares(run, _events(run, options), options).lazy(), run, options)
 
 
 def _events(run: Trace, options: Options) -> pl.DataFrame:

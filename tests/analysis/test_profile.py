@@ -130,3 +130,12 @@ def test_the_fast_way_gives_what_one_interval_at_a_time_gives(
         assert got.interpolated[i] == (len(inside) < 3)
         if not np.isnan(got.mean[i]):
             assert v.min() - 1e-6 <= got.mean[i] <= v.max() + 1e-6
+
+
+def test_warm_up_cycles_are_left_out_where_the_options_say_so() -> None:
+    launches = [kernel(i, start + 1, 10) for i, start in enumerate([0, 900, 1000, 1100, 1200])]
+    run = run_of(cycles=steps(900, 100, 100, 100, 100), kernels=launches)
+    for ask in (profile, function_cycles):
+        assert ask(run, Options()).collect()["cycle"].to_list() == [0, 1, 2, 3, 4]
+        assert ask(run, Options(warm_up=False)).collect()["cycle"].to_list() == [1, 2, 3, 4]
+    assert function_cycles(run_of(kernels=launches), Options(warm_up=False)).collect()["dur_ns"].to_list() == [50]
