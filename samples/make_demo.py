@@ -151,6 +151,10 @@ class Recorder:
     correlation: int = 0
     device_free: float = 0.0
 
+    def quarters(self, below: int) -> float:
+        """Some microseconds from 0 up to ``below``, on the grid of the host's clock."""
+        return self.random.randrange(4 * below) / 4
+
     def host(self, category: str, name: str, start: float, dur: float, **args: Any) -> None:
         """A slice on the main thread."""
         event = {"ph": "X", "cat": category, "name": name, "pid": PROCESS, "tid": PROCESS, "ts": _us(start),
@@ -159,15 +163,14 @@ class Recorder:
 
     def launch(self, kernel: Kernel, start: float, clock: float, recorded: bool) -> None:
         """An operator, the runtime call under it and, where it was recorded, the device activity it launched."""
-        draw = self.random
         self.correlation += 1
         ids = {"External id": self.correlation, "correlation": self.correlation}
-        call = 4.5 + draw.randrange(12) / 4
+        call = 4.5 + self.quarters(3)
         copy = kernel.category == "gpu_memcpy"
-        before = 6 + draw.randrange(20) / 4
+        before = 6 + self.quarters(5)
         self.host("cpu_op", kernel.op, start, before + call + 3, **{"External id": self.correlation})
         self.host("cuda_runtime", "cudaMemcpyAsync" if copy else "cudaLaunchKernel", start + before, call, **ids)
-        dur = kernel.micros * (BASE_CLOCK / clock) ** kernel.follows * draw.uniform(0.985, 1.015)
+        dur = kernel.micros * (BASE_CLOCK / clock) ** kernel.follows * self.random.uniform(0.985, 1.015)
         dur = max(1, round(dur / 0.032)) * 0.032
         begin = max(start + before + call + 2, self.device_free + 1.024)
         self.device_free = begin + dur
@@ -212,21 +215,21 @@ def run_cycle(out: Recorder, story: Story, number: int, start: float, dur: float
     """One scheduler step: the host prepares, launches the forward pass kernel by kernel, samples and answers."""
     clock = story.clocks.get(number, story.clock)
     out.host("user_annotation", "Scheduler.run_batch", start, dur)
-    out.host("python_function", "scheduler.py(1406): get_next_batch_to_run", start + 8, 5200)
-    out.host("python_function", "model_runner.py(1177): forward", start + 6000, 566000)
+    out.host("python_function", "scheduler.py(1406): get_next_batch_to_run", start + 8, 5200 + out.quarters(900))
+    out.host("python_function", "model_runner.py(1177): forward", start + 6300, 563000 + out.quarters(3000))
     kept = story.kept.get(number, 1.0)
     total = len(FORWARD) + 3
     first_kept = total - round(total * kept)
-    at = start + 9000.0
+    at = start + 9300.0
     pace = 555000.0 / len(FORWARD)
     for place, kernel in enumerate(FORWARD):
-        out.launch(kernel, at + out.random.randrange(400) / 4, clock, place >= first_kept)
+        out.launch(kernel, at + out.quarters(100), clock, place >= first_kept)
         at += pace
     at = start + 574000
-    out.host("python_function", "sampler.py(35): forward", at, 9000)
+    out.host("python_function", "sampler.py(35): forward", at, 8800 + out.quarters(400))
     for place, kernel in enumerate((SOFTMAX, SAMPLING, TO_HOST), len(FORWARD)):
         out.launch(kernel, at + 800 + 2500 * (place - len(FORWARD)), clock, place >= first_kept)
-    out.host("cuda_runtime", "cudaStreamSynchronize", at + 6200, 8.25 + out.random.randrange(8) / 4)
+    out.host("cuda_runtime", "cudaStreamSynchronize", at + 6200, 8.25 + out.quarters(2))
     rest = start + dur - (at + 9400)
     out.host("python_function", "scheduler.py(1560): process_batch_result", at + 9300, rest)
     out.host("python_function", "scheduler.py(1702): stream_output", at + 12000, rest - 9000)
@@ -268,7 +271,7 @@ def trace(story: Story) -> dict[str, Any]:
     for number, dur in enumerate(story.cycles_us, 1):
         bounds.append((at, at + dur))
         run_cycle(out, story, number, at, dur)
-        at += dur + 32 + out.random.randrange(40) / 4
+        at += dur + 32 + out.quarters(10)
     sample_counters(out, story, bounds)
     return {
         "schemaVersion": 1,
