@@ -36,7 +36,7 @@ class Aside:
     def __init__(self, workspace: Path) -> None:
         self._path = workspace / ".aside"
         self._file = self._path.open("w+b")
-        self.repaired = 0
+        self.repaired = self.broken = self.broken_bytes = 0
         self.processes: dict[Any, dict[str, str]] = {}
         self.threads: dict[tuple[Any, Any], str] = {}
         self.ignored: Counter[str] = Counter()
@@ -64,6 +64,7 @@ class Aside:
         for raw, _ in self._events():
             if b'"M"' in raw and (event := self._decoded(raw)) and event.get("ph") == "M":
                 self._metadata(event)
+        self.repaired = self.broken = self.broken_bytes = 0
         roles = Roles(self.processes, self.threads)
         tables.device_word = roles.word or tables.device_word
         self.xla = roles.xla
@@ -85,7 +86,12 @@ class Aside:
         self.ignored["begin without end"] += sum(map(len, starts.values()))
 
     def _decoded(self, raw: bytes) -> dict[str, Any] | None:
-        value, repaired = decode(raw)
+        try:
+            value, repaired = decode(raw)
+        except ValueError:
+            self.broken += 1
+            self.broken_bytes += len(raw)
+            return None
         self.repaired += repaired
         return value if isinstance(value, dict) else None
 

@@ -149,23 +149,19 @@ class BlockScanner:
             with self._lock:
                 rows = Rows(self._strings)
                 tally = Tally()
-                taken = 0
-
                 def take(event: dict[str, Any], begin: int, behind: int, repaired: bool, rows: Rows = rows) -> None:
-                    nonlocal taken
-                    taken += 1
                     out.tally.repaired += repaired
                     out.tally.events += 1
                     _place(event, bytes(data[start + begin : start + behind]), start + begin, base, rows, out)
 
                 done = walk(bytes(data[start:end]), 0, final and end == stop, take, tally, limit=1, comma=comma)
                 block = rows.block(base)
-            if taken or done.closed or tally.skipped_stretches:
+            if done.moved or done.closed:
                 if len(rows):
                     self._add(block, data, out)
                 out.tally.skipped_stretches += tally.skipped_stretches
                 out.tally.skipped_bytes += tally.skipped_bytes
-                self._state[AT], self._state[COMMA] = start + done.place, not taken
+                self._state[AT], self._state[COMMA] = start + done.place, done.comma
                 return True
         return False
 

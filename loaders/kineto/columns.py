@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 import numpy as np
@@ -108,7 +108,7 @@ def _odd_nanoseconds(text: str) -> int:
         return NULL
     try:
         amount = int((Decimal(text) * 1000).quantize(Decimal(1), rounding=ROUND_HALF_UP))
-    except (InvalidOperation, ValueError, OverflowError):
+    except (ArithmeticError, ValueError):
         return NULL
     return amount if -(1 << 63) < amount < 1 << 63 else NULL
 
@@ -131,11 +131,13 @@ def integer(value: Any, quantity: bool = False) -> int:
 
 
 def _integral(text: Number) -> int:
-    try:
-        value = float(text)
-        return int(Decimal(text)) if value.is_integer() and abs(value) < 1e18 else NULL
-    except (ValueError, OverflowError, InvalidOperation):
+    if not abs(float(text)) < 1e18:
         return NULL
+    try:
+        value = Decimal(text)
+    except ArithmeticError:
+        return NULL
+    return int(value) if abs(value) < 10**18 and value == value.to_integral_value() else NULL
 
 
 def real(value: Any) -> float:

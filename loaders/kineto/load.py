@@ -93,6 +93,8 @@ def _pipeline() -> type[Pipeline] | None:
 def _trace(job: Job, size: int, document: Document, tables: Tables, aside: Aside, tally: Tally) -> Trace:
     rank = rank_of(document.values)
     tally.repaired += aside.repaired
+    tally.skipped_stretches += aside.broken
+    tally.skipped_bytes += aside.broken_bytes
     tally.dropped += tables.untimed
     tally.facts |= {"ignored": {"mirrors": tables.ignored, **aside.ignored}} if tables.ignored else {}
     frames = tables.finish(rank)

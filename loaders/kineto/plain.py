@@ -21,7 +21,7 @@ from .tables import Tables
 from .walk import LONGEST_EVENT, walk
 
 BLOCK_BYTES = 8 << 20
-FLOWS = frozenset("stf")
+FLOWS = ("s", "t", "f")
 
 _Args: Any = msgspec.defstruct(
     "_Args", [(f"f{n}", Any, None) for n in range(len(ARG_KEYS))],
@@ -43,8 +43,11 @@ Progress = Callable[[int], None]
 class Plain:
     """One load through msgspec."""
 
-    def __init__(self, document: Document, tables: Tables, aside: Aside, tally: Tally) -> None:
+    def __init__(
+        self, document: Document, tables: Tables, aside: Aside, tally: Tally, block: int = BLOCK_BYTES
+    ) -> None:
         self.document, self.tables, self.aside, self.tally = document, tables, aside, tally
+        self._size = block
 
     def run(self, reader: Reader, progress: Progress, until: Callable[[], bool] = lambda: False) -> bool:
         """Read to the end of the document and return true, or stop between two blocks once ``until`` says so.
@@ -55,7 +58,7 @@ class Plain:
         self.document.rest = b""
         separator = separator_of(data[: 1 << 20])
         while True:
-            more = reader.read(BLOCK_BYTES)
+            more = reader.read(self._size)
             cut = last_cut(data, separator, 0, len(data)) if more else len(data)
             if cut < 0 and len(data) < LONGEST_EVENT:
                 data += more
@@ -76,7 +79,7 @@ class Plain:
         rest = [data[1:]]
         while more := reader.read(BLOCK_BYTES):
             rest.append(more)
-            if sum(map(len, rest)) > 8 * BLOCK_BYTES:
+            if sum(map(len, rest)) > LONGEST_EVENT:
                 rest = rest[:1]
         self.tally.closed = trailer(self.document, b"".join(rest))
         return True

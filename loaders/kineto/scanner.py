@@ -27,17 +27,19 @@ _OFFSET, _END, _EXTERNAL, _CAT = INTS.index("offset"), INTS.index("end"), INTS.i
 _PID, _PID_TEXT, _TID_TEXT = INTS.index("pid"), CODES.index("pid_text"), CODES.index("tid_text")
 _OCCUPANCY = FLOATS.index("occupancy")
 _TRUE, _FALS, _NULL_WORD = (np.uint64(int.from_bytes(word, "little")) for word in (b"true", b"fals", b"null"))
+_LATEST = np.int64(9_223_372_036_854_774)
 _FOUR = np.uint64(0xFFFFFFFF)
 _TENS = np.array([10.0**power for power in range(23)])
 
 
 @inlined
 def _time(buf, i, stop):
-    """Microseconds at ``i`` as (ns, index behind, whether it is certain): up to 15 digits, a point, any digits."""
+    """Microseconds at ``i`` as (ns, index behind, whether it is certain): digits that fit, a point, any digits."""
     negative = i < stop and buf[i] == 45
     value, i, count = digits(buf, i, stop)
-    value = abs(value) * 1000
-    sure = 0 < count <= 15
+    value = abs(value)
+    sure = 0 < count <= 18 and value <= _LATEST
+    value *= 1000
     if i < stop and buf[i] == 46:
         part, i = fraction(buf, i + 1, stop)
         sure = sure and part >= 0

@@ -21,8 +21,10 @@ from .info import Tally
 LONGEST_EVENT = 16 << 20
 """An event that is longer is taken for damage."""
 
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|["{}\[\]]', re.DOTALL)
 _AGAIN = re.compile(rb"\}\s*,\s*(?=\{\s*" + KEYS + rb")")
+_AFTER = re.compile(rb",\s*(?=\{\s*" + KEYS + rb")")
+_ENDED = re.compile(rb"\s*(?:[,\]]|\Z)")
 _BLANK = re.compile(rb"[ \t\r\n]*")
 _walker = json.JSONDecoder(parse_float=Number)
 
@@ -32,10 +34,15 @@ Take = Callable[[dict[str, Any], int, int, bool], None]
 
 @dataclass(slots=True)
 class Walk:
-    """Where a walk stopped: ``place`` is the first byte not used; ``closed`` where that is the end of the list."""
+    """Where a walk stopped: ``place`` is the first byte not used; ``closed`` where that is the end of the list.
+
+    ``comma`` says that a comma was read since the last event, ``moved`` that an event was read or damage passed.
+    """
 
     place: int
     closed: bool
+    comma: bool
+    moved: bool
 
 
 def extent(data: bytes, start: int) -> int:
@@ -43,6 +50,8 @@ def extent(data: bytes, start: int) -> int:
     depth = 0
     for found in _TOKEN.finditer(data, start):
         token = found[0]
+        if token == b'"':
+            return -1
         if token in (b"{", b"["):
             depth += 1
         elif token in (b"}", b"]"):
@@ -58,42 +67,47 @@ def walk(
     """Read events from ``place`` on; ``limit`` stops after that many. ``final`` says that no data follows,
     ``comma`` that none is due before the first event."""
     text = data.decode("latin-1")
-    count = 0
+    count, skipped_to = 0, -1
+
+    def skip(to: int) -> int:
+        nonlocal skipped_to
+        tally.skipped_stretches += place != skipped_to
+        tally.skipped_bytes += to - place
+        skipped_to = to
+        return to
+
+    def done(closed: bool) -> Walk:
+        return Walk(place, closed, comma, count > 0 or skipped_to >= 0)
+
     while limit is None or count < limit:
         place = _blank(data, place)
         if place >= len(data):
-            return Walk(place, False)
+            return done(False)
         head = data[place]
         if head == 0x5D:
-            return Walk(place, True)
+            return done(True)
         if head == 0x2C:
             comma, place = True, place + 1
             continue
-        end, event, repaired = _event(data, text, place)
+        end, event, repaired = _event(data, text, place, final)
         if end < 0:
-            if not final and len(data) - place < LONGEST_EVENT:
-                return Walk(place, False)
-            again = _resume(data, place)
-            if again < 0 and final:
-                return Walk(place, False)
-            _skip(tally, (again if again >= 0 else len(data)) - place)
-            place, comma = again if again >= 0 else len(data), True
-            continue
-        if event is _BROKEN:
-            again = _resume(data, place)
-            if again < 0 and not final:
-                again = max(place + 1, data.rfind(b"}", place, end))
-            if again < 0:
-                again = end
-            _skip(tally, again - place)
-            place, comma = again, True
-            continue
-        if not comma:
-            _skip(tally, 0)
-        if isinstance(event, dict):
-            take(event, place, end, repaired)
-        place, comma, count = end, False, count + 1
-    return Walk(place, False)
+            again = _resume(data, place, _AGAIN) if final or len(data) - place > LONGEST_EVENT else -1
+            if again < 0 and (final or len(data) - place < LONGEST_EVENT):
+                return done(False)
+            place, comma = skip(again if again >= 0 else len(data)), True
+        elif event is _BROKEN:
+            again = end if head in b"{[" and _ENDED.match(data, end) else -1
+            again = again if again >= 0 else _resume(data, place, _AGAIN if head in b"{[" else _AFTER)
+            if again < 0 and not final and len(data) - place < LONGEST_EVENT:
+                return done(False)
+            place, comma = skip(again if again >= 0 else len(data)), again != end
+        else:
+            if not comma:
+                skip(place)
+            if isinstance(event, dict):
+                take(event, place, end, repaired)
+            place, comma, count = end, False, count + 1
+    return done(False)
 
 
 class _Broken:
@@ -103,7 +117,7 @@ class _Broken:
 _BROKEN = _Broken()
 
 
-def _event(data: bytes, text: str, place: int) -> tuple[int, Any, bool]:
+def _event(data: bytes, text: str, place: int, final: bool) -> tuple[int, Any, bool]:
     """The end of the value at ``place`` (-1: the data ends first), the value and whether it was repaired."""
     try:
         _, end = _walker.raw_decode(text, place)
@@ -113,7 +127,7 @@ def _event(data: bytes, text: str, place: int) -> tuple[int, Any, bool]:
         end = extent(data, place)
         if end < 0:
             return -1, None, False
-    if end >= len(data) and data[place] not in b"{[":
+    if end >= len(data) and not final and data[place] not in b"{[":
         return -1, None, False
     try:
         value, repaired = decode(data[place:end])
@@ -122,9 +136,9 @@ def _event(data: bytes, text: str, place: int) -> tuple[int, Any, bool]:
     return end, value, repaired
 
 
-def _resume(data: bytes, place: int) -> int:
+def _resume(data: bytes, place: int, pattern: re.Pattern[bytes]) -> int:
     """The next place behind a damaged one where an event begins; -1 where there is none."""
-    for found in _AGAIN.finditer(data, place):
+    for found in pattern.finditer(data, place):
         start = found.end()
         end = extent(data, start)
         if end < 0:
@@ -136,11 +150,6 @@ def _resume(data: bytes, place: int) -> int:
         if isinstance(value, dict) and isinstance(value.get("ph"), str):
             return start
     return -1
-
-
-def _skip(tally: Tally, size: int) -> None:
-    tally.skipped_stretches += 1
-    tally.skipped_bytes += size
 
 
 def _blank(data: bytes, place: int) -> int:

@@ -1,0 +1,159 @@
+"""The compiled reader, the plain reader and an independent reading of Kineto JSON give the same cells."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / "warplens-test-numba"))
+
+from fuzz_kineto import Guarded, check, fuzz
+from kineto_reading import read
+
+from warplens.loaders.kineto import LOADER, load
+from warplens.loaders.kineto.aside import Aside
+from warplens.loaders.kineto.columns import Strings
+from warplens.loaders.kineto.document import open_document
+from warplens.loaders.kineto.info import Tally
+from warplens.loaders.kineto.plain import Plain
+from warplens.loaders.kineto.tables import Tables
+from warplens.loaders.loader import Job
+
+BLOCKS = (90, 1000, 1 << 20)
+
+
+def event(**more: Any) -> dict[str, Any]:
+    return {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 2, **more}
+
+
+EVENTS = [
+    event(name='a}, {"ph": "X"', ts=1712195495519689, args={"correlation": 2**63 - 1, "grid": [1, 2, 3]}),
+    event(name='\u00e9\\"}],\n', tid="stream 7", args={"stream": "7", "External id": 1, "external id": 2}),
+    event(cat="cpu_op", args={"nest": {"correlation": 5, "args": {"stream": 3}, "x": ["}", '{"ph"', {"ts": 1}]}}),
+    event(args={"correlation": 2**64 - 1, "bytes": 2**64 - 1, "stream": -1, "device": None}),
+    event(ts="123.4567", dur=None, pid="7", tid=None, args=None),
+    event(ts=0.9996, name="", args=[1, 2]), event(name="k" * 5000), event(ts=-1.25, args={"correlation": True}),
+    event(name=5, cat="cuda_runtime", args={"correlation": "88", "stream": "0x0", "registers per thread": 2**40}),
+    event(args={"est. achieved occupancy %": 33.3, "blocks per SM": 9.927016204653041, "graph node id": 1 << 33}),
+    {"ph": "s", "id": "0xabc", "ts": 5.5}, {"ph": "C", "name": "c", "ts": 1, "pid": 1, "args": {"v": 1.5}}, {},
+    {"ph": "M", "name": "process_name", "pid": 3, "args": {"name": "p"}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("indent", [None, 0, 1, 2])
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_layouts(tmp_path: Path, indent: int | None, ascii_only: bool) -> None:
+    document = {"note": '"traceEvents": [', "traceEvents": EVENTS * 3, "traceName": "x]}", "z": [{"a": 1}]}
+    text = json.dumps(document, indent=indent, ensure_ascii=ascii_only)
+    for block in BLOCKS:
+        assert check(text.encode(), tmp_path, block, None)
+        assert check(text.replace("\n", "\r\n").encode(), tmp_path, block, None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]", '{"traceEvents":[]}', '{"traceEvents": [{}]}', '[{"ph":"X"}]', "[null, 5, \"a\", [1], {}]",
+        '[{"ph":"X","cat":"kernel","ts":1,"ts":2,"name":"a","name":"b","args":{"stream":1},"args":{"device":3}}]',
+        '[{"args":{"stream":1,"stream":2},"dur":5,"ts":10,"tid":"x","pid":-1,"ph":"X","cat":"kernel"}]',
+        '[{"\\u0070h":"X","cat":"k\\u0065rnel","name":"\\ud83d\\ude00","ts":1e3,"dur":1.5E-3}]',
+        '[{"ph":"X","cat":"kernel","ts":9223372036854774.999,"dur":0}, {"ph":"X","cat":"kernel","ts":9e30}]',
+        '[{"ph":"X","cat":"kernel","ts":1,"args":{"grid":[ 1 , 2,3 ],"block":[1.50,-2],"stream":7.0,"device":1e0}}]',
+        '[{"ph":"X","cat":"kernel","ts":1,"pid":{"a":1},"tid":[7],"name":null,"dur":"2.5","args":{"grid":[]}}]',
+        '[{"ph":5,"cat":"kernel","ts":1},{"ph":"XX","cat":"kernel","ts":1},{"ph":"X","cat":7,"ts":2,"name":"n"}]',
+        '\ufeff[{"ph":"X","cat":"kernel","ts":1}]', '  [ {"ph" : "X" , "cat" : "kernel" , "ts" : 1 } ] ',
+    ],
+)  # fmt: skip
+def test_what_json_allows(tmp_path: Path, text: str) -> None:
+    for block in (7, 64, 1 << 20):
+        check(text.encode(), tmp_path, block, Guarded(1))
+
+
+def three(text: str) -> bytes:
+    good = [json.dumps(event(name=name, ts=place)) for place, name in enumerate("abcdefgh")]
+    return f"[{', '.join(good[:4])}, {text}, {', '.join(good[4:])}]".encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "repaired", "skipped"),
+    [
+        ('{"ph":"X","cat":"kernel","name":"n","ts":5,"args":{"x":nan,"y":-Infinity}}', 1, 0),
+        ('{"ph":"X","cat":"kernel","name":"n\x01\n","ts":5}', 1, 0),
+        ('{"ph":"X","cat":"kernel","name":"n","ts":5,"z":["\x02"]}', 1, 0),
+        ('{"ph":"X","cat":"kernel" "name":"n","ts":5}', 0, 1),
+        ('{"ph":"X","cat":"kernel","name":"n","ts":5,}', 0, 1),
+        ('{"ph":"X","cat":"kernel","name":"n","ts":5 6}', 0, 1),
+        ('{"ph":"X","cat":"kernel","name":"n","ts":tru}', 0, 1),
+        ('{"ph":"X","cat":"kernel","name":n,"ts":5}', 0, 1),
+        ('\0\0\0\0\0\0garbage', 0, 1),
+    ],
+)
+def test_damage_costs_the_event_it_is_in(tmp_path: Path, text: str, repaired: int, skipped: int) -> None:
+    for block in (60, 200, 1 << 20):
+        for compiled in (True, False):
+            found = read(three(text), tmp_path, compiled=compiled, block=block)
+            names = [row[2] for row in found.kernels if not str(row[2]).startswith("n")]
+            assert names == list("abcdefgh"), (block, compiled)
+            assert (found.tally.repaired, found.tally.skipped_stretches) == (repaired, skipped), (block, compiled)
+            assert found.tally.closed
+
+
+def test_a_cut_file_gives_every_complete_event(tmp_path: Path) -> None:
+    whole = json.dumps({"traceEvents": EVENTS[:10] * 2}).encode()
+    for stop in range(20, len(whole), 397):
+        if whole[stop - 1 : stop + 1] in (b"}]", b"]}"):
+            continue
+        plain = read(whole[:stop], tmp_path, compiled=False, block=1 << 20)
+        for block in (90, 1 << 20):
+            fast = read(whole[:stop], tmp_path, compiled=True, block=block)
+            assert fast.rows() == plain.rows()
+            assert not fast.tally.closed and fast.tally.events == plain.tally.events
+
+
+def test_real_recordings(data: Path, tmp_path: Path) -> None:
+    compared = 0
+    for path in sorted((data / "traces/kineto").rglob("*.json*")):
+        raw = path.read_bytes()
+        raw = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" and path.stat().st_size < 60_000 else raw
+        if len(raw) < 1_000_000 and LOADER.sniff(raw[:65536]):
+            compared += check(raw, tmp_path, 1 << 16, None)
+    assert compared >= 10
+
+
+def test_a_short_fuzz_finds_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    done, compared = fuzz(1, 60, 60, [], folder)
+    assert done > 10 and compared > 2
+
+
+def test_the_compiled_reader_takes_over_in_the_middle(tmp_path: Path) -> None:
+    from warplens.loaders.kineto.pipeline import Pipeline
+
+    text = json.dumps({"traceEvents": EVENTS * 6}, indent=1).encode()
+    source, tally = io.BytesIO(text), Tally()
+    document = open_document(source, 3000)
+    tables, aside = Tables(Strings(), tmp_path), Aside(tmp_path)
+    assert not Plain(document, tables, aside, tally, 3000).run(source, lambda events: None, lambda: tally.events > 9)
+    Pipeline(document, tables, aside, tally, 3000).run(source, lambda events: None)
+    aside.close()
+    both = tables.finish(None)["kernels"].select("offset").collect()["offset"].to_list()
+    alone = read(text, tmp_path, compiled=False, block=3000)
+    assert both == [row[-1] for row in alone.kernels if row[3] == "kernel"][: len(both)] and len(both) > 40
+    assert tally.closed and not tally.skipped_stretches
+
+
+def test_without_numba_the_plain_reader_does_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "COMPILED_BYTES", 0)
+    monkeypatch.setattr(load, "_pipeline", lambda: None)
+    monkeypatch.setattr(load.compiled, "ready", lambda: True)
+    (tmp_path / "t.json").write_text(json.dumps(EVENTS))
+    (trace,) = LOADER.load(Job(tmp_path / "t.json", tmp_path))
+    assert trace.kernels.collect().height == 8
