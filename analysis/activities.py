@@ -14,6 +14,7 @@ from ..loaders.trace import Trace
 from .correlation import ABSENT, ids
 from .intervals import Intervals, Ints, union
 from .kernel_sources import ACTIVITIES
+from .latency import codes, dense
 from .tensor_cores import kernels_on_tensor_cores
 
 COMMUNICATION = re.compile(r"(nccl|gloo):")
@@ -65,9 +66,10 @@ def activities_of(run: Trace) -> Activities | None:
     starts = rows["start_ns"].to_numpy()
     devices, device = _numbered(rows["device"])
     fast = kernels_on_tensor_cores(rows["name"].unique().cast(pl.String))
-    kind = rows["kind"].cast(pl.String).replace_strict(list(ACTIVITIES), range(len(ACTIVITIES)), return_dtype=pl.Int64)
+    kinds, kind = _numbered(rows["kind"])
+    kind = np.array([ACTIVITIES.index(str(name)) for name in kinds], dtype=np.int64)[kind]
     return Activities(
-        starts, starts + np.maximum(rows["dur_ns"].to_numpy(), 0), kind.to_numpy(), device, devices,
+        starts, starts + np.maximum(rows["dur_ns"].to_numpy(), 0), kind, device, devices,
         (rows["kind"] == "collective").to_numpy() | _under_communication(run, rows["op_id"]),
         rows["name"].is_in(pl.Series(fast, dtype=schema.NAME).implode()).fill_null(False).to_numpy(),
         rows["blocks_per_sm"].to_numpy(), rows["occupancy"].to_numpy(), ids(rows["correlation"]), ids(rows["rank"]),
@@ -75,10 +77,13 @@ def activities_of(run: Trace) -> Activities | None:
 
 
 def _numbered(column: pl.Series) -> tuple[tuple[str | None, ...], npt.NDArray[np.int64]]:
-    names = sorted(column.unique().cast(pl.String).to_list(), key=lambda name: (name is None, _natural(name or "")))
-    codes = pl.DataFrame({"device": pl.Series(names, dtype=schema.NAME), "number": range(len(names))})
-    joined = column.to_frame("device").join(codes, on="device", how="left", nulls_equal=True, maintain_order="left")
-    return tuple(names), joined["number"].cast(pl.Int64).to_numpy()
+    """The distinct names in their natural order, and the number of each row's."""
+    number, first = dense(codes(column))
+    names = column[first].cast(pl.String).to_list()
+    order = sorted(range(len(names)), key=lambda at: (names[at] is None, _natural(names[at] or "")))
+    rank = np.empty(len(names), dtype=np.int64)
+    rank[order] = np.arange(len(names))
+    return tuple(names[at] for at in order), rank[number]
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

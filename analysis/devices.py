@@ -12,7 +12,7 @@ import numpy as np
 
 from ..loaders.trace import Device
 from .activities import Activities, Floats, Mask
-from .intervals import Intervals, Ints, union
+from .intervals import Intervals, Ints
 
 GAUGES = ("utilisation", "sm_efficiency", "occupancy", "tensor_share")
 """What every device is told by; fractions 0-1, None where nothing was recorded to tell."""
@@ -57,8 +57,6 @@ def _sm_efficiency(activities: Activities, mine: Mask, window: Intervals) -> flo
     order = np.argsort(moments, kind="stable")
     level = np.cumsum(np.concatenate((blocks, -blocks))[order])[:-1]
     # where nothing runs the sum of many blocks leaves a rounding error, no level
-    running = union(starts, ends)
-    left, right = moments[order][:-1], moments[order][1:]
-    active = (right > left) & (running.within(left, right) > 0)
-    left, right, level = left[active], right[active], np.clip(level[active], 0.0, 1.0)
-    return float((level * window.within(left, right)).sum() / window.length)
+    running = np.cumsum(np.where(order < len(starts), 1, -1))[:-1] > 0
+    covered = np.diff(window.before(moments[order]))
+    return float((np.clip(level, 0.0, 1.0) * covered * running).sum() / window.length)

@@ -33,6 +33,8 @@ class Intervals:
         """How much of the set lies before each moment, ns."""
         if not len(self.starts):
             return np.zeros(len(moments), dtype=np.int64)
+        if len(self.starts) == 1:
+            return np.asarray(np.clip(moments - self.starts[0], 0, self.ends[0] - self.starts[0]), dtype=np.int64)
         covered = np.concatenate(([0], np.cumsum(self.ends - self.starts)))
         at = np.searchsorted(self.starts, moments, side="right")
         last = np.maximum(at - 1, 0)
@@ -54,6 +56,8 @@ class Intervals:
 
     def _where(self, other: Intervals, inside: bool) -> Intervals:
         """The moments of this set that are in the other one, or that are not."""
+        if inside and len(other.starts) == 1:
+            return union(np.maximum(self.starts, other.starts[0]), np.minimum(self.ends, other.ends[0]))
         edges = np.unique(np.concatenate((self.starts, self.ends, other.starts, other.ends)))
         if len(edges) < 2:
             return EMPTY

@@ -11,7 +11,7 @@ import polars as pl
 
 from . import launch_kinds, units
 from .bound import bound
-from .latency import dense, latencies
+from .latency import codes, dense, latencies
 from .options import Thresholds
 
 _NAMED = 3
@@ -31,7 +31,7 @@ def kinds(launches: pl.DataFrame, thresholds: Thresholds | None = None) -> pl.Da
     if len(durations):
         kind = launch_kinds.by_duration(latencies(one, durations, 1))
         if rows["grid"].null_count() < rows.height:
-            grid, _ = dense((rows["grid"].to_physical().cast(pl.Int64) + 1).fill_null(0).to_numpy())
+            grid, _ = dense(codes(rows["grid"]))
             told, count = launch_kinds.by_grid(one, grid, durations, 1)
             kind, by_grid = (told, True) if count[0] > 1 else (kind, False)
     time, total = pl.col("dur_ns"), pl.col("dur_ns").sum()

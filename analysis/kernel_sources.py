@@ -14,7 +14,7 @@ import polars as pl
 from ..loaders.schema import NAME
 from ..loaders.trace import Trace
 from . import launch_kinds
-from .latency import Ints, Latencies, dense, latencies
+from .latency import Ints, Latencies, codes, dense, latencies
 
 ACTIVITIES = ("kernel", "collective", "memcpy", "memset")
 """Kinds of device activity that do work; a ``sync`` only waits for one."""
@@ -49,7 +49,10 @@ def kernels_of(run: Trace) -> Kernels | None:
 def from_launches(launches: pl.LazyFrame) -> Kernels:
     """Statistics of every (name, kind, device) among the launches; one without a duration is left out."""
     columns = (*KEYS, "dur_ns", "tensor", "dram", "grid")
-    rows = launches.select(columns).filter(pl.col("kind") != "sync").collect(engine="streaming")
+    rows = launches.select(columns).collect(engine="streaming")
+    waits = rows["kind"] == "sync"
+    if waits.any():
+        rows = rows.filter(~waits)
     notes = []
     unmeasured = rows["dur_ns"].null_count()
     if unmeasured:
@@ -58,7 +61,9 @@ def from_launches(launches: pl.LazyFrame) -> Kernels:
     if rows.is_empty():
         return Kernels(pl.DataFrame(schema=COLUMNS), "kernels", tuple(notes))
     group_of, first = _groups(rows)
-    durations = np.maximum(rows["dur_ns"].to_numpy(), 0)
+    durations = rows["dur_ns"].to_numpy()
+    if durations.min() < 0:
+        durations = np.maximum(durations, 0)
     stats = latencies(group_of, durations, len(first))
     counts, totals = stats.counts, stats.totals
     frame = rows[first].select(KEYS).with_columns(
@@ -77,14 +82,11 @@ def _groups(rows: pl.DataFrame) -> tuple[Ints, Ints]:
     """A number from 0 for each (name, kind, device) of the rows, and the row where each is met first."""
     code = np.zeros(rows.height, dtype=np.int64)
     for key in KEYS:
-        column, _ = dense(_codes(rows[key]))
-        code, _ = dense(code * (int(column.max()) + 1) + column)
+        column = codes(rows[key])
+        if (column != column[0]).any():
+            number, first = dense(column)
+            code = code * len(first) + number
     return dense(code)
-
-
-def _codes(column: pl.Series) -> Ints:
-    """Categories as numbers, null as 0."""
-    return (column.to_physical().cast(pl.Int64) + 1).fill_null(0).to_numpy()
 
 
 def _kinds(rows: pl.DataFrame, stats: Latencies, group_of: Ints, durations: Ints) -> Ints:
@@ -93,7 +95,7 @@ def _kinds(rows: pl.DataFrame, stats: Latencies, group_of: Ints, durations: Ints
     kinds = launch_kinds.per_group(launch_kinds.by_duration(stats), stats.groups_of, groups)
     if rows["grid"].null_count() == rows.height:
         return kinds
-    grid, _ = dense(_codes(rows["grid"]))
+    grid, _ = dense(codes(rows["grid"]))
     _, told = launch_kinds.by_grid(group_of, grid, durations, groups)
     return np.where(told > 1, told, kinds)
 

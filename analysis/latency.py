@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 BINS = 12
 """Bars of a distribution: what fits a column of a list."""
@@ -86,14 +86,27 @@ def latencies(groups_of: npt.NDArray[np.integer], durations: Ints, groups: int) 
     return Latencies(ordered, starts, np.append(starts[1:], len(ordered)).astype(np.int64), of)
 
 
+def codes(column: pl.Series) -> npt.NDArray[np.integer]:
+    """A number that tells the column's categories, and null, from one another; not in their order."""
+    physical = column.to_physical()
+    if physical.null_count():
+        return (physical.cast(pl.Int64) + 1).fill_null(0).to_numpy()
+    return physical.to_numpy()
+
+
 def dense(codes: npt.NDArray[np.integer]) -> tuple[Ints, Ints]:
-    """Codes renumbered without holes in their order, and where each first occurs. Codes are not negative."""
-    top = int(codes.max(initial=-1)) + 1
-    if top > 4 * len(codes) + 65536:
+    """Codes renumbered without holes in their order, and where each first occurs."""
+    if not len(codes):
+        return codes.astype(np.int64), codes.astype(np.int64)
+    low = int(codes.min())
+    top = int(codes.max()) - low + 1
+    if top > 4 * len(codes) + (1 << 20):
         _, first, renumbered = np.unique(codes, return_index=True, return_inverse=True)
         return renumbered.astype(np.int64), first.astype(np.int64)
+    shifted = codes - low
     first = np.full(top, -1, dtype=np.int64)
-    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
-    present = first >= 0
-    number = np.cumsum(present) - 1
-    return number[codes], first[present]
+    first[shifted[::-1]] = np.arange(len(codes) - 1, -1, -1)
+    present = np.flatnonzero(first >= 0)
+    number = np.zeros(top, dtype=np.int64)
+    number[present] = np.arange(len(present))
+    return number[shifted], first[present]

@@ -10,32 +10,33 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .latency import Floats, Ints, Latencies, dense
+from .latency import Ints, Latencies, dense
 
 GAP = 1.4
 """Neighbouring durations further apart than this factor belong to different kinds."""
 GRID_GAP = 1.25
 """The same for mean durations of different grids, which are different problems to begin with."""
+Floats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 LEAST_SHARE = 0.05
 """A kind holds at least this share of the launches, and two of them."""
 
 
-def cut(values: Floats, weights: Ints, group: Ints, groups: int, gap: float) -> Ints:
+def cut(values: Floats, weights: Ints | None, group: Ints, groups: int, gap: float) -> Ints:
     """The kind each atom belongs to, counted from 0 over all groups.
 
-    Atoms are sorted by (group, value); ``weights`` says how many launches an atom stands for. Every group below
-    ``groups`` has atoms, and at least one kind.
+    Atoms are sorted by (group, value); ``weights`` says how many launches an atom stands for (None: one each).
+    Every group below ``groups`` has atoms, and at least one kind.
     """
     begin = np.searchsorted(group, np.arange(groups))
     opens = np.zeros(len(values), dtype=bool)
-    opens[1:] = values[1:] > np.maximum(values[:-1], 1.0) * gap
+    np.greater(values[1:], np.maximum(values[:-1] * gap, gap), out=opens[1:])
     opens[begin] = True
     first = np.flatnonzero(opens)
     if len(first) == groups:
         return group.copy()
     of = group[first]
-    size = np.add.reduceat(weights, first)
-    least = np.maximum(2, np.ceil(LEAST_SHARE * np.add.reduceat(weights, begin)))
+    size, whole = _sums(weights, first, len(values)), _sums(weights, begin, len(values))
+    least = np.maximum(2, np.ceil(LEAST_SHARE * whole))
     large = size >= least[of]
     before: Ints = np.cumsum(large) - large
     run_of_group = np.searchsorted(of, np.arange(groups))
@@ -46,10 +47,16 @@ def cut(values: Floats, weights: Ints, group: Ints, groups: int, gap: float) -> 
     return np.cumsum(starts) - 1
 
 
+def _sums(weights: Ints | None, first: Ints, count: int) -> Ints:
+    """Weight of each run that starts at ``first`` and lasts to the next."""
+    if weights is None:
+        return np.diff(first, append=count)
+    return np.add.reduceat(weights, first)
+
+
 def by_duration(latencies: Latencies) -> Ints:
     """The kind of each launch of ``latencies.sorted_ns``, told by gaps between durations."""
-    ones = np.ones(len(latencies.sorted_ns), dtype=np.int64)
-    return cut(latencies.sorted_ns.astype(np.float64), ones, latencies.groups_of, len(latencies.starts), GAP)
+    return cut(latencies.sorted_ns.astype(np.float32), None, latencies.groups_of, len(latencies.starts), GAP)
 
 
 def per_group(kind: Ints, group: Ints, groups: int) -> Ints:
