@@ -67,8 +67,13 @@ def annotated(run: Trace) -> Found | None:
 
 def anchored(run: Trace) -> Found | None:
     """The outermost host function that repeats, fills the time and takes about as long each time."""
-    rows = _slices(run, pl.col("kind").is_in(["op", "python"]))
-    return None if rows is None else _most_regular(rows, _extent(run), "anchor", stem=False)
+    condition, extent = pl.col("kind").is_in(["op", "python"]), _extent(run)
+    # most functions are out of the question by their number or their time; millions of frames are never collected
+    sums = run.host.filter(condition).group_by("name").agg(pl.len().alias("n"), pl.col("dur_ns").sum())
+    enough = sums.filter(pl.col("n") >= LEAST_CALLED, pl.col("dur_ns") >= LEAST_EXTENT * extent)
+    names = enough.select("name").collect(engine="streaming")["name"]
+    rows = _slices(run, condition & pl.col("name").is_in(names.implode()))
+    return None if rows is None else _most_regular(rows, extent, "anchor", stem=False)
 
 
 def overridden(run: Trace, pattern: str) -> Found | None:

@@ -26,6 +26,10 @@ def _microseconds(value: float) -> str:
     return f"{value:,.2f} µs"
 
 
+def _percent(was: float, now: float) -> str:
+    return units.percent(100 * (now - was) / was, signed=True, places=2) if was else "from nothing"
+
+
 def run_summary(frame: pl.DataFrame, facts: dict[str, Any]) -> tuple[str, ...]:
     """Lines for one run: how many, from where, mean and median, what stands out and what was not seen."""
     count = facts["n"]
@@ -64,10 +68,21 @@ def pair_summary(
         first += f" · {lacking} of {left['n'] + right['n']} lack GPU records"
     mean, median = (
         f"{what} {_microseconds(left[key])} → {_microseconds(right[key])} "
-        f"({units.percent(100 * (right[key] - left[key]) / left[key], signed=True, places=2)})"
+        f"({_percent(left[key], right[key])})"
         for what, key in (("mean", "mean_us"), ("median", "median_us"))
     )
-    return (first, f"{mean}, {median}: {_what_moved(a, b)}")
+    return (first, f"{mean}, {median}: {_what_moved(a, b)}", *_by_kind(left["kinds"], right["kinds"]))
+
+
+def _by_kind(left: dict[str, Any], right: dict[str, Any]) -> list[str]:
+    """A line with the mean of every kind both runs have, where they have several."""
+    both = [kind for kind in left if kind in right]
+    if max(len(left), len(right)) < 2 or not both:
+        return []
+    means = [(kind, left[kind]["mean_us"], right[kind]["mean_us"]) for kind in both]
+    return ["mean per kind: " + " · ".join(
+        f"{kind} {_microseconds(was)} → {_microseconds(now)} ({_percent(was, now)})" for kind, was, now in means
+    )]
 
 
 def _what_moved(a: pl.DataFrame, b: pl.DataFrame) -> str:

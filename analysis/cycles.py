@@ -265,7 +265,7 @@ def _by_rank(a: pl.DataFrame, b: pl.DataFrame) -> pl.LazyFrame:
 
     joined = ranked(a, "a").join(ranked(b, "b"), on="time_rank", how="full", coalesce=True).sort("time_rank")
     return joined.with_columns((pl.col("b_ns") - pl.col("a_ns")).alias("delta_ns")).with_columns(
-        (pl.col("delta_ns") / pl.col("a_ns") * 100).alias("delta_pct")
+        pl.when(pl.col("a_ns") > 0).then(pl.col("delta_ns") / pl.col("a_ns") * 100).alias("delta_pct")
     )
 
 

@@ -190,3 +190,18 @@ def test_busy_and_idle_always_add_up_and_the_order_of_rows_does_not_matter(
     seed.shuffle(launches)
     again = cycles_of(run_of(cycles=steps(*[100] * 12), kernels=launches), Options()).collect()
     assert again.equals(frame)
+
+
+def test_kinds_are_compared_each_for_itself() -> None:
+    a = [dict(step, kind=kind) for step, kind in zip(steps(900_000, 100_000, 100_000),
+                                                     ["prefill", "decode", "decode"], strict=True)]
+    b = [dict(step, kind=kind) for step, kind in zip(steps(900_000, 150_000), ["prefill", "decode"], strict=True)]
+    assert ask(VIEW, (run_of("a", cycles=a), run_of("b", cycles=b))).summary[2] == (
+        "mean per kind: prefill 900.00 µs → 900.00 µs (+0.00%) · decode 100.00 µs → 150.00 µs (+50.00%)"
+    )
+
+
+def test_cycles_of_no_length_are_compared_without_dividing_by_it() -> None:
+    table = ask(VIEW, (run_of("a", cycles=steps(0, 0, 0, 0)), run_of("b", cycles=steps(5, 5, 5, 5))))
+    assert "from nothing" in table.summary[1]
+    assert table.frame["delta_pct"].to_list() == [None] * 4
