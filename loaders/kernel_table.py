@@ -19,7 +19,7 @@ from . import schema
 from .errors import Unreadable
 from .loader import Job
 from .names import kernel_kind
-from .stream import Source
+from .stream import Source, line_blocks
 from .trace import Info, Trace
 
 BLOCK_BYTES = 8 << 20
@@ -69,20 +69,6 @@ def _kernels(rows: pl.LazyFrame) -> pl.LazyFrame:
     return schema.conform(
         "kernels", rows.with_row_index("index").with_columns(kind.otherwise(pl.lit("kernel")).alias("kind"))
     )
-
-
-def _blocks(source: Source) -> Iterator[bytes]:
-    """The file in blocks that end at a line's end."""
-    rest = b""
-    while block := source.read(BLOCK_BYTES):
-        cut = block.rfind(b"\n") + 1
-        if cut:
-            yield rest + block[:cut]
-            rest = block[cut:]
-        else:
-            rest += block
-    if rest:
-        yield rest
 
 
 def _lines(block: bytes) -> tuple[pl.Series, int]:
@@ -169,7 +155,7 @@ class KernelTable:
         rows = _Rows(job.workspace)
         with Source(job.path) as source:
             info = self._info(job, source.size)
-            for block in _blocks(source):
+            for block in line_blocks(source, BLOCK_BYTES):
                 frame, malformed, undecodable = parse(block)
                 if not rows.total and frame.height and job.first_rows:
                     job.first_rows(Trace(info, kernels=_kernels(frame.head(1000).lazy())))

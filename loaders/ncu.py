@@ -16,7 +16,7 @@ from . import ncu_csv, ncu_metrics, ncu_text, schema
 from .errors import Unreadable
 from .loader import Job
 from .names import kernel_kind
-from .stream import Source
+from .stream import Source, line_blocks
 from .trace import Device, Info, Trace
 
 MESSAGE = re.compile(rb"^==PROF== (Connected to process|Profiling )", re.MULTILINE)
@@ -41,7 +41,7 @@ class NsightCompute:
         """One Trace with ``kernels`` in the order of launches."""
         table, text = ncu_csv.Reader(), ncu_text.Reader()
         with Source(job.path) as source:
-            for block in ncu_csv.blocks(source):
+            for block in line_blocks(source):
                 table.feed(block)
                 if not table.begun:
                     text.feed(block)

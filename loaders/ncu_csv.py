@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from . import csv_table, ncu_metrics
-from .stream import Source
 
 HEADER = re.compile(rb'^[^\S\n]*"?ID"?,"?Process ID"?,[^\n]*$', re.MULTILINE)
 DATA_LINE = r'^\s*"?\d+"?,'
@@ -73,17 +72,6 @@ def _pieces(block: bytes) -> Iterator[tuple[bytes | None, bytes]]:
     ends = [*(mark.start() for mark in marks[1:]), len(block)]
     for mark, end in zip(marks, ends[: len(marks)], strict=True):
         yield mark[0], block[mark.end() : end]
-
-
-def blocks(source: Source) -> Iterator[bytes]:
-    """The file in blocks that end at a line's end."""
-    rest = b""
-    for block in source:
-        cut = block.rfind(b"\n") + 1
-        yield rest + block[:cut]
-        rest = block[cut:]
-    if rest:
-        yield rest
 
 
 class Reader:

@@ -194,6 +194,23 @@ def head(path: str | os.PathLike[str], size: int = HEAD_BYTES) -> bytes:
         return first
 
 
+def line_blocks(source: Source, size: int = BLOCK_BYTES) -> Iterator[bytes]:
+    """The rest of the source in blocks that end at a line's end, the last one excepted.
+
+    A line longer than four blocks is no line of any text format: it is cut there, so that memory stays bounded.
+    """
+    rest = b""
+    while block := source.read(size):
+        cut = block.rfind(b"\n") + 1
+        if cut or len(rest) >= 4 * size:
+            yield rest + block[:cut]
+            rest = block[cut:]
+        else:
+            rest += block
+    if rest:
+        yield rest
+
+
 def whole(path: str | os.PathLike[str]) -> tuple[bytes, str | None]:
     """All bytes of a file small enough to be held, and why it stops early where it does. Raises OSError as ``open``."""
     with Source(path) as source:

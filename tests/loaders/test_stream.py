@@ -96,3 +96,21 @@ def test_the_head_of_a_database_is_its_schema(tmp_path: Path) -> None:
     assert head.startswith(stream.SQLITE)
     assert b"the_last_one" in head
     assert len(head) <= 65536
+
+
+def test_blocks_of_lines_end_at_line_ends(tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+    file.write_bytes(b"".join(b"%d\n" % number for number in range(1000)) + b"no end")
+    with stream.Source(file) as source:
+        blocks = list(stream.line_blocks(source, 64))
+    assert b"".join(blocks) == file.read_bytes()
+    assert all(block.endswith(b"\n") for block in blocks[:-1]) and blocks[-1] == b"no end"
+
+
+def test_a_line_that_never_ends_is_cut(tmp_path: Path) -> None:
+    file = tmp_path / "line"
+    file.write_bytes(b"x" * 5000 + b"\nrest\n")
+    with stream.Source(file) as source:
+        blocks = list(stream.line_blocks(source, 64))
+    assert b"".join(blocks) == file.read_bytes()
+    assert max(map(len, blocks)) <= 6 * 64
