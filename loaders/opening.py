@@ -20,6 +20,8 @@ from .trace import Trace
 Progress = Callable[[int, int, int], None]
 _GIVE = "Give a trace, or the folder that holds one."
 _AGAIN = "Write or copy it again."
+_COUNTERS = "cycle-profile"
+"""The format whose files may lie beside a trace of another: samples of counters taken meanwhile."""
 SCANNED = 4096
 """Files of a folder that are looked into; more are not the ranks of one job."""
 
@@ -151,11 +153,11 @@ def _folder(shown: str, folder: Path, request: Request) -> list[Part]:
             continue
     if not parts:
         raise Unreadable(shown, f"holds no trace ({len(files)} other files)", _GIVE)
-    formats = sorted({part.format for part in parts})
+    formats = sorted({part.format for part in parts} - {_COUNTERS})
     if len(formats) > 1:
         listed = ", ".join(part.path.name for part in parts[:4])
         raise Unreadable(shown, f"holds recordings of several formats ({', '.join(formats)})", f"Name one: {listed}.")
-    return parts
+    return sorted(parts, key=lambda part: part.format == _COUNTERS)
 
 
 def _load(shown: str, parts: list[Part], request: Request) -> tuple[list[Path], list[tuple[Trace, ...]]]:
@@ -250,20 +252,30 @@ class Opened:
         )
         if worker is None:
             if len(self.files) > 1:
-                return (self._job(singles),)
+                return (self._together(singles),)
             told = f"The file holds {len(singles)} runs; these are the first two: --worker N takes another, from 0."
             return singles if len(singles) <= 2 else tuple(trace.warn(told) for trace in singles[:2])
         if not 0 <= worker < len(singles):
-            runs = "one run" if len(singles) == 1 else f"{len(singles)} runs"
+            holds = "one run" if len(singles) == 1 else f"{len(singles)} runs"
             advice = "Workers count from 0 in file order."
-            raise Unreadable(self.shown, f"has no worker {worker}: it holds {runs}", advice)
+            raise Unreadable(self.shown, f"has no worker {worker}: it holds {holds}", advice)
         return (singles[worker],)
 
+    def _together(self, singles: tuple[Trace, ...]) -> Trace:
+        """All files as one run: the ranks of a job, with the counters recorded beside them."""
+        aside = [trace.info.format == _COUNTERS and ranks.is_beside(trace) for trace in singles]
+        beside = [trace for trace, is_aside in zip(singles, aside, strict=True) if is_aside]
+        if len(beside) == len(singles):
+            return self._job(singles)
+        runs = tuple(trace for trace, is_aside in zip(singles, aside, strict=True) if not is_aside)
+        run = runs[0] if len(runs) == 1 else self._job(runs)
+        return ranks.with_metrics(run, beside) if beside else run
+
     def _job(self, singles: tuple[Trace, ...]) -> Trace:
-        files = [Path(file) for file in self.files]
+        files = [Path(file) for file in dict.fromkeys(trace.info.source for trace in singles)]
         recorded = [trace.info.ranks for trace in singles]
         found = ranks.ranks_of(files, recorded) if len(singles) == len(files) else None
-        if found is None:
+        if found is None or len({trace.info.format for trace in singles}) > 1:
             listed = ", ".join(file.name for file in files[:4]) + (", …" if len(files) > 4 else "")
             reason = f"holds {len(files)} recordings that are not the ranks of one job"
             raise Unreadable(self.shown, reason, f"Name one: {listed}.")

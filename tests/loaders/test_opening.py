@@ -209,6 +209,27 @@ def test_a_folder_of_unrelated_recordings_is_refused(fake: Callable[..., str]) -
         open_run(path)
 
 
+def test_counters_beside_a_trace_become_its_metrics(
+    fake: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from warplens.loaders.cycle_profile import LOADER as COUNTERS
+
+    def load(job: Job) -> tuple[Trace, ...]:
+        return (Trace(Info(str(job.path), "one", "fake", epoch_ns=1_000_000), kernels(0, 5)),)
+
+    fake(load)
+    both = (*registry.loaders(), COUNTERS)
+    monkeypatch.setattr(registry, "loaders", lambda: both)
+    (tmp_path / "result_counters_data.csv").write_text(
+        "counter_name,timestamp,value,hostname\ngpu_sm_frequency_0,1500,1410,node\ngpu_sm_frequency_0,1600,1400,node\n"
+    )
+    for _ in range(2):  # read, then from the cache
+        (run,) = open_run(str(tmp_path))
+        assert run.kernels.collect().height == 2
+        assert run.metrics.select("ts_ns", "value").collect().rows() == [(500_000, 1410.0), (600_000, 1400.0)]
+        assert run.info.format == "fake"
+
+
 def test_a_folder_with_one_trace_is_that_trace(fake: Callable[..., str], tmp_path: Path) -> None:
     file = fake(lambda job: (Trace(Info(str(job.path), "one", "fake"), kernels(0, 5)),))
     (tmp_path / "notes.txt").write_text("not a trace")
