@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from ..loaders.schema import NAME
 from .mann_whitney import u_test
 
 Floats = NDArray[np.float64]
@@ -33,7 +34,8 @@ def compare(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
     columns = [*KEYS, "cycle", "beta", "mu"]
     sides = [a.select(*columns, in_b=pl.lit(False)), b.select(*columns, in_b=pl.lit(True))]
     both = pl.concat(sides, how="vertical_relaxed")
-    both = both.with_columns(pl.col("beta", "mu").fill_nan(None).fill_null(0.0))
+    # joining on categories is joining on numbers
+    both = both.with_columns(pl.col("beta", "mu").fill_nan(None).fill_null(0.0), pl.col(KEYS).cast(NAME))
     keys = both.select(KEYS).unique(maintain_order=True).with_row_index("group")
     if keys.is_empty():
         return keys.select(KEYS).with_columns(pl.lit(None, pl.Float64).alias(name) for name in NUMBERS)

@@ -31,6 +31,9 @@ def comparability(runs: tuple[Trace, Trace], matched: list[Matched], options: Op
     shared, alike = _shared(matched), _alike(matched)
     if shared is not None and shared < MOSTLY_SHARED:
         reasons.append(f"only {shared:.0%} of the device time is in functions both runs have")
+    lone, every = _without_partner(matched)
+    if lone and (shared is None or shared < MOSTLY_SHARED):
+        reasons.append(f"{lone} of {every} device functions have no partner in the other run")
     if alike is not None and alike < LAUNCHES:
         reasons.append(f"launches per cycle agree to {alike:.0%}: the cycles do different work")
     score = min([value for value in (shared, alike) if value is not None], default=1.0) * (0.5 if grave else 1.0)
@@ -85,6 +88,16 @@ def _shared(matched: list[Matched]) -> float | None:
         if a.sum() > 0 and b.sum() > 0:
             shares.append(min(a[both].sum() / a.sum(), b[both].sum() / b.sum()))
     return float(max(shares)) if shares else None
+
+
+def _without_partner(matched: list[Matched]) -> tuple[int, int]:
+    """Device functions only one run has, and all of them."""
+    lone = every = 0
+    for one in matched:
+        a, b = (time[one.on_device] > 0 for time in (_time(one, one.a), _time(one, one.b)))
+        lone += int((a ^ b).sum())
+        every += int((a | b).sum())
+    return lone, every
 
 
 def _alike(matched: list[Matched]) -> float | None:

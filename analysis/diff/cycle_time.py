@@ -37,7 +37,7 @@ def _described(one: Matched) -> dict[str, Any]:
     base = float(np.median(a))
     known = np.isfinite(low)
     return {
-        "verdict": _verdict(a, b, middle, low, high), "pid_a": one.pair.a, "pid_b": one.pair.b,
+        "verdict": called(a, b, middle, low, high), "pid_a": one.pair.a, "pid_b": one.pair.b,
         "cycles_a": len(a), "cycles_b": len(b), "mean_a_ms": float(a.mean()), "mean_b_ms": float(b.mean()),
         "median_a_ms": base, "median_b_ms": float(np.median(b)), "shift_ms": middle,
         "ci_low_ms": low if known else None, "ci_high_ms": high if known else None,
@@ -46,7 +46,7 @@ def _described(one: Matched) -> dict[str, Any]:
     }
 
 
-def _verdict(a: Floats, b: Floats, middle: float, low: float, high: float) -> str:
+def called(a: Floats, b: Floats, middle: float, low: float, high: float) -> str:
     """'slower', 'faster', 'unchanged' or 'cannot tell'."""
     base = float(np.median(a))
     if not np.isfinite(low):

@@ -22,8 +22,8 @@ def device_work(matched: list[Matched], cycles: dict[str, Any]) -> list[dict[str
     found = []
     for one in matched:
         names = one.functions["device"]
-        for device in names.filter(names != "Host").unique(maintain_order=True):
-            rows = (names == device).fill_null(False).to_numpy()
+        for device in names.filter((names != "Host").fill_null(True)).unique(maintain_order=True):
+            rows = (names.is_null() if device is None else names == device).fill_null(False).to_numpy()
             described = _described(one, rows)
             if described is not None:
                 found.append({"device": device, "pid_a": one.pair.a, "pid_b": one.pair.b} | described)

@@ -44,9 +44,12 @@ def _slower(row: dict[str, Any]) -> bool:
 
 
 def explanation(
-    top: dict[str, Any] | None, cycles: dict[str, Any], work: list[dict[str, Any]], regressions: int
+    top: dict[str, Any] | None, cycles: dict[str, Any], work: list[dict[str, Any]], regressions: int,
+    comparability: dict[str, Any],
 ) -> str:
     """The whole in one sentence, for those who read only one."""
+    if not comparability["comparable"]:
+        return f"These runs cannot be compared as one thing changed: {'; '.join(comparability['reasons'])}."
     cycle = {
         "slower": "The cycle got slower", "faster": "The cycle got faster", "unchanged": "The cycle kept its length",
     }.get(cycles["verdict"], "Whether the cycle changed cannot be told")

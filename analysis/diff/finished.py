@@ -14,7 +14,7 @@ import polars as pl
 from ...loaders.trace import Trace
 from ..view import Answer
 from .columns import COLUMNS
-from .cycle_time import LEAST_SHIFT
+from .cycle_time import called
 from .metrics import metric
 from .sentences import cycle_line, line, ms
 from .shift import hodges_lehmann
@@ -67,11 +67,8 @@ def _cycle_time(lengths: list[Any]) -> dict[str, Any] | None:
     a, b = lengths[:2]
     middle, low, high = hodges_lehmann(a, b)
     known = bool(np.isfinite(low))
-    verdict = "cannot tell" if not known else "unchanged"
-    if known and not low <= 0 <= high and abs(middle) >= LEAST_SHIFT * float(np.median(a)):
-        verdict = "slower" if middle > 0 else "faster"
     return {
-        "verdict": verdict, "cycles_a": len(a), "cycles_b": len(b), "mean_a_ms": float(a.mean()),
+        "verdict": called(a, b, middle, low, high), "cycles_a": len(a), "cycles_b": len(b), "mean_a_ms": float(a.mean()),
         "mean_b_ms": float(b.mean()), "median_a_ms": float(np.median(a)), "median_b_ms": float(np.median(b)),
         "shift_ms": middle, "ci_low_ms": low if known else None, "ci_high_ms": high if known else None, "outliers": [],
     }

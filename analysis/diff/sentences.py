@@ -92,7 +92,9 @@ def _label(device: str | None) -> str:
 def _device_text(row: dict[str, Any]) -> str:
     ratio, per_launch = row["ratio"], row["per_launch_ratio"]
     text = f"busy {ms(row['busy_a_ms'])} → {ms(row['busy_b_ms'])} ms per cycle"
-    if ratio is not None and abs(ratio - 1) > CHANGED:
+    if ratio is None:
+        return f"{text}: {'new' if row['busy_b_ms'] else 'no'} work"
+    if abs(ratio - 1) > CHANGED:
         times = f"{ratio:.1f}×" if ratio >= 1.5 or ratio <= 0.67 else f"{100 * (ratio - 1):+.0f}%".replace("-", "−")
         text += f" ({times})"
         if per_launch is not None and abs(per_launch - 1) <= CHANGED:

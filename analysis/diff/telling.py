@@ -39,7 +39,7 @@ def scored_metrics(works: tuple[Work, Work], table: pl.DataFrame, units: dict[st
         if a.is_empty() and b.is_empty():
             continue
         both = pl.lit(pid_a, pl.Int64).alias("pid_a"), pl.lit(pid_b, pl.Int64).alias("pid_b")
-        pieces.append(compare(a, b).with_columns(both))
+        pieces.append(compare(a, b).with_columns(*both, pl.col("function", "metric", "device").cast(pl.String)))
     if not pieces:
         return pl.DataFrame()
     scores = pl.concat(pieces)

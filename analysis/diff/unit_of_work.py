@@ -13,7 +13,7 @@ import polars as pl
 
 from ...loaders.trace import Trace
 from ..text import display
-from .cycle_time import LEAST_SHIFT
+from .cycle_time import called
 from .sentences import ms
 from .shift import Floats, hodges_lehmann
 
@@ -65,12 +65,8 @@ def _described(a: Floats, b: Floats) -> dict[str, Any]:
     mean_a, mean_b = float(a.mean()), float(b.mean())
     few = [side if len(side) <= _MANY else side[np.linspace(0, len(side) - 1, _MANY).astype(int)] for side in (a, b)]
     middle, low, high = hodges_lehmann(few[0], few[1])
-    sure = np.isfinite(low) and not low <= 0 <= high and abs(mean_b / mean_a - 1) >= LEAST_SHIFT
-    verdict = "cannot tell" if not np.isfinite(low) else "unchanged"
-    if sure and (middle > 0) == (mean_b > mean_a):
-        verdict = "slower" if middle > 0 else "faster"
     return {
-        "verdict": verdict, "mean_a_ms": mean_a, "mean_b_ms": mean_b, "median_a_ms": float(np.median(a)),
+        "verdict": called(a, b, middle, low, high), "mean_a_ms": mean_a, "mean_b_ms": mean_b, "median_a_ms": float(np.median(a)),
         "median_b_ms": float(np.median(b)), "shift_ms": middle, "ci_low_ms": low if np.isfinite(low) else None,
         "ci_high_ms": high if np.isfinite(high) else None, "outliers": [],
     }

@@ -14,7 +14,7 @@ import polars as pl
 from ...loaders.trace import Trace
 from ..options import Options
 from ..view import Answer, Runs, View
-from . import collectives, renamed, without_cycles
+from . import collectives, devices, renamed, without_cycles
 from .arrows import arrows
 from .columns import COLUMNS
 from .comparability import comparability
@@ -44,15 +44,33 @@ def _asked(runs: Runs, options: Options) -> Answer:
     if run_a.has("comparison"):
         return finished(runs)
     works = work_of(run_a, options), work_of(run_b, options)
-    if min(_cycles(work) for work in works) < LEAST_TO_COMPARE:
+    if min(_cycles(work) for work in works) < LEAST_TO_COMPARE or not all(_timed(run) for run in runs):
         return without_cycles.by_launch((run_a, run_b), options)
-    works, names = _under_one_name(*works)
+    a, b, moved = _on_one_device(*works)
+    works, names = _under_one_name(a, b)
     matched, waits, told = collectives.split(match(*works, options))
-    return _answer((run_a, run_b), works, matched, names, (waits, told), options)
+    answer = _answer((run_a, run_b), works, matched, names, (waits, told), options)
+    return replace(answer, notes=(*devices.note(moved), *answer.notes))
 
 
 def _cycles(work: Work) -> int:
     return 0 if work.rows.is_empty() else int(work.rows["cycle"].n_unique())
+
+
+def _timed(run: Trace) -> bool:
+    """Whether cycles are of time: launches without timestamps have patterns, but no cycle anybody waits for."""
+    if not run.has("kernels"):
+        return True
+    return not run.kernels.filter(pl.col("start_ns").is_not_null()).head(1).collect().is_empty()
+
+
+def _on_one_device(a: Work, b: Work) -> tuple[Work, Work, dict[str, str]]:
+    """B's devices under the names of A's where the runs used different ones."""
+    pairs = devices.mapped(a.rows["device"].unique(), b.rows["device"].unique())
+    if not pairs:
+        return a, b, pairs
+    under = pl.col("device").replace(pairs)
+    return a, replace(b, rows=b.rows.with_columns(under), metrics=b.metrics.with_columns(under)), pairs
 
 
 def _under_one_name(a: Work, b: Work) -> tuple[tuple[Work, Work], dict[tuple[str, str | None], str]]:
@@ -92,7 +110,7 @@ def _answer(
     top = next((row for row in changed if row["role"] == "capacity" and row["loss"] > 0), None)
     facts = {
         "comparability": comparable, "cycle_time": cycles, "work": work, "resources": [_public(row) for row in changed],
-        "explanation": explanation(top, cycles, work, len(slowed)), "calibration": calibration,
+        "explanation": explanation(top, cycles, work, len(slowed), comparable), "calibration": calibration,
         "collectives": ranks[1], "samples": "cycles",
     }
     lines = [

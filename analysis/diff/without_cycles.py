@@ -16,6 +16,7 @@ from ...loaders.trace import Trace
 from ..kernel_sources import kernels_of
 from ..options import Options
 from ..view import Answer, CannotAnswer
+from . import devices
 from .columns import COLUMNS
 from .comparability import LEAST_SHARED, different_devices
 from .sentences import line, ms, some
@@ -33,6 +34,9 @@ def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
     """Every function of both runs with its launches as the samples. Raises CannotAnswer without any device activity."""
     if not all(run.has("kernels") for run in runs):
         return aggregates(runs)
+    moved = devices.mapped(*(run.kernels.select(pl.col("device").unique().cast(pl.String)).collect()["device"]
+                             for run in runs))
+    runs = (runs[0], runs[1].with_tables(kernels=_renumbered(runs[1].kernels, moved)))
     sides = [_launches(run) for run in runs]
     unit = unit_of_work(runs)
     factor = unit["ratio"] if unit else 1.0
@@ -51,17 +55,21 @@ def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
     ]))
     facts = {
         "comparability": comparability, "cycle_time": unit, "work": _work(rows), "resources": [],
-        "explanation": f"{some(regressions).capitalize()} functions surely slower per launch; without cycles and "
-        "readings of the machine no cause can be told.",
+        "explanation": _explanation(comparability, regressions),
         "calibration": {"method": "none: launches are the samples", "row_ms": None}, "samples": "launches",
     }
     ordered = [data, *lines] if not comparability["comparable"] else [*lines, data]
     notes = ["Launches and ms are per run: no cycles were found in one run at least."]
     if unit and abs(factor - 1) > BETWEEN_RUNS:
         notes = [f"Launches and ms of B are scaled by {1 / factor:.3f} to A's amount of work ({unit['what']})."]
+    notes = [*devices.note(moved), *notes]
     if any(run.info.serialised for run in runs):
         notes.append("Launches were replayed one by one: totals are not wall time.")
     return Answer(in_order(_frame(rows)).lazy(), facts, tuple(ordered), tuple(notes))
+
+
+def _renumbered(kernels: pl.LazyFrame, moved: dict[str, str]) -> pl.LazyFrame:
+    return kernels.with_columns(pl.col("device").cast(pl.String).replace(moved)) if moved else kernels
 
 
 def _frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
@@ -163,6 +171,13 @@ def _comparability(runs: tuple[Trace, Trace], rows: list[dict[str, Any]]) -> dic
     if lone:
         reasons.append(f"{lone} of {len(rows)} functions have no partner in the other run")
     return {"comparable": comparable, "score": round(shared, 4), "reasons": reasons, "shared_time": shared}
+
+
+def _explanation(comparability: dict[str, Any], regressions: int) -> str:
+    if not comparability["comparable"]:
+        return f"These runs cannot be compared as one thing changed: {'; '.join(comparability['reasons'])}."
+    count = f"{some(regressions).capitalize()} function{'' if regressions == 1 else 's'} surely slower per launch"
+    return f"{count}; without cycles and readings of the machine no cause can be told."
 
 
 def _work(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

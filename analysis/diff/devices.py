@@ -1,0 +1,32 @@
+"""Which device of B stands for which device of A.
+
+A job that runs on GPU 1 today and ran on GPU 3 yesterday is one job. Where the runs share no device name and have the
+same number of them, they are taken in order; where they share some, names mean what they say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+HOST = "Host"
+
+
+def mapped(a: Iterable[str | None], b: Iterable[str | None]) -> dict[str, str]:
+    """B's device name → A's, for those that differ; empty where names are to be taken as they are."""
+    left, right = (sorted({name for name in side if name and name != HOST}, key=_natural) for side in (a, b))
+    if not left or len(left) != len(right) or set(left) & set(right):
+        return {}
+    return dict(zip(right, left, strict=True))
+
+
+def _natural(name: str) -> tuple[tuple[int, str], ...]:
+    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name) if part)
+
+
+def note(pairs: dict[str, str]) -> list[str]:
+    """One sentence for the notes where devices were matched by order."""
+    if not pairs:
+        return []
+    named = ", ".join(f"{theirs} of B with {mine} of A" for theirs, mine in list(pairs.items())[:4])
+    return [f"The runs used different device numbers: {named}{' and so on' if len(pairs) > 4 else ''} are compared."]
