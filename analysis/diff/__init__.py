@@ -6,6 +6,9 @@ matrices), ``renamed``, ``collectives``, ``cycle_time``, ``device_work``, ``shif
 ``suspects``, ``resources``, ``explanation``, ``comparability``, ``sentences``.
 """
 
+from .detail import suspect
+from .gate import RULE, Gate, gate
+from .pooled import pooled
 from .view import VIEW
 
-__all__ = ["VIEW"]
+__all__ = ["RULE", "VIEW", "Gate", "gate", "pooled", "suspect"]

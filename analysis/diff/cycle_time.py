@@ -41,7 +41,7 @@ def _described(one: Matched) -> dict[str, Any]:
         "cycles_a": len(a), "cycles_b": len(b), "mean_a_ms": float(a.mean()), "mean_b_ms": float(b.mean()),
         "median_a_ms": base, "median_b_ms": float(np.median(b)), "shift_ms": middle,
         "ci_low_ms": low if known else None, "ci_high_ms": high if known else None,
-        "spread_a_ms": _spread(a), "spread_b_ms": _spread(b),
+        "spread_a_ms": spread(a), "spread_b_ms": spread(b),
         "outliers": [*_outliers("A", one.a, one), *_outliers("B", one.b, one)],
     }
 
@@ -62,7 +62,7 @@ def called(a: Floats, b: Floats, middle: float, low: float, high: float) -> str:
     return "slower" if middle > 0 else "faster"
 
 
-def _spread(values: Floats) -> float:
+def spread(values: Floats) -> float:
     """1.48 times the median distance from the median: a standard deviation that outliers do not blow up."""
     return float(1.4826 * np.median(np.abs(values - np.median(values))))
 

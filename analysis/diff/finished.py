@@ -68,7 +68,8 @@ def _cycle_time(lengths: list[Any]) -> dict[str, Any] | None:
     middle, low, high = hodges_lehmann(a, b)
     known = bool(np.isfinite(low))
     return {
-        "verdict": called(a, b, middle, low, high), "cycles_a": len(a), "cycles_b": len(b), "mean_a_ms": float(a.mean()),
+        "verdict": called(a, b, middle, low, high),
+        "cycles_a": len(a), "cycles_b": len(b), "mean_a_ms": float(a.mean()),
         "mean_b_ms": float(b.mean()), "median_a_ms": float(np.median(a)), "median_b_ms": float(np.median(b)),
         "shift_ms": middle, "ci_low_ms": low if known else None, "ci_high_ms": high if known else None, "outliers": [],
     }

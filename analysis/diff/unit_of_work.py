@@ -66,7 +66,8 @@ def _described(a: Floats, b: Floats) -> dict[str, Any]:
     few = [side if len(side) <= _MANY else side[np.linspace(0, len(side) - 1, _MANY).astype(int)] for side in (a, b)]
     middle, low, high = hodges_lehmann(few[0], few[1])
     return {
-        "verdict": called(a, b, middle, low, high), "mean_a_ms": mean_a, "mean_b_ms": mean_b, "median_a_ms": float(np.median(a)),
+        "verdict": called(a, b, middle, low, high),
+        "mean_a_ms": mean_a, "mean_b_ms": mean_b, "median_a_ms": float(np.median(a)),
         "median_b_ms": float(np.median(b)), "shift_ms": middle, "ci_low_ms": low if np.isfinite(low) else None,
         "ci_high_ms": high if np.isfinite(high) else None, "outliers": [],
     }

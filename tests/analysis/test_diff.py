@@ -9,10 +9,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from warplens.analysis.diff import VIEW
+from warplens.analysis.diff import VIEW, gate, pooled, suspect
 from warplens.analysis.options import Options
 from warplens.analysis.table import Table, ask
-from warplens.loaders.trace import Trace
+from warplens.analysis.view import CannotAnswer
+from warplens.loaders import schema
+from warplens.loaders.trace import Info, Trace
 
 from .recorded import read_profile, run_of
 
@@ -199,3 +201,87 @@ def test_facts_can_be_written_as_json() -> None:
     assert set(table.facts) >= {"comparability", "cycle_time", "work", "resources", "explanation", "calibration"}
     assert json.loads(json.dumps(table.facts)) is not None
     assert isinstance(table.frame, pl.DataFrame)
+
+
+def test_the_gate_fails_a_slower_cycle_and_passes_a_hidden_kernel() -> None:
+    slower = gate(diff(profile(10, seed=1), profile(8, seed=2, host=1.5)))
+    assert (slower.passed, slower.sentence[:40]) == (False, "Fails: the cycle takes surely 4.91 ms mo")
+    hidden = gate(diff(profile(12, seed=1), profile(10, seed=2, slower=dict.fromkeys(KERNELS, 3.6))))
+    assert tuple(hidden) == (True, "Passes: nothing is surely slower by more than 1% of a cycle.")
+
+
+def test_the_gate_says_what_too_few_cycles_leave_open() -> None:
+    passed, sentence = gate(diff(profile(2, seed=1), profile(2, seed=2)))
+    assert passed and sentence.endswith("5 rows have too few cycles to tell.")
+
+
+def test_repeated_runs_call_only_what_beats_the_difference_between_runs() -> None:
+    def runs(factors: list[float], seed: int) -> list[Trace]:
+        return [profile(6, seed=seed + i, slower={"gemm": f, "norm": 1.3 if seed else 1.0})
+                for i, f in enumerate(factors)]
+
+    table = pooled(runs([1.0, 1.08, 0.95], 0), runs([1.05, 0.97, 1.1], 50))
+    assert called(table) == {"norm": "slower"}
+
+
+def test_one_run_a_side_cannot_be_pooled() -> None:
+    with pytest.raises(CannotAnswer, match="at least two runs"):
+        pooled([profile()], [profile(), profile()])
+
+
+def test_a_suspect_opens_into_both_distributions_and_its_metrics() -> None:
+    runs = profile(8, seed=1), profile(8, seed=2, slower={"norm": 1.5}, clock=60_000.0)
+    found = suspect(runs, Options(), "norm", "GPU 0", 7, 7)
+    assert len(found["cycles"]["values_a"]) == len(found["cycles"]["numbers_b"]) == 8
+    assert sum(found["cycles"]["a"]) == sum(found["cycles"]["b"]) == 8
+    assert found["per_launch"]["median_b"] / found["per_launch"]["median_a"] == pytest.approx(1.5, abs=0.02)
+    assert [(m["metric"], m["mu_a"], m["mu_b"], m["unit"]) for m in found["metrics"]] == [
+        ("gpu_sm_frequency", 1180.0, 600.0, "MHz")
+    ]
+    with pytest.raises(KeyError):
+        suspect(runs, Options(), "nobody", "GPU 0")
+
+
+def two_ranks(late: int, transfer: float = 10.0, seed: int = 0) -> Trace:
+    """Two processes in an all-reduce: the late one spends only the transfer in it, the other waits as well."""
+    draw = np.random.default_rng(seed)
+    rows: list[Row] = []
+    for cycle in range(1, 9):
+        for rank in (0, 1):
+            us = transfer * float(np.exp(draw.normal(0, 0.01))) + (0 if rank == late else 5000)
+            rows.append({
+                "cycle": cycle, "pid": rank, "cycle_ns": 10_000_000 + cycle, "cycle_start_ns": cycle * 20_000_000,
+                "anchor": "step", "function": "ncclAllReduce", "kind": "collective", "device": f"GPU {rank}",
+                "dur_ns": round(us * 1e3), "instances": 1, "beta": us / 100, "metric": None, "mu": None,
+            })
+    return run_of(rows)
+
+
+def test_a_rank_that_turns_from_waiting_to_late_has_no_faster_all_reduce() -> None:
+    table = diff(two_ranks(late=0, seed=1), two_ranks(late=1, seed=2))
+    assert called(table) == {}
+    waits = {row["device"]: (round(row["wait_a_ms"]), round(row["wait_b_ms"])) for row in table.frame.to_dicts()}
+    assert waits == {"GPU 0": (0, 5), "GPU 1": (5, 0)}
+    ranks = next(line for line in table.summary if line.startswith("Ranks"))
+    assert "the late rank changed sides: ncclAllReduce waited for GPU 0, now for GPU 1" in ranks
+
+
+def test_a_slower_transfer_is_seen_through_the_waiting() -> None:
+    table = diff(two_ranks(late=0, seed=1), two_ranks(late=1, transfer=20.0, seed=2))
+    assert {row["verdict"] for row in table.frame.to_dicts()} == {"slower"}
+    assert table.frame["ratio"].to_list() == pytest.approx([2.0, 2.0], abs=0.05)
+
+
+def test_launches_are_the_samples_where_there_are_no_cycles() -> None:
+    def kernels(factor: float) -> Trace:
+        draw = np.random.default_rng(3)
+        each = (("a", 9000.0), ("b", 5000.0 * factor))
+        rows = [{"name": name, "dur_ns": round(ns * float(np.exp(draw.normal(0, 0.02)))), "kind": "kernel"}
+                for name, ns in each for _ in range(20)]
+        frame = pl.DataFrame(rows).with_row_index("index")
+        return Trace(Info("t", "t", "kernel table"), kernels=schema.conform("kernels", frame.lazy()))
+
+    table = diff(kernels(1.0), kernels(1.2))
+    assert called(table) == {"b": "slower"}
+    assert by_function(table)["b"]["launches_a"] == 20.0
+    assert "each launch is a sample" in table.summary[-1]
