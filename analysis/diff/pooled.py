@@ -18,6 +18,7 @@ from ..options import Options
 from ..rows import Rows
 from ..table import Table, sources
 from ..view import CannotAnswer
+from .arrows import arrows
 from .columns import COLUMNS
 from .samples import HOST, Side, match, work_of
 from .sentences import line, ms
@@ -56,7 +57,7 @@ def pooled(baseline: Sequence[Trace], candidate: Sequence[Trace], options: Optio
     facts = {"cycle_time": cycle, "samples": "runs", "runs_a": len(baseline), "runs_b": len(candidate),
              "comparability": {"comparable": True, "score": None, "reasons": []}}
     return Table(
-        view="diff", columns=COLUMNS, rows=Rows(frame.select(COLUMN_NAMES)), total_rows=frame.height, facts=facts,
+        view="diff", columns=COLUMNS, rows=Rows(arrows(frame).select(COLUMN_NAMES)), total_rows=frame.height, facts=facts,
         summary=lines, notes=("Each run is one sample: the centre of its cycles.",),
         sources=sources((*baseline, *candidate)),
     )
