@@ -18,8 +18,8 @@ from .shift import Floats
 
 ALIKE = 0.8
 """Ranks take part in the same collectives where their launches per cycle agree at least this much."""
-WAITING = 0.5
-"""A rank waits where this share of its time in the collective is waiting."""
+MATERIAL = 0.01
+"""Share of a cycle below which waiting is not worth a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,9 @@ def split(matched: list[Matched]) -> tuple[list[Matched], Waits, list[dict[str, 
     """The pairs with collectives reduced to their transfer, the waiting taken out of them, and what is to be told."""
     waits = Waits({}, {})
     told: list[dict[str, Any]] = []
-    strict = [one for one in matched if one.pair.strict]
-    if len(strict) < 2:
+    strict = [one for one in matched if one.pair.strict] or matched
+    ranks = [{one.pair.a for one in strict}, {one.pair.b for one in strict}]
+    if len(strict) < 2 or any(len(side) < len(strict) for side in ranks):
         return matched, waits, told
     made = {id(one): [one.a.ms.copy(), one.b.ms.copy()] for one in strict}
     for function in _collectives(strict):
@@ -121,11 +122,11 @@ def _transfer(ranks: list[tuple[Side, int]]) -> _Found | None:
     return _Found(transfer, waits, float(np.median(shortest)) * 1e3, last)
 
 
-def sentence(told: list[dict[str, Any]], names: dict[str, str]) -> str | None:
-    """Who came last, in words, for the collective with the most waiting; None where nobody waits much."""
+def sentence(told: list[dict[str, Any]], names: dict[str, str], cycle_ms: float) -> str | None:
+    """Who came last, in words, for the collective with the most waiting; None where nobody waits much of a cycle."""
     for line in told:
         most = max(max(w["a_ms"], w["b_ms"]) for w in line["waits"])
-        if most <= 0:
+        if most < MATERIAL * cycle_ms:
             continue
         name = names.get(line["function"], line["function"])
         transfer = f"transfer {line['transfer_a_us']:.1f} → {line['transfer_b_us']:.1f} µs"

@@ -16,7 +16,7 @@ from .metrics import change
 def explains(top: dict[str, Any] | None, cycles: dict[str, Any], work: list[dict[str, Any]]) -> str:
     """What the foremost changed capacity explains, as the end of a sentence."""
     if top is None:
-        return "nothing that was read explains the change"
+        return _without_a_cause(cycles, work)
     slower = cycles["verdict"] == "slower"
     odd = any(one["run"] == "B" for one in cycles["outliers"]) and not slower
     on_host = top["device"] == "Host"
@@ -39,6 +39,19 @@ def explains(top: dict[str, Any] | None, cycles: dict[str, Any], work: list[dict
     return "explains the GPU line, not " + ("the slow cycles" if odd else "any slower cycle: the cycle kept its length")
 
 
+def _without_a_cause(cycles: dict[str, Any], work: list[dict[str, Any]]) -> str:
+    """Where no capacity changed: at least which part of the machine the time was lost on."""
+    if cycles["verdict"] != "slower":
+        return "nothing needs one to explain it" if cycles["verdict"] == "unchanged" else "no cause can be told"
+    if any(row["path"] == "exposed" for row in work):
+        return "the cycle waits for more GPU work"
+    idle = [(row["idle_a"], row["idle_b"]) for row in work if row["idle_a"] is not None and row["idle_b"] is not None]
+    same = all(row["ratio"] is not None and abs(row["ratio"] - 1) <= CHANGED for row in work)
+    if work and same and idle and all(b > a + 0.01 for a, b in idle):
+        return "GPU work is unchanged and the GPU waits longer: the time is lost on the host"
+    return "no cause can be told"
+
+
 def _slower(row: dict[str, Any]) -> bool:
     return row["per_launch_ratio"] is not None and row["per_launch_ratio"] > 1 + CHANGED
 
@@ -57,7 +70,7 @@ def explanation(
         f"{regressions} function{'' if regressions == 1 else 's'} surely slower"
     )
     if top is None:
-        return f"{cycle}, {count}; no capacity that was read changed."
+        return f"{cycle}, {count}; no capacity that was read changed, {_without_a_cause(cycles, work)}."
     went = f"{top['metric']} on {top['device']} went {change(top['mu_a'], top['mu_b'], top['unit'])}"
     return f"{cycle}, {count}; {went}, which {_which(explains(top, cycles, work))}."
 

@@ -57,8 +57,8 @@ def pooled(baseline: Sequence[Trace], candidate: Sequence[Trace], options: Optio
     facts = {"cycle_time": cycle, "samples": "runs", "runs_a": len(baseline), "runs_b": len(candidate),
              "comparability": {"comparable": True, "score": None, "reasons": []}}
     return Table(
-        view="diff", columns=COLUMNS, rows=Rows(arrows(frame).select(COLUMN_NAMES)), total_rows=frame.height, facts=facts,
-        summary=lines, notes=("Each run is one sample: the centre of its cycles.",),
+        view="diff", columns=COLUMNS, rows=Rows(arrows(frame).select(COLUMN_NAMES)), total_rows=frame.height,
+        facts=facts, summary=lines, notes=("Each run is one sample: the centre of its cycles.",),
         sources=sources((*baseline, *candidate)),
     )
 

@@ -112,6 +112,7 @@ def work_of(run: Trace, options: Options) -> Work:
 def match(a: Work, b: Work, options: Options) -> list[Matched]:
     """Every pair of processes as matrices. Raises CannotAnswer for a process that is not there."""
     pairs = process_pairs(a.rows["pid"].unique().to_list(), b.rows["pid"].unique().to_list(), options)
+    pairs = _on_the_same_devices(pairs, a.rows, b.rows)
     made = []
     for pair in pairs:
         mine, theirs = of_process(a.rows, pair.a), of_process(b.rows, pair.b)
@@ -120,6 +121,21 @@ def match(a: Work, b: Work, options: Options) -> list[Matched]:
         side_b, coverage_b = _side(theirs, keys, b, options)
         made.append(Matched(pair, keys, side_a, side_b, coverage_a, coverage_b))
     return made
+
+
+def _on_the_same_devices(pairs: list[ProcessPair], a: pl.DataFrame, b: pl.DataFrame) -> list[ProcessPair]:
+    """The pairs without those crossed between devices, where each process has a partner on the devices it used itself.
+
+    After a restart the ranks of a job have new pids, but rank 0 is still the one on the first device.
+    """
+    crossed = [pair for pair in pairs if not pair.strict]
+    used = [
+        {pid: frozenset(of_process(rows, pid).filter(pl.col("device") != HOST)["device"].unique()) for pid in pids}
+        for rows, pids in ((a, {pair.a for pair in crossed}), (b, {pair.b for pair in crossed}))
+    ]
+    alike = [pair for pair in crossed if used[0][pair.a] == used[1][pair.b]]
+    whole = {pair.a for pair in alike} == set(used[0]) and {pair.b for pair in alike} == set(used[1])
+    return [pair for pair in pairs if pair.strict or pair in alike] if whole else pairs
 
 
 def of_process(rows: pl.DataFrame, pid: int | None) -> pl.DataFrame:

@@ -69,7 +69,9 @@ def special(slow: list[dict[str, Any]]) -> str:
     return "with neither more host time nor more GPU time: they waited"
 
 
-def device_lines(work: list[dict[str, Any]], collectives: list[dict[str, Any]], names: dict[str, str]) -> list[str]:
+def device_lines(
+    work: list[dict[str, Any]], collectives: list[dict[str, Any]], names: dict[str, str], cycle_ms: float
+) -> list[str]:
     """What the devices did: the one whose work changed most, and how many others."""
     made = []
     ranked = sorted(work, key=lambda row: -abs(row["delta_ms"]))
@@ -79,7 +81,7 @@ def device_lines(work: list[dict[str, Any]], collectives: list[dict[str, Any]], 
         made.append(line(_label(row["device"]), prefix + _device_text(row)))
     if len(ranked) > 2:
         made[-1] += f"; {len(ranked) - 2} more process pairs or devices in the facts"
-    told = collective_sentence(collectives, names)
+    told = collective_sentence(collectives, names, cycle_ms)
     if told:
         made.append(line("Ranks", told))
     return made
@@ -131,8 +133,8 @@ def changed_line(resources: list[dict[str, Any]], explains: str) -> str:
     outside = [row for row in resources if row["role"] == "capacity" and row["loss"] > 0]
     if not outside:
         if not resources:
-            return line("Changed", "no resource that was read")
-        return line("Changed", f"no capacity; {resource_text(resources[0])}, which follows from the work")
+            return line("Changed", f"no resource that was read; {explains}")
+        return line("Changed", f"no capacity; {resource_text(resources[0])}, which follows from the work; {explains}")
     return line("Changed", f"{resource_text(outside[0])}: {explains}")
 
 

@@ -113,8 +113,9 @@ def _answer(
         "explanation": explanation(top, cycles, work, len(slowed), comparable), "calibration": calibration,
         "collectives": ranks[1], "samples": "cycles",
     }
+    short = {name: short_name(name) for name in table["function"].unique()}
     lines = [
-        cycle_line(cycles), *device_lines(work, ranks[1], {n: short_name(n) for n in table["function"].unique()}),
+        cycle_line(cycles), *device_lines(work, ranks[1], short, cycles["median_a_ms"]),
         changed_line(changed, explains(top, cycles, work)),
     ]
     data = data_line(comparable, matched, calibration)
