@@ -32,7 +32,8 @@ _NAME = 60
 class Evidence:
     """What is known about a run: times are means per step in ns, shares 0-1, missing values None.
 
-    ``calls`` are the runtime calls that take most host time (``name``, ``count`` and ``total_ns`` per step).
+    ``calls`` are the runtime calls that take most host time (``name``, ``count`` and ``total_ns`` per step);
+    ``on_cpu`` and ``queued`` are shares of a step summed over threads, so they can pass 1.
     """
 
     steps: int
@@ -46,6 +47,8 @@ class Evidence:
     launches: float | None = None
     calls: list[dict[str, Any]] = field(default_factory=list)
     eligible_share: float | None = None
+    on_cpu: float | None = None
+    queued: float | None = None
     serialised: bool = False
     step_word: str = "step"
 
@@ -83,7 +86,13 @@ def _waits(evidence: Evidence) -> Iterator[str]:
     if idle > IDLE * evidence.step_ns and host["Runtime"] + host["CPU Exec"] > BLAME * idle and evidence.devices:
         yield _host_bound(host, evidence)
     if idle > IDLE * evidence.step_ns and host["Other"] > BLAME * idle and evidence.devices:
-        yield f"Devices wait for something no recorded operator or call shows, {_part(host['Other'], evidence)}."
+        seen = any(name in times for name in ("Runtime", "CPU Exec"))
+        what = "Devices wait for something no recorded operator or call shows" if seen else "Devices do nothing"
+        yield f"{what}, {_part(host['Other'], evidence)}."
+    if evidence.on_cpu is not None:
+        queue = f" and waits for one {units.percent(100 * evidence.queued)}" if evidence.queued is not None else ""
+        part = units.percent(100 * evidence.on_cpu, places=0)
+        yield f"The process is on a CPU {part} of the {evidence.step_word}{queue}, all threads together."
     if times.get("Memcpy", 0.0) > WAITING * evidence.step_ns:
         yield f"Copies that no kernel hides take {_part(times['Memcpy'], evidence)}."
     yield from _communication(evidence)
@@ -94,7 +103,8 @@ def _host_bound(host: dict[str, float], evidence: Evidence) -> str:
     driving = host["Runtime"] + host["CPU Exec"]
     part, call = _part(driving, evidence), evidence.calls[0] if evidence.calls else None
     if call and host["Runtime"] > 2 * host["CPU Exec"] and call["total_ns"] > driving / 2:
-        most = f"{display(call['name'], _NAME)} ({_times(call['count'], 'call')}, {units.duration(call['total_ns'])})"
+        count = units.counted(call["count"], "call", "calls")
+        most = f"{display(call['name'], _NAME)} ({count}, {units.duration(call['total_ns'])})"
         return f"Devices are idle while the host is in runtime calls, {part}, most of it in {most}."
     median, launches = evidence.median_kernel_ns, (evidence.launches or 0) / max(evidence.steps, 1)
     if median is not None and median < SHORT_NS and launches and driving / launches < LAUNCH_COST_NS:
@@ -103,10 +113,6 @@ def _host_bound(host: dict[str, float], evidence: Evidence) -> str:
         what = "devices wait while operators and runtime calls run on the host"
         return f"Bound by launches: {what}, {part}; {cost} for each."
     return f"Bound by the host: devices wait while operators and runtime calls run there, {part}."
-
-
-def _times(count: float, what: str) -> str:
-    return f"{units.count(count)} {what}{'' if round(count) == 1 else 's' if what == 'call' else 'es'}"
 
 
 def _communication(evidence: Evidence) -> Iterator[str]:
@@ -121,11 +127,13 @@ def _communication(evidence: Evidence) -> Iterator[str]:
 
 def _work(evidence: Evidence) -> Iterator[str]:
     for kernel in [kernel for kernel in evidence.top[:1] if kernel["share"]]:
-        count = f" in {_times(kernel['count'], 'launch')}" if kernel["count"] else ""
+        count = f" in {units.counted(kernel['count'], 'launch', 'launches')}" if kernel["count"] else ""
         yield (f"Costliest on the device: {display(kernel['name'], _NAME)}, "
                f"{units.percent(100 * kernel['share'])} of its time ({units.duration(kernel['total_ns'])}{count}).")
     if evidence.bound:
-        parts = [f"{units.percent(100 * share, places=0)} {name}" for name, share in evidence.bound.items()]
+        parts = [
+            f"{units.percent(100 * share, places=0)} {name}" for name, share in evidence.bound.items() if share >= 0.005
+        ]
         yield f"By what holds kernels back, of their time: {', '.join(parts)}."
     if evidence.serialised:
         yield "Launches were replayed one by one: these are sums of kernel time, not wall time."

@@ -47,7 +47,7 @@ def kernels_of(run: Trace) -> Kernels | None:
 
 
 def from_launches(launches: pl.LazyFrame) -> Kernels:
-    """Statistics of every (name, kind, device) among the launches; one without a duration is left out."""
+    """Statistics of every (name, kind, device) among the launches."""
     columns = (*KEYS, "dur_ns", "tensor", "dram", "grid")
     rows = launches.select(columns).collect(engine="streaming")
     waits = rows["kind"] == "sync"
@@ -56,17 +56,36 @@ def from_launches(launches: pl.LazyFrame) -> Kernels:
     notes = []
     unmeasured = rows["dur_ns"].null_count()
     if unmeasured:
+        bare = rows.filter(pl.col("dur_ns").is_null())
         rows = rows.filter(pl.col("dur_ns").is_not_null())
-        notes.append(f"{unmeasured:,} launches have no duration and are left out.")
+        counted = f"{unmeasured:,} launch{'es' if unmeasured > 1 else ''} without a duration"
+        notes.append(f"{counted}: counted only where no launch of the kernel has one.")
+        return Kernels(_ordered(_with_unmeasured(_measured(rows), bare)), "kernels", tuple(notes))
+    return Kernels(_ordered(_measured(rows)), "kernels", tuple(notes))
+
+
+def _with_unmeasured(frame: pl.DataFrame, bare: pl.DataFrame) -> pl.DataFrame:
+    """The table with a row for each kernel of which no launch has a duration: how many, and the rest null."""
+    counts = bare.group_by(KEYS).agg(count=pl.len().cast(pl.Int64), tensor=_mean("tensor"), dram=_mean("dram"))
+    unknown = counts.join(frame.select(KEYS), on=KEYS, how="anti", nulls_equal=True)
+    return pl.concat([_complete(frame), _complete(unknown)])
+
+
+def _mean(column: str) -> pl.Expr:
+    return pl.col(column).cast(pl.Float64).mean()
+
+
+def _measured(rows: pl.DataFrame) -> pl.DataFrame:
+    """The table of launches that all have a duration."""
     if rows.is_empty():
-        return Kernels(pl.DataFrame(schema=COLUMNS), "kernels", tuple(notes))
+        return pl.DataFrame(schema=COLUMNS)
     group_of, first = _groups(rows)
     durations = rows["dur_ns"].to_numpy()
     if durations.min() < 0:
         durations = np.maximum(durations, 0)
     stats = latencies(group_of, durations, len(first))
     counts, totals = stats.counts, stats.totals
-    frame = rows[first].select(KEYS).with_columns(
+    return rows[first].select(KEYS).with_columns(
         count=pl.Series(counts), total_ns=pl.Series(totals), mean_ns=pl.Series(totals / counts),
         min_ns=pl.Series(stats.shortest), p50_ns=pl.Series(stats.percentile(50)),
         p99_ns=pl.Series(stats.percentile(99)), max_ns=pl.Series(stats.longest),
@@ -75,7 +94,6 @@ def from_launches(launches: pl.LazyFrame) -> Kernels:
         trend=pl.Series(stats.histograms()).arr.to_list(),
         groups=pl.Series(_kinds(rows, stats, group_of, durations)),
     )
-    return Kernels(_ordered(frame), "kernels", tuple(notes))
 
 
 def _groups(rows: pl.DataFrame) -> tuple[Ints, Ints]:

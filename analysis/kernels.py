@@ -58,7 +58,10 @@ def table(run: Trace, options: Options, side: Side = "a") -> tuple[pl.DataFrame,
 
 def facts_of(frame: pl.DataFrame) -> dict[str, Any]:
     """Totals of a kernel table, ns and launches, by kind."""
-    by_kind = frame.group_by(pl.col("kind").cast(pl.String)).agg(pl.col("total_ns").sum(), pl.col("count").sum())
+    known = pl.col("total_ns").count() > 0
+    by_kind = frame.group_by(pl.col("kind").cast(pl.String)).agg(
+        pl.when(known).then(pl.col("total_ns").sum()), pl.col("count").sum()
+    )
     kinds = {kind: {"total_ns": ns, "count": count} for kind, ns, count in sorted(by_kind.rows())}
     return {
         "kernels": frame.height, "launches": int(frame["count"].sum()), "total_ns": int(frame["total_ns"].sum()),
@@ -82,11 +85,12 @@ def sentence(run: Trace, facts: dict[str, Any]) -> str:
     moved = [kinds[kind] for kind in ("memcpy", "memset") if kind in kinds]
     parts = []
     if work:
-        parts += [f"{units.count(sum(kind['count'] for kind in work))} launches",
-                  f"{units.duration(sum(kind['total_ns'] for kind in work))} of kernel time"]
+        parts.append(units.counted(sum(kind["count"] for kind in work), "launch", "launches"))
+        times = [kind["total_ns"] for kind in work if kind["total_ns"] is not None]
+        parts.append(f"{units.duration(sum(times))} of kernel time" if times else "durations not recorded")
     if moved:
         parts.append(f"{units.count(sum(kind['count'] for kind in moved))} copies and sets, "
-                     f"{units.duration(sum(kind['total_ns'] for kind in moved))}")
+                     f"{units.duration(sum(kind['total_ns'] or 0 for kind in moved))}")
     return " · ".join(parts) + (", serialised replay" if run.info.serialised else "")
 
 

@@ -34,7 +34,9 @@ def build(runs: Runs, options: Options) -> Answer:
     if not run.has("kernels"):
         if (options.cycle_b if options.side == "b" else options.cycle) is not None:
             raise CannotAnswer(f"{run.info.label} holds no launches in this cycle.")
-        raise CannotAnswer(f"{run.info.label} holds sums, not launches; the kernels view shows them.")
+        if run.has("kernel_stats") or run.has("profile"):
+            raise CannotAnswer(f"{run.info.label} holds sums, not launches; the kernels view shows them.")
+        raise CannotAnswer(f"{run.info.label} holds no launches: nothing a device did was recorded.")
     rows = run.kernels
     notes: tuple[str, ...] = ()
     waits = rows.select((pl.col("kind") == "sync").sum()).collect(engine="streaming").item()

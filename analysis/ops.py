@@ -52,7 +52,7 @@ def table(run: Trace) -> tuple[pl.DataFrame, dict[str, Any], tuple[str, ...]]:
             nulls_last=True,
         )
         return frame, _facts(frame), ("The input holds sums per operator as its own tool made them.",)
-    raise CannotAnswer(f"{run.info.label} holds no operators: a PyTorch trace with CPU activities would.")
+    raise CannotAnswer(f"{run.info.label} holds no operators; a PyTorch trace with CPU activities has them.")
 
 
 def _facts(frame: pl.DataFrame) -> dict[str, Any]:

@@ -84,7 +84,8 @@ def overview_of(run: Trace, options: Options, side: Literal["a", "b"]) -> Overvi
         return _profiled(limited, options)
     if run.has("kernels") or run.has("kernel_stats"):
         return _untimed(limited, options)
-    raise CannotAnswer(f"{run.info.label} holds nothing that takes time on a device or a host: no overview.")
+    only = "only times of its cycles (see the cycles view)" if run.has("cycles") else "nothing that takes time"
+    raise CannotAnswer(f"{run.info.label} holds {only}: no overview.")
 
 
 def _by_rank(run: Trace) -> Iterator[Trace]:
@@ -290,19 +291,18 @@ def _profiled(run: Trace, options: Options) -> Overview:
     spans = rows.unique(["cycle", "pid"])
     count = spans.height
     length = int(spans["cycle_ns"].sum()) / count
-    kinds = rows.group_by(pl.col("kind").cast(pl.String)).agg(pl.col("dur_ns").sum() / count).rows()
-    sums = {BY_KIND[kind]: ns for kind, ns in kinds if kind in BY_KIND}
+    per_kind = rows.group_by(pl.col("kind").cast(pl.String)).agg(pl.col("dur_ns").sum() / count).rows()
+    kinds: dict[str, float] = dict(per_kind)
+    sums = {BY_KIND[kind]: ns for kind, ns in kinds.items() if kind in BY_KIND}
     times = {name: sums[name] for name in CATEGORIES if name in sums}
     times["Other"] = max(length - sum(times.values()), 0.0)
-    work = rows.filter(pl.col("kind").is_in(["kernel", "collective"]))
-    busy = work.group_by(pl.col("device").cast(pl.String)).agg(pl.col("dur_ns").sum() / count).sort("device").rows()
-    devices: list[dict[str, Any]] = [
-        {"device": device, "name": None, "utilisation": ns / length, "sm_efficiency": None, "occupancy": None,
-         "tensor_share": None, "busy_ns": round(ns), "kernel_ns": round(ns), "window_ns": round(length)}
-        for device, ns in busy
-    ]
+    devices = _profiled_devices(rows.filter(pl.col("kind").is_in(["kernel", "collective"])), spans)
     top, evidence = _kernels(run, options)
-    said = findings(replace(evidence, steps=count, step_ns=length, times=times, devices=devices, step_word="cycle"))
+    said = findings(replace(
+        evidence, steps=count, step_ns=length, times=times, devices=devices, step_word="cycle",
+        on_cpu=kinds["oncpu"] / length if "oncpu" in kinds else None,
+        queued=kinds["runq"] / length if "runq" in kinds else None,
+    ))
     left_out = find_cycles(run, options).frame.height - cycles.height
     notes: tuple[str, ...] = ("Sums per function and cycle: overlap is not removed; Other is the rest of it.",)
     if left_out:
@@ -310,6 +310,19 @@ def _profiled(run: Trace, options: Options) -> Overview:
     facts = _facts(run, devices, said, top, count, length, "recorded", left_out)
     headline = " · ".join((f"{units.count(count)} cycles, mean {units.duration(length)}", *_busy(devices)))
     return Overview(times, length, "cycle", headline, facts, said, notes)
+
+
+def _profiled_devices(work: pl.DataFrame, spans: pl.DataFrame) -> list[dict[str, Any]]:
+    """Busy time per device over the cycles of the processes that use it."""
+    users = work.select("device", "pid").unique()
+    windows = users.join(spans.select("pid", "cycle_ns"), on="pid", nulls_equal=True).group_by("device").agg(
+        pl.col("cycle_ns").sum())
+    busy = work.group_by("device").agg(pl.col("dur_ns").sum()).join(windows, on="device", nulls_equal=True)
+    return [
+        {"device": device, "name": None, "utilisation": ns / window, "sm_efficiency": None, "occupancy": None,
+         "tensor_share": None, "busy_ns": ns, "kernel_ns": ns, "window_ns": window}
+        for device, ns, window in busy.with_columns(pl.col("device").cast(pl.String)).sort("device").rows()
+    ]
 
 
 def _untimed(run: Trace, options: Options) -> Overview:
@@ -323,5 +336,6 @@ def _untimed(run: Trace, options: Options) -> Overview:
     facts = _facts(run, [], said, top, None, None, None)
     notes = ("The input has no timestamps: no breakdown of the wall time, no utilisation; device time by kind.",)
     replay = ", serialised replay" if run.info.serialised else ""
-    headline = f"{units.count(evidence.launches or 0)} launches · {units.duration(total)} of device time{replay}"
+    launched = units.counted(evidence.launches or 0, "launch", "launches")
+    headline = f"{launched} · {units.duration(total)} of device time{replay}"
     return Overview(times, None, "run", headline, facts, said, notes)

@@ -46,6 +46,11 @@ def count(value: float, signed: bool = False) -> str:
     return f"{value:{'+' if signed else ''},.0f}".replace("-", "−")
 
 
+def counted(value: float, one: str, many: str) -> str:
+    """A count with its noun: 1 launch, 293 launches."""
+    return f"{count(value)} {one if round(value) == 1 else many}"
+
+
 def number(value: float, signed: bool = False) -> str:
     """A plain number: four significant figures (two below a tenth), thousands commas."""
     sign = "+" if signed else ""

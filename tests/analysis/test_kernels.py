@@ -107,7 +107,7 @@ def test_even_launches_are_one_kind(run_of, rows_of):
 
 def test_a_replay_says_that_its_totals_are_no_wall_time(run_of, asked):
     table = asked("kernels", run_of(serialised=True, kernels=[launch("k", 57_190_000)]))
-    assert table.summary == ("1 launches · 57.19 ms of kernel time, serialised replay",)
+    assert table.summary == ("1 launch · 57.19 ms of kernel time, serialised replay",)
     assert "serialised replays, not wall time" in table.notes[0]
 
 
@@ -177,3 +177,11 @@ def test_a_cycle_limits_the_table_and_says_how_much_of_the_run_it_is(run_of, ask
     assert table.frame.select("name", "total_ns").rows() == [("a", 30)] and table.facts["coverage"] == 0.75
     assert asked("kernels", run).facts["coverage"] == 1.0
     assert asked("launches", run, options=Options(cycle=2)).frame["dur_ns"].to_list() == [10]
+
+
+def test_launches_without_a_duration_are_counted_and_never_take_zero(run_of, asked):
+    kernels = [launch("known", 5), launch("known", None), launch("bare", None, tensor=0.5)]
+    table = asked("kernels", run_of(kernels=kernels))
+    assert table.frame.select("name", "count", "total_ns", "p50_ns", "tensor", "share").rows() == [
+        ("known", 1, 5, 5, None, 1.0), ("bare", 1, None, None, 0.5, None)]
+    assert "2 launches without a duration" in table.notes[0]

@@ -27,3 +27,5 @@ def test_of_two_runs_the_side_is_an_option(run_of, rows_of):
 def test_sums_have_no_launches(run_of, asked):
     with pytest.raises(CannotAnswer, match="sums, not launches"):
         asked("launches", run_of(kernel_stats=[{"name": "k", "kind": "kernel", "count": 4, "total_ns": 100}]))
+    with pytest.raises(CannotAnswer, match="nothing a device did"):
+        asked("launches", run_of(host=[{"name": "op", "kind": "op", "start_ns": 0, "dur_ns": 1}]))

@@ -157,6 +157,19 @@ def test_a_profile_gives_busy_time_per_cycle(run_of, asked):
     assert answer.facts["devices"][0]["utilisation"] == pytest.approx(0.2)
 
 
+def test_a_device_of_a_profile_is_as_busy_as_its_own_process_makes_it(run_of, asked):
+    row = {"cycle": 1, "cycle_ns": 1000, "function": "gemm", "kind": "kernel", "instances": 1, "dur_ns": 800}
+    run = run_of(cycles=[step(1, 0, 1000)], profile=[
+        {**row, "pid": 1, "device": "GPU 0"}, {**row, "pid": 2, "device": "GPU 1"},
+        {**row, "pid": 1, "function": "runq", "kind": "runq", "device": "Host", "dur_ns": 600},
+        {**row, "pid": 1, "function": "oncpu", "kind": "oncpu", "device": "Host", "dur_ns": 3000},
+    ])
+    facts = asked("overview", run).facts
+    assert [device["utilisation"] for device in facts["devices"]] == [0.8, 0.8]
+    said = "The process is on a CPU 150% of the cycle and waits for one 30.0%, all threads together."
+    assert said in facts["findings"]
+
+
 def test_launches_without_times_divide_by_kind_and_say_why(run_of, asked):
     kernels = [{"name": "a", "kind": "kernel", "dur_ns": 80_000, "tensor": 0.9, "dram": 0.1},
                {"name": "b", "kind": "kernel", "dur_ns": 20_000, "tensor": 0.0, "dram": 0.8}]
