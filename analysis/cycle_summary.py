@@ -19,6 +19,8 @@ def _some(count: int, noun: str) -> str:
 
 
 def _anchor(facts: dict[str, Any]) -> str:
+    if facts["source"] == "pattern":
+        return f"found where {facts['anchor']} repeat"
     return f"anchor {display(str(facts['anchor']), 48)}, {facts['source']}" if facts["anchor"] else facts["source"]
 
 

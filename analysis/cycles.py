@@ -101,7 +101,9 @@ def _complete(run: Trace, found: Found) -> Cycles:
     frame = frame.with_columns(
         pl.Series("records", records, dtype=pl.Int64), pl.Series("busy_ns", busy, dtype=pl.Int64)
     )
-    whole = pl.Series("complete", _whole(frame), dtype=pl.Boolean)
+    # cycles made of what was recorded cannot show what was not
+    seen = [True] * frame.height if found.device_time else _whole(frame)
+    whole = pl.Series("complete", seen, dtype=pl.Boolean)
     frame = frame.with_columns(whole & frame["complete"].fill_null(True)).with_columns(
         pl.when("complete").then("busy_ns").alias("busy_ns"),
         pl.Series("warm_up", _warm_up(frame), dtype=pl.Boolean),

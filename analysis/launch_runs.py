@@ -121,7 +121,7 @@ def _idle(table: pl.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.float64]] |
 
 
 def _told(table: pl.DataFrame, patterns: list[Pattern]) -> str:
-    """What repeats, in words: '40 launches from layer_norm', '12 of 38 and 12 of 90 launches'."""
+    """What repeats, in words: '40 launches from layer_norm', '12 × 38 and 12 × 90 launches'."""
     if len(patterns) == 1:
         return f"{patterns[0].period} launches from {display(str(table['name'][patterns[0].bounds[0][0]]), 40)}"
-    return " and ".join(f"{len(pattern.bounds)} of {pattern.period}" for pattern in patterns) + " launches"
+    return " and ".join(f"{len(pattern.bounds)} × {pattern.period}" for pattern in patterns) + " launches"

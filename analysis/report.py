@@ -28,7 +28,7 @@ def scope_line(options: Options, runs: tuple[Trace, ...]) -> str:
     parts = []
     if options.cycle is not None:
         parts.append(f"cycle {options.cycle}" + (" of A" if len(runs) == 2 else ""))
-    if options.cycle_b is not None:
+    if options.cycle_b is not None and len(runs) == 2:
         parts.append(f"cycle {options.cycle_b} of B")
     if options.pid_a is not None:
         pair = f"{options.pid_a}" + (f":{options.pid_b}" if options.pid_b not in (None, options.pid_a) else "")
