@@ -117,6 +117,16 @@ class Source:
         self.given += done
         return done
 
+    def skip(self, size: int) -> None:
+        """Pass over decompressed bytes: a seek in a plain file; in a compressed one they are all decompressed."""
+        if self._kind is None:
+            self._file.seek(size, os.SEEK_CUR)
+            self.position += size
+            self.given += size
+            return
+        while size > 0 and (block := self.read(min(size, BLOCK_BYTES))):
+            size -= len(block)
+
     def __iter__(self) -> Iterator[bytes]:
         while block := self.read():
             yield block

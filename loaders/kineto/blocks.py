@@ -27,7 +27,7 @@ from .tables import Rows as TableRows
 from .tables import Tables
 from .walk import walk
 
-_ROWS = 1 << 16
+_ROWS = 1 << 15
 _WINDOW = 256 << 10
 """Bytes looked at around damage before the whole rest of the block is."""
 

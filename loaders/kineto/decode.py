@@ -53,3 +53,14 @@ def _well_formed(value: Any) -> Any:
     if isinstance(value, dict):
         return {_well_formed(key): _well_formed(part) for key, part in value.items()}
     return value
+
+
+def plain_numbers(value: Any) -> Any:
+    """A decoded value with the numbers that were kept as text turned into floats."""
+    if isinstance(value, Number):
+        return float(value)
+    if isinstance(value, list):
+        return [plain_numbers(part) for part in value]
+    if isinstance(value, dict):
+        return {key: plain_numbers(part) for key, part in value.items()}
+    return value

@@ -14,6 +14,8 @@ from typing import Any, Protocol
 from .columns import Number
 from .decode import decode
 
+HEADER_BYTES = 1 << 20
+"""Bytes read at first to find the list of events."""
 HEADER_LIMIT = 64 << 20
 """Bytes of metadata before or after the events that are looked at."""
 KEYS = rb'"(?:ph|name|cat|ts|dur|pid|tid|id|args|s|bp)"\s*:'
@@ -60,7 +62,7 @@ def open_document(reader: Reader, block: int) -> Document:
         try:
             return _enter(data)
         except Incomplete:
-            more = reader.read(block) if len(data) < HEADER_LIMIT else b""
+            more = reader.read(max(block, len(data))) if len(data) < HEADER_LIMIT else b""
             if not more:
                 return Document(rest=data)
             data += more

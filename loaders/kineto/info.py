@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..trace import Device, Info
+from .decode import plain_numbers
 
 _ABSOLUTE = 10**18
 """Nanoseconds: later than September 2001 is a date, earlier is time since something."""
@@ -22,6 +23,7 @@ class Tally:
     repaired: int = 0
     odd: int = 0
     dropped: int = 0
+    negative: int = 0
     skipped_bytes: int = 0
     skipped_stretches: int = 0
     used: int = 0
@@ -46,6 +48,8 @@ class Tally:
             out.append(f"repaired {_count(self.repaired, 'event')}: bare nan or inf, or control characters in strings")
         if self.dropped:
             out.append(f"dropped {_count(self.dropped, 'event')} without a usable timestamp")
+        if self.negative:
+            out.append(f"{_count(self.negative, 'negative duration')} taken as not recorded")
         return tuple(out)
 
 
@@ -69,20 +73,9 @@ def devices_of(document: dict[str, Any]) -> dict[str, Device]:
             own = properties.get("id")
             key = f"GPU {own if type(own) is int else place}"
             name = properties.get("name")
-            numbers = {k: _plain(v) for k, v in properties.items() if k not in ("id", "name")}
+            numbers = {k: plain_numbers(v) for k, v in properties.items() if k not in ("id", "name")}
             devices[key] = Device(key, name if isinstance(name, str) and name else None, numbers)
     return devices
-
-
-def _plain(value: Any) -> Any:
-    """A JSON value with numbers that were kept as text turned into floats."""
-    if isinstance(value, str) and type(value) is not str:
-        return float(value)
-    if isinstance(value, list):
-        return [_plain(part) for part in value]
-    if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
-    return value
 
 
 def label_of(path: Path) -> str:

@@ -15,9 +15,9 @@ from ..trace import Trace
 from . import compiled
 from .aside import Aside
 from .columns import Strings
-from .document import Document, open_document
+from .document import HEADER_BYTES, Document, open_document
 from .info import Tally, describe, rank_of
-from .plain import BLOCK_BYTES, Plain, Progress
+from .plain import Plain, Progress
 from .tables import Tables
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 COMPILED_BYTES = 24_000_000
 """Decompressed bytes from which importing numba is worth its time."""
+
+
+_FIRST_ROWS = 20_000
 
 
 def load(job: Job) -> Trace:
@@ -41,14 +44,20 @@ def load(job: Job) -> Trace:
 def _load(job: Job) -> Trace:
     tally = Tally()
     with Source(job.path) as source:
-        document = open_document(source, BLOCK_BYTES)
+        document = open_document(source, HEADER_BYTES)
         if not document.found:
             raise Unreadable(job.path, "it holds no list of trace events", "Give a trace, not its metadata.")
         tables = Tables(Strings(), job.workspace)
         aside = Aside(job.workspace)
         try:
+            shown = job.first_rows is None
+
             def progress(events: int) -> None:
+                nonlocal shown
                 job.progress(source.position, source.size, events)
+                if not shown and tables.spools["kernels"].rows and job.first_rows is not None:
+                    shown = True
+                    job.first_rows(_first(job, source.size, document, tables))
 
             _read(job, source, progress, document, tables, aside, tally)
             tally.given, tally.ended = source.given, source.ended
@@ -90,22 +99,35 @@ def _pipeline() -> type[Pipeline] | None:
     return Pipeline
 
 
+def _first(job: Job, size: int, document: Document, tables: Tables) -> Trace:
+    """What can be shown while the rest loads."""
+    tally = Tally(closed=True)
+    frames = tables.preview(rank_of(document.values), _FIRST_ROWS)
+    return _described(job, size, document, tables, tally, frames, False).with_tables(**frames)
+
+
 def _trace(job: Job, size: int, document: Document, tables: Tables, aside: Aside, tally: Tally) -> Trace:
-    rank = rank_of(document.values)
     tally.repaired += aside.repaired
     tally.skipped_stretches += aside.broken
     tally.skipped_bytes += aside.broken_bytes
     tally.dropped += tables.untimed
-    tally.facts |= {"ignored": {"mirrors": tables.ignored, **aside.ignored}} if tables.ignored else {}
-    frames = tables.finish(rank)
-    ranks = [rank, *_distinct(frames["kernels"], "rank"), *_distinct(frames["host"], "rank")]
-    info = describe(
+    tally.negative += tables.negative
+    ignored = {"mirrors": tables.ignored, **aside.ignored}
+    tally.facts |= {"ignored": {key: count for key, count in ignored.items() if count}}
+    frames = tables.finish(rank_of(document.values))
+    return _described(job, size, document, tables, tally, frames, aside.xla).with_tables(**frames)
+
+
+def _described(
+    job: Job, size: int, document: Document, tables: Tables, tally: Tally, frames: dict[str, pl.LazyFrame], xla: bool
+) -> Trace:
+    ranks = [rank_of(document.values), *_distinct(frames["kernels"], "rank"), *_distinct(frames["host"], "rank")]
+    return Trace(describe(
         job.path, size, document.values, tally,
         devices=[name for name in _distinct(frames["kernels"], "device") if name is not None],
         ranks=[value for value in ranks if value is not None],
-        origin=tables.earliest, word=tables.device_word, xla=aside.xla,
-    )  # fmt: skip
-    return Trace(info, **frames)
+        origin=tables.earliest, word=tables.device_word, xla=xla,
+    ))  # fmt: skip
 
 
 def _distinct(frame: pl.LazyFrame, column: str) -> list[Any]:

@@ -24,6 +24,8 @@ from .walk import LONGEST_EVENT
 
 BLOCK_BYTES = 8 << 20
 THREADS = 2
+_SLACK = 256 << 10
+"""Room in a buffer for what the block before left over; one that needs more is made anew."""
 
 
 class Filler(Protocol):
@@ -62,7 +64,7 @@ class Pipeline:
         self._work: queue.Queue[_Piece | None] = queue.Queue(THREADS)
         self._free: queue.SimpleQueue[bytearray] = queue.SimpleQueue()
         for _ in range(THREADS + 2):
-            self._free.put(bytearray(2 * block + PAD))
+            self._free.put(bytearray(block + _SLACK + PAD))
 
     def run(self, source: Filler, progress: Callable[[int], None]) -> None:
         """Read to the end of the document."""
@@ -86,7 +88,7 @@ class Pipeline:
     def _read(self, source: Filler, progress: Callable[[int], None]) -> None:
         rest, base = self.document.rest, self.document.base
         self.document.rest = b""
-        data, number, filled = bytearray(max(2 * self._block, len(rest) + self._block) + PAD), 0, len(rest)
+        data, number, filled = bytearray(len(rest) + self._block + _SLACK + PAD), 0, len(rest)
         data[:filled] = rest
         separator = first_separator(rest)
         while self._error is None:
@@ -105,7 +107,7 @@ class Pipeline:
             rest_size = filled - cut
             data = self._free.get()
             if len(data) < rest_size + self._block + PAD:
-                data = bytearray(rest_size + self._block + PAD)
+                data = bytearray(rest_size + self._block + _SLACK + PAD)
             data[:rest_size] = memoryview(piece.data)[cut:filled]
             self._work.put(piece)
             number, base, filled = number + 1, base + cut, rest_size

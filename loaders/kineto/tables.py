@@ -22,7 +22,7 @@ from .columns import CODES, FLOATS, INTS, NULL, Block, Codes, Strings
 from .texts import CATEGORICAL, KIND, Texts
 
 Places = npt.NDArray[np.intp]
-SPILL_BYTES = 96 << 20
+SPILL_BYTES = 48 << 20
 """Rows of one table kept in memory before they go to a file."""
 
 _DEVICE_END, _RANGE = len(dialect.DEVICE_KINDS), KIND[dialect.RANGE]
@@ -51,6 +51,11 @@ class Spool:
         if self._bytes > SPILL_BYTES:
             self._spill()
 
+    def preview(self, shape: Callable[[pl.LazyFrame], pl.LazyFrame], limit: int) -> pl.LazyFrame:
+        """At most ``limit`` of the first rows in memory, shaped."""
+        frames = self._frames[:4]
+        return shape(pl.concat(frames).head(limit).lazy()) if frames else schema.empty(self.table)
+
     def _spill(self) -> None:
         path = self.workspace / f".{self.table}-{len(self._files)}.arrow"
         pl.concat(self._frames).write_ipc(path, compression="lz4")
@@ -63,9 +68,7 @@ class Spool:
         if not parts:
             return schema.empty(self.table)
         path = self.workspace / f"{self.table}.arrow"
-        rows = shape(pl.concat(parts))
-        rows = rows.with_row_index("index") if self.table == "kernels" else rows
-        schema.conform(self.table, rows).sink_ipc(path, compression="lz4")
+        shape(pl.concat(parts)).sink_ipc(path, compression="lz4")
         self._frames = []
         for spilled in self._files:
             spilled.unlink()
@@ -235,25 +238,35 @@ class Tables:
             self.spools["metrics"].add(samples)
 
     def finish(self, rank: int | None) -> dict[str, pl.LazyFrame]:
-        """The tables kernels, host, metrics and cycles, times counted from the earliest."""
-        origin = self.earliest or 0
-
-        pids = {own: pid for own, pid in self.launchers if pid != NULL}
-        launcher = pl.col("rank").replace_strict(pids, default=None, return_dtype=pl.Int64)
-        known = len(pids) == len(self.launchers)
-
-        def shape(table: str) -> Callable[[pl.LazyFrame], pl.LazyFrame]:
-            more = [pl.col("rank").fill_null(rank)] if rank is not None else []
-            if table == "kernels" and known and pids:
-                more.append(pl.coalesce(launcher, pl.lit(pids.get(NULL), pl.Int64)).alias("pid"))
-            column = "ts_ns" if table == "metrics" else "start_ns"
-            return lambda frame: _missing_as_null(frame).with_columns(pl.col(column) - origin, *more)
-
-        out = {table: spool.finish(shape(table)) for table, spool in self.spools.items()}
-        out["cycles"] = self._cycles(origin, rank)
+        """The tables kernels, host, metrics and cycles, times counted from the earliest, written to the workspace."""
+        out = {table: spool.finish(self._shape(table, rank)) for table, spool in self.spools.items()}
+        out["cycles"] = self._cycles(rank)
         return out
 
-    def _cycles(self, origin: int, rank: int | None) -> pl.LazyFrame:
+    def preview(self, rank: int | None, limit: int) -> dict[str, pl.LazyFrame]:
+        """The first rows of each table so far, in memory. May be called while another thread adds rows."""
+        out = {table: spool.preview(self._shape(table, rank), limit) for table, spool in self.spools.items()}
+        out["cycles"] = self._cycles(rank)
+        return out
+
+    def _shape(self, table: str, rank: int | None) -> Callable[[pl.LazyFrame], pl.LazyFrame]:
+        """What turns collected rows into rows of the table."""
+        origin = self.earliest or 0
+        launchers = self.launchers.copy()
+        pids = {own: pid for own, pid in launchers if pid != NULL}
+        more = [pl.col("rank").fill_null(rank)] if rank is not None else []
+        if table == "kernels" and pids and len(pids) == len(launchers):
+            launcher = pl.col("rank").replace_strict(pids, default=None, return_dtype=pl.Int64)
+            more.append(pl.coalesce(launcher, pl.lit(pids.get(NULL), pl.Int64)).alias("pid"))
+        column = "ts_ns" if table == "metrics" else "start_ns"
+
+        def shape(rows: pl.LazyFrame) -> pl.LazyFrame:
+            shaped = _missing_as_null(rows).with_columns(pl.col(column) - origin, *more)
+            return schema.conform(table, shaped.with_row_index("index") if table == "kernels" else shaped)
+
+        return shape
+
+    def _cycles(self, rank: int | None) -> pl.LazyFrame:
         if not self.cycles:
             return schema.empty("cycles")
         ordered = sorted(self.cycles, key=lambda cycle: (-1 if cycle[4] is None else cycle[4], cycle[1]))
@@ -262,7 +275,7 @@ class Tables:
             {"cycle": number, "start_ns": start, "dur_ns": dur, "label": label, "rank": own},
             schema_overrides={"rank": pl.Int64},
         ).with_columns(
-            pl.col("start_ns") - origin, pl.col("rank").fill_null(pl.lit(rank, pl.Int64)),
+            pl.col("start_ns") - (self.earliest or 0), pl.col("rank").fill_null(pl.lit(rank, pl.Int64)),
             kind=pl.lit("step"), source=pl.lit("recorded"), complete=True,
         )  # fmt: skip
         return schema.conform("cycles", frame.lazy())
@@ -276,12 +289,14 @@ def _kinds(kind: npt.NDArray[np.uint8]) -> pl.Series:
 
 
 def _missing_as_null(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """The frame with NULL and NaN cells as nulls."""
+    """The frame with NULL, NaN and negative durations as nulls."""
     types = frame.collect_schema()
-    whole = [name for name, dtype in types.items() if dtype == pl.Int64]
+    whole = [name for name, dtype in types.items() if dtype == pl.Int64 and name != "dur_ns"]
     parts = [name for name, dtype in types.items() if dtype == pl.Float32]
+    durations = [pl.when(pl.col("dur_ns") >= 0).then(pl.col("dur_ns")).alias("dur_ns")] if "dur_ns" in types else []
     registers = [pl.col("registers").cast(pl.Int32, strict=False)] if "registers" in whole else []
     return frame.with_columns(
         *(pl.when(pl.col(name) != NULL).then(pl.col(name)).alias(name) for name in whole),
         *(pl.col(name).fill_nan(None) for name in parts),
+        *durations,
     ).with_columns(registers)

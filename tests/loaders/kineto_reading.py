@@ -106,7 +106,8 @@ def reference(data: bytes) -> tuple[list[Row], list[Row]]:
         args = event["args"] if isinstance(event.get("args"), dict) else {}
         external = args.get("External id", None)
         external = _id(args.get("external id") if external is None else external)
-        common = [start, _ns(event.get("dur")), name, kind]
+        dur = _ns(event.get("dur"))
+        common = [start, None if dur is not None and dur < 0 else dur, name, kind]
         rank, correlation = _id(args.get("rank")), _id(args.get("correlation"))
         pid, tid = _lane(event.get("pid")), _lane(event.get("tid"))
         if kind not in dialect.DEVICE_KINDS:

@@ -14,6 +14,7 @@ import pytest
 
 from warplens.loaders.errors import Unreadable
 from warplens.loaders.kineto import LOADER
+from warplens.loaders.kineto.arguments import arguments
 from warplens.loaders.loader import Job
 from warplens.loaders.stream import head
 from warplens.loaders.trace import Trace
@@ -213,3 +214,32 @@ def test_every_recording_has_the_kernels_of_a_plain_reading(data: Path, tmp_path
         assert {name: ns for name, _, ns in got} == dict(total), path.name
         checked += 1
     assert checked > 15
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_all_arguments_of_an_event_are_read_again_from_the_file(tmp_path: Path, packed: bool) -> None:
+    args = {"Input Dims": [[1, 2], []], "Call stack": "x" * 200_000, "ratio": 0.5, "stream": 3}
+    text = json.dumps({"traceEvents": [kernel("a"), kernel("b", args=args), kernel("c")]}).encode()
+    name = "t.json.gz" if packed else "t.json"
+    trace = load(tmp_path, gzip.compress(text) if packed else text, name)
+    offsets = [offset for (offset,) in rows(trace.kernels, "offset")]
+    assert [arguments(tmp_path / name, offset) for offset in offsets] == [{}, args, {}]
+    with pytest.raises(ValueError, match="no event begins"):
+        arguments(tmp_path / name, offsets[1] + 1)
+
+
+def test_negative_durations_are_not_recorded_and_counted(tmp_path: Path) -> None:
+    trace = load(tmp_path, [kernel(dur=-3), kernel(dur=4)])
+    assert rows(trace.kernels, "dur_ns") == [(None,), (4000,)]
+    assert trace.info.warnings == ("1 negative duration taken as not recorded",)
+
+
+def test_the_first_rows_of_a_big_file_come_early(tmp_path: Path) -> None:
+    text = json.dumps({"traceEvents": [kernel(f"k{n % 9}", ts=n, args={"x": "y" * 400}) for n in range(40_000)]})
+    (tmp_path / "t.json").write_text(text)
+    seen: list[Trace] = []
+    (trace,) = LOADER.load(Job(tmp_path / "t.json", tmp_path, first_rows=seen.append, compiled=False))
+    (first,) = seen
+    few = first.kernels.collect()
+    assert 0 < few.height < 40_000
+    assert few.equals(trace.kernels.collect().head(few.height))
