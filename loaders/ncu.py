@@ -30,7 +30,7 @@ class NsightCompute:
     name = "ncu"
     title = "Nsight Compute: ncu --csv (long or raw page) or text output, with its messages or without"
     suffixes = (".csv", ".txt", ".log")
-    version = 1
+    version = 2
 
     def sniff(self, head: bytes) -> bool:
         """A CSV header, a launch with its section, or the tool's own messages, which may go on for longer than this."""

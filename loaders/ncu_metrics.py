@@ -64,10 +64,11 @@ SCALES: dict[str, dict[str, float]] = {
         "s": 1e9, "second": 1e9,
     },
     "bytes": {"": 1.0, "byte": 1.0, "kbyte": 1e3, "mbyte": 1e6, "kb": 1e3, "b": 1.0},
-    "percent": {"": 0.01, "%": 0.01},
+    "percent": {"": 1.0, "%": 1.0},
     "number": {},
 }  # fmt: skip
-"""Unit → what one is worth in the column's unit; a percentage in another unit (DRAM throughput in Gbyte/s) is none."""
+"""Unit → what one is worth in the column's unit (in percent, where that is a fraction). DRAM throughput in Gbyte/s is
+no percentage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ def meaning_of(metric: str) -> Meaning | None:
 
 
 def scale_of(measure: str, unit: str) -> float | None:
-    """What one ``unit`` is worth in the column's own, None where it measures something else."""
+    """What one ``unit`` is worth, as in SCALES; None where it measures something else."""
     plain = unit.strip().lower().removesuffix("/block")
     return 1.0 if measure == "number" else SCALES[measure].get(plain)
 
@@ -110,7 +111,7 @@ def measured(launches: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
         samples.select(*KEY, "metric", pl.col("unit").fill_null(""), number=numbers(samples["value"]))
         .drop_nulls("number")
         .join(_known(samples), ["metric", "unit"])
-        .select(*KEY, "column", "rank", number=_scaled("number", "scale"))
+        .select(*KEY, "column", "rank", number=pl.col("number") * pl.col("times") / pl.col("over"))
         .filter(pl.col("number") >= 0)
     )
     for column in MEANINGS:
@@ -125,24 +126,30 @@ def measured(launches: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def _known(samples: pl.DataFrame) -> pl.DataFrame:
-    """(metric, unit) among the samples → column, rank and scale."""
+    """(metric, unit) among the samples → column, rank, factor and divisor.
+
+    A percentage is divided by a column of hundreds: by a constant, the engine multiplies with the reciprocal, which is
+    off by one in the last place (17.5% would be 0.17500000000000002 and print as 0.18).
+    """
     metrics = {name: found for name in samples["metric"].unique().drop_nulls() if (found := meaning_of(name))}
     units = samples["unit"].fill_null("").unique().to_list()
     return pl.DataFrame(
         [
-            (name, unit, found.column, found.rank, scale)
+            (name, unit, found.column, found.rank, scale, 100.0 if found.measure == "percent" else 1.0)
             for name, found in metrics.items()
             for unit in units
             if (scale := scale_of(found.measure, unit)) is not None
         ],
-        schema={"metric": NAME, "unit": NAME, "column": NAME, "rank": pl.Int8, "scale": pl.Float64},
+        schema={
+            "metric": NAME,
+            "unit": NAME,
+            "column": NAME,
+            "rank": pl.Int8,
+            "times": pl.Float64,
+            "over": pl.Float64,
+        },
         orient="row",
     )
-
-
-def _scaled(number: str, scale: str) -> pl.Expr:
-    """The product; by way of a division where the scale is a hundredth, which is exact to the last printed digit."""
-    return pl.when(pl.col(scale) == 0.01).then(pl.col(number) / 100).otherwise(pl.col(number) * pl.col(scale))
 
 
 def printable(fractions: pl.Series) -> pl.Series:

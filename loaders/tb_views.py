@@ -249,7 +249,7 @@ class TensorBoardViews:
     name = "tb-views"
     title = "PyTorch TensorBoard profiler views: overview, operators and kernels of each worker, a JSON document a line"
     suffixes = (".jsonl", ".json")
-    version = 1
+    version = 2
 
     def sniff(self, head: bytes) -> bool:
         """The first document is one of the five views."""
