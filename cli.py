@@ -287,15 +287,50 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _diff_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="two runs, or one file that holds two")
+    from .analysis.gate_rule import RULE
+
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="two runs, or one file that holds two")
+    parser.add_argument("--fail-on", metavar="regression[:PCT]", help=RULE)
+    parser.add_argument("--baseline", nargs="+", metavar="RUN", help="repeated runs: what they differ by counts")
+    parser.add_argument("--candidate", nargs="+", metavar="RUN", help="the repeated runs to hold against them")
     _opening_arguments(parser)
     _scope_arguments(parser)
     _output_arguments(parser)
 
 
 def _diff(arguments: argparse.Namespace) -> int:
-    arguments.view = "diff"
-    return _report(arguments)
+    from .analysis.gate_rule import percent_of
+
+    try:
+        percent = percent_of(arguments.fail_on) if arguments.fail_on else None
+    except ValueError as error:
+        raise Wrong(str(error)) from error
+    top, arguments.top = arguments.top, None
+    table = _compared(arguments)
+    _emit([table if top is None else table.head(top)], arguments)
+    if percent is None:
+        return FINE
+    from .analysis.diff import gate
+
+    passed, sentence = gate(table, percent)
+    print(sentence, file=sys.stderr)
+    return FINE if passed else GATE_FAILED
+
+
+def _compared(arguments: argparse.Namespace) -> Table:
+    from .analysis.diff import pooled
+    from .analysis.view import CannotAnswer
+
+    sides = arguments.baseline or [], arguments.candidate or []
+    if not any(sides):
+        if len(arguments.runs) not in (1, 2):
+            raise Wrong(f"{len(arguments.runs)} runs: name two to compare, or one file that holds two")
+        return _ask(arguments, _open(arguments.runs, arguments), "diff")[0]
+    try:
+        baseline, candidate = ([_open([path], arguments)[0] for path in side] for side in sides)
+        return pooled(baseline, candidate, _options(arguments))
+    except CannotAnswer as error:
+        raise Wrong(str(error)) from error
 
 
 def _sql_arguments(parser: argparse.ArgumentParser) -> None:

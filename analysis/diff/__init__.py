@@ -7,8 +7,8 @@ matrices), ``renamed``, ``collectives``, ``cycle_time``, ``device_work``, ``shif
 """
 
 from .detail import suspect
-from .gate import RULE, Gate, gate
+from .gate import Gate, gate
 from .pooled import pooled
 from .view import VIEW
 
-__all__ = ["RULE", "VIEW", "Gate", "gate", "pooled", "suspect"]
+__all__ = ["VIEW", "Gate", "gate", "pooled", "suspect"]

@@ -135,6 +135,6 @@ def sentence(told: list[dict[str, Any]], names: dict[str, str], cycle_ms: float)
         waited = {w["device"]: w for w in line["waits"]}[line["last_b"]]
         return (
             f"the late rank changed sides: {name} waited for {line['last_a']}, now for {line['last_b']} "
-            f"(which waited {waited['a_ms']:,.0f} → {waited['b_ms']:,.0f} ms per cycle); {transfer}"
+            f"(which waited {waited['a_ms']:,.3g} → {waited['b_ms']:,.3g} ms per cycle); {transfer}"
         )
     return None

@@ -10,16 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..gate_rule import DEFAULT_PERCENT
 from ..table import Table
 from ..text import display
 from .sentences import ms
-
-RULE = (
-    "fails where the cycle is slower, or the functions on its path surely lose, by more than PCT percent of a cycle "
-    "(default 1): the near end of the 95% interval counts and hidden functions do not; runs that cannot be compared "
-    "fail too"
-)
-DEFAULT_PERCENT = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,11 @@ from .shift import Floats, Shift, centre, shift, usual_variance
 
 LEVEL = 0.05
 """Of a hundred comparisons without any difference, in how many some function may be called changed."""
+FAMILY_LEVEL = 0.03
+"""The same for each of the two families that are tested (time per launch, launches), which overlap."""
+DOMINANCE = 0.85
+"""Of all pairs of a cycle of A and one of B, the share that must show the change in its direction: a function with two
+kinds of cycles (a sampler, a cache that hits or not) has centres that jump, but not this."""
 BETWEEN_RUNS = 0.02
 """A steady function differs by this share from run to run (clocks, placement); one run a side cannot show it."""
 MATERIAL = 1e-5
@@ -220,7 +225,8 @@ def _verdict(
     if a_ms == b_ms == 0 or max(a_ms, b_ms) < MATERIAL * cycle_ms:
         return "~"
     if deals.enough(cycles_a, cycles_b) and _resolved(cycles_a, cycles_b):
-        return what if changed and np.nanmin([*q, 1.0]) <= LEVEL else "~"
+        sure_enough = changed and np.nanmin([*q, 1.0]) <= FAMILY_LEVEL
+        return what if sure_enough and (appeared or _dominant(times, row.launches())) else "~"
     if min(cycles_a, cycles_b) >= LEAST_CYCLES and _gross(row, times, appeared):
         return what
     return "too few cycles"
@@ -230,7 +236,16 @@ def _resolved(n_a: int, n_b: int) -> bool:
     """Whether the deal as it was can be rarer than LEVEL (its mirror image counts where sides are equal)."""
     from math import comb
 
-    return (2 if n_a == n_b else 1) / comb(n_a + n_b, n_b) <= LEVEL
+    return (2 if n_a == n_b else 1) / comb(n_a + n_b, n_b) <= FAMILY_LEVEL
+
+
+def _dominant(*compared: tuple[Floats, Floats]) -> bool:
+    """Whether nearly all pairs of cycles show the change, in time per launch or in launches."""
+    for a, b in compared:
+        larger = np.sign(b[None, :] - a[:, None])
+        if larger.size and max((larger > 0).mean(), (larger < 0).mean()) >= DOMINANCE:
+            return True
+    return False
 
 
 def _gross(row: _Row, times: tuple[Floats, Floats], appeared: bool) -> bool:
