@@ -1,0 +1,191 @@
+"""How fast traces open, held against what people use today; prints the README's table.
+
+    python benchmarks/ingest.py [--sizes 100,500,2000] [--folder DIR] [--peers-up-to 100] [--repeat 3] [--no-peers]
+
+One run makes the inputs (plain and .gz), installs the peers from PyPI into a virtual environment of their own, and runs
+everything as whole processes one after another: wall and CPU seconds, peak memory of the process and its children.
+Ours are the command line as a user types it; peers load the file and make a table of kernels. Rates are of uncompressed
+bytes. The first run of ours compiles the scanner and is not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+
+from traces import write
+
+PACKAGES = {
+    "HolisticTraceAnalysis": ["HolisticTraceAnalysis", "setuptools<81"],
+    "torch-tb-profiler": ["torch-tb-profiler", "setuptools<81"],
+    "orjson, polars": ["orjson", "polars"],
+    "json, pandas": ["pandas"],
+}
+_SELECT = "[(e['name'], e['dur']) for e in d['traceEvents'] if e.get('cat') == 'kernel' and e.get('ph') == 'X']"
+PEERS = {
+    "HolisticTraceAnalysis": (
+        "import sys; from hta.trace_analysis import TraceAnalysis\n"
+        "t = TraceAnalysis(trace_files={0: sys.argv[1]})\n"
+        "t.get_gpu_kernel_breakdown(visualize=False, num_kernels=1000000)"
+    ),
+    "torch-tb-profiler": (
+        "import sys; from torch_tb_profiler.profiler.data import RunProfileData\n"
+        "from torch_tb_profiler.io import Cache\n"
+        "p = RunProfileData.parse('worker', '0', sys.argv[1], Cache()); p.process(); print(len(p.kernel_stat))"
+    ),
+    "orjson, polars": (
+        f"import sys, orjson, polars as pl; d = orjson.loads(open(sys.argv[1], 'rb').read()); k = {_SELECT}\n"
+        "print(pl.DataFrame(k, schema=['n', 'd'], orient='row').group_by('n').agg(pl.len(), pl.col('d').sum()))"
+    ),
+    "json, pandas": (
+        f"import sys, json, pandas; d = json.load(open(sys.argv[1])); k = {_SELECT}\n"
+        "print(pandas.DataFrame(k, columns=['n', 'd']).groupby('n').d.agg(['count', 'sum']))"
+    ),
+}
+_MEASURE = """
+import json, os, resource, subprocess, sys, time
+began = time.perf_counter()
+done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(json.dumps([done.returncode, time.perf_counter() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024,
+                  done.stderr[-300:]]))
+"""
+
+
+@dataclass
+class Result:
+    """One row: seconds are medians over the repeats, ``peak`` is MiB."""
+
+    what: str
+    size: float
+    wall: float
+    cpu: float
+    peak: float
+    error: str = ""
+
+
+def measure(what: str, command: list[str], size: float, repeat: int, cold: Path | None = None) -> Result:
+    """Run a command some times as a process of its own; ``cold`` is a cache removed before each."""
+    seen = []
+    for _ in range(repeat):
+        if cold is not None:
+            shutil.rmtree(cold, ignore_errors=True)
+        done = subprocess.run([sys.executable, "-c", _MEASURE, *command], capture_output=True, text=True, check=True)
+        status, *numbers, error = json.loads(done.stdout)
+        if status:
+            return Result(what, size, 0, 0, 0, (error.strip().splitlines() or ["failed"])[-1][:80])
+        seen.append(numbers)
+        print(f"  {what} {size:.0f} MB: {numbers[0]:.2f} s", file=sys.stderr)
+    wall, cpu, peak = (statistics.median(column) for column in zip(*seen, strict=True))
+    return Result(what, size, wall, cpu, peak)
+
+
+def install(folder: Path) -> dict[str, Path]:
+    """An interpreter for each peer that can be installed."""
+    out = {}
+    for peer, packages in PACKAGES.items():
+        home = folder / f"peer-{peer.split(',')[0]}"
+        python = home / "bin" / "python"
+        if not python.exists():
+            venv.create(home, with_pip=True)
+            done = subprocess.run([python, "-m", "pip", "install", "-q", *packages], capture_output=True, text=True)
+            if done.returncode:
+                print(f"  {peer} cannot be installed: {done.stderr[-200:]}", file=sys.stderr)
+                shutil.rmtree(home)
+                continue
+        out[peer] = python
+    return out
+
+
+def inputs(folder: Path, sizes: list[float]) -> list[tuple[float, Path]]:
+    """The traces, made where they are not there yet."""
+    out = []
+    for size in sizes:
+        path = folder / f"kineto-{size:g}.json"
+        if not path.exists():
+            write(path.with_suffix(".part"), size).rename(path)
+        out.append((path.stat().st_size / 1e6, path))
+    return out
+
+
+def packed(path: Path) -> Path:
+    """The same trace as .gz, as torch.profiler writes it."""
+    target = path.with_suffix(".json.gz")
+    if not target.exists():
+        with path.open("rb") as source, gzip.open(target.with_suffix(".part"), "wb", 6) as sink:
+            shutil.copyfileobj(source, sink, 1 << 20)
+        target.with_suffix(".part").rename(target)
+    return target
+
+
+def ours(folder: Path, made: list[tuple[float, Path]], repeat: int, extra: list[Path]) -> list[Result]:
+    """Our command line on each input: cold, from the cache, compressed, small."""
+    cache = folder / "cache"
+    os.environ["XDG_CACHE_HOME"] = str(cache)
+    report = [sys.executable, "-m", "warplens", "report", "--view", "kernels", "--format", "json"]
+    largest = max(made)[1]
+    measure("warm-up", [*report, str(largest), "--no-cache"], max(made)[0], 2)
+    traces = cache / "warplens" / "traces"
+    out = []
+    for size, path in made:
+        out.append(measure("warplens", [*report, str(path), "--no-cache"], size, repeat))
+        measure("fill the cache", [*report, str(path)], size, 1)
+        out.append(measure("warplens, from its cache", [*report, str(path)], size, repeat))
+        if size < 1000:
+            out.append(measure("warplens, .json.gz", [*report, str(packed(path)), "--no-cache"], size, repeat))
+    for size, path in inputs(folder, [1, 10, 50]):
+        out.append(measure("warplens, small, cold cache", [*report, str(path)], size, repeat, traces))
+    for path in extra:
+        size = path.stat().st_size / 1e6
+        out.append(measure(f"warplens, {path.suffix[1:]}", [*report, str(path), "--no-cache"], size, repeat))
+    return out
+
+
+def table(results: list[Result]) -> str:
+    """The results as markdown; ratios are to ours on the same input."""
+    base = {round(r.size): r for r in results if r.what == "warplens"}
+    lines = ["| what | MB | s | MB/s | CPU s | peak MiB | × wall | × CPU |", "|---|--:|--:|--:|--:|--:|--:|--:|"]
+    for r in results:
+        if r.error:
+            lines.append(f"| {r.what} | {r.size:.0f} | {r.error} | | | | | |")
+            continue
+        own = base.get(round(r.size))
+        ratios = f"{r.wall / own.wall:.1f} | {r.cpu / own.cpu:.1f}" if own and own is not r and own.wall else " | "
+        rate = r.size / r.wall if r.wall else 0
+        lines.append(f"| {r.what} | {r.size:.0f} | {r.wall:.2f} | {rate:.0f} | {r.cpu:.2f} | {r.peak:.0f} | {ratios} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", default="100,500,2000", help="megabytes, by commas")
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "warplens-benchmark")
+    parser.add_argument("--peers-up-to", type=float, default=100, help="largest input the slow peers are given, MB")
+    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("files", nargs="*", type=Path, help="further recordings of yours, such as Nsight .sqlite")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    made = inputs(options.folder, [float(size) for size in options.sizes.split(",")])
+    results = ours(options.folder, made, options.repeat, options.files)
+    for peer, python in ({} if options.no_peers else install(options.folder)).items():
+        for size, path in made:
+            limit = 600 if "orjson" in peer or "pandas" in peer else options.peers_up_to * 1.1
+            if size <= limit:
+                results.append(measure(peer, [str(python), "-c", PEERS[peer], str(path)], size, 1))
+    print(f"\n{os.cpu_count()} cores, Python {sys.version.split()[0]}, medians of {options.repeat}, whole processes\n")
+    print(table(results))
+
+
+if __name__ == "__main__":
+    main()
