@@ -101,9 +101,11 @@ def _between_launches(run: Trace, expression: re.Pattern[str]) -> Found | None:
     pieces = []
     for rank, table in launches_by_rank(run):
         marks = table["name"].cast(pl.String).is_in(wanted).arg_true().to_list()
+        if not marks:
+            continue
         bounds = list(zip(marks, [*marks[1:], table.height], strict=True))
         pieces.append(launch_runs(table, bounds, [expression.pattern] * len(bounds), "anchor", rank))
-    return Found(pl.concat(pieces), "anchor", expression.pattern, device_time=True)
+    return Found(pl.concat(pieces), "anchor", expression.pattern, device_time=True) if pieces else None
 
 
 def _slices(run: Trace, condition: pl.Expr) -> pl.DataFrame | None:

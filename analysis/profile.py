@@ -24,6 +24,7 @@ from .options import Options
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 KEYS = ["cycle", "pid", "function", "kind", "device"]
+_GROUPS = [*KEYS, "rank"]
 _HOST_KINDS = ("op", "runtime", "driver", "python", "sched", "io", "dataloader", "overhead")
 _ON_CPU = ("op", "runtime", "driver", "sched", "dataloader")
 """Host functions whose time is a thread's time on (or waiting for) a processor. Python frames repeat what they call."""
@@ -92,7 +93,7 @@ def function_cycles(run: Trace, options: Options) -> pl.LazyFrame:
 
 
 def _events(run: Trace, options: Options) -> pl.DataFrame:
-    """Device activities and host slices: ``KEYS start_ns dur_ns``; where there are cycles, only those in one."""
+    """Device activities and host slices: ``KEYS rank start_ns dur_ns``; where there are cycles, only those in one."""
     cycles = find_cycles(run, options)
     busy = pl.col("kind").is_in(_HOST_KINDS)
     if cycles.frame.is_empty():
@@ -103,7 +104,10 @@ def _events(run: Trace, options: Options) -> pl.DataFrame:
         kernels = membership.in_cycles(run, cycles.frame, cycles.device_time)
         condition = busy & ~pl.col("name").cast(pl.String).is_in(anchors)
         host = membership.host_in_cycles(run, cycles.frame, condition).lazy()
-    columns = ["cycle", "pid", pl.col("name").alias("function"), "kind", "device", "start_ns", "dur_ns"]
+    # ranks number their cycles alike; where cycles have no rank, they hold every rank's work
+    ranks = cycles.frame["rank"].drop_nulls()
+    rank = pl.col("rank").fill_null(ranks[0]) if len(ranks) else pl.lit(None, pl.Int64).alias("rank")
+    columns = ["cycle", "pid", pl.col("name").alias("function"), "kind", "device", rank, "start_ns", "dur_ns"]
     on_device = kernels.filter(pl.col("kind") != "sync").select(columns).collect(engine="streaming")
     on_host = host.with_columns(pl.lit("Host").cast(schema.NAME).alias("device")).select(columns).collect()
     processes = on_host["pid"].drop_nulls().unique()
@@ -113,16 +117,17 @@ def _events(run: Trace, options: Options) -> pl.DataFrame:
 
 
 def _shares(run: Trace, events: pl.DataFrame, options: Options) -> pl.DataFrame:
-    """One row per combination of ``KEYS``, in the order of first appearance, with ``dur_ns instances beta``."""
-    sums = events.group_by(KEYS, maintain_order=True).agg(
+    """One row per combination of ``_GROUPS``, in the order of first appearance, with ``dur_ns instances beta``."""
+    sums = events.group_by(_GROUPS, maintain_order=True).agg(
         pl.col("dur_ns").sum(), pl.len().cast(pl.Int64).alias("instances")
     )
-    spans = find_cycles(run, options).frame.group_by("cycle").agg(
+    spans = find_cycles(run, options).frame.group_by("cycle", "rank").agg(
         pl.col("dur_ns").first().alias("cycle_ns"), pl.col("start_ns").first().alias("cycle_start_ns"),
         pl.col("label").first().alias("anchor"),
     )
-    joined = sums.join(spans, on="cycle", how="left", maintain_order="left")
-    return joined.with_columns((pl.col("dur_ns") / pl.col("cycle_ns") * 100).alias("beta"))
+    joined = sums.join(spans, on=["cycle", "rank"], how="left", nulls_equal=True, maintain_order="left")
+    share = pl.col("dur_ns") / pl.col("cycle_ns") * 100
+    return joined.with_columns(pl.when(pl.col("cycle_ns") > 0).then(share).alias("beta"))
 
 
 def _computed(run: Trace, options: Options) -> pl.DataFrame:
@@ -141,7 +146,8 @@ def _measured(run: Trace, events: pl.DataFrame, shares: pl.DataFrame) -> pl.Data
     samples = run.metrics.select("ts_ns", "value", "unit", *columns).drop_nulls(["ts_ns", "value", "metric"])
     groups = samples.sort("ts_ns").collect().group_by(columns, maintain_order=True)
     timed = events.drop_nulls("start_ns")
-    row = timed.join(shares.select("row", *KEYS), on=KEYS, how="left", nulls_equal=True, maintain_order="left")["row"]
+    numbered = shares.select("row", *_GROUPS)
+    row = timed.join(numbered, on=_GROUPS, how="left", nulls_equal=True, maintain_order="left")["row"]
     starts, spans = timed["start_ns"].to_numpy(), timed["dur_ns"].to_numpy()
     names = shares.select(*KEYS[1:], "row").with_columns(pl.col("function", "kind", "device").cast(pl.String))
     pieces = []

@@ -139,3 +139,11 @@ def test_warm_up_cycles_are_left_out_where_the_options_say_so() -> None:
         assert ask(run, Options()).collect()["cycle"].to_list() == [0, 1, 2, 3, 4]
         assert ask(run, Options(warm_up=False)).collect()["cycle"].to_list() == [1, 2, 3, 4]
     assert function_cycles(run_of(kernels=launches), Options(warm_up=False)).collect()["dur_ns"].to_list() == [50]
+
+
+def test_ranks_that_number_their_cycles_alike_keep_their_own_lengths() -> None:
+    cycles = [*steps(100, 100, rank=0), *steps(200, 200, rank=1)]
+    launches = [kernel(rank * 10 + i, at, 50, rank=rank, pid=rank, device=f"GPU {rank}")
+                for rank, starts in ((0, (0, 100)), (1, (0, 200))) for i, at in enumerate(starts)]
+    found = profile(run_of(cycles=cycles, kernels=launches), Options()).select("pid", "cycle", "beta").collect()
+    assert sorted(found.rows()) == [(0, 0, 50.0), (0, 1, 50.0), (1, 0, 25.0), (1, 1, 25.0)]
