@@ -6,8 +6,12 @@ inputs are being read in processes of their own. What must stay true: the screen
 
 from __future__ import annotations
 
+import asyncio
+import atexit
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -20,7 +24,7 @@ from ..analysis import units
 from . import glyphs, resume, themes
 from .asking import Answered, Asker, anything_working, waiting
 from .background import Background
-from .crash import crash_lines
+from .crash import crash_lines, said_what_failed
 from .keys import remapped
 from .main import MainScreen
 from .opening import Discover, Opener, Run
@@ -81,6 +85,7 @@ class WarplensApp(Background):
 
     def _begin(self) -> None:
         self.begun = True
+        self._mind_signals()
         for name in themes.names():
             if name != self.settings.theme:
                 self.register_theme(themes.theme(name))
@@ -136,6 +141,8 @@ class WarplensApp(Background):
         if run not in self.session.inputs:
             return
         self.session.epoch += 1
+        if not self.session.loading and len(self.session.traces) == 1 and self.session.current == "diff":
+            self.main.open_view(first_view("overview", 1))  # the other one could not be opened
         if self.session.traces:
             self.headlines.ask(_headline(self.session.traces), self._take_headline)
         self.main.news()
@@ -172,6 +179,19 @@ class WarplensApp(Background):
         terminal = os.open("/dev/tty", os.O_RDWR)
         os.dup2(terminal, 0)
         os.close(terminal)
+
+    def _mind_signals(self) -> None:
+        """A dropped link or a polite kill ends everything we started; there is no terminal left to say it on."""
+        loop = asyncio.get_running_loop()
+        if threading.current_thread() is threading.main_thread():
+            loop.add_signal_handler(signal.SIGHUP, self._hung_up)
+            loop.add_signal_handler(signal.SIGTERM, self.exit)
+
+    def _hung_up(self) -> None:
+        self.stop_all()
+        resume.keep(self.session)
+        atexit._run_exitfuncs()
+        os._exit(128 + signal.SIGHUP)
 
     def stop_all(self) -> None:
         """Leave no process behind."""
@@ -215,7 +235,7 @@ def run(
     app.run()
     app.stop_all()
     resume.keep(app.session)
-    code = app.return_code or 0
+    code = app.return_code or said_what_failed(app.session.inputs)
     if anything_working():
         sys.stdout.flush()
         sys.stderr.flush()

@@ -5,7 +5,6 @@ They hold no logic: the screen sets what they say. Text is always Content made o
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 
 from textual.app import RenderResult
@@ -199,7 +198,7 @@ def _line(run: Run, width: int) -> Content:
             said = Content.assemble(said, "\n   ", (cut(display(run.advice), width - 4), "$foreground"))
         return said
     if run.state == "stopped":
-        kept = "  what was read until then is shown; o opens again"
+        kept = f"  {'what was read until then is shown' if run.traces else 'nothing was read'}; o opens again"
         return Content.assemble(f" {name}  ", ("stopped", "$warning"), kept)
     parts: list[tuple[str, str]] = [(f" {name}  ", "bold")]
     if run.total:
@@ -211,7 +210,7 @@ def _line(run: Run, width: int) -> Content:
         parts.append(("opening  ", "dim"))
     if run.events:
         parts.append((f"{units.count(run.events)} events  ", "dim"))
-    if run.done and time.monotonic() - run.started > 0.3:
+    if run.rate:
         parts.append((f"{units.size(run.rate)}/s  ", "dim"))
         if run.seconds_left is not None:
             parts.append((f"{run.seconds_left:.0f} s left  ", "dim"))

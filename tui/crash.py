@@ -1,13 +1,19 @@
-"""What is printed when the app fails: the kind of error and the places in our code, and nothing that was recorded.
+"""What is printed after the screen is gone: why nothing could be opened, or where the app failed.
 
-A traceback with locals, or an error's message, may hold names from the trace, which came from someone else.
+Of a failure the kind of error and the places in our code are told, and nothing that was recorded: a traceback with
+locals, or an error's message, may hold names from the trace, which came from someone else.
 """
 
 from __future__ import annotations
 
+import sys
 import traceback
+from collections.abc import Sequence
 
 from rich.segment import Segment
+
+from ..analysis.text import display
+from .opening import Run
 
 
 def crash_lines(error: BaseException | None) -> list[Segment]:
@@ -19,3 +25,12 @@ def crash_lines(error: BaseException | None) -> list[Segment]:
             lines.append(f"  {where}:{frame.lineno} in {frame.name}")
     lines.append("Please report these lines; no part of the trace is in them. WARPLENS_DEBUG=1 shows the full error.")
     return [Segment(line + "\n") for line in lines]
+
+
+def said_what_failed(inputs: Sequence[Run]) -> int:
+    """Where nothing could be opened, say why once more on the terminal that stays: exit status 3, else 0."""
+    if not inputs or any(run.state != "failed" for run in inputs):
+        return 0
+    for one in inputs:
+        print(f"warplens: {display(one.message)} {display(one.advice)}".rstrip(), file=sys.stderr)
+    return 3

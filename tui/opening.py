@@ -102,6 +102,7 @@ class Run:
     message: str = ""
     advice: str = ""
     started: float = field(default_factory=time.monotonic)
+    first_done: int = 0
     opening: Opening | None = None
 
     @property
@@ -125,6 +126,8 @@ class Run:
             return  # stopped: late news of a load nobody waits for
         match type(event).__name__:
             case "Progress":
+                if not self.done:
+                    self.started, self.first_done = time.monotonic(), event.done
                 self.done, self.total, self.events = event.done, event.total, event.events
                 return
             case "FirstRows":
@@ -156,12 +159,13 @@ class Run:
 
     @property
     def rate(self) -> float:
-        """Bytes per second so far."""
-        return self.done / max(time.monotonic() - self.started, 1e-3)
+        """Bytes per second since the first of them; 0 where that is not known yet."""
+        elapsed = time.monotonic() - self.started
+        return (self.done - self.first_done) / elapsed if elapsed > 0.2 else 0.0
 
     @property
     def seconds_left(self) -> float | None:
         """At the rate so far; None where the size or the rate is not known."""
-        if not self.total or not self.done:
+        if not self.total or not self.rate:
             return None
         return max(0.0, (self.total - self.done) / self.rate)

@@ -88,11 +88,12 @@ class ShelfOpening:
 
 
 def app_on(
-    *paths: str, shelf: Shelf | None = None, settings: Settings | None = None, discover: Any = None, **more: Any
+    *paths: str, shelf: Shelf | None = None, settings: Settings | None = None, discover: Any = None,
+    none: bool = False, **more: Any,
 ) -> WarplensApp:
     """The app on runs of a shelf that has ``a`` and ``b``."""
     shelf = shelf or Shelf(a=small_run("normal"), b=small_run("abnormal", slow=3.0))
-    return WarplensApp(paths or ("a",), shelf, discover, settings, Start(**more))
+    return WarplensApp(() if none else paths or ("a",), shelf, discover, settings, Start(**more))
 
 
 async def settled(pilot: Pilot[Any]) -> None:

@@ -120,7 +120,7 @@ class TablePane(PaneActions, can_focus=False):
         if not self.session.traces:
             self.shown = None
             self.rows.show(None)
-            self.say("")
+            self.say("Rows appear here as they are read." if self.session.loading else "")
         elif force or self._epoch != self.session.epoch:
             self._epoch = self.session.epoch
             self.asker.ask(self._question(), self._take)

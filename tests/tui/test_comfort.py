@@ -1,0 +1,233 @@
+"""What makes it an instrument: it loads beside you, goes on where it was left, and nothing recorded can act on it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from app_runs import Shelf, app_on, press, said, screen_text, settled, small_run
+
+from warplens.analysis.view import Answer, View
+from warplens.loaders.discovery import Found
+from warplens.tui import resume
+from warplens.tui.clipboard import LONGEST, sequence
+from warplens.tui.crash import crash_lines
+from warplens.tui.exporting import exported
+from warplens.tui.opening import FirstRows, Loaded, Progress
+from warplens.tui.settings import Settings
+from warplens.tui.watch import Watch
+
+
+async def test_a_load_shows_progress_first_rows_and_then_all() -> None:
+    shelf = Shelf()
+    app = app_on("big", shelf=shelf, view="kernels")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        tell = shelf.listeners["big"]
+        tell(Progress(50 << 20, 200 << 20, 120_000))
+        app._tick()
+        await settled(pilot)
+        assert "25%  50.0 MiB of 200.0 MiB  120,000 events" in screen_text(app)
+        tell(FirstRows((small_run(),)))
+        await settled(pilot)
+        assert "softmax_warp_forward" in screen_text(app) and "100% of time, loading" in screen_text(app)
+        tell(Loaded((small_run("whole"),)))
+        await settled(pilot)
+        app._tick()
+        await settled(pilot)
+        assert "of time, loading" not in screen_text(app) and "whole · 108 launches" in screen_text(app)
+
+
+async def test_an_error_is_shown_in_place_and_the_other_run_is_still_there() -> None:
+    app = app_on("a", "bad", shelf=Shelf(a=small_run(), bad="bad: is empty."))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        shown = screen_text(app)
+        assert "bad: is empty." in shown and "Give another one." in shown
+        assert "▐1 Overview▌" in shown and "softmax_warp_forward" in shown
+
+
+async def test_a_late_answer_to_an_older_question_is_never_shown() -> None:
+    app = app_on("a", view="kernels")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        asker = app.main.pane.asker  # type: ignore[union-attr]
+        taken: list[str] = []
+        asker.ask(lambda: "old", taken.append)
+        asker.ask(lambda: "new", taken.append)
+        await settled(pilot)
+        assert taken == ["new"]
+
+
+async def test_a_filter_that_cannot_be_understood_is_said_beside_it() -> None:
+    app = app_on("a", view="kernels")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "f", *"total>soon", "enter")
+        assert app.main.prompt.display and "is a number, 'soon' is not" in screen_text(app)
+        await press(pilot, "escape")
+        assert "no filter" in screen_text(app)
+
+
+async def test_resume_goes_on_where_the_pair_was_left() -> None:
+    app = app_on("a", "b", view="kernels")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "f", *"kernel", "enter", ">", "space", "]")
+        left = app.main.pane.state  # type: ignore[union-attr]
+        resume.keep(app.session)
+    again = app_on("a", "b", resume=True)
+    async with again.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        pane: Any = again.main.pane
+        assert pane.entry.name == "kernels"
+        assert pane.state.arrangement == left.arrangement and pane.rows.marks == left.marks
+        assert again.session.cycle == 1 and "cycle A 1 · B 1" in screen_text(again)
+    assert app_on("a").session.views == {}
+
+
+@pytest.mark.parametrize("kept", ["", "{", "[]", '{"sessions": 3, "recent": [1, {"path": 2}]}'])
+def test_a_damaged_memory_is_no_memory(kept: str) -> None:
+    resume.state_path().parent.mkdir(parents=True, exist_ok=True)
+    resume.state_path().write_text(kept)
+    assert resume.recent() == []
+    assert not resume.restore(app_on("a").session)
+
+
+@dataclass
+class Folder:
+    """A folder whose files a test puts there."""
+
+    found: list[Found]
+
+    def __call__(self, root: Path) -> Iterator[Found]:
+        return iter(self.found)
+
+
+async def test_alone_it_offers_what_is_here_and_opens_two(tmp_path: Path) -> None:
+    files = [Found(tmp_path / name, 1000 * size, "kineto") for size, name in ((1, "one"), (2, "two"), (3, "three"))]
+    shelf = Shelf(**{str(tmp_path / name): small_run(name) for name in ("one", "two")})
+    app = app_on(shelf=shelf, discover=Folder(files), none=True)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        picker: Any = app.screen
+        while picker._searching:
+            await pilot.pause(0.002)
+        picker._look()
+        await settled(pilot)
+        assert "3 traces" in screen_text(app) and "three" in screen_text(app) and "2.9 KiB" in screen_text(app)
+        await press(pilot, "space", "space", "enter")
+        assert [Path(run.path).name for run in app.session.inputs] == ["one", "two"]
+        assert "one" in screen_text(app)
+
+
+def test_a_watched_folder_offers_what_is_new_and_complete(tmp_path: Path) -> None:
+    folder = Folder([Found(tmp_path / "old", 5, "kineto")])
+    watch = Watch(tmp_path, folder)
+    assert watch.look() == []
+    folder.found.append(Found(tmp_path / "new", 5, "kineto"))
+    assert watch.look() == []
+    folder.found[1] = Found(tmp_path / "new", 9, "kineto")
+    assert watch.look() == []
+    assert [one.path.name for one in watch.look()] == ["new"]
+    assert watch.look() == []
+
+
+def test_the_clipboard_is_reached_through_tmux_and_screen() -> None:
+    data = base64.b64encode(b"text").decode()
+    assert sequence("text", {"TERM": "xterm"}) == f"\x1b]52;c;{data}\a"
+    assert sequence("text", {"TERM": "tmux-256color", "TMUX": "x"}) == f"\x1bPtmux;\x1b\x1b]52;c;{data}\a\x1b\\"
+    assert sequence("text", {"TERM": "screen"}) == f"\x1bP\x1b]52;c;{data}\a\x1b\\"
+    assert sequence("text", {"TERM": "linux"}) is None
+    assert sequence("x" * (LONGEST + 1), {"TERM": "xterm"}) is None
+
+
+async def test_without_a_clipboard_a_copy_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TERM", "linux")
+    app = app_on("a", view="kernels")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "y")
+        assert "No clipboard takes this here" in said(app)
+        assert "softmax" in Path("warplens-kernels-normal.md").read_text()
+
+
+EVIL = "\x1b]0;PWNED\x07[red]x[/red]\x9b2J\u202e" + "y" * 3000
+
+
+async def test_nothing_recorded_reaches_the_screen_raw_or_acts() -> None:
+    shelf = Shelf(a=small_run(EVIL, warnings=(EVIL,)), bad=EVIL)
+    app = app_on("a", "bad", shelf=shelf, view="kernels")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        seen = [screen_text(app)]
+        steps = (["w"], ["escape", "enter"], ["escape", "f", *"[/nope]", "enter"], ["slash", *"[x"], ["escape", "e"])
+        for keys in steps:
+            await press(pilot, *keys)
+            seen.append(screen_text(app))
+        shown = "\n".join(seen)
+        assert "[red]" in shown
+        assert not [char for char in shown if char != "\n" and (ord(char) < 32 or char in "\x7f\x9b\u202e")]
+
+
+async def test_a_view_that_fails_says_so_and_the_app_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    from warplens.analysis import launches
+
+    def broken(runs: object, options: object) -> Answer:
+        raise RuntimeError("secret name from the trace")
+
+    monkeypatch.setattr(launches, "VIEW", View("launches", launches.COLUMNS, broken))
+    app = app_on("a", view="kernels")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "4")
+        assert "This view failed: RuntimeError" in screen_text(app)
+        await press(pilot, "3")
+        assert "softmax_warp_forward" in screen_text(app)
+
+
+def test_a_crash_tells_places_and_no_data() -> None:
+    try:
+        raise ValueError("secret name from the trace")
+    except ValueError as error:
+        text = "".join(segment.text for segment in crash_lines(error))
+    assert "ValueError" in text and "test_comfort.py" in text and "secret" not in text
+
+
+def test_an_export_never_overwrites_what_it_named_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from warplens.analysis.table import ask
+    from warplens.analysis.views import view
+
+    monkeypatch.chdir(tmp_path)
+    table = ask(view("kernels"), (small_run("a/b: c"),))
+    assert [exported(table, "kernels", None).name for _ in range(3)] == [
+        "warplens-kernels-a-b-c.md", "warplens-kernels-a-b-c-2.md", "warplens-kernels-a-b-c-3.md",
+    ]
+
+
+@pytest.mark.parametrize("settings", [Settings(ascii=True), Settings(theme="monochrome"), Settings(theme="terminal")])
+async def test_plain_terminals(settings: Settings) -> None:
+    app = app_on("a", "b", settings=settings, view="cycles")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "1", "3", "?", "escape", "2")
+        assert "Cycles" in screen_text(app)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (40, 12), (20, 5), (200, 60)])
+async def test_any_size_at_any_time(size: tuple[int, int]) -> None:
+    app = app_on("a", "b", view="overview")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await pilot.resize_terminal(*size)
+        await settled(pilot)
+        await press(pilot, "2", "3", "enter", "escape", "7", "?")
+        await pilot.resize_terminal(120, 40)
+        await settled(pilot)
+        await press(pilot, "escape", "3")
+        assert "▐3 Kernels▌" in screen_text(app)
