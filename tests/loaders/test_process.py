@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from warplens.loaders import spill
+from warplens.loaders import cache, spill
 from warplens.loaders.errors import Unreadable
 from warplens.loaders.opening import open_run
 from warplens.loaders.process import Event, Failed, FirstRows, Ingest, Loaded, Progress
@@ -131,6 +131,31 @@ def test_it_ends_when_we_do(tmp_path: Path) -> None:
     poll.register(writer, select.POLLERR)
     assert poll.poll(30_000), "the worker outlives its parent"
     os.close(writer)
+
+
+def test_two_that_read_the_same_file_at_once_both_have_it(samples: Path) -> None:
+    sample = samples / "kernel_table_bert_training.txt"
+    heard: list[list[Event]] = [[], []]
+    both = [Ingest(str(sample)), Ingest(str(sample))]
+    for ingest, events in zip(both, heard, strict=True):
+        ingest.start(events.append)
+    for ingest in both:
+        ingest.wait()
+    runs = [events[-1].traces[0] for events in heard if isinstance(events[-1], Loaded)]
+    assert len(runs) == 2
+    assert runs[0].kernels.collect().equals(runs[1].kernels.collect())
+    assert [entry.source for entry in cache.entries()] == [str(sample)]
+
+
+def test_standard_input_is_read_by_the_worker(samples: Path) -> None:
+    program = (
+        "from warplens.loaders.process import Ingest; seen = []\n"
+        "one = Ingest('-'); one.start(seen.append); one.wait()\n"
+        "print(seen[-1].traces[0].info.source, seen[-1].traces[0].kernels.collect().height)"
+    )
+    with open(samples / "kernel_table_unet_training.txt", "rb") as table:
+        pipe = subprocess.run([sys.executable, "-c", program], input=table.read(), capture_output=True)
+    assert pipe.stdout.startswith(b"standard input 5"), pipe.stderr
 
 
 def test_it_imports_nothing_from_where_it_is_started(tmp_path: Path, samples: Path) -> None:
