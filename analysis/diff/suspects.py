@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from . import deals
-from .samples import Flags, Matched
+from .samples import Matched
 from .shift import Floats, Shift, centre, shift, usual_variance
 
 LEVEL = 0.05
@@ -45,31 +45,43 @@ COLUMNS: dict[str, pl.DataType] = {
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One function of one process pair, with the cycles its time is known in."""
+    """One function of one process pair: its launches per cycle and ln(ms per launch) on both sides, where known.
+
+    ``seen`` and ``ran`` tell the cycles it was recorded in and those it ran in, as keys to group by.
+    """
 
     matched: Matched
-    index: int
-    at_a: Flags
-    at_b: Flags
+    function: str
+    device: str | None
+    kind: str | None
+    launches: tuple[Floats, Floats]
+    log_ms: tuple[Floats, Floats]
+    baseline_ms: Floats
+    seen: tuple[bytes, bytes]
+    ran: tuple[bytes, bytes]
+    mean_ms: float
 
-    def launches(self) -> tuple[Floats, Floats]:
-        a, b = self.matched.a, self.matched.b
-        return a.launches[self.index, self.at_a], b.launches[self.index, self.at_b]
 
-    def log_ms(self) -> tuple[Floats, Floats]:
-        """ln(ms per launch) in the cycles where it ran."""
-        sides = []
-        for side, at in ((self.matched.a, self.at_a), (self.matched.b, self.at_b)):
-            ran = at & (side.launches[self.index] > 0) & (side.ms[self.index] > 0)
-            sides.append(np.log(side.ms[self.index, ran] / side.launches[self.index, ran]))
-        return sides[0], sides[1]
-
-    def ran_in(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        sides = []
-        for side, at in ((self.matched.a, self.at_a), (self.matched.b, self.at_b)):
-            ran = at & (side.launches[self.index] > 0) & (side.ms[self.index] > 0)
-            sides.append(tuple(side.cycles[ran].tolist()))
-        return sides[0], sides[1]
+def _rows_of(one: Matched) -> list[_Row]:
+    sides = (one.a, one.b)
+    seen = [side.seen for side in sides]
+    ran = [known & (side.launches > 0) & (side.ms > 0) for known, side in zip(seen, sides, strict=True)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = [np.log(side.ms / side.launches) for side in sides]
+    cycles = [side.cycles.astype(np.float64) for side in sides]
+    names = one.functions.select("function", "device", "kind").rows()
+    made = []
+    for i in range(len(names)):
+        at, on = [known[i] for known in seen], [known[i] for known in ran]
+        times = [side.ms[i, known] for side, known in zip(sides, at, strict=True)]
+        function, device, kind = names[i]
+        made.append(_Row(
+            one, function, device, kind, (one.a.launches[i, at[0]], one.b.launches[i, at[1]]), (logs[0][i, on[0]], logs[1][i, on[1]]),
+            times[0], (cycles[0][at[0]].tobytes(), cycles[1][at[1]].tobytes()),
+            (cycles[0][on[0]].tobytes(), cycles[1][on[1]].tobytes()),
+            max(float(side.mean()) if len(side) else 0.0 for side in times),
+        ))
+    return made
 
 
 def kind_class(kind: str | None, device: str | None) -> str:
@@ -81,92 +93,72 @@ def kind_class(kind: str | None, device: str | None) -> str:
 
 def suspects(matched: list[Matched]) -> pl.DataFrame:
     """One row per process pair, function and device (``COLUMNS``), not yet in order."""
-    rows = [
-        _Row(one, index, one.a.seen[index], one.b.seen[index])
-        for one in matched for index in range(one.functions.height)
-    ]
+    rows = [row for one in matched for row in _rows_of(one)]
     if not rows:
         return pl.DataFrame(schema=COLUMNS)
     priors = _priors(rows)
-    q_time = deals.chance(_time_blocks(rows, priors), "time", len(rows))
-    q_count = deals.chance(_count_blocks(rows), "count", len(rows))
-    table = [_judged(*known) for known in zip(rows, priors, q_time, q_count, strict=True)]
+    material = [row.mean_ms >= MATERIAL * float(np.median(row.matched.a.cycle_ms)) for row in rows]
+    q_time = deals.chance(_blocks([row.ran for row in rows], [row.log_ms for row in rows], priors, material), "time",
+                          len(rows))
+    q_count = deals.chance(_blocks([row.seen for row in rows], [row.launches for row in rows], priors, material),
+                           "count", len(rows))
+    moved, noise = _moved(rows, priors), _noise(rows)
+    table = [_judged(*known) for known in zip(rows, moved, noise, q_time, q_count, strict=True)]
     return pl.DataFrame(table, schema=COLUMNS, orient="row", strict=False)
 
 
 def _priors(rows: list[_Row]) -> Floats:
     """The usual variance of ln(time per launch) for functions of the row's class."""
-    sides: dict[str, list[Floats]] = {name: [] for name in CLASSES}
-    classes = [_class_of(row) for row in rows]
+    classes = [kind_class(row.kind, row.device) for row in rows]
+    grouped: dict[tuple[str, int], list[Floats]] = {}
     for row, name in zip(rows, classes, strict=True):
-        sides[name] += [values[None, :] for values in row.log_ms() if len(values) > 2]
-    usual = {name: usual_variance(found) for name, found in sides.items()}
+        for values in row.log_ms:
+            if len(values) > 2:
+                grouped.setdefault((name, len(values)), []).append(values)
+    usual = {
+        name: usual_variance([np.stack(values) for (of, _), values in grouped.items() if of == name])
+        for name in CLASSES
+    }
     return np.array([usual[name] or usual["device"] for name in classes])
 
 
-def _class_of(row: _Row) -> str:
-    kind, device = row.matched.functions.select("kind", "device").row(row.index)
-    return kind_class(kind, device)
-
-
-def _material(row: _Row) -> bool:
-    a, b = row.matched.a, row.matched.b
-    took = max(
-        float(side.ms[row.index, at].mean()) if at.any() else 0.0 for side, at in ((a, row.at_a), (b, row.at_b))
-    )
-    return took >= MATERIAL * float(np.median(a.cycle_ms))
-
-
-def _blocks(grouped: dict[object, list[int]], values: list[tuple[Floats, Floats]], priors: Floats) -> list[deals.Block]:
-    made = []
-    for places in grouped.values():
-        a, b = (np.stack([values[i][side] for i in places]) for side in (0, 1))
-        if min(a.shape[1], b.shape[1]) >= LEAST_CYCLES:
-            made.append(deals.Block(np.array(places), a, b, priors[places]))
-    return made
-
-
-def _time_blocks(rows: list[_Row], priors: Floats) -> list[deals.Block]:
-    grouped: dict[object, list[int]] = {}
-    for i, row in enumerate(rows):
-        if _material(row):
-            grouped.setdefault(row.ran_in(), []).append(i)
-    return _blocks(grouped, [row.log_ms() for row in rows], priors)
-
-
-def _count_blocks(rows: list[_Row]) -> list[deals.Block]:
-    grouped: dict[object, list[int]] = {}
-    for i, row in enumerate(rows):
-        if _material(row):
-            key = tuple(row.matched.a.cycles[row.at_a].tolist()), tuple(row.matched.b.cycles[row.at_b].tolist())
+def _blocks(
+    keys: list[tuple[bytes, bytes]], values: list[tuple[Floats, Floats]], priors: Floats, material: list[bool]
+) -> list[deals.Block]:
+    """The rows worth testing, those known in the same cycles together."""
+    grouped: dict[tuple[bytes, bytes], list[int]] = {}
+    for i, key in enumerate(keys):
+        if material[i] and min(len(side) for side in values[i]) >= LEAST_CYCLES:
             grouped.setdefault(key, []).append(i)
-    return _blocks(grouped, [row.launches() for row in rows], np.zeros(len(rows)))
+    return [
+        deals.Block(
+            np.array(places), np.stack([values[i][0] for i in places]), np.stack([values[i][1] for i in places]),
+            priors[places],
+        )
+        for places in grouped.values()
+    ]
 
 
-def _judged(row: _Row, prior: float, q_time: float, q_count: float) -> tuple[object, ...]:
+def _judged(row: _Row, moved: _Moved, noise: float | None, q_time: float, q_count: float) -> tuple[object, ...]:
     """The row's numbers and verdict in the order of COLUMNS."""
-    function, device, kind = row.matched.functions.row(row.index)
-    n_a, n_b = row.launches()
-    times = row.log_ms()
-    moved = _moved(times, prior)
+    n_a, n_b = row.launches
     per_a, per_b = (float(centre(n)) if len(n) else 0.0 for n in (n_a, n_b))
     us_a, us_b = (float(np.exp(x)) * 1e3 if x is not None else None for x in (moved.a, moved.b))
     a_ms, b_ms = per_a * (us_a or 0.0) / 1e3, per_b * (us_b or 0.0) / 1e3
     delta = b_ms - a_ms
     margin = _margin(a_ms, b_ms, moved, n_a, n_b)
-    noise = _noise(row)
     near = max(0.0, abs(delta) - margin)
     sure = max(0.0, min(near, abs(delta) - (noise or 0.0)))
     cycle_ms = float(np.median(row.matched.a.cycle_ms))
     q = float(np.nanmin([q_time, q_count])) if not np.isnan([q_time, q_count]).all() else None
-    verdict = _verdict(row, times, (a_ms, b_ms), (q_time, q_count), sure, cycle_ms)
+    verdict = _verdict(row, (a_ms, b_ms), (q_time, q_count), sure, cycle_ms)
     ratio = us_b / us_a if us_a and us_b else None
     known_a, known_b = len(n_a) > 0, len(n_b) > 0
     return (
-        function, device, kind, row.matched.pair.a, row.matched.pair.b, per_a if known_a else None,
+        row.function, row.device, row.kind, row.matched.pair.a, row.matched.pair.b, per_a if known_a else None,
         per_b if known_b else None, us_a, us_b, ratio, a_ms if known_a else None, b_ms if known_b else None,
         delta if known_a and known_b else None, delta - margin if np.isfinite(margin) else None,
-        delta + margin if np.isfinite(margin) else None, q, verdict, noise, sure, kind_class(kind, device),
+        delta + margin if np.isfinite(margin) else None, q, verdict, noise, sure, kind_class(row.kind, row.device),
         len(n_a), len(n_b),
     )
 
@@ -182,17 +174,27 @@ class _Moved:
     factor: float
 
 
-def _moved(times: tuple[Floats, Floats], prior: float) -> _Moved:
+def _moved(rows: list[_Row], priors: Floats) -> list[_Moved]:
+    """The shift of each row; rows with as many cycles on either side are computed together."""
     from scipy.special import stdtrit
 
-    a, b = times
-    if len(a) and len(b):
-        one: Shift = shift(a[None, :], b[None, :], prior)
+    found: list[_Moved] = [_Moved(None, None, 0.0, 0.0, 2.36)] * len(rows)
+    grouped: dict[tuple[int, int], list[int]] = {}
+    for i, row in enumerate(rows):
+        grouped.setdefault((len(row.log_ms[0]), len(row.log_ms[1])), []).append(i)
+    for (n_a, n_b), places in grouped.items():
+        if not n_a and not n_b:
+            continue
+        # a function only one side has is compared with itself: only that side's numbers are taken
+        a, b = (np.stack([rows[i].log_ms[side if (n_a, n_b)[side] else 1 - side] for i in places]) for side in (0, 1))
+        one: Shift = shift(a, b, priors[places])
         factor = float(stdtrit(one.freedom[0], 0.975))
-        return _Moved(float(one.a[0]), float(one.b[0]), float(one.error_a[0]), float(one.error_b[0]), factor)
-    middle = [float(centre(side)) if len(side) else None for side in (a, b)]
-    errors = [float(shift(side[None, :], side[None, :], prior).error_a[0]) if len(side) else 0.0 for side in (a, b)]
-    return _Moved(middle[0], middle[1], errors[0], errors[1], 2.36)
+        for place, i in enumerate(places):
+            found[i] = _Moved(
+                float(one.a[place]) if n_a else None, float(one.b[place]) if n_b else None,
+                float(one.error_a[place]) if n_a else 0.0, float(one.error_b[place]) if n_b else 0.0, factor,
+            )
+    return found
 
 
 def _margin(a_ms: float, b_ms: float, moved: _Moved, n_a: Floats, n_b: Floats) -> float:
@@ -207,18 +209,24 @@ def _margin(a_ms: float, b_ms: float, moved: _Moved, n_a: Floats, n_b: Floats) -
     return float(moved.factor * np.hypot(a_ms * relative[0], b_ms * relative[1]))
 
 
-def _noise(row: _Row) -> float | None:
-    """ms per cycle by which two random halves of the baseline differ, at most, in 95 of 100 halvings."""
-    values = row.matched.a.ms[row.index, row.at_a]
-    return float(deals.half_noise(values[None, :])[0]) if len(values) >= 4 else None
+def _noise(rows: list[_Row]) -> list[float | None]:
+    """ms per cycle by which two random halves of the baseline differ, at most, in 95 of 100 halvings; None for few."""
+    found: list[float | None] = [None] * len(rows)
+    grouped: dict[int, list[int]] = {}
+    for i, row in enumerate(rows):
+        if len(row.baseline_ms) >= 4:
+            grouped.setdefault(len(row.baseline_ms), []).append(i)
+    for places in grouped.values():
+        for i, value in zip(places, deals.half_noise(np.stack([rows[i].baseline_ms for i in places])), strict=True):
+            found[i] = float(value)
+    return found
 
 
 def _verdict(
-    row: _Row, times: tuple[Floats, Floats], ms: tuple[float, float], q: tuple[float, float], sure: float,
-    cycle_ms: float,
+    row: _Row, ms: tuple[float, float], q: tuple[float, float], sure: float, cycle_ms: float
 ) -> str:
     a_ms, b_ms = ms
-    cycles_a, cycles_b = int(row.at_a.sum()), int(row.at_b.sum())
+    cycles_a, cycles_b = (len(side) for side in row.launches)
     changed = sure >= max(MATERIAL * cycle_ms, BETWEEN_RUNS * max(a_ms, b_ms))
     appeared = a_ms == 0 or b_ms == 0
     what = ("new" if a_ms == 0 else "gone") if appeared else ("slower" if b_ms > a_ms else "faster")
@@ -226,8 +234,8 @@ def _verdict(
         return "~"
     if deals.enough(cycles_a, cycles_b) and _resolved(cycles_a, cycles_b):
         sure_enough = changed and np.nanmin([*q, 1.0]) <= FAMILY_LEVEL
-        return what if sure_enough and (appeared or _dominant(times, row.launches())) else "~"
-    if min(cycles_a, cycles_b) >= LEAST_CYCLES and _gross(row, times, appeared):
+        return what if sure_enough and (appeared or _dominant(row.log_ms, row.launches)) else "~"
+    if min(cycles_a, cycles_b) >= LEAST_CYCLES and _gross(row, appeared):
         return what
     return "too few cycles"
 
@@ -248,13 +256,13 @@ def _dominant(*compared: tuple[Floats, Floats]) -> bool:
     return False
 
 
-def _gross(row: _Row, times: tuple[Floats, Floats], appeared: bool) -> bool:
+def _gross(row: _Row, appeared: bool) -> bool:
     """Sides so far apart that a handful of cycles is enough, or a function only one side has, in all its cycles."""
-    n_a, n_b = row.launches()
+    n_a, n_b = row.launches
     if appeared:
         there = n_a if n_a.any() else n_b
         return bool((there > 0).all()) and min(len(n_a), len(n_b)) >= 2
-    a, b = (np.exp(side) * n[n > 0] for side, n in zip(times, (n_a, n_b), strict=True))
+    a, b = (np.exp(side) * n[n > 0] for side, n in zip(row.log_ms, (n_a, n_b), strict=True))
     if min(len(a), len(b)) < LEAST_CYCLES:
         return False
     return bool(b.min() > GROSS * a.max() or a.min() > GROSS * b.max())
