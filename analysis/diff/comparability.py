@@ -15,6 +15,7 @@ from ...loaders.trace import Trace
 from ..cycles import find_cycles
 from ..options import Options
 from ..text import display
+from .like_with_like import replay_reasons, replays
 from .samples import Matched, Side
 
 LEAST_SHARED = 0.5
@@ -27,6 +28,7 @@ LAUNCHES = 0.9
 def comparability(runs: tuple[Trace, Trace], matched: list[Matched], options: Options) -> dict[str, Any]:
     """``comparable``, the ``score`` 0-1 and the ``reasons`` against it as sentences, gravest first."""
     reasons = [*different_devices(runs), *_different_cycles(runs, options)]
+    reasons += replay_reasons((replays(runs[0]), replays(runs[1])))
     grave = len(reasons) if different_devices(runs) else 0
     shared, alike = _shared(matched), _alike(matched)
     if shared is not None and shared < MOSTLY_SHARED:

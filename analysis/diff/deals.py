@@ -29,7 +29,7 @@ DEALS = 999
 COUNT_GRAIN = 0.02
 """Launches per cycle are told apart in steps of this share of them: a difference of half a step is none."""
 HALVINGS = 300
-"""Halvings of the baseline that its own noise is taken from."""
+"""Random halvings of the baseline that its own noise is taken from, where all there are would be more than DEALS."""
 _CHUNK = 1_000_000
 
 
@@ -147,7 +147,9 @@ def _largest(
 def half_noise(values: Floats) -> Floats:
     """How far the centres of two random halves of the cycles (columns) lie apart, at most, in 95 of 100 halvings."""
     n = values.shape[1]
-    halves = dealt(n // 2, n - n // 2)[:HALVINGS]
+    halves = dealt(n // 2, n - n // 2)
+    if len(halves) > DEALS:  # random ones, of which the first are as good as all
+        halves = halves[:HALVINGS]
     first = np.argsort(halves, axis=1, kind="stable")
     out: Floats = np.zeros(len(values))
     step = max(1, _CHUNK // (len(halves) * n))

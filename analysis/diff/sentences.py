@@ -105,10 +105,11 @@ def _device_text(row: dict[str, Any]) -> str:
         text += ", unchanged" + (" per launch too" if per_launch and abs(per_launch - 1) <= CHANGED else "")
     idle_a, idle_b = row["idle_a"], row["idle_b"]
     if idle_a is not None and idle_b is not None:
+        waits = " or waiting for other ranks" if row["waits"] else ""
         if round(100 * idle_a) == round(100 * idle_b) or row["path"] == "hidden":
-            text += f", still {idle_b:.0%} idle"
+            text += f", still {idle_b:.0%} idle{waits}"
         else:
-            text += f", idle {idle_a:.0%} → {idle_b:.0%}"
+            text += f", idle{waits} {idle_a:.0%} → {idle_b:.0%}"
     if row["path"] == "hidden":
         text += ": hidden behind the host"
     elif row["path"] == "exposed":

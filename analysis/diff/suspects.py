@@ -76,8 +76,8 @@ def _rows_of(one: Matched) -> list[_Row]:
         times = [side.ms[i, known] for side, known in zip(sides, at, strict=True)]
         function, device, kind = names[i]
         made.append(_Row(
-            one, function, device, kind, (one.a.launches[i, at[0]], one.b.launches[i, at[1]]), (logs[0][i, on[0]], logs[1][i, on[1]]),
-            times[0], (cycles[0][at[0]].tobytes(), cycles[1][at[1]].tobytes()),
+            one, function, device, kind, (one.a.launches[i, at[0]], one.b.launches[i, at[1]]),
+            (logs[0][i, on[0]], logs[1][i, on[1]]), times[0], (cycles[0][at[0]].tobytes(), cycles[1][at[1]].tobytes()),
             (cycles[0][on[0]].tobytes(), cycles[1][on[1]].tobytes()),
             max(float(side.mean()) if len(side) else 0.0 for side in times),
         ))

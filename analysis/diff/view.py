@@ -22,6 +22,7 @@ from .cycle_time import cycle_time
 from .device_work import device_work
 from .explanation import explains, explanation
 from .finished import finished
+from .like_with_like import replay_notes, replays, same_kind
 from .resources import resources
 from .samples import Matched, Work, match, work_of
 from .sentences import changed_line, cycle_line, data_line, device_lines, short_name
@@ -47,10 +48,11 @@ def _asked(runs: Runs, options: Options) -> Answer:
     if min(_cycles(work) for work in works) < LEAST_TO_COMPARE or not all(_timed(run) for run in runs):
         return without_cycles.by_launch((run_a, run_b), options)
     a, b, moved = _on_one_device(*works)
+    a, b, apart = same_kind(a, b)
     works, names = _under_one_name(a, b)
     matched, waits, told = collectives.split(match(*works, options))
     answer = _answer((run_a, run_b), works, matched, names, (waits, told), options)
-    return replace(answer, notes=(*devices.note(moved), *answer.notes))
+    return replace(answer, notes=(*devices.note(moved), *apart, *answer.notes))
 
 
 def _cycles(work: Work) -> int:
@@ -97,6 +99,8 @@ def _answer(
 ) -> Answer:
     cycles = cycle_time(matched)
     work = device_work(matched, cycles)
+    for row in work:
+        row["waits"] = bool(ranks[1])
     table = suspects(matched)
     slowed = set(table.filter(pl.col("verdict").is_in(REGRESSIONS)).select("function", "device").rows())
     ratio = cycles["median_b_ms"] / cycles["median_a_ms"] if cycles["median_a_ms"] else 1.0
@@ -120,7 +124,8 @@ def _answer(
     ]
     data = data_line(comparable, matched, calibration)
     lines = [data, *lines] if not comparable["comparable"] else [*lines, data]
-    return Answer(in_order(table).lazy(), facts, tuple(lines), tuple(_notes(matched, table, names)))
+    notes = [*replay_notes((replays(runs[0]), replays(runs[1]))), *_notes(matched, table, names)]
+    return Answer(in_order(table).lazy(), facts, tuple(lines), tuple(notes))
 
 
 def _units(runs: tuple[Trace, Trace]) -> dict[str, str]:

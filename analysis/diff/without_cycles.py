@@ -19,6 +19,7 @@ from ..view import Answer, CannotAnswer
 from . import devices
 from .columns import COLUMNS
 from .comparability import LEAST_SHARED, different_devices
+from .like_with_like import replay_notes, replay_reasons, replays
 from .sentences import line, ms, some
 from .shift import Floats
 from .suspects import BETWEEN_RUNS, LEVEL, in_order, kind_class
@@ -62,7 +63,7 @@ def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
     notes = ["Launches and ms are per run: no cycles were found in one run at least."]
     if unit and abs(factor - 1) > BETWEEN_RUNS:
         notes = [f"Launches and ms of B are scaled by {1 / factor:.3f} to A's amount of work ({unit['what']})."]
-    notes = [*devices.note(moved), *notes]
+    notes = [*devices.note(moved), *replay_notes((replays(runs[0]), replays(runs[1]))), *notes]
     if any(run.info.serialised for run in runs):
         notes.append("Launches were replayed one by one: totals are not wall time.")
     return Answer(in_order(_frame(rows)).lazy(), facts, tuple(ordered), tuple(notes))
@@ -164,10 +165,12 @@ def _comparability(runs: tuple[Trace, Trace], rows: list[dict[str, Any]]) -> dic
     both = [row for row in rows if row["a_ms"] > 0 and row["b_ms"] > 0]
     shared = min(sum(row[side] for row in both) / whole for side, whole in zip(("a_ms", "b_ms"), total, strict=True))
     reasons = different_devices(runs)
+    replaying = replay_reasons((replays(runs[0]), replays(runs[1])))
     comparable = not reasons and shared >= LEAST_SHARED
     lone = sum(row["a_ms"] == 0 or row["b_ms"] == 0 for row in rows)
     if shared < LEAST_SHARED:
         reasons.append(f"different workloads: only {shared:.0%} of the time is in functions both runs have")
+    reasons += replaying
     if lone:
         reasons.append(f"{lone} of {len(rows)} functions have no partner in the other run")
     return {"comparable": comparable, "score": round(shared, 4), "reasons": reasons, "shared_time": shared}

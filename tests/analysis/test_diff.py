@@ -285,3 +285,42 @@ def test_launches_are_the_samples_where_there_are_no_cycles() -> None:
     assert called(table) == {"b": "slower"}
     assert by_function(table)["b"]["launches_a"] == 20.0
     assert "each launch is a sample" in table.summary[-1]
+
+
+def test_decode_cycles_are_compared_with_decode_cycles_only() -> None:
+    from warplens.analysis.diff.like_with_like import same_kind
+    from warplens.analysis.diff.samples import Work
+
+    def work(kinds: dict[int, str]) -> Work:
+        rows = pl.DataFrame({"cycle": list(kinds), "cycle_ns": [100 if k == "decode" else 90 for k in kinds.values()]})
+        return Work(rows, rows, frozenset(), frozenset(), kinds)
+
+    a, b, notes = same_kind(work({1: "prefill", 2: "decode", 3: "decode"}), work({1: "decode", 2: "prefill"}))
+    assert (a.rows["cycle"].to_list(), b.rows["cycle"].to_list()) == ([2, 3], [1])
+    assert notes == ["Only decode cycles are compared with each other; 2 of other kinds are left out."]
+    same = work({1: "step", 2: "step"})
+    assert same_kind(same, same)[2] == []
+
+
+def test_one_captured_replay_tells_nothing_about_idle_time() -> None:
+    from warplens.analysis.diff.like_with_like import replay_notes, replay_reasons, replays
+
+    def run(graph: int | None, launches: int) -> Trace:
+        rows = [{"name": "k", "dur_ns": 10, "kind": "kernel", "graph": graph, "correlation": 1 + i // 4, "index": i,
+                 "start_ns": 20 * i} for i in range(launches)]
+        frame = pl.DataFrame(rows, schema_overrides={"graph": pl.Int64})
+        return Trace(Info("t", "t", "kineto"), kernels=schema.conform("kernels", frame.lazy()))
+
+    once, often, eager = replays(run(7, 4)), replays(run(7, 8)), replays(run(None, 8))
+    assert (once.count, often.count, eager.count) == (1, 2, 0)
+    assert replay_notes((once, often)) == ["A holds one captured graph replay: idle time cannot be measured from it."]
+    assert replay_reasons((often, eager)) == ["A replays graphs, B launches its kernels one by one"]
+
+
+def test_other_devices_and_restarted_processes_are_compared_in_order() -> None:
+    def moved(row: Row) -> Row:
+        return row | {"pid": 99, "device": "GPU 5" if row["device"] == "GPU 0" else row["device"]}
+
+    table = diff(profile(seed=1), profile(seed=2, spoil=moved))
+    assert called(table) == {}
+    assert table.notes[0] == "The runs used different device numbers: GPU 5 of B with GPU 0 of A are compared."
