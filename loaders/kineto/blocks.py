@@ -27,7 +27,8 @@ from .tables import Rows as TableRows
 from .tables import Tables
 from .walk import walk
 
-_ROWS = 1 << 15
+_ROWS = (1 << 15) + 8
+"""Rows of the tables: no power of two, or the columns would fight for the same lines of the processor's cache."""
 _WINDOW = 256 << 10
 """Bytes looked at around damage before the whole rest of the block is."""
 

@@ -86,7 +86,7 @@ def accepted(data: bytes) -> bool:
 
 def reference(data: bytes) -> tuple[list[Row], list[Row]]:
     """Kernels and host slices of a document by json with Decimal, those without a category last."""
-    document = json.loads(data, parse_float=Decimal)
+    document = json.loads(data, parse_float=_Written)
     events = document["traceEvents"] if isinstance(document, dict) else document
     kernels: list[list[Any]] = []
     host: list[list[Any]] = []
@@ -189,5 +189,16 @@ def _triple(value: Any) -> str | None:
     return ",".join(map(_as_written, value))
 
 
+class _Written(Decimal):
+    """A number that remembers how it was written."""
+
+    text: str
+
+    def __new__(cls, text: str) -> _Written:
+        self = super().__new__(cls, text)
+        self.text = text
+        return self
+
+
 def _as_written(value: int | Decimal) -> str:
-    return str(value)
+    return value.text if isinstance(value, _Written) else str(value)
