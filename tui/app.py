@@ -32,6 +32,7 @@ from .session import Session
 from .settings import Settings
 from .start import Start, first_view
 from .watch import Watch
+from .wire import Wired
 
 if TYPE_CHECKING:
     from textual.command import Provider
@@ -43,7 +44,7 @@ def _commands() -> type[Provider]:
     return Commands
 
 
-class WarplensApp(Background):
+class WarplensApp(Wired, Background):
     """Terminal microscope for one or two runs."""
 
     TITLE = "warplens"

@@ -103,7 +103,7 @@ class Page:
         sign = glyphs.MARK if marked else glyphs.HERE if cursor else " "
         out.put(0, sign, look.mark if marked else cursor or look.gutter)
         if self._digits:
-            out.put(1, f"{position + 1:>{self._digits}}", cursor or look.gutter)
+            out.put(1, f"{position + 1:>{self._digits}}", cursor or (weight if weight is look.dim else look.gutter))
         for placed, shown, value in zip(self.layout.placed, self._text(index), values, strict=False):
             column = placed.column
             style = cursor or weight
@@ -113,7 +113,7 @@ class Page:
             if column.bar and column.unit == "fraction" and not cells.missing(value):
                 graph = placed.width - cells.BAR_NUMBER
                 out.put(placed.x, shown[:graph], self._bar(column))
-                out.put(placed.x + graph, shown[graph:], style)
+                out.put(placed.x + graph, shown[graph:], cursor or self._bar(column))
                 continue
             if not cursor and cells.missing(value):
                 style = look.missing

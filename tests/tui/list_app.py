@@ -6,13 +6,14 @@ import sys
 from typing import Any
 
 import polars as pl
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 
 from warplens.analysis.column import Column
 from warplens.analysis.rows import Rows
 from warplens.analysis.table import Table
 from warplens.tui import glyphs, themes
 from warplens.tui.table_list import TableList
+from warplens.tui.wire import Wired
 
 COLUMNS = (
     Column("name", "kernel", "text", "kernel name", width=31, order=0, elastic=True),
@@ -26,6 +27,11 @@ COLUMNS = (
     Column("dram", "DRAM", "fraction", "memory", width=12, order=3, bar=True),
     Column("bound", "bound", "text", "what holds it", width=8, order=7),
 )
+HOSTILE = [
+    "\x1b]0;PWNED\x07title", "[red]markup[/red]", "[/nope]", "[@click=app.bell]x[/]", "\x9b2Jclear", "a\x08\x08b",
+    "\u202eevil", "", "核函数_" * 20, "e\u0301" * 40, "\x1b[31mred", "tab\tnew\nline\rreturn\x00nul", "👩‍👩‍👧‍👦 family",
+]
+"""Names that would act on a terminal, or on a renderer, if they got there as they are."""
 
 
 def kernels(rows: int, names: list[str] | None = None) -> Table:
@@ -36,10 +42,11 @@ def kernels(rows: int, names: list[str] | None = None) -> Table:
         "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
     ]
     total = [26_500_000 // (i + 1) + (i * 7919) % 1000 for i in range(rows)]
+    whole = sum(total)
     frame = pl.DataFrame(
         {
             "name": pl.Series([names[i % len(names)] for i in range(rows)], dtype=pl.Categorical),
-            "total_ns": total, "share": [t / sum(total) for t in total], "count": [293 + i % 1000 for i in range(rows)],
+            "total_ns": total, "share": [t / whole for t in total], "count": [293 + i % 1000 for i in range(rows)],
             "p50_ns": [58_100 + i * 31 % 90_000 for i in range(rows)],
             "p99_ns": [162_900 + i * 37 % 2_000_000 for i in range(rows)],
             "trend": [[(i + k) * 5 % 11 for k in range(12)] for i in range(rows)],
@@ -51,7 +58,7 @@ def kernels(rows: int, names: list[str] | None = None) -> Table:
     return Table("kernels", COLUMNS, Rows(frame), frame.height)
 
 
-class ListApp(App[None]):
+class ListApp(Wired):
     """The list and nothing else."""
 
     ENABLE_COMMAND_PALETTE = False
@@ -81,4 +88,4 @@ class ListApp(App[None]):
 
 
 if __name__ == "__main__":
-    ListApp(kernels(int(sys.argv[1]))).run()
+    ListApp(kernels(int(sys.argv[1]), HOSTILE if "hostile" in sys.argv else None)).run()

@@ -1,0 +1,143 @@
+"""Differences between pictures: played on a terminal they give the new picture, in few bytes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rich.color import ColorSystem
+from rich.segment import Segment
+from rich.style import Style
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from screen import Terminal
+
+from warplens.tui import frames, safe
+
+WIDTH, HEIGHT = 24, 9
+STYLES = [
+    None, Style.parse("bold"), Style.parse("dim italic"), Style.parse("reverse"), Style.parse("#5fafff on #121212"),
+    Style.parse("bold #123456 on #121212"), Style.parse("cyan"), Style.parse("underline on blue"),
+    Style.parse("on #121212"),
+]
+TEXTS = st.text(st.sampled_from("ab  █▎核e\u0301é😀"), max_size=14)
+LINES = st.lists(st.tuples(TEXTS, st.sampled_from(STYLES)), max_size=3)
+RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=150)
+
+
+def picture(lines: list[list[tuple[str, Style | None]]], pens: frames.Pens) -> list[frames.Row]:
+    rows = []
+    for line in [*lines, *([[]] * HEIGHT)][:HEIGHT]:
+        row = frames.blank(WIDTH)
+        frames.lay(row, 0, frames.cells([Segment(text, style) for text, style in line], pens))
+        rows.append(row)
+    return rows
+
+
+def draw(terminal: Terminal, old: list[frames.Row], new: list[frames.Row], pens: frames.Pens, erase: bool) -> str:
+    writer = frames.Writer(pens, WIDTH, HEIGHT, erase)
+    if (move := frames.shift(old, new)) is not None:
+        writer.scroll(*move)
+        old = frames.scrolled(old, *move)
+    for y in range(HEIGHT):
+        writer.row(y, old[y], new[y])
+    sent = writer.result()
+    terminal.play(sent)
+    assert safe.outgoing(sent) == sent
+    return sent
+
+
+def afresh(new: list[frames.Row], pens: frames.Pens) -> Terminal:
+    """What a terminal shows that was sent every cell."""
+    terminal = Terminal(WIDTH, HEIGHT)
+    writer = frames.Writer(pens, WIDTH, HEIGHT, False)
+    writer.clear()
+    for y in range(HEIGHT):
+        writer.row(y, frames.unknown(WIDTH), new[y])
+    terminal.play(writer.result())
+    return terminal
+
+
+def same(one: Terminal, other: Terminal) -> bool:
+    """Whether both look alike: blanks differ only by what a blank shows."""
+    return seen(one) == seen(other)
+
+
+def seen(terminal: Terminal) -> list[list[tuple[str, tuple[str, ...]]]]:
+    def of(text: str, pen: tuple[str, ...]) -> tuple[str, ...]:
+        inked = text.strip() or set(pen) & {"4", "7"}
+        return pen if inked else tuple(code for code in pen if code[0] == "4" and len(code) > 1)
+
+    return [[(text, of(text, pen)) for text, pen in row] for row in terminal.cells]
+
+
+@RELAXED
+@given(st.lists(st.lists(LINES, max_size=HEIGHT), min_size=1, max_size=4), st.booleans())
+def test_every_picture_arrives(pictures: list[list[list[tuple[str, Style | None]]]], erase: bool) -> None:
+    pens = frames.Pens(ColorSystem.TRUECOLOR)
+    terminal, shown = Terminal(WIDTH, HEIGHT), picture([], pens)
+    for lines in pictures:
+        wanted = picture(lines, pens)
+        draw(terminal, shown, wanted, pens, erase)
+        assert same(terminal, afresh(wanted, pens))
+        assert terminal.pen == {}
+        shown = wanted
+
+
+@RELAXED
+@given(st.permutations(range(30)), st.integers(-8, 8), st.integers(0, 3))
+def test_scrolled_rows_are_moved_by_the_terminal(names: list[int], step: int, head: int) -> None:
+    pens = frames.Pens(ColorSystem.TRUECOLOR)
+
+    def at(top: int) -> list[frames.Row]:
+        lines = [f"head {i}" for i in range(head)]
+        lines += [f"row {n:02} {n * 7919 % 1000:>14}" for n in names[top : top + HEIGHT]]
+        return picture([[(line, STYLES[4])] for line in lines], pens)
+
+    terminal = Terminal(WIDTH, HEIGHT)
+    draw(terminal, picture([], pens), at(10), pens, True)
+    sent = draw(terminal, at(10), at(10 + step), pens, True)
+    assert same(terminal, afresh(at(10 + step), pens))
+    if 0 < abs(step) <= HEIGHT - head - 4:
+        assert len(sent) < 60 + 42 * abs(step)
+
+
+def test_nothing_changed_sends_nothing() -> None:
+    pens = frames.Pens(ColorSystem.TRUECOLOR)
+    rows = picture([[("some text", STYLES[1])]], pens)
+    assert draw(Terminal(WIDTH, HEIGHT), rows, rows, pens, True) == ""
+
+
+def test_fixed_colours_are_sent_by_number_and_others_in_full() -> None:
+    pens = frames.Pens(ColorSystem.TRUECOLOR)
+    fixed, true = pens.number(Style.parse("#5fafff")), pens.number(Style.parse("#5fafee"))
+    assert pens.turn(0, fixed) == "\x1b[38;5;75m" and pens.turn(0, true) == "\x1b[38;2;95;175;238m"
+    assert pens.turn(fixed, 0) == "\x1b[m"
+    bold = pens.number(Style.parse("bold #5fafff"))
+    assert pens.turn(fixed, bold) == "\x1b[1m" and pens.turn(bold, fixed) == "\x1b[22m"
+
+
+def test_what_a_cell_may_not_hold() -> None:
+    pens = frames.Pens(ColorSystem.TRUECOLOR)
+    for bad in ("\x1b[31mred", "\x9b2J", "a\x08b", "\u202eevil", "x\ty", "\x07", "\x1b]0;t\x07"):
+        texts, _ = frames.cells([Segment(bad)], pens)
+        assert all(text.isprintable() for text in texts), bad
+
+
+def test_only_our_own_sequences_leave() -> None:
+    for own in (
+        "\x1b[?1049h", "\x1b[12;3H", "\x1b[0;1;38;5;75m", "\x1b[2J", "\x1b[K", "\x1b[3;20r", "\x1b[>25u",
+        "\x1b[<u", "\x1b[?2026$p", "\x1b]52;c;aGVsbG8=\x07", "\x1bPtmux;\x1b\x1b]52;c;aGVsbG8=\x07\x1b\\",
+        "\x1b]22;pointer\x07", "text\r\n", "\x07", "\x1bP\x1b]52;c;aGVs\x1b\\\x1bPbG8=\x07\x1b\\",
+    ):
+        assert safe.outgoing(own) == own, own
+    for bad in (
+        "\x1b]0;PWNED\x07", "\x1b]2;t\x1b\\", "\x1b]8;;http://evil\x1b\\", "\x9b2J", "\x1b]52;c;?\x07",
+        "\x1bPq#0\x1b\\", "\x1b_G\x1b\\", "\x1bc", "\x1b[5;3t", "\x1b[c", "\x1b[6i", "a\x08b", "\x0e", "\u202e", 
+        "\x1b]52;p;aGk=\x07", "\x1b",
+    ):
+        assert "\x1b" not in safe.outgoing(bad) and safe.outgoing(bad) != bad, bad
+        assert all(char.isprintable() or char == "\x07" for char in safe.outgoing(bad)), bad

@@ -1,0 +1,319 @@
+"""Two pictures of a screen → the fewest bytes that turn one into the other.
+
+A picture is rows of cells; a cell is its text ('' for the second half of a wide letter) and the number of a pen, which
+is a way to write: attributes, colour, background. Pure: knows no app and no terminal, and its tests need neither. What
+must stay true: played on a terminal that shows ``old``, the result shows ``new``; after it the pen is the default one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import lru_cache
+
+from rich._palettes import EIGHT_BIT_PALETTE
+from rich.cells import cell_len, get_character_cell_size
+from rich.color import Color, ColorSystem, ColorType
+from rich.palette import Palette
+from rich.segment import Segment
+from rich.style import Style
+
+from .safe import printable
+
+Row = tuple[list[str], list[int]]
+"""Texts of the cells and their pens, both as many as the screen is wide."""
+
+GAP = 4
+"""Unchanged cells that are sent again rather than jumped over: a jump costs four bytes."""
+
+_OFF = {1: "22", 2: "22", 3: "23", 4: "24", 5: "25", 6: "25", 7: "27", 8: "28", 9: "29", 21: "24", 53: "55"}
+_ATTRIBUTES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 21, 51, 52, 53)
+_INKED = frozenset((4, 7, 9, 21, 53))
+"""Attributes a blank shows."""
+
+
+class Pens:
+    """The ways to write that were used, by number; 0 is the default one."""
+
+    def __init__(self, system: ColorSystem) -> None:
+        self._system = system
+        self._numbers: dict[tuple[frozenset[int], str, str], int] = {(frozenset(), "", ""): 0}
+        self._pens: list[tuple[frozenset[int], str, str]] = [(frozenset(), "", "")]
+        self._styles: dict[Style | None, int] = {None: 0}
+        self._turns: dict[tuple[int, int], str] = {}
+        self.grounds = [0]
+        """For each pen the one a blank written with it needs: only its background, or all where a blank shows more."""
+
+    def number(self, style: Style | None) -> int:
+        """The pen of a style."""
+        found = self._styles.get(style)
+        if found is None:
+            assert style is not None
+            on = style._attributes & style._set_attributes
+            attributes = frozenset(code for bit, code in enumerate(_ATTRIBUTES) if on & (1 << bit))
+            pen = (attributes, self._codes(style.color, True), self._codes(style.bgcolor, False))
+            found = self._numbers.get(pen)
+            if found is None:
+                found = self._numbers[pen] = len(self._pens)
+                self._pens.append(pen)
+                self.grounds.append(found)
+                if not attributes & _INKED and (attributes or pen[1]):
+                    self.grounds[found] = self.number(Style(bgcolor=style.bgcolor))
+            if len(self._styles) > 4096:  # styles with metadata are made anew all the time
+                self._styles = {None: 0}
+            self._styles[style] = found
+        return found
+
+    def _codes(self, color: Color | None, foreground: bool) -> str:
+        if color is None or color.is_default:
+            return ""
+        color = color.downgrade(self._system)
+        if color.type is ColorType.TRUECOLOR and color.triplet is not None:
+            fixed = _fixed(EIGHT_BIT_PALETTE).get(tuple(color.triplet))
+            if fixed is not None:  # one of the 256 says the same in fewer bytes
+                return f"{38 if foreground else 48};5;{fixed}"
+        return ";".join(color.get_ansi_codes(foreground))
+
+    def erases(self, number: int, with_background: bool) -> bool:
+        """Whether erasing with this pen leaves what writing blanks with it would."""
+        attributes, _, background = self._pens[number]
+        return not attributes & _INKED and (with_background or not background)
+
+    def turn(self, old: int, new: int) -> str:
+        """The sequence from one pen to another: only what differs, or all anew, whichever is shorter."""
+        if old == new:
+            return ""
+        made = self._turns.get((old, new))
+        if made is None:
+            made = self._turns[old, new] = self._turned(old, new)
+        return made
+
+    def _turned(self, old: int, new: int) -> str:
+        was, now = self._pens[old], self._pens[new]
+        anew = ["", *map(str, sorted(now[0])), now[1], now[2]]
+        whole = "\x1b[" + ";".join(["" if new == 0 else "0", *filter(None, anew)]).strip(";") + "m"
+        off = {_OFF[code] for code in was[0] - now[0] if code in _OFF}
+        lost = {code for code in was[0] & now[0] if _OFF.get(code) in off}
+        steps = [*sorted(off), *map(str, sorted((now[0] - was[0]) | lost))]
+        steps += [now[1] or "39"] * (was[1] != now[1]) + [now[2] or "49"] * (was[2] != now[2])
+        part = f"\x1b[{';'.join(steps)}m"
+        return part if len(part) < len(whole) and not (was[0] - now[0]) & {51, 52} else whole
+
+
+@lru_cache(maxsize=1)
+def _fixed(palette: Palette) -> dict[tuple[int, ...], int]:
+    # the first 16 are the user's own
+    return {tuple(palette._colors[number]): number for number in range(255, 15, -1)}
+
+
+def blank(width: int) -> Row:
+    """An empty row."""
+    return [" "] * width, [0] * width
+
+
+def unknown(width: int) -> Row:
+    """A row nobody knows what the terminal shows in: no cell of it equals any other."""
+    return ["?unknown"] * width, [-1] * width
+
+
+def cells(segments: list[Segment], pens: Pens) -> Row:
+    """The cells of a strip. Wide letters take two, marks join the letter before them, nothing in it can act."""
+    texts: list[str] = []
+    inks: list[int] = []
+    for text, style, control in segments:
+        if control:
+            continue
+        pen = pens.number(style)
+        if text.isascii() and text.isprintable():
+            texts.extend(text)
+            made: str | list[str] = text
+        else:
+            made = _wide(text)
+            texts.extend(made)
+        ground = pens.grounds[pen]
+        if ground == pen or " " not in made:
+            inks.extend([pen] * len(made))
+        else:
+            inks.extend([ground if char == " " else pen for char in made])
+    return texts, inks
+
+
+@lru_cache(maxsize=8192)
+def _wide(text: str) -> list[str]:
+    """One entry a cell, exactly as many as the text was measured to be."""
+    room = cell_len(text)
+    out: list[str] = []
+    for char in printable(text):
+        size = get_character_cell_size(char)
+        if size == 0:
+            if out and char != "\ufe0f":  # which would make the letter before it wide on some terminals
+                at = len(out) - (2 if out[-1] == "" and len(out) > 1 else 1)
+                out[at] += char
+        elif len(out) + size > room:
+            break
+        else:
+            out.extend((char, "") if size == 2 else (char,))
+    return out + [" "] * (room - len(out))
+
+
+def lay(row: Row, x: int, piece: Row) -> None:
+    """Put cells over a row; half of a wide letter that is left over becomes a blank."""
+    texts, pens = row
+    stop = min(len(texts), x + len(piece[0]))
+    if x >= stop:
+        return
+    texts[x:stop], pens[x:stop] = piece[0][: stop - x], piece[1][: stop - x]
+    if texts[x] == "":
+        texts[x] = " "
+    if x and x < len(texts) and cell_len(texts[x - 1]) == 2:
+        texts[x - 1] = " "
+    if stop < len(texts) and texts[stop] == "":
+        texts[stop] = " "
+    if cell_len(texts[stop - 1]) == 2 and (stop == len(texts) or texts[stop] != ""):
+        texts[stop - 1] = " "
+
+
+class Writer:
+    """Collects the sequences of one frame."""
+
+    def __init__(self, pens: Pens, width: int, height: int, erase_with_background: bool) -> None:
+        self._pens = pens
+        self._size = width, height
+        self._background = erase_with_background
+        self._out: list[str] = []
+        self._pen = 0
+        self._at: tuple[int, int] | None = None  # row, column
+
+    def result(self) -> str:
+        """Everything so far, the pen put down."""
+        self._use(0)
+        return "".join(self._out)
+
+    def clear(self) -> None:
+        """Erase the whole screen."""
+        self._out.append("\x1b[m\x1b[2J")
+        self._pen, self._at = 0, None
+
+    def scroll(self, top: int, stop: int, lines: int) -> None:
+        """Move the rows top..stop up by ``lines``, down where negative; rows that appear are blank.
+
+        Inserting and deleting lines between margins, which the Linux console and screen know too.
+        """
+        self._use(0)
+        whole = stop == self._size[1]
+        margins = "" if whole else f"\x1b[{top + 1};{stop}r"
+        here = f"\x1b[{top + 1}H" if top else "\x1b[H"
+        count = abs(lines) if abs(lines) > 1 else ""
+        self._out.append(f"{margins}{here}\x1b[{count}{'M' if lines > 0 else 'L'}{'' if whole else chr(27) + '[r'}")
+        self._at = None
+
+    def row(self, y: int, old: Row, new: Row) -> None:
+        """Bring one row from old to new."""
+        if old == new:
+            return
+        (was, was_pens), (now, pens) = old, new
+        width = len(now)
+        x = 0
+        while x < width:
+            if was[x] == now[x] and was_pens[x] == pens[x]:
+                x += 1
+                continue
+            start, stop, at = x, x + 1, x + 1
+            while at < width and at - stop <= GAP:
+                if was[at] != now[at] or was_pens[at] != pens[at]:
+                    stop = at + 1
+                elif pens[at] != pens[stop - 1] and now[at] != " ":
+                    break
+                at += 1
+            while start and now[start] == "":
+                start -= 1
+            while stop < width and now[stop] == "":
+                stop += 1
+            self._run(y, start, now[start:stop], pens[start:stop])
+            x = stop
+
+    def _run(self, y: int, x: int, texts: list[str], pens: list[int]) -> None:
+        self._move(y, x)
+        width, stop = self._size[0], x + len(texts)
+        tail = 0
+        if stop == width and self._pens.erases(pens[-1], self._background):
+            while tail < len(texts) and texts[-1 - tail] == " " and pens[-1 - tail] == pens[-1]:
+                tail += 1
+        if tail <= 3:
+            tail = 0
+        count, at, grounds = len(texts) - tail, 0, self._pens.grounds
+        while at < count:
+            pen = pens[at]
+            if texts[at] != " " or pen != grounds[self._pen]:  # a blank takes any pen with its background
+                self._use(pen)
+            end = at + 1
+            while end < count and (pens[end] == self._pen or (texts[end] == " " and pens[end] == grounds[self._pen])):
+                end += 1
+            self._text(y, x, texts[at:end])
+            x += end - at
+            at = end
+        if tail:
+            self._move(y, x)
+            self._use(pens[-1])
+            self._out.append("\x1b[K")
+
+    def _text(self, y: int, x: int, texts: list[str]) -> None:
+        joined = "".join(texts)
+        if len(joined) == len(texts):
+            self._out.append(joined)
+            self._at = (y, x + len(texts)) if x + len(texts) < self._size[0] else None
+            return
+        for text in texts:  # terminals disagree about the width of such letters, so say where each next one goes
+            if text:
+                self._move(y, x)
+                self._out.append(text)
+                self._at = (y, x + 1) if len(text) == 1 and cell_len(text) == 1 and x + 1 < self._size[0] else None
+            x += 1
+
+    def _move(self, y: int, x: int) -> None:
+        if self._at == (y, x):
+            return
+        ways = [f"\x1b[{y + 1};{x + 1}H" if x else f"\x1b[{y + 1}H" if y else "\x1b[H"]
+        if self._at is not None and self._at[0] == y and x > self._at[1]:
+            ways.append(f"\x1b[{x - self._at[1]}C" if x - self._at[1] > 1 else "\x1b[C")
+        elif self._at is not None and self._at[0] + 1 == y and x == 0:
+            ways.append("\r\n")
+        self._out.append(min(ways, key=len))
+        self._at = y, x
+
+    def _use(self, pen: int) -> None:
+        self._out.append(self._pens.turn(self._pen, pen))
+        self._pen = pen
+
+
+def shift(old: list[Row], new: list[Row]) -> tuple[int, int, int] | None:
+    """Rows (top, stop) that stand in ``new`` so many lines higher (lower, negative) than in ``old``; None for none."""
+    before = ["".join(texts) for texts, _ in old]
+    after = ["".join(texts) for texts, _ in new]
+    where: dict[str, list[int]] = {}
+    for y, text in enumerate(before):
+        where.setdefault(text, []).append(y)
+    votes: Counter[int] = Counter()
+    for y, text in enumerate(after):
+        found = where.get(text, ())
+        if len(found) <= 2 and before[y] != text:
+            votes.update(at - y for at in found)
+    if not votes:
+        return None
+    lines, count = votes.most_common(1)[0]
+    if count < 3:
+        return None
+    reach = range(max(0, -lines), min(len(new), len(new) - lines))
+    moved = [y for y in reach if after[y] == before[y + lines] != before[y]]
+    ends = moved + [y + lines for y in moved]
+    top, stop = min(ends), max(ends) + 1
+    spoilt = sum(before[y] == after[y] and bool(after[y].strip()) for y in range(top, stop))
+    return (top, stop, lines) if count > spoilt + 2 else None
+
+
+def scrolled(rows: list[Row], top: int, stop: int, lines: int) -> list[Row]:
+    """The rows after ``Writer.scroll`` of the same."""
+    width = len(rows[0][0])
+    inside = rows[top:stop]
+    fresh = [blank(width) for _ in range(min(abs(lines), len(inside)))]
+    inside = inside[lines:] + fresh if lines > 0 else fresh + inside[:lines]
+    return rows[:top] + inside + rows[stop:]
