@@ -55,6 +55,12 @@ class Rows:
             self._loaded[name] = narrow(values).rechunk()
         return self._loaded[name]
 
+    def blank(self, name: str) -> bool:
+        """Whether nothing is known in the whole column; of rows on disk only where that can be told at once."""
+        if self._frame is not None:
+            return 0 < self._frame.height == self._frame[name].null_count()
+        return False
+
     def window(self, start: int, stop: int, names: Sequence[str]) -> list[tuple[Any, ...]]:
         """The rows start..stop as built, one tuple each, the columns in the order of ``names``."""
         start, stop = max(0, start), min(stop, self.height)

@@ -183,6 +183,8 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
     answer: Answer = view.build(runs, options)
     columns = view.columns_for(len(runs))
     rows, kept = _collected(answer, [column.name for column in columns])
+    columns = tuple(replace(column, order=None) if column.order and rows.blank(column.name) else column
+                    for column in columns)  # a column without a single value takes room from those that say something
     table = Table(
         view=view.name, columns=columns, rows=rows, total_rows=rows.height if kept is None else len(kept),
         facts=answer.facts, summary=answer.summary, notes=answer.notes, sources=sources(runs), order=kept, kept=kept,

@@ -119,3 +119,12 @@ def test_a_closed_pipe_is_no_error(table: Path) -> None:
         shell=True, capture_output=True, text=True, env=dict(os.environ),
     )
     assert "Traceback" not in done.stderr
+
+
+def test_a_column_without_a_value_is_left_out_of_what_people_read(table: Path, capsysbinary: Captured) -> None:
+    assert main(["report", str(table), "--view", "kernels", "--format", "md"]) == FINE
+    made = capsysbinary.readouterr().out.decode()
+    assert "| tensor |" in made
+    assert "| device |" not in made
+    assert main(["report", str(table), "--view", "kernels", "--format", "json"]) == FINE
+    assert "device" in json.loads(capsysbinary.readouterr().out)["rows"][0]
