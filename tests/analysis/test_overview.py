@@ -130,7 +130,8 @@ def test_categories_fill_the_steps_and_devices_are_never_busier_than_the_union(r
         host=[op(start, length) for start, length in host],
     ))
     found = times(answer.frame.to_dicts())
-    assert sum(found.values()) == answer.facts["step_ns"] and min(found.values()) >= 0
+    assert abs(sum(found.values()) - answer.facts["step_ns"]) <= len(found)  # each is rounded to a nanosecond
+    assert min(found.values()) >= 0
     busy = np.zeros(1300, dtype=bool)
     for start, length, kind in device:
         if kind == "kernel":
