@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _INTERVAL_S = 0.05
 """Progress is told at most this often."""
+_SMALL = 4 << 20
+"""A file below this many bytes is read before its first rows could be written and shown."""
 
 
 class Teller:
@@ -79,7 +81,9 @@ def _read(order: dict[str, Any], teller: Teller) -> None:
         spill.hand_over(made)
         teller.tell("first", shown=order["path"], files=[order["path"]], directories=[str(made)])
 
-    opened = ingest(order["path"], Request(order["use_cache"], True, teller.progress, first_rows))
+    small = os.path.isfile(order["path"]) and os.path.getsize(order["path"]) < _SMALL
+    request = Request(order["use_cache"], True, teller.progress, None if small else first_rows)
+    opened = ingest(order["path"], request)
     if order["worker"] is not None or len(opened.files) > 1:
         opened.traces(order["worker"])  # what cannot be put together or picked is told here, not when asked for
     for directory in opened.directories:
