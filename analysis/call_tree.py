@@ -97,10 +97,11 @@ def _nest(thread: Ints, starts: Ints, ends: Ints) -> tuple[Ints, Ints, Ints, npt
     found = np.searchsorted(level[ranked], level - (count + 1), side="left") - 1
     parent = np.where(depth > 0, ranked[np.maximum(found, 0)], -1) if count else here
     last = np.where(empty, here + 1, np.searchsorted(begin, end, side="left"))
-    over = (parent >= 0) & (end > end[parent]) & (begin < end[parent])
+    inside = (parent < 0) | (begin < end[parent])
+    over = (parent >= 0) & inside & (end > end[parent])
     if over.any():
-        # only where nothing that is itself too long runs at the start is the parent surely right
-        reach = np.maximum.accumulate(np.where(over, end, 0))
+        # a parent is surely right only where no call runs that is itself too long or does not begin in its own parent
+        reach = np.maximum.accumulate(np.where(over | ~inside, end, 0))
         over[1:] &= reach[:-1] <= begin[1:]
     return parent, depth, last, over
 

@@ -6,14 +6,17 @@ is of the summed activity time, which counts overlapping streams twice; it is no
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import polars as pl
 
+from ..loaders.schema import NAME
 from ..loaders.trace import Trace
 from . import units
 from .bound import MEANINGS, bound
 from .column import Column, side_by_side
+from .device_pairs import mapped, note
 from .kernel_sources import KEYS, Kernels, kernels_of
 from .options import Options
 from .scope import scoped
@@ -39,6 +42,13 @@ COLUMNS = (
     Column("dram", "DRAM", "fraction", "DRAM throughput of peak, weighted by duration", width=12, order=3, bar=True),
     Column("bound", "bound", "text", "; ".join(f"{k}: {v}" for k, v in MEANINGS.items()), width=7, order=3),
 )
+PAIRED = tuple(column for column in COLUMNS if column.name != "groups")
+"""What two runs are compared by: kinds of launches do not correspond."""
+_ORDER = {
+    "name": 0, "kind": 10, "device": 8, "total_ns_a": 1, "total_ns_b": 1, "total_ns_delta": 0, "count_a": 3,
+    "count_b": 3, "mean_ns_a": 4, "mean_ns_b": 4, "mean_ns_delta": 2, "tensor_a": 6, "tensor_b": 6, "dram_a": 6,
+    "dram_b": 6, "bound_a": 5, "bound_b": 5, "trend_a": 7, "trend_b": 7,
+}
 Side = Literal["a", "b"]
 SUMS = ("total_ns", "count", "share")
 
@@ -113,8 +123,20 @@ def build(runs: Runs, options: Options) -> Answer:
     }
     summary = tuple(f"{side}: {sentence(run, facts[side.lower()])}" for side, run in zip("AB", runs, strict=True))
     notes = dict.fromkeys((*notes_of(runs[0], kernels_a), *notes_of(runs[1], kernels_b)))
-    joined = beside(frame_a, frame_b, COLUMNS, KEYS, SUMS)
-    return Answer(joined.lazy(), facts, summary, tuple(notes))
+    moved = mapped(_devices(frame_a), _devices(frame_b))
+    if moved:
+        frame_b = frame_b.with_columns(pl.col("device").cast(pl.String).replace(moved).cast(NAME))
+    joined = beside(frame_a, frame_b, PAIRED, KEYS, SUMS)
+    return Answer(joined.lazy(), facts, summary, (*notes, *note(moved)))
 
 
-VIEW = View("kernels", COLUMNS, build, pair_columns=side_by_side(COLUMNS, KEYS), scopes_itself=True)
+def _devices(frame: pl.DataFrame) -> list[str | None]:
+    return frame["device"].unique().cast(pl.String).to_list()
+
+
+def _for_two(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Columns for two runs, of which a narrow terminal keeps what tells a change: totals first, then means."""
+    return tuple(replace(column, order=_ORDER.get(column.name, column.order and 9)) for column in columns)
+
+
+VIEW = View("kernels", COLUMNS, build, pair_columns=_for_two(side_by_side(PAIRED, KEYS)), scopes_itself=True)

@@ -13,6 +13,7 @@ import polars as pl
 from . import units
 from .breakdown import CATEGORIES, MEANINGS
 from .column import Column, side_by_side
+from .device_pairs import mapped
 from .options import Options
 from .overview_sources import Overview, overview_of
 from .sides import beside
@@ -24,6 +25,9 @@ COLUMNS = (
     Column("time_ns", "time", "ns", "mean per cycle; of launches without times their sum", width=10, order=0),
     Column("share", "share", "fraction", "of the mean cycle", width=16, order=0, bar=True),
 )
+
+WORTH_SAYING = 0.1
+"""A change of host time below this share of it is not mentioned."""
 
 
 def _frame(overview: Overview) -> pl.DataFrame:
@@ -38,15 +42,14 @@ def build(runs: Runs, options: Options) -> Answer:
     """The breakdown of one run, or of two side by side in the order of the categories."""
     if len(runs) == 1:
         overview = overview_of(runs[0], options, "a")
-        summary = (overview.headline, *overview.findings)
-        return Answer(_frame(overview).lazy(), overview.facts, summary, overview.notes)
+        return Answer(_frame(overview).lazy(), overview.facts, (overview.headline,), overview.notes)
     a, b = overview_of(runs[0], options, "a"), overview_of(runs[1], options, "b")
     joined = beside(_frame(a), _frame(b), COLUMNS, ("category",), ("time_ns", "share"))
     order = pl.col("category").replace_strict(list(CATEGORIES), range(len(CATEGORIES)), default=len(CATEGORIES))
     changes = _changes(a, b)
     facts = {"a": a.facts, "b": b.facts, "findings": [*changes]}
-    summary = (f"A: {a.headline}", f"B: {b.headline}", *changes)
-    notes = tuple(dict.fromkeys((*a.notes, *b.notes)))
+    summary = (f"A: {a.headline}", f"B: {b.headline}")
+    notes = tuple(dict.fromkeys((*(f"A: {note}" for note in a.notes if note not in b.notes), *b.notes)))
     return Answer(joined.sort(order, "category").lazy(), facts, summary, notes)
 
 
@@ -65,11 +68,19 @@ def _changes(a: Overview, b: Overview) -> tuple[str, ...]:
         if moved[name]:
             said.append(f"{name} moves most: {units.duration(moved[name], signed=True)} per {b.word}.")
     before: dict[str, Any] = {device["device"]: device.get("utilisation") for device in a.facts["devices"]}
+    same = mapped(before, [device["device"] for device in b.facts["devices"]])
     for device in b.facts["devices"]:
-        was, now = before.get(device["device"]), device.get("utilisation")
+        name = device["device"]
+        was, now = before.get(same.get(name, name)), device.get("utilisation")
         if was is not None and now is not None and round(was, 3) != round(now, 3):
-            said.append(f"{device['device']} runs kernels {units.percent(100 * was)} of the time in A, "
-                        f"{units.percent(100 * now)} in B.")
+            shown = f"{same[name]} in A and {name} in B run" if name in same else f"{name} runs"
+            times = f"{units.percent(100 * was)} of the time in A, {units.percent(100 * now)} in B"
+            said.append(f"{shown} kernels {times}.")
+    for key, what in (("on_cpu", "is on a CPU"), ("queued", "waits for a CPU")):
+        was, now = a.host.get(key), b.host.get(key)
+        if was is not None and now is not None and abs(now - was) > WORTH_SAYING * max(was, now):
+            said.append(f"The process {what} {units.percent(100 * was)} of the {b.word} in A, "
+                        f"{units.percent(100 * now)} in B, all threads together.")
     return tuple(said)
 
 

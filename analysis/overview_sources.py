@@ -40,7 +40,10 @@ TENSOR_CORES_SINCE = 7
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """One run: ``times`` per category (mean per cycle, ns), what a cycle is called here, and all that is said."""
+    """One run: ``times`` per category (mean per cycle, ns), what a cycle is called here, and all that is said.
+
+    ``host`` has ``on_cpu`` and ``queued`` where recorded: shares of a cycle, summed over threads.
+    """
 
     times: dict[str, float]
     step_ns: float | None
@@ -49,6 +52,7 @@ class Overview:
     facts: dict[str, Any]
     findings: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    host: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,10 +302,10 @@ def _profiled(run: Trace, options: Options) -> Overview:
     times["Other"] = max(length - sum(times.values()), 0.0)
     devices = _profiled_devices(rows.filter(pl.col("kind").is_in(["kernel", "collective"])), spans)
     top, evidence = _kernels(run, options)
+    host = {name: kinds[kind] / length for kind, name in (("oncpu", "on_cpu"), ("runq", "queued")) if kind in kinds}
     said = findings(replace(
         evidence, steps=count, step_ns=length, times=times, devices=devices, step_word="cycle",
-        on_cpu=kinds["oncpu"] / length if "oncpu" in kinds else None,
-        queued=kinds["runq"] / length if "runq" in kinds else None,
+        on_cpu=host.get("on_cpu"), queued=host.get("queued"),
     ))
     left_out = find_cycles(run, options).frame.height - cycles.height
     notes: tuple[str, ...] = ("Sums per function and cycle: overlap is not removed; Other is the rest of it.",)
@@ -309,7 +313,7 @@ def _profiled(run: Trace, options: Options) -> Overview:
         notes = (f"{left_out} of {left_out + cycles.height} cycles lack device records and are left out.", *notes)
     facts = _facts(run, devices, said, top, count, length, "recorded", left_out)
     headline = " · ".join((f"{units.count(count)} cycles, mean {units.duration(length)}", *_busy(devices)))
-    return Overview(times, length, "cycle", headline, facts, said, notes)
+    return Overview(times, length, "cycle", headline, facts | {"host": host}, said, notes, host)
 
 
 def _profiled_devices(work: pl.DataFrame, spans: pl.DataFrame) -> list[dict[str, Any]]:

@@ -51,6 +51,11 @@ class Steps:
         keep = np.array([number == cycle for number in self.cycle], dtype=bool)
         return self._keep(keep, 0)
 
+    def without(self, cycles: tuple[int, ...]) -> Steps:
+        """The other steps; those taken out count as left out."""
+        keep = np.array([number not in cycles for number in self.cycle], dtype=bool)
+        return self._keep(keep, self.left_out + int((~keep).sum()))
+
     def _keep(self, keep: Mask, left_out: int) -> Steps:
         at = np.flatnonzero(keep)
         together = self.contiguous and bool((np.diff(at) == 1).all())
@@ -73,12 +78,15 @@ def steps_of(run: Trace, activities: Activities | None, calls: Calls, options: O
     starts = rows["start_ns"].to_numpy()
     labels = tuple(rows["label"].cast(pl.String).fill_null("").to_list())
     source = cycles.source or "recorded"
+    seen = rows["complete"].fill_null(True).to_numpy()
     steps = Steps(
         starts, starts + rows["dur_ns"].to_numpy(), tuple(rows["cycle"].to_list()), labels, source,
         contiguous=source == "recorded", notes=cycles.notes,
     )
     if not cycles.device_time:
         steps = _with_device_time(steps, activities, calls)
+    if source != "recorded" and activities is not None and seen.any():
+        steps = steps.without(tuple(rows["cycle"].filter(~pl.Series(seen))))
     if source == "recorded" or options.cycle_anchor is not None or _holds_most(steps, activities):
         return steps
     whole = _whole(run, activities)

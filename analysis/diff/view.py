@@ -12,9 +12,10 @@ from typing import Any
 import polars as pl
 
 from ...loaders.trace import Trace
+from .. import device_pairs as devices
 from ..options import Options
 from ..view import Answer, Runs, View
-from . import collectives, devices, renamed, without_cycles
+from . import collectives, renamed, without_cycles
 from .arrows import arrows
 from .columns import COLUMNS
 from .comparability import comparability

@@ -13,10 +13,10 @@ import numpy as np
 import polars as pl
 
 from ...loaders.trace import Trace
+from .. import device_pairs as devices
 from ..kernel_sources import kernels_of
 from ..options import Options
 from ..view import Answer, CannotAnswer
-from . import devices
 from .columns import COLUMNS
 from .comparability import LEAST_SHARED, different_devices
 from .like_with_like import replay_notes, replay_reasons, replays

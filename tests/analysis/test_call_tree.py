@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from warplens.analysis import call_tree as module
@@ -35,6 +35,7 @@ def tree_of(rows):
 
 @pytest.mark.parametrize("rounds", [64, 1])
 @given(rows=calls)
+@example(rows=[(2, 0, 2), (2, 1, 2), (2, 2, 2), (2, 3, 2), (2, 3, 2), (2, 4, 2)])
 def test_parents_are_those_of_a_stack(rounds, rows):
     patch = pytest.MonkeyPatch()
     patch.setattr(module, "_ROUNDS", rounds)

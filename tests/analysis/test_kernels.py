@@ -185,3 +185,10 @@ def test_launches_without_a_duration_are_counted_and_never_take_zero(run_of, ask
     assert table.frame.select("name", "count", "total_ns", "p50_ns", "tensor", "share").rows() == [
         ("known", 1, 5, 5, None, 1.0), ("bare", 1, None, None, 0.5, None)]
     assert "2 launches without a duration" in table.notes[0]
+
+
+def test_runs_of_one_job_on_different_devices_are_compared_by_the_devices_order(run_of, asked):
+    a = run_of("a", kernels=[launch("k", 10, device="GPU 3")])
+    table = asked("kernels", a, run_of("b", kernels=[launch("k", 30, device="GPU 1")]))
+    assert table.frame.select("device", "total_ns_a", "total_ns_b").rows() == [("GPU 3", 10, 30)]
+    assert "GPU 1 of B with GPU 3 of A" in table.notes[-1]
