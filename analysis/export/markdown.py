@@ -14,7 +14,7 @@ from .. import units
 from ..column import Column
 from ..table import Table
 from ..text import clean, fit_name
-from .state import notes, state_line
+from .state import findings, notes, state_line
 
 _BLOCK = 20_000
 _NAME = 88
@@ -98,7 +98,7 @@ def section(table: Table, level: int = 2) -> list[str]:
     """One view as markdown lines."""
     lines = [f"{'#' * level} {table.view.capitalize()}", ""]
     lines += [f"- {escape(line)}" for line in table.summary]
-    lines += [f"- {escape(str(line))}" for line in table.facts.get("findings") or ()]
+    lines += [f"- {escape(line)}" for line in findings(table)]
     histogram = table.facts.get("histogram")
     if isinstance(histogram, dict) and histogram.get("edges_ns"):
         lines += ["", "```text", *histogram_lines(histogram), "```"]

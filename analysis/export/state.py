@@ -16,6 +16,11 @@ def notes(table: Table) -> list[str]:
     return list(dict.fromkeys(said))
 
 
+def findings(table: Table) -> list[str]:
+    """What the view found out beyond its summary, in sentences."""
+    return [str(line) for line in table.facts.get("findings") or () if str(line) not in table.summary]
+
+
 def state(table: Table) -> dict[str, Any]:
     """Filter, order and scope; empty entries are left out."""
     made: dict[str, Any] = {}

@@ -11,7 +11,7 @@ from .. import units
 from ..column import Column
 from ..table import Table
 from ..text import display, fit_name
-from .state import notes, state_line
+from .state import findings, notes, state_line
 
 _BLOCK = 20_000
 _MEASURED = 2_000
@@ -60,8 +60,7 @@ def block(table: Table) -> str:
     """One view: title, summary, rows, notes."""
     lines = [f"{table.view.upper()}  {state_line(table)}"]
     lines += [f"  {display(line, 400)}" for line in table.summary]
-    findings = table.facts.get("findings") or ()
-    lines += [f"  · {display(str(line), 400)}" for line in findings]
+    lines += [f"  · {display(line, 400)}" for line in findings(table)]
     lines.append("")
     if len(table):
         lines += rows_as_text(table)
