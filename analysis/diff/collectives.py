@@ -135,6 +135,10 @@ def sentence(told: list[dict[str, Any]], names: dict[str, str], cycle_ms: float)
         waited = {w["device"]: w for w in line["waits"]}[line["last_b"]]
         return (
             f"the late rank changed sides: {name} waited for {line['last_a']}, now for {line['last_b']} "
-            f"(which waited {waited['a_ms']:,.3g} → {waited['b_ms']:,.3g} ms per cycle); {transfer}"
+            f"(which waited {_short(waited['a_ms'])} → {_short(waited['b_ms'])} ms per cycle); {transfer}"
         )
     return None
+
+
+def _short(ms: float) -> str:
+    return f"{ms:,.0f}" if ms >= 10 or ms == 0 else f"{ms:.2g}"

@@ -16,7 +16,8 @@ from ..options import Options
 from ..reference import compare
 from .cycle_time import spread
 from .metrics import metric
-from .samples import Matched, Work, match, of_process, work_of
+from .prepared import prepared
+from .samples import Matched, Work, of_process, work_of
 from .shift import Floats
 
 MOST_LAUNCHERS = 5
@@ -32,16 +33,20 @@ def suspect(
     """
     works = work_of(runs[0], options), work_of(runs[1], options)
     found: dict[str, Any] = {"function": function, "device": device, "pid_a": pid_a, "pid_b": pid_b}
+    there, where = function, device
     if not works[0].rows.is_empty() and not works[1].rows.is_empty():
-        one, row = _located(match(*works, options), function, device, pid_a, pid_b)
+        ready = prepared(*works, options)
+        one, row = _located(ready.matched, function, device, pid_a, pid_b)
         found |= _over_cycles(one, row)
-        found["metrics"] = _metrics(works, one, function, device, runs)
-    launches = [_launches(run, function, device) for run in runs]
+        found["metrics"] = _metrics(ready.works, one, function, device, runs)
+        there = ready.names.get((function, device), function)
+        where = next((theirs for theirs, mine in ready.moved.items() if mine == device), device)
+    launches = [_launches(runs[0], function, device), _launches(runs[1], there, where)]
     if any(len(side) for side in launches):
         found["launches"] = histogram(*launches) | {"a_count": len(launches[0]), "b_count": len(launches[1])}
     if "cycles" not in found and "launches" not in found:
         raise KeyError(function)
-    found["launched_by"] = {name: _launchers(run, function) for name, run in zip("ab", runs, strict=True)}
+    found["launched_by"] = {"a": _launchers(runs[0], function), "b": _launchers(runs[1], there)}
     return found
 
 

@@ -28,7 +28,7 @@ def explains(top: dict[str, Any] | None, cycles: dict[str, Any], work: list[dict
             return "nothing on the host got slower under it, so the slower cycle is not explained"
         if odd and top["functions"]:
             return "may explain the slow cycles"
-        return "the cycle kept its length, so it explains no slower cycle"
+        return f"{_kept(cycles)}, so it explains no slower cycle"
     if not device_slower and not top["functions"]:
         return "no function got slower under it, so it explains nothing"
     exposed = any(row["path"] == "exposed" and row["device"] == top["device"] for row in work)
@@ -36,7 +36,14 @@ def explains(top: dict[str, Any] | None, cycles: dict[str, Any], work: list[dict
         return "explains the slower cycle"
     if slower:
         return "explains the GPU line; whether the cycle waited for it cannot be told"
-    return "explains the GPU line, not " + ("the slow cycles" if odd else "any slower cycle: the cycle kept its length")
+    return "explains the GPU line, not " + ("the slow cycles" if odd else f"any slower cycle: {_kept(cycles)}")
+
+
+def _kept(cycles: dict[str, Any]) -> str:
+    """What the cycle did that did not get slower."""
+    return {"unchanged": "the cycle kept its length", "faster": "the cycle got no slower"}.get(
+        cycles["verdict"], "whether the cycle changed cannot be told"
+    )
 
 
 def _without_a_cause(cycles: dict[str, Any], work: list[dict[str, Any]]) -> str:

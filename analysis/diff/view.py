@@ -12,20 +12,21 @@ from typing import Any
 import polars as pl
 
 from ...loaders.trace import Trace
-from .. import device_pairs as devices
 from ..options import Options
 from ..view import Answer, Runs, View
-from . import collectives, renamed, without_cycles
+from . import without_cycles
 from .arrows import arrows
+from .collectives import Waits
 from .columns import COLUMNS
 from .comparability import comparability
 from .cycle_time import cycle_time
 from .device_work import device_work
 from .explanation import explains, explanation
 from .finished import finished
-from .like_with_like import replay_notes, replays, same_kind
+from .like_with_like import replay_notes, replays
+from .prepared import Prepared, prepared
 from .resources import resources
-from .samples import Matched, Work, match, work_of
+from .samples import Matched, Work, work_of
 from .sentences import changed_line, cycle_line, data_line, device_lines, short_name
 from .suspects import in_order, suspects
 from .telling import scored_metrics, with_metrics
@@ -48,12 +49,7 @@ def _asked(runs: Runs, options: Options) -> Answer:
     works = work_of(run_a, options), work_of(run_b, options)
     if min(_cycles(work) for work in works) < LEAST_TO_COMPARE or not all(_timed(run) for run in runs):
         return without_cycles.by_launch((run_a, run_b), options)
-    a, b, moved = _on_one_device(*works)
-    a, b, apart = same_kind(a, b)
-    works, names = _under_one_name(a, b)
-    matched, waits, told = collectives.split(match(*works, options))
-    answer = _answer((run_a, run_b), works, matched, names, (waits, told), options)
-    return replace(answer, notes=(*devices.note(moved), *apart, *answer.notes))
+    return _answer((run_a, run_b), prepared(*works, options), options)
 
 
 def _cycles(work: Work) -> int:
@@ -67,41 +63,12 @@ def _timed(run: Trace) -> bool:
     return not run.kernels.filter(pl.col("start_ns").is_not_null()).head(1).collect().is_empty()
 
 
-def _on_one_device(a: Work, b: Work) -> tuple[Work, Work, dict[str, str]]:
-    """B's devices under the names of A's where the runs used different ones."""
-    pairs = devices.mapped(a.rows["device"].unique(), b.rows["device"].unique())
-    if not pairs:
-        return a, b, pairs
-    under = pl.col("device").replace(pairs)
-    return a, replace(b, rows=b.rows.with_columns(under), metrics=b.metrics.with_columns(under)), pairs
-
-
-def _under_one_name(a: Work, b: Work) -> tuple[tuple[Work, Work], dict[tuple[str, str | None], str]]:
-    """Functions that only changed their name get A's in B; what they are called there is returned beside."""
-    pairs = renamed.renamed(a.rows, b.rows)
-    if not pairs:
-        return (a, b), {}
-    table = pl.DataFrame(
-        [(now, device, was) for (now, device), was in pairs.items()],
-        schema={"function": pl.String, "device": pl.String, "was": pl.String}, orient="row",
-    )
-
-    def under(frame: pl.DataFrame) -> pl.DataFrame:
-        joined = frame.join(table, on=["function", "device"], how="left", nulls_equal=True, maintain_order="left")
-        return joined.with_columns(pl.coalesce("was", "function").alias("function")).drop("was")
-
-    back = {(was, device): now for (now, device), was in pairs.items()}
-    return (a, replace(b, rows=under(b.rows), metrics=under(b.metrics))), back
-
-
-def _answer(
-    runs: tuple[Trace, Trace], works: tuple[Work, Work], matched: list[Matched],
-    names: dict[tuple[str, str | None], str], ranks: tuple[collectives.Waits, list[dict[str, Any]]], options: Options,
-) -> Answer:
+def _answer(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Answer:
+    works, matched, names = ready.works, ready.matched, ready.names
     cycles = cycle_time(matched)
     work = device_work(matched, cycles)
     for row in work:
-        row["waits"] = bool(ranks[1])
+        row["waits"] = bool(ready.told)
     table = suspects(matched)
     slowed = set(table.filter(pl.col("verdict").is_in(REGRESSIONS)).select("function", "device").rows())
     ratio = cycles["median_b_ms"] / cycles["median_a_ms"] if cycles["median_a_ms"] else 1.0
@@ -109,23 +76,23 @@ def _answer(
     units = _units(runs)
     changed = resources(*works, pids, units, slowed, ratio)
     scored = scored_metrics(works, table, units)
-    table = with_metrics(_with_path(_with_waits(table, matched, ranks[0]), work), scored, changed)
+    table = with_metrics(_with_path(_with_waits(table, matched, ready.waits), work), scored, changed)
     table = table.with_columns(_renamed(table, names))
     comparable, calibration = comparability(runs, matched, options), _calibration(table)
     top = next((row for row in changed if row["role"] == "capacity" and row["loss"] > 0), None)
     facts = {
         "comparability": comparable, "cycle_time": cycles, "work": work, "resources": [_public(row) for row in changed],
         "explanation": explanation(top, cycles, work, len(slowed), comparable), "calibration": calibration,
-        "collectives": ranks[1], "samples": "cycles",
+        "collectives": ready.told, "samples": "cycles",
     }
     short = {name: short_name(name) for name in table["function"].unique()}
     lines = [
-        cycle_line(cycles), *device_lines(work, ranks[1], short, cycles["median_a_ms"]),
+        cycle_line(cycles), *device_lines(work, ready.told, short, cycles["median_a_ms"]),
         changed_line(changed, explains(top, cycles, work)),
     ]
     data = data_line(comparable, matched, calibration)
     lines = [data, *lines] if not comparable["comparable"] else [*lines, data]
-    notes = [*replay_notes((replays(runs[0]), replays(runs[1]))), *_notes(matched, table, names)]
+    notes = [*ready.notes, *replay_notes((replays(runs[0]), replays(runs[1]))), *_notes(matched, table, names)]
     return Answer(in_order(table).lazy(), facts, tuple(lines), tuple(notes))
 
 
@@ -152,7 +119,7 @@ def _calibration(table: pl.DataFrame) -> dict[str, Any]:
     }
 
 
-def _with_waits(table: pl.DataFrame, matched: list[Matched], waits: collectives.Waits) -> pl.DataFrame:
+def _with_waits(table: pl.DataFrame, matched: list[Matched], waits: Waits) -> pl.DataFrame:
     """Waiting in collectives, per side; rows of ``suspects`` are in the order of the pairs and their functions."""
     keys = [(index, row) for index, one in enumerate(matched) for row in range(one.functions.height)]
     return table.with_columns(

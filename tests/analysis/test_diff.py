@@ -242,6 +242,15 @@ def test_a_suspect_opens_into_both_distributions_and_its_metrics() -> None:
         suspect(runs, Options(), "nobody", "GPU 0")
 
 
+def test_a_suspect_of_another_device_and_name_is_found_on_both_sides() -> None:
+    def moved(row: Row) -> Row:
+        name = "norm_2048" if row["function"] == "norm" else row["function"]
+        return row | {"function": name, "device": "GPU 5" if row["device"] == "GPU 0" else row["device"]}
+
+    found = suspect((profile(seed=1), profile(seed=2, spoil=moved)), Options(), "norm", "GPU 0")
+    assert len(found["cycles"]["values_b"]) == 8
+
+
 def two_ranks(late: int, transfer: float = 10.0, seed: int = 0) -> Trace:
     """Two processes in an all-reduce: the late one spends only the transfer in it, the other waits as well."""
     draw = np.random.default_rng(seed)

@@ -1,0 +1,69 @@
+"""Two runs made ready to be compared: the same devices, kinds of cycles and names, collectives without their waiting.
+
+The table and the details of a suspect both begin here, so that they speak of the same numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+
+from .. import device_pairs as devices
+from ..options import Options
+from . import collectives, renamed
+from .like_with_like import same_kind
+from .samples import Matched, Work, match
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """``names`` are those B has for functions of A called otherwise there, ``moved`` B's devices under A's names.
+
+    ``waits`` and ``told`` are what was taken out of collectives, ``notes`` what was done, in sentences.
+    """
+
+    works: tuple[Work, Work]
+    matched: list[Matched]
+    names: dict[tuple[str, str | None], str]
+    moved: dict[str, str]
+    waits: collectives.Waits
+    told: list[dict[str, Any]]
+    notes: tuple[str, ...]
+
+
+def prepared(a: Work, b: Work, options: Options) -> Prepared:
+    """Match the work of two runs. Raises CannotAnswer for a process that is not there."""
+    a, b, moved = _on_one_device(a, b)
+    a, b, apart = same_kind(a, b)
+    works, names = _under_one_name(a, b)
+    matched, waits, told = collectives.split(match(*works, options))
+    return Prepared(works, matched, names, moved, waits, told, (*devices.note(moved), *apart))
+
+
+def _on_one_device(a: Work, b: Work) -> tuple[Work, Work, dict[str, str]]:
+    """B's devices under the names of A's where the runs used different ones."""
+    pairs = devices.mapped(a.rows["device"].unique(), b.rows["device"].unique())
+    if not pairs:
+        return a, b, pairs
+    under = pl.col("device").replace(pairs)
+    return a, replace(b, rows=b.rows.with_columns(under), metrics=b.metrics.with_columns(under)), pairs
+
+
+def _under_one_name(a: Work, b: Work) -> tuple[tuple[Work, Work], dict[tuple[str, str | None], str]]:
+    """Functions that only changed their name get A's in B; what they are called there is returned beside."""
+    pairs = renamed.renamed(a.rows, b.rows)
+    if not pairs:
+        return (a, b), {}
+    table = pl.DataFrame(
+        [(now, device, was) for (now, device), was in pairs.items()],
+        schema={"function": pl.String, "device": pl.String, "was": pl.String}, orient="row",
+    )
+
+    def under(frame: pl.DataFrame) -> pl.DataFrame:
+        joined = frame.join(table, on=["function", "device"], how="left", nulls_equal=True, maintain_order="left")
+        return joined.with_columns(pl.coalesce("was", "function").alias("function")).drop("was")
+
+    back = {(was, device): now for (now, device), was in pairs.items()}
+    return (a, replace(b, rows=under(b.rows), metrics=under(b.metrics))), back
