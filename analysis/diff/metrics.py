@@ -18,8 +18,9 @@ from .shift import Floats
 
 Role = Literal["capacity", "room", "own use"]
 Means = Literal["clock", "warmth", "traffic", "processor", "room", "own use"]
-TRAFFIC_SCALE = {"pcie": 16e9, "link": 100e9, "net": 5e9}
-"""B/s at which half of a bus, link or network counts as gone: the order of what one direction of them carries."""
+TRAFFIC_SCALE = {"pcie": 4e9, "link": 25e9, "net": 1e9}
+"""B/s of foreign traffic at which half of a bus, link or network counts as gone: a quarter of what one direction
+carries, since bursts fill it long before the average does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,10 @@ LEVEL = 0.05
 """Of a hundred comparisons without any difference, in how many some function may be called changed."""
 FAMILY_LEVEL = 0.03
 """The same for each of the two families that are tested (time per launch, launches), which overlap."""
-DOMINANCE = 0.85
+DOMINANCE = 0.75
 """Of all pairs of a cycle of A and one of B, the share that must show the change in its direction: a function with two
-kinds of cycles (a sampler, a cache that hits or not) has centres that jump, but not this."""
+kinds of cycles (a sampler, a cache that hits or not) has centres that jump, but not this.
+One odd cycle in five passes."""
 BETWEEN_RUNS = 0.02
 """A steady function differs by this share from run to run (clocks, placement); one run a side cannot show it."""
 MATERIAL = 1e-5
