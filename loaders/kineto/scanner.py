@@ -169,7 +169,8 @@ def scan(buf, stop, ints, codes, floats, odd, aside, heap, ends, hashes, slots, 
             codes[column, rows] = -1
         for column in range(_N_FLOAT):
             floats[column, rows] = np.nan
-        phase, in_args, seen_args, seen_old, strange, first = np.uint8(0), False, False, False, False, True
+        phase, in_args, seen_args, seen_old, seen_new = np.uint8(0), False, False, False, False
+        strange, first = False, True
         i += 1
         while True:
             i = blank(buf, i, stop)
@@ -218,9 +219,9 @@ def scan(buf, stop, ints, codes, floats, odd, aside, heap, ends, hashes, slots, 
             if what == OLD_ID:
                 seen_old = True
                 what = WHOLE
-                if ints[_EXTERNAL, rows] != _NULL:
-                    strange = True
-            elif what == WHOLE and column == _EXTERNAL and seen_old:
+            elif what == WHOLE and column == _EXTERNAL:
+                seen_new = True
+            if seen_old and seen_new:
                 strange = True
             if byte == 34:
                 start = i + 1

@@ -24,6 +24,8 @@ from .texts import CATEGORICAL, KIND, Texts
 Places = npt.NDArray[np.intp]
 SPILL_BYTES = 48 << 20
 """Rows of one table kept in memory before they go to a file."""
+_BATCH = 1 << 16
+"""Rows a reader of the files has to take at once."""
 
 _DEVICE_END, _RANGE = len(dialect.DEVICE_KINDS), KIND[dialect.RANGE]
 _INT = {name: row for row, name in enumerate(INTS)}
@@ -58,17 +60,19 @@ class Spool:
 
     def _spill(self) -> None:
         path = self.workspace / f".{self.table}-{len(self._files)}.arrow"
-        pl.concat(self._frames).write_ipc(path, compression="lz4")
+        pl.concat(self._frames).write_ipc(path, compression="lz4", record_batch_size=_BATCH)
         self._files.append(path)
         self._frames, self._bytes = [], 0
 
     def finish(self, shape: Callable[[pl.LazyFrame], pl.LazyFrame]) -> pl.LazyFrame:
         """Write the table as ``<table>.arrow``, shaped, and hand out a scan of it."""
-        parts = [pl.scan_ipc(path) for path in self._files] + [frame.lazy() for frame in self._frames]
-        if not parts:
+        if not self.rows:
             return schema.empty(self.table)
+        if self._files and self._frames:
+            self._spill()
+        rows = pl.scan_ipc(self._files) if self._files else pl.concat(self._frames).lazy()
         path = self.workspace / f"{self.table}.arrow"
-        shape(pl.concat(parts)).sink_ipc(path, compression="lz4")
+        shape(rows).sink_ipc(path, compression="lz4", record_batch_size=_BATCH)
         self._frames = []
         for spilled in self._files:
             spilled.unlink()
