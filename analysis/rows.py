@@ -34,6 +34,7 @@ class Rows:
         self._stretch: tuple[int, pl.DataFrame] | None = None
         self._order: tuple[str, bool, pl.Series] | None = None
         self._widest: dict[str, int] = {}
+        self._blank: dict[str, bool] = {}
         self._largest: dict[tuple[str, int], float | None] = {}
         self._match: tuple[str, pl.Series] | None = None
         self._placed_match: tuple[pl.Series, pl.Series, pl.Series] | None = None
@@ -54,12 +55,6 @@ class Rows:
             values = self._plan.select(name).collect(engine="streaming")[name]
             self._loaded[name] = narrow(values).rechunk()
         return self._loaded[name]
-
-    def blank(self, name: str) -> bool:
-        """Whether nothing is known in the whole column; of rows on disk only where that can be told at once."""
-        if self._frame is not None:
-            return 0 < self._frame.height == self._frame[name].null_count()
-        return False
 
     def window(self, start: int, stop: int, names: Sequence[str]) -> list[tuple[Any, ...]]:
         """The rows start..stop as built, one tuple each, the columns in the order of ``names``."""
@@ -161,6 +156,19 @@ class Rows:
             least = top.min() if len(top) == rows else None
             self._largest[name, rows] = float(least) if isinstance(least, (int, float)) else None
         return self._largest[name, rows]
+
+    def blank(self, name: str) -> bool:
+        """Whether nothing was measured in the whole column."""
+        if name not in self._blank:
+            some = self._cut(0, min(STRETCH, self.height))[name]
+            blank = self.height > 0 and some.null_count() == len(some)
+            if blank and self._plan is not None:
+                missing = self._plan.select(pl.col(name).null_count()).collect(engine="streaming").item()
+                blank = missing == self.height
+            elif blank:
+                blank = self.column(name).null_count() == self.height
+            self._blank[name] = blank
+        return self._blank[name]
 
     def load(self, names: Sequence[str]) -> None:
         """Load what sorting and filtering will need, so that the first one does not wait for it."""

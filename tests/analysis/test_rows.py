@@ -185,6 +185,11 @@ def test_narrowing_changes_no_value(numbers: list[int | None], names: list[str |
     assert narrow(pl.Series(names, dtype=pl.Categorical)).to_list() == names
 
 
+def test_columns_that_hold_nothing_are_not_listed(both: tuple[Table, Table]) -> None:
+    for table in both:
+        assert [column.name for column in table.columns if column.order is None] == ["grid"]
+
+
 def test_an_empty_answer() -> None:
     table = Table("kernels", COLUMNS, Rows(frame(0)), 0)
     assert table.window(0, 10) == [] and table.find("x", 0) is None and table.threshold(3) is None

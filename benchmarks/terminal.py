@@ -1,0 +1,257 @@
+"""The terminal's figures: bytes and time of a key, a slow link, idle, memory; beside a stock DataTable.
+
+    python benchmarks/terminal.py [--rows 5000000] [--stock 100000] [--command warplens]
+
+Drives the installed command in a real pseudo-terminal at 120x40 over a cached trace of that many launches, which is
+made up once and put into a cache of its own. Times are from the key to the first byte that answers it, medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import os
+import pty
+import shutil
+import signal
+import statistics
+import struct
+import sys
+import tempfile
+import termios
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from warplens.loaders import cache, schema, store
+from warplens.loaders.kernel_table import LOADER
+from warplens.loaders.trace import Info, Trace
+
+QUESTION, ANSWER = b"\x1b[?2026$p", b"\x1b[?2026;2$y"
+PAGE_DOWN = b"\x1b[6~"
+STOCK = """
+import sys
+from textual.app import App
+from textual.widgets import DataTable
+class Stock(App):
+    ENABLE_COMMAND_PALETTE = False
+    def compose(self):
+        yield DataTable(cursor_type="row")
+    def on_mount(self):
+        table = self.query_one(DataTable)
+        table.add_columns("#", "start", "duration", "kernel", "kind", "device", "stream", "tensor", "DRAM")
+        table.add_rows((i, f"{i * 5} µs", f"{i % 977}.5 µs", f"kernel_{i % 400}", "kernel", "GPU 0", 7, f"{i % 100}%",
+                        f"{i * 7 % 100}%") for i in range(int(sys.argv[1])))
+        table.focus()
+Stock().run()
+"""
+
+
+class Terminal:
+    """A process in a pseudo-terminal; every chunk it sends is kept with its time. ``rate`` limits reading, bytes/s."""
+
+    def __init__(self, command: list[str], rate: float | None = None, **env: str) -> None:
+        self.started = time.perf_counter()
+        self.pid, self._fd = pty.fork()
+        if self.pid == 0:
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+            terminal = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "TEXTUAL_ANIMATIONS": "none"}
+            os.execvpe(command[0], command, {**os.environ, **terminal, **env})
+        self.rate = rate
+        self.chunks: list[tuple[float, bytes]] = []
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        tail = b""
+        while True:
+            try:
+                chunk = os.read(self._fd, 1024 if self.rate else 1 << 20)
+            except OSError:
+                return
+            if not chunk:
+                return
+            if self.rate:
+                time.sleep(len(chunk) / self.rate)
+            self.chunks.append((time.perf_counter(), chunk))
+            seen = tail + chunk
+            for _ in range(seen.count(QUESTION) - tail.count(QUESTION)):
+                os.write(self._fd, ANSWER)
+            tail = seen[-len(QUESTION) :]
+
+    def wait(self, found: Callable[[bytes], bool], start: int = 0, limit: float = 300) -> float:
+        """The time at which what was sent since chunk ``start`` first fulfilled it, in seconds from the start."""
+        end = time.perf_counter() + limit
+        while time.perf_counter() < end:
+            if found(b"".join(chunk for _, chunk in self.chunks[start:])):
+                return self.chunks[-1][0] - self.started
+            time.sleep(0.002)
+        raise SystemExit("the screen never showed what was waited for")
+
+    def quiet(self, seconds: float) -> None:
+        """Until nothing was sent for that long."""
+        while not self.chunks or time.perf_counter() - self.chunks[-1][0] < seconds:
+            time.sleep(0.01)
+
+    def key(self, keys: bytes, settle: float = 0.15) -> tuple[float, float, int]:
+        """Milliseconds to the first and to the last byte, and bytes, of what the keys led to."""
+        start, at = len(self.chunks), time.perf_counter()
+        os.write(self._fd, keys)
+        end = at + 20
+        while time.perf_counter() < end and (
+            len(self.chunks) == start or time.perf_counter() - self.chunks[-1][0] < settle
+        ):
+            time.sleep(0.0005)
+        got = self.chunks[start:]
+        if not got:
+            return float("nan"), float("nan"), 0
+        return (got[0][0] - at) * 1e3, (got[-1][0] - at) * 1e3, sum(len(chunk) for _, chunk in got)
+
+    def keys(self, key: bytes, count: int) -> tuple[float, float]:
+        """Medians of milliseconds to the first byte and of bytes."""
+        got = [self.key(key) for _ in range(count)]
+        return statistics.median(one[0] for one in got), statistics.median(one[2] for one in got)
+
+    def memory(self) -> int:
+        """Resident memory in MB."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) // 1024
+
+    def cpu(self) -> float:
+        """Seconds of CPU used so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def close(self) -> None:
+        """End it."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+
+def launches(rows: int) -> Trace:
+    """A made-up recording with every column filled."""
+    rng = np.random.default_rng(1)
+    names = [f"void cutlass::Kernel2<cutlass_80_tensorop_bf16_gemm_{a}x{b}_{c}_tn_align8>::Params"
+             for a in (64, 128, 256) for b in (64, 128, 256) for c in range(8)]
+    names += [f"triton_poi_fused_add_mul_{i}" for i in range(400)] + ["ncclDevKernel_AllReduce_Sum_bf16_RING_LL"]
+
+    def text(values: list[str], at: np.ndarray) -> pl.Series:
+        return pl.Series(values).gather(at).cast(pl.Categorical)
+
+    frame = pl.DataFrame({
+        "index": np.arange(rows), "start_ns": np.cumsum(rng.exponential(5000, rows)).astype(np.int64),
+        "dur_ns": rng.lognormal(9, 1, rows).astype(np.int64), "name": text(names, rng.integers(0, len(names), rows)),
+        "kind": text(["kernel", "memcpy", "collective"], rng.choice(3, rows, p=[0.9, 0.06, 0.04])),
+        "device": text(["GPU 0"], np.zeros(rows, int)), "stream": rng.choice([7, 20, 24], rows),
+        "grid": text([f"{i},1,1" for i in range(1, 2000)], rng.integers(0, 1999, rows)),
+        "block": text(["128,1,1", "256,1,1"], rng.integers(0, 2, rows)),
+        "tensor": rng.random(rows).astype(np.float32), "dram": rng.random(rows).astype(np.float32),
+    })
+    return Trace(Info("made-up", "made-up", LOADER.name), kernels=schema.conform("kernels", frame.lazy()))
+
+
+def plant(folder: Path, rows: int) -> Path:
+    """A file whose cache entry in ``folder`` holds that many launches."""
+    os.environ["XDG_CACHE_HOME"] = os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = str(folder)
+    file = folder / "big.txt"
+    head = f"{'Kernel':<50}  {'Latency':>10} {'Tensor':>6} {'DRAM':>6}\n"
+    file.write_text(f"{head}{'kernel':<50}| {1000:>10} {0.5:>6} {0.5:>6}\n")
+    origin = cache.Origin(cache.stamps([file]), LOADER.name, LOADER.version, True)
+    target = cache.begin()
+    store.write((launches(rows),), target)
+    cache.commit(origin, target)
+    return file
+
+
+def slow_link(command: list[str], shown: Callable[[bytes], bool]) -> float:
+    """Seconds the screen still changes after the last of sixty PgDn, thirty a second, at 50 kB/s."""
+    terminal = Terminal(command, rate=50_000)
+    terminal.wait(shown)
+    terminal.quiet(1.5)
+    for _ in range(60):
+        os.write(terminal._fd, PAGE_DOWN)
+        time.sleep(1 / 30)
+    last = time.perf_counter()
+    terminal.quiet(1.0)
+    terminal.close()
+    return max(0.0, terminal.chunks[-1][0] - last)
+
+
+def row(what: str, ours: str, goal: str, stock: str = "") -> None:
+    print(f"{what:<44} {ours:>22}   goal {goal:<18} {'stock ' + stock if stock else ''}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--stock", type=int, default=100_000, help="rows of the stock DataTable")
+    parser.add_argument("--command", default=f"{sys.executable} -m warplens")
+    parser.add_argument("--theme", default="")
+    arguments = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="warplens-terminal-"))
+    try:
+        file = plant(folder, arguments.rows)
+        theme = ["--theme", arguments.theme] if arguments.theme else []
+        measure(arguments, [*arguments.command.split(), str(file), "--view", "launches", *theme], folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def measure(arguments: argparse.Namespace, ours: list[str], folder: Path) -> None:
+    print(f"{arguments.rows:,} launches from the cache, 120x40; stock: DataTable of {arguments.stock:,} rows")
+
+    def usable(data: bytes) -> bool:
+        return b"%" in data and "µs".encode() in data
+
+    starts = []
+    for _ in range(4):
+        terminal = Terminal(ours)
+        first = terminal.wait(lambda data: b"warplens" in data)
+        starts.append((first * 1e3, terminal.wait(usable) * 1e3))
+        if len(starts) < 4:
+            terminal.close()
+    terminal.quiet(3.0)
+    stock = Terminal([sys.executable, "-c", STOCK, str(arguments.stock)])
+    stock_usable = stock.wait(lambda data: b"kernel_" in data)
+    stock.quiet(1.0)
+    row("process start to first frame, ms", f"{statistics.median(s[0] for s in starts):.0f}", "<= 250")
+    row("open to usable, ms", f"{statistics.median(s[1] for s in starts):.0f}", "<= 600", f"{stock_usable * 1e3:,.0f}")
+    row("memory then, MB", f"{terminal.memory()}", "<= 260", f"{stock.memory()}")
+    for what, key, goal in (("cursor", b"j", "3 ms, 450 B"), ("page", PAGE_DOWN, "8 ms, 8,000 B")):
+        (ms, size), (stock_ms, stock_size) = terminal.keys(key, 25), stock.keys(b"\x1b[B" if key == b"j" else key, 15)
+        peer = f"{stock_ms:.1f} ms {stock_size:,.0f} B"
+        row(f"{what}: key to first byte, bytes", f"{ms:.1f} ms {size:,.0f} B", f"<= {goal}", peer)
+    for one, key in ((terminal, b"j"), (stock, b"\x1b[B")):
+        one.key(key * 45)
+    size, stock_size = terminal.keys(b"j", 15)[1], stock.keys(b"\x1b[B", 15)[1]
+    row("one-line scroll, bytes", f"{size:,.0f} B", "<= 600 B", f"{stock_size:,.0f} B")
+    terminal.quiet(1.0)
+    before, cpu = len(terminal.chunks), terminal.cpu()
+    time.sleep(10)
+    sent = sum(len(chunk) for _, chunk in terminal.chunks[before:])
+    row("idle for 10 s: bytes, CPU", f"{sent} B {(terminal.cpu() - cpu) * 10:.1f}%", "0 B, 0%")
+    filters, sorts = [], []
+    for text in (b"nccl", b"gemm", b"triton"):
+        for keys in (b"f", b"\x15", text):
+            terminal.key(keys)
+        filters.append(terminal.key(b"\r", 0.4)[1])
+        terminal.key(b"\x1b[27u", 0.4)  # Escape lifts the filter
+    row("filter to paint, ms (last byte)", f"{statistics.median(filters):.0f}", "<= 50")
+    for _ in range(3):
+        sorts.append(terminal.key(b">", 0.8)[1])
+    row("sort to paint, ms: first, then median", f"{sorts[0]:.0f}, {statistics.median(sorts[1:]):.0f}", "<= 500")
+    row("memory after that, MB", f"{terminal.memory()}", "")
+    terminal.close()
+    stock.close()
+    lag = slow_link(ours, usable)
+    stock_lag = slow_link([sys.executable, "-c", STOCK, "20000"], lambda data: b"kernel_" in data)
+    row("60 PgDn at 50 kB/s: still changing for, s", f"{lag:.2f}", "<= 0.3", f"{stock_lag:.2f}")
+
+
+if __name__ == "__main__":
+    main()
