@@ -16,7 +16,7 @@ KERNEL = re.compile(
         "conv1x1", "conv2d_c1_k1", "direct_group", "xmma_implicit_gemm", "xmma_sparse_conv",
         "xmma_warp_specialized_implicit_gemm", "xmma_gemm", "xmma_sparse_gemm",
         # since: CUTLASS's tensor operations, Hopper, Blackwell, attention; matrix instructions of AMD's Tensile
-        "tensorop", "16832", "[Ww]gmma", "[Gg]mma", "[Uu]mma", "nvjet", "utcmma", "tcgen05",
+        "tensorop", "16832", "[Gg]mma", "Umma|_umma", "nvjet", "utcmma", "tcgen05",
         r"\bbmm_(Mx|E\dm\d|Bfloat)", "flash_(fwd|bwd)", "fmha", r"_MI\d+x\d+x\d+_",
     ))
 )
