@@ -7,7 +7,6 @@ text here, so that the screen only places them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
@@ -16,33 +15,17 @@ import polars as pl
 from ..loaders.trace import Trace
 from . import units
 from .column import Column
+from .detail import MOST, Detail, Section
+from .distribution import histogram
 from .kernel_sources import kernels_of
 from .options import Options
 from .scope import scoped
+from .suspect_details import suspect_sections
 from .table import Table
 from .text import display
 from .view import CannotAnswer
 
 PERCENTILES = (1, 5, 25, 50, 75, 95, 99, 99.9)
-MOST = 12
-"""Lines of a section: groups, cycles, kernels."""
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A titled part: rows of label and value, or, where ``columns`` names headers, of as many texts."""
-
-    title: str
-    rows: tuple[tuple[str, ...], ...]
-    columns: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Detail:
-    """The sections of a row, most wanted first."""
-
-    sections: tuple[Section, ...]
-
 
 Row = dict[str, Any]
 Runs = tuple[Trace, ...]
@@ -57,7 +40,9 @@ def details(view: str, table: Table, position: int, runs: Runs, options: Options
         special = more(row, runs, options) if more else []
     except CannotAnswer as error:
         special = [Section("Not known", (("why", display(str(error))),))]
-    return Detail((_fields(table.columns, row), *special))
+    name = next((row[key] for key in ("name", "function", "label") if row.get(key) is not None), None)
+    whole = (Section(display(str(name)), ()),) if name is not None else ()
+    return Detail((*whole, *special, _fields(table.columns, row)))
 
 
 def _fields(columns: tuple[Column, ...], row: Row) -> Section:
@@ -84,9 +69,13 @@ def _launches_of(row: Row, run: Trace, options: Options, side: str) -> pl.DataFr
 
 
 def _kernel(row: Row, runs: Runs, options: Options) -> list[Section]:
+    found = {side: _launches_of(row, run, options, side) for side, run in zip("ab", runs, strict=False)}
     sections: list[Section] = []
+    if any(len(launches) for launches in found.values()):
+        spans = [launches["dur_ns"].cast(pl.Float64).to_numpy() for launches in found.values()]
+        sections.append(Section("Latencies", shape=histogram(*spans)))
     for side, run in zip("ab", runs, strict=False):
-        launches = _launches_of(row, run, options, side)
+        launches = found[side]
         if launches.is_empty():
             continue
         tail = f" in {side.upper()}" if len(runs) > 1 else ""
@@ -204,5 +193,5 @@ def _cycle(row: Row, runs: Runs, options: Options) -> list[Section]:
 
 
 _MORE: dict[str, Callable[[Row, Runs, Options], list[Section]]] = {
-    "kernels": _kernel, "overview": _kernel, "launches": _launch, "cycles": _cycle,
+    "kernels": _kernel, "overview": _kernel, "launches": _launch, "cycles": _cycle, "diff": suspect_sections,
 }

@@ -68,7 +68,7 @@ class WarplensApp(Wired, Background):
         self.session.inputs = [Run(path) for path in runs]
         self.main = MainScreen(self.session)
         self.headlines = Asker(self)
-        self.begun = False
+        self.begun, self.chosen = False, ""
         self._ticking: Any = None
 
     @property
@@ -106,7 +106,7 @@ class WarplensApp(Wired, Background):
         return [*filters, glyphs.Plain()] if self.settings.ascii else filters
 
     def _open_all(self) -> None:
-        wanted = self.session.current or self.start.view or self.settings.view
+        self.chosen = wanted = self.session.current or self.start.view or self.settings.view
         self.session.current = ""
         self.main.open_view(first_view(wanted, len(self.session.inputs)))
         for run in self.session.inputs:
@@ -144,9 +144,16 @@ class WarplensApp(Wired, Background):
         self.session.epoch += 1
         if not self.session.loading and len(self.session.traces) == 1 and self.session.current == "diff":
             self.main.open_view(first_view("overview", 1))  # the other one could not be opened
+        elif self._two_in_one and not self.chosen and self.session.current == "overview":
+            self.main.open_view(first_view("", 2))
         if self.session.traces:
             self.headlines.ask(_headline(self.session.traces), self._take_headline)
         self.main.news()
+
+    @property
+    def _two_in_one(self) -> bool:
+        """Whether one file held two runs."""
+        return len(self.session.inputs) < len(self.session.traces)
 
     def _take_headline(self, value: Any) -> None:
         if isinstance(value, Exception):
@@ -196,8 +203,7 @@ class WarplensApp(Wired, Background):
 
     def stop_all(self) -> None:
         """Leave no process behind."""
-        for one in self.session.inputs:
-            one.stop()
+        _ = [one.stop() for one in self.session.inputs]
 
     def _fatal_error(self) -> None:
         """Say what failed and where in our code; never the data or the locals a rich traceback would print."""

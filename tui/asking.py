@@ -1,14 +1,17 @@
 """Questions in the background: a job runs in a thread, its answer comes back as a message, late answers are dropped.
 
 Every asker has a generation number. A new question of the same asker, or ^C, raises it, and an answer that carries an
-older number is ignored: that is what cancelling a running query means here, since a query cannot be interrupted. The
-threads are daemons, so that leaving the app never waits for one.
+older number is ignored: that is what cancelling a running query means here, since a query cannot be interrupted.
+Threads are kept for the next question (each new one would bring memory pools of its own), one more is started when all
+are at work, and all are daemons, so that leaving the app never waits for one.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -17,13 +20,41 @@ from textual.message import Message
 if TYPE_CHECKING:
     from textual.app import App
 
-_working: set[threading.Thread] = set()
 _askers: WeakSet[Asker] = WeakSet()
 
 
+class _Threads:
+    """As many daemon threads as there ever were jobs at once."""
+
+    def __init__(self) -> None:
+        self.running = 0
+        self._idle = 0
+        self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._lock = threading.Lock()
+
+    def run(self, job: Callable[[], None]) -> None:
+        with self._lock:
+            self.running += 1
+            if self._idle:
+                self._idle -= 1
+            else:
+                threading.Thread(target=self._work, name="questions", daemon=True).start()
+        self._jobs.put(job)
+
+    def _work(self) -> None:
+        while True:
+            self._jobs.get()()
+            with self._lock:
+                self.running -= 1
+                self._idle += 1
+
+
+_threads = _Threads()
+
+
 def anything_working() -> bool:
-    """Whether a thread of any asker still computes; then leaving must not wait for the interpreter to wind down."""
-    return any(thread.is_alive() for thread in tuple(_working))
+    """Whether a question is still being computed; then leaving must not wait for the interpreter to wind down."""
+    return _threads.running > 0
 
 
 def waiting(app: App[Any]) -> bool:
@@ -63,12 +94,10 @@ class Asker:
                 value = job()
             except Exception as error:
                 value = error
-            _working.discard(threading.current_thread())
-            self.app.post_message(Answered(self, generation, then, value))
+            with suppress(RuntimeError):  # the app is gone, and its loop with it
+                self.app.post_message(Answered(self, generation, then, value))
 
-        thread = threading.Thread(target=work, name="question", daemon=True)
-        _working.add(thread)
-        thread.start()
+        _threads.run(work)
 
     def deliver(self, answer: Answered) -> None:
         """Called by the app for each answer."""

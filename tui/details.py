@@ -11,12 +11,17 @@ from ..analysis.text import display
 from ..analysis.views import Entry
 from . import cells
 from .asking import Asker
+from .drawing import histogram, wrapped
 from .overlay import Overlay, heading, pairs
 
 if TYPE_CHECKING:
-    from ..analysis.details import Detail, Section
+    from ..analysis.detail import Detail, Section
     from ..analysis.table import Table
     from ..analysis.view import Runs
+
+
+HISTOGRAM_LINES = 13
+"""Lines a distribution may take in the details."""
 
 
 class DetailsScreen(Overlay):
@@ -42,6 +47,10 @@ class DetailsScreen(Overlay):
 
         self._asker.ask(job, self._take)
 
+    def on_unmount(self) -> None:
+        """Closed: nobody waits for the answer."""
+        self._asker.drop()
+
     def _take(self, value: Any) -> None:
         if isinstance(value, Exception):
             self._failed = f"{type(value).__name__}: {display(str(value), 300)}"
@@ -56,13 +65,15 @@ class DetailsScreen(Overlay):
             return
         made: list[Content] = []
         for section in self._detail.sections:
-            made += [heading(section.title), *self._section(section), Content("")]
+            made += [*(heading(line.plain) for line in wrapped(section.title, self.room)), *self._section(section)]
+            made.append(Content(""))
         self.lines.say(Content("\n").join(made))
 
     def _section(self, section: Section) -> list[Content]:
-        if not section.columns:
-            return pairs([(row[0], row[1]) for row in section.rows], self.room)
-        return grid(section.columns, section.rows, self.room)
+        drawn = histogram(section.shape, self.room, HISTOGRAM_LINES) if section.shape else []
+        if section.columns:
+            return [*drawn, *grid(section.columns, section.rows, self.room)]
+        return [*drawn, *pairs([(row[0], row[1]) for row in section.rows], self.room)]
 
 
 def grid(columns: tuple[str, ...], rows: tuple[tuple[str, ...], ...], room: int) -> list[Content]:

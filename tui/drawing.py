@@ -75,11 +75,8 @@ def histogram(shape: dict[str, Any], width: int, height: int) -> list[Content]:
     places = 0 if edges[-1] - edges[0] >= 4 * factor * len(bins) else 1 if edges[-1] - edges[0] >= factor else 3
     most = max(max(counts) for _, _, counts in bins) or 1
     label = max(len(_span(low, high, factor, places)) for low, high, _ in bins) + 2
-    room = max(4, width - label - len(units.count(most)) - 3)
-    legend: list[Any] = [(f" {unit:<{label}}", QUIET)]
-    if len(sides) > 1:
-        legend += [("A ▇", A), "  ", ("B ▇", B)]
-    made, empty = [Content.assemble(*legend)], False
+    room = max(4, width - label - len(units.count(most)) - 3 - (2 if len(sides) > 1 else 0))
+    made, empty = [Content.styled(f" {unit:<{label}}", QUIET)], False
     for low, high, counts in bins:
         if not any(counts):
             if not empty:
@@ -87,10 +84,15 @@ def histogram(shape: dict[str, Any], width: int, height: int) -> list[Content]:
             empty = True
             continue
         empty = False
+        head = _span(low, high, factor, places)
         for at, count in enumerate(counts):
-            head = f" {_span(low, high, factor, places) if at == 0 else '':<{label}}"
-            drawn = cells.bar(count / most, room).rstrip() if count else ""
-            made.append(Content.assemble((head, QUIET), (drawn, (A, B)[at]), f" {units.count(count)}" if count else ""))
+            if count:
+                side = f"{'AB'[at]} " if len(sides) > 1 else ""
+                drawn = cells.bar(count / most, room).rstrip()
+                made.append(Content.assemble(
+                    (f" {head:<{label}}", QUIET), (side + drawn, (A, B)[at]), f" {units.count(count)}"
+                ))
+                head = ""
     return made
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from textual._styles_cache import StylesCache
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
@@ -67,6 +68,10 @@ class MainScreen(Screen[None]):
     def warplens(self) -> WarplensApp:
         """The app, by its own type."""
         return cast("WarplensApp", self.app)
+
+    def on_screen_resume(self) -> None:
+        """An overlay closed: Textual's cache of styles would hold on to every line that was drawn in it."""
+        StylesCache.get_inner_outer.cache_clear()
 
     def open_view(self, name: str) -> None:
         """Show that view, making its pane if it has none yet."""

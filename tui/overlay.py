@@ -62,24 +62,24 @@ class Overlay(ModalScreen[None]):
         Binding("escape,q", "close", "close"), Binding("ctrl+c", "close", show=False),
     ]
 
-    def __init__(self, title: str, close_keys: str = "") -> None:
+    def __init__(self, title: str) -> None:
         super().__init__()
         self.heading = title
         self.lines = Lines()
-        self._extra_close = close_keys
+        self.scroll = Scroll(self.lines)
 
     def compose(self) -> ComposeResult:
         """Title, lines."""
         line = Line(id="title")
         line.say(Content.styled(f" {self.heading}", "bold $primary"), Content.styled("Esc closes ", "dim"))
-        panel = VerticalScroll(line, Scroll(self.lines), id="panel", can_focus=False)
+        panel = VerticalScroll(line, self.scroll, id="panel", can_focus=False)
         panel.styles.overflow_y = "hidden"
         yield panel
 
     def on_mount(self) -> None:
         """Fill it."""
         self.set_class(self.app.size.width < 110, "narrow")
-        self.query_one(Scroll).focus()
+        self.scroll.focus()
         self.fill()
 
     def on_resize(self) -> None:
@@ -90,7 +90,7 @@ class Overlay(ModalScreen[None]):
     @property
     def room(self) -> int:
         """Cells a line may take."""
-        return max(20, self.query_one(Scroll).size.width - 3)
+        return max(20, self.scroll.size.width - 3)
 
     def fill(self) -> None:
         """Say what there is to say; called again when the width changed."""

@@ -103,17 +103,19 @@ def _devices(facts: dict[str, Any], pair: bool, width: int) -> list[Content]:
     made: list[Content] = []
     sides = [("a", A), ("b", B)] if pair else [("", A)]
     found = {side: ((facts.get(side) or {}) if side else facts).get("devices") or [] for side, _ in sides}
-    for number, device in enumerate(found[sides[0][0]][:MOST_DEVICES]):
+    names = list(dict.fromkeys(str(one.get("device") or "GPU") for devices in found.values() for one in devices))
+    for name in names[: MOST_DEVICES * len(sides)]:
         lines = []
-        for name, title in _GAUGES:
+        for key, title in _GAUGES:
+            heading = title
             for side, colour in sides:
-                share = next((one.get(name) for one in found[side] if one.get("device") == device.get("device")), None)
+                share = next((one.get(key) for one in found[side] if str(one.get("device") or "GPU") == name), None)
                 if share is not None:
-                    label = f"{title if side != 'b' else ''}{side.upper():>{17 - len(title) * (side != 'b')}}"
-                    lines.append(gauge(label if side else title, share, min(width, 64), colour))
+                    label = f"{heading:<16}{side.upper()}" if side else title
+                    lines.append(gauge(label, share, min(width, 64), colour))
+                    heading = ""
         if lines:
-            made += [Content("")] if number else []
-            made += [Content.styled(f" {device.get('device') or 'GPU'}", "bold"), *lines]
+            made += [Content.styled(f" {display(name, 24)}", "bold"), *lines]
     return made
 
 

@@ -61,7 +61,7 @@ def frame(table: str, rows: list[dict[str, Any]]) -> pl.LazyFrame:
 class Shelf:
     """Opens runs by name: at once, never, or with an error; remembers what was cancelled."""
 
-    def __init__(self, **runs: Trace | str) -> None:
+    def __init__(self, **runs: Trace | tuple[Trace, ...] | str) -> None:
         self.runs, self.cancelled = runs, []  # type: tuple[Any, list[str]]
         self.listeners: dict[str, Callable[[Any], None]] = {}
 
@@ -80,6 +80,8 @@ class ShelfOpening:
         found = self.shelf.runs.get(self.path)
         if isinstance(found, Trace):
             on_event(Loaded((found,)))
+        elif isinstance(found, tuple):
+            on_event(Loaded(found))
         elif isinstance(found, str):
             on_event(Failed(found, "Give another one."))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 from app_runs import Shelf, app_on, press, said, screen_text, settled, small_run
+from textual._styles_cache import StylesCache
 
 from warplens.analysis.view import Answer, View
 from warplens.loaders.discovery import Found
@@ -17,6 +19,7 @@ from warplens.tui import resume
 from warplens.tui.clipboard import LONGEST, sequence
 from warplens.tui.crash import crash_lines
 from warplens.tui.exporting import exported
+from warplens.tui.help import HelpScreen
 from warplens.tui.opening import FirstRows, Loaded, Progress
 from warplens.tui.settings import Settings
 from warplens.tui.watch import Watch
@@ -231,3 +234,32 @@ async def test_any_size_at_any_time(size: tuple[int, int]) -> None:
         await settled(pilot)
         await press(pilot, "escape", "3")
         assert "▐3 Kernels▌" in screen_text(app)
+
+
+async def test_details_closed_before_their_answer_came() -> None:
+    app = app_on("a", view="kernels")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        for _ in range(3):
+            await pilot.press("enter", "escape")
+        await settled(pilot)
+        assert app.is_running and app.screen is app.main
+
+
+async def test_a_file_with_two_runs_opens_as_their_diff() -> None:
+    app = app_on("both", shelf=Shelf(both=(small_run("worker 0"), small_run("worker 1", slow=2.0))))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        assert "▐7 Diff▌" in screen_text(app) and "worker 0" in screen_text(app)
+
+
+async def test_a_closed_panel_leaves_nothing_behind() -> None:
+    app = app_on("a", view="kernels")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        kept = []
+        for _ in range(3):
+            await press(pilot, "question_mark", "escape")
+            gc.collect()
+            kept.append(sum(isinstance(one, HelpScreen | StylesCache) for one in gc.get_objects()))
+        assert kept[1] >= kept[2]

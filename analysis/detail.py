@@ -1,0 +1,30 @@
+"""What the details of a row are made of: titled sections of values, small tables and distributions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+MOST = 12
+"""Lines of a section: groups, cycles, kernels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A titled part, all display text: rows of label and value, or of as many texts as ``columns`` has headers.
+
+    ``shape`` is a distribution in ns (``edges_ns`` and counts ``a``, ``b``, as ``distribution.histogram`` makes it),
+    drawn above the rows.
+    """
+
+    title: str
+    rows: tuple[tuple[str, ...], ...] = ()
+    columns: tuple[str, ...] = ()
+    shape: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """The sections of a row, most wanted first."""
+
+    sections: tuple[Section, ...]
