@@ -50,6 +50,14 @@ class Stock(App):
         table.focus()
 Stock().run()
 """
+EMPTY = """
+from textual.app import App
+from textual.widgets import Static
+class Empty(App):
+    def compose(self):
+        yield Static("warplens")
+Empty().run()
+"""
 
 
 class Terminal:
@@ -219,7 +227,13 @@ def measure(arguments: argparse.Namespace, ours: list[str], folder: Path) -> Non
     stock = Terminal([sys.executable, "-c", STOCK, str(arguments.stock)])
     stock_usable = stock.wait(lambda data: b"kernel_" in data)
     stock.quiet(1.0)
-    row("process start to first frame, ms", f"{statistics.median(s[0] for s in starts):.0f}", "<= 250")
+    empty = []
+    for _ in range(4):
+        bare = Terminal([sys.executable, "-c", EMPTY])
+        empty.append(bare.wait(lambda data: b"warplens" in data) * 1e3)
+        bare.close()
+    first, peer = statistics.median(s[0] for s in starts), statistics.median(empty)
+    row("process start to first frame, ms", f"{first:.0f}", "<= 250", f"empty app {peer:.0f}")
     row("open to usable, ms", f"{statistics.median(s[1] for s in starts):.0f}", "<= 600", f"{stock_usable * 1e3:,.0f}")
     row("memory then, MB", f"{terminal.memory()}", "<= 260", f"{stock.memory()}")
     for what, key, goal in (("cursor", b"j", "3 ms, 450 B"), ("page", PAGE_DOWN, "8 ms, 8,000 B")):

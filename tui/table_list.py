@@ -220,7 +220,8 @@ class TableList(ScrollView, can_focus=True):
         """Sort by the selected column, or turn the order round where it is sorted by it already."""
         if self.table is None:
             return
-        chosen = self.selected_column.name if self.selected_column else self.table.sorted_by
+        main = self.table.threshold(rows.TOP)
+        chosen = self.selected_column.name if self.selected_column else self.table.sorted_by or (main and main[0])
         if chosen is None:
             return
         self.sort_by(chosen, not self.table.descending if chosen == self.table.sorted_by else None)

@@ -96,8 +96,11 @@ async def test_search_goes_to_the_match_and_shows_it() -> None:
 async def test_keys_and_clicks_sort() -> None:
     app = ListApp(kernels(100))
     async with app.run_test(size=(120, 24)) as pilot:
+        await keys(pilot, "r")
+        assert app.list.table is not None and app.list.table.sorted_by == "total_ns" and app.list.table.descending
+        app.list.show(kernels(100))
         await keys(pilot, "greater_than_sign")
-        assert app.list.table is not None and app.list.table.sorted_by == "name" and not app.list.table.descending
+        assert app.list.table.sorted_by == "name" and not app.list.table.descending
         await keys(pilot, "greater_than_sign", "r")
         assert (app.list.table.sorted_by, app.list.table.descending) == ("total_ns", False)
         assert "total↑" in lines(app)[0]
