@@ -6,12 +6,8 @@ inputs are being read in processes of their own. What must stay true: the screen
 
 from __future__ import annotations
 
-import asyncio
-import atexit
 import os
-import signal
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -86,7 +82,7 @@ class WarplensApp(Wired, Background):
 
     def _begin(self) -> None:
         self.begun = True
-        self._mind_signals()
+        self.mind_signals()
         for name in themes.names():
             if name != self.settings.theme:
                 self.register_theme(themes.theme(name))
@@ -187,23 +183,6 @@ class WarplensApp(Wired, Background):
         terminal = os.open("/dev/tty", os.O_RDWR)
         os.dup2(terminal, 0)
         os.close(terminal)
-
-    def _mind_signals(self) -> None:
-        """A dropped link or a polite kill ends everything we started; there is no terminal left to say it on."""
-        loop = asyncio.get_running_loop()
-        if threading.current_thread() is threading.main_thread():
-            loop.add_signal_handler(signal.SIGHUP, self._hung_up)
-            loop.add_signal_handler(signal.SIGTERM, self.exit)
-
-    def _hung_up(self) -> None:
-        self.stop_all()
-        resume.keep(self.session)
-        atexit._run_exitfuncs()
-        os._exit(128 + signal.SIGHUP)
-
-    def stop_all(self) -> None:
-        """Leave no process behind."""
-        _ = [one.stop() for one in self.session.inputs]
 
     def _fatal_error(self) -> None:
         """Say what failed and where in our code; never the data or the locals a rich traceback would print."""

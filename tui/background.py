@@ -6,7 +6,11 @@ so that opening and showing runs is one file and this another.
 
 from __future__ import annotations
 
+import asyncio
+import atexit
 import os
+import signal
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +19,7 @@ from textual.app import App
 
 from ..analysis import units
 from ..analysis.text import display
-from . import clipboard
+from . import clipboard, resume
 from .asking import Asker
 from .exporting import new_file
 from .keys import spelled
@@ -36,6 +40,24 @@ class Background(App[None]):
         super().__init__()
         self.errands: dict[Asker, str] = {}
         self.offers: list[Found] = []
+
+    def mind_signals(self) -> None:
+        """A dropped link or a polite kill ends everything we started; there is no terminal left to say it on."""
+        loop = asyncio.get_running_loop()
+        if threading.current_thread() is threading.main_thread():
+            loop.add_signal_handler(signal.SIGHUP, self._hung_up)
+            loop.add_signal_handler(signal.SIGTERM, self.exit)
+
+    def _hung_up(self) -> None:
+        self.stop_all()
+        resume.keep(self.session)
+        atexit._run_exitfuncs()
+        os._exit(128 + signal.SIGHUP)
+
+    def stop_all(self) -> None:
+        """Leave no process behind."""
+        for one in self.session.inputs:
+            one.stop()
 
     def scope_changed(self) -> None:
         """Ask what is shown again, in the new scope."""

@@ -1,0 +1,86 @@
+"""Pictures of every screen at three sizes; ``pytest --snapshot-update`` takes new ones after a change meant to show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from app_runs import Shelf, app_on, press, settled, small_run
+from fixed_views import FIXED, fix
+
+from warplens.tui.settings import Settings
+
+SIZES = [(80, 24), (120, 40), (200, 60)]
+RUNS = {"cycles": ("a", "b"), "diff": ("a", "b")}
+
+
+@pytest.fixture
+def snap(snap_compare: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., bool]:
+    """Compare the app after these keys; views, runs and folder never change."""
+    fix(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+
+    def compare(*keys: str, view: str, size: tuple[int, int] = (120, 40), **more: Any) -> bool:
+        shelf = Shelf(a=small_run("normal", warnings=("3 events were dropped",)), b=small_run("abnormal", slow=3.0),
+                      bad="bad.json: ends in the middle of an event.")
+        app = app_on(*more.pop("runs", RUNS.get(view, ("a",))), shelf=shelf, view=view, **more)
+
+        async def before(pilot: Any) -> None:
+            await settled(pilot)
+            await press(pilot, *keys)
+            await settled(pilot)
+
+        return bool(snap_compare(app, terminal_size=size, run_before=before))
+
+    return compare
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("view", list(FIXED))
+def test_the_user_opens_a_view(snap: Callable[..., bool], view: str, size: tuple[int, int]) -> None:
+    assert snap(view=view, size=size)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_two_runs_are_compared_kernel_by_kernel(snap: Callable[..., bool], size: tuple[int, int]) -> None:
+    assert snap(view="kernels", size=size, runs=("a", "b"))
+
+
+def test_the_user_filters_sorts_and_marks(snap: Callable[..., bool]) -> None:
+    assert snap("f", *"total>1ms", "enter", ">", ">", "r", "space", view="kernels", size=(80, 24))
+
+
+def test_the_user_types_a_filter_that_is_wrong(snap: Callable[..., bool]) -> None:
+    assert snap("f", *"total>soon", "enter", view="kernels", size=(80, 24))
+
+
+def test_the_user_asks_for_help(snap: Callable[..., bool]) -> None:
+    assert snap("?", view="kernels")
+
+
+def test_the_user_reads_the_warnings(snap: Callable[..., bool]) -> None:
+    assert snap("w", view="kernels", size=(80, 24))
+
+
+def test_one_of_two_runs_cannot_be_read(snap: Callable[..., bool]) -> None:
+    assert snap(view="kernels", runs=("a", "bad"), size=(80, 24))
+
+
+def test_one_run_is_still_being_read(snap: Callable[..., bool]) -> None:
+    assert snap(view="kernels", runs=("a", "never"), size=(80, 24))
+
+
+@pytest.mark.parametrize("view", ["overview", "cycles", "kernels"])
+def test_without_colour(snap: Callable[..., bool], view: str) -> None:
+    assert snap(view=view, size=(80, 24), settings=Settings(theme="monochrome"))
+
+
+@pytest.mark.parametrize("view", ["overview", "cycles", "kernels"])
+def test_in_ascii(snap: Callable[..., bool], view: str) -> None:
+    assert snap(view=view, size=(80, 24), settings=Settings(ascii=True))
+
+
+def test_a_tiny_terminal(snap: Callable[..., bool]) -> None:
+    assert snap(view="diff", size=(40, 12))
