@@ -290,7 +290,7 @@ def _diff_arguments(parser: argparse.ArgumentParser) -> None:
     from .analysis.gate_rule import RULE
 
     parser.add_argument("runs", nargs="*", metavar="RUN", help="two runs, or one file that holds two")
-    parser.add_argument("--fail-on", metavar="regression[:PCT]", help=RULE)
+    parser.add_argument("--fail-on", metavar="regression[:PCT]", help=RULE.replace("%", "%%"))
     parser.add_argument("--baseline", nargs="+", metavar="RUN", help="repeated runs: what they differ by counts")
     parser.add_argument("--candidate", nargs="+", metavar="RUN", help="the repeated runs to hold against them")
     _opening_arguments(parser)
