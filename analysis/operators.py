@@ -70,6 +70,20 @@ def operators_of(run: Trace) -> Operators | None:
     return Operators(frame, total, total - claimed)
 
 
+def launching_operators(run: Trace, activities: pl.DataFrame) -> pl.Series:
+    """Name of the operator whose call launched each activity (rows with ``rank correlation``), null for none."""
+    nodes = _nodes(run)
+    starts = nodes["start_ns"].to_numpy()
+    tree = call_tree(_threads(nodes), starts, starts + nodes["dur_ns"].to_numpy())
+    nodes = nodes[tree.order]
+    calls = calls_of(run)
+    node = _node_of(activities, calls, _owners(calls, nodes, tree))
+    names = nodes.select(pl.when(pl.col("kind") == "op").then(pl.col("name").cast(pl.String))).to_series()
+    wanted = pl.DataFrame({"row": np.where(node >= 0, node, -1)})
+    named = pl.DataFrame({"row": np.arange(len(names)), "op": names})
+    return wanted.join(named, on="row", how="left", maintain_order="left")["op"]
+
+
 def _nodes(run: Trace) -> pl.DataFrame:
     """Operators, and the annotations that stand in the tree beside them, in recorded order."""
     annotations = run.host.filter(pl.col("kind").is_in(["annotation", "dataloader"]))
@@ -147,8 +161,7 @@ def _device_time(run: Trace, calls: Calls, owner: Ints, tree: CallTree) -> tuple
         .select("name", "dur_ns", "correlation", "rank").drop_nulls("dur_ns").collect(engine="streaming")
     )
     durations = rows["dur_ns"].to_numpy()
-    call = match((ids(rows["rank"]), ids(rows["correlation"])), (calls.rank, calls.correlation))
-    node = np.where(call >= 0, owner[np.maximum(call, 0)] if len(owner) else -1, -1)
+    node = _node_of(rows, calls, owner)
     have = node >= 0
     nodes = len(tree.order)
     device = np.bincount(node[have], weights=durations[have], minlength=nodes).astype(np.int64)
@@ -156,6 +169,12 @@ def _device_time(run: Trace, calls: Calls, owner: Ints, tree: CallTree) -> tuple
     on_tensor = rows["name"].is_in(pl.Series(fast, dtype=schema.NAME).implode()).fill_null(False).to_numpy() & have
     tensor = np.bincount(node[on_tensor], weights=durations[on_tensor], minlength=nodes).astype(np.int64)
     return device, tensor, int(durations.sum()), int(device.sum())
+
+
+def _node_of(activities: pl.DataFrame, calls: Calls, owner: Ints) -> Ints:
+    """The node whose call launched each activity, -1 for none."""
+    call = match((ids(activities["rank"]), ids(activities["correlation"])), (calls.rank, calls.correlation))
+    return np.where(call >= 0, owner[np.maximum(call, 0)] if len(owner) else -1, -1)
 
 
 def _gathered(values: Ints, into: Ints) -> Ints:

@@ -37,7 +37,7 @@ def prepared(a: Work, b: Work, options: Options) -> Prepared:
     """Match the work of two runs. Raises CannotAnswer for a process that is not there."""
     a, b, moved = _on_one_device(a, b)
     a, b, apart = same_kind(a, b)
-    works, names = _under_one_name(a, b)
+    works, names = _under_one_name(a, b, moved, options)
     matched, waits, told = collectives.split(match(*works, options))
     return Prepared(works, matched, names, moved, waits, told, (*devices.note(moved), *apart))
 
@@ -51,9 +51,11 @@ def _on_one_device(a: Work, b: Work) -> tuple[Work, Work, dict[str, str]]:
     return a, replace(b, rows=b.rows.with_columns(under), metrics=b.metrics.with_columns(under)), pairs
 
 
-def _under_one_name(a: Work, b: Work) -> tuple[tuple[Work, Work], dict[tuple[str, str | None], str]]:
+def _under_one_name(
+    a: Work, b: Work, moved: dict[str, str], options: Options
+) -> tuple[tuple[Work, Work], dict[tuple[str, str | None], str]]:
     """Functions that only changed their name get A's in B; what they are called there is returned beside."""
-    pairs = renamed.renamed(a.rows, b.rows)
+    pairs = renamed.renamed(a, b, moved, options)
     if not pairs:
         return (a, b), {}
     table = pl.DataFrame(

@@ -1,7 +1,8 @@
 """Functions that only changed their name between two versions are one function.
 
-A name that only A has and one that only B has are a pair where they are the same without template arguments, parameter
-lists, address suffixes and tile sizes, on the same device and of the same kind, and where nothing else fits as well.
+A name that only A has and one that only B has, on the same device and of the same kind, are a pair where the same
+operator launches them, as often and at the same place in the cycle (``launched``); else where they are the same without
+template arguments, parameter lists, address suffixes and tile sizes. Never where something else fits as well.
 """
 
 from __future__ import annotations
@@ -10,10 +11,15 @@ import re
 
 import polars as pl
 
+from ..options import Options
+from .launched import by_launch
+from .samples import Work
+
 _ADDRESS = re.compile(r"(_0x[0-9a-f]+|0x[0-9a-f]+|[._][0-9a-f]{8,}|_\d{3,})(?=_|$)", re.IGNORECASE)
 _TILES = re.compile(r"\d+x\d+(x\d+)*")
 _NUMBERS = re.compile(r"\d+")
 _SPACE = re.compile(r"\s+|\bvoid\b")
+_Row = tuple[str, str | None, str | None, int, int]
 
 
 def plain(name: str) -> str:
@@ -31,23 +37,32 @@ def plain(name: str) -> str:
     return _SPACE.sub("", _NUMBERS.sub("", _TILES.sub("", text))).strip("_:. ").lower()
 
 
-def renamed(a: pl.DataFrame, b: pl.DataFrame) -> dict[tuple[str, str | None], str]:
-    """(name in B, device) → name in A for the functions that are one. Frames hold ``function device kind instances``.
-
-    Only clear cases: one candidate on each side, or the same number of them with launches in the same order of size.
-    """
+def renamed(a: Work, b: Work, moved: dict[str, str], options: Options) -> dict[tuple[str, str | None], str]:
+    """(name in B, device) → name in A for the functions that are one; ``moved`` is B's devices under A's names."""
     keys = ["function", "device", "kind"]
     counted = [
         side.group_by(keys, maintain_order=True).agg(
             pl.col("instances").sum(), pl.col("cycle").n_unique().alias("cycles")
         )
-        for side in (a, b)
+        for side in (a.rows, b.rows)
     ]
     only_a = counted[0].join(counted[1], on=["function", "device"], how="anti", nulls_equal=True)
     only_b = counted[1].join(counted[0], on=["function", "device"], how="anti", nulls_equal=True)
+    pairs = by_launch(a, b, only_a.select(keys), only_b.select(keys), moved, options)
+    taken = {(was, device) for (_, device), was in pairs.items()}
+    left_a = [row for row in only_a.rows() if (row[0], row[1]) not in taken]
+    left_b = [row for row in only_b.rows() if (row[0], row[1]) not in pairs]
+    return pairs | _by_name(left_a, left_b)
+
+
+def _by_name(only_a: list[_Row], only_b: list[_Row]) -> dict[tuple[str, str | None], str]:
+    """Pairs by plain name. Rows are ``function device kind instances cycles``.
+
+    Only clear cases: one candidate on each side, or the same number of them with launches in the same order of size.
+    """
     groups: dict[tuple[str, str | None, str | None], tuple[list[tuple[float, str]], list[tuple[float, str]]]] = {}
     for place, side in enumerate((only_a, only_b)):
-        for function, device, kind, instances, cycles in side.rows():
+        for function, device, kind, instances, cycles in side:
             found = groups.setdefault((plain(function), device, kind), ([], []))
             found[place].append((instances / max(cycles, 1), function))
     pairs: dict[tuple[str, str | None], str] = {}

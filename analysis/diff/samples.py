@@ -81,13 +81,17 @@ class Matched:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The recorded work of one run: rows of ``_WORK``, the numbers of its warm-up cycles, and its metrics."""
+    """The recorded work of one run: rows of ``_WORK``, the numbers of its warm-up cycles, and its metrics.
+
+    ``run`` is the recording itself, for questions the rows cannot answer; None where only the rows are known.
+    """
 
     rows: pl.DataFrame
     metrics: pl.DataFrame
     warm_up: frozenset[int]
     incomplete: frozenset[int]
     kinds: dict[int, str]
+    run: Trace | None = None
 
 
 def work_of(run: Trace, options: Options) -> Work:
@@ -96,7 +100,7 @@ def work_of(run: Trace, options: Options) -> Work:
         pl.col("function", "device", "kind", "metric").cast(pl.String)
     ).sort("pid", "device", "function", "cycle", "metric").collect(engine="streaming")
     if table.is_empty():
-        return Work(table, table, frozenset(), frozenset(), {})
+        return Work(table, table, frozenset(), frozenset(), {}, run)
     rows = table.select(_WORK).unique(["cycle", "pid", "function", "device"], keep="first", maintain_order=True)
     metrics = table.filter(pl.col("metric").is_not_null() & (pl.col("metric") != "N/A") & pl.col("mu").is_not_null())
     found = find_cycles(run, options).frame
@@ -106,6 +110,7 @@ def work_of(run: Trace, options: Options) -> Work:
         frozenset(found.filter(pl.col("warm_up"))["cycle"].to_list()),
         frozenset() if recorded else frozenset(found.filter(~pl.col("complete"))["cycle"].to_list()),
         {c: k for c, k in found.select("cycle", pl.col("kind").cast(pl.String)).rows() if k is not None},
+        run,
     )
 
 
