@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 from rich.cells import cell_len
+
+from .functor import shorter
 
 _SYMBOLS = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "␡"}
 _LONGEST = 4096
 """Characters looked at before a name is cut: nobody reads more, and a megabyte must not cost a frame."""
+
+_LEAST_BASE = 14
+"""Cells a kernel's own name keeps beside its functor, or half of them where nothing else fits."""
 
 
 def clean(raw: str) -> str:
@@ -79,11 +85,15 @@ def fit_name(raw: str, width: int) -> str:
     """A function's name as display text of at most ``width`` cells that still tells it from its neighbours.
 
     What says least goes first: the return type, the parameter list, well-known namespaces, then the middle of the
-    template arguments; only a name that is too long without them is cut in its own middle.
+    template arguments, or of a generic kernel all of them but the functor; only a name that is too long without them is cut in its own middle.
     """
     text = clean(raw)
-    if len(text) <= width and cell_len(text) <= width:
-        return text
+    return text if len(text) <= width and cell_len(text) <= width else _fitted(text, width)
+
+
+@lru_cache(maxsize=8192)
+def _fitted(text: str, width: int) -> str:
+    """Clean text, too long, as ``fit_name`` shortens it; lists ask for the same names on every frame."""
     text = text.removeprefix("void ")
     text = _without_parameters(text)
     if cell_len(text) > width:
@@ -91,11 +101,31 @@ def fit_name(raw: str, width: int) -> str:
     if cell_len(text) <= width:
         return text
     base, bracket, arguments = text.partition("<")
+    if bracket:
+        told = _told(base, arguments, width)
+        if told:
+            return told
     room = width - cell_len(base) - 1
     if bracket and base and room >= 6:
         return base + bracket + cut(arguments, room)
     short = re.sub(r"\w+::", "", base if len(base) > 3 else text) or text
     return cut(short, width)
+
+
+def _told(base: str, arguments: str, width: int) -> str | None:
+    """A generic kernel by what it computes, in the most words that fit; its own name is cut before its functor."""
+    cut_base = last = None
+    for shown in shorter(base, arguments):
+        if cell_len(shown) <= width:
+            return shown if cut_base is None else cut_base
+        own, _, functor = shown.partition("<")
+        room = width - cell_len(functor) - 1
+        if not functor.startswith("…") or room < _LEAST_BASE // 2:
+            continue
+        last = f"{cut(own, room)}<{functor}"
+        if cut_base is None and room >= _LEAST_BASE:
+            cut_base = last
+    return cut_base or last
 
 
 def _without_parameters(text: str) -> str:

@@ -45,8 +45,8 @@ def test_cut_keeps_both_ends() -> None:
 @pytest.mark.parametrize(
     ("width", "shown"),
     [
-        (34, "vectorized_elementwise_kernel"),
-        (60, "vectorized_elementwise_kernel<4, CUDAFunctor_…<char*, 3ul> >"),
+        (34, "vectoriz…_kernel<…CUDAFunctor_add>"),
+        (60, "vectorized_elementwise_kernel<4, CUDAFunctor_add<float>>"),
         (20, "vectorized…se_kernel"),
     ],
 )
@@ -56,3 +56,56 @@ def test_a_kernel_keeps_what_tells_it_from_others(width: int, shown: str) -> Non
         "(int, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>)"
     )
     assert fit_name(raw, width) == shown
+
+
+MUL = "at::native::BinaryFunctor<float, float, float, at::native::binary_internal::MulFunctor<float> >"
+COPY = (
+    "at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#3}::operator()() const::{lambda()#7}"
+    "::operator()() const::{lambda(float)#1}"
+)
+NSYS_COPY = (
+    "at::native::direct_copy_kernel_cuda(at::TensorIteratorBase &)::[lambda() (instance 3)]::operator ()() const::"
+    "[lambda() (instance 7)]::operator ()() const::[lambda(float) (instance 1)]"
+)
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        (
+            f"void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl_nocast<{MUL} >"
+            f"(at::TensorIteratorBase&, {MUL} const&)::{{lambda(int)#1}}>(int, at::native::gpu_kernel_impl_nocast<{MUL} >"
+            f"(at::TensorIteratorBase&, {MUL} const&)::{{lambda(int)#1}})",
+            "elementwise_kernel<128, 2, BinaryFunctor<MulFunctor<float>>>",
+        ),
+        (
+            f"void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<{COPY}>"
+            f"(at::TensorIteratorBase&, {COPY} const&)::{{lambda(int)#1}}>(int, {COPY})",
+            "elementwise_kernel<128, 4, direct_copy_kernel_cuda(float)>",
+        ),
+        (
+            f"void at::native::elementwise_kernel<(int)128, (int)4, void at::native::gpu_kernel_impl_nocast<{NSYS_COPY}>"
+            f"(at::TensorIteratorBase &, const T1 &)::[lambda(int) (instance 1)]>(int, T3)",
+            "elementwise_kernel<128, 4, direct_copy_kernel_cuda(float)>",
+        ),
+        (
+            "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::func_wrapper_t<float, "
+            "at::native::sum_functor<float, float, float>::operator()(at::TensorIterator&)::{lambda(float, float)#1}>, "
+            "unsigned int, float, 4> >(at::native::ReduceOp<float, float>)",
+            "reduce_kernel<512, 1, sum_functor<float, float, float>>",
+        ),
+        (
+            "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)::"
+            "TensorListMetadata<2>, at::native::(anonymous namespace)::UnaryOpFunctor<float, 2, 1, 1>, at::native::Sqrt"
+            "<float> >(at::native::(anonymous namespace)::TensorListMetadata<2>, at::native::Sqrt<float>)",
+            "multi_tens…ly_kernel<…UnaryOpFunctor<float, 2, 1>, Sqrt<float>>",
+        ),
+    ],
+)
+def test_a_generic_kernel_is_named_by_its_functor(raw: str, shown: str) -> None:
+    assert fit_name(raw, 63) == shown
+
+
+@pytest.mark.parametrize("nested", ["<" * 3000, "a<" * 50 + ">" * 50, "{lambda(" * 400, ">", "", "a<b>::c<", "((((<" * 99])
+def test_a_generic_kernel_with_odd_arguments_still_gives_a_line(nested: str) -> None:
+    assert 0 < cell_len(fit_name(f"void at::native::reduce_kernel<{nested}", 30)) <= 30
