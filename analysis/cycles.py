@@ -108,8 +108,10 @@ def _complete(run: Trace, found: Found) -> Cycles:
         pl.when("complete").then("busy_ns").alias("busy_ns"),
         pl.Series("warm_up", _warm_up(frame), dtype=pl.Boolean),
     )
+    timed = pl.col("start_ns").is_not_null()  # without timestamps nobody saw what lies between two launches
     frame = frame.with_columns(
-        pl.when(pl.col("busy_ns") <= pl.col("dur_ns")).then(pl.col("dur_ns") - pl.col("busy_ns")).alias("idle_ns"),
+        pl.when((pl.col("busy_ns") <= pl.col("dur_ns")) & timed).then(pl.col("dur_ns") - pl.col("busy_ns"))
+        .alias("idle_ns"),
         pl.Series("outlier", _outliers(frame), dtype=pl.Boolean),
     )
     order = [*schema.polars_schema("cycles"), *EXTRA]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import units
-from .text import display
+from .text import display, fit_name
 
 IDLE = 0.3
 """Devices idle for more than this share of a step are worth asking why..."""
@@ -25,7 +25,7 @@ SHORT_NS = 10_000
 """Kernels with a median below this cannot hide the cost of launching them..."""
 LAUNCH_COST_NS = 50_000
 """...where the host spends at most this much on each launch: more is other work, not launching."""
-_NAME = 60
+_NAME = 72
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,8 @@ def _waits(evidence: Evidence) -> Iterator[str]:
     idle = sum(host.values())
     if host["DataLoader"] > WAITING * evidence.step_ns:
         waited = _part(host["DataLoader"], evidence)
-        yield f"Bound by input data: the host waits for the DataLoader {waited}, with devices idle."
+        idle_too = ", with devices idle" if evidence.devices else ""
+        yield f"Bound by input data: the host waits for the DataLoader {waited}{idle_too}."
     if idle > IDLE * evidence.step_ns and host["Runtime"] + host["CPU Exec"] > BLAME * idle and evidence.devices:
         yield _host_bound(host, evidence)
     if idle > IDLE * evidence.step_ns and host["Other"] > BLAME * idle and evidence.devices:
@@ -122,13 +123,16 @@ def _communication(evidence: Evidence) -> Iterator[str]:
     hidden = ""
     if evidence.collective_ns and evidence.collective_ns > exposed:
         hidden = f"; another {units.duration(evidence.collective_ns - exposed)} is hidden behind kernels"
+    if not evidence.devices:
+        yield f"Calls to communicate take {_part(exposed, evidence)} on the host."
+        return
     yield f"Communication that nothing hides takes {_part(exposed, evidence)}{hidden}."
 
 
 def _work(evidence: Evidence) -> Iterator[str]:
     for kernel in [kernel for kernel in evidence.top[:1] if kernel["share"]]:
         count = f" in {units.counted(kernel['count'], 'launch', 'launches')}" if kernel["count"] else ""
-        yield (f"Costliest on the device: {display(kernel['name'], _NAME)}, "
+        yield (f"Costliest on the device: {fit_name(kernel['name'], _NAME)}, "
                f"{units.percent(100 * kernel['share'])} of its time ({units.duration(kernel['total_ns'])}{count}).")
     if evidence.bound:
         parts = [

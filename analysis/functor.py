@@ -1,9 +1,9 @@
 """What a generic kernel computes, read off its template arguments.
 
 PyTorch launches most of its small kernels through a handful of templates: ``elementwise_kernel``, ``reduce_kernel``,
-``multi_tensor_apply_kernel``. What tells two of them apart is the functor deep inside the arguments, among array types,
-offset calculators and lambdas. ``shorter`` gives such a name in ever fewer words, the functor last to go. Names of other
-kernels, and names that do not parse, have no shorter form here.
+``multi_tensor_apply_kernel``. What tells two of them apart is the functor deep inside the arguments, among arrays,
+offset calculators and lambdas. ``shorter`` gives such a name in ever fewer words, the functor last to go. Names of
+other kernels, and names that do not parse, have no shorter form here.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def shorter(base: str, arguments: str) -> Iterator[str]:
 
 
 def _flat(text: str) -> str:
-    """The text without scopes, parameter lists, casts and lambdas; of a lambda its last parameters stay, in \\x01 \\x02."""
+    """The text without scopes, parameters, casts and lambdas; the last lambda's parameters stay, in \\x01 \\x02."""
     text = _LAMBDA.sub(lambda found: f"\x01{found[1].replace(',', chr(3))}\x02", _ANONYMOUS.sub("", text))
     text = text.replace("operator ()", "operator()").replace("::operator()() const", "")
     for _ in range(_DEEPEST):

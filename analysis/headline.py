@@ -27,11 +27,13 @@ def _side(run: Trace) -> str:
 
 
 def _measures(run: Trace) -> list[str]:
-    found = run.kernels.select(pl.len().alias("n"), pl.col("dur_ns").cast(pl.Int64).sum().alias("ns")).collect()
+    work = run.kernels.filter(~pl.col("kind").is_in(["memcpy", "memset", "sync"]).fill_null(False))
+    found = work.select(pl.len().alias("n"), pl.col("dur_ns").cast(pl.Int64).sum().alias("ns")).collect()
     launches, total = found.row(0)
     if launches:
         time = f"{units.duration(total)} of kernel time"
-        return [f"{units.count(launches)} launches", time + (", serialised replay" if run.info.serialised else "")]
+        replay = ", serialised replay" if run.info.serialised else ""
+        return [units.counted(launches, "launch", "launches"), time + replay]
     return []
 
 

@@ -99,7 +99,7 @@ def sentence(run: Trace, facts: dict[str, Any]) -> str:
         times = [kind["total_ns"] for kind in work if kind["total_ns"] is not None]
         parts.append(f"{units.duration(sum(times))} of kernel time" if times else "durations not recorded")
     if moved:
-        parts.append(f"{units.count(sum(kind['count'] for kind in moved))} copies and sets, "
+        parts.append(f"{units.counted(sum(kind['count'] for kind in moved), 'copy or set', 'copies and sets')}, "
                      f"{units.duration(sum(kind['total_ns'] or 0 for kind in moved))}")
     return " · ".join(parts) + (", serialised replay" if run.info.serialised else "")
 

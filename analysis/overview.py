@@ -49,7 +49,10 @@ def build(runs: Runs, options: Options) -> Answer:
     changes = _changes(a, b)
     facts = {"a": a.facts, "b": b.facts, "findings": [*changes]}
     summary = (f"A: {a.headline}", f"B: {b.headline}")
-    notes = tuple(dict.fromkeys((*(f"A: {note}" for note in a.notes if note not in b.notes), *b.notes)))
+    notes = tuple(dict.fromkeys(
+        note if note in a.notes and note in b.notes else f"{letter}: {note}"
+        for letter, side in (("A", a), ("B", b)) for note in side.notes
+    ))
     return Answer(joined.sort(order, "category").lazy(), facts, summary, notes)
 
 

@@ -85,7 +85,8 @@ def fit_name(raw: str, width: int) -> str:
     """A function's name as display text of at most ``width`` cells that still tells it from its neighbours.
 
     What says least goes first: the return type, the parameter list, well-known namespaces, then the middle of the
-    template arguments, or of a generic kernel all of them but the functor; only a name that is too long without them is cut in its own middle.
+    template arguments, or of a generic kernel all of them but the functor; only a name that is too long without them is
+    cut in its own middle.
     """
     text = clean(raw)
     return text if len(text) <= width and cell_len(text) <= width else _fitted(text, width)

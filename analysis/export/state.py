@@ -8,11 +8,12 @@ from ..table import Table
 
 
 def notes(table: Table) -> list[str]:
-    """The view's notes and every source's warnings, each said once; two runs' warnings carry the run's label."""
+    """The view's notes and every source's warnings, each said once; what one of two runs warns of carries its label."""
     said = list(table.notes)
     for source in table.sources:
         for warning in source.warnings:
-            said.append(warning if len(table.sources) == 1 else f"{source.label}: {warning}")
+            everywhere = all(warning in other.warnings for other in table.sources)
+            said.append(warning if everywhere else f"{source.label}: {warning}")
     return list(dict.fromkeys(said))
 
 
@@ -45,5 +46,6 @@ def state_line(table: Table) -> str:
         parts.append(f"filter {'!' if table.filter.invert else ''}{table.filter.text}")
     if table.scope:
         parts.append(table.scope)
-    shown = f"{len(table):,} of {table.total_rows:,} rows" if len(table) != table.total_rows else f"{len(table):,} rows"
-    return " · ".join([*parts, shown])
+    rows = "row" if table.total_rows == 1 else "rows"
+    shown = "" if len(table) == table.total_rows else f"{len(table):,} of "
+    return " · ".join([*parts, f"{shown}{table.total_rows:,} {rows}"])

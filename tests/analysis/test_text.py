@@ -74,8 +74,7 @@ NSYS_COPY = (
     [
         (
             f"void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl_nocast<{MUL} >"
-            f"(at::TensorIteratorBase&, {MUL} const&)::{{lambda(int)#1}}>(int, at::native::gpu_kernel_impl_nocast<{MUL} >"
-            f"(at::TensorIteratorBase&, {MUL} const&)::{{lambda(int)#1}})",
+            f"(at::TensorIteratorBase&, {MUL} const&)::{{lambda(int)#1}}>(int, {MUL})",
             "elementwise_kernel<128, 2, BinaryFunctor<MulFunctor<float>>>",
         ),
         (
@@ -84,8 +83,8 @@ NSYS_COPY = (
             "elementwise_kernel<128, 4, direct_copy_kernel_cuda(float)>",
         ),
         (
-            f"void at::native::elementwise_kernel<(int)128, (int)4, void at::native::gpu_kernel_impl_nocast<{NSYS_COPY}>"
-            f"(at::TensorIteratorBase &, const T1 &)::[lambda(int) (instance 1)]>(int, T3)",
+            "void at::native::elementwise_kernel<(int)128, (int)4, void at::native::gpu_kernel_impl_nocast<"
+            f"{NSYS_COPY}>(at::TensorIteratorBase &, const T1 &)::[lambda(int) (instance 1)]>(int, T3)",
             "elementwise_kernel<128, 4, direct_copy_kernel_cuda(float)>",
         ),
         (
@@ -106,6 +105,6 @@ def test_a_generic_kernel_is_named_by_its_functor(raw: str, shown: str) -> None:
     assert fit_name(raw, 63) == shown
 
 
-@pytest.mark.parametrize("nested", ["<" * 3000, "a<" * 50 + ">" * 50, "{lambda(" * 400, ">", "", "a<b>::c<", "((((<" * 99])
+@pytest.mark.parametrize("nested", ["<" * 3000, "a<" * 50 + ">" * 50, "{lambda(" * 99, ">", "a<b>::c<", "((<" * 99])
 def test_a_generic_kernel_with_odd_arguments_still_gives_a_line(nested: str) -> None:
     assert 0 < cell_len(fit_name(f"void at::native::reduce_kernel<{nested}", 30)) <= 30
