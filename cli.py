@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -126,7 +127,9 @@ def _opening_arguments(parser: argparse.ArgumentParser) -> None:
 def _scope_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("scope")
     group.add_argument("--cycle", type=int, metavar="N", help="only this cycle")
-    group.add_argument("--cycle-anchor", metavar="REGEX", help="take the slices of this name as the cycles")
+    group.add_argument(
+        "--cycle-anchor", type=_pattern, metavar="REGEX", help="take the slices of this name as the cycles"
+    )
     group.add_argument("--no-warm-up", action="store_true", help="leave warm-up cycles out")
     group.add_argument("--pid", metavar="A[:B]", help="only this process, or pair of processes")
 
@@ -139,6 +142,14 @@ def _output_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--sort", metavar="COLUMN", help="order by this column, largest first")
     group.add_argument("--ascending", action="store_true", help="with --sort: smallest first")
     group.add_argument("--filter", metavar="EXPR", help="only matching rows: text, column>value, name~regex, !inverted")
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text} is no regular expression: {error}") from None
+    return text
 
 
 def _whole(text: str) -> int:

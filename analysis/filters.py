@@ -22,7 +22,7 @@ from .rows import Rows
 
 _TERM = re.compile(r"^(?P<column>[A-Za-z_]\w*)\s*(?P<op>!=|>=|<=|=|>|<|~)\s*(?P<value>.+)$", re.DOTALL)
 _SCALE = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
-_NUMBER = re.compile(r"^(?P<number>[-+]?[\d_.]+(?:[eE][-+]?\d+)?)\s*(?P<unit>ns|us|µs|ms|s|%)?$")
+_NUMBER = re.compile(r"^(?P<number>[-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(?P<unit>ns|us|µs|ms|s|%)?$")
 _COMPARISONS: dict[str, Callable[[Any, Any], pl.Series]] = {
     "=": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le,
 }
@@ -55,6 +55,8 @@ class Filter:
             try:
                 mask = mask & _term(term, rows, columns)
             except pl.exceptions.PolarsError as error:
+                if "regex" in str(error):
+                    raise BadFilter(f"{term}: what stands behind ~ is no regular expression") from error
                 raise BadFilter(f"{self.text}: {error}") from error
         mask = mask.fill_null(False)
         return ~mask if self.invert else mask
@@ -89,6 +91,16 @@ def _term(term: str, rows: Rows, columns: Sequence[Column]) -> pl.Series:
     if number is None:
         raise BadFilter(f"{term}: {column.name} is a number, {wanted!r} is not")
     return _COMPARISONS[op](values, float(number["number"].replace("_", "")) * _factor(number["unit"], column))
+
+
+def unknown_column(text: str, columns: Sequence[Column]) -> str | None:
+    """A sentence where a term looks like a comparison but names no column, and so was looked for as text."""
+    for term in _split(text):
+        match = _TERM.match(term.removeprefix("!"))
+        if match and _column(match["column"], columns) is None:
+            known = ", ".join(column.name for column in columns)
+            return f"{term} was looked for as text: there is no column {match['column']}, only {known}."
+    return None
 
 
 def _text_test(texts: pl.Series, op: str, wanted: str) -> pl.Series:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..loaders.trace import Trace
-from .filters import Filter
+from .filters import Filter, unknown_column
 from .options import Options
 from .table import Table, ask, sources
 from .view import CannotAnswer, View
@@ -52,6 +52,12 @@ def _answer(one: View, runs: tuple[Trace, ...], options: Options) -> Table:
     return replace(table, scope=scope_line(options, runs))
 
 
+def _only_cycle(condition: Filter | None, cycle: int | None) -> Filter | None:
+    if cycle is None:
+        return condition
+    return Filter(f"cycle={cycle}" + (f" {condition.text}" if condition else ""))
+
+
 def report(
     name: str,
     runs: tuple[Trace, ...],
@@ -66,9 +72,14 @@ def report(
     one = view(name)
     if len(runs) == 1 and not one.one_run:
         raise CannotAnswer(f"The {name} view compares two runs; name a second one.")
+    if name == "cycles":  # the list of cycles is not limited to one of them: the one asked for is a row of it
+        condition = _only_cycle(condition, options.cycle) if len(runs) == 1 else condition
+        options = replace(options, cycle=None, cycle_b=None)
     table = _answer(one, runs, options)
     if condition is not None:
         table = table.filtered(condition)
+        if not len(table) and (typed := unknown_column(condition.text, table.columns)):
+            table = replace(table, notes=(*table.notes, typed))
     if sort is not None:
         names = {column.name: column for column in table.columns}
         if sort not in names:

@@ -16,6 +16,8 @@ _BYTES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")
 _times: tuple[tuple[float, str], ...] = _TIMES
 MISSING = "–"
 """Shown where nothing was measured: never 0."""
+NOTHING = (MISSING, f"{MISSING} → {MISSING}", "")
+"""What cells show that say nothing: a column of them can be left out."""
 
 
 def duration(ns: float, signed: bool = False) -> str:

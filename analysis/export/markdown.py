@@ -50,11 +50,12 @@ def rows_as_markdown(table: Table) -> list[str]:
     columns = [
         (at, column)
         for at, column in enumerate(table.columns)
-        if column.order is not None and (not sample or any(row[at] is not None for row in sample))
+        if column.order is not None
+        and (not sample or any(units.short(row[at], column) not in units.NOTHING for row in sample))
     ]
     left = ("text", "trend", "list")
     lines = [
-        "| " + " | ".join(escape(column.header) for _, column in columns) + " |",
+        "| " + " | ".join(escape(column.header or column.name) for _, column in columns) + " |",
         "|" + "|".join(":---" if column.unit in left else "---:" for _, column in columns) + "|",
     ]
     for start in range(0, len(table), _BLOCK):
@@ -76,7 +77,8 @@ def _full_names(table: Table) -> list[str]:
 
 
 def histogram_lines(histogram: dict[str, Any], width: int = 32) -> list[str]:
-    """The distribution of cycle times as text: one line a bin and run, both on one axis.
+    """The distribution of cycle times as text: one line a bin and run, both on one axis;
+    a ⋮ stands for empty bins.
 
     ``histogram`` is ``{"edges_ns": [...], "a": [...], "b": [...]}`` with one count fewer than edges.
     """
@@ -84,8 +86,12 @@ def histogram_lines(histogram: dict[str, Any], width: int = 32) -> list[str]:
     if not sides:
         return []
     top = max(max(histogram[side]) for side in sides) or 1
-    lines = []
+    lines: list[str] = []
     for at in range(len(edges) - 1):
+        if not any(histogram[side][at] for side in sides):
+            if lines[-1] != "⋮":  # the first bin is never empty
+                lines.append("⋮")
+            continue
         label = f"{edges[at] / 1e6:,.4g}–{edges[at + 1] / 1e6:,.4g} ms"
         for side in sides:
             n = histogram[side][at]
@@ -111,7 +117,7 @@ def section(table: Table, level: int = 2) -> list[str]:
         lines += ["", *(f"> ⚠ {escape(note)}  " for note in said)]
     legend = [column for column in table.columns if column.order is not None]
     lines += ["", "<details><summary>Legend</summary>", ""]
-    lines += [f"- **{escape(column.header)}**: {escape(column.help)}" for column in legend]
+    lines += [f"- **{escape(column.header or column.name)}**: {escape(column.help)}" for column in legend]
     return [*lines, "", "</details>", ""]
 
 

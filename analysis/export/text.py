@@ -17,8 +17,6 @@ _BLOCK = 20_000
 _MEASURED = 2_000
 """Widths come from this many rows; a longer cell further down only moves its own row."""
 _NAME = 72
-_NOTHING = (units.MISSING, f"{units.MISSING} → {units.MISSING}", "")
-"""What a cell says that says nothing."""
 
 
 def _text(value: Any, column: Column) -> str:
@@ -42,7 +40,7 @@ def rows_as_text(table: Table) -> list[str]:
     filled = [
         (at, column)
         for at, column in shown
-        if not sample or any(units.short(row[at], column) not in _NOTHING for row in sample)
+        if not sample or any(units.short(row[at], column) not in units.NOTHING for row in sample)
     ]
     widths = [
         max([cell_len(column.header), *(cell_len(_text(row[at], column)) for row in sample)]) for at, column in filled

@@ -114,3 +114,19 @@ def test_markdown_names_cannot_act() -> None:
 def test_text_has_no_control_byte() -> None:
     made = render(table(("\x1b[31mred\x07\x9b2J\u202e", 1, None, None)), "text").decode()
     assert not any((ord(char) < 32 and char != "\n") or 0x7F <= ord(char) < 0xA0 or char == "\u202e" for char in made)
+
+
+def test_a_comparison_with_no_such_column_says_it_was_looked_for_as_text() -> None:
+    from warplens.analysis.column import Column
+    from warplens.analysis.filters import unknown_column
+
+    columns = (Column("total_ns", "total", "ns", "time"),)
+    assert "no column nope" in (unknown_column("nope>5", columns) or "")
+    assert unknown_column("total_ns>5 gemm", columns) is None
+
+
+def test_the_histogram_of_a_ticket_passes_over_empty_bins() -> None:
+    from warplens.analysis.export.markdown import histogram_lines
+
+    lines = histogram_lines({"edges_ns": [0, 1e6, 2e6, 3e6, 4e6], "a": [3, 0, 0, 1], "b": []}, width=3)
+    assert [line.split()[-1] for line in lines] == ["3", "⋮", "1"]
