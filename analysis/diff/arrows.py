@@ -17,17 +17,19 @@ def _number(value: float | None) -> str:
     return units.number(round(value) if abs(value) >= 1000 else float(f"{value:.3g}"))
 
 
-def _pair(a: float | None, b: float | None) -> str:
-    return f"{_number(a)} → {_number(b)}"
+def _pair(a: float | None, b: float | None) -> str | None:
+    return None if a is None and b is None else f"{_number(a)} → {_number(b)}"
 
 
-def _once(a: float | None, b: float | None) -> str:
+def _once(a: float | None, b: float | None) -> str | None:
+    if a is None and b is None:
+        return None
     left, right = _number(a), _number(b)
     return left if left == right else f"{left} → {right}"
 
 
-def _metric(a: float | None, b: float | None, unit: str | None) -> str:
-    return units.MISSING if a is None and b is None else change(a, b, unit or "")
+def _metric(a: float | None, b: float | None, unit: str | None) -> str | None:
+    return None if a is None and b is None else change(a, b, unit or "")
 
 
 def arrows(table: pl.DataFrame) -> pl.DataFrame:
