@@ -49,6 +49,8 @@ def shorter(base: str, arguments: str) -> Iterator[str]:
     if root is None:
         return
     root.arguments = [node for node in _unwrapped(root.arguments) if not _STORAGE.search(node.name)]
+    if _functor(root) is None:
+        return
     yield root.text()
     for argument in root.arguments:
         _lean(argument)

@@ -27,13 +27,11 @@ def _side(run: Trace) -> str:
 
 
 def _measures(run: Trace) -> list[str]:
-    work = run.kernels.filter(~pl.col("kind").is_in(["memcpy", "memset", "sync"]).fill_null(False))
-    found = work.select(pl.len().alias("n"), pl.col("dur_ns").cast(pl.Int64).sum().alias("ns")).collect()
+    found = run.kernels.select(pl.len().alias("n"), pl.col("dur_ns").cast(pl.Int64).sum().alias("ns")).collect()
     launches, total = found.row(0)
     if launches:
         time = f"{units.duration(total)} of kernel time"
-        replay = ", serialised replay" if run.info.serialised else ""
-        return [units.counted(launches, "launch", "launches"), time + replay]
+        return [f"{units.count(launches)} launches", time + (", serialised replay" if run.info.serialised else "")]
     return []
 
 
