@@ -150,7 +150,7 @@ def _ns(value: Any) -> int | None:
         value = Decimal(value)
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         return None
-    if abs(value) > 1e30:
+    if abs(value) > 1e20:
         return None
     exact = int((Decimal(value) * 1000).quantize(Decimal(1), ROUND_HALF_UP))
     return exact if -(2**63) < exact < 2**63 else None
