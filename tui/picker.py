@@ -136,7 +136,7 @@ class PickerScreen(ModalScreen[list[str] | None]):
         right = f"{marked} marked" if marked else "one, or two to compare"
         title = Content.assemble((" warplens ", "bold $primary"), " ", text)
         self.top.say(title, Content.styled(f"{right} ", "dim"))
-        keys = (("⏎", "open"), ("Space", "mark"), ("/", "search"), ("o", "type a path"), ("Esc", "close"))
+        keys = (("Enter", "open"), ("Space", "mark"), ("/", "search"), ("o", "type a path"), ("Esc", "close"))
         self.bottom.say(Content.assemble(
             " ", *(part for key, word in keys for part in ((key, "bold $primary"), f" {word}  "))
         ))
