@@ -45,6 +45,7 @@ class CyclesPane(TablePane):
         """Put the answer on the screen."""
         super().show(shown)
         self.distribution.redraw()
+        self.call_after_refresh(self.distribution.redraw)  # an early answer finds a pane that has no height yet
 
     def say(self, text: str) -> None:
         """A sentence in place of list and distribution."""

@@ -196,6 +196,7 @@ class TablePane(PaneActions, can_focus=False):
             self.rows.marks.update(mark for mark in kept[0] if mark < shown.table.total_rows)
             self.rows.go(kept[1])
         self.drawing.redraw()
+        self.call_after_refresh(self.drawing.redraw)  # an early answer finds a pane that has no height yet
 
     def on_table_list_highlighted(self, event: TableList.Highlighted) -> None:
         """Remember where the cursor is and what is marked."""
