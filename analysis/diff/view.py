@@ -22,6 +22,7 @@ from .comparability import comparability
 from .cycle_time import cycle_time
 from .device_work import device_work
 from .explanation import explains, explanation
+from .exposure import paths
 from .finished import finished
 from .like_with_like import replay_notes, replays
 from .prepared import Prepared, prepared
@@ -76,7 +77,8 @@ def _answer(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Ans
     units = _units(runs)
     changed = resources(*works, pids, units, slowed, ratio)
     scored = scored_metrics(works, table, units)
-    table = with_metrics(_with_path(_with_waits(table, matched, ready.waits), work), scored, changed)
+    table = _with_path(_with_waits(table, matched, ready.waits), work)
+    table = with_metrics(_by_exposure(table, ready, options), scored, changed)
     table = table.with_columns(_renamed(table, names))
     comparable, calibration = comparability(runs, matched, options), _calibration(table)
     top = next((row for row in changed if row["role"] == "capacity" and row["loss"] > 0), None)
@@ -137,6 +139,17 @@ def _with_path(table: pl.DataFrame, work: list[dict[str, Any]]) -> pl.DataFrame:
     joined = table.join(paths, on=["device", "pid_a", "pid_b"], how="left", nulls_equal=True, maintain_order="left")
     told = pl.col("verdict").is_in(["slower", "new"])
     return joined.with_columns(pl.when(told).then("path").alias("path"))
+
+
+def _by_exposure(table: pl.DataFrame, ready: Prepared, options: Options) -> pl.DataFrame:
+    """The same from when each function ran, wherever that was recorded."""
+    keys = ["function", "device", "pid_a", "pid_b"]
+    slowed = table.filter(pl.col("verdict").is_in(REGRESSIONS)).select(*keys, "kind", "delta_ms", "ci_low_ms")
+    known = paths(ready, slowed.to_dicts(), options)
+    if not known:
+        return table
+    told = [known.get(row[:4], row[4]) for row in table.select(*keys, "path").rows()]
+    return table.with_columns(pl.Series("path", told, pl.String))
 
 
 def _renamed(table: pl.DataFrame, names: dict[tuple[str, str | None], str]) -> pl.Series:
