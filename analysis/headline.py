@@ -27,7 +27,8 @@ def _side(run: Trace) -> str:
 
 
 def _measures(run: Trace) -> list[str]:
-    found = run.kernels.select(pl.len().alias("n"), pl.col("dur_ns").cast(pl.Int64).sum().alias("ns")).collect()
+    kernels = run.kernels.filter(~pl.col("kind").cast(pl.String).is_in(["memcpy", "memset", "sync"]))
+    found = kernels.select(pl.len().alias("n"), pl.col("dur_ns").cast(pl.Int64).sum().alias("ns")).collect()
     launches, total = found.row(0)
     if launches:
         time = f"{units.duration(total)} of kernel time"

@@ -16,7 +16,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("launch_us_b", "µs/launch B", "us", "time per launch in B, µs", width=11, order=None),
     Column("launches", "launches", "text", "launches per cycle, A → B where they differ", width=8, order=6,
            sorts="launches_a"),
-    Column("launch_us", "µs/launch A → B", "text", "time per launch, µs", width=15, order=3, sorts="launch_us_b"),
+    Column("launch_us", "µs/launch A → B", "text", "time per launch, µs", width=17, order=3, sorts="launch_us_b"),
     Column("ratio", "×", "ratio", "time per launch, B over A", width=5, order=1),
     Column("a_ms", "A ms", "ms", "ms per cycle in A: launches times time per launch", width=9, order=8),
     Column("b_ms", "B ms", "ms", "ms per cycle in B", width=9, order=8),

@@ -37,7 +37,8 @@ class Tally:
         out = []
         if not self.closed:
             where = self.ended or "the file ends in the middle of the list of events"
-            share = f"{100 * self.used / self.given:.1f}% of the text" if self.given else "nothing"
+            text = "the text that could be unpacked" if self.ended else "the text"
+            share = f"{100 * self.used / self.given:.1f}% of {text}" if self.given else "nothing"
             out.append(f"truncated: {where}; {share} was read, {_count(self.events, 'complete event')}")
         if self.skipped_stretches:
             out.append(

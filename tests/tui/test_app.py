@@ -21,6 +21,6 @@ async def test_two_runs_stand_side_by_side() -> None:
         await settled(pilot)
         shown = screen_text(app)
         assert "A █" in shown and "B █" in shown
-        assert "normal → abnormal" in shown or "normal (108 launches) → abnormal" in shown
+        assert "normal → abnormal" in shown or "normal (90 launches) → abnormal" in shown
         await press(pilot, "3")
         assert "▐3 Kernels▌" in screen_text(app)

@@ -42,7 +42,7 @@ async def test_a_load_shows_progress_first_rows_and_then_all() -> None:
         await settled(pilot)
         app._tick()
         await settled(pilot)
-        assert "of time, loading" not in screen_text(app) and "whole · 108 launches" in screen_text(app)
+        assert "of time, loading" not in screen_text(app) and "whole · 90 launches" in screen_text(app)
 
 
 async def test_an_error_is_shown_in_place_and_the_other_run_is_still_there() -> None:
