@@ -5,7 +5,6 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.content import Content
-from textual.events import Resize
 
 from ...analysis.views import Entry
 from ..drawing import histogram, joined
@@ -36,10 +35,11 @@ class CyclesPane(TablePane):
         yield self.spoken
         yield Container(self.distribution, self.rows, id="both")
 
-    def on_resize(self, event: Resize) -> None:
+    def on_resize(self) -> None:
         """Beside the list where there is room."""
-        self.set_class(event.size.width >= WIDE, "wide")
+        self.set_class(self.size.width >= WIDE, "wide")
         self.distribution.redraw()
+        self.call_after_refresh(self.distribution.redraw)
 
     def show(self, shown: Shown) -> None:
         """Put the answer on the screen."""

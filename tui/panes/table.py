@@ -49,7 +49,7 @@ class Picture(Widget):
     def __init__(self, pane: TablePane, draw: Callable[[int], Content], id: str | None = None) -> None:
         super().__init__(id=id)
         self._pane, self._draw = pane, draw
-        self._drawn: tuple[int, Content] | None = None
+        self._drawn: tuple[int, int, Content] | None = None  # for that width of its own and height of the pane
 
     def redraw(self) -> None:
         """What is drawn has changed."""
@@ -61,9 +61,10 @@ class Picture(Widget):
         return self.size.width or self._pane.size.width or 80
 
     def _content(self, width: int) -> Content:
-        if self._drawn is None or self._drawn[0] != width:
-            self._drawn = (width, self._draw(width))
-        return self._drawn[1]
+        height = self._pane.size.height
+        if self._drawn is None or self._drawn[:2] != (width, height):
+            self._drawn = (width, height, self._draw(width))
+        return self._drawn[2]
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
         """As many lines as were drawn."""
@@ -229,6 +230,10 @@ class TablePane(PaneActions, can_focus=False):
             replace(self.state.arrangement, sort=event.table.sorted_by, descending=event.table.descending)
         )
         self.post_message(self.Changed())
+
+    def on_resize(self) -> None:
+        """What is drawn depends on the height there is."""
+        self.call_after_refresh(self.drawing.redraw)
 
     def change(self, **fields: Any) -> None:
         """Arrange otherwise."""
