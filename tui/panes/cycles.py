@@ -37,15 +37,20 @@ class CyclesPane(TablePane):
 
     def on_resize(self) -> None:
         """Beside the list where there is room."""
-        self.set_class(self.size.width >= WIDE, "wide")
+        self._lay_out()
         self.distribution.redraw()
         self.call_after_refresh(self.distribution.redraw)
 
     def show(self, shown: Shown) -> None:
         """Put the answer on the screen."""
         super().show(shown)
+        self._lay_out()
         self.distribution.redraw()
         self.call_after_refresh(self.distribution.redraw)  # an early answer finds a pane that has no height yet
+
+    def _lay_out(self) -> None:
+        # the width of the app, which is that of the pane: an answer may come before the pane has been given its size
+        self.set_class(self.app.size.width >= WIDE, "wide")
 
     def say(self, text: str) -> None:
         """A sentence in place of list and distribution."""
