@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from ...loaders.trace import Trace
+from ..distribution import histogram
 from ..options import Options
 from ..view import Answer, Runs, View
 from . import without_cycles
@@ -86,6 +87,7 @@ def _answer(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Ans
         "comparability": comparable, "cycle_time": cycles, "work": work, "resources": [_public(row) for row in changed],
         "explanation": explanation(top, cycles, work, len(slowed), comparable), "calibration": calibration,
         "collectives": ready.told, "samples": "cycles",
+        "histogram": histogram(matched[0].a.cycle_ms * 1e6, matched[0].b.cycle_ms * 1e6),
     }
     short = {name: short_name(name) for name in table["function"].unique()}
     lines = [

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from warplens.analysis.cycles import VIEW as CYCLES
+from warplens.analysis.export import render
 from warplens.analysis.options import Options
 from warplens.analysis.pairs import VIEW as PAIRS
 from warplens.analysis.table import ask
+from warplens.analysis.views import view
 from warplens.loaders.opening import open_run
 from warplens.loaders.trace import Trace
 
@@ -55,3 +57,9 @@ def test_the_most_suspicious_are_the_gemms_while_the_clock_was_low(pair: tuple[T
 def test_the_clock_is_in_the_metrics_in_megahertz(pair: tuple[Trace, Trace]) -> None:
     clock = pair[1].metrics.collect().filter(metric="gpu_sm_frequency", device="GPU 7")
     assert clock.select("value", "unit").unique().rows() == [(210.0, "MHz")]
+
+
+def test_the_export_of_the_diff_shows_the_distribution_of_cycle_times(pair: tuple[Trace, Trace]) -> None:
+    table = ask(view("diff"), pair)
+    assert (sum(table.facts["histogram"]["a"]), sum(table.facts["histogram"]["b"])) == (12, 10)
+    assert "```text" in render(table, "md").decode()
