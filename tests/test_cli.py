@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from warplens.cli import FINE, UNREADABLE, USAGE, main
+from warplens.cli import COMMANDS, FINE, UNREADABLE, USAGE, main
 
 Captured = pytest.CaptureFixture[bytes]
 
@@ -99,6 +99,14 @@ def test_a_wrong_command_is_one_sentence_and_exit_2(
 def test_an_unreadable_input_is_exit_3(tmp_path: Path, capsysbinary: Captured) -> None:
     assert main(["report", str(tmp_path / "missing.json"), "--view", "kernels"]) == UNREADABLE
     assert b"missing.json" in capsysbinary.readouterr().err
+
+
+@pytest.mark.parametrize("words", [[], *([name] for name in COMMANDS if name != "open")], ids=" ".join)
+def test_every_command_explains_itself(words: list[str], capsysbinary: Captured) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([*words, "--help"])
+    assert stopped.value.code == FINE
+    assert capsysbinary.readouterr().out.startswith(b"usage: warplens")
 
 
 def test_an_unknown_option_is_exit_2() -> None:

@@ -94,6 +94,7 @@ def test_a_terminal_that_does_not_know_the_question_is_served_too() -> None:
         session.until(re.compile(rb"\b49999\b|50000").search, start)
         session.send(b"g")
         session.until(lambda data: data.count(b"26.50") >= 1, start)
+        assert b"26.50" in session.since(start)
     finally:
         session.close()
 
