@@ -11,18 +11,33 @@ import secrets
 import threading
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from . import scanner
-from .columns import CODES, FLOATS, INTS, Block, Rows, Strings
+from .columns import CODES, FLOATS, INTS, Block, Rows
 from .decode import decode
 from .info import Tally
-from .lexer import ASIDE, AT, COMMA, EVENTS, FLOWS, NAMES, ODD, ROWS, STATE, WANTED
-from .simd import PAD
+from .layout import (
+    ASIDE,
+    AT,
+    CLOSED,
+    COMMA,
+    EVENTS,
+    FLOWS,
+    FULL,
+    INCOMPLETE,
+    NAMES,
+    ODD,
+    PAD,
+    ROWS,
+    STATE,
+    STRINGS,
+    SYNTAX,
+    WANTED,
+)  # fmt: skip
+from .native import Native
 from .tables import Rows as TableRows
 from .tables import Tables
 from .walk import walk
@@ -52,7 +67,8 @@ class Outcome:
 class BlockScanner:
     """The tables of one thread."""
 
-    def __init__(self, tables: Tables, lock: threading.Lock, rows: int = _ROWS) -> None:
+    def __init__(self, native: Native, tables: Tables, lock: threading.Lock, rows: int = _ROWS) -> None:
+        self._native = native
         self._tables, self._strings, self._lock = tables, tables.strings, lock
         self._ints = np.empty((len(INTS), rows), np.int64)
         self._codes = np.empty((len(CODES), rows), np.int32)
@@ -78,19 +94,19 @@ class BlockScanner:
         out, state = Outcome(), self._state
         state[AT], state[COMMA] = 0, comma
         while True:
-            code = scanner.scan(
+            code = self._native.scan(
                 buf, stop, self._ints, self._codes, self._floats, self._odd, self._aside, self._heap, self._ends,
                 self._hashes, self._slots, self._seed, state,
             )  # fmt: skip
             self._take(data, base, out)
-            if code == scanner.STRINGS:
+            if code == STRINGS:
                 self._grow()
-            elif code == scanner.SYNTAX or (code == scanner.INCOMPLETE and final):
+            elif code == SYNTAX or (code == INCOMPLETE and final):
                 if not self._around(data, stop, base, final, out):
                     out.incomplete = True
                     break
-            elif code != scanner.FULL:
-                out.closed, out.incomplete = code == scanner.CLOSED, code == scanner.INCOMPLETE
+            elif code != FULL:
+                out.closed, out.incomplete = code == CLOSED, code == INCOMPLETE
                 break
         out.place, out.comma = int(state[AT]), bool(state[COMMA])
         return out
@@ -178,7 +194,7 @@ class BlockScanner:
             self._ends = _longer(self._ends, 2 * len(self._ends))
             self._hashes = _longer(self._hashes, len(self._ends))
             self._slots = np.full(2 * len(self._slots), -1, np.int32)
-            scanner.rehash(self._hashes, names, self._slots)
+            self._native.rehash(self._hashes, names, self._slots)
 
 
 def _longer(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
@@ -223,12 +239,3 @@ def _place(event: dict[str, Any], raw: bytes, begin: int, base: int, rows: Rows,
     else:
         out.aside.append((base + begin, raw))
 
-
-
-def warm_up() -> None:
-    """Run every compiled function once, with the types a load uses."""
-    own = BlockScanner(Tables(Strings(), Path()), threading.Lock(), rows=16)
-    text = b'{"ph":"X","cat":"kernel","name":"k","ts":1,"args":{"grid":[1,2,3],"blocks per SM":0.5}}'
-    own.scan(bytearray(text + b" " * PAD), len(text), 0, True, True)
-    own._grow()
-    scanner.rehash(own._hashes, 0, own._slots)

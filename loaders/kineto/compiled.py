@@ -8,6 +8,7 @@ reader does it all.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import platform
@@ -20,7 +21,9 @@ from importlib import util
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-SOURCES = ("columns.py", "simd.py", "lexer.py", "keys.py", "scanner.py")
+from .native import Code, Native, Unusable
+
+SOURCES = ("columns.py", "layout.py", "simd.py", "lexer.py", "keys.py", "scanner.py", "emit.py", "native.py")
 _STALE_SECONDS = 300
 
 
@@ -62,9 +65,9 @@ def _ours(path: Path) -> bool:
 
 
 def ready() -> bool:
-    """Whether the compiled code is there, so that importing the scanner compiles nothing."""
+    """Whether the compiled code is there."""
     place = folder()
-    return place is not None and (place / "ready").exists()
+    return place is not None and (place / _FILE).exists()
 
 
 def prepare() -> None:
@@ -86,30 +89,41 @@ def prepare() -> None:
     )  # fmt: skip
 
 
-def use() -> None:
-    """Make numba keep its code in our folder; to be called before the scanner is imported."""
-    from numba import config
-
+@cache
+def functions() -> Native | None:
+    """The compiled functions; None where they are not there or cannot be used here, which is then so for good."""
     place = folder()
-    if place is not None:
-        vars(config)["CACHE_DIR"] = str(place)
+    if place is None:
+        return None
+    try:
+        return Native(Code.from_bytes((place / _FILE).read_bytes()))
+    except Unusable:  # damaged, or this name now belongs to another machine: let the next load compile anew
+        (place / _FILE).unlink(missing_ok=True)
+    except Exception:
+        pass
+    return None
 
 
 def main() -> None:
-    """Compile everything into the folder by using it once."""
+    """Compile everything into the folder."""
     place = folder()
     if place is None:
         return
     try:
         if hasattr(os, "nice"):
             os.nice(5)
-        use()
-        from .blocks import warm_up
+        from .emit import emit
 
-        warm_up()
-        (place / "ready").touch()
+        gc.disable()
+        whole = emit().to_bytes()
+        part = place / f"{_FILE}.{os.getpid()}"
+        part.write_bytes(whole)
+        part.replace(place / _FILE)
     finally:
         (place / "compiling").unlink(missing_ok=True)
+
+
+_FILE = "code"
 
 
 if __name__ == "__main__":

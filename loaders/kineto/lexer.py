@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .simd import PAD, WIDTH, first_bit, ink_mask, nesting_mask, string_mask, word_at
+from .layout import NAMES, PAD, WANTED
+from .simd import WIDTH, first_bit, ink_mask, nesting_mask, string_mask, word_at
 
-AT, ROWS, ODD, ASIDE, FLOWS, EVENTS, NAMES, COMMA, WANTED = range(9)
-"""The state: position; counts since the scan began; size of the string table; comma seen; bytes wanted."""
-STATE = 9
-
-_options = {"nogil": True, "cache": True, "boundscheck": False, "error_model": "numpy", "_nrt": False}
+_options = {
+    "nogil": True, "boundscheck": False, "error_model": "numpy", "_nrt": False,
+    "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
+}  # fmt: skip
 compiled = njit(**_options)
 inlined = njit(forceinline=True, **_options)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import gc
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
@@ -17,14 +16,12 @@ from .aside import Aside
 from .columns import Strings
 from .document import HEADER_BYTES, Document, open_document
 from .info import Tally, describe, rank_of
+from .pipeline import Pipeline
 from .plain import Plain, Progress
 from .tables import Tables
 
-if TYPE_CHECKING:
-    from .pipeline import Pipeline
-
 COMPILED_BYTES = 24_000_000
-"""Decompressed bytes from which importing numba is worth its time."""
+"""Decompressed bytes from which loading the compiled code is worth its time."""
 
 
 _FIRST_ROWS = 20_000
@@ -78,25 +75,15 @@ def _read(
         return job.compiled and (source.size - source.position) * growth > COMPILED_BYTES
 
     def change() -> bool:
-        return worth() and compiled.ready() and _pipeline() is not None
+        return worth() and compiled.ready() and compiled.functions() is not None
 
     if worth() and not compiled.ready():
         compiled.prepare()
     if not change() and Plain(document, tables, aside, tally).run(source, progress, change):
         return
-    if pipeline := _pipeline():
-        pipeline(document, tables, aside, tally).run(source, progress)
-
-
-@cache
-def _pipeline() -> type[Pipeline] | None:
-    """The compiled reader; None where numba is missing or does not work here."""
-    try:
-        compiled.use()
-        from .pipeline import Pipeline
-    except Exception:
-        return None
-    return Pipeline
+    native = compiled.functions()
+    assert native is not None
+    Pipeline(native, document, tables, aside, tally).run(source, progress)
 
 
 def _first(job: Job, size: int, document: Document, tables: Tables) -> Trace:

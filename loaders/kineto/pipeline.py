@@ -18,7 +18,8 @@ from .aside import Aside
 from .blocks import BlockScanner, Outcome
 from .document import Document, first_separator, last_cut, trailer
 from .info import Tally
-from .simd import PAD
+from .layout import PAD
+from .native import Native
 from .tables import Tables
 from .walk import LONGEST_EVENT
 
@@ -50,8 +51,15 @@ class Pipeline:
     """One load through the compiled scanner."""
 
     def __init__(
-        self, document: Document, tables: Tables, aside: Aside, tally: Tally, block: int = BLOCK_BYTES
+        self,
+        native: Native,
+        document: Document,
+        tables: Tables,
+        aside: Aside,
+        tally: Tally,
+        block: int = BLOCK_BYTES,
     ) -> None:
+        self._native = native
         self.document, self.tables, self.aside, self.tally = document, tables, aside, tally
         self._block = block
         self._lock = threading.Lock()
@@ -116,7 +124,7 @@ class Pipeline:
                 return
 
     def _scan(self) -> None:
-        own = BlockScanner(self.tables, self._lock)
+        own = BlockScanner(self._native, self.tables, self._lock)
         while (piece := self._work.get()) is not None:
             try:
                 if self._error is None:

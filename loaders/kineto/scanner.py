@@ -13,13 +13,24 @@ import numpy as np
 
 from .columns import CODES, FLOATS, INTS, NULL
 from .keys import ARGS, LANE, OLD_ID, PHASE, REAL, SKIP, TEXT, TIME, TRIPLE, WHOLE, args_key, event_key
-from .lexer import ASIDE, AT, COMMA, EVENTS, FLOWS, ODD, ROWS
+from .layout import (
+    ASIDE,
+    AT,
+    CLOSED,
+    COMMA,
+    DONE,
+    EVENTS,
+    FLOWS,
+    FULL,
+    INCOMPLETE,
+    ODD,
+    ROWS,
+    STRINGS,
+    SYNTAX,
+)  # fmt: skip
 
 from .lexer import blank, compiled, digits, fraction, inlined, intern, may_end, nested_end, string_end  # isort: skip
 from .simd import word_at
-
-DONE, CLOSED, FULL, STRINGS, SYNTAX, INCOMPLETE = range(6)
-"""Why a scan ended: text used up; list closed; tables full; string table full; no JSON; in the middle of an event."""
 
 _NULL = np.int64(NULL)
 _N_INT, _N_CODE, _N_FLOAT = len(INTS), len(CODES), len(FLOATS)
@@ -375,3 +386,4 @@ def rehash(hashes, count, slots):
         while slots[place] >= 0:
             place = (place + 1) & mask
         slots[place] = number
+    return count

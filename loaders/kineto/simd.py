@@ -15,8 +15,6 @@ from numba.extending import intrinsic
 
 WIDTH = 32
 """Bytes a mask looks at."""
-PAD = 64
-"""Bytes a buffer has behind the end of its text; no load reaches further."""
 
 _BYTE, _WORD = ir.IntType(8), ir.IntType(64)
 

@@ -27,7 +27,7 @@ if __name__ == "__main__":
     os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / "warplens-fuzz-numba"))
     sys.path.insert(0, str(Path(__file__).parent))
 
-from kineto_reading import accepted, read, reference, relative
+from kineto_reading import accepted, native, read, reference, relative
 
 SPELLINGS = [
     b"NaN", b"Infinity", b"-inf", b"null", b"true", b"1e3", b"-0", b"0", b"18446744073709551615",
@@ -143,11 +143,11 @@ def scan_guarded(text: bytes, guarded: Guarded, folder: Path) -> None:
     """One block through the scanner at the edge of readable memory."""
     from warplens.loaders.kineto.blocks import BlockScanner
     from warplens.loaders.kineto.columns import Strings
-    from warplens.loaders.kineto.simd import PAD
+    from warplens.loaders.kineto.layout import PAD
     from warplens.loaders.kineto.tables import Tables
 
     if len(text) + PAD <= guarded.size:
-        own = BlockScanner(Tables(Strings(), folder), threading.Lock(), rows=16)
+        own = BlockScanner(native(), Tables(Strings(), folder), threading.Lock(), rows=16)
         own.scan(guarded.holding(text, PAD), len(text), 0, True, True)  # type: ignore[arg-type]
 
 

@@ -7,6 +7,7 @@ import json
 import re
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from warplens.loaders.kineto.aside import Aside
 from warplens.loaders.kineto.columns import Strings
 from warplens.loaders.kineto.document import open_document
 from warplens.loaders.kineto.info import Tally
+from warplens.loaders.kineto.native import Code, Native
+from warplens.loaders.kineto.pipeline import Pipeline
 from warplens.loaders.kineto.plain import Plain
 from warplens.loaders.kineto.tables import Tables
 
@@ -45,6 +48,14 @@ class Reading:
         return self.kernels, self.host, self.metrics, self.cycles
 
 
+@cache
+def native() -> Native:
+    """The compiled scanner, compiled once in this process, through the form in which it is kept."""
+    from warplens.loaders.kineto.emit import emit
+
+    return Native(Code.from_bytes(emit().to_bytes()))
+
+
 def read(data: bytes, folder: Path, *, compiled: bool, block: int) -> Reading:
     """The tables of a document read in blocks of a size, offsets as the last column of kernels and host."""
     source = io.BytesIO(data)
@@ -55,9 +66,7 @@ def read(data: bytes, folder: Path, *, compiled: bool, block: int) -> Reading:
     tables, aside = Tables(Strings(), folder), Aside(folder)
     try:
         if compiled:
-            from warplens.loaders.kineto.pipeline import Pipeline
-
-            Pipeline(document, tables, aside, tally, block).run(source, lambda events: None)
+            Pipeline(native(), document, tables, aside, tally, block).run(source, lambda events: None)
         else:
             Plain(document, tables, aside, tally, block).run(source, lambda events: None)
         aside.resolve(tables)

@@ -5,23 +5,20 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / "warplens-test-numba"))
-
 from fuzz_kineto import Guarded, check, fuzz
-from kineto_reading import read
+from kineto_reading import native, read
 
-from warplens.loaders.kineto import LOADER, load
+from warplens.loaders.kineto import LOADER, compiled, load
 from warplens.loaders.kineto.aside import Aside
 from warplens.loaders.kineto.columns import Strings
 from warplens.loaders.kineto.document import open_document
 from warplens.loaders.kineto.info import Tally
+from warplens.loaders.kineto.native import Code, Native, Unusable
+from warplens.loaders.kineto.pipeline import Pipeline
 from warplens.loaders.kineto.plain import Plain
 from warplens.loaders.kineto.tables import Tables
 from warplens.loaders.loader import Job
@@ -97,11 +94,11 @@ def three(text: str) -> bytes:
 )
 def test_damage_costs_the_event_it_is_in(tmp_path: Path, text: str, repaired: int, skipped: int) -> None:
     for block in (60, 200, 1 << 20):
-        for compiled in (True, False):
-            found = read(three(text), tmp_path, compiled=compiled, block=block)
+        for fast in (True, False):
+            found = read(three(text), tmp_path, compiled=fast, block=block)
             names = [row[2] for row in found.kernels if not str(row[2]).startswith("n")]
-            assert names == list("abcdefgh"), (block, compiled)
-            assert (found.tally.repaired, found.tally.skipped_stretches) == (repaired, skipped), (block, compiled)
+            assert names == list("abcdefgh"), (block, fast)
+            assert (found.tally.repaired, found.tally.skipped_stretches) == (repaired, skipped), (block, fast)
             assert found.tally.closed
 
 
@@ -135,14 +132,12 @@ def test_a_short_fuzz_finds_nothing(tmp_path: Path) -> None:
 
 
 def test_the_compiled_reader_takes_over_in_the_middle(tmp_path: Path) -> None:
-    from warplens.loaders.kineto.pipeline import Pipeline
-
     text = json.dumps({"traceEvents": EVENTS * 6}, indent=1).encode()
     source, tally = io.BytesIO(text), Tally()
     document = open_document(source, 3000)
     tables, aside = Tables(Strings(), tmp_path), Aside(tmp_path)
     assert not Plain(document, tables, aside, tally, 3000).run(source, lambda events: None, lambda: tally.events > 9)
-    Pipeline(document, tables, aside, tally, 3000).run(source, lambda events: None)
+    Pipeline(native(), document, tables, aside, tally, 3000).run(source, lambda events: None)
     aside.close()
     both = tables.finish(None)["kernels"].select("offset").collect()["offset"].to_list()
     alone = read(text, tmp_path, compiled=False, block=3000)
@@ -152,8 +147,32 @@ def test_the_compiled_reader_takes_over_in_the_middle(tmp_path: Path) -> None:
 
 def test_without_numba_the_plain_reader_does_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "COMPILED_BYTES", 0)
-    monkeypatch.setattr(load, "_pipeline", lambda: None)
-    monkeypatch.setattr(load.compiled, "ready", lambda: True)
+    monkeypatch.setattr(load.compiled, "folder", lambda: None)
     (tmp_path / "t.json").write_text(json.dumps(EVENTS))
     (trace,) = LOADER.load(Job(tmp_path / "t.json", tmp_path))
     assert trace.kernels.collect().height == 8
+
+
+def test_code_that_is_damaged_or_for_another_processor_is_refused() -> None:
+    code = Code("a processor nobody has", ("scan", "rehash"), (b"", b""))
+    with pytest.raises(Unusable, match="another processor"):
+        Native(Code.from_bytes(code.to_bytes()))
+    whole = bytearray(code.to_bytes())
+    whole[-1] ^= 1
+    for damaged in (bytes(whole), bytes(whole[:20]), b""):
+        with pytest.raises(Unusable, match="damaged"):
+            Code.from_bytes(damaged)
+
+
+def test_what_is_kept_is_used_and_what_is_damaged_is_made_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(compiled, "folder", lambda: tmp_path)
+    compiled.functions.cache_clear()
+    assert not compiled.ready() and compiled.functions() is None
+    compiled.functions.cache_clear()
+    (tmp_path / "code").write_bytes(b"half of it")
+    assert compiled.ready() and compiled.functions() is None and not compiled.ready()
+    compiled.functions.cache_clear()
+    monkeypatch.setattr("os.nice", lambda by: 0)
+    compiled.main()
+    assert compiled.ready() and compiled.functions() is not None
+    compiled.functions.cache_clear()

@@ -1,0 +1,16 @@
+"""What the compiled scanner and its caller agree on: the state between two calls, why a scan ends, room behind texts.
+
+Here, because the caller must know it without importing what the code is compiled with.
+"""
+
+from __future__ import annotations
+
+PAD = 64
+"""Bytes a buffer has behind the end of its text; no load reaches further."""
+
+AT, ROWS, ODD, ASIDE, FLOWS, EVENTS, NAMES, COMMA, WANTED = range(9)
+"""The state: position; counts since the scan began; size of the string table; comma seen; bytes wanted."""
+STATE = 9
+
+DONE, CLOSED, FULL, STRINGS, SYNTAX, INCOMPLETE = range(6)
+"""Why a scan ended: text used up; list closed; tables full; string table full; no JSON; in the middle of an event."""
