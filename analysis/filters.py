@@ -8,6 +8,7 @@ keep spaces together.
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 import shlex
@@ -90,7 +91,17 @@ def _term(term: str, rows: Rows, columns: Sequence[Column]) -> pl.Series:
     number = _NUMBER.match(wanted)
     if number is None:
         raise BadFilter(f"{term}: {column.name} is a number, {wanted!r} is not")
-    return _COMPARISONS[op](values, float(number["number"].replace("_", "")) * _factor(number["unit"], column))
+    return _compared(values, op, float(number["number"].replace("_", "")) * _factor(number["unit"], column))
+
+
+def _compared(values: pl.Series, op: str, wanted: float) -> pl.Series:
+    """Whole numbers are compared with a whole number: as floats, five million of them would take 80 ms and 40 MB."""
+    if values.dtype.is_integer() and math.isfinite(wanted) and (op not in ("=", "!=") or wanted.is_integer()):
+        bound = math.floor(wanted) if op in (">", "<=") else math.ceil(wanted)
+        low, high = values.min(), values.max()
+        if isinstance(low, int) and isinstance(high, int) and low <= bound <= high:
+            return _COMPARISONS[op](values, bound)
+    return _COMPARISONS[op](values, wanted)
 
 
 def unknown_column(text: str, columns: Sequence[Column]) -> str | None:

@@ -16,6 +16,13 @@ import polars as pl
 STRETCH = 16_384
 """Rows decoded at once around a window that is read from disk."""
 
+SPREAD = 131_072
+"""Rows within which single ones are read from disk as one piece, some 8 ms; farther apart, whole columns are loaded."""
+
+BLOCK = 65_536
+"""Rows worked on at once where the whole would need tens of MB for a moment: fetching that memory costs more than the
+work itself."""
+
 PACKED = 50_000
 """Rows from which sorting goes through one 64-bit key a row: 5 million in 0.1 s instead of 2."""
 
@@ -36,6 +43,7 @@ class Rows:
         self._widest: dict[str, int] = {}
         self._blank: dict[str, bool] = {}
         self._largest: dict[tuple[str, int], float | None] = {}
+        self._totals: dict[str, float] = {}
         self._match: tuple[str, pl.Series] | None = None
         self._placed_match: tuple[pl.Series, pl.Series, pl.Series] | None = None
         self.schema = dict(source.collect_schema())
@@ -68,7 +76,7 @@ class Rows:
         if self._plan is None or not len(ids):
             return self.gather(ids, names).rows()
         low, high = int(ids.min()), int(ids.max())  # type: ignore[arg-type]
-        if high - low < STRETCH and any(name not in self._loaded for name in names):
+        if high - low < SPREAD and any(name not in self._loaded for name in names):
             return self._cut(low, high + 1).select(names)[ids.cast(pl.Int64) - low].rows()
         return pl.DataFrame([self.column(name).gather(ids) for name in names]).rows()
 
@@ -100,7 +108,9 @@ class Rows:
         passed = test(values.dtype.categories)
         if not passed.any() and not values.null_count():
             return self._none()
-        return passed.gather(values.to_physical())
+        codes = values.to_physical()
+        pieces = [passed.gather(codes[at : at + BLOCK]) for at in range(0, len(codes), BLOCK)]
+        return pl.concat(pieces, rechunk=True) if pieces else passed.clear()
 
     def _narrowed(self, name: str) -> pl.Series:
         if self._plan is not None or self.schema[name] != pl.Categorical:
@@ -157,6 +167,20 @@ class Rows:
             self._largest[name, rows] = float(least) if isinstance(least, (int, float)) else None
         return self._largest[name, rows]
 
+    def total(self, name: str, ids: pl.Series | None) -> float:
+        """The sum of a column over the rows with those numbers, all for None; nulls are left out."""
+        values = self.column(name)
+        if ids is None:
+            if name not in self._totals:
+                pieces = (values[at : at + BLOCK] for at in range(0, len(values), BLOCK))
+                self._totals[name] = sum(float(piece.cast(pl.Float64).sum()) for piece in pieces)
+            return self._totals[name]
+        if values.null_count():
+            return float(values.gather(ids).cast(pl.Float64).sum())
+        numbers, places = values.to_numpy(), ids.to_numpy()
+        blocks = (numbers[places[at : at + BLOCK]] for at in range(0, len(places), BLOCK))
+        return sum(float(block.sum(dtype="float64")) for block in blocks)
+
     def blank(self, name: str) -> bool:
         """Whether nothing was measured in the whole column."""
         if name not in self._blank:
@@ -188,6 +212,20 @@ class Rows:
         return known[1][start - known[0] : stop - known[0]]
 
 
+def true_ids(mask: pl.Series) -> pl.Series:
+    """The row numbers at which the mask holds: ``arg_true`` in a fifth of its time."""
+    import numpy as np
+
+    ids = np.empty(int(mask.sum()), dtype=np.uint32)
+    done = 0
+    for start in range(0, len(mask), BLOCK):
+        piece = mask[start : start + BLOCK]
+        found = pl.int_range(start, start + len(piece), dtype=pl.UInt32, eager=True).filter(piece)
+        ids[done : done + len(found)] = found.to_numpy()
+        done += len(found)
+    return pl.Series("id", ids)
+
+
 def narrow(values: pl.Series) -> pl.Series:
     """The same values in few bytes: whole numbers in the smallest unsigned dtype, repeated text as a sorted Enum."""
     if values.dtype == pl.Categorical:
@@ -202,15 +240,16 @@ def _as_enum(values: pl.Series) -> pl.Series:
     import numpy as np
 
     codes = values.to_physical()
-    present = codes.drop_nulls().to_numpy()
-    if not len(present):
+    highest = codes.max()
+    if highest is None:
         return values.cast(pl.Enum([]))
-    where = np.full(int(present.max()) + 1, -1, dtype=np.int64)
-    where[present] = np.flatnonzero(codes.is_not_null().to_numpy()) if codes.null_count() else np.arange(len(present))
-    used = np.flatnonzero(where >= 0)
-    texts = pl.DataFrame({"code": used, "text": values.gather(where[used]).cast(pl.String)}).sort("text")
+    seen = np.zeros(int(highest) + 1, dtype=np.bool_)  # type: ignore[arg-type]
+    for piece in codes.get_chunks():
+        seen[piece.drop_nulls().to_numpy()] = True
+    used = pl.Series("code", np.flatnonzero(seen).astype(np.uint32))
+    texts = used.to_frame().select("code", text=pl.col("code").cat.to(values.dtype).cast(pl.String)).sort("text")
     small = _smallest(texts.height)
-    new = np.zeros(len(where), dtype=np.uint32)
+    new = np.zeros(len(seen), dtype=np.uint32)
     new[texts["code"].to_numpy()] = np.arange(texts.height, dtype=np.uint32)
     codes = pl.Series(values.name, new).cast(small).gather(codes)
     return codes.to_frame().select(pl.all().cat.to(pl.Enum(texts["text"]))).to_series()

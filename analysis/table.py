@@ -15,9 +15,10 @@ import polars as pl
 
 from ..loaders.trace import Trace
 from .column import Column
+from .coverage import time_column
 from .filters import Filter
 from .options import Options
-from .rows import Rows
+from .rows import Rows, true_ids
 from .view import Answer, CannotAnswer, View
 
 _SIZES = frozenset(("count", "number", "ns", "us", "ms", "fraction", "percent", "bytes"))
@@ -98,7 +99,7 @@ class Table:
         base = replace(self, order=self.kept, filter=condition)
         if condition is not None:
             mask, kept = condition.mask(self.rows, self.columns), self.kept
-            ids = mask.arg_true().cast(pl.UInt32) if kept is None else kept.filter(mask.gather(kept))
+            ids = true_ids(mask) if kept is None else kept.filter(mask.gather(kept))
             base = replace(base, order=ids)
         return base.sort(self.sorted_by, self.descending) if self.sorted_by else base
 
@@ -122,9 +123,7 @@ class Table:
 
     def total(self, column: str) -> float:
         """The sum of a column over the rows shown, nulls left out."""
-        values = self.rows.column(column)
-        chosen = values if self.order is None else values.gather(self.order)
-        return float(chosen.cast(pl.Float64).sum())
+        return self.rows.total(column, self.order)
 
     def widest(self, column: str) -> int:
         """The length of the longest text in the column, in characters; 0 where it is no text."""
@@ -133,8 +132,10 @@ class Table:
     def prepare(self) -> None:
         """Load what filtering, searching and sorting by time need; for a thread, after the first rows are shown."""
         if self.rows.on_disk:
-            main = self._main()
+            main, time = self._main(), time_column(self.columns)
             self.rows.load([c.name for c in self.columns if c.unit == "text"] + ([main.name] if main else []))
+            if time is not None:
+                self.rows.total(time, None)
 
     def threshold(self, rows: int) -> tuple[str, float] | None:
         """The column that matters most and the size its ``rows`` largest values have at least.
@@ -207,7 +208,7 @@ def _collected(answer: Answer, names: list[str]) -> tuple[Rows, pl.Series | None
             kept = None
             if answer.keep is not None:
                 mask = plan.select(answer.keep.alias("keep")).collect(engine="streaming")["keep"].fill_null(False)
-                kept = None if mask.all() else mask.arg_true().cast(pl.UInt32)
+                kept = None if mask.all() else true_ids(mask)
             return Rows(plan.select(names), height), kept
     if answer.keep is not None:
         plan = plan.filter(answer.keep)

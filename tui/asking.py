@@ -9,6 +9,7 @@ are at work, and all are daemons, so that leaving the app never waits for one.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
@@ -19,6 +20,9 @@ from textual.message import Message
 
 if TYPE_CHECKING:
     from textual.app import App
+
+SLOW = 0.15
+"""Seconds from which it is worth saying that something is being asked: a frame that says so delays the answer's."""
 
 _askers: WeakSet[Asker] = WeakSet()
 
@@ -80,13 +84,19 @@ class Asker:
     def __init__(self, app: App[Any]) -> None:
         self.app = app
         self._generation = 0
+        self._since = 0.0
         self.busy = False
         _askers.add(self)
+
+    @property
+    def slow(self) -> bool:
+        """Whether the answer is long in coming."""
+        return self.busy and time.monotonic() - self._since >= SLOW
 
     def ask(self, job: Callable[[], Any], then: Callable[[Any], None]) -> None:
         """Run ``job`` in a thread; call ``then`` on the screen's with its value, or with the exception it raised."""
         self._generation += 1
-        self.busy = True
+        self.busy, self._since = True, time.monotonic()
         generation = self._generation
 
         def work() -> None:

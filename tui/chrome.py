@@ -147,8 +147,9 @@ class Footer(Line):
 
     def keys(self, pairs: Sequence[tuple[str, str]]) -> None:
         """``pairs`` of key and word."""
-        self._pairs = list(pairs)
-        self.refresh()
+        if list(pairs) != self._pairs:
+            self._pairs = list(pairs)
+            self.refresh()
 
     _pairs: Sequence[tuple[str, str]] = ()
 

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from warplens.analysis import rows as rows_module
 from warplens.analysis import table as table_module
 from warplens.analysis.column import Column
-from warplens.analysis.filters import BadFilter, Filter
+from warplens.analysis.coverage import coverage
+from warplens.analysis.filters import _COMPARISONS, BadFilter, Filter
 from warplens.analysis.options import Options
-from warplens.analysis.rows import Rows, narrow, sorted_ids
+from warplens.analysis.rows import Rows, narrow, sorted_ids, true_ids
 from warplens.analysis.table import Table, ask
 from warplens.analysis.view import Answer, Runs, View
 
@@ -59,7 +60,8 @@ def both(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     view = View("launches", COLUMNS, build)
     memory = ask(view, (), Options())
     monkeypatch.setattr(table_module, "ON_DISK", 1)
-    monkeypatch.setattr(rows_module, "STRETCH", 64)
+    for name, size in (("STRETCH", 64), ("SPREAD", 150), ("BLOCK", 70)):
+        monkeypatch.setattr(rows_module, name, size)
     disk = ask(view, (), Options())
     assert disk.rows.on_disk and not memory.rows.on_disk
     monkeypatch.setattr(rows_module, "PACKED", 1)
@@ -183,6 +185,31 @@ def test_every_way_to_sort_gives_one_order(data: st.DataObject, dtype: type[pl.D
 def test_narrowing_changes_no_value(numbers: list[int | None], names: list[str | None]) -> None:
     assert narrow(pl.Series(numbers, dtype=pl.Int64)).to_list() == numbers
     assert narrow(pl.Series(names, dtype=pl.Categorical)).to_list() == names
+
+
+@RELAXED
+@given(
+    st.lists(st.none() | st.integers(0, 300), max_size=40), st.sampled_from(["=", "!=", ">", ">=", "<", "<="]),
+    st.sampled_from([-1.0, 0.0, 0.5, 7.0, 20.25, 254.5, 255.0, 300.0, 301.0, 1e30]),
+)
+def test_whole_numbers_compare_with_any_number(numbers: list[int | None], op: str, wanted: float) -> None:
+    table = Table("launches", (Column("n", "n", "count", "n"),), Rows(pl.DataFrame({"n": numbers}, {"n": pl.Int64})), 0)
+    test = _COMPARISONS[op]
+    expected = [value for value in numbers if value is not None and test(value, wanted)]
+    assert [row[0] for row in every(table.filtered(Filter(f"n{op}{wanted}")))] == expected
+
+
+@given(st.lists(st.booleans(), max_size=300))
+def test_the_numbers_of_the_rows_that_pass(mask: list[bool]) -> None:
+    assert true_ids(pl.Series(mask, dtype=pl.Boolean)).to_list() == [i for i, true in enumerate(mask) if true]
+
+
+def test_what_share_of_the_time_is_shown(both: tuple[Table, Table]) -> None:
+    for table in both:
+        assert coverage(table, table) == 1.0
+        some = table.filtered(Filter("name=zeta"))
+        assert coverage(table, some) == pytest.approx(some.total("dur_ns") / sum(row[2] or 0 for row in every(table)))
+        assert coverage(table, table.sort("tensor", True)) == 1.0
 
 
 def test_columns_that_hold_nothing_are_not_listed(both: tuple[Table, Table]) -> None:

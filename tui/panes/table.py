@@ -17,7 +17,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from ...analysis.views import Entry
-from ..asking import Asker
+from ..asking import SLOW, Asker
 from ..keys import bindings
 from ..session import Arrangement, Session, other_order
 from ..table_list import TableList
@@ -50,12 +50,16 @@ class Picture(Widget):
         super().__init__(id=id)
         self._pane, self._draw = pane, draw
         self._drawn: tuple[int, int, Content] | None = None  # for that width of its own and height of the pane
+        self._shown: tuple[str, object] | None = None  # text and spans that were rendered last
 
     def redraw(self) -> None:
-        """What is drawn has changed."""
+        """What is drawn may have changed; the screen is laid out again only if it has."""
         self._drawn = None
-        self.display = bool(self._content(self._width()).plain)
-        self.refresh(layout=True)
+        content = self._content(self._width())
+        if self._shown != (content.plain, content.spans):
+            self._shown = content.plain, content.spans
+            self.display = bool(content.plain)
+            self.refresh(layout=True)
 
     def _width(self) -> int:
         return self.size.width or self._pane.size.width or 80
@@ -72,7 +76,9 @@ class Picture(Widget):
 
     def render(self) -> RenderResult:
         """What the pane draws."""
-        return self._content(self._width())
+        content = self._content(self._width())
+        self._shown = content.plain, content.spans
+        return content
 
 
 class TablePane(PaneActions, can_focus=False):
@@ -124,8 +130,13 @@ class TablePane(PaneActions, can_focus=False):
             self.say("Rows appear here as they are read." if self.session.loading else "")
         elif force or self._epoch != self.session.epoch:
             self._epoch = self.session.epoch
-            self.asker.ask(self._question(), self._take)
+            self._ask(self._question(), self._take)
         self.tell()
+
+    def _ask(self, job: Callable[[], Any], then: Callable[[Any], None]) -> None:
+        """Ask in the background; the header says so if it takes long."""
+        self.asker.ask(job, then)
+        self.set_timer(SLOW + 0.01, self.tell)
 
     def _question(self) -> Any:
         entry, session, arrangement = self.entry, self.session, self.state.arrangement
@@ -162,8 +173,7 @@ class TablePane(PaneActions, can_focus=False):
             self.state.change(arrangement)
             self._take(value)
 
-        self.asker.ask(lambda: arranged(shown.view, shown.base, arrangement), take)
-        self.tell()
+        self._ask(lambda: arranged(shown.view, shown.base, arrangement), take)
 
     def tell(self) -> None:
         """The lines around may have changed."""
@@ -179,7 +189,7 @@ class TablePane(PaneActions, can_focus=False):
             self.shown = None
             self.rows.show(None)
             self.say(sentence(value))
-        self.post_message(self.Changed())
+        self.main.tell()  # now, not by a message: the lines around belong into the same frame
 
     class Answered(Message):
         """A new answer is shown."""
@@ -303,8 +313,9 @@ class Spoken(Widget):
 
     def say(self, text: str) -> None:
         """Say this; it must be display text."""
-        self._text = Content(text)
-        self.refresh(layout=True)
+        if text != self._text.plain:
+            self._text = Content(text)
+            self.refresh(layout=True)
 
     def render(self) -> RenderResult:
         """The sentence."""
