@@ -40,6 +40,8 @@ DEMO = Path(__file__).resolve().parent / "samples" / "demo"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
+    # Its threads spin for a while after they start, beside the ones that read; nothing here multiplies matrices.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     words = list(sys.argv[1:] if argv is None else argv)
     name = words[0] if words and words[0] in COMMANDS and words[0] != "open" else None
     command = COMMANDS[name or "open"]

@@ -30,7 +30,8 @@ class Job:
     ``path`` is a file or, for formats made of several files, a directory. ``progress(bytes_done, bytes_total, events)``
     may be called often; it raises ``Cancelled`` when the user stopped the load. ``first_rows``, where given, is called
     at most once with a small Trace of the first rows, so that they can be shown while the rest loads.
-    ``compiled=False`` forbids the compiled scanner.
+    ``compiled=False`` forbids the compiled scanner. Where ``lasting`` is false nobody but this process asks for the
+    tables, so they may stay in memory and be spread over files of the workspace, ready to be asked many times.
     """
 
     path: Path
@@ -38,6 +39,7 @@ class Job:
     progress: Callable[[int, int, int], None] = _nothing
     first_rows: Callable[[Trace], None] | None = None
     compiled: bool = True
+    lasting: bool = True
     options: dict[str, object] = field(default_factory=dict)
 
 
@@ -47,6 +49,7 @@ class Loader(Protocol):
 
     ``name`` is the word shown to users ('kineto'), ``title`` a line for ``warplens formats``, ``suffixes`` the usual
     file name endings (a hint, never the test), ``version`` an integer that goes up when the tables it writes change.
+    A loader with ``ready_tables`` gives tables that need not be written to be asked many times.
     """
 
     name: str

@@ -39,10 +39,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """How to open: with which cache, where to put what is not cached, and whom to tell."""
+    """How to open: with which cache, whether for other processes too, and whom to tell."""
 
     use_cache: bool = True
     compiled: bool = True
+    lasting: bool = True
     progress: Progress = lambda done, total, events: None
     first_rows: Callable[[Trace], None] | None = None
 
@@ -62,7 +63,7 @@ def open_run(
     A folder with the files of a job's ranks is one trace. ``compiled=False`` forbids compiled scanners.
     """
     defaults = Request()
-    request = Request(use_cache, compiled is not False, progress or defaults.progress, first_rows)
+    request = Request(use_cache, compiled is not False, use_cache, progress or defaults.progress, first_rows)
     return ingest(path, request).traces(worker)
 
 
@@ -224,8 +225,13 @@ def _origin(path: Path, loader: Loader) -> cache.Origin:
 
 def _read(part: Part, loader: Loader, request: Request, target: Path) -> tuple[Path, tuple[Trace, ...]]:
     try:
-        job = Job(part.path, store.workspace(target), request.progress, request.first_rows, request.compiled)
-        store.write(loader.load(job), target)
+        lasting = request.lasting or not getattr(loader, "ready_tables", False)
+        place = store.workspace(target)
+        job = Job(part.path, place, request.progress, request.first_rows, request.compiled, lasting)
+        traces = loader.load(job)
+        if not lasting:
+            return target, traces
+        store.write(traces, target)
         return target, store.read(target)
     except BaseException:
         spill.remove(target)

@@ -28,6 +28,7 @@ class Kineto:
     title: str = "PyTorch Kineto / Chrome trace JSON (also Ascend and JAX), .gz and .zst"
     suffixes: tuple[str, ...] = (".pt.trace.json", ".json")
     version: int = 1
+    ready_tables: bool = True
 
     def sniff(self, head: bytes) -> bool:
         """A list of events, or an object that has one or the keys Kineto writes before it."""

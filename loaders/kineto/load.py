@@ -101,7 +101,7 @@ def _trace(job: Job, size: int, document: Document, tables: Tables, aside: Aside
     tally.negative += tables.negative
     ignored = {"mirrors": tables.ignored, **aside.ignored}
     tally.facts |= {"ignored": {key: count for key, count in ignored.items() if count}}
-    frames = tables.finish(rank_of(document.values))
+    frames = tables.finish(rank_of(document.values), job.lasting)
     return _described(job, size, document, tables, tally, frames, aside.xla).with_tables(**frames)
 
 

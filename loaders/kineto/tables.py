@@ -22,10 +22,13 @@ from .columns import CODES, FLOATS, INTS, NULL, Block, Codes, Strings
 from .texts import CATEGORICAL, KIND, Texts
 
 Places = npt.NDArray[np.intp]
-SPILL_BYTES = 48 << 20
+SPILL_BYTES = 96 << 20
 """Rows of one table kept in memory before they go to a file."""
 _BATCH = 1 << 16
 """Rows a reader of the files has to take at once."""
+
+_MANY = 1 << 12
+"""Numbers of devices below this are looked up; others are sorted."""
 
 _DEVICE_END, _RANGE = len(dialect.DEVICE_KINDS), KIND[dialect.RANGE]
 _INT = {name: row for row, name in enumerate(INTS)}
@@ -64,13 +67,17 @@ class Spool:
         self._files.append(path)
         self._frames, self._bytes = [], 0
 
-    def finish(self, shape: Callable[[pl.LazyFrame], pl.LazyFrame]) -> pl.LazyFrame:
-        """Write the table as ``<table>.arrow``, shaped, and hand out a scan of it."""
+    def finish(self, shape: Callable[[pl.LazyFrame], pl.LazyFrame], lasting: bool) -> pl.LazyFrame:
+        """The table, shaped: what is in memory and the files together, or written as ``<table>.arrow`` and scanned."""
         if not self.rows:
             return schema.empty(self.table)
-        if self._files and self._frames:
+        if self._files and self._frames and lasting:
             self._spill()
-        rows = pl.scan_ipc(self._files) if self._files else pl.concat(self._frames).lazy()
+        parts = [pl.scan_ipc(self._files)] if self._files else []
+        parts += [pl.concat(self._frames).lazy()] if self._frames else []
+        rows = pl.concat(parts)
+        if not lasting:
+            return shape(rows)
         path = self.workspace / f"{self.table}.arrow"
         shape(rows).sink_ipc(path, compression="lz4", record_batch_size=_BATCH)
         self._frames = []
@@ -206,7 +213,7 @@ class Tables:
             tid = np.where(tid == NULL, self.texts.number[lanes[1]], tid)
         start, dur, rank = ints("ts"), ints("dur"), ints("rank")
         calls = np.flatnonzero((kind == KIND["runtime"]) | (kind == KIND["driver"]))
-        out.launchers = set(zip(*(np.unique(np.stack([rank[calls], pid[calls]]), axis=1).tolist()), strict=True))
+        out.launchers = _pairs(rank[calls], pid[calls])
         step = self.texts.step[names]
         for row in np.flatnonzero((step >= 0) & (dur != NULL)).tolist():
             own = None if rank[row] == NULL else int(rank[row])
@@ -225,7 +232,11 @@ class Tables:
         return value if int(text.max()) < 0 else np.where(value == NULL, self.texts.number[text], value)
 
     def _device_names(self, device: npt.NDArray[np.int64]) -> pl.Series:
-        distinct, places = np.unique(device, return_inverse=True)
+        low, high = int(device.min()), int(device.max())
+        if low >= 0 and high < _MANY:
+            distinct, places = np.arange(high + 1), device
+        else:
+            distinct, places = np.unique(device, return_inverse=True)
         names = [f"{self.device_word} {n}" if n >= 0 else None for n in distinct.tolist()]
         return pl.Series(names, dtype=CATEGORICAL).gather(pl.Series(places))
 
@@ -241,9 +252,9 @@ class Tables:
             self._begin(int(samples["ts_ns"].min()))  # type: ignore[arg-type]
             self.spools["metrics"].add(samples)
 
-    def finish(self, rank: int | None) -> dict[str, pl.LazyFrame]:
-        """The tables kernels, host, metrics and cycles, times counted from the earliest, written to the workspace."""
-        out = {table: spool.finish(self._shape(table, rank)) for table, spool in self.spools.items()}
+    def finish(self, rank: int | None, lasting: bool = True) -> dict[str, pl.LazyFrame]:
+        """The tables kernels, host, metrics and cycles, times counted from the earliest; files if they must last."""
+        out = {table: spool.finish(self._shape(table, rank), lasting) for table, spool in self.spools.items()}
         out["cycles"] = self._cycles(rank)
         return out
 
@@ -283,6 +294,13 @@ class Tables:
             kind=pl.lit("step"), source=pl.lit("recorded"), complete=True,
         )  # fmt: skip
         return schema.conform("cycles", frame.lazy())
+
+
+def _pairs(first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> set[tuple[int, int]]:
+    """The distinct pairs, of which there are few."""
+    changes = np.flatnonzero((np.diff(first) != 0) | (np.diff(second) != 0))
+    at = np.concatenate([changes, [len(first) - 1]]) if len(first) else changes
+    return set(zip(first[at].tolist(), second[at].tolist(), strict=True))
 
 
 _KIND_NAMES = pl.Series(list(dialect.KINDS), dtype=CATEGORICAL)

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from warplens.loaders.errors import Unreadable
-from warplens.loaders.kineto import LOADER
+from warplens.loaders.kineto import LOADER, tables
 from warplens.loaders.kineto.arguments import arguments
 from warplens.loaders.loader import Job
 from warplens.loaders.stream import head
@@ -243,3 +243,22 @@ def test_the_first_rows_of_a_big_file_come_early(tmp_path: Path) -> None:
     few = first.kernels.collect()
     assert 0 < few.height < 40_000
     assert few.equals(trace.kernels.collect().head(few.height))
+
+
+@pytest.mark.parametrize("spill", [1, 1 << 30])
+def test_tables_that_need_not_last_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spill: int) -> None:
+    events = [
+        {"ph": "X", "cat": "kernel", "name": f"k{n % 5}", "pid": n % 2, "tid": 7, "ts": 5000 - n, "dur": 1,
+         "args": {"stream": 7, "device": n % 2, "correlation": n}}
+        for n in range(300)
+    ]  # fmt: skip
+    (tmp_path / "t.json").write_text(json.dumps({"traceEvents": events}))
+    monkeypatch.setattr(tables, "SPILL_BYTES", spill)
+    found = []
+    for lasting in (True, False):
+        place = tmp_path / str(lasting)
+        place.mkdir()
+        (trace,) = LOADER.load(Job(tmp_path / "t.json", place, lasting=lasting))
+        assert (place / "kernels.arrow").exists() == lasting
+        found.append(trace.kernels.collect())
+    assert found[0].height == 300 and found[0].equals(found[1]) and found[0]["start_ns"].min() == 0
