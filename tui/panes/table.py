@@ -51,12 +51,13 @@ class Picture(Widget):
         self._pane, self._draw = pane, draw
         self._drawn: tuple[int, int, Content] | None = None  # for that width of its own and height of the pane
         self._shown: tuple[str, object] | None = None  # text and spans that were rendered last
+        self._lines = 0  # that the layout knows of
 
     def redraw(self) -> None:
         """What is drawn may have changed; the screen is laid out again only if it has."""
         self._drawn = None
         content = self._content(self._width())
-        if self._shown != (content.plain, content.spans):
+        if self._shown != (content.plain, content.spans) or self._lines != len(content.plain.splitlines()):
             self._shown = content.plain, content.spans
             self.display = bool(content.plain)
             self.refresh(layout=True)
@@ -72,7 +73,8 @@ class Picture(Widget):
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
         """As many lines as were drawn."""
-        return len(self._content(width).plain.splitlines())
+        self._lines = len(self._content(width).plain.splitlines())
+        return self._lines
 
     def render(self) -> RenderResult:
         """What the pane draws."""
