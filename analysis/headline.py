@@ -27,9 +27,9 @@ def _side(run: Trace) -> str:
 
 
 def _measures(run: Trace) -> list[str]:
-    kernels = run.kernels.filter(~pl.col("kind").cast(pl.String).is_in(["memcpy", "memset", "sync"]))
-    found = kernels.select(pl.len().alias("n"), pl.col("dur_ns").cast(pl.Int64).sum().alias("ns")).collect()
-    launches, total = found.row(0)
+    kernels = run.kernels.filter(~pl.col("kind").is_in(["memcpy", "memset", "sync"]))
+    found = kernels.select(pl.len().alias("n"), pl.col("dur_ns").cast(pl.Int64).sum().alias("ns"))
+    launches, total = found.collect(engine="streaming").row(0)
     if launches:
         time = f"{units.duration(total)} of kernel time"
         return [f"{units.count(launches)} launches", time + (", serialised replay" if run.info.serialised else "")]

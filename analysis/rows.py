@@ -54,6 +54,10 @@ class Rows:
         """Whether the rows are read where somebody looks instead of being held."""
         return self._plan is not None
 
+    def at_hand(self, name: str) -> bool:
+        """Whether all values of a column are in memory already, so that looking at them takes milliseconds."""
+        return self._plan is None or name in self._loaded
+
     def column(self, name: str) -> pl.Series:
         """All values of a column: integers in the narrowest dtype that holds them, repeated text as sorted Enum."""
         if self._plan is None:
@@ -146,15 +150,23 @@ class Rows:
         return known[2]
 
     def widest(self, name: str) -> int:
-        """The length of the longest text in the column, in characters; 0 where it is no text."""
+        """The length of the longest text in the column, in characters; 0 where it is no text.
+
+        Of a column on disk that nobody has loaded yet, the longest among the first rows.
+        """
         if self.schema[name] not in (pl.Categorical, pl.String):
             return 0
         if name not in self._widest:
-            source = self._frame.lazy() if self._frame is not None else self._plan
-            assert source is not None
-            texts = pl.col(name).unique() if self.schema[name] == pl.Categorical else pl.col(name)
-            longest = source.select(texts.cast(pl.String).str.len_chars().max()).collect(engine="streaming").item()
-            self._widest[name] = longest or 0
+            known = self.at_hand(name)
+            texts = self.column(name) if known else self._cut(0, min(STRETCH, self.height))[name]
+            if isinstance(texts.dtype, pl.Enum):
+                texts = texts.dtype.categories
+            elif texts.dtype == pl.Categorical:
+                texts = texts.unique().cast(pl.String)
+            longest = int(texts.str.len_chars().max() or 0)  # type: ignore[arg-type]
+            if not known:
+                return longest
+            self._widest[name] = longest
         return self._widest[name]
 
     def largest(self, name: str, rows: int, ids: pl.Series | None) -> float | None:
@@ -193,11 +205,6 @@ class Rows:
                 blank = self.column(name).null_count() == self.height
             self._blank[name] = blank
         return self._blank[name]
-
-    def load(self, names: Sequence[str]) -> None:
-        """Load what sorting and filtering will need, so that the first one does not wait for it."""
-        for name in names:
-            self.column(name)
 
     def _cut(self, start: int, stop: int) -> pl.DataFrame:
         if self._plan is None:

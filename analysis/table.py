@@ -24,6 +24,9 @@ from .view import Answer, CannotAnswer, View
 _SIZES = frozenset(("count", "number", "ns", "us", "ms", "fraction", "percent", "bytes"))
 """Units of which more is more."""
 
+_MOMENTS = frozenset(("start_ns", "start_ns_a", "start_ns_b", "start_ns_delta"))
+"""Columns that say when and not how long: the latest is not the largest."""
+
 STANDING_OUT = 3
 """How many rows of a table stand out by the size of what it is about."""
 
@@ -126,32 +129,38 @@ class Table:
         return self.rows.total(column, self.order)
 
     def widest(self, column: str) -> int:
-        """The length of the longest text in the column, in characters; 0 where it is no text."""
+        """The length of the longest text in the column, in characters, as far as it was read; 0 where it is no text."""
         return self.rows.widest(column)
 
     def prepare(self) -> None:
-        """Load what filtering, searching and sorting by time need; for a thread, after the first rows are shown."""
-        if self.rows.on_disk:
-            main, time = self._main(), time_column(self.columns)
-            self.rows.load([c.name for c in self.columns if c.unit == "text"] + ([main.name] if main else []))
-            if time is not None:
-                self.rows.total(time, None)
+        """Load what filtering, searching, emphasis and the share of time need; for a thread, after the first paint."""
+        time = time_column(self.columns)
+        wanted = [self.main, time, *(column.name for column in self.columns if column.unit == "text")]
+        for name in filter(None, wanted if self.rows.on_disk else ()):
+            self.rows.column(name)
+        if self.rows.on_disk and time is not None:
+            self.rows.total(time, None)
+        self.threshold(STANDING_OUT)
 
     def threshold(self, rows: int) -> tuple[str, float] | None:
-        """The column that matters most and the size its ``rows`` largest values have at least.
+        """The main column and the size its ``rows`` largest values have at least.
 
-        That is the column sorted by, else the first duration listed; None where there is none, or too few rows.
+        None where there is none, or too few rows, or where it is on disk and nobody has loaded it yet.
         """
-        chosen = self._main()
-        if chosen is None or self.rows.height <= 2 * rows:
+        name = self.main
+        if name is None or self.rows.height <= 2 * rows or not self.rows.at_hand(name):
             return None
-        least = self.rows.largest(chosen.name, rows, self.kept)
-        return (chosen.name, least) if least else None
+        least = self.rows.largest(name, rows, self.kept)
+        return (name, least) if least else None
 
-    def _main(self) -> Column | None:
-        numbers = [column for column in self.columns if column.unit in _SIZES and column.order is not None]
-        chosen = next((column for column in numbers if column.name == self.sorted_by), None)
-        return chosen or next((column for column in numbers if column.unit in ("ns", "us", "ms")), None)
+    @property
+    def main(self) -> str | None:
+        """The column that matters most: the one sorted by where it is a size, else the first duration listed."""
+        names = [column.name for column in self.columns if column.unit in _SIZES and column.order is not None]
+        if self.sorted_by in names:
+            return self.sorted_by
+        times = [column for column in self.columns if column.unit in ("ns", "us", "ms") and column.order is not None]
+        return next((column.name for column in times if column.name not in _MOMENTS), None)
 
     def find(self, text: str, start: int, backwards: bool = False) -> int | None:
         """The next position at or after ``start`` (before it, backwards) whose text holds ``text``, else None."""
@@ -190,12 +199,8 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
         view=view.name, columns=columns, rows=rows, total_rows=rows.height if kept is None else len(kept),
         facts=answer.facts, summary=answer.summary, notes=answer.notes, sources=sources(runs), order=kept, kept=kept,
     )
-    if rows.on_disk:  # what the first paint asks for, here in the thread of the question and not in that of the screen
-        table.window(0, 1)
-        table.threshold(STANDING_OUT)
-        for column in columns:
-            if column.elastic:
-                table.widest(column.name)
+    if rows.on_disk:
+        table.window(0, 1)  # what the first paint asks for, in the thread of the question and not in that of the screen
     return table
 
 

@@ -40,6 +40,10 @@ def _commands() -> type[Provider]:
     return Commands
 
 
+_PATIENCE = 0.4
+"""Seconds the headline waits for the first answer."""
+
+
 class WarplensApp(Wired, Background):
     """Terminal microscope for one or two runs."""
 
@@ -65,12 +69,14 @@ class WarplensApp(Wired, Background):
         self.main = MainScreen(self.session)
         self.headlines = Asker(self)
         self.begun, self.chosen = False, ""
+        self._headline_due = False
         self._ticking: Any = None
 
     @property
     def busy(self) -> bool:
         """Whether a question has not been answered yet, or is about to be asked."""
-        return waiting(self) or not self.begun or self.main.arriving > 0
+        untold = any(run.state == "loading" and run not in self.main.reading.runs for run in self.session.inputs)
+        return waiting(self) or not self.begun or self.main.arriving > 0 or self._headline_due or untold
 
     def on_mount(self) -> None:
         """Paint, then open."""
@@ -143,7 +149,8 @@ class WarplensApp(Wired, Background):
         elif self._two_in_one and not self.chosen and self.session.current == "overview":
             self.main.open_view(first_view("", 2))
         if self.session.traces:
-            self.headlines.ask(_headline(self.session.traces), self._take_headline)
+            self._headline_due = True
+            self.set_timer(_PATIENCE, self._ask_headline)
         self.main.news()
 
     @property
@@ -160,6 +167,13 @@ class WarplensApp(Wired, Background):
     def on_answered(self, event: Answered) -> None:
         """An answer came back from a thread."""
         event.deliver()
+        self._ask_headline()
+
+    def _ask_headline(self) -> None:
+        """After the rows: both at once would keep each other waiting."""
+        if self._headline_due and self.session.traces:
+            self.headlines.ask(_headline(self.session.traces), self._take_headline)
+        self._headline_due = False
 
     def pick(self) -> None:
         """Choose what to open from what is here and what was open before."""

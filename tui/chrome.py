@@ -174,21 +174,22 @@ class Loading(Widget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._runs: Sequence[Run] = ()
+        self.runs: Sequence[Run] = ()
 
     def watch_runs(self, runs: Sequence[Run]) -> None:
-        """Show those of the runs that are not simply there."""
-        self._runs = [run for run in runs if run.state != "loaded"]
-        self.display = bool(self._runs)
-        self.refresh(layout=True)
+        """Show those of the runs that are not simply there, or about to be."""
+        self.runs = [run for run in runs if run.worth_telling]
+        if self.runs or self.display:
+            self.display = bool(self.runs)
+            self.refresh(layout=True)
 
     def render(self) -> RenderResult:
         """A line for each."""
-        return Content("\n").join(_line(run, self.size.width or 80) for run in self._runs)
+        return Content("\n").join(_line(run, self.size.width or 80) for run in self.runs)
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
         """As many lines as there are runs to speak of, two where there is something to do."""
-        return sum(2 if run.state == "failed" and run.advice else 1 for run in self._runs)
+        return sum(2 if run.state == "failed" and run.advice else 1 for run in self.runs)
 
 
 def _line(run: Run, width: int) -> Content:

@@ -85,6 +85,9 @@ class Found(Protocol):
 Discover = Callable[[Path], Iterable[Found]]
 """Recognised traces under a folder, as they are found."""
 
+MOMENT = 0.25
+"""Seconds a load may take before it is spoken of."""
+
 State = Literal["loading", "loaded", "failed", "stopped"]
 
 
@@ -156,6 +159,14 @@ class Run:
         if self.opening is not None:
             self.opening.cancel()
         return True
+
+    @property
+    def worth_telling(self) -> bool:
+        """Whether something is to be said of the load. Of one that is over in a moment it is not: laying the screen
+        out for it and back again would only delay the rows."""
+        if self.state != "loading":
+            return self.state != "loaded"
+        return self.done > 0 or time.monotonic() - self.started >= MOMENT
 
     @property
     def rate(self) -> float:

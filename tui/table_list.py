@@ -20,6 +20,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from . import columns, rows, themes
+from .asking import Asker
 
 if TYPE_CHECKING:
     from ..analysis.column import Column
@@ -101,20 +102,19 @@ class TableList(ScrollView, can_focus=True):
         self._home: int | None = None  # row the user chose, to come back to when a filter is lifted
         self._searched_from: int | None = None
         self._page: rows.Page | None = None
-        self._generation = 0
+        self.asker, self._preparing = Asker(self.app), Asker(self.app)
 
     # What the rest of the app asks for ------------------------------------------------------------------------------
 
     def show(self, table: Table | None) -> None:
         """Show a table. The cursor and the marks stay where it has the same rows as the one before, else start anew."""
         before, self.table = self.table, table
-        self._generation += 1
+        self.asker.drop()
         same = before is not None and table is not None and before.same_rows(table)
         if table is None or not same:
             self.marks.clear()
             self.cursor = self._top = 0
-            self._home = self._column = self._first = None
-            self._searched_from = None
+            self._home = self._column = self._first = self._searched_from = None
         else:
             height = self._rows()
             offset = min(self.cursor - self._top, max(0, height - 1))
@@ -123,7 +123,8 @@ class TableList(ScrollView, can_focus=True):
             self._top = max(0, self.cursor - offset)
         self._repaint()
         if table is not None and not same and table.rows.on_disk:
-            self.run_worker(table.prepare, thread=True, group="prepare", exclusive=True, exit_on_error=False)
+            # after the paint: the rest is read behind the rows shown; then emphasis and widths are known
+            self.call_after_refresh(self._preparing.ask, table.prepare, lambda _: self._repaint())
         if table is not None and len(table):
             self.post_message(self.Highlighted(self, self.cursor))
 
@@ -220,8 +221,7 @@ class TableList(ScrollView, can_focus=True):
         """Sort by the selected column, or turn the order round where it is sorted by it already."""
         if self.table is None:
             return
-        main = self.table.threshold(rows.TOP)
-        chosen = self.selected_column.name if self.selected_column else self.table.sorted_by or (main and main[0])
+        chosen = self.selected_column.name if self.selected_column else self.table.sorted_by or self.table.main
         if chosen is None:
             return
         self.sort_by(chosen, not self.table.descending if chosen == self.table.sorted_by else None)
@@ -384,15 +384,17 @@ class TableList(ScrollView, can_focus=True):
         if before.rows.height < BIG:
             self._changed(before, work(before))
             return
-        self._generation += 1
-        generation = self._generation
 
-        def run() -> None:
+        def job() -> Table:
             after = work(before)
-            self.app.call_from_thread(lambda: self._changed(before, after) if generation == self._generation else None)
+            after.threshold(rows.TOP)
+            return after
 
-        self.run_worker(run, thread=True, group="table", exclusive=True, exit_on_error=False)
+        self.asker.ask(job, lambda after: self._changed(before, after))
 
-    def _changed(self, before: Table, after: Table) -> None:
+    def _changed(self, before: Table, after: Table | Exception) -> None:
+        if isinstance(after, Exception):
+            self.app.bell()
+            return
         self.show(after)
         self.post_message(self.Changed(self, before, after))

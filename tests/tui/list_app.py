@@ -12,6 +12,7 @@ from warplens.analysis.column import Column
 from warplens.analysis.rows import Rows
 from warplens.analysis.table import Table
 from warplens.tui import glyphs, themes
+from warplens.tui.asking import Answered
 from warplens.tui.table_list import TableList
 from warplens.tui.wire import Wired
 
@@ -81,6 +82,9 @@ class ListApp(Wired):
     def on_mount(self) -> None:
         self.list.show(self.shown)
         self.list.focus()
+
+    def on_answered(self, event: Answered) -> None:
+        event.deliver()
 
     @property
     def list(self) -> TableList:
