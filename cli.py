@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from . import __version__
 from .analysis.views import VIEWS
@@ -27,6 +27,7 @@ from .command import (
     opening_arguments,
     output_arguments,
     pids_of,
+    print_path,
     scope_arguments,
 )
 from .gate import DIFF
@@ -45,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     name = words[0] if words and words[0] in COMMANDS and words[0] != "open" else None
     command = COMMANDS[name or "open"]
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=f"warplens {name}" if name else "warplens", description=command.help, allow_abbrev=False,
         epilog=None if name else _overview(), formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -54,6 +55,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     command.arguments(parser)
     arguments = parser.parse_args(words[1:] if name else words)
     return _guarded(command.run, arguments)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong with what was typed in display text: a name of a file may stand among the words."""
+
+    def error(self, message: str) -> NoReturn:
+        from .analysis.text import display
+
+        super().error(display(message))
 
 
 def _guarded(run: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
@@ -208,7 +218,7 @@ def _convert(arguments: argparse.Namespace) -> int:
         for name in TABLE_NAMES:
             if run.has(name):
                 run.table(name).sink_parquet(folder / f"{name}.parquet")
-                print(folder / f"{name}.parquet")
+                print_path(folder / f"{name}.parquet")
     return FINE
 
 
@@ -241,7 +251,7 @@ def _cache(arguments: argparse.Namespace) -> int:
     from .loaders import cache
 
     if arguments.action == "path":
-        print(cache.path())
+        print_path(cache.path())
     elif arguments.action == "clear":
         gone, freed, left = cache.clear()
         print(f"removed {gone} entries, {size(freed)}" + (f"; {left} are in use" if left else ""))
@@ -249,7 +259,7 @@ def _cache(arguments: argparse.Namespace) -> int:
         entries = cache.entries()
         for entry in entries:
             print(f"{size(entry.bytes):>10}  {display(entry.source)}{'' if entry.current else '  (changed since)'}")
-        print(f"{size(sum(entry.bytes for entry in entries))} in {len(entries)} entries, {cache.path()}")
+        print(f"{size(sum(entry.bytes for entry in entries))} in {len(entries)} entries, {display(str(cache.path()))}")
     return FINE
 
 

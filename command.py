@@ -7,6 +7,7 @@ loads nothing heavy. A command that cannot be carried out as typed raises ``Wron
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 FINE, GATE_FAILED, USAGE, UNREADABLE = 0, 1, 2, 3
 FORMATS = ("text", "md", "json", "csv", "parquet", "kernel-table")
+_ACTING = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]")
+"""What JSON leaves as it is and a terminal acts on."""
 
 
 class Wrong(Exception):
@@ -128,6 +131,7 @@ def _format_of(arguments: argparse.Namespace) -> str:
 def emit(tables: Sequence[Table], arguments: argparse.Namespace) -> None:
     """Render the tables and write them to stdout or the file that was named."""
     from .analysis.export import WrongFormat, render
+    from .analysis.text import display
 
     chosen = _format_of(arguments)
     if chosen == "parquet" and not arguments.output and sys.stdout.isatty():
@@ -138,10 +142,31 @@ def emit(tables: Sequence[Table], arguments: argparse.Namespace) -> None:
         raise Wrong(str(error)) from error
     if arguments.output and arguments.output != "-":
         Path(arguments.output).write_bytes(made)
-        print(f"wrote {arguments.output}", file=sys.stderr)
+        print(f"wrote {display(arguments.output)}", file=sys.stderr)
     else:
-        sys.stdout.buffer.write(made)
+        sys.stdout.buffer.write(_for_terminal(made, chosen) if sys.stdout.isatty() else made)
         sys.stdout.buffer.flush()
+
+
+def _for_terminal(made: bytes, format: str) -> bytes:
+    """What scripts get as recorded, made harmless for the eye: JSON by its own escapes, else by visible symbols."""
+    import json
+
+    from .analysis.text import visible
+
+    text = made.decode(errors="replace")
+    if format == "json":
+        text = _ACTING.sub(lambda match: json.dumps(match[0])[1:-1], text)
+    return "\n".join(visible(line) for line in text.split("\n")).encode()
+
+
+def print_path(path: Path) -> None:
+    """A path on stdout: its bytes as they are for a script, display text for a terminal."""
+    from .analysis.text import display
+
+    shown = display(str(path)).encode() if sys.stdout.isatty() else os.fsencode(path)
+    sys.stdout.buffer.write(shown + b"\n")
+    sys.stdout.buffer.flush()
 
 
 def ask(arguments: argparse.Namespace, runs: tuple[Trace, ...], name: str | None) -> list[Table]:

@@ -53,9 +53,10 @@ def _diff(arguments: argparse.Namespace) -> int:
     if percent is None:
         return FINE
     from .analysis.diff import gate
+    from .analysis.text import display
 
     passed, sentence = gate(table, percent)
-    print(sentence, file=sys.stderr)
+    print(display(sentence), file=sys.stderr)
     return FINE if passed else GATE_FAILED
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,10 +13,18 @@ from .rows import Rows
 from .table import Table
 
 _DTYPES: dict[str, type[pl.DataType]] = {"text": pl.String, "bytes": pl.Int64, "count": pl.Int64}
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def listing(name: str, columns: tuple[Column, ...], rows: Sequence[tuple[Any, ...]]) -> Table:
-    """A Table of those rows; text, bytes and counts are all a listing holds."""
+    """A Table of those rows; text, bytes and counts are all a listing holds.
+
+    The name of a file may hold bytes that are no text, which Python keeps as lone surrogates and no column can hold.
+    """
     schema = {column.name: _DTYPES[column.unit] for column in columns}
-    frame = pl.DataFrame(rows, schema=schema, orient="row")
+    frame = pl.DataFrame([tuple(map(_storable, row)) for row in rows], schema=schema, orient="row")
     return Table(view=name, columns=columns, rows=Rows(frame), total_rows=frame.height)
+
+
+def _storable(value: Any) -> Any:
+    return _SURROGATE.sub("\ufffd", value) if isinstance(value, str) else value

@@ -30,6 +30,11 @@ def clean(raw: str) -> str:
     """
     if len(raw) > _LONGEST:
         raw = raw[: _LONGEST // 2] + "…" + raw[-_LONGEST // 2 :]
+    return visible(raw)
+
+
+def visible(raw: str) -> str:
+    """``clean`` without the bound on its length: for text made of many strings, line by line."""
     if raw.isascii() and raw.isprintable():
         return raw
     out: list[str] = []
@@ -65,7 +70,10 @@ def cut(text: str, width: int) -> str:
     if cell_len(text) <= width:
         return text
     left_room, right_room = width // 2, width - 1 - width // 2
-    return _fit(text, left_room) + "…" + _fit(text[::-1], right_room)[::-1]
+    end = _fit(text[::-1], right_room)[::-1]
+    while end and cell_len(end[0]) == 0:
+        end = end[1:]  # a mark without the letter it belongs to would go to the ellipsis
+    return _fit(text, left_room) + "…" + end
 
 
 def _fit(text: str, width: int) -> str:

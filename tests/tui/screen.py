@@ -7,7 +7,8 @@ import re
 from rich.cells import get_character_cell_size
 
 _TOKEN = re.compile(
-    r"\x1b\[([?>=<]?)([0-9;]*)(\$?[A-Za-z])|\x1b\]22;[a-z-]*\x07|(\x1b.{0,9})|([\r\n\x07])|([^\x1b\r\n\x07])", re.DOTALL
+    r"\x1b\[([?>=<]?)([0-9;]*)(\$?[A-Za-z])|\x1b\](?:22;[a-z-]*|52;c;[A-Za-z0-9+/=]*)\x07|"
+    r"(\x1b.{0,9})|([\r\n\x07])|([^\x1b\r\n\x07])", re.DOTALL
 )
 Pen = tuple[str, ...]
 

@@ -26,7 +26,8 @@ class Session:
     """A process in a terminal of that size. ``answers`` says whether the terminal knows mode 2026."""
 
     def __init__(
-        self, command: list[str], width: int = 120, height: int = 40, answers: bool = True, **env: str
+        self, command: list[str], width: int = 120, height: int = 40, answers: bool = True,
+        folder: Path | None = None, **env: str,
     ) -> None:
         root = Path(__file__).resolve().parents[2]
         environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "TEXTUAL_ANIMATIONS": "none",
@@ -36,8 +37,10 @@ class Session:
         self.pid, self._fd = pty.fork()
         if self.pid == 0:
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+            os.chdir(folder or ".")
             os.execvpe(command[0], command, environment)
         self.answers = answers
+        self._screen, self._played = Terminal(width, height), 0
         self.reading = threading.Event()
         self.reading.set()
         self._data = bytearray()
@@ -128,6 +131,35 @@ class Session:
         start = self.sent
         self.send(keys)
         return self.until(lambda data: data.endswith(QUESTION), start)
+
+    def screen(self) -> str:
+        """What is to be read on the terminal after the last whole frame."""
+        data = self.since(self._played)
+        whole = data.rfind(QUESTION) + len(QUESTION) if QUESTION in data else 0
+        self._screen.play(data[:whole].decode())
+        self._played += whole
+        return "\n".join(self._screen.text())
+
+    def until_shown(self, *texts: str) -> str:
+        """The screen, once it shows all of them, and nothing of what stands after ``not``."""
+        end = time.monotonic() + LIMIT
+        while time.monotonic() < end:
+            shown = self.screen()
+            if all((text.removeprefix("not ") in shown) != text.startswith("not ") for text in texts):
+                return shown
+            with self._lock:
+                if not self.alive:
+                    break
+                self._lock.wait(0.05)
+        raise AssertionError(f"never shown: {texts!r} on\n{self.screen()}")
+
+    def ended(self) -> bytes:
+        """All it sent, once the process has closed the terminal."""
+        end = time.monotonic() + LIMIT
+        with self._lock:
+            self._lock.wait_for(lambda: not self.alive, end - time.monotonic())
+            assert not self.alive, f"still there: {bytes(self._data[-600:])!r}"
+            return bytes(self._data)
 
     def close(self) -> None:
         with contextlib.suppress(ProcessLookupError):

@@ -153,7 +153,10 @@ class PaneActions(Container):
 
     def _written(self, value: Any) -> None:
         if isinstance(value, Exception):
-            self.notify(display(str(value), 300), severity="error", markup=False)
+            text = str(value)
+            if isinstance(value, OSError) and value.strerror:
+                text = f"{value.filename or 'output'}: {value.strerror}"
+            self.notify(display(text, 300), severity="error", markup=False)
         else:
             self.notify(f"Written to {display(str(value), 300)}", markup=False)
 
