@@ -16,7 +16,7 @@ from warplens.analysis.column import Column
 from warplens.analysis.coverage import coverage
 from warplens.analysis.filters import _COMPARISONS, BadFilter, Filter
 from warplens.analysis.options import Options
-from warplens.analysis.rows import Rows, narrow, sorted_ids, true_ids
+from warplens.analysis.rows import Rows, counted_from, narrow, sorted_ids, true_ids
 from warplens.analysis.table import Table, ask
 from warplens.analysis.view import Answer, Runs, View
 
@@ -212,6 +212,15 @@ def test_what_share_of_the_time_is_shown(both: tuple[Table, Table]) -> None:
         some = table.filtered(Filter("name=zeta"))
         assert coverage(table, some) == pytest.approx(some.total("dur_ns") / sum(row[2] or 0 for row in every(table)))
         assert coverage(table, table.sort("tensor", True)) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("numbers", "first"),
+    [([0, 1, 2], 0), ([7, 8], 7), ([5], 5), ([0, 2], None), ([1, 0], None), ([0, None], None), ([-1, 0], None),
+     ([], None), ([0.0, 1.0], None), (["0"], None)],
+)
+def test_a_column_that_counts_the_rows(numbers: list[Any], first: int | None) -> None:
+    assert counted_from(pl.Series(numbers)) == first
 
 
 def test_columns_that_hold_nothing_are_not_listed(both: tuple[Table, Table]) -> None:
