@@ -139,7 +139,7 @@ def ours(folder: Path, made: list[tuple[float, Path]], repeat: int, extra: list[
     out = []
     for size, path in made:
         out.append(measure("warplens", [*report, str(path), "--no-cache"], size, repeat))
-        measure("fill the cache", [*report, str(path)], size, 1)
+        out.append(measure("warplens, into its cache", [*report, str(path)], size, repeat, traces))
         out.append(measure("warplens, from its cache", [*report, str(path)], size, repeat))
         if size < 1000:
             out.append(measure("warplens, .json.gz", [*report, str(packed(path)), "--no-cache"], size, repeat))
