@@ -22,8 +22,10 @@ from .columns import CODES, FLOATS, INTS, NULL, Block, Codes, Strings
 from .texts import CATEGORICAL, KIND, Texts
 
 Places = npt.NDArray[np.intp]
-SPILL_BYTES = 96 << 20
+SPILL_BYTES = 48 << 20
 """Rows of one table kept in memory before they go to a file."""
+_PART_BYTES = 24 << 20
+"""And once they do, and in one file: a part is in memory twice while it is written."""
 _BATCH = 1 << 16
 """Rows a reader of the files has to take at once."""
 
@@ -45,6 +47,7 @@ class Spool:
         self._frames: list[pl.DataFrame] = []
         self._bytes = 0
         self._files: list[Path] = []
+        self._room = SPILL_BYTES
 
     def add(self, frame: pl.DataFrame) -> None:
         """Append rows; columns of the table that are not there are null."""
@@ -53,7 +56,7 @@ class Spool:
         self.rows += frame.height
         self._frames.append(frame)
         self._bytes += frame.height * 8 * frame.width
-        if self._bytes > SPILL_BYTES:
+        if self._bytes > self._room:
             self._spill()
 
     def preview(self, shape: Callable[[pl.LazyFrame], pl.LazyFrame], limit: int) -> pl.LazyFrame:
@@ -62,10 +65,15 @@ class Spool:
         return shape(pl.concat(frames).head(limit).lazy()) if frames else schema.empty(self.table)
 
     def _spill(self) -> None:
-        path = self.workspace / f".{self.table}-{len(self._files)}.arrow"
-        pl.concat(self._frames).write_ipc(path, compression="lz4", record_batch_size=_BATCH)
-        self._files.append(path)
-        self._frames, self._bytes = [], 0
+        waiting, self._frames, self._bytes = self._frames[::-1], [], 0
+        while waiting:
+            part, size = [waiting.pop()], 0
+            while waiting and (size := size + part[-1].height * 8 * part[-1].width) < _PART_BYTES:
+                part.append(waiting.pop())
+            path = self.workspace / f".{self.table}-{len(self._files)}.arrow"
+            pl.concat(part).write_ipc(path, compression="lz4", record_batch_size=_BATCH)
+            self._files.append(path)
+        self._room = min(_PART_BYTES, SPILL_BYTES)
 
     def finish(self, shape: Callable[[pl.LazyFrame], pl.LazyFrame], lasting: bool) -> pl.LazyFrame:
         """The table, shaped: what is in memory and the files together, or written as ``<table>.arrow`` and scanned."""
