@@ -26,6 +26,7 @@ from textual.screen import Screen
 from textual.strip import Strip
 
 from . import frames, safe
+from .quiet import quiet
 
 TESTED = "8.2.8"
 """The version of Textual whose painting this file knows."""
@@ -122,7 +123,7 @@ class Wired(App[None]):
 
     def get_driver_class(self) -> type[Driver]:
         """The platform's driver behind the filter on everything that leaves."""
-        return safe.guarded(super().get_driver_class())
+        return safe.guarded(quiet(super().get_driver_class()))
 
     def _display(self, screen: Screen[Any], renderable: Any) -> None:
         if not self._by_difference or not isinstance(renderable, (LayoutUpdate, ChopsUpdate)):
