@@ -14,6 +14,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from ..analysis import text
+from ..analysis.alike import told_apart
 from . import cells, glyphs
 from .columns import GRAPHIC, Layout, is_text, listed
 
@@ -67,6 +68,7 @@ class Page:
         self._at = {name: number for number, name in enumerate(names)}
         self.values = table.window(top, top + height, names) if names else []
         self._texts: list[list[str] | None] = [None] * len(self.values)
+        self._apart = [self._alike(number) for number in range(len(layout.placed))]
 
     def header(self, table: Table, selected: int | None) -> list[Segment]:
         """The column headers; the sorted one has its arrow in the gap after it."""
@@ -128,9 +130,19 @@ class Page:
         made = self._texts[index]
         if made is None:
             row = self.values[index]
-            made = [cells.cell(value, p.column, p.width) for p, value in zip(self.layout.placed, row, strict=False)]
+            made = [
+                cells.fit(apart[value], p.width) if apart and value in apart else cells.cell(value, p.column, p.width)
+                for p, value, apart in zip(self.layout.placed, row, self._apart, strict=False)
+            ]
             self._texts[index] = made
         return made
+
+    def _alike(self, number: int) -> dict[Any, str]:
+        """Names in sight that would look the same in that column → text that tells them apart."""
+        placed = self.layout.placed[number]
+        if not placed.column.elastic or placed.column.unit != "text":
+            return {}
+        return told_apart((str(row[number]) for row in self.values if row[number] is not None), placed.width)
 
     def _weight(self, values: tuple[Any, ...]) -> Style:
         if self._emphasis is not None:

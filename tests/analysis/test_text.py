@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from warplens.analysis.alike import told_apart
 from warplens.analysis.text import clean, cut, display, fit_name
 
 
@@ -108,3 +109,26 @@ def test_a_generic_kernel_is_named_by_its_functor(raw: str, shown: str) -> None:
 @pytest.mark.parametrize("nested", ["<" * 3000, "a<" * 50 + ">" * 50, "{lambda(" * 99, ">", "a<b>::c<", "((<" * 99])
 def test_a_generic_kernel_with_odd_arguments_still_gives_a_line(nested: str) -> None:
     assert 0 < cell_len(fit_name(f"void at::native::reduce_kernel<{nested}", 30)) <= 30
+
+
+GEMMS = tuple(
+    f"ampere_bf16_s16816gemm_bf16_{tile}_{how}ldg8_f2f_stages_64x{stages}_tn"
+    for tile in ("64x64", "128x64") for how in ("", "sliced1x2_") for stages in (5, 6)
+)
+
+
+@pytest.mark.parametrize("width", [20, 24, 26, 34])
+def test_names_that_differ_in_their_middle_are_told_apart(width: int) -> None:
+    shown = {name: told_apart(GEMMS, width).get(name, fit_name(name, width)) for name in GEMMS}
+    assert len(set(shown.values())) == len(GEMMS), shown
+    assert all(len(text) <= width for text in shown.values())
+
+
+def test_a_name_that_looks_like_no_other_is_left_alone() -> None:
+    assert told_apart(["gemm_long_name_with_more_of_it", "reduce_long_name_with_more_of_it"], 16) == {}
+    assert told_apart(["gemm", "gemm"], 16) == {}
+
+
+@given(st.lists(st.text(st.sampled_from("ab<_,"), min_size=20, max_size=60), max_size=6), st.integers(1, 30))
+def test_told_apart_always_fits(names: list[str], width: int) -> None:
+    assert all(len(text) <= width for text in told_apart(names, width).values())
