@@ -26,7 +26,8 @@ class Column:
     an ``elastic`` column takes what is left. When the terminal is narrow, columns with the highest ``order`` go first;
     order 0 never goes, and columns with order None are only in exports and details. ``bar`` draws fractions as an
     eighth-block bar. ``signed`` shows + and −. ``pinned`` columns stay when scrolling sideways. ``sorts`` names the
-    column whose values order the rows where the column itself is only a way to show them.
+    column whose values order the rows where the column itself is only a way to show them. ``brief`` has shorter words
+    for values that are wider than the column.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Column:
     signed: bool = False
     pinned: bool = False
     sorts: str = ""
+    brief: tuple[tuple[str, str], ...] = ()
 
 
 def side_by_side(columns: Iterable[Column], keys: Iterable[str]) -> tuple[Column, ...]:

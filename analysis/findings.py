@@ -26,6 +26,8 @@ SHORT_NS = 10_000
 LAUNCH_COST_NS = 50_000
 """...where the host spends at most this much on each launch: more is other work, not launching."""
 _NAME = 72
+_KERNEL = 32
+"""Cells for the name of a kernel: about what the list below gives it, so that the eye finds it there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,7 @@ def _communication(evidence: Evidence) -> Iterator[str]:
 def _work(evidence: Evidence) -> Iterator[str]:
     for kernel in [kernel for kernel in evidence.top[:1] if kernel["share"]]:
         count = f" in {units.counted(kernel['count'], 'launch', 'launches')}" if kernel["count"] else ""
-        yield (f"Costliest on the device: {fit_name(kernel['name'], _NAME)}, "
+        yield (f"Costliest on the device: {fit_name(kernel['name'], _KERNEL)}, "
                f"{units.percent(100 * kernel['share'])} of its time ({units.duration(kernel['total_ns'])}{count}).")
     if evidence.bound:
         parts = [

@@ -45,9 +45,9 @@ COLUMNS = (
 PAIRED = tuple(column for column in COLUMNS if column.name != "groups")
 """What two runs are compared by: kinds of launches do not correspond."""
 _ORDER = {
-    "name": 0, "kind": 10, "device": 8, "total_ns_a": 1, "total_ns_b": 1, "total_ns_delta": 0, "count_a": 3,
-    "count_b": 3, "mean_ns_a": 4, "mean_ns_b": 4, "mean_ns_delta": 2, "tensor_a": 6, "tensor_b": 6, "dram_a": 6,
-    "dram_b": 6, "bound_a": 5, "bound_b": 5, "trend_a": 7, "trend_b": 7,
+    "name": 0, "total_ns_delta": 0, "total_ns_a": 1, "total_ns_b": 1, "mean_ns_delta": 2, "share_b": 3, "share_a": 4,
+    "count_a": 5, "count_b": 5, "mean_ns_a": 6, "mean_ns_b": 6, "bound_a": 7, "bound_b": 7, "tensor_a": 8,
+    "tensor_b": 8, "dram_a": 8, "dram_b": 8, "trend_a": 9, "trend_b": 9, "share_delta": 9, "device": 10, "kind": 11,
 }
 Side = Literal["a", "b"]
 SUMS = ("total_ns", "count", "share")
@@ -135,7 +135,7 @@ def _devices(frame: pl.DataFrame) -> list[str | None]:
 
 
 def _for_two(columns: tuple[Column, ...]) -> tuple[Column, ...]:
-    """Columns for two runs, of which a narrow terminal keeps what tells a change: totals first, then means."""
+    """Columns for two runs, of which a narrow terminal keeps what tells a change: totals, the mean's, where it went."""
     return tuple(replace(column, order=_ORDER.get(column.name, column.order and 9)) for column in columns)
 
 

@@ -15,7 +15,7 @@ from ..loaders import schema
 from ..loaders.trace import Trace
 from .found import Found
 from .patterns import Pattern, find_patterns
-from .text import display
+from .text import fit_name
 
 LEAST_TOLD = 0.5
 """Share of the launches, or of their time, that must lie in a rhythm before it is taken for the cycles of the run."""
@@ -123,5 +123,5 @@ def _idle(table: pl.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.float64]] |
 def _told(table: pl.DataFrame, patterns: list[Pattern]) -> str:
     """What repeats, in words: '40 launches from layer_norm', '12 × 38 and 12 × 90 launches'."""
     if len(patterns) == 1:
-        return f"{patterns[0].period} launches from {display(str(table['name'][patterns[0].bounds[0][0]]), 40)}"
+        return f"{patterns[0].period} launches from {fit_name(str(table['name'][patterns[0].bounds[0][0]]), 40)}"
     return " and ".join(f"{len(pattern.bounds)} × {pattern.period}" for pattern in patterns) + " launches"

@@ -51,7 +51,8 @@ def cell(value: Any, column: Column, width: int) -> str:
     if column.unit in GRAPHIC:
         return spark(value, width)
     if column.unit == "text" and not missing(value):
-        return name(str(value), width)
+        shown = str(value)
+        return name(dict(column.brief).get(shown, shown) if len(shown) > width else shown, width)
     if column.bar and column.unit == "fraction" and width > BAR_NUMBER + 1:
         return bar(value, width - BAR_NUMBER) + fit(units.short(value, column), BAR_NUMBER, right=True)
     shown = units.short(value, column)

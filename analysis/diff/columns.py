@@ -25,7 +25,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("ci_high_ms", "to", "ms", "high end of the 95% interval of Δ", width=8, order=7, signed=True),
     Column("q", "q", "number", "chance that some function of the list moves this far", width=7, order=7),
     Column("verdict", "verdict", "text", "slower, faster, new, gone, ~ (no sure change), too few cycles", width=7,
-           order=0),
+           order=0, brief=(("too few cycles", "too few"),)),
     Column("path", "path", "text", "exposed: the cycle waits for it; hidden: nobody does", width=7, order=5),
     Column("metric", "metric", "text", "the metric that tells most of those read while it ran", width=16, order=4),
     Column("change", "A → B", "text", "the metric's mean while it ran, in its unit", width=16, order=4, sorts="mu_b"),

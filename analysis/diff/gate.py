@@ -12,7 +12,7 @@ from typing import Any
 
 from ..gate_rule import DEFAULT_PERCENT
 from ..table import Table
-from ..text import display
+from ..text import fit_name
 from .sentences import ms
 
 
@@ -45,7 +45,7 @@ def gate(table: Table, percent: float = DEFAULT_PERCENT) -> Gate:
     if rows and share > percent:
         first = rows[0]["function"]
         what = f"{len(rows)} function{'' if len(rows) == 1 else 's'} surely lose {ms(lost)} ms per cycle ({share:.1f}%)"
-        return Gate(False, f"Fails: {what}, first {display(first, 60)}.")
+        return Gate(False, f"Fails: {what}, first {fit_name(first, 60)}.")
     return Gate(True, _passes(table, percent))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from ...loaders.trace import Trace
-from ..text import display
+from ..text import fit_name
 from .cycle_time import called
 from .sentences import ms
 from .shift import Floats, hodges_lehmann
@@ -42,7 +42,7 @@ def unit_of_work(runs: tuple[Trace, Trace]) -> dict[str, Any] | None:
         return None
     calls_a, calls_b = int(same["calls"].sum()), int(same["calls_b"].sum())
     return _described(gaps[0], gaps[1]) | {
-        "what": f"per call of {display(anchor['name'], 48)}", "anchor": anchor["name"],
+        "what": f"per call of {fit_name(anchor['name'], 48)}", "anchor": anchor["name"],
         "units_a": calls_a, "units_b": calls_b, "ratio": calls_b / calls_a,
     }
 

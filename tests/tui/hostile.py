@@ -27,6 +27,7 @@ _OWN = re.compile(
     r"""
     \x1b\[(?P<row>\d*)(?:;\d+)?H
     | \x1b\[(?P<pen>[0-9;]*)m
+    | \r\x1b\[K  # a line of progress, beside the plain commands
     | \x1b\[\d*[CKLM] | \x1b\[2J | \x1b\[\d+;\d+r | \x1b\[r
     | \x1b\[\?(?:7|25|1000|1002|1003|1004|1006|1015|1016|1049|2004|2026|2048)[hl]
     | \x1b\[\?(?:2026|2048)\$p
