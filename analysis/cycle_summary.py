@@ -48,7 +48,7 @@ def run_summary(frame: pl.DataFrame, facts: dict[str, Any]) -> tuple[str, ...]:
     whole = frame.filter(pl.col("busy_ns").is_not_null() & pl.col("idle_ns").is_not_null())
     total, busy = (int(whole[name].sum()) for name in ("dur_ns", "busy_ns"))
     if total and frame["start_ns"].null_count() == 0:
-        second += f"; devices busy {units.percent(100 * busy / total)} of it"
+        second += f"; devices busy {units.percent(100 * busy / total)} of it with kernels, collectives and copies"
     lines = [first, second]
     if len(facts["kinds"]) > 1:
         lines.append(" · ".join(

@@ -208,10 +208,10 @@ def _facts(
 
 
 def _busy(devices: list[dict[str, Any]]) -> list[str]:
-    """'GPU 0 56% busy' for each device that is known to be."""
+    """'GPU 0 in kernels 56%' for each device of which that is known: copies, which cycles count as busy, are not."""
     told = [device for device in devices if device["utilisation"] is not None]
     shown = [
-        f"{device['device'] or 'device'} {units.percent(100 * device['utilisation'], places=0)} busy"
+        f"{device['device'] or 'device'} in kernels {units.percent(100 * device['utilisation'], places=0)}"
         for device in told[:SHOWN]
     ]
     return [*shown, f"{len(told) - SHOWN} more devices"] if len(told) > SHOWN else shown

@@ -94,6 +94,8 @@ def _label(device: str | None) -> str:
 def _device_text(row: dict[str, Any]) -> str:
     ratio, per_launch = row["ratio"], row["per_launch_ratio"]
     text = f"busy {ms(row['busy_a_ms'])} → {ms(row['busy_b_ms'])} ms per cycle"
+    if row["communication_a_ms"] or row["communication_b_ms"]:
+        text += " beside collectives"  # which wait for other ranks, and have a line of their own
     if ratio is None:
         return f"{text}: {'new' if row['busy_b_ms'] else 'no'} work"
     if abs(ratio - 1) > CHANGED:
