@@ -14,6 +14,7 @@ import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import polars as pl
@@ -27,6 +28,8 @@ _NUMBER = re.compile(r"^(?P<number>[-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)
 _COMPARISONS: dict[str, Callable[[Any, Any], pl.Series]] = {
     "=": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le,
 }
+
+_SIDES = ("_a", "_b", "_delta")
 
 
 class BadFilter(ValueError):
@@ -75,10 +78,13 @@ def _term(term: str, rows: Rows, columns: Sequence[Column]) -> pl.Series:
     if term.startswith("!") and len(term) > 1 and not term.startswith("!="):
         return ~_term(term[1:], rows, columns)
     match = _TERM.match(term)
-    column = _column(match["column"], columns) if match else None
-    if match is None or column is None:
+    asked = _columns(match["column"], columns) if match else []
+    if match is None or not asked:
         return rows.containing(term)
-    op, wanted = match["op"], match["value"]
+    return reduce(operator.or_, (_passes(term, match["op"], match["value"], column, rows) for column in asked))
+
+
+def _passes(term: str, op: str, wanted: str, column: Column, rows: Rows) -> pl.Series:
     dtype = rows.schema[column.name]
     if dtype in (pl.Categorical, pl.String) or isinstance(dtype, pl.Enum):
         return rows.matching(column.name, lambda texts: _text_test(texts, op, wanted))
@@ -108,7 +114,7 @@ def unknown_column(text: str, columns: Sequence[Column]) -> str | None:
     """A sentence where a term looks like a comparison but names no column, and so was looked for as text."""
     for term in _split(text):
         match = _TERM.match(term.removeprefix("!"))
-        if match and _column(match["column"], columns) is None:
+        if match and not _columns(match["column"], columns):
             known = ", ".join(column.name for column in columns)
             return f"{term} was looked for as text: there is no column {match['column']}, only {known}."
     return None
@@ -122,13 +128,21 @@ def _text_test(texts: pl.Series, op: str, wanted: str) -> pl.Series:
     return texts.str.contains(wanted, literal=True)
 
 
-def _column(name: str, columns: Sequence[Column]) -> Column | None:
-    """The column of that name, or of that header, or the only one whose name begins so (``total`` for ``total_ns``)."""
+def _columns(name: str, columns: Sequence[Column]) -> list[Column]:
+    """The column of that name or header, or the only one whose name begins so (``total`` for ``total_ns``).
+
+    Where two runs stand side by side, ``total_a`` is that of A, and ``total`` is either: a row passes for one of them.
+    """
     for column in columns:
         if name in (column.name, column.header.lower()):
-            return column
-    close = [column for column in columns if column.name.startswith(name)]
-    return close[0] if len(close) == 1 else None
+            return [column]
+    stem, side = next(((name.removesuffix(side), side) for side in _SIDES if name.endswith(side)), (name, ""))
+    close = [column for column in columns if column.name.startswith(stem) and column.name.endswith(side)]
+    if len(close) == 1:
+        return close
+    both = [column for column in close if column.name.endswith(("_a", "_b"))]
+    alike = {column.name.removesuffix(side) for column in close for side in _SIDES if column.name.endswith(side)}
+    return both if len(alike) == 1 and len(both) == 2 else []
 
 
 def _factor(unit: str | None, column: Column) -> float:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from warplens.analysis.filters import Filter
 from warplens.analysis.kernel_kinds import kinds
 from warplens.analysis.options import Options, Thresholds
 from warplens.analysis.view import CannotAnswer
@@ -192,3 +194,14 @@ def test_runs_of_one_job_on_different_devices_are_compared_by_the_devices_order(
     table = asked("kernels", a, run_of("b", kernels=[launch("k", 30, device="GPU 1")]))
     assert table.frame.select("device", "total_ns_a", "total_ns_b").rows() == [("GPU 3", 10, 30)]
     assert "GPU 1 of B with GPU 3 of A" in table.notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [("total>15ns", ["grown", "shrunk"]), ("total_a>15ns", ["shrunk"]), ("total_ns_b>15", ["grown"])],
+)
+def test_a_filter_over_two_runs_asks_either_side_or_the_one_it_names(run_of, asked, words, names):
+    a = run_of("a", kernels=[launch("grown", 10), launch("shrunk", 20), launch("small", 1)])
+    b = run_of("b", kernels=[launch("grown", 20), launch("shrunk", 10), launch("small", 1)])
+    found = asked("kernels", a, b).filtered(Filter(words)).shown()["name"]
+    assert sorted(found.cast(pl.String)) == names
