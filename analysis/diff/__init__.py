@@ -3,8 +3,8 @@
 ``VIEW`` is the view; ``suspect`` what one row rests on; ``gate`` the rule of ``--fail-on regression``; ``pooled`` the
 comparison of repeated runs. The steps are one file each, in the order they are taken: ``samples`` (cycles as
 matrices), ``renamed`` (with ``launched``), ``collectives``, ``cycle_time``, ``device_work`` and ``exposure`` (does
-anybody wait), ``shift`` and ``deals`` (how far, how sure), ``suspects``, ``resources``, ``explanation``,
-``comparability``, ``sentences``.
+anybody wait), ``shift``, ``deals`` and ``discoveries`` (how far, how sure), ``suspects``, ``resources``,
+``explanation``, ``comparability``, ``sentences``.
 """
 
 from .detail import suspect

@@ -15,6 +15,7 @@ from ...loaders.trace import Trace
 from ..view import Answer
 from .columns import COLUMNS
 from .cycle_time import called
+from .discoveries import control
 from .metrics import metric
 from .sentences import cycle_line, line, ms
 from .shift import hodges_lehmann
@@ -31,7 +32,8 @@ def finished(runs: tuple[Trace, ...]) -> Answer:
         keys, maintain_order=True
     ).agg(pl.all().first())
     rows = [_row(row, means) for row in best.iter_rows(named=True)]
-    _control(rows)
+    control(rows)
+    _call(rows)
     cycles = _cycle_time(lengths)
     lines = [cycle_line(cycles)] if cycles else []
     slower = [row for row in rows if row["verdict"] in ("slower", "new")]
@@ -97,13 +99,8 @@ def _natural(value: float | None, divisor: float) -> float | None:
     return None if value is None else value / divisor
 
 
-def _control(rows: list[dict[str, Any]]) -> None:
-    """False discoveries (Benjamini and Hochberg) among the recorded p-values of the shares; fills q and the verdict."""
-    tested = sorted((row for row in rows if row["p"] is not None), key=lambda row: row["p"])
-    smallest = 1.0
-    for rank in range(len(tested), 0, -1):
-        smallest = min(smallest, tested[rank - 1]["p"] * len(tested) / rank)
-        tested[rank - 1]["q"] = smallest
+def _call(rows: list[dict[str, Any]]) -> None:
+    """The verdict of each row, by q and by how far its share moved."""
     for row in rows:
         a, b = row["share_a"], row["share_b"]
         if (a == 0) != (b == 0):

@@ -20,6 +20,7 @@ from ..table import Table, sources
 from ..view import CannotAnswer
 from .arrows import arrows
 from .columns import COLUMNS
+from .discoveries import control
 from .samples import HOST, Side, match, work_of
 from .sentences import line, ms
 from .shift import Floats, centre
@@ -45,7 +46,8 @@ def pooled(baseline: Sequence[Trace], candidate: Sequence[Trace], options: Optio
         for _, functions in side:
             keys |= dict.fromkeys(functions)
     rows = [_row(key, sides, float(np.median(lengths[0]))) for key in keys]
-    _control(rows)
+    control(rows)
+    _call(rows)
     frame = in_order(_frame(rows))
     regressions = frame.filter(pl.col("verdict").is_in(["slower", "new"])).height
     cycle = _compared(lengths[0], lengths[1])
@@ -124,13 +126,8 @@ def _compared(a: Floats, b: Floats) -> dict[str, float]:
     }
 
 
-def _control(rows: list[dict[str, Any]]) -> None:
-    """False discoveries (Benjamini and Hochberg) over all functions; fills q and the verdict."""
-    ordered = sorted(rows, key=lambda row: row["p"])
-    smallest = 1.0
-    for rank in range(len(ordered), 0, -1):
-        smallest = min(smallest, ordered[rank - 1]["p"] * len(ordered) / rank)
-        ordered[rank - 1]["q"] = smallest
+def _call(rows: list[dict[str, Any]]) -> None:
+    """The verdict of each row that takes a share of the cycle worth calling, by q."""
     for row in rows:
         if row["material"] and row["q"] <= LEVEL:
             row["verdict"] = _verdict({"delta": row["delta_ms"], "p": row["q"]}, (row["a_ms"], row["b_ms"]))

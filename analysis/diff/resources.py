@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from . import metrics as m
+from .discoveries import control
 from .samples import Work
 from .shift import Floats, centre
 
@@ -116,15 +117,8 @@ def _together(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _ranked(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """False discoveries controlled (Benjamini and Hochberg) over all that were read; the unchanged ones left out."""
-    if not rows:
-        return []
-    order = np.argsort([row["p"] for row in rows])
-    smallest = 1.0
-    for rank in range(len(rows), 0, -1):
-        row = rows[order[rank - 1]]
-        smallest = min(smallest, row["p"] * len(rows) / rank)
-        row["q"] = smallest
+    """False discoveries controlled over all that were read; the unchanged ones left out."""
+    control(rows)
     changed = [row for row in rows if abs(row["loss"]) >= LEAST and row["q"] <= LEVEL]
     if not changed:  # too few cycles to be sure of any: the clear ones, with their q
         changed = [row for row in rows if abs(row["loss"]) >= 10 * LEAST]

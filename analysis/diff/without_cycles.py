@@ -19,6 +19,7 @@ from ..options import Options
 from ..view import Answer, CannotAnswer
 from .columns import COLUMNS
 from .comparability import LEAST_SHARED, different_devices
+from .discoveries import control
 from .like_with_like import replay_notes, replay_reasons, replays
 from .sentences import line, ms, some
 from .shift import Floats
@@ -45,7 +46,9 @@ def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
     rows = [
         _row(key, sides[0].get(key), sides[1].get(key), factor, total) for key in dict.fromkeys([*sides[0], *sides[1]])
     ]
-    _control(rows, total)
+    control(rows)
+    for row in rows:
+        row["verdict"] = _verdict(row)
     comparability = _comparability(runs, rows)
     regressions = sum(row["verdict"] in ("slower", "new") for row in rows)
     lines = [*_totals(runs, rows, unit), line("Changed", _no_resources(runs))]
@@ -133,17 +136,6 @@ def _test(a: Floats, b: Floats, factor: float) -> tuple[float | None, float | No
         spread = float(np.hypot(a.std(ddof=1) * np.sqrt(len(a)), b.std(ddof=1) * np.sqrt(len(b)) / factor))
     error = max(error, 0.001)
     return float(2 * stdtr(freedom, -abs(delta) / error)), float(stdtrit(freedom, 0.975)) * spread
-
-
-def _control(rows: list[dict[str, Any]], total: float) -> None:
-    """False discoveries (Benjamini and Hochberg) over all functions that were tested; fills q and the verdict."""
-    tested = sorted((row for row in rows if row["p"] is not None), key=lambda row: row["p"])
-    smallest = 1.0
-    for rank in range(len(tested), 0, -1):
-        smallest = min(smallest, tested[rank - 1]["p"] * len(tested) / rank)
-        tested[rank - 1]["q"] = smallest
-    for row in rows:
-        row["verdict"] = _verdict(row)
 
 
 def _verdict(row: dict[str, Any]) -> str:
