@@ -120,7 +120,7 @@ def _demo_arguments(parser: argparse.ArgumentParser) -> None:
 def _app(arguments: argparse.Namespace) -> int:
     if len(arguments.runs) > 2:
         raise Wrong(f"{len(arguments.runs)} runs: name one, or two to compare")
-    if not sys.stdout.isatty():
+    if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
         if not arguments.runs:
             raise Wrong("name a run; without a terminal there is nothing to choose from")
         arguments.format = arguments.output = arguments.top = arguments.sort = arguments.filter = None

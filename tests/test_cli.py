@@ -45,6 +45,15 @@ def test_without_a_terminal_the_app_is_the_report(table: Path, capsysbinary: Cap
     assert b"KERNELS" in capsysbinary.readouterr().out
 
 
+def test_a_terminal_that_cannot_move_its_cursor_gets_the_report(
+    table: Path, capsysbinary: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "dumb")
+    assert main([str(table)]) == FINE
+    assert b"KERNELS" in capsysbinary.readouterr().out
+
+
 def test_filter_sort_and_top(table: Path, capsysbinary: Captured) -> None:
     words = ["report", str(table), "--view", "launches", "--filter", "gemm", "--sort", "dur_ns", "--top", "1"]
     assert main([*words, "--format", "json"]) == FINE

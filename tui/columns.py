@@ -110,7 +110,8 @@ def arrange(
     x = start
     for index in chosen:
         size = min(widths[index], width - x)
-        if size <= 0:
+        whole = size == widths[index] or is_text(columns[index]) or columns[index].unit in GRAPHIC
+        if size <= 0 or (placed and not whole):  # of a number nothing may be missing
             right = True
             break
         placed.append(Placed(columns[index], index, x, size))

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 WIDE = 100
 MOST_DEVICES = 2
+_PAIR = 48
+"""Cells that the parts of two runs and their difference take."""
 _COLOURS = {
     "Kernel": "$primary", "Memcpy": "$secondary", "Memset": "$secondary dim", "Communication": "$accent",
     "Runtime": "$warning dim", "DataLoader": "$success", "CPU Exec": "$foreground", "Other": "dim",
@@ -71,15 +73,17 @@ def _segments(shares: list[tuple[str, float]], width: int) -> list[tuple[str, st
 
 
 def _parts(rows: list[dict[str, Any]], pair: bool, width: int) -> list[Content]:
-    """Category, time and share, with a bar; for two runs A, B and the difference."""
+    """Category, time and share, with a bar; for two runs A, where there is room, B and the difference."""
     made = []
     if pair:
-        made.append(Content.styled(f" {'mean per cycle':<15}{'A':>11}{'B':>11}{'Δ':>12}", QUIET))
+        both = width >= _PAIR
+        head = f"{'A':>11}{'B':>11}" if both else f"{'B':>11}"
+        made.append(Content.styled(f" {'mean per cycle':<15}{head}{'Δ':>12}", QUIET))
         for row in rows:
             a, b, name = row["time_ns_a"], row["time_ns_b"], str(row["category"])
             delta = None if a is None or b is None else b - a
             made.append(Content.assemble(
-                (f" {name:<15}", _COLOURS.get(name, "")), f"{_time(a):>11}{_time(b):>11}",
+                (f" {name:<15}", _COLOURS.get(name, "")), f"{_time(a):>11}" if both else "", f"{_time(b):>11}",
                 (f"{units.MISSING if delta is None else units.duration(delta, signed=True):>12}", "bold"),
             ))
         return made

@@ -121,6 +121,13 @@ async def test_columns_go_by_order_and_come_back_by_scrolling() -> None:
         assert "bound" not in lines(app)[0] and "total" in lines(app)[0]
 
 
+@pytest.mark.parametrize("width", range(16, 81, 4))
+async def test_no_number_is_cut(width: int) -> None:
+    app = ListApp(kernels(100, ["x" * 60]))
+    async with app.run_test(size=(width, 10)):
+        assert not [line for line in lines(app)[1:] if "…" in line.replace("x…x", "")]
+
+
 async def test_without_box_and_block_glyphs() -> None:
     app = ListApp(kernels(100), ascii_only=True)
     async with app.run_test(size=(120, 24)):
