@@ -18,7 +18,7 @@ from textual.filter import LineFilter
 
 from ..analysis import units
 from . import glyphs, resume, themes
-from .asking import Answered, Asker, anything_working, waiting
+from .asking import TURN, Answered, Asker, anything_working, waiting
 from .background import Background
 from .crash import crash_lines, said_what_failed
 from .keys import remapped
@@ -231,6 +231,7 @@ def run(
     """Open the app on these inputs; returns the exit status. Leaves no process and no thread behind."""
     app = WarplensApp(paths, opener, discover, settings, start)
     units.use(app.settings.units)
+    sys.setswitchinterval(TURN)
     app.take_input()
     app.run()
     app.stop_all()

@@ -1,7 +1,9 @@
 """Questions in the background: a job runs in a thread, its answer comes back as a message, late answers are dropped.
 
 Every asker has a generation number. A new question of the same asker, or ^C, raises it, and an answer that carries an
-older number is ignored: that is what cancelling a running query means here, since a query cannot be interrupted.
+older number is ignored: that is what cancelling a running query means here, since a query cannot be interrupted. It
+goes on behind the scenes, but no more than one such beside the one wanted: further questions wait, and of those only
+the newest is ever computed.
 Threads are kept for the next question (each new one would bring memory pools of its own), one more is started when all
 are at work, and all are daemons, so that leaving the app never waits for one.
 """
@@ -9,7 +11,6 @@ are at work, and all are daemons, so that leaving the app never waits for one.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
 
 SLOW = 0.15
 """Seconds from which it is worth saying that something is being asked: a frame that says so delays the answer's."""
+
+AT_ONCE = 2
+"""Questions of one asker that are computed at the same time: the one wanted, and one nobody waits for any more."""
+
+TURN = 0.001
+"""Seconds a thread keeps the interpreter when the screen wants it; Python's own 5 ms, some times a frame, are felt."""
 
 _askers: WeakSet[Asker] = WeakSet()
 
@@ -78,25 +85,26 @@ class Answered(Message):
         self.asker.deliver(self)
 
 
+class Slow(Message):
+    """A question has been asked for so long that it is worth saying so."""
+
+
 class Asker:
-    """Somebody who asks one thing at a time."""
+    """Somebody who asks one thing at a time: ``busy`` until it is answered, ``slow`` when that takes long."""
 
     def __init__(self, app: App[Any]) -> None:
         self.app = app
         self._generation = 0
-        self._since = 0.0
-        self.busy = False
+        self._lock = threading.Lock()
+        self._running = 0
+        self._next: Callable[[], None] | None = None
+        self.busy = self.slow = False
         _askers.add(self)
-
-    @property
-    def slow(self) -> bool:
-        """Whether the answer is long in coming."""
-        return self.busy and time.monotonic() - self._since >= SLOW
 
     def ask(self, job: Callable[[], Any], then: Callable[[Any], None]) -> None:
         """Run ``job`` in a thread; call ``then`` on the screen's with its value, or with the exception it raised."""
         self._generation += 1
-        self.busy, self._since = True, time.monotonic()
+        self.busy, self.slow = True, False
         generation = self._generation
 
         def work() -> None:
@@ -107,17 +115,37 @@ class Asker:
             with suppress(RuntimeError):  # the app is gone, and its loop with it
                 self.app.post_message(Answered(self, generation, then, value))
 
-        _threads.run(work)
+        self.app.set_timer(SLOW, lambda: self._tell_slow(generation))
+        with self._lock:
+            if self._running == AT_ONCE:
+                self._next = work
+                return
+            self._running += 1
+        _threads.run(lambda: self._run(work))
+
+    def _run(self, work: Callable[[], None] | None) -> None:
+        while work is not None:
+            work()
+            with self._lock:
+                work, self._next = self._next, None
+                self._running -= work is None
+
+    def _tell_slow(self, generation: int) -> None:
+        if self.busy and generation == self._generation:
+            self.slow = True
+            self.app.post_message(Slow())
 
     def deliver(self, answer: Answered) -> None:
         """Called by the app for each answer."""
         if answer.generation == self._generation:
-            self.busy = False
+            self.busy = self.slow = False
             answer.then(answer.value)
 
     def drop(self) -> bool:
         """Ignore what is being asked; True where something was."""
         was = self.busy
+        with self._lock:
+            self._next = None
         self._generation += 1
-        self.busy = False
+        self.busy = self.slow = False
         return was

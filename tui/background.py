@@ -69,7 +69,7 @@ class Background(App[None]):
         stopped = [run.name for run in self.session.inputs if run.stop()]
         stopped += [name for asker, name in self.errands.items() if asker.drop()]
         self.errands.clear()
-        if pane is not None and pane.asker.drop():
+        if pane is not None and any([pane.asker.drop(), pane.rows.asker.drop()]):
             stopped.append(pane.entry.title)
         names = ", ".join(display(name, 40) for name in stopped)
         self.notify(f"Stopped: {names}" if stopped else "Nothing is running; q quits.", markup=False)
@@ -86,6 +86,10 @@ class Background(App[None]):
 
         self.errands[asker] = name
         asker.ask(job, take)
+        self.main.tell()
+
+    def on_slow(self) -> None:
+        """An answer is long in coming."""
         self.main.tell()
 
     def watch_folder(self, watch: Watch) -> None:

@@ -131,7 +131,8 @@ class MainScreen(Screen[None]):
     def tell(self) -> None:
         """Make the lines around the pane true."""
         pane = self.pane
-        doing = [*self.warplens.errands.values(), *(["asking"] if pane is not None and pane.asker.slow else [])]
+        slow = pane is not None and (pane.asker.slow or pane.rows.asker.slow)
+        doing = [*self.warplens.errands.values(), *(["asking"] if slow else [])]
         busy = f"{doing[0]}, ^C stops" if doing else ""
         self.header.tell(
             header_text(self.session, self.headline), len(self.warnings), busy, spelled(self.keys_of("help"))

@@ -301,8 +301,7 @@ class TableList(ScrollView, can_focus=True):
 
     def _lines(self) -> rows.Page:
         assert self.table is not None
-        width, height = self.size.width, self._rows()
-        look = themes.look(self.app.theme)
+        width, height, look = self.size.width, self._rows(), themes.look(self.app.theme)
         key = (self._top, height, width, id(self.table), id(look), self._first)
         if self._page is None or self._page.key != key:
             self._page = rows.Page(key, self.table, self._top, height, self._layout(), width, look)
@@ -329,12 +328,13 @@ class TableList(ScrollView, can_focus=True):
         self.refresh()
 
     def _refresh_rows(self, *positions: int) -> None:
-        width = self.size.width
-        self.refresh(*(Region(0, position - self._top + 1, width, 1) for position in positions))
+        self.refresh(*(Region(0, position - self._top + 1, self.size.width, 1) for position in positions))
 
     def on_resize(self) -> None:
-        """Keep the cursor in sight."""
-        self._repaint()
+        """Keep the cursor in sight; where the list was drawn in its new size before it heard of it, that is done."""
+        drawn = self.table is not None and self._page is not None and self._page is self._lines()
+        if not drawn or self._top != self._clamped(self._top):
+            self._repaint()
 
     def on_focus(self) -> None:
         """The cursor shows whether keys go here."""

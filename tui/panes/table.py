@@ -17,7 +17,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from ...analysis.views import Entry
-from ..asking import SLOW, Asker
+from ..asking import Asker
 from ..keys import bindings
 from ..session import Arrangement, Session, other_order
 from ..table_list import TableList
@@ -132,13 +132,8 @@ class TablePane(PaneActions, can_focus=False):
             self.say("Rows appear here as they are read." if self.session.loading else "")
         elif force or self._epoch != self.session.epoch:
             self._epoch = self.session.epoch
-            self._ask(self._question(), self._take)
+            self.asker.ask(self._question(), self._take)
         self.tell()
-
-    def _ask(self, job: Callable[[], Any], then: Callable[[Any], None]) -> None:
-        """Ask in the background; the header says so if it takes long."""
-        self.asker.ask(job, then)
-        self.set_timer(SLOW + 0.01, self.tell)
 
     def _question(self) -> Any:
         entry, session, arrangement = self.entry, self.session, self.state.arrangement
@@ -175,7 +170,7 @@ class TablePane(PaneActions, can_focus=False):
             self.state.change(arrangement)
             self._take(value)
 
-        self._ask(lambda: arranged(shown.view, shown.base, arrangement), take)
+        self.asker.ask(lambda: arranged(shown.view, shown.base, arrangement), take)
 
     def tell(self) -> None:
         """The lines around may have changed."""

@@ -1,0 +1,72 @@
+"""Questions in threads: dropped at once, late answers ignored, and never more than two of one asker at work."""
+
+from __future__ import annotations
+
+import threading
+from queue import SimpleQueue
+from typing import Any
+
+from warplens.tui.asking import AT_ONCE, Answered, Asker
+
+
+class App:
+    """As much of an app as an asker needs."""
+
+    def __init__(self) -> None:
+        self.messages: SimpleQueue[Any] = SimpleQueue()
+        self.post_message = self.messages.put
+
+    def set_timer(self, delay: float, callback: object) -> None:
+        return None
+
+
+class Query:
+    """A job that says when it starts and ends when it is let."""
+
+    def __init__(self, number: int, started: SimpleQueue[int]) -> None:
+        self.number, self._started, self.end = number, started, threading.Event()
+
+    def __call__(self) -> int:
+        self._started.put(self.number)
+        assert self.end.wait(15)
+        return self.number
+
+
+def test_a_dropped_query_makes_room_and_only_the_newest_of_the_waiting_is_computed() -> None:
+    app, taken, started = App(), list[Any](), SimpleQueue[int]()
+    asker = Asker(app)  # type: ignore[arg-type]
+    queries = [Query(number, started) for number in range(5)]
+    asker.ask(queries[0], taken.append)
+    assert started.get(timeout=15) == 0 and asker.busy
+    assert asker.drop() and not asker.busy  # at once, though the query goes on
+    asker.ask(queries[1], taken.append)
+    assert started.get(timeout=15) == 1, "a new one starts beside the one dropped"
+    for query in queries[2:]:
+        asker.ask(query, taken.append)
+    assert started.empty() and AT_ONCE == 2
+    queries[0].end.set()
+    assert started.get(timeout=15) == 4, "2 and 3 were never wanted to the end"
+    queries[4].end.set()
+    queries[1].end.set()
+    for _ in range(3):
+        answer = app.messages.get(timeout=15)
+        assert isinstance(answer, Answered)
+        answer.deliver()
+    assert taken == [4] and not asker.busy and started.empty()
+
+
+def test_what_waits_is_dropped_too() -> None:
+    app, started = App(), SimpleQueue[int]()
+    asker = Asker(app)  # type: ignore[arg-type]
+    queries = [Query(number, started) for number in range(AT_ONCE + 1)]
+    for query in queries:
+        asker.ask(query, lambda value: None)
+    assert asker.drop() and not asker.drop()
+    for query in queries:
+        query.end.set()
+    for _ in range(AT_ONCE):
+        app.messages.get(timeout=15)
+    last = Query(9, started)
+    last.end.set()
+    asker.ask(last, lambda value: None)
+    assert sorted(started.get(timeout=15) for _ in range(AT_ONCE + 1)) == [0, 1, 9]
