@@ -14,7 +14,7 @@ import polars as pl
 from ..loaders.schema import NAME
 from ..loaders.trace import Trace
 from . import launch_kinds
-from .latency import Ints, Latencies, codes, dense, latencies
+from .latency import Ints, Latencies, codes, combined, dense, latencies
 
 ACTIVITIES = ("kernel", "collective", "memcpy", "memset")
 """Kinds of device activity that do work; a ``sync`` only waits for one."""
@@ -98,13 +98,7 @@ def _measured(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _groups(rows: pl.DataFrame) -> tuple[Ints, Ints]:
     """A number from 0 for each (name, kind, device) of the rows, and the row where each is met first."""
-    code = np.zeros(rows.height, dtype=np.int64)
-    for key in KEYS:
-        column = codes(rows[key])
-        if (column != column[0]).any():
-            number, first = dense(column)
-            code = code * len(first) + number
-    return dense(code)
+    return dense(combined([codes(rows[key]) for key in KEYS]))
 
 
 def _kinds(rows: pl.DataFrame, stats: Latencies, group_of: Ints, durations: Ints) -> Ints:

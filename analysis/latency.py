@@ -8,6 +8,7 @@ many groups there are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,19 +21,24 @@ BINS = 12
 """Bars of a distribution: what fits a column of a list."""
 NARROWEST = 2.0
 """An axis spans at least this factor, so that a kernel with no spread is one bar and not amplified noise."""
+_ROUNDING = 1e-12
+"""What the border of a bar may be off by: a launch exactly on it belongs to the bar above."""
 
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
     """Durations sorted within each group: ``sorted_ns`` one after the other, group g in ``starts[g]:ends[g]``.
 
-    Every group has at least one launch.
+    Every group has at least one launch. ``packed`` are the words they were sorted as, the duration in the lower
+    ``bits``; None where no word is wide enough.
     """
 
     sorted_ns: Ints
     starts: Ints
     ends: Ints
     groups_of: Ints
+    packed: Ints | None = None
+    bits: int = 0
 
     @property
     def counts(self) -> Ints:
@@ -60,15 +66,27 @@ class Latencies:
         return self.sorted_ns[self.starts + np.maximum(rank, 1) - 1]
 
     def histograms(self) -> Ints:
-        """(groups, BINS) launches per bar on a log axis from the group's shortest to its longest launch."""
-        low = np.log2(np.maximum(self.shortest, 1).astype(np.float32))
-        high = np.log2(np.maximum(self.longest, 1).astype(np.float32))
+        """(groups, BINS) launches per bar on a log axis from the group's shortest to its longest launch.
+
+        Bars are told by where their first launch lies, so that a million launches cost no more than their bars do.
+        """
+        low, high = np.log2(np.maximum(self.shortest, 1)), np.log2(np.maximum(self.longest, 1))
         lacking = np.maximum(np.log2(NARROWEST) - (high - low), 0.0)
         low, span = low - lacking / 2, high - low + lacking
-        logs = np.log2(np.maximum(self.sorted_ns, 1).astype(np.float32))
-        bar = ((logs - low[self.groups_of]) / span[self.groups_of] * BINS).astype(np.int64)
-        flat = self.groups_of * BINS + np.clip(bar, 0, BINS - 1)
-        return np.bincount(flat, minlength=len(self.starts) * BINS).reshape(-1, BINS)
+        edges = np.exp2(low[:, None] + span[:, None] * (np.arange(1, BINS) / BINS))
+        least = np.ceil(edges * (1 - _ROUNDING)).astype(np.int64)
+        least[least <= 1] = 0  # nothing is shorter than 1 ns on a log axis
+        return np.diff(self._places(least), axis=1, prepend=self.starts[:, None], append=self.ends[:, None])
+
+    def _places(self, least: Ints) -> Ints:
+        """For each group's row of durations, where in ``sorted_ns`` the first launch of at least that long would be."""
+        if self.packed is None:
+            spans = zip(self.starts.tolist(), self.ends.tolist(), least, strict=True)
+            found = [start + np.searchsorted(self.sorted_ns[start:end], row) for start, end, row in spans]
+            return np.array(found, dtype=np.int64).reshape(least.shape)
+        first = np.arange(len(self.starts), dtype=np.int64)[:, None] << self.bits
+        places = np.searchsorted(self.packed, first + np.minimum(least, self.longest[:, None]))
+        return np.where(least > self.longest[:, None], self.ends[:, None], places)
 
 
 def latencies(groups_of: npt.NDArray[np.integer], durations: Ints, groups: int) -> Latencies:
@@ -80,10 +98,10 @@ def latencies(groups_of: npt.NDArray[np.integer], durations: Ints, groups: int) 
         packed.sort()
         ordered, of = packed & ((1 << bits) - 1), packed >> bits
     else:
-        order = np.lexsort((durations, groups_of))
+        order, packed = np.lexsort((durations, groups_of)), None
         ordered, of = durations[order], groups_of[order].astype(np.int64)
     starts = np.searchsorted(of, np.arange(groups))
-    return Latencies(ordered, starts, np.append(starts[1:], len(ordered)).astype(np.int64), of)
+    return Latencies(ordered, starts, np.append(starts[1:], len(ordered)).astype(np.int64), of, packed, bits)
 
 
 def codes(column: pl.Series) -> npt.NDArray[np.integer]:
@@ -94,13 +112,37 @@ def codes(column: pl.Series) -> npt.NDArray[np.integer]:
     return physical.to_numpy()
 
 
+def combined(columns: Sequence[npt.NDArray[np.integer]]) -> npt.NDArray[np.integer]:
+    """One code for each combination of the columns' codes, of which there is at least one of at least one row."""
+    whole: npt.NDArray[np.integer] = np.zeros(len(columns[0]), dtype=np.int64)
+    room = 1
+    for column in columns:
+        low = int(column.min())
+        width = int(column.max()) - low + 1
+        if width == 1:
+            continue
+        if room * width > _room(len(column)):  # numbers with holes: fewer once they are counted
+            column, first = dense(column)
+            low, width = 0, len(first)
+            if room * width > 1 << 62:
+                whole, first = dense(whole)
+                room = len(first)
+        whole, room = whole * width + (column - low), room * width
+    return whole
+
+
+def _room(rows: int) -> int:
+    """The most different codes that are looked up in a table; more are sorted."""
+    return 4 * rows + (1 << 20)
+
+
 def dense(codes: npt.NDArray[np.integer]) -> tuple[Ints, Ints]:
     """Codes renumbered without holes in their order, and where each first occurs."""
     if not len(codes):
         return codes.astype(np.int64), codes.astype(np.int64)
     low = int(codes.min())
     top = int(codes.max()) - low + 1
-    if top > 4 * len(codes) + (1 << 20):
+    if top > _room(len(codes)):
         _, first, renumbered = np.unique(codes, return_index=True, return_inverse=True)
         return renumbered.astype(np.int64), first.astype(np.int64)
     shifted = codes - low

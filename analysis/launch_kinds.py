@@ -65,6 +65,20 @@ def per_group(kind: Ints, group: Ints, groups: int) -> Ints:
     return np.diff(kind[last], prepend=-1) if groups else np.zeros(0, dtype=np.int64)
 
 
+def _order(group: Ints, means: npt.NDArray[np.float32], groups: int) -> Ints:
+    """The atoms by (group, mean), ties as they are.
+
+    Floating-point numbers that are not negative sort as their bits do, so that one word holds all there is to sort by
+    and the place it came from: sorting words is several times as fast as sorting by two keys.
+    """
+    places = max(len(group) - 1, 1).bit_length()
+    if places + 31 + groups.bit_length() > 63:
+        return np.lexsort((means, group))
+    words = (group << 31 | means.view(np.int32)) << places | np.arange(len(group))
+    words.sort()
+    return words & ((1 << places) - 1)
+
+
 def by_grid(group_of: Ints, grid: npt.NDArray[np.integer], durations: Ints, groups: int) -> tuple[Ints, Ints]:
     """The kind of each launch told by its grid's mean duration, and how many kinds each group has.
 
@@ -75,9 +89,9 @@ def by_grid(group_of: Ints, grid: npt.NDArray[np.integer], durations: Ints, grou
     pair_of, seen = dense(codes)
     pairs = codes[seen]
     weights = np.bincount(pair_of, minlength=len(pairs))
-    means = np.bincount(pair_of, weights=durations, minlength=len(pairs)) / weights
+    means = (np.bincount(pair_of, weights=durations, minlength=len(pairs)) / weights).astype(np.float32)
     group = pairs // many
-    order = np.lexsort((means, group))
+    order = _order(group, means, groups)
     kind = np.empty(len(pairs), dtype=np.int64)
     kind[order] = cut(means[order], weights[order], group[order], groups, GRID_GAP)
     return kind[pair_of], per_group(kind[order], group[order], groups)

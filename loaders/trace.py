@@ -72,7 +72,7 @@ class Trace:
 
     def has(self, name: str) -> bool:
         """Whether the table has at least one row."""
-        return not self.table(name).head(1).collect().is_empty()
+        return not self.table(name).select(pl.first()).head(1).collect().is_empty()
 
     def with_tables(self, **tables: pl.LazyFrame) -> Trace:
         """The same recording with some tables replaced."""
