@@ -14,7 +14,7 @@ import polars as pl
 from ..loaders.schema import NAME
 from ..loaders.trace import Trace
 from . import launch_kinds
-from .latency import Ints, Latencies, codes, combined, dense, latencies
+from .latency import Codes, Ints, Latencies, codes, combined, dense, latencies
 
 ACTIVITIES = ("kernel", "collective", "memcpy", "memset")
 """Kinds of device activity that do work; a ``sync`` only waits for one."""
@@ -96,12 +96,12 @@ def _measured(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _groups(rows: pl.DataFrame) -> tuple[Ints, Ints]:
-    """A number from 0 for each (name, kind, device) of the rows, and the row where each is met first."""
+def _groups(rows: pl.DataFrame) -> tuple[Codes, Codes]:
+    """A number from 0 for each (name, kind, device) of the rows, and a row of each."""
     return dense(combined([codes(rows[key]) for key in KEYS]))
 
 
-def _kinds(rows: pl.DataFrame, stats: Latencies, group_of: Ints, durations: Ints) -> Ints:
+def _kinds(rows: pl.DataFrame, stats: Latencies, group_of: Codes, durations: Ints) -> Ints:
     """How many clearly different kinds of launches each group has: by grid where that tells, else by duration."""
     groups = len(stats.starts)
     kinds = launch_kinds.per_group(launch_kinds.by_duration(stats), stats.groups_of, groups)
@@ -112,7 +112,7 @@ def _kinds(rows: pl.DataFrame, stats: Latencies, group_of: Ints, durations: Ints
     return np.where(told > 1, told, kinds)
 
 
-def weighted(values: pl.Series, weights: Ints, group_of: Ints, groups: int) -> pl.Series:
+def weighted(values: pl.Series, weights: Ints, group_of: Codes, groups: int) -> pl.Series:
     """Mean of the values per group weighted by duration; null where no launch of the group was measured."""
     if values.null_count() == len(values):
         return pl.Series([None] * groups, dtype=pl.Float64)

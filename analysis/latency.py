@@ -16,6 +16,8 @@ import numpy.typing as npt
 import polars as pl
 
 Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.integer]
+"""Numbers that stand for something, of any width."""
 
 BINS = 12
 """Bars of a distribution: what fits a column of a list."""
@@ -89,7 +91,7 @@ class Latencies:
         return np.where(least > self.longest[:, None], self.ends[:, None], places)
 
 
-def latencies(groups_of: npt.NDArray[np.integer], durations: Ints, groups: int) -> Latencies:
+def latencies(groups_of: Codes, durations: Ints, groups: int) -> Latencies:
     """Durations (ns, not negative) sorted within each group; every group number below ``groups`` occurs."""
     longest = int(durations.max(initial=0))
     bits = max(longest.bit_length(), 1)
@@ -104,19 +106,19 @@ def latencies(groups_of: npt.NDArray[np.integer], durations: Ints, groups: int) 
     return Latencies(ordered, starts, np.append(starts[1:], len(ordered)).astype(np.int64), of, packed, bits)
 
 
-def codes(column: pl.Series) -> npt.NDArray[np.integer]:
+def codes(column: pl.Series) -> Codes:
     """A number that tells the column's categories, and null, from one another; not in their order."""
-    physical = column.to_physical()
+    physical = column.to_physical().cast(pl.UInt32)
     if physical.null_count():
-        return (physical.cast(pl.Int64) + 1).fill_null(0).to_numpy()
+        highest = physical.max()
+        physical = physical.fill_null(highest + 1 if isinstance(highest, int) else 0)
     return physical.to_numpy()
 
 
-def combined(columns: Sequence[npt.NDArray[np.integer]]) -> npt.NDArray[np.integer]:
+def combined(columns: Sequence[Codes]) -> Codes:
     """One code for each combination of the columns' codes, of which there is at least one of at least one row."""
-    whole: npt.NDArray[np.integer] = np.zeros(len(columns[0]), dtype=np.int64)
-    room = 1
-    for column in columns:
+    whole, room = columns[0], int(columns[0].max()) + 1
+    for column in columns[1:]:
         low = int(column.min())
         width = int(column.max()) - low + 1
         if width == 1:
@@ -124,10 +126,12 @@ def combined(columns: Sequence[npt.NDArray[np.integer]]) -> npt.NDArray[np.integ
         if room * width > _room(len(column)):  # numbers with holes: fewer once they are counted
             column, first = dense(column)
             low, width = 0, len(first)
-            if room * width > 1 << 62:
-                whole, first = dense(whole)
-                room = len(first)
-        whole, room = whole * width + (column - low), room * width
+            whole, first = dense(whole)
+            room = len(first)
+        whole = whole * np.int64(width)
+        whole += column
+        whole -= low
+        room *= width
     return whole
 
 
@@ -136,19 +140,20 @@ def _room(rows: int) -> int:
     return 4 * rows + (1 << 20)
 
 
-def dense(codes: npt.NDArray[np.integer]) -> tuple[Ints, Ints]:
-    """Codes renumbered without holes in their order, and where each first occurs."""
+def dense(codes: Codes) -> tuple[Codes, Codes]:
+    """Codes renumbered without holes in their order, and for each a place where it occurs."""
     if not len(codes):
-        return codes.astype(np.int64), codes.astype(np.int64)
+        return codes, np.zeros(0, dtype=np.int64)
     low = int(codes.min())
     top = int(codes.max()) - low + 1
     if top > _room(len(codes)):
-        _, first, renumbered = np.unique(codes, return_index=True, return_inverse=True)
-        return renumbered.astype(np.int64), first.astype(np.int64)
-    shifted = codes - low
-    first = np.full(top, -1, dtype=np.int64)
-    first[shifted[::-1]] = np.arange(len(codes) - 1, -1, -1)
-    present = np.flatnonzero(first >= 0)
-    number = np.zeros(top, dtype=np.int64)
-    number[present] = np.arange(len(present))
-    return number[shifted], first[present]
+        _, seen, renumbered = np.unique(codes, return_index=True, return_inverse=True)
+        return renumbered, seen
+    width = np.int32 if max(top, len(codes)) < 1 << 31 else np.int64  # half the memory is half the time
+    shifted = codes - codes.dtype.type(low) if low else codes
+    place: Codes = np.full(top, -1, dtype=width)
+    place[shifted] = np.arange(len(codes), dtype=width)
+    present = np.flatnonzero(place >= 0)
+    number: Codes = np.empty(top, dtype=width)
+    number[present] = np.arange(len(present), dtype=width)
+    return number[shifted], place[present]

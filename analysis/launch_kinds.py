@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .latency import Ints, Latencies, dense
+from .latency import Codes, Ints, Latencies, dense
 
 GAP = 1.4
 """Neighbouring durations further apart than this factor belong to different kinds."""
@@ -79,13 +79,13 @@ def _order(group: Ints, means: npt.NDArray[np.float32], groups: int) -> Ints:
     return words & ((1 << places) - 1)
 
 
-def by_grid(group_of: Ints, grid: npt.NDArray[np.integer], durations: Ints, groups: int) -> tuple[Ints, Ints]:
+def by_grid(group_of: Codes, grid: Codes, durations: Ints, groups: int) -> tuple[Ints, Ints]:
     """The kind of each launch told by its grid's mean duration, and how many kinds each group has.
 
     ``grid`` numbers grids from 0. Grids that take about equally long are one kind.
     """
     many = int(grid.max(initial=0)) + 1
-    codes = group_of * many + grid
+    codes = group_of * np.int64(many) + grid
     pair_of, seen = dense(codes)
     pairs = codes[seen]
     weights = np.bincount(pair_of, minlength=len(pairs))

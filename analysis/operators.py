@@ -18,7 +18,7 @@ from ..loaders import schema
 from ..loaders.trace import Trace
 from .call_tree import CallTree, Ints, call_tree
 from .correlation import Calls, calls_of, ids, match, numbered
-from .latency import dense
+from .latency import Codes, dense
 from .tensor_cores import OPERATORS, kernels_on_tensor_cores
 
 DATA_LOADER = re.compile(r"enumerate\(DataLoader\)#.*\.__next__$|enumerate\(DataPipe\)#")
@@ -103,12 +103,12 @@ def _threads(rows: pl.DataFrame) -> Ints:
     return numbered(*(ids(rows[key]) for key in ("rank", "pid", "tid")))
 
 
-def _named(names: list[str], name: Ints, *patterns: re.Pattern[str]) -> Mask:
+def _named(names: list[str], name: Codes, *patterns: re.Pattern[str]) -> Mask:
     hit = np.array([any(pattern.match(text) for pattern in patterns) for text in names], dtype=bool)
     return hit[name]
 
 
-def _folded_into(parent: Ints, name: Ints, is_op: Mask) -> Ints:
+def _folded_into(parent: Ints, name: Codes, is_op: Mask) -> Ints:
     """For each call the one it counts as: the top of its chain of only children with its name, mostly itself."""
     into = np.arange(len(parent), dtype=np.int64)
     children = np.bincount(parent[parent >= 0], minlength=len(parent))
@@ -194,13 +194,13 @@ def _own_host_time(nodes: pl.DataFrame, tree: CallTree, into: Ints, calls: Calls
     return (durations - inner - called).astype(np.int64)
 
 
-def _eligible(names: list[str], name: Ints, is_op: Mask) -> Mask:
+def _eligible(names: list[str], name: Codes, is_op: Mask) -> Mask:
     known = np.array([text in OPERATORS for text in names], dtype=bool)
     return known[name] & is_op
 
 
 def _summed(
-    nodes: pl.DataFrame, names: list[str], name: Ints, counted: Mask, values: dict[str, Ints]
+    nodes: pl.DataFrame, names: list[str], name: Codes, counted: Mask, values: dict[str, Ints]
 ) -> pl.DataFrame:
     """Sums per name over the calls that count."""
     of = name[counted]
