@@ -29,11 +29,11 @@ def kinds(launches: pl.DataFrame, thresholds: Thresholds | None = None) -> pl.Da
     one = np.zeros(len(durations), dtype=np.int64)
     kind, by_grid = one, False
     if len(durations):
-        kind = launch_kinds.by_duration(latencies(one, durations, 1))
+        kind = launch_kinds.of_atoms(launch_kinds.by_duration(latencies(one, durations, 1)), len(durations))
         if rows["grid"].null_count() < rows.height:
             grid, _ = dense(codes(rows["grid"]))
-            told, count = launch_kinds.by_grid(one, grid, durations, 1)
-            kind, by_grid = (told, True) if count[0] > 1 else (kind, False)
+            code, told, count = launch_kinds.by_grid(one, grid, durations, 1)
+            kind, by_grid = (told[code], True) if count[0] > 1 else (kind, False)
     time, total = pl.col("dur_ns"), pl.col("dur_ns").sum()
     frame = rows.with_columns(pl.Series("kind", kind)).group_by("kind").agg(
         count=pl.len().cast(pl.Int64), total_ns=total, mean_ns=time.mean(),

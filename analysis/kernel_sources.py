@@ -104,11 +104,11 @@ def _groups(rows: pl.DataFrame) -> tuple[Codes, Codes]:
 def _kinds(rows: pl.DataFrame, stats: Latencies, group_of: Codes, durations: Ints) -> Ints:
     """How many clearly different kinds of launches each group has: by grid where that tells, else by duration."""
     groups = len(stats.starts)
-    kinds = launch_kinds.per_group(launch_kinds.by_duration(stats), stats.groups_of, groups)
+    kinds = launch_kinds.per_group(launch_kinds.by_duration(stats), stats.starts)
     if rows["grid"].null_count() == rows.height:
         return kinds
     grid, _ = dense(codes(rows["grid"]))
-    _, told = launch_kinds.by_grid(group_of, grid, durations, groups)
+    _, _, told = launch_kinds.by_grid(group_of, grid, durations, groups)
     return np.where(told > 1, told, kinds)
 
 

@@ -38,7 +38,6 @@ class Latencies:
     sorted_ns: Ints
     starts: Ints
     ends: Ints
-    groups_of: Ints
     packed: Ints | None = None
     bits: int = 0
 
@@ -93,17 +92,20 @@ class Latencies:
 
 def latencies(groups_of: Codes, durations: Ints, groups: int) -> Latencies:
     """Durations (ns, not negative) sorted within each group; every group number below ``groups`` occurs."""
-    longest = int(durations.max(initial=0))
-    bits = max(longest.bit_length(), 1)
+    bits = max(int(durations.max(initial=0)).bit_length(), 1)
+    numbers, packed = np.arange(groups, dtype=np.int64), None
     if bits + groups.bit_length() <= 63:
-        packed = (groups_of.astype(np.int64) << bits) | durations
+        packed = groups_of.astype(np.int64)
+        packed <<= bits
+        packed |= durations
         packed.sort()
-        ordered, of = packed & ((1 << bits) - 1), packed >> bits
+        starts = np.searchsorted(packed, numbers << bits)
+        ordered = packed & ((1 << bits) - 1)
     else:
-        order, packed = np.lexsort((durations, groups_of)), None
-        ordered, of = durations[order], groups_of[order].astype(np.int64)
-    starts = np.searchsorted(of, np.arange(groups))
-    return Latencies(ordered, starts, np.append(starts[1:], len(ordered)).astype(np.int64), of, packed, bits)
+        order = np.lexsort((durations, groups_of))
+        starts = np.searchsorted(groups_of[order], numbers)
+        ordered = durations[order]
+    return Latencies(ordered, starts, np.append(starts[1:], len(ordered)).astype(np.int64), packed, bits)
 
 
 def codes(column: pl.Series) -> Codes:
@@ -117,25 +119,28 @@ def codes(column: pl.Series) -> Codes:
 
 def combined(columns: Sequence[Codes]) -> Codes:
     """One code for each combination of the columns' codes, of which there is at least one of at least one row."""
-    whole, room = columns[0], int(columns[0].max()) + 1
-    for column in columns[1:]:
+    whole: Codes = np.zeros(len(columns[0]), dtype=np.uint32)
+    room = 1
+    for column in columns:
         low = int(column.min())
         width = int(column.max()) - low + 1
         if width == 1:
             continue
-        if room * width > _room(len(column)):  # numbers with holes: fewer once they are counted
+        if room * width > room_for(len(column)):  # numbers with holes: fewer once they are counted
             column, first = dense(column)
             low, width = 0, len(first)
             whole, first = dense(whole)
             room = len(first)
-        whole = whole * np.int64(width)
-        whole += column
-        whole -= low
+        if room == 1:
+            whole = column - column.dtype.type(low)
+        else:
+            whole = whole * (np.uint32 if room * width < 1 << 32 else np.int64)(width)
+            whole += column.astype(whole.dtype, copy=False) - whole.dtype.type(low)
         room *= width
     return whole
 
 
-def _room(rows: int) -> int:
+def room_for(rows: int) -> int:
     """The most different codes that are looked up in a table; more are sorted."""
     return 4 * rows + (1 << 20)
 
@@ -146,7 +151,7 @@ def dense(codes: Codes) -> tuple[Codes, Codes]:
         return codes, np.zeros(0, dtype=np.int64)
     low = int(codes.min())
     top = int(codes.max()) - low + 1
-    if top > _room(len(codes)):
+    if top > room_for(len(codes)):
         _, seen, renumbered = np.unique(codes, return_index=True, return_inverse=True)
         return renumbered, seen
     width = np.int32 if max(top, len(codes)) < 1 << 31 else np.int64  # half the memory is half the time

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .latency import Codes, Ints, Latencies, dense
+from .latency import Codes, Ints, Latencies, dense, room_for
 
 GAP = 1.4
 """Neighbouring durations further apart than this factor belong to different kinds."""
@@ -21,30 +21,33 @@ LEAST_SHARE = 0.05
 """A kind holds at least this share of the launches, and two of them."""
 
 
-def cut(values: Floats, weights: Ints | None, group: Ints, groups: int, gap: float) -> Ints:
-    """The kind each atom belongs to, counted from 0 over all groups.
+def cut(values: Floats, weights: Ints | None, begin: Ints, gap: float) -> Ints:
+    """Where each kind begins among the atoms: at least at the beginning of each group.
 
-    Atoms are sorted by (group, value); ``weights`` says how many launches an atom stands for (None: one each).
-    Every group below ``groups`` has atoms, and at least one kind.
+    Atoms are sorted by (group, value); ``weights`` says how many launches an atom stands for (None: one each) and
+    ``begin`` where the atoms of each group begin.
     """
-    begin = np.searchsorted(group, np.arange(groups))
     opens = np.zeros(len(values), dtype=bool)
-    np.greater(values[1:], np.maximum(values[:-1] * gap, gap), out=opens[1:])
+    far = values[:-1] * values.dtype.type(gap)
+    np.greater(values[1:], np.maximum(far, gap, out=far), out=opens[1:])
     opens[begin] = True
     first = np.flatnonzero(opens)
-    if len(first) == groups:
-        return group.copy()
-    of = group[first]
+    if len(first) == len(begin):
+        return first
+    of = np.searchsorted(begin, first, side="right") - 1
     size, whole = _sums(weights, first, len(values)), _sums(weights, begin, len(values))
-    least = np.maximum(2, np.ceil(LEAST_SHARE * whole))
-    large = size >= least[of]
+    large = size >= np.maximum(2, np.ceil(LEAST_SHARE * whole))[of]
     before: Ints = np.cumsum(large) - large
-    run_of_group = np.searchsorted(of, np.arange(groups))
+    run_of_group = np.searchsorted(first, begin)
     keep = large & (before > before[run_of_group][of])
     keep[run_of_group] = True
-    starts = np.zeros(len(values), dtype=np.int64)
-    starts[first[keep]] = 1
-    return np.cumsum(starts) - 1
+    kinds: Ints = first[keep]
+    return kinds
+
+
+def per_group(first: Ints, begin: Ints) -> Ints:
+    """How many kinds each group has, from where kinds and groups begin."""
+    return np.diff(np.searchsorted(first, begin), append=len(first))
 
 
 def _sums(weights: Ints | None, first: Ints, count: int) -> Ints:
@@ -55,14 +58,37 @@ def _sums(weights: Ints | None, first: Ints, count: int) -> Ints:
 
 
 def by_duration(latencies: Latencies) -> Ints:
-    """The kind of each launch of ``latencies.sorted_ns``, told by gaps between durations."""
-    return cut(latencies.sorted_ns.astype(np.float32), None, latencies.groups_of, len(latencies.starts), GAP)
+    """Where each kind begins in ``latencies.sorted_ns``, told by gaps between durations."""
+    return cut(latencies.sorted_ns.astype(np.float32), None, latencies.starts, GAP)
 
 
-def per_group(kind: Ints, group: Ints, groups: int) -> Ints:
-    """How many kinds each group has; kinds count up through groups in order, as ``cut`` numbers them."""
-    last = np.append(np.searchsorted(group, np.arange(1, groups)), len(group)) - 1
-    return np.diff(kind[last], prepend=-1) if groups else np.zeros(0, dtype=np.int64)
+def by_grid(group_of: Codes, grid: Codes, durations: Ints, groups: int) -> tuple[Codes, Ints, Ints]:
+    """A code for each launch, the kind it is of by that code, and how many kinds each group has.
+
+    ``grid`` numbers grids from 0. Kinds are told by the mean duration of each grid: grids that take about equally long
+    are one kind. Every group below ``groups`` has launches.
+    """
+    many = int(grid.max(initial=0)) + 1
+    code: Codes = group_of * np.int64(many) + grid
+    place = None
+    if groups * many > room_for(len(code)):
+        code, place = dense(code)
+    launches = np.bincount(code)
+    atoms = np.flatnonzero(launches)
+    launches = launches[atoms]
+    means = (np.bincount(code, weights=durations)[atoms] / launches).astype(np.float32)
+    group = atoms // many if place is None else group_of[place].astype(np.int64)
+    order = _order(group, means, groups)
+    begin = np.searchsorted(group, np.arange(groups))
+    first = cut(means[order], launches[order], begin, GRID_GAP)
+    kind = np.zeros(int(atoms[-1]) + 1, dtype=np.int64)
+    kind[atoms[order]] = of_atoms(first, len(atoms))
+    return code, kind, per_group(first, begin)
+
+
+def of_atoms(first: Ints, atoms: int) -> Ints:
+    """The kind of each atom, counted from 0 over all groups, from where kinds begin."""
+    return np.repeat(np.arange(len(first)), np.diff(first, append=atoms))
 
 
 def _order(group: Ints, means: npt.NDArray[np.float32], groups: int) -> Ints:
@@ -77,21 +103,3 @@ def _order(group: Ints, means: npt.NDArray[np.float32], groups: int) -> Ints:
     words = (group << 31 | means.view(np.int32)) << places | np.arange(len(group))
     words.sort()
     return words & ((1 << places) - 1)
-
-
-def by_grid(group_of: Codes, grid: Codes, durations: Ints, groups: int) -> tuple[Ints, Ints]:
-    """The kind of each launch told by its grid's mean duration, and how many kinds each group has.
-
-    ``grid`` numbers grids from 0. Grids that take about equally long are one kind.
-    """
-    many = int(grid.max(initial=0)) + 1
-    codes = group_of * np.int64(many) + grid
-    pair_of, seen = dense(codes)
-    pairs = codes[seen]
-    weights = np.bincount(pair_of, minlength=len(pairs))
-    means = (np.bincount(pair_of, weights=durations, minlength=len(pairs)) / weights).astype(np.float32)
-    group = pairs // many
-    order = _order(group, means, groups)
-    kind = np.empty(len(pairs), dtype=np.int64)
-    kind[order] = cut(means[order], weights[order], group[order], groups, GRID_GAP)
-    return kind[pair_of], per_group(kind[order], group[order], groups)
