@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .columns import CODES, FLOATS, INTS, Block, Rows
+from .columns import CODES, FLOATS, HOST_CODES, HOST_INTS, INTS, Block, Codes, Floats, Ints, Rows
 from .decode import decode
 from .info import Tally
 from .layout import (
@@ -24,9 +24,11 @@ from .layout import (
     AT,
     CLOSED,
     COMMA,
+    DEVICES,
     EVENTS,
     FLOWS,
     FULL,
+    HOSTS,
     INCOMPLETE,
     NAMES,
     ODD,
@@ -42,7 +44,7 @@ from .tables import Rows as TableRows
 from .tables import Tables
 from .walk import walk
 
-_ROWS = (1 << 15) + 8
+_ROWS = (1 << 15) - 24
 """Rows of the tables: no power of two, or the columns would fight for the same lines of the processor's cache."""
 _WINDOW = 256 << 10
 """Bytes looked at around damage before the whole rest of the block is."""
@@ -70,9 +72,13 @@ class BlockScanner:
     def __init__(self, native: Native, tables: Tables, lock: threading.Lock, rows: int = _ROWS) -> None:
         self._native = native
         self._tables, self._strings, self._lock = tables, tables.strings, lock
+        self._row = np.empty(len(INTS), np.int64), np.empty(len(CODES), np.int32), np.empty(len(FLOATS), np.float64)
         self._ints = np.empty((len(INTS), rows), np.int64)
-        self._codes = np.empty((len(CODES), rows), np.int32)
-        self._floats = np.empty((len(FLOATS), rows), np.float64)
+        self._device_ints, self._host_ints = np.empty_like(self._ints), np.empty((len(HOST_INTS), rows), np.int64)
+        self._codes, self._device_codes = (np.empty((len(CODES), rows), np.int32) for _ in range(2))
+        self._floats, self._device_floats = (np.empty((len(FLOATS), rows), np.float64) for _ in range(2))
+        self._host_codes = np.empty((len(HOST_CODES), rows), np.int32)
+        self._route = np.zeros(1, np.uint8)
         self._odd = np.empty((4096, 3), np.int64)
         self._aside = np.empty((16384, 2), np.int64)
         self._state = np.zeros(STATE, np.int64)
@@ -95,8 +101,9 @@ class BlockScanner:
         state[AT], state[COMMA] = 0, comma
         while True:
             code = self._native.scan(
-                buf, stop, self._ints, self._codes, self._floats, self._odd, self._aside, self._heap, self._ends,
-                self._hashes, self._slots, self._seed, state,
+                buf, stop, *self._row, self._ints, self._codes, self._floats, self._device_ints, self._device_codes,
+                self._device_floats, self._host_ints, self._host_codes, self._route, self._odd, self._aside,
+                self._heap, self._ends, self._hashes, self._slots, self._seed, state,
             )  # fmt: skip
             self._take(data, base, out)
             if code == STRINGS:
@@ -114,18 +121,40 @@ class BlockScanner:
     def _take(self, data: bytearray, base: int, out: Outcome) -> None:
         """Turn the rows of a scan into rows of tables."""
         state = self._state
-        rows, odds, asides = int(state[ROWS]), int(state[ODD]), int(state[ASIDE])
+        rows, devices, hosts = int(state[ROWS]), int(state[DEVICES]), int(state[HOSTS])
+        odds, asides = int(state[ODD]), int(state[ASIDE])
         out.tally.flows += int(state[FLOWS])
         out.tally.events += int(state[EVENTS])
         out.aside += [(base + begin, bytes(data[begin:end])) for begin, end in self._aside[:asides].tolist()]
-        if not rows:
+        if not rows + devices + hosts:
             return
         self._number_texts()
-        block = Block(self._ints[:, :rows], self._global[self._codes[:, :rows]], self._floats[:, :rows], base)
-        self._add(self._read_odd(data, self._odd[:odds], block, out) if odds else block, data, out)
+        block = self._block(self._ints, self._codes, self._floats, rows, base)
+        device = self._block(self._device_ints, self._device_codes, self._device_floats, devices, base)
+        host = self._block(self._host_ints, self._host_codes, self._floats, hosts, base)
+        if rows:
+            self._learn(self._codes[CODES.index("cat"), :rows])
+        self._add(self._read_odd(data, self._odd[:odds], block, out) if odds else block, data, out, device, host)
+        if devices:  # the rows made of these are views of them
+            self._device_ints = np.empty_like(self._device_ints)
+        if hosts:
+            self._host_ints = np.empty_like(self._host_ints)
 
-    def _add(self, block: Block, data: bytearray, out: Outcome) -> None:
-        rows = self._tables.rows_of(block)
+    def _block(self, ints: Ints, codes: Codes, floats: Floats, rows: int, base: int) -> Block:
+        return Block(ints[:, :rows], self._global.take(codes[:, :rows], mode="wrap"), floats[:, :rows], base)
+
+    def _learn(self, categories: Codes) -> None:
+        """Where events of these categories go, by this thread's numbers."""
+        new = np.unique(categories[categories >= 0])
+        longer = np.zeros(max(len(self._route), len(self._global) - 1), np.uint8)
+        longer[: len(self._route)] = self._route
+        longer[new] = self._tables.places(self._global[new])
+        self._route = longer
+
+    def _add(
+        self, block: Block, data: bytearray, out: Outcome, device: Block | None = None, host: Block | None = None
+    ) -> None:
+        rows = self._tables.rows_of(block, device, host)
         out.rows.append(rows)
         out.aside += [(block.base + begin, bytes(data[begin:end])) for begin, end in rows.ranges]
 
@@ -134,11 +163,10 @@ class BlockScanner:
         known, names = len(self._global) - 1, int(self._state[NAMES])
         if names == known:
             return
-        ends = self._ends[known : names + 1].tolist()
-        heap = self._heap[ends[0] : ends[-1]].tobytes()
-        texts = [_text(heap[a - ends[0] : b - ends[0]]) for a, b in pairwise(ends)]
+        ends = self._ends[known : names + 1]
+        texts = _texts(self._heap[ends[0] : ends[-1]].tobytes(), (ends - ends[0]).tolist())
         with self._lock:
-            codes = [self._strings.code(text) for text in texts]
+            codes = self._strings.numbers(texts)
         self._global = np.concatenate([self._global[:-1], np.array(codes, np.int32), self._global[-1:]])
 
     def _read_odd(self, data: bytearray, odd: npt.NDArray[np.int64], block: Block, out: Outcome) -> Block:
@@ -201,6 +229,14 @@ def _longer(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
     longer = np.zeros(size, array.dtype)
     longer[: len(array)] = array
     return longer
+
+
+def _texts(heap: bytes, ends: list[int]) -> list[str]:
+    """The texts of JSON strings whose insides stand one behind the other."""
+    if heap.isascii() and b"\\" not in heap:
+        plain = heap.decode("ascii")
+        return [plain[start:end] for start, end in pairwise(ends)]
+    return [_text(heap[start:end]) for start, end in pairwise(ends)]
 
 
 def _text(raw: bytes) -> str:

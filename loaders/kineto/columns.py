@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-INTS = (
-    "ts dur pid tid correlation external_id stream device registers shared bytes graph graph_node rank offset end"
-).split()
+HOST_INTS = "ts dur pid tid correlation external_id rank offset".split()
+HOST_CODES = "cat name pid_text tid_text".split()
+"""What events of the host are asked for; all columns begin with these."""
+INTS = [*HOST_INTS, *"stream device registers shared bytes graph graph_node end".split()]
 """``offset`` and ``end`` are byte positions of the event in the block."""
-CODES = "cat name pid_text tid_text grid block".split()
+CODES = [*HOST_CODES, "grid", "block"]
 """``pid_text`` and ``tid_text`` hold what was a JSON string ('stream 7'); ``grid`` and ``block`` the list's inside."""
 FLOATS = "occupancy blocks_per_sm".split()
 EVENT_KEYS = ("ts", "dur", "pid", "tid", "cat", "name")
@@ -52,8 +53,9 @@ class Number(str):
 class Block:
     """Slices (events with ``ph`` X and a category) of one stretch of the file, in file order.
 
-    ``ints`` is (len(INTS), n), ``codes`` (len(CODES), n) with -1 for missing, ``floats`` (len(FLOATS), n) with NaN.
-    ``base`` is the offset in the decompressed source of the block's position 0.
+    ``ints`` is (len(INTS), n), ``codes`` (len(CODES), n) with -1 for missing, ``floats`` (len(FLOATS), n) with NaN; of
+    events of the host alone, ``HOST_INTS`` and ``HOST_CODES`` are enough. ``base`` is the offset in the decompressed
+    source of the block's position 0.
     """
 
     ints: Ints
@@ -65,6 +67,10 @@ class Block:
     def rows(self) -> int:
         """How many events."""
         return int(self.ints.shape[1])
+
+    def take(self, places: npt.NDArray[np.intp]) -> Block:
+        """Some of the rows."""
+        return Block(self.ints[:, places], self.codes[:, places], self.floats[:, places], self.base)
 
 
 class Strings:
@@ -81,6 +87,11 @@ class Strings:
             found = self._codes[text] = len(self.texts)
             self.texts.append(text)
         return found
+
+    def numbers(self, texts: Sequence[str]) -> list[int]:
+        """The numbers of many texts."""
+        known = list(map(self._codes.get, texts))
+        return [self.code(text) if number is None else number for number, text in zip(known, texts, strict=True)]
 
 
 def nanoseconds(value: Any) -> int:
@@ -197,10 +208,12 @@ class Rows:
         if any(value is not None for value in old):
             external = tuple(b if a is None else a for a, b in zip(external, old, strict=True))
         ints = [_times(ts), _times(dur), _column(pid, whole), _column(tid, whole)]
-        ints += [_column(values, integer) for values in (correlation, external, stream, device)]
+        ints += [_column(values, integer) for values in (correlation, external, rank)]
+        ints += [np.array(start, np.int64)]
+        ints += [_column(values, integer) for values in (stream, device)]
         ints += [_column(values, amount) for values in (registers, shared, size)]
-        ints += [_column(values, integer) for values in (graph, node, rank)]
-        ints += [np.array(start, np.int64), np.array(end, np.int64)]
+        ints += [_column(values, integer) for values in (graph, node)]
+        ints += [np.array(end, np.int64)]
         codes = [self._texts(values) for values in (cat, map(name_text, name), pid, tid)]
         codes += [self._texts([None if value is None else triple(value) for value in part]) for part in (grid, block)]
         floats = [_reals(values) for values in (occupancy, blocks)]

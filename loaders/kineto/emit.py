@@ -23,11 +23,12 @@ def _array(item: Any, dimensions: int = 1) -> Any:
 
 
 _INT, _BYTES, _INTS = types.int64, _array(types.uint8), _array(types.int64)
-_TABLE, _HASHES, _SLOTS = _array(types.int64, 2), _array(types.uint64), _array(types.int32)
+_TABLE, _CODES, _FLOATS = _array(types.int64, 2), _array(types.int32, 2), _array(types.float64, 2)
+_HASHES, _SLOTS = _array(types.uint64), _array(types.int32)
 SIGNATURES = {
     "scan": (
-        _BYTES, _INT, _TABLE, _array(types.int32, 2), _array(types.float64, 2), _TABLE, _TABLE, _BYTES, _INTS, _HASHES,
-        _SLOTS, types.uint64, _INTS,
+        _BYTES, _INT, _INTS, _array(types.int32), _array(types.float64), _TABLE, _CODES, _FLOATS, _TABLE, _CODES,
+        _FLOATS, _TABLE, _CODES, _BYTES, _TABLE, _TABLE, _BYTES, _INTS, _HASHES, _SLOTS, types.uint64, _INTS,
     ),
     "rehash": (_HASHES, _INT, _SLOTS),
 }  # fmt: skip

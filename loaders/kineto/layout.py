@@ -8,9 +8,12 @@ from __future__ import annotations
 PAD = 64
 """Bytes a buffer has behind the end of its text; no load reaches further."""
 
-AT, ROWS, ODD, ASIDE, FLOWS, EVENTS, NAMES, COMMA, WANTED = range(9)
+AT, ROWS, DEVICES, HOSTS, ODD, ASIDE, FLOWS, EVENTS, NAMES, COMMA, WANTED = range(11)
 """The state: position; counts since the scan began; size of the string table; comma seen; bytes wanted."""
-STATE = 9
+STATE = 11
+
+UNKNOWN, DEVICE, HOST = range(3)
+"""Where events of a category go: among all others, to the rows of devices, to those of the host."""
 
 DONE, CLOSED, FULL, STRINGS, SYNTAX, INCOMPLETE = range(6)
 """Why a scan ended: text used up; list closed; tables full; string table full; no JSON; in the middle of an event."""

@@ -11,22 +11,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from .columns import CODES, FLOATS, INTS, NULL
+from .columns import CODES, FLOATS, HOST_CODES, HOST_INTS, INTS, NULL
 from .keys import ARGS, LANE, OLD_ID, PHASE, REAL, SKIP, TEXT, TIME, TRIPLE, WHOLE, args_key, event_key
 from .layout import (
     ASIDE,
     AT,
     CLOSED,
     COMMA,
+    DEVICE,
+    DEVICES,
     DONE,
     EVENTS,
     FLOWS,
     FULL,
+    HOST,
+    HOSTS,
     INCOMPLETE,
     ODD,
     ROWS,
     STRINGS,
     SYNTAX,
+    UNKNOWN,
 )  # fmt: skip
 
 from .lexer import blank, compiled, digits, fraction, inlined, intern, may_end, nested_end, string_end  # isort: skip
@@ -34,7 +39,9 @@ from .simd import word_at
 
 _NULL = np.int64(NULL)
 _N_INT, _N_CODE, _N_FLOAT = len(INTS), len(CODES), len(FLOATS)
+_N_HOST_INT, _N_HOST_CODE = len(HOST_INTS), len(HOST_CODES)
 _OFFSET, _END, _EXTERNAL, _CAT = INTS.index("offset"), INTS.index("end"), INTS.index("external_id"), CODES.index("cat")
+_TS = INTS.index("ts")
 _PID, _PID_TEXT, _TID_TEXT = INTS.index("pid"), CODES.index("pid_text"), CODES.index("tid_text")
 _OCCUPANCY = FLOATS.index("occupancy")
 _TRUE, _FALS, _NULL_WORD = (np.uint64(int.from_bytes(word, "little")) for word in (b"true", b"fals", b"null"))
@@ -142,14 +149,29 @@ def _triple_end(buf, i, stop):
         i = blank(buf, i + 1, stop)
 
 
+@inlined
+def _copy(row_ints, row_codes, row_floats, ints, codes, floats, row):
+    for column in range(_N_INT):
+        ints[column, row] = row_ints[column]
+    for column in range(_N_CODE):
+        codes[column, row] = row_codes[column]
+    for column in range(_N_FLOAT):
+        floats[column, row] = row_floats[column]
+
+
 @compiled
-def scan(buf, stop, ints, codes, floats, odd, aside, heap, ends, hashes, slots, seed, state):
+def scan(
+    buf, stop, row_ints, row_codes, row_floats, ints, codes, floats, device_ints, device_codes, device_floats,
+    host_ints, host_codes, route, odd, aside, heap, ends, hashes, slots, seed, state,
+):  # fmt: skip
     """Read events from ``state[AT]`` on until ``stop``; returns why it ended, with ``state[AT]`` behind the last event.
 
-    ``ints``, ``codes``, ``floats`` are the columns of ``Block``; ``odd`` gets (row, begin, end) of rows to be read
-    alone, ``aside`` (begin, end) of events that are no slices with a category.
+    ``row_...`` have room for one row. ``ints``, ``codes``, ``floats`` are the columns of ``Block``, and there are two
+    more of those for events with a time whose category ``route`` (by the number of its text) is known to be of devices
+    or of the host. ``odd`` gets (row, begin, end) of rows to be read alone, ``aside`` (begin, end) of events that are
+    no slices with a category.
     """
-    rows = odds = asides = 0
+    rows = devices = hosts = odds = asides = 0
     flows = events = 0
     comma = state[COMMA] != 0
     i = np.int64(state[AT])
@@ -170,16 +192,19 @@ def scan(buf, stop, ints, codes, floats, odd, aside, heap, ends, hashes, slots, 
         if byte != 123 or not comma:
             code = SYNTAX
             break
-        if rows >= ints.shape[1] or odds >= odd.shape[0] or asides >= aside.shape[0]:
+        if rows >= ints.shape[1] or devices >= device_ints.shape[1] or hosts >= host_ints.shape[1]:
+            code = FULL
+            break
+        if odds >= odd.shape[0] or asides >= aside.shape[0]:
             code = FULL
             break
         begin = i
         for column in range(_N_INT):
-            ints[column, rows] = _NULL
+            row_ints[column] = _NULL
         for column in range(_N_CODE):
-            codes[column, rows] = -1
+            row_codes[column] = -1
         for column in range(_N_FLOAT):
-            floats[column, rows] = np.nan
+            row_floats[column] = np.nan
         phase, in_args, seen_args, seen_old, seen_new = np.uint8(0), False, False, False, False
         strange, first = False, True
         i += 1
@@ -246,13 +271,13 @@ def scan(buf, stop, ints, codes, floats, odd, aside, heap, ends, hashes, slots, 
                     strange = True
                 if what == TEXT or what == LANE:
                     if what == LANE:
-                        ints[column, rows] = _NULL
+                        row_ints[column] = _NULL
                         column = _PID_TEXT if column == _PID else _TID_TEXT
                     number = intern(buf, start, size, heap, ends, hashes, slots, seed, state)
                     if number < 0:
                         code = STRINGS
                         break
-                    codes[column, rows] = number
+                    row_codes[column] = number
                 elif what == PHASE:
                     phase = buf[start] if size == 1 else np.uint8(0)
                     if flags:
@@ -261,16 +286,16 @@ def scan(buf, stop, ints, codes, floats, odd, aside, heap, ends, hashes, slots, 
                     value, behind, count = digits(buf, start, stop)
                     if flags or (count < 0 and behind == start + size and behind > start + 1):
                         strange = True
-                    ints[column, rows] = value if 0 < count <= 18 and behind == start + size else _NULL
+                    row_ints[column] = value if 0 < count <= 18 and behind == start + size else _NULL
                 elif what == TIME:
                     value, behind, sure = _time(buf, start, stop)
-                    ints[column, rows] = value
+                    row_ints[column] = value
                     if not sure or behind != start + size:
                         strange = True
                 elif what == TRIPLE:
-                    codes[column, rows] = -1
+                    row_codes[column] = -1
                 elif what == REAL:
-                    floats[column, rows] = np.nan
+                    row_floats[column] = np.nan
                 elif what == ARGS:
                     strange = True
             elif byte == 123 and what == ARGS:
@@ -298,22 +323,22 @@ def scan(buf, stop, ints, codes, floats, odd, aside, heap, ends, hashes, slots, 
                             if number < 0:
                                 code = STRINGS
                                 break
-                        codes[column, rows] = number
+                        row_codes[column] = number
                 elif what != SKIP:
                     strange = True
             elif byte == 45 or 48 <= byte <= 57:
                 if what == TIME:
                     value, i, sure = _time(buf, i, stop)
-                    ints[column, rows] = value
+                    row_ints[column] = value
                 elif what == WHOLE or what == LANE:
                     value, i, count = digits(buf, i, stop)
-                    ints[column, rows] = value
+                    row_ints[column] = value
                     sure = 0 < count <= 18
                     if what == LANE:
-                        codes[_PID_TEXT if column == _PID else _TID_TEXT, rows] = -1
+                        row_codes[_PID_TEXT if column == _PID else _TID_TEXT] = -1
                 elif what == REAL:
                     real, i, sure = _real(buf, i, stop, column == _OCCUPANCY)
-                    floats[column, rows] = real
+                    row_floats[column] = real
                 else:
                     i = _number_end(buf, i + 1, stop)
                     sure = what == SKIP
@@ -331,13 +356,13 @@ def scan(buf, stop, ints, codes, floats, odd, aside, heap, ends, hashes, slots, 
                 if behind >= 0 and may_end(buf, behind, stop):
                     i = behind
                     if what == WHOLE or what == TIME or what == LANE:
-                        ints[column, rows] = _NULL
+                        row_ints[column] = _NULL
                     if what == LANE:
-                        codes[_PID_TEXT if column == _PID else _TID_TEXT, rows] = -1
+                        row_codes[_PID_TEXT if column == _PID else _TID_TEXT] = -1
                     elif what == TEXT or what == TRIPLE:
-                        codes[column, rows] = -1
+                        row_codes[column] = -1
                     elif what == REAL:
-                        floats[column, rows] = np.nan
+                        row_floats[column] = np.nan
                     elif what == PHASE or what == ARGS:
                         strange = True
                 else:
@@ -351,24 +376,42 @@ def scan(buf, stop, ints, codes, floats, odd, aside, heap, ends, hashes, slots, 
             break
         comma = False
         events += 1
-        ints[_OFFSET, rows] = begin
-        ints[_END, rows] = i
+        row_ints[_OFFSET] = begin
+        row_ints[_END] = i
+        where = np.uint8(UNKNOWN)
         if strange:
             odd[odds, 0] = rows
             odd[odds, 1] = begin
             odd[odds, 2] = i
             odds += 1
-            rows += 1
-        elif phase == 88 and codes[_CAT, rows] >= 0:
-            rows += 1
+        elif phase == 88 and row_codes[_CAT] >= 0:
+            category = row_codes[_CAT]
+            if category < route.shape[0] and row_ints[_TS] != _NULL:
+                where = route[category]
         elif phase == 115 or phase == 116 or phase == 102:
             flows += 1
+            continue
         else:
             aside[asides, 0] = begin
             aside[asides, 1] = i
             asides += 1
+            continue
+        if where == HOST:
+            for column in range(_N_HOST_INT):
+                host_ints[column, hosts] = row_ints[column]
+            for column in range(_N_HOST_CODE):
+                host_codes[column, hosts] = row_codes[column]
+            hosts += 1
+        elif where == DEVICE:
+            _copy(row_ints, row_codes, row_floats, device_ints, device_codes, device_floats, devices)
+            devices += 1
+        else:
+            _copy(row_ints, row_codes, row_floats, ints, codes, floats, rows)
+            rows += 1
     state[AT] = i
     state[ROWS] = rows
+    state[DEVICES] = devices
+    state[HOSTS] = hosts
     state[ODD] = odds
     state[ASIDE] = asides
     state[FLOWS] = flows

@@ -19,9 +19,9 @@ import polars as pl
 from .. import schema
 from . import dialect
 from .columns import CODES, FLOATS, INTS, NULL, Block, Codes, Strings
+from .layout import DEVICE, HOST, UNKNOWN
 from .texts import CATEGORICAL, KIND, Texts
 
-Places = npt.NDArray[np.intp]
 SPILL_BYTES = 48 << 20
 """Rows of one table kept in memory before they go to a file."""
 _PART_BYTES = 24 << 20
@@ -131,28 +131,39 @@ class Tables:
         self.launchers: set[tuple[int, int]] = set()
         self.device_word = "GPU"
 
-    def rows_of(self, block: Block) -> Rows:
-        """What a block becomes. Keeps no view of the block."""
-        rows, ints = Rows(), block.ints
-        if not block.rows:
-            return rows
-        kind = self._kind(block.codes[_CODE["cat"]], block.codes[_CODE["name"]])
+    def places(self, categories: Codes) -> npt.NDArray[np.uint8]:
+        """Where events of each category go."""
+        kind = self.texts.kind[categories]
+        return np.select([kind < _DEVICE_END, kind < _RANGE], [DEVICE, HOST], UNKNOWN).astype(np.uint8)
+
+    def rows_of(self, block: Block, device: Block | None = None, host: Block | None = None) -> Rows:
+        """What a block becomes, and with it those of its events that were known to be of devices and of the host.
+
+        Rows are in the order of the file. They may be views of the integers of ``device`` and ``host``.
+        """
+        rows = Rows()
+        parts: list[tuple[Block | None, Block | None]] = [(device, host)]
+        if block.rows:
+            parts.append(self._sorted_out(block, rows))
+        rows.kernels = _in_order([self._kernels(each) for each, _ in parts if each is not None and each.rows])
+        rows.host = _in_order([self._host(each, rows) for _, each in parts if each is not None and each.rows])
+        frames = [frame for frame in (rows.kernels, rows.host) if frame is not None]
+        rows.earliest = min((int(frame["start_ns"].to_numpy().min()) for frame in frames), default=None)
+        rows.negative = sum(int(frame["dur_ns"].is_between(NULL + 1, -1).sum()) for frame in frames)
+        return rows
+
+    def _sorted_out(self, block: Block, rows: Rows) -> tuple[Block, Block]:
+        """The events of devices and of the host; the others are counted or noted."""
+        ints, kind = block.ints, self.texts.kind[block.codes[_CODE["cat"]]]
         timed = ints[_INT["ts"]] != NULL
         device = np.flatnonzero((kind < _DEVICE_END) & timed)
         host = np.flatnonzero((kind >= _DEVICE_END) & (kind < _RANGE) & timed)
         ranges = np.flatnonzero((kind == _RANGE) & timed)
         rows.untimed = int(len(timed) - timed.sum())
         rows.ignored = block.rows - len(device) - len(host) - len(ranges) - rows.untimed
-        if len(device):
-            rows.kernels = self._kernels(block, device, kind[device])
-        if len(host):
-            rows.host = self._host(block, host, kind[host], rows)
-        frames = [frame for frame in (rows.kernels, rows.host) if frame is not None]
-        rows.earliest = min((int(ints[_INT["ts"], at].min()) for at in (device, host) if len(at)), default=None)
-        rows.negative = sum(int(frame["dur_ns"].is_between(NULL + 1, -1).sum()) for frame in frames)
         spans = zip(ints[_INT["offset"], ranges].tolist(), ints[_INT["end"], ranges].tolist(), strict=True)
         rows.ranges = list(spans)
-        return rows
+        return block.take(device), block.take(host)
 
     def add(self, rows: Rows) -> None:
         """Append the rows of the next block."""
@@ -171,16 +182,10 @@ class Tables:
         if start is not None:
             self.earliest = start if self.earliest is None else min(self.earliest, start)
 
-    def _kind(self, category: Codes, name: Codes) -> npt.NDArray[np.uint8]:
-        kind = self.texts.kind[category]
-        kernels = np.flatnonzero(kind == KIND["kernel"])
-        kind[kernels[self.texts.collective[name[kernels]]]] = KIND["collective"]
-        calls = np.flatnonzero((kind == KIND["op"]) | (kind == KIND["annotation"]))
-        kind[calls[self.texts.data_loading[name[calls]]]] = KIND["dataloader"]
-        return kind
-
-    def _kernels(self, block: Block, rows: Places, kind: npt.NDArray[np.uint8]) -> pl.DataFrame:
-        ints, codes = block.ints[:, rows], block.codes[:, rows]
+    def _kernels(self, block: Block) -> pl.DataFrame:
+        ints, codes = block.ints, block.codes
+        kind = self.texts.kind[codes[_CODE["cat"]]]
+        kind[(kind == KIND["kernel"]) & self.texts.collective[codes[_CODE["name"]]]] = KIND["collective"]
         stream = np.where(ints[_INT["stream"]] != NULL, ints[_INT["stream"]], self._thread(ints, codes, "tid"))
         device = np.where(ints[_INT["device"]] != NULL, ints[_INT["device"]], self._thread(ints, codes, "pid"))
         graph, node = ints[_INT["graph"]], ints[_INT["graph_node"]]
@@ -201,25 +206,20 @@ class Tables:
                 "block": self.texts.triples(codes[_CODE["block"]]),
                 "registers": ints[_INT["registers"]],
                 "shared_bytes": ints[_INT["shared"]],
-                "occupancy": (block.floats[_FLOAT["occupancy"], rows] / 100).astype(np.float32),
-                "blocks_per_sm": block.floats[_FLOAT["blocks_per_sm"], rows].astype(np.float32),
+                "occupancy": (block.floats[_FLOAT["occupancy"]] / 100).astype(np.float32),
+                "blocks_per_sm": block.floats[_FLOAT["blocks_per_sm"]].astype(np.float32),
                 "bytes": ints[_INT["bytes"]],
                 "offset": ints[_INT["offset"]] + block.base,
             }
         )
 
-    def _host(self, block: Block, rows: Places, kind: npt.NDArray[np.uint8], out: Rows) -> pl.DataFrame:
-        def ints(name: str) -> npt.NDArray[np.int64]:
-            found: npt.NDArray[np.int64] = block.ints[_INT[name]].take(rows)
-            return found
-
-        names = block.codes[_CODE["name"]].take(rows)
-        lanes = block.codes[_CODE["pid_text"] : _CODE["tid_text"] + 1, rows]
-        pid, tid = ints("pid"), ints("tid")
-        if int(lanes.max()) >= 0:
-            pid = np.where(pid == NULL, self.texts.number[lanes[0]], pid)
-            tid = np.where(tid == NULL, self.texts.number[lanes[1]], tid)
-        start, dur, rank = ints("ts"), ints("dur"), ints("rank")
+    def _host(self, block: Block, out: Rows) -> pl.DataFrame:
+        ints, names = block.ints, block.codes[_CODE["name"]]
+        kind = self.texts.kind[block.codes[_CODE["cat"]]]
+        loading = self.texts.data_loading[names] & ((kind == KIND["op"]) | (kind == KIND["annotation"]))
+        kind[loading] = KIND["dataloader"]
+        pid, tid = (self._thread(ints, block.codes, name) for name in ("pid", "tid"))
+        start, dur, rank = (ints[_INT[name]] for name in ("ts", "dur", "rank"))
         calls = np.flatnonzero((kind == KIND["runtime"]) | (kind == KIND["driver"]))
         out.launchers = _pairs(rank[calls], pid[calls])
         step = self.texts.step[names]
@@ -229,8 +229,8 @@ class Tables:
         return pl.DataFrame(
             {
                 "start_ns": start, "dur_ns": dur, "name": self.texts.names(names), "kind": _kinds(kind), "pid": pid,
-                "tid": tid, "rank": rank, "correlation": ints("correlation"), "external_id": ints("external_id"),
-                "offset": ints("offset") + block.base,
+                "tid": tid, "rank": rank, "correlation": ints[_INT["correlation"]],
+                "external_id": ints[_INT["external_id"]], "offset": ints[_INT["offset"]] + block.base,
             }
         )  # fmt: skip
 
@@ -302,6 +302,11 @@ class Tables:
             kind=pl.lit("step"), source=pl.lit("recorded"), complete=True,
         )  # fmt: skip
         return schema.conform("cycles", frame.lazy())
+
+
+def _in_order(frames: list[pl.DataFrame]) -> pl.DataFrame | None:
+    """Rows of one table from one stretch of the file, in its order."""
+    return pl.concat(frames).sort("offset") if len(frames) > 1 else frames[0] if frames else None
 
 
 def _pairs(first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> set[tuple[int, int]]:

@@ -33,13 +33,13 @@ class Meaning:
         array, known = self._arrays
         if len(array) <= len(self._strings.texts):
             array, known = self._arrays = self._longer(array, known, 2 * len(self._strings.texts) + 2)
-        unknown = codes[~known[codes]]
-        if len(unknown):
-            new = np.unique(unknown)
+        at_hand = known.take(codes, mode="wrap")
+        if not at_hand.all():
+            new = np.unique(codes[~at_hand])
             texts = self._strings.texts
             array[new] = self._values([texts[code] for code in new.tolist()])
             known[new] = True
-        found: npt.NDArray[Any] = array[codes]
+        found: npt.NDArray[Any] = array.take(codes, mode="wrap")
         return found
 
     def _longer(self, old: npt.NDArray[Any], was: npt.NDArray[Any], size: int) -> tuple[npt.NDArray[Any], ...]:
@@ -55,7 +55,7 @@ class Texts:
 
     def __init__(self, strings: Strings) -> None:
         self._names = Meaning(strings, _categories, 0, np.uint32)
-        self._triples = Meaning(strings, lambda texts: _categories([_tidy(text) for text in texts]), 0, np.uint32)
+        self._triples = Meaning(strings, lambda texts: _categories(_tidy(texts)), 0, np.uint32)
         self.kind = Meaning(strings, _kinds, KIND["annotation"], np.uint8)
         self.collective = Meaning(strings, lambda texts: [_named("kernel", t) for t in texts], False, bool)
         self.data_loading = Meaning(strings, lambda texts: [_named("op", t) for t in texts], False, bool)
@@ -90,8 +90,9 @@ def _kinds(texts: Sequence[str]) -> list[int]:
     return [KIND[dialect.kind_of_category(text)] for text in texts]
 
 
-def _tidy(text: str) -> str:
-    return text.translate(_NO_BLANKS)
+def _tidy(texts: Sequence[str]) -> list[str]:
+    """Without white space; lists of numbers hold no semicolon."""
+    return ";".join(texts).translate(_NO_BLANKS).split(";")
 
 
 _NO_BLANKS = str.maketrans("", "", " \t\r\n")
