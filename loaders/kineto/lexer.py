@@ -19,6 +19,8 @@ _options = {
 compiled = njit(**_options)
 inlined = njit(forceinline=True, **_options)
 
+_TRUE, _FALS, _NULL_WORD = (np.uint64(int.from_bytes(word, "little")) for word in (b"true", b"fals", b"null"))
+_FOUR = np.uint64(0xFFFFFFFF)
 _MIX, _SHIFT, _ONE, _EIGHT = np.uint64(0x9E3779B97F4A7C15), np.uint64(29), np.uint64(1), np.uint64(8)
 
 
@@ -129,6 +131,56 @@ def fraction(buf, i, stop):
     elif count == 2:
         value *= 10
     return (value + up if count > 0 else np.int64(-1)), i
+
+
+@inlined
+def word_end(buf, i, stop):
+    """The index behind ``true``, ``false`` or ``null`` at ``i``; -1 for any other word."""
+    word = word_at(buf, i) & _FOUR
+    end = np.int64(-1)
+    if (word == _TRUE or word == _NULL_WORD) and i + 4 <= stop:
+        end = i + 4
+    elif word == _FALS and i + 5 <= stop and buf[i + 4] == 101:
+        end = i + 5
+    return end
+
+
+@inlined
+def number_end(buf, i, stop):
+    """The index behind the characters a number may have."""
+    while i < stop and (48 <= buf[i] <= 57 or buf[i] == 46 or buf[i] == 45 or buf[i] == 43 or buf[i] | 32 == 101):
+        i += 1
+    return i
+
+
+@inlined
+def delimiter(buf, i, stop):
+    """The next index where a value that is none may end."""
+    while i < stop and buf[i] != 44 and buf[i] != 125 and buf[i] != 93 and buf[i] != 34:
+        i += 1
+    return i
+
+
+@compiled
+def triple_end(buf, i, stop):
+    """The index of the bracket that closes a list of whole numbers whose inside begins at ``i``; -1 for others."""
+    i = blank(buf, i, stop)
+    if i < stop and buf[i] == 93:
+        return i
+    while True:
+        if i >= stop or buf[i] == 45:
+            return np.int64(-1)
+        _, i, count = digits(buf, i, stop)
+        if not 0 < count <= 18:
+            return np.int64(-1)
+        i = blank(buf, i, stop)
+        if i >= stop:
+            return np.int64(-1)
+        if buf[i] == 93:
+            return i
+        if buf[i] != 44:
+            return np.int64(-1)
+        i = blank(buf, i + 1, stop)
 
 
 @compiled

@@ -33,9 +33,21 @@ from .layout import (
     SYNTAX,
     UNKNOWN,
 )  # fmt: skip
-
-from .lexer import blank, compiled, digits, fraction, inlined, intern, may_end, nested_end, string_end  # isort: skip
-from .simd import word_at
+from .lexer import (
+    blank,
+    compiled,
+    delimiter,
+    digits,
+    fraction,
+    inlined,
+    intern,
+    may_end,
+    nested_end,
+    number_end,
+    string_end,
+    triple_end,
+    word_end,
+)  # isort: skip
 
 _NULL = np.int64(NULL)
 _N_INT, _N_CODE, _N_FLOAT = len(INTS), len(CODES), len(FLOATS)
@@ -44,9 +56,7 @@ _OFFSET, _END, _EXTERNAL, _CAT = INTS.index("offset"), INTS.index("end"), INTS.i
 _TS = INTS.index("ts")
 _PID, _PID_TEXT, _TID_TEXT = INTS.index("pid"), CODES.index("pid_text"), CODES.index("tid_text")
 _OCCUPANCY = FLOATS.index("occupancy")
-_TRUE, _FALS, _NULL_WORD = (np.uint64(int.from_bytes(word, "little")) for word in (b"true", b"fals", b"null"))
 _LATEST = np.int64(9_223_372_036_854_774)
-_FOUR = np.uint64(0xFFFFFFFF)
 _TENS = np.array([10.0**power for power in range(23)])
 
 
@@ -97,56 +107,6 @@ def _real(buf, i, stop, exact):
         sure = sure and not exact and point and behind > 0
         sure = sure and np.float32(value * (1 - 1e-15)) == np.float32(value * (1 + 1e-15))
     return (-value if negative else value), i, sure
-
-
-@inlined
-def _word_end(buf, i, stop):
-    """The index behind ``true``, ``false`` or ``null`` at ``i``; -1 for any other word."""
-    word = word_at(buf, i) & _FOUR
-    end = np.int64(-1)
-    if (word == _TRUE or word == _NULL_WORD) and i + 4 <= stop:
-        end = i + 4
-    elif word == _FALS and i + 5 <= stop and buf[i + 4] == 101:
-        end = i + 5
-    return end
-
-
-@inlined
-def _number_end(buf, i, stop):
-    """The index behind the characters a number may have."""
-    while i < stop and (48 <= buf[i] <= 57 or buf[i] == 46 or buf[i] == 45 or buf[i] == 43 or buf[i] | 32 == 101):
-        i += 1
-    return i
-
-
-@inlined
-def _delimiter(buf, i, stop):
-    """The next index where a value that is none may end."""
-    while i < stop and buf[i] != 44 and buf[i] != 125 and buf[i] != 93 and buf[i] != 34:
-        i += 1
-    return i
-
-
-@compiled
-def _triple_end(buf, i, stop):
-    """The index of the bracket that closes a list of whole numbers whose inside begins at ``i``; -1 for others."""
-    i = blank(buf, i, stop)
-    if i < stop and buf[i] == 93:
-        return i
-    while True:
-        if i >= stop or buf[i] == 45:
-            return np.int64(-1)
-        _, i, count = digits(buf, i, stop)
-        if not 0 < count <= 18:
-            return np.int64(-1)
-        i = blank(buf, i, stop)
-        if i >= stop:
-            return np.int64(-1)
-        if buf[i] == 93:
-            return i
-        if buf[i] != 44:
-            return np.int64(-1)
-        i = blank(buf, i + 1, stop)
 
 
 @inlined
@@ -312,7 +272,7 @@ def scan(
                 if control:
                     strange = True
                 if what == TRIPLE and byte == 91:
-                    behind = _triple_end(buf, inside, i)
+                    behind = triple_end(buf, inside, i)
                     if behind != i - 1:
                         strange = True
                     else:
@@ -340,19 +300,19 @@ def scan(
                     real, i, sure = _real(buf, i, stop, column == _OCCUPANCY)
                     row_floats[column] = real
                 else:
-                    i = _number_end(buf, i + 1, stop)
+                    i = number_end(buf, i + 1, stop)
                     sure = what == SKIP
                 if i >= stop:
                     code = INCOMPLETE
                     break
                 if not sure or not may_end(buf, i, stop):
                     strange = True
-                    i = _delimiter(buf, i, stop)
+                    i = delimiter(buf, i, stop)
                     if i >= stop:
                         code = INCOMPLETE
                         break
             else:
-                behind = _word_end(buf, i, stop)
+                behind = word_end(buf, i, stop)
                 if behind >= 0 and may_end(buf, behind, stop):
                     i = behind
                     if what == WHOLE or what == TIME or what == LANE:
@@ -367,7 +327,7 @@ def scan(
                         strange = True
                 else:
                     strange = True
-                    i = _delimiter(buf, i, stop)
+                    i = delimiter(buf, i, stop)
                     if i >= stop:
                         code = INCOMPLETE
                         break
