@@ -110,7 +110,8 @@ class Ingest:
                 stderr=None if os.environ.get("WARPLENS_DEBUG") else subprocess.DEVNULL,
                 pass_fds=(theirs, end),
                 start_new_session=True,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(places)},
+                # No matrix is multiplied there: threads for it would be made for nothing, one for each processor.
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(places), "OPENBLAS_NUM_THREADS": "1"},
             )
         except OSError:
             for descriptor in (messages, self._lifeline):

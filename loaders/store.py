@@ -41,6 +41,17 @@ def write(traces: tuple[Trace, ...], directory: Path) -> None:
         (inside / "info.json").write_bytes(_info_to_json(trace.info))
 
 
+def write_preview(trace: Trace, directory: Path) -> None:
+    """Write a trace of some thousand rows to be read once, at once: not compressed. Raises OSError."""
+    inside = workspace(directory)
+    for name in TABLE_NAMES:
+        rows = schema.conform(name, trace.table(name)).collect()
+        if rows.height:
+            columns = [column.name for column in rows if column.null_count() < rows.height]
+            rows.select(columns or pl.all()).write_ipc(inside / f"{name}.arrow", compression="uncompressed")
+    (inside / "info.json").write_bytes(_info_to_json(trace.info))
+
+
 def read(directory: Path) -> tuple[Trace, ...]:
     """Every trace of the directory as scans. Raises OSError, ValueError or a polars error where it is damaged."""
     numbers = sorted(int(entry.name) for entry in directory.iterdir() if entry.name.isdigit())
