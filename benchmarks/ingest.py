@@ -5,7 +5,12 @@
 One run makes the inputs (plain and .gz), installs the peers from PyPI into a virtual environment of their own, and runs
 everything as whole processes one after another: wall and CPU seconds, peak memory of the process and its children.
 Ours are the command line as a user types it; peers load the file and make a table of kernels. Rates are of uncompressed
-bytes. The first run of ours compiles the scanner and is not counted.
+bytes. The first run of ours compiles the scanner and is not counted. TraceLens (AMD) is not among the peers: it cannot
+be had from PyPI, where that name belongs to another project.
+
+A second table is about waiting: a trace opened again from the cache in a process that already has its modules, up to
+the rows of the kernels view; and the first rows of a trace nobody has opened before, from the start of a process to the
+event that the app draws them at.
 """
 
 from __future__ import annotations
@@ -19,9 +24,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 import venv
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from traces import write
 
@@ -59,6 +66,42 @@ done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
 print(json.dumps([done.returncode, time.perf_counter() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024,
                   done.stderr[-300:]]))
+"""
+
+_REOPEN = """
+import json, sys, time
+from warplens.analysis.kernels import VIEW
+from warplens.analysis.table import ask
+from warplens.loaders import cache
+from warplens.loaders.opening import open_run
+def shown(path):
+    began = time.perf_counter()
+    runs = open_run(path)
+    rows = ask(VIEW, runs).window(0, 50)
+    assert rows
+    return 1000 * (time.perf_counter() - began), runs[0]
+small, path, times = sys.argv[1], sys.argv[2], int(sys.argv[3])
+open_run(path)
+shown(small)  # what is imported at the first question is not counted
+took = [shown(path)[0] for _ in range(times)]
+run, entry = shown(path)[1], next(entry for entry in cache.entries() if entry.source.endswith(path.rpartition('/')[2]))
+import polars as pl
+rows = [run.table(name).select(pl.len()).collect().item() for name in ("kernels", "host")]
+print(json.dumps([took, rows, entry.bytes / entry.source_bytes]))
+"""
+_FIRST_ROWS = """
+import json, sys, threading, time
+from warplens.loaders.process import Failed, FirstRows, Ingest, Loaded
+there = threading.Event()
+def on_event(event):
+    if isinstance(event, (FirstRows, Loaded, Failed)) and not there.is_set():
+        print(json.dumps([type(event).__name__, time.monotonic()]), flush=True)
+        there.set()
+ingest = Ingest(sys.argv[1], use_cache=False)
+ingest.start(on_event)
+there.wait()
+ingest.cancel()
+ingest.wait()
 """
 
 
@@ -151,6 +194,36 @@ def ours(folder: Path, made: list[tuple[float, Path]], repeat: int, extra: list[
     return out
 
 
+def waiting(folder: Path, made: list[tuple[float, Path]], repeat: int) -> str:
+    """What one waits for, as markdown: milliseconds, the first time in a process and the median of the next ones."""
+    ((_, small),) = inputs(folder, [1])
+    lines = ["| what | MB | kernels | host slices | ms | median of further ones | cache / source |",
+             "|---|--:|--:|--:|--:|--:|--:|"]
+    for size, path in made:
+        runs = [_told(_REOPEN, str(small), str(path), "9") for _ in range(repeat)]
+        first = statistics.median(took[0] for took, _, _ in runs)
+        later = statistics.median(ms for took, _, _ in runs for ms in took[1:])
+        _, (kernels, host), share = runs[0]
+        counts = f"{kernels:,} | {host:,}"
+        lines.append(f"| from the cache to kernels | {size:.0f} | {counts} | {first:.0f} | {later:.0f} | {share:.1%} |")
+    for size, path in made:
+        seen = []
+        for _ in range(max(repeat, 5)):
+            began = time.monotonic()
+            event, at = _told(_FIRST_ROWS, str(path))
+            seen.append(1000 * (at - began))
+        what = "process start to first rows" if event == "FirstRows" else f"process start to {event}"
+        lines.append(f"| {what} | {size:.0f} | | | {statistics.median(seen):.0f} | | |")
+    return "\n".join(lines)
+
+
+def _told(program: str, *arguments: str) -> list[Any]:
+    """What a program prints, in a process of its own."""
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
+    said: list[Any] = json.loads(done.stdout)
+    return said
+
+
 def table(results: list[Result]) -> str:
     """The results as markdown; ratios are to ours on the same input."""
     base = {round(r.size): r for r in results if r.what == "warplens"}
@@ -178,6 +251,7 @@ def main() -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     made = inputs(options.folder, [float(size) for size in options.sizes.split(",")])
     results = ours(options.folder, made, options.repeat, options.files)
+    waits = waiting(options.folder, made, options.repeat)
     for peer, python in ({} if options.no_peers else install(options.folder)).items():
         for size, path in made:
             limit = 600 if "orjson" in peer or "pandas" in peer else options.peers_up_to * 1.1
@@ -185,6 +259,7 @@ def main() -> None:
                 results.append(measure(peer, [str(python), "-c", PEERS[peer], str(path)], size, 1))
     print(f"\n{os.cpu_count()} cores, Python {sys.version.split()[0]}, medians of {options.repeat}, whole processes\n")
     print(table(results))
+    print(f"\n{waits}")
 
 
 if __name__ == "__main__":

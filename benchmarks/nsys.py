@@ -29,7 +29,7 @@ from pathlib import Path
 import polars as pl
 from warplens.loaders import store
 from warplens.loaders.loader import Job
-from warplens.loaders.nsys import LOADER, read  # noqa: F401, imported at first use
+from warplens.loaders.nsys import LOADER, read
 begin()
 out = Path(sys.argv[2])
 store.write(LOADER.load(Job(Path(sys.argv[1]), store.workspace(out))), out)
