@@ -2,8 +2,8 @@
 
 A loader is one module with one object that follows ``Loader`` and one line in ``registry.LOADERS``. ``sniff`` sees the
 first 64 KiB after decompression and must be right alone: for every sample exactly one loader answers true. ``load`` is
-called in the ingest process; it may write Arrow files into ``Job.workspace`` (``<table>.arrow``) and return scans of
-them, or return frames in memory.
+called in the ingest process; it may write Arrow files into ``Job.workspace`` (named as ``store`` names them) and return
+scans of them, or return frames in memory.
 """
 
 from __future__ import annotations

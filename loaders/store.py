@@ -1,9 +1,9 @@
 """Traces as a directory of Arrow files: what the cache holds and what the ingest process hands over.
 
 ``<dir>/<n>/`` is the n-th trace: ``info.json`` and one ``<table>.arrow`` (Arrow IPC, zstd) for every table that has
-rows. A loader that streams writes such a file into its workspace itself; what stands there under that name is the
-table, and is not written again. Columns without a single value are left out of the file; ``read`` puts them back, so
-what it gives always has exactly the schema of ``schema.TABLES``.
+rows. A loader that streams writes such a file into its workspace itself, or several, ``<table>-<part>.arrow``, in the
+order of their names; what stands there is the table, and is not written again. Columns without a single value are left
+out of the file; ``read`` puts them back, so what it gives always has exactly the schema of ``schema.TABLES``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import polars as pl
 from . import schema
 from .trace import TABLE_NAMES, Device, Info, Trace
 
-LAYOUT = 1
+LAYOUT = 2
 """Goes up when this module writes what an older one could not read; part of the cache's key."""
 
 
@@ -35,9 +35,8 @@ def write(traces: tuple[Trace, ...], directory: Path) -> None:
         inside = directory / str(number)
         inside.mkdir(parents=True, exist_ok=True)
         for name in TABLE_NAMES:
-            target = inside / f"{name}.arrow"
-            if not target.exists() and trace.has(name):
-                _sink(schema.conform(name, trace.table(name)), target)
+            if not _files(inside, name) and trace.has(name):
+                _sink(schema.conform(name, trace.table(name)), inside / f"{name}.arrow")
         (inside / "info.json").write_bytes(_info_to_json(trace.info))
 
 
@@ -63,11 +62,13 @@ def read(directory: Path) -> tuple[Trace, ...]:
 def _read_one(inside: Path) -> Trace:
     info = _info_from_json((inside / "info.json").read_bytes())
     tables = {
-        name: schema.conform(name, pl.scan_ipc(file))
-        for name in TABLE_NAMES
-        if (file := inside / f"{name}.arrow").exists()
+        name: schema.conform(name, pl.scan_ipc(files)) for name in TABLE_NAMES if (files := _files(inside, name))
     }
     return Trace(info, **tables)
+
+
+def _files(inside: Path, table: str) -> list[Path]:
+    return [*inside.glob(f"{table}.arrow"), *sorted(inside.glob(f"{table}-*.arrow"))]
 
 
 def _sink(table: pl.LazyFrame, target: Path) -> None:

@@ -45,6 +45,7 @@ def _load(job: Job) -> Trace:
         if not document.found:
             raise Unreadable(job.path, "it holds no list of trace events", "Give a trace, not its metadata.")
         tables = Tables(Strings(), job.workspace)
+        tables.rank = rank_of(document.values)
         aside = Aside(job.workspace)
         try:
             shown = job.first_rows is None

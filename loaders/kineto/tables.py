@@ -8,7 +8,6 @@ once, with its times counted from the earliest slice.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,14 +19,8 @@ from .. import schema
 from . import dialect
 from .columns import CODES, FLOATS, INTS, NULL, Block, Codes, Strings
 from .layout import DEVICE, HOST, UNKNOWN
+from .spool import Basis, Spool
 from .texts import CATEGORICAL, KIND, Texts
-
-SPILL_BYTES = 48 << 20
-"""Rows of one table kept in memory before they go to a file."""
-_PART_BYTES = 24 << 20
-"""And once they do, and in one file: a part is in memory twice while it is written."""
-_BATCH = 1 << 16
-"""Rows a reader of the files has to take at once."""
 
 _MANY = 1 << 12
 """Numbers of devices below this are looked up; others are sorted."""
@@ -36,62 +29,6 @@ _DEVICE_END, _RANGE = len(dialect.DEVICE_KINDS), KIND[dialect.RANGE]
 _INT = {name: row for row, name in enumerate(INTS)}
 _CODE = {name: row for row, name in enumerate(CODES)}
 _FLOAT = {name: row for row, name in enumerate(FLOATS)}
-
-
-class Spool:
-    """The rows of one table on their way: in memory, then in files of the workspace."""
-
-    def __init__(self, table: str, workspace: Path) -> None:
-        self.table, self.workspace = table, workspace
-        self.rows = 0
-        self._frames: list[pl.DataFrame] = []
-        self._bytes = 0
-        self._files: list[Path] = []
-        self._room = SPILL_BYTES
-
-    def add(self, frame: pl.DataFrame) -> None:
-        """Append rows; columns of the table that are not there are null."""
-        if frame.is_empty():
-            return
-        self.rows += frame.height
-        self._frames.append(frame)
-        self._bytes += frame.height * 8 * frame.width
-        if self._bytes > self._room:
-            self._spill()
-
-    def preview(self, shape: Callable[[pl.LazyFrame], pl.LazyFrame], limit: int) -> pl.LazyFrame:
-        """At most ``limit`` of the first rows in memory, shaped."""
-        frames = self._frames[:4]
-        return shape(pl.concat(frames).head(limit).lazy()) if frames else schema.empty(self.table)
-
-    def _spill(self) -> None:
-        waiting, self._frames, self._bytes = self._frames[::-1], [], 0
-        while waiting:
-            part, size = [waiting.pop()], 0
-            while waiting and (size := size + part[-1].height * 8 * part[-1].width) < _PART_BYTES:
-                part.append(waiting.pop())
-            path = self.workspace / f".{self.table}-{len(self._files)}.arrow"
-            pl.concat(part).write_ipc(path, compression="lz4", record_batch_size=_BATCH)
-            self._files.append(path)
-        self._room = min(_PART_BYTES, SPILL_BYTES)
-
-    def finish(self, shape: Callable[[pl.LazyFrame], pl.LazyFrame], lasting: bool) -> pl.LazyFrame:
-        """The table, shaped: what is in memory and the files together, or written as ``<table>.arrow`` and scanned."""
-        if not self.rows:
-            return schema.empty(self.table)
-        if self._files and self._frames and lasting:
-            self._spill()
-        parts = [pl.scan_ipc(self._files)] if self._files else []
-        parts += [pl.concat(self._frames).lazy()] if self._frames else []
-        rows = pl.concat(parts)
-        if not lasting:
-            return shape(rows)
-        path = self.workspace / f"{self.table}.arrow"
-        shape(rows).sink_ipc(path, compression="lz4", record_batch_size=_BATCH)
-        self._frames = []
-        for spilled in self._files:
-            spilled.unlink()
-        return pl.scan_ipc(path)
 
 
 @dataclass(slots=True)
@@ -130,6 +67,7 @@ class Tables:
         self.ignored = 0
         self.launchers: set[tuple[int, int]] = set()
         self.device_word = "GPU"
+        self.rank: int | None = None
 
     def places(self, categories: Codes) -> npt.NDArray[np.uint8]:
         """Where events of each category go."""
@@ -167,16 +105,21 @@ class Tables:
 
     def add(self, rows: Rows) -> None:
         """Append the rows of the next block."""
-        if rows.kernels is not None:
-            self.spools["kernels"].add(rows.kernels)
-        if rows.host is not None:
-            self.spools["host"].add(rows.host)
         self.cycles += rows.cycles
         self.launchers |= rows.launchers
         self.negative += rows.negative
         self.untimed += rows.untimed
         self.ignored += rows.ignored
         self._begin(rows.earliest)
+        for table, frame in (("kernels", rows.kernels), ("host", rows.host)):
+            if frame is not None:
+                self._put(table, frame)
+
+    def _put(self, table: str, frame: pl.DataFrame) -> None:
+        spool = self.spools[table]
+        spool.add(frame)
+        if spool.full:
+            spool.spill(self._basis(table))
 
     def _begin(self, start: int | None) -> None:
         if start is not None:
@@ -258,36 +201,29 @@ class Tables:
         """Take in rows of ``metrics`` with absolute times."""
         if not samples.is_empty():
             self._begin(int(samples["ts_ns"].min()))  # type: ignore[arg-type]
-            self.spools["metrics"].add(samples)
+            self._put("metrics", samples)
 
     def finish(self, rank: int | None, lasting: bool = True) -> dict[str, pl.LazyFrame]:
         """The tables kernels, host, metrics and cycles, times counted from the earliest; files if they must last."""
-        out = {table: spool.finish(self._shape(table, rank), lasting) for table, spool in self.spools.items()}
+        self.rank = rank
+        out = {table: spool.finish(self._basis(table), lasting) for table, spool in self.spools.items()}
         out["cycles"] = self._cycles(rank)
         return out
 
     def preview(self, rank: int | None, limit: int) -> dict[str, pl.LazyFrame]:
         """The first rows of each table so far, in memory. May be called while another thread adds rows."""
-        out = {table: spool.preview(self._shape(table, rank), limit) for table, spool in self.spools.items()}
+        out = {table: spool.preview(self._basis(table), limit) for table, spool in self.spools.items()}
         out["cycles"] = self._cycles(rank)
         return out
 
-    def _shape(self, table: str, rank: int | None) -> Callable[[pl.LazyFrame], pl.LazyFrame]:
-        """What turns collected rows into rows of the table."""
-        origin = self.earliest or 0
-        launchers = self.launchers.copy()
-        pids = {own: pid for own, pid in launchers if pid != NULL}
-        more = [pl.col("rank").fill_null(rank)] if rank is not None else []
-        if table == "kernels" and pids and len(pids) == len(launchers):
-            launcher = pl.col("rank").replace_strict(pids, default=None, return_dtype=pl.Int64)
-            more.append(pl.coalesce(launcher, pl.lit(pids.get(NULL), pl.Int64)).alias("pid"))
-        column = "ts_ns" if table == "metrics" else "start_ns"
-
-        def shape(rows: pl.LazyFrame) -> pl.LazyFrame:
-            shaped = _missing_as_null(rows).with_columns(pl.col(column) - origin, *more)
-            return schema.conform(table, shaped.with_row_index("index") if table == "kernels" else shaped)
-
-        return shape
+    def _basis(self, table: str) -> Basis:
+        """What is known by now of all rows of a table."""
+        pids: dict[int | None, int] = {}
+        if table == "kernels":
+            launchers = self.launchers.copy()
+            pids = {None if own == NULL else own: pid for own, pid in launchers if pid != NULL}
+            pids = pids if len(pids) == len(launchers) else {}
+        return Basis(self.earliest or 0, tuple(sorted(pids.items(), key=str)), self.rank)
 
     def _cycles(self, rank: int | None) -> pl.LazyFrame:
         if not self.cycles:
@@ -321,17 +257,3 @@ _KIND_NAMES = pl.Series(list(dialect.KINDS), dtype=CATEGORICAL)
 
 def _kinds(kind: npt.NDArray[np.uint8]) -> pl.Series:
     return _KIND_NAMES.gather(pl.Series(kind))
-
-
-def _missing_as_null(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """The frame with NULL, NaN and negative durations as nulls."""
-    types = frame.collect_schema()
-    whole = [name for name, dtype in types.items() if dtype == pl.Int64 and name != "dur_ns"]
-    parts = [name for name, dtype in types.items() if dtype == pl.Float32]
-    durations = [pl.when(pl.col("dur_ns") >= 0).then(pl.col("dur_ns")).alias("dur_ns")] if "dur_ns" in types else []
-    registers = [pl.col("registers").cast(pl.Int32, strict=False)] if "registers" in whole else []
-    return frame.with_columns(
-        *(pl.when(pl.col(name) != NULL).then(pl.col(name)).alias(name) for name in whole),
-        *(pl.col(name).fill_nan(None) for name in parts),
-        *durations,
-    ).with_columns(registers)

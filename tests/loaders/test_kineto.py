@@ -6,6 +6,7 @@ import gzip
 import json
 from collections import Counter
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ import polars as pl
 import pytest
 
 from warplens.loaders.errors import Unreadable
-from warplens.loaders.kineto import LOADER, tables
+from warplens.loaders.kineto import LOADER, spool
 from warplens.loaders.kineto.arguments import arguments
+from warplens.loaders.kineto.plain import Plain
 from warplens.loaders.loader import Job
 from warplens.loaders.stream import head
 from warplens.loaders.trace import Trace
@@ -245,20 +247,38 @@ def test_the_first_rows_of_a_big_file_come_early(tmp_path: Path) -> None:
     assert few.equals(trace.kernels.collect().head(few.height))
 
 
-@pytest.mark.parametrize("spill", [1, 1 << 30])
-def test_tables_that_need_not_last_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spill: int) -> None:
+@pytest.mark.parametrize("spill", [1, 4000, 1 << 30])
+@pytest.mark.parametrize("step", [1, -1], ids=["forwards", "backwards"])
+@pytest.mark.parametrize("rank", [None, 3])
+@pytest.mark.parametrize("header", [True, False], ids=["rank first", "rank last"])
+def test_tables_are_the_same_in_memory_in_one_file_and_in_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spill: int, step: int, rank: int | None, header: bool
+) -> None:
     events = [
-        {"ph": "X", "cat": "kernel", "name": f"k{n % 5}", "pid": n % 2, "tid": 7, "ts": 5000 - n, "dur": 1,
-         "args": {"stream": 7, "device": n % 2, "correlation": n}}
+        {"ph": "X", "cat": "kernel", "name": f"k{n % 5}", "pid": n % 2, "tid": 7, "ts": 5000 + step * n, "dur": 1,
+         "args": {"stream": 7, "device": n % 2, "correlation": n, "rank": 1 if n == 9 else None}}
         for n in range(300)
     ]  # fmt: skip
-    (tmp_path / "t.json").write_text(json.dumps({"traceEvents": events}))
-    monkeypatch.setattr(tables, "SPILL_BYTES", spill)
+    launch = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 77, "tid": 1, "ts": 5000, "dur": 1}
+    about = {} if rank is None else {"distributedInfo": {"rank": rank}}
+    listed = {"traceEvents": [launch, *events] if header else [*events, launch]}
+    text = json.dumps({**about, **listed} if header else {**listed, **about})
+    (tmp_path / "t.json").write_text(text)
+    monkeypatch.setattr(spool, "SPILL_BYTES", spill)
+    monkeypatch.setattr("warplens.loaders.kineto.load.Plain", partial(Plain, block=3000))
+    monkeypatch.setattr("warplens.loaders.kineto.load.HEADER_BYTES", 300)
     found = []
     for lasting in (True, False):
         place = tmp_path / str(lasting)
         place.mkdir()
         (trace,) = LOADER.load(Job(tmp_path / "t.json", place, lasting=lasting))
-        assert (place / "kernels.arrow").exists() == lasting
+        if lasting:
+            written = sorted(place.glob("kernels*.arrow"))
+            assert (len(written) > 1) == (spill < 1 << 30 and step == 1 and header), "written once"
+            assert pl.scan_ipc(written).select("index").collect()["index"].to_list() == list(range(300))
         found.append(trace.kernels.collect())
-    assert found[0].height == 300 and found[0].equals(found[1]) and found[0]["start_ns"].min() == 0
+    assert found[0].equals(found[1]) and found[0]["start_ns"].min() == 0
+    assert found[0]["correlation"].to_list() == found[0]["index"].to_list() == list(range(300))
+    assert found[0]["start_ns"].to_list() == [1000 * (n if step == 1 else 299 - n) for n in range(300)]
+    assert found[0]["rank"].to_list() == [1 if n == 9 else rank for n in range(300)]
+    assert found[0]["pid"].to_list() == [77] * 300
