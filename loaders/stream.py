@@ -19,6 +19,9 @@ from .loader import HEAD_BYTES
 BLOCK_BYTES = 8 << 20
 """Decompressed bytes in one block."""
 
+_PIECE_BYTES = 256 << 10
+"""Decompressed at a time: what stays in the processor's cache until it is where it was asked for."""
+
 GZIP, ZSTD, SQLITE = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"SQLite format 3\0"
 
 
@@ -35,7 +38,7 @@ class _Decoder(Protocol):
 class _Gzip:
     """One gzip member (RFC 1952) at a time, several after each other."""
 
-    chunk = 256 << 10
+    chunk = 64 << 10
     magic = GZIP
 
     def __init__(self) -> None:
@@ -90,7 +93,7 @@ class Source:
         self.given = 0
         self.ended: str | None = None
         self._pending = b""
-        self._spare = bytearray()
+        self._spare = memoryview(b"")
         magic = self._file.read(4) or b""
         self._file.seek(0)
         kinds: tuple[type[_Gzip] | type[_Zstd], ...] = (_Gzip, _Zstd)
@@ -100,16 +103,18 @@ class Source:
 
     def read(self, size: int = BLOCK_BYTES) -> bytes:
         """The next ``size`` decompressed bytes; fewer only at the end, b"" after it."""
-        block = self._plain(size) if self._kind is None else self._decoded(size)
-        self.given += len(block)
-        return block
+        if self._kind is None:
+            return self._plain(size)
+        return b"".join(self._pieces(size))
 
     def readinto(self, view: memoryview) -> int:
         """Fill a buffer with the next decompressed bytes; fewer than it has room for only at the end."""
         if self._kind is not None:
-            block = self.read(len(view))
-            view[: len(block)] = block
-            return len(block)
+            filled = 0
+            for piece in self._pieces(len(view)):
+                view[filled : filled + len(piece)] = piece
+                filled += len(piece)
+            return filled
         done = 0
         while done < len(view) and (got := self._file.readinto(view[done:])):  # type: ignore[attr-defined]
             done += got
@@ -124,8 +129,8 @@ class Source:
             self.position += size
             self.given += size
             return
-        while size > 0 and (block := self.read(min(size, BLOCK_BYTES))):
-            size -= len(block)
+        for _ in self._pieces(size):
+            pass
 
     def __iter__(self) -> Iterator[bytes]:
         while block := self.read():
@@ -144,17 +149,19 @@ class Source:
         while 0 < len(block) < size and (more := self._file.read(size - len(block))):
             block += more
         self.position += len(block)
+        self.given += len(block)
         return block
 
-    def _decoded(self, size: int) -> bytes:
-        spare = self._spare
-        while len(spare) < size and (piece := self._piece(size - len(spare))):
-            if not spare and len(piece) == size:
-                return piece
-            spare += piece
-        block = bytes(memoryview(spare)[:size])
-        del spare[:size]
-        return block
+    def _pieces(self, size: int) -> Iterator[memoryview]:
+        """The next ``size`` decoded bytes, in pieces; fewer only at the end."""
+        while size > 0:
+            piece = self._spare or memoryview(self._piece(min(size, _PIECE_BYTES)))
+            if not piece:
+                return
+            piece, self._spare = piece[:size], piece[size:]
+            size -= len(piece)
+            self.given += len(piece)
+            yield piece
 
     def _piece(self, room: int) -> bytes:
         """Some decoded bytes; b"" at the end of the stream or where it can be decoded no further."""

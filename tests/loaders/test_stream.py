@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from warplens.loaders import stream
@@ -43,6 +43,30 @@ def test_what_was_stored_comes_back_in_full_blocks(tmp_path: Path, how: str, siz
     assert source.given == len(TEXT)
     assert source.position <= source.size == len(STORED[how])
     assert stream.head(file, 500) == TEXT[:500]
+
+
+@pytest.mark.parametrize("how", [*STORED, "zstd that expands a lot"])
+@given(steps=st.lists(st.tuples(st.sampled_from(["read", "readinto", "skip"]), st.integers(0, 400_000)), max_size=8))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_ways_of_reading_can_be_mixed(tmp_path: Path, how: str, steps: list[tuple[str, int]]) -> None:
+    text = TEXT if how in STORED else bytes(1_000_000)
+    file = tmp_path / "file"
+    file.write_bytes(STORED.get(how) or zstandard.compress(text))
+    at = 0
+    with stream.Source(file) as source:
+        for way, size in steps:
+            if way == "skip":
+                if at + size > len(text):
+                    break
+                source.skip(size)
+            elif way == "read":
+                assert source.read(size) == text[at : at + size]
+            else:
+                buffer = bytearray(size)
+                filled = source.readinto(memoryview(buffer))
+                assert buffer[:filled] == text[at : at + size]
+            at = min(at + size, len(text))
+        assert source.given == at
 
 
 @pytest.mark.parametrize("how", ["gzip", "zstd"])
