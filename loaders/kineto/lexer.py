@@ -21,6 +21,10 @@ inlined = njit(forceinline=True, **_options)
 
 _TRUE, _FALS, _NULL_WORD = (np.uint64(int.from_bytes(word, "little")) for word in (b"true", b"fals", b"null"))
 _FOUR = np.uint64(0xFFFFFFFF)
+_ZEROS, _ABOVE_NINE, _TOP_BITS, _NIBBLES = (np.uint64(byte * 0x0101010101010101) for byte in (0x30, 0x76, 0x80, 0x0F))
+_PAIR, _FOURS, _EIGHTS = np.uint64(10 * 256 + 1), np.uint64(100 * 65536 + 1), np.uint64(10_000 * 2**32 + 1)
+_PAIRS, _HALVES, _THREE = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF), np.uint64(3)
+_POWERS = np.array([10**power for power in range(9)])
 _MIX, _SHIFT, _ONE, _EIGHT = np.uint64(0x9E3779B97F4A7C15), np.uint64(29), np.uint64(1), np.uint64(8)
 
 
@@ -28,6 +32,8 @@ _MIX, _SHIFT, _ONE, _EIGHT = np.uint64(0x9E3779B97F4A7C15), np.uint64(29), np.ui
 def blank(buf, i, stop):
     """The first index from ``i`` on that is no white space."""
     if i < stop and buf[i] <= 32:
+        if buf[i] == 32 and i + 1 < stop and buf[i + 1] > 32:  # between a colon and its value
+            return i + 1
         while i < stop:
             bits = ink_mask(buf, i)
             if bits != 0:
@@ -98,16 +104,45 @@ def may_end(buf, i, stop):
 
 
 @inlined
+def _leading(word):
+    """How many of a word's first bytes are digits."""
+    other = word ^ _ZEROS
+    # Adding may carry into the byte behind, but only from one that is none: the first of those is right.
+    other = (other + _ABOVE_NINE) | other
+    other &= _TOP_BITS
+    count = np.int64(8)
+    if other != 0:
+        count = np.int64(first_bit(other) >> _THREE)
+    return count
+
+
+@inlined
+def _number(word, count):
+    """The number that the first 1 to 8 bytes of a word spell: pairs, then fours, then eights of digits at once."""
+    word = (word << (_EIGHT * np.uint64(8 - count))) & _NIBBLES
+    word = ((word * _PAIR) >> _EIGHT) & _PAIRS
+    word = ((word * _FOURS) >> np.uint64(16)) & _HALVES
+    return np.int64((word * _EIGHTS) >> np.uint64(32))
+
+
+@inlined
 def digits(buf, i, stop):
-    """The integer at ``i``, the index behind it, and how many digits it has; -1 digits for what JSON does not allow."""
+    """The integer at ``i``, the index behind it, and how many digits it has; -1 digits for what JSON does not allow.
+
+    With more than 18 digits the integer means nothing.
+    """
     negative = i < stop and buf[i] == 45
     if negative:
         i += 1
     first, value = i, np.int64(0)
-    while i < stop and 48 <= buf[i] <= 57:
-        if i - first < 18:
-            value = value * 10 + np.int64(buf[i] - 48)
-        i += 1
+    while i < stop:
+        word = word_at(buf, i)
+        count = min(_leading(word), stop - i)
+        if count > 0:
+            value = value * _POWERS[count] + _number(word, count)
+        i += count
+        if count < 8:
+            break
     count = i - first
     if count == 0 or (count > 1 and buf[first] == 48):
         count = -1
@@ -118,6 +153,10 @@ def digits(buf, i, stop):
 def fraction(buf, i, stop):
     """The three digits behind a point at ``i``, rounded by the fourth, and the index behind all; -1 for no digit."""
     first, value, up = i, np.int64(0), np.int64(0)
+    if i + 3 <= stop:
+        word = word_at(buf, i)
+        if _leading(word) == 3:  # as recorders write it
+            return _number(word, 3), i + 3
     while i < stop and 48 <= buf[i] <= 57:
         place = i - first
         if place < 3:

@@ -54,6 +54,24 @@ def test_layouts(tmp_path: Path, indent: int | None, ascii_only: bool) -> None:
         assert check(text.replace("\n", "\r\n").encode(), tmp_path, block, None)
 
 
+@pytest.mark.parametrize(("digit", "behind"), [("0", ""), ("1", "/"), ("5", ":"), ("9", "\u00b0")])
+def test_numbers_of_every_length(tmp_path: Path, digit: str, behind: str) -> None:
+    numbers = [("1" + digit * 22)[:length] for length in range(1, 23)]
+    fractions = ["", *(f".{digit * length}" for length in range(1, 22)), ".0449", ".0005", ".9995", ".4996"]
+    events = [event(args={"correlation": int(number), "stream": -int(number)}) for number in numbers]
+    texts = [f"{number}{behind}" for number in numbers]
+    pairs = zip(texts, numbers, strict=True)
+    events += [event(pid=text, tid=int(number), args={"device": text}) for text, number in pairs]
+    plain = json.dumps(events + events)
+    times = [f"{number}{fraction}" for number in numbers[:15] for fraction in fractions]
+    timed = [f'{{"ph":"X","cat":"kernel","ts":{a},"dur":{b}}}' for a, b in zip(times, reversed(times), strict=True)]
+    for block in (500, 1 << 20):
+        assert check(plain.encode(), tmp_path, block, None)
+        assert check(f"[{', '.join(timed)}]".encode(), tmp_path, block, None)
+    for text in timed[::17]:
+        check(f"[{text}]".encode(), tmp_path, 1 << 20, Guarded(1))
+
+
 @pytest.mark.parametrize(
     "text",
     [
