@@ -7,6 +7,7 @@ progress to stderr. Exit status: 0 fine, 1 a gate failed, 2 the command was wron
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -131,6 +132,19 @@ def _app(arguments: argparse.Namespace) -> int:
 
 def _open_app(arguments: argparse.Namespace) -> int:
     """The app on a terminal; hands in what the screens may not know: how traces are read and found."""
+    from .loaders.process import Ingest
+
+    def ingest(path: str) -> Ingest:
+        return Ingest(path, worker=arguments.worker, use_cache=not arguments.no_cache)
+
+    begun = {path: ingest(path) for path in arguments.runs}
+    for one in begun.values():
+        with contextlib.suppress(OSError):  # which it meets again, and tells, when the app starts it
+            one.begin()  # it reads while the screen is still being imported
+
+    def opener(path: str) -> Ingest:
+        return begun.pop(path, None) or ingest(path)
+
     from .tui.app import run
     from .tui.settings import BadSettings, load
     from .tui.start import Start
@@ -139,11 +153,6 @@ def _open_app(arguments: argparse.Namespace) -> int:
         settings = load(theme=arguments.theme, ascii=arguments.ascii)
     except BadSettings as error:
         raise Wrong(str(error)) from error
-
-    def opener(path: str) -> Ingest:
-        from .loaders.process import Ingest
-
-        return Ingest(path, worker=arguments.worker, use_cache=not arguments.no_cache)
 
     def discover(folder: Path) -> Iterator[Found]:
         from .loaders.discovery import discover

@@ -77,26 +77,28 @@ Event = Progress | FirstRows | Loaded | Failed
 
 
 class Ingest:
-    """One load: ``start`` it once, ``cancel`` it any time. Events come from a thread of ours, none after ``cancel``."""
+    """One load: ``start`` it once, ``cancel`` it any time. Events come from a thread of ours, none after ``cancel``.
+
+    ``begin`` may come before ``start``: then it reads already while whoever wants the events is still busy.
+    """
 
     def __init__(self, path: str, *, worker: int | None = None, use_cache: bool = True) -> None:
         self.path, self._worker, self._use_cache = path, worker, use_cache
         self._process: subprocess.Popen[bytes] | None = None
-        self._lifeline = -1
+        self._lifeline = self._messages = -1
+        self._found: cache.Found | None = None
         self._cancelled = threading.Event()
         self._reader: threading.Thread | None = None
 
-    def start(self, on_event: Callable[[Event], None]) -> None:
-        """Start the worker; ``on_event`` gets events until one Loaded or Failed. Raises OSError where it cannot."""
-        if self._cancelled.is_set():
+    def begin(self) -> None:
+        """Start the worker unless the input is cached; nobody is told anything yet. Raises OSError where it cannot."""
+        if self._cancelled.is_set() or self._found is not None or self._process is not None:
             return
         if self._use_cache and self.path != "-" and (found := cache.find(self.path)) is not None and found.origin.alone:
-            opened = {"shown": self.path, "files": [self.path], "directories": [str(found.directory)]}
-            self._reader = threading.Thread(target=on_event, args=(Loaded(opened, self._worker),), daemon=True)
-            self._reader.start()
+            self._found = found
             return
         spill.clean_up_at_the_end()
-        messages, theirs = os.pipe()
+        self._messages, theirs = os.pipe()
         end, self._lifeline = os.pipe()
         order = {"path": self.path, "worker": self._worker, "use_cache": self._use_cache}
         root = str(Path(__file__).parents[2])
@@ -114,17 +116,26 @@ class Ingest:
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(places), "OPENBLAS_NUM_THREADS": "1"},
             )
         except OSError:
-            for descriptor in (messages, self._lifeline):
+            for descriptor in (self._messages, self._lifeline):
                 os.close(descriptor)
-            self._lifeline = -1
+            self._messages = self._lifeline = -1
             raise
         finally:
             for descriptor in (theirs, end):
                 os.close(descriptor)
         body = json.dumps(order).encode()
         os.write(self._lifeline, HEADER.pack(len(body)) + body)
-        self._reader = threading.Thread(target=self._listen, args=(messages, on_event), name="ingest", daemon=True)
-        self._reader.start()
+
+    def start(self, on_event: Callable[[Event], None]) -> None:
+        """Begin where that has not happened; ``on_event`` gets events until one Loaded or Failed. Raises OSError."""
+        self.begin()
+        if self._process is not None:
+            self._reader = threading.Thread(target=self._listen, args=(on_event,), name="ingest", daemon=True)
+        elif self._found is not None and not self._cancelled.is_set():
+            opened = {"shown": self.path, "files": [self.path], "directories": [str(self._found.directory)]}
+            self._reader = threading.Thread(target=on_event, args=(Loaded(opened, self._worker),), daemon=True)
+        if self._reader is not None:
+            self._reader.start()
 
     def cancel(self) -> None:
         """Stop at once: kill the worker, remove what it left. Does nothing where it has ended."""
@@ -137,11 +148,11 @@ class Ingest:
         if self._reader is not None:
             self._reader.join(timeout)
 
-    def _listen(self, messages: int, on_event: Callable[[Event], None]) -> None:
+    def _listen(self, on_event: Callable[[Event], None]) -> None:
         assert self._process is not None
         ended = False
         try:
-            with os.fdopen(messages, "rb") as pipe:
+            with os.fdopen(self._messages, "rb") as pipe:
                 while not ended and (message := _next(pipe)) is not None and not self._cancelled.is_set():
                     event = self._event(message)
                     ended = isinstance(event, (Loaded, Failed))

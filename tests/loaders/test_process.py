@@ -58,6 +58,35 @@ def test_it_gives_what_opening_gives(samples: Path, use_cache: bool) -> None:
         spill.remove(Path(directory))
 
 
+def test_one_that_began_early_tells_everything_from_the_start(samples: Path) -> None:
+    sample = samples / "kernel_table_unet_training.txt"
+    ingest, events = Ingest(str(sample), use_cache=False), list[Event]()
+    ingest.begin()
+    ingest.begin()
+    assert ingest._process is not None
+    worker = ingest._process.pid
+    ingest.start(events.append)
+    ingest.wait()
+    assert ingest._process.pid == worker, "the worker that began is the one that tells"
+    last = events[-1]
+    assert isinstance(last, Loaded)
+    assert last.traces[0].kernels.collect().height > 0
+    spill.remove(Path(last.opened["directories"][0]))
+
+
+def test_one_that_began_early_is_stopped_as_any_other(tmp_path: Path) -> None:
+    fifo, writer = waiting(tmp_path)
+    ingest, events = Ingest(str(fifo)), list[Event]()
+    ingest.begin()
+    ingest.cancel()
+    ingest.start(events.append)
+    ingest.wait()
+    os.close(writer)
+    assert not events
+    assert ingest._process is not None
+    assert ingest._process.returncode == -signal.SIGKILL
+
+
 def test_what_cannot_be_read_is_a_sentence(tmp_path: Path, samples: Path) -> None:
     (tmp_path / "not\nnice.json").write_text("{}")
     (failed,) = events_of(tmp_path / "not\nnice.json")
@@ -171,3 +200,14 @@ def test_it_imports_nothing_from_where_it_is_started(tmp_path: Path, samples: Pa
         [sys.executable, "-P", "-c", program, str(sample)], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.stdout == "Loaded\n", done.stderr
+
+
+def test_once_there_are_rows_the_worker_lets_the_screen_go_first() -> None:
+    program = (
+        "import os, threading; from warplens.loaders.worker import _step_back; end = threading.Event()\n"
+        "thread = threading.Thread(target=end.wait); thread.start(); _step_back()\n"
+        "print(*(os.getpriority(os.PRIO_PROCESS, each) for each in (0, thread.native_id))); end.set()"
+    )
+    # a session of its own, as the worker has: nothing else is weighed with it
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, start_new_session=True)
+    assert done.stdout == "5 5\n", done.stderr
