@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -132,6 +133,7 @@ def _app(arguments: argparse.Namespace) -> int:
 
 def _open_app(arguments: argparse.Namespace) -> int:
     """The app on a terminal; hands in what the screens may not know: how traces are read and found."""
+    gc.disable()  # until the app has started: what is imported stays, and looking through it takes a tenth of the time
     from .loaders.process import Ingest
 
     def ingest(path: str) -> Ingest:

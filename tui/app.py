@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rich.segment import Segments
 from textual.binding import BindingType
 from textual.filter import LineFilter
+from textual.reactive import Initialize, Reactive
 
 from ..analysis import units
 from . import glyphs, resume, themes
@@ -26,18 +27,25 @@ from .main import MainScreen
 from .opening import Discover, Opener, Run
 from .session import Session
 from .settings import Settings
-from .start import Start, first_view
+from .start import Start, collect_again, first_view, warm_up
 from .watch import Watch
 from .wire import Wired
 
 if TYPE_CHECKING:
     from textual.command import Provider
+    from textual.screen import Screen
+    from textual.theme import Theme
 
 
 def _commands() -> type[Provider]:
     from .palette import Commands
 
     return Commands
+
+
+def _chosen_theme(app: Any) -> str:
+    name: str = app.settings.theme
+    return name
 
 
 _PATIENCE = 0.4
@@ -52,14 +60,15 @@ class WarplensApp(Wired, Background):
     ALLOW_SELECT = False
     COMMAND_PALETTE_BINDING = "ctrl+p"
     BINDINGS: ClassVar[list[BindingType]] = []
+    theme: Reactive[str] = Reactive(Initialize(_chosen_theme))
     COMMANDS: ClassVar[set[Callable[[], type[Provider]]]] = {_commands}  # type: ignore[assignment]
 
     def __init__(
         self, runs: Sequence[str], opener: Opener, discover: Discover | None = None, settings: Settings | None = None,
         start: Start | None = None,
     ) -> None:
+        self.settings = settings or Settings()  # before the styles are made, which need the theme
         super().__init__()
-        self.settings = settings or Settings()
         self.opener, self.discover = opener, discover
         self.keys_in_force = remapped(self.settings.keys)
         self.start = start or Start()
@@ -72,6 +81,14 @@ class WarplensApp(Wired, Background):
         self._headline_due = False
         self._ticking: Any = None
 
+    def get_theme(self, theme_name: str) -> Theme | None:
+        """One of ours, else one of Textual's."""
+        return themes.theme(theme_name) if theme_name in themes.names() else super().get_theme(theme_name)
+
+    def get_default_screen(self) -> Screen[Any]:
+        """The one everything happens on."""
+        return self.main
+
     @property
     def busy(self) -> bool:
         """Whether a question has not been answered yet, or is about to be asked."""
@@ -80,25 +97,21 @@ class WarplensApp(Wired, Background):
 
     def on_mount(self) -> None:
         """Paint, then open."""
-        self.register_theme(themes.theme(self.settings.theme))
-        self.theme = self.settings.theme
         self.set_keymap(self.settings.keymap)
-        self.push_screen(self.main)
         self.call_after_refresh(self._begin)
 
     def _begin(self) -> None:
         self.begun = True
         self.mind_signals()
         for name in themes.names():
-            if name != self.settings.theme:
-                self.register_theme(themes.theme(name))
+            self.register_theme(themes.theme(name))
         if self.session.inputs:
             if self.start.resume and not resume.restore(self.session):
                 self.notify("Nothing is remembered of these runs; this is where it will go on next time.", markup=False)
             self._open_all()
         else:
             self.pick()
-        Asker(self).ask(_warm_up, lambda value: None)
+        Asker(self).ask(warm_up, collect_again)
         if self.start.watch is not None and self.discover is not None:
             self.watch_folder(Watch(Path(self.start.watch), self.discover))
 
@@ -206,13 +219,6 @@ class WarplensApp(Wired, Background):
         self.bell()
         self._exit_renderables.append(Segments(crash_lines(self._exception)))
         self._close_messages_no_wait()
-
-
-def _warm_up() -> None:
-    """Import what the first question needs while the input is being read."""
-    from ..analysis import table
-
-    assert table
 
 
 def _headline(traces: tuple[Any, ...]) -> Any:

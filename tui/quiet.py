@@ -14,12 +14,11 @@ from codecs import getincrementaldecoder
 from functools import cache
 from typing import Any
 
-from textual import __version__, constants
+from textual import constants
 from textual._xterm_parser import XTermParser
 from textual.driver import Driver
 
-TESTED = "8.2.8"
-"""The version of Textual whose input this file knows."""
+from .tested import tested
 
 LOOKS = 2
 """How often after input it is asked whether an Escape was all; each time after the delay of an Escape."""
@@ -28,7 +27,7 @@ LOOKS = 2
 @cache
 def quiet(driver: type[Driver]) -> type[Driver]:
     """The driver class with an input thread that sleeps while nothing comes in; as it is where that is unknown."""
-    if __version__ != TESTED or driver.__name__ != "LinuxDriver":
+    if not tested() or driver.__name__ != "LinuxDriver":
         return driver
 
     class Quiet(driver):  # type: ignore[misc, valid-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,3 +29,17 @@ def first_view(wanted: str, inputs: int) -> str:
     names = [entry.name for entry in VIEWS]
     preferred = [wanted, "diff" if inputs > 1 else "overview", "overview", "kernels"]
     return next((name for name in preferred if name in names), names[0])
+
+
+def warm_up() -> None:
+    """Import what the first question needs while the input is being read."""
+    from ..analysis import table
+
+    assert table
+
+
+def collect_again(value: object) -> None:
+    """Look for garbage from now on, where starting went without; never among what was imported, which stays."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()

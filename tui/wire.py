@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.color import ColorSystem
-from textual import __version__, events, messages
+from textual import events, messages
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.app import App
 from textual.driver import Driver
@@ -27,9 +27,7 @@ from textual.strip import Strip
 
 from . import frames, safe
 from .quiet import quiet
-
-TESTED = "8.2.8"
-"""The version of Textual whose painting this file knows."""
+from .tested import tested
 
 PATIENCE = 2.0
 """Seconds after which an unanswered frame holds up the next one no longer."""
@@ -43,7 +41,7 @@ _PRINTABLE = safe.Printable()
 def supported() -> bool:
     """Whether Textual paints the way this file expects."""
     return (
-        __version__ == TESTED
+        tested()
         and hasattr(App, "_display")
         and all(hasattr(App, name) for name in ("post_display_hook", "_begin_update"))
         and os.name == "posix"

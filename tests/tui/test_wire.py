@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import textual
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from screen import Terminal
 from terminal import ANSWER, QUESTION, Session, list_app
 
-from warplens.tui import wire
+from warplens.tui import tested, wire
 
 ROWS = "50000"
 
@@ -132,5 +133,15 @@ def test_names_do_nothing_to_the_terminal() -> None:
 
 def test_without_the_version_it_knows_textual_paints(monkeypatch: pytest.MonkeyPatch) -> None:
     assert wire.supported()
-    monkeypatch.setattr(wire, "__version__", "99.0.0")
+    monkeypatch.setattr(wire, "tested", lambda: False)
     assert not wire.supported()
+
+
+def test_the_version_is_read_off_what_the_installer_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tested.tested(), "what is installed here is what this was written for"
+    monkeypatch.setattr(textual, "__version__", "99.0.0", raising=False)
+    assert not tested.known(tmp_path), "no note: it is asked itself"
+    (tmp_path / "textual-99.0.0.dist-info").mkdir()
+    assert not tested.known(tmp_path)
+    (tmp_path / f"textual-{tested.TESTED}.dist-info").mkdir()
+    assert tested.known(tmp_path)
