@@ -98,7 +98,7 @@ class MainScreen(Screen[None]):
         """The pane is there: it may take keys and ask its question."""
         self.arriving -= 1
         if pane is self.pane:
-            pane.rows.focus()
+            self.set_focus(pane.rows)
             pane.wake()
 
     def action_view(self, name: str) -> None:
@@ -173,7 +173,7 @@ class MainScreen(Screen[None]):
         if self.pane is not None:
             if event.kind == "search":
                 self.pane.search("")
-            self.pane.rows.focus()
+            self.set_focus(self.pane.rows)
         self.close_prompt()
 
     def ask_for(self, kind: Any, text: str = "", placeholder: str = "") -> None:
@@ -186,7 +186,7 @@ class MainScreen(Screen[None]):
         self.prompt.close()
         self.footer.display = True
         if self.pane is not None:
-            self.pane.rows.focus()
+            self.set_focus(self.pane.rows)
 
     def action_escape(self) -> None:
         """Clear the search, then the filter; never more."""

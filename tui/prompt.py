@@ -73,7 +73,7 @@ class Prompt(Horizontal):
         self._input.placeholder = placeholder
         self._input.cursor_position = len(text)
         self.display = True
-        self._input.focus()
+        self.screen.set_focus(self._input)  # at once: the next key may be here already
 
     def fail(self, error: str) -> None:
         """Say what is wrong with what was typed; '' says nothing."""
