@@ -10,16 +10,23 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import polars as pl
 
-from .pages import BLOCK_PAGES, Block, Ints, Pages, Unusual
+from .pages import Block, Ints, Pages, Unusual
 
+Made = Callable[[pl.DataFrame], pl.DataFrame]
+_THREADS, _AHEAD = 2, 3
 _LEAST_PAGES = 64
 """Tables below this many leaf pages are read through SQLite: a few thousand rows."""
+
+
+def _as_is(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows
 
 
 class Database:
@@ -42,6 +49,8 @@ class Database:
     def close(self) -> None:
         """Let go of the file."""
         self._connection.close()
+        if self._pages is not None:
+            self._pages.close()
 
     def has(self, table: str, *columns: str) -> bool:
         """Whether the table exists with all these columns."""
@@ -66,21 +75,28 @@ class Database:
         return pl.DataFrame(rows, schema={"id": pl.Int64, "text": pl.String}, orient="row", strict=False).unique("id")
 
     def read(
-        self, table: str, ints: Sequence[str], texts: Sequence[str] = (), reals: Sequence[str] = (),
-        made: Callable[[pl.DataFrame], pl.DataFrame] = lambda frame: frame,
+        self, table: str, ints: Sequence[str], texts: Sequence[str] = (), reals: Sequence[str] = (), made: Made = _as_is
     ) -> pl.DataFrame | None:
-        """The table in row order: the columns as Int64, String and Float64, null where it has none; None without rows.
+        """All that ``blocks`` gives as one frame; None without rows."""
+        blocks = list(self.blocks(table, ints, texts, reals, made))
+        return pl.concat(blocks) if blocks else None
+
+    def blocks(
+        self, table: str, ints: Sequence[str], texts: Sequence[str] = (), reals: Sequence[str] = (), made: Made = _as_is
+    ) -> Iterator[pl.DataFrame]:
+        """The table in row order: the columns as Int64, String and Float64, null where it has none.
 
         ``made`` is applied to blocks of rows, on several threads: what it makes should be smaller.
         """
         if table not in self.tables:
-            return None
-        wanted = _Wanted(self.tables[table], tuple(ints), tuple(texts), tuple(reals))
+            return
+        wanted, given = _Wanted(self.tables[table], tuple(ints), tuple(texts), tuple(reals)), 0
         try:
-            blocks = self._fast(table, wanted, made)
+            for rows, block in self._fast(table, wanted, made):
+                given += rows
+                yield block
         except Unusual:
-            blocks = self._plain(table, wanted, made)
-        return pl.concat(blocks) if blocks else None
+            yield from self._plain(table, wanted, made, given)
 
     def _columns(self, table: str) -> dict[str, int]:
         """Column → its position in a record; an INTEGER PRIMARY KEY is the row number (-1)."""
@@ -96,37 +112,41 @@ class Database:
         except (Unusual, OSError, ValueError):
             return None
 
-    def _fast(
-        self, table: str, wanted: _Wanted, made: Callable[[pl.DataFrame], pl.DataFrame]
-    ) -> list[pl.DataFrame]:
+    def _fast(self, table: str, wanted: _Wanted, made: Made) -> Iterator[tuple[int, pl.DataFrame]]:
+        """Blocks and the rows that each was made of, a few read ahead. Raises Unusual, between two blocks."""
         if self._pages is None:
             raise Unusual
         pages, leaves = self._pages, self._pages.leaves(self._roots[table])
         if len(leaves) < _LEAST_PAGES:
             raise Unusual
-        parts = [leaves[first : first + BLOCK_PAGES] for first in range(0, len(leaves), BLOCK_PAGES)]
 
-        def read(part: Ints) -> pl.DataFrame:
-            block = made(wanted.frame(pages.block(part, wanted.numbers(), wanted.strings())))
-            self.told(len(part) * pages.size, block.height)
-            return block
+        def read(part: Ints) -> tuple[int, pl.DataFrame]:
+            rows = wanted.frame(pages.block(part, wanted.numbers(), wanted.strings()))
+            self.told(len(part) * pages.size, rows.height)
+            return rows.height, made(rows)
 
-        with ThreadPoolExecutor(2) as pool:
-            return list(pool.map(read, parts))
+        ahead: deque[Future[tuple[int, pl.DataFrame]]] = deque()
+        pool = ThreadPoolExecutor(_THREADS)
+        try:
+            for first in range(0, len(leaves), pages.at_once):
+                ahead.append(pool.submit(read, leaves[first : first + pages.at_once]))
+                if len(ahead) > _AHEAD:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
 
-    def _plain(
-        self, table: str, wanted: _Wanted, made: Callable[[pl.DataFrame], pl.DataFrame]
-    ) -> list[pl.DataFrame]:
-        """The rows through SQLite; of a damaged table those before the damage."""
-        blocks: list[pl.DataFrame] = []
-        cursor = self._connection.execute(f"select {wanted.expressions()} from {_quoted(table)}")
+    def _plain(self, table: str, wanted: _Wanted, made: Made, skip: int) -> Iterator[pl.DataFrame]:
+        """The rows after the first ``skip`` through SQLite; of a damaged table those before the damage."""
+        rest = f" limit -1 offset {skip}" if skip else ""
+        cursor = self._connection.execute(f"select {wanted.expressions()} from {_quoted(table)}{rest}")
         try:
             while rows := cursor.fetchmany(65536):
-                blocks.append(made(pl.DataFrame(rows, schema=wanted.schema(), orient="row", strict=False)))
+                yield made(pl.DataFrame(rows, schema=wanted.schema(), orient="row", strict=False))
                 self.told(0, len(rows))
         except sqlite3.DatabaseError as error:
             self.faults.append(f"{table} could be read only in part ({' '.join(str(error).split())[:120]})")
-        return blocks
 
 
 class _Wanted:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import polars as pl
 
 from ..schema import NAME
@@ -25,20 +27,18 @@ class Devices:
         self._mapped = words.devices(database)
         self.whole_graphs = 0
 
-    def read(self) -> list[pl.DataFrame]:
-        """A frame for each kind of record there is."""
-        read = self._database.read
-        found = [
-            read("CUPTI_ACTIVITY_KIND_KERNEL", _KERNEL, made=self._kernels),
-            read("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", (*_EVENT, "graphId"), made=self._graphs),
-            read(
-                "CUPTI_ACTIVITY_KIND_MEMCPY", (*_EVENT, "bytes", "copyKind", "srcKind", "dstKind", "graphNodeId"),
-                made=self._copies,
-            ),
-            read("CUPTI_ACTIVITY_KIND_MEMSET", (*_EVENT, "bytes", "memKind", "graphNodeId"), made=self._sets),
-            read("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", (*_EVENT, "syncType"), made=self._waits),
-        ]
-        return [frame for frame in found if frame is not None and frame.height]
+    def blocks(self) -> Iterator[pl.DataFrame]:
+        """Blocks of rows, one kind of record after the other."""
+        read = self._database.blocks
+        yield from read("CUPTI_ACTIVITY_KIND_KERNEL", _KERNEL, made=self._kernels)
+        for graphs in read("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", (*_EVENT, "graphId"), made=self._graphs):
+            self.whole_graphs += graphs.height
+            yield graphs
+        copies = (*_EVENT, "bytes", "copyKind", "srcKind", "dstKind", "graphNodeId")
+        yield from read("CUPTI_ACTIVITY_KIND_MEMCPY", copies, made=self._copies)
+        sets = (*_EVENT, "bytes", "memKind", "graphNodeId")
+        yield from read("CUPTI_ACTIVITY_KIND_MEMSET", sets, made=self._sets)
+        yield from read("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", (*_EVENT, "syncType"), made=self._waits)
 
     def _kernels(self, rows: pl.DataFrame) -> pl.DataFrame:
         rows = rows.with_columns(id=pl.coalesce("demangledName", "shortName"))
@@ -55,7 +55,6 @@ class Devices:
         )
 
     def _graphs(self, rows: pl.DataFrame) -> pl.DataFrame:
-        self.whole_graphs += rows.height
         return self._events(rows).select(
             *_COMMON, pl.format("CUDA graph {}", "graphId").cast(NAME).alias("name"),
             words.word("kernel").alias("kind"), pl.col("graphId").alias("graph"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import polars as pl
 
 from ..schema import NAME
@@ -33,22 +35,24 @@ class Host:
         self._database, self._strings = database, strings
         self.open_ranges = 0
 
-    def read(self) -> list[pl.DataFrame]:
-        """A frame for each kind of record there is."""
-        found = [
-            self._named("CUPTI_ACTIVITY_KIND_RUNTIME", _call_kind()),
-            *(self._named(table, pl.lit("op")) for table in ("CUDNN_EVENTS", "CUBLAS_EVENTS")),
-            self._named("OSRT_API", pl.when(pl.col("text").str.contains(_IO)).then(pl.lit("io")).otherwise(
-                pl.lit("sched")
-            )),
-            *(self._overhead(table) for table in ("PROFILER_OVERHEAD", "CUPTI_ACTIVITY_KIND_OVERHEAD")),
-            *(self._named(table, pl.lit("annotation"), "textId") for table in _MPI),
-            self._ranges(),
-            self._scheduled(),
-        ]
-        return [frame for frame in found if frame is not None and frame.height]
+    def blocks(self) -> Iterator[pl.DataFrame]:
+        """Blocks of rows, one kind of record after the other."""
+        yield from self._named("CUPTI_ACTIVITY_KIND_RUNTIME", _call_kind())
+        for table in ("CUDNN_EVENTS", "CUBLAS_EVENTS"):
+            yield from self._named(table, pl.lit("op"))
+        io = pl.col("text").str.contains(_IO)
+        yield from self._named("OSRT_API", pl.when(io).then(pl.lit("io")).otherwise(pl.lit("sched")))
+        for table in ("PROFILER_OVERHEAD", "CUPTI_ACTIVITY_KIND_OVERHEAD"):
+            yield from self._overhead(table)
+        for table in _MPI:
+            yield from self._named(table, pl.lit("annotation"), "textId")
+        for ranges in self._ranges():
+            closed = ranges.drop_nulls("dur_ns")
+            self.open_ranges += ranges.height - closed.height
+            yield closed
+        yield from self._scheduled()
 
-    def _named(self, table: str, kind: pl.Expr, name: str = "nameId") -> pl.DataFrame | None:
+    def _named(self, table: str, kind: pl.Expr, name: str = "nameId") -> Iterator[pl.DataFrame]:
         """Events whose name is a string id; ``kind`` is an expression over its ``text``."""
         known = self._strings.select(
             "id", pl.col("text").cast(NAME).alias("name"), kind.cast(pl.String).cast(NAME).alias("kind")
@@ -59,9 +63,9 @@ class Host:
             tied = pl.when(pl.col("correlationId") > 0).then("correlationId").alias("correlation")
             return rows.drop_nulls("name").select(*_slice(), "name", "kind", tied)
 
-        return self._database.read(table, ("start", "end", "globalTid", name, "correlationId"), made=made)
+        return self._database.blocks(table, ("start", "end", "globalTid", name, "correlationId"), made=made)
 
-    def _overhead(self, table: str) -> pl.DataFrame | None:
+    def _overhead(self, table: str) -> Iterator[pl.DataFrame]:
         def made(rows: pl.DataFrame) -> pl.DataFrame:
             rows = rows.join(self._strings, left_on="nameId", right_on="id", how="left", maintain_order="left")
             listed = words.listed("overheadType", _OVERHEADS)
@@ -71,46 +75,50 @@ class Host:
                 words.word("overhead").alias("kind"), pl.lit(None, dtype=pl.Int64).alias("correlation"),
             )
 
-        return self._database.read(table, ("start", "end", "globalTid", "nameId", "overheadType"), made=made)
+        return self._database.blocks(table, ("start", "end", "globalTid", "nameId", "overheadType"), made=made)
 
-    def _ranges(self) -> pl.DataFrame | None:
-        """NVTX ranges: the text is in the row, or registered once and named by id. PyTorch's operators are known."""
+    def _ranges(self) -> Iterator[pl.DataFrame]:
+        """NVTX ranges: the text is in the row, or registered once and named by id. PyTorch's operators are known.
+
+        Those that were not closed, or have no text, have no duration.
+        """
         def made(rows: pl.DataFrame) -> pl.DataFrame:
             rows = rows.filter(pl.col("eventType").is_in(_RANGES) | pl.col("eventType").is_null())
             rows = rows.join(self._strings, left_on="textId", right_on="id", how="left", maintain_order="left")
             own = pl.when(pl.col("text") != "").then("text")
-            return rows.select("start", "end", "globalTid", label=pl.coalesce(own, "text_right", "text"))
+            rows = rows.with_columns(label=pl.coalesce(own, "text_right", "text"))
+            rows = rows.join(_labels(rows["label"]), on="label", how="left", maintain_order="left")
+            closed = (pl.col("end") >= pl.col("start")) & pl.col("label").is_not_null()
+            return rows.with_columns(end=pl.when(closed).then("end")).select(
+                *_slice(), "name", "kind", pl.lit(None, dtype=pl.Int64).alias("correlation")
+            )
 
         wanted = ("start", "end", "eventType", "globalTid", "textId")
-        rows = self._database.read("NVTX_EVENTS", wanted, ("text",), made=made)
-        if rows is None:
-            return None
-        closed = rows.filter(pl.col("end") >= pl.col("start"), pl.col("label").is_not_null())
-        self.open_ranges = rows.height - closed.height
-        few = closed.select(pl.col("label").unique())
-        torch = pl.col("label").str.contains(_IS_TORCH_OP)
-        name = pl.when(torch).then(pl.col("label").str.extract(_TORCH_OP)).otherwise("label")
-        few = few.with_columns(name=name).with_columns(
-            kind=pl.when(torch & pl.col("name").str.contains(_OPERATOR)).then(pl.lit("op"))
-            .otherwise(pl.lit("annotation")).cast(NAME),
-            name=pl.col("name").cast(NAME),
-        )
-        return closed.join(few, on="label", how="left", maintain_order="left").select(
-            *_slice(), "name", "kind", pl.lit(None, dtype=pl.Int64).alias("correlation")
-        )
+        return self._database.blocks("NVTX_EVENTS", wanted, ("text",), made=made)
 
-    def _scheduled(self) -> pl.DataFrame | None:
+    def _scheduled(self) -> Iterator[pl.DataFrame]:
         """Stretches a thread was on a processor: from being scheduled in to the next being scheduled out."""
         rows = self._database.read("SCHED_EVENTS", ("start", "isSchedIn", "globalTid"))
         if rows is None:
-            return None
+            return
         rows = rows.drop_nulls().sort("globalTid", "start", maintain_order=True).with_columns(
             end=pl.col("start").shift(-1).over("globalTid"), then=pl.col("isSchedIn").shift(-1).over("globalTid")
         )
-        return rows.filter(pl.col("isSchedIn") != 0, pl.col("then") == 0).select(
+        yield rows.filter(pl.col("isSchedIn") != 0, pl.col("then") == 0).select(
             *_slice(), words.word("on CPU").alias("name"), words.word("sched").alias("kind"),
             pl.lit(None, dtype=pl.Int64).alias("correlation"),
         )
+
+
+def _labels(labels: pl.Series) -> pl.DataFrame:
+    """Each distinct label with the name and kind of its range."""
+    torch = pl.col("label").str.contains(_IS_TORCH_OP)
+    name = pl.when(torch).then(pl.col("label").str.extract(_TORCH_OP)).otherwise("label")
+    operator = torch & pl.col("name").str.contains(_OPERATOR)
+    return pl.DataFrame({"label": labels.unique().drop_nulls()}).with_columns(name=name).select(
+        "label", pl.col("name").cast(NAME),
+        kind=pl.when(operator).then(pl.lit("op")).otherwise(pl.lit("annotation")).cast(NAME),
+    )
 
 
 def _slice() -> tuple[pl.Expr, ...]:

@@ -11,8 +11,9 @@ checked. Whatever is unusual (a record that spills over its page, an index-organ
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -20,8 +21,8 @@ Ints = np.ndarray[Any, np.dtype[np.int64]]
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
-BLOCK_PAGES = 2048
-"""Pages decoded together: some 100,000 records, whose arrays stay in the processor's cache."""
+BLOCK_BYTES = 8 << 20
+"""Bytes of pages decoded together: some 100,000 records."""
 _PAD = 16
 _LEAF, _INTERIOR = 0x0D, 0x05
 _SIZES = np.array([0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0], dtype=np.int64)
@@ -61,20 +62,30 @@ class Column:
 
 
 class Pages:
-    """The pages of a database file. Raises Unusual where it is not laid out as expected."""
+    """The pages of a database file. Raises Unusual where it is not laid out as expected, OSError as ``open`` does.
+
+    Pages are read, not mapped: a mapped file counts as memory in use, and kills the process when it shrinks.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._bytes: Bytes = np.memmap(path, dtype=np.uint8, mode="r")
-        head = bytes(self._bytes[:100])
+        self._file: IO[bytes] = open(path, "rb", buffering=0)  # noqa: SIM115
+        self._buffers = threading.local()
+        head = os.pread(self._file.fileno(), 100, 0)
         if len(head) < 100:
+            self.close()
             raise Unusual
         size = int.from_bytes(head[16:18], "big")
         self.size = 65536 if size == 1 else size
         self.usable = self.size - head[20]
         if self.size < 512 or self.usable < 480 or int.from_bytes(head[56:60], "big") not in (0, 1):
+            self.close()
             raise Unusual
-        self.count = len(self._bytes) // self.size
-        self._pages = self._bytes[: self.count * self.size].reshape(self.count, self.size)
+        self.at_once = max(1, BLOCK_BYTES // self.size)
+        self.count = os.fstat(self._file.fileno()).st_size // self.size
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
 
     def leaves(self, root: int) -> Ints:
         """The numbers (from 0) of the leaf pages of the table whose root is page ``root`` (from 1), in row order."""
@@ -84,7 +95,10 @@ class Pages:
             raise Unusual from None
 
     def block(self, leaves: Ints, ints: Sequence[int], texts: Sequence[int]) -> Block:
-        """The records of some leaf pages in order, with the columns of these positions decoded."""
+        """The records of some leaf pages in order, with the columns of these positions decoded.
+
+        What it gives is good until the same thread asks for the next block.
+        """
         try:
             return self._block(leaves, ints, texts)
         except IndexError:
@@ -94,20 +108,20 @@ class Pages:
         level = np.array([root - 1], dtype=np.int64)
         for _ in range(20):
             self._check(level)
-            kinds = self._pages[level, np.where(level == 0, 100, 0)]
-            if (kinds == _LEAF).all():
-                return level
-            if not (kinds == _INTERIOR).all() or len(level) > self.count:
+            if self._page(int(level[0]))[100 if level[0] == 0 else 0] == _LEAF:
+                return level  # as all on this level are, or ``block`` finds out
+            if len(level) > self.count:
                 raise Unusual
             level = np.concatenate([self._children(int(page)) for page in level])
         raise Unusual
 
     def _block(self, leaves: Ints, ints: Sequence[int], texts: Sequence[int]) -> Block:
         self._check(leaves)
-        data = np.zeros(len(leaves) * self.size + _PAD, dtype=np.uint8)
-        data[:-_PAD] = self._pages[leaves].reshape(-1)
+        data = self._read(leaves)
         base = np.arange(len(leaves), dtype=np.int64) * self.size
         header = base + np.where(leaves == 0, 100, 0)
+        if (data[header] != _LEAF).any():
+            raise Unusual
         counts = _big(data, header + 3, 2)
         if ((header - base) + 8 + 2 * counts > self.usable).any():
             raise Unusual
@@ -120,8 +134,33 @@ class Pages:
         if len(pages) and (int(pages.min()) < 0 or int(pages.max()) >= self.count):
             raise Unusual
 
+    def _read(self, leaves: Ints) -> Bytes:
+        """The pages one after the other, with some zeros behind them, in a buffer of this thread."""
+        size = len(leaves) * self.size
+        buffer: Bytes | None = getattr(self._buffers, "buffer", None)
+        if buffer is None or len(buffer) < size + _PAD:
+            # New memory costs more than reading into it: every page of it is a fault.
+            self._buffers.buffer = buffer = np.empty(size + _PAD, dtype=np.uint8)
+        data = buffer[: size + _PAD]
+        data[size:] = 0
+        view, done = data.data, 0
+        for run in np.split(leaves, np.flatnonzero(np.diff(leaves) != 1) + 1):
+            wanted = len(run) * self.size
+            if os.preadv(self._file.fileno(), [view[done : done + wanted]], int(run[0]) * self.size) != wanted:
+                raise Unusual  # cut off meanwhile
+            done += wanted
+        return data
+
+    def _page(self, page: int) -> Bytes:
+        found = os.pread(self._file.fileno(), self.size, page * self.size)
+        if len(found) != self.size:
+            raise Unusual
+        return np.frombuffer(found, dtype=np.uint8)
+
     def _children(self, page: int) -> Ints:
-        data, start = self._pages[page], 100 if page == 0 else 0
+        data, start = self._page(page), 100 if page == 0 else 0
+        if data[start] != _INTERIOR:
+            raise Unusual
         count = int(data[start + 3]) << 8 | int(data[start + 4])
         if start + 12 + 2 * count > self.usable:
             raise Unusual

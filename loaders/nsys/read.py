@@ -22,6 +22,7 @@ from . import about, samples
 from .database import Database
 from .device import Devices
 from .host import Host
+from .spool import Spool
 
 _FIRST_ROWS = 100_000
 
@@ -74,34 +75,63 @@ def _read(job: Job, database: Database) -> Trace:
         source=str(job.path), label=_label(job.path), format="nsys", tool=tool, bytes=job.path.stat().st_size,
         clock="session, ns", facts={"schema": version} if version else {},
     )
-    devices = Devices(database, strings)
-    activities = _joined("kernels", devices.read())
-    if job.first_rows is not None and activities.height > _FIRST_ROWS:
-        first = activities.head(_FIRST_ROWS).with_columns(pl.col("start_ns") - _least(activities, "start_ns"))
-        job.first_rows(Trace(info, kernels=schema.conform("kernels", first.with_row_index("index").lazy())))
-    reader = Host(database, strings)
-    slices = _joined("host", reader.read())
-    metrics = _joined("metrics", samples.read(database), "ts_ns")
-    if not (activities.height or slices.height or metrics.height):
+    devices, reader = Devices(database, strings), Host(database, strings)
+    kernels, host = Spool("kernels", job.workspace), Spool("host", job.workspace)
+    metrics = Spool("metrics", job.workspace, "ts_ns")
+    seen, shown = _Seen(), False
+    for block in devices.blocks():
+        kernels.add(block)
+        seen.activities(block)
+        if job.first_rows is not None and kernels.rows > _FIRST_ROWS and not shown:
+            shown = True
+            if (first := kernels.first(_FIRST_ROWS)) is not None:
+                job.first_rows(Trace(info, kernels=_kernels(first.lazy(), kernels.earliest or 0)))
+    for block in reader.blocks():
+        host.add(block)
+        seen.calls(block)
+    for block in samples.blocks(database):
+        metrics.add(block)
+    begins = [spool.earliest for spool in (kernels, host, metrics) if spool.earliest is not None]
+    if not begins:
         raise Unreadable(
             job.path, "is an Nsight Systems export without a single event", "Check that the recording has any."
         )
+    zero, ranks, start = min(begins), about.ranks(database), about.epoch(database)
     warnings = [*about.warnings(database), *database.faults]
-    warnings += _said_of(activities, slices, devices.whole_graphs, reader.open_ranges)
-    zero = min(_least(frame, column) for frame, column in _times(activities, slices, metrics) if frame.height)
-    activities, slices = _tied(activities, slices)
-    ranks = about.ranks(database)
-    seen = activities["device"].unique().drop_nulls().cast(pl.String).to_list()
-    start = about.epoch(database)
+    warnings += _said_of(kernels, host, seen, devices.whole_graphs, reader.open_ranges)
+    several = len(seen.pids) > 1
+
+    def activities(rows: pl.LazyFrame) -> pl.LazyFrame:
+        return _kernels(_finished(rows, zero, ranks, several), 0)
+
     return Trace(
         replace(
-            info, devices=about.devices(database, seen), warnings=tuple(warnings),
+            info, devices=about.devices(database, sorted(seen.devices)), warnings=tuple(warnings),
             epoch_ns=None if start is None else start + zero, ranks=tuple(sorted(set(ranks.values()))),
         ),
-        kernels=schema.conform("kernels", _finished(activities, zero, ranks).with_row_index("index").lazy()),
-        host=schema.conform("host", _finished(slices, zero, ranks).lazy()),
-        metrics=schema.conform("metrics", metrics.with_columns(pl.col("ts_ns") - zero).lazy()),
+        kernels=kernels.finish(activities, ("index", "rank") if ranks else ("index",)),
+        host=host.finish(lambda rows: _finished(rows, zero, ranks, several), ("rank",) if ranks else ()),
+        metrics=metrics.finish(lambda rows: rows.with_columns(pl.col("ts_ns") - zero)),
     )
+
+
+class _Seen:
+    """What the blocks that went by have in them: processes whose ids count, kinds, devices."""
+
+    def __init__(self) -> None:
+        self.pids: set[int | None] = set()
+        self.kinds: set[str] = set()
+        self.devices: set[str] = set()
+
+    def activities(self, block: pl.DataFrame) -> None:
+        """Take in rows of ``kernels``."""
+        self.pids |= set(block["pid"].unique())
+        self.kinds |= set(block["kind"].unique().drop_nulls().cast(pl.String))
+        self.devices |= set(block["device"].unique().drop_nulls().cast(pl.String))
+
+    def calls(self, block: pl.DataFrame) -> None:
+        """Take in rows of ``host``."""
+        self.pids |= set(block.filter(pl.col("correlation").is_not_null())["pid"].unique())
 
 
 def _label(path: Path) -> str:
@@ -111,46 +141,29 @@ def _label(path: Path) -> str:
     return name
 
 
-def _joined(table: str, frames: list[pl.DataFrame], time: str = "start_ns") -> pl.DataFrame:
-    """All frames as one, in the order of time."""
-    if not frames:
-        return pl.DataFrame(schema=schema.polars_schema(table)).drop("index", "rank", strict=False)
-    rows = pl.concat(frames, how="diagonal").drop_nulls(time)
-    return rows if rows[time].is_sorted() else rows.sort(time, maintain_order=True)
+def _kernels(rows: pl.LazyFrame, zero: int) -> pl.LazyFrame:
+    return schema.conform("kernels", rows.with_columns(pl.col("start_ns") - zero).with_row_index("index"))
 
 
-def _times(kernels: pl.DataFrame, host: pl.DataFrame, metrics: pl.DataFrame) -> tuple[tuple[pl.DataFrame, str], ...]:
-    return (kernels, "start_ns"), (host, "start_ns"), (metrics, "ts_ns")
+def _finished(rows: pl.LazyFrame, zero: int, ranks: dict[int, int], several: bool) -> pl.LazyFrame:
+    """Times from zero on, no duration below it, ranks where processes have them.
 
-
-def _least(frame: pl.DataFrame, column: str) -> int:
-    least = frame[column].min()
-    return least if isinstance(least, int) else 0
-
-
-def _tied(kernels: pl.DataFrame, host: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Correlation ids made unique where several processes were recorded."""
-    calls = host.filter(pl.col("correlation").is_not_null())["pid"].unique()
-    if pl.concat([calls, kernels["pid"].unique()]).n_unique() <= 1:
-        return kernels, host
-    wide = (pl.col("pid").fill_null(0) * (1 << 32) + pl.col("correlation")).alias("correlation")
-    return kernels.with_columns(wide), host.with_columns(wide)
-
-
-def _finished(rows: pl.DataFrame, zero: int, ranks: dict[int, int]) -> pl.DataFrame:
-    """Times from zero on, no duration below it, ranks where processes have them."""
-    rank = pl.col("pid").replace_strict(ranks, default=None, return_dtype=pl.Int64) if ranks else pl.lit(None)
+    Correlation ids are made unique where several processes were recorded.
+    """
+    pid = pl.col("pid")
+    rank = pid.replace_strict(ranks, default=None, return_dtype=pl.Int64) if ranks else pl.lit(None, dtype=pl.Int64)
+    wide = [(pid.fill_null(0) * (1 << 32) + pl.col("correlation")).alias("correlation")] if several else []
     return rows.with_columns(
-        pl.col("start_ns") - zero, pl.col("dur_ns").clip(lower_bound=0), rank.cast(pl.Int64).alias("rank")
+        pl.col("start_ns") - zero, pl.col("dur_ns").clip(lower_bound=0), rank.alias("rank"), *wide
     )
 
 
-def _said_of(kernels: pl.DataFrame, host: pl.DataFrame, whole: int, open_ranges: int) -> list[str]:
+def _said_of(kernels: Spool, host: Spool, seen: _Seen, whole: int, open_ranges: int) -> list[str]:
     """What is missing or wrong in the records, in words."""
     told = []
-    if not kernels.height:
+    if not kernels.rows:
         told.append("no device activity was recorded: no kernels, copies or sets")
-    elif not kernels["kind"].is_in(["kernel", "collective"]).any():
+    elif not seen.kinds & {"kernel", "collective"}:
         told.append("no kernels were recorded, only copies, sets or waits")
     if whole:
         told.append(
@@ -158,9 +171,8 @@ def _said_of(kernels: pl.DataFrame, host: pl.DataFrame, whole: int, open_ranges:
             "--cuda-graph-trace=node)"
         )
     for rows, what in ((kernels, "device activities"), (host, "host slices")):
-        if backwards := rows.filter(pl.col("dur_ns") < 0).height:
-            told.append(f"{backwards:,} {what} end before they start: their duration is taken as 0")
+        if rows.negative:
+            told.append(f"{rows.negative:,} {what} end before they start: their duration is taken as 0")
     if open_ranges:
         told.append(f"{open_ranges:,} NVTX ranges were still open at the end and are left out")
     return told
-

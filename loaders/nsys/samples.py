@@ -20,17 +20,19 @@ _UNIT = re.compile(r"\[([^\]]*)\]\s*$")
 _COLUMNS = ("ts_ns", "metric", "device", "value", "unit")
 
 
-def read(database: Database) -> list[pl.DataFrame]:
-    """Frames in the columns of ``metrics``, times as recorded."""
-    found = [_own_table(database, "GPU_METRICS", "TARGET_INFO_GPU_METRICS")]
-    if found[0] is None:
-        found = [_generic(database)]
-    return [frame for frame in found if frame is not None and frame.height]
+def blocks(database: Database) -> Iterator[pl.DataFrame]:
+    """Blocks in the columns of ``metrics``, times as recorded."""
+    own = False
+    for block in _own_table(database, "GPU_METRICS", "TARGET_INFO_GPU_METRICS"):
+        own = True
+        yield block
+    if not own:
+        yield from _generic(database)
 
 
-def _own_table(database: Database, table: str, names: str) -> pl.DataFrame | None:
+def _own_table(database: Database, table: str, names: str) -> Iterator[pl.DataFrame]:
     if not database.has(table, "timestamp", "metricId", "value") or not database.has(names, "metricId", "metricName"):
-        return None
+        return
     by_type = database.has(names, "typeId") and database.has(table, "typeId")
     known = pl.DataFrame(
         database.rows(names, "typeId", "metricId", "metricName"),
@@ -38,22 +40,22 @@ def _own_table(database: Database, table: str, names: str) -> pl.DataFrame | Non
     )
     keys = ["typeId", "metricId"] if by_type else ["metricId"]
     known = known.unique(keys, keep="first", maintain_order=True).select(*keys, "metric")
+    labels = known.with_columns(_unit(), pl.col("metric").cast(NAME))
 
     def made(rows: pl.DataFrame) -> pl.DataFrame:
-        labels = known.with_columns(_unit(), pl.col("metric").cast(NAME))
         rows = rows.join(labels, on=keys, how="left", maintain_order="left").drop_nulls(["metric", "timestamp"])
         return rows.with_columns(_device()).rename({"timestamp": "ts_ns"}).select(_COLUMNS)
 
-    return database.read(table, ("timestamp", "typeId", "metricId"), reals=("value",), made=made)
+    yield from database.blocks(table, ("timestamp", "typeId", "metricId"), reals=("value",), made=made)
 
 
-def _generic(database: Database) -> pl.DataFrame | None:
+def _generic(database: Database) -> Iterator[pl.DataFrame]:
     types = [
         int(str(number)) for number, described, source in _types(database)
         if re.search("metric", f"{described} {source}", re.IGNORECASE)
     ]
     if not types:
-        return None
+        return
 
     def made(rows: pl.DataFrame) -> pl.DataFrame:
         rows = rows.filter(pl.col("typeId").is_in(types), pl.col("timestamp").is_not_null())
@@ -63,7 +65,7 @@ def _generic(database: Database) -> pl.DataFrame | None:
         )
         return values.with_columns(_device(), _unit()).with_columns(pl.col("metric").cast(NAME)).select(_COLUMNS)
 
-    return database.read("GENERIC_EVENTS", ("timestamp", "typeId"), ("data",), made=made)
+    yield from database.blocks("GENERIC_EVENTS", ("timestamp", "typeId"), ("data",), made=made)
 
 
 def _types(database: Database) -> Iterator[tuple[object, object, object]]:

@@ -1,0 +1,147 @@
+"""The rows of one table on their way to the trace: in the order of time at the end, in bounded memory all the while.
+
+A recording has tens of millions of events, and each of its tables comes in an order of its own. Blocks wait in memory
+and go to files of the workspace when they grow. If the whole did not come in the order of time, it is put in order one
+stretch of time after the other: each stretch is gathered from the few files that have some of it. Rows of the same time
+keep the order they came in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import polars as pl
+
+from .. import schema
+
+Shape = Callable[[pl.LazyFrame], pl.LazyFrame]
+WAITING_BYTES = 64 << 20
+"""Rows of one table kept in memory before they go to files."""
+_PART_BYTES = 24 << 20
+"""Rows in one file: a part is in memory twice while it is written."""
+_STRETCH_ROWS = 400_000
+"""Rows put in order at once."""
+_SAMPLED = 512
+"""One in so many times is kept, to divide the recording by."""
+_BATCH = 1 << 16
+_MADE = ("index", "rank")
+"""Columns that only the whole table can have."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A file of rows and the times of its first and last in time."""
+
+    path: Path
+    low: int
+    high: int
+
+
+class Spool:
+    """Collects blocks of rows, times as recorded; ``time`` is the column they are put in order by.
+
+    ``rows``, ``earliest`` (None without rows) and ``negative`` (durations below zero) tell of all rows so far.
+    """
+
+    def __init__(self, table: str, workspace: Path, time: str = "start_ns") -> None:
+        self.table, self.workspace, self.time = table, workspace, time
+        self.rows = self.negative = 0
+        self.earliest: int | None = None
+        self._latest: int | None = None
+        self._in_order = True
+        self._filled: set[str] = set()
+        self._waiting: list[pl.DataFrame] = []
+        self._bytes = 0
+        self._parts: list[_Part] = []
+        self._times: list[pl.Series] = []
+
+    def add(self, block: pl.DataFrame) -> None:
+        """Append rows, those without a time excepted; columns of the table that are not there are null."""
+        block = block.drop_nulls(self.time)
+        if block.is_empty():
+            return
+        times = block[self.time]
+        low, high = _span(times)
+        self._in_order = self._in_order and (self._latest is None or times[0] >= self._latest) and times.is_sorted()
+        self._latest = high if self._latest is None else max(self._latest, high)
+        self.earliest = low if self.earliest is None else min(self.earliest, low)
+        self.rows += block.height
+        if "dur_ns" in block.columns:
+            self.negative += int((block["dur_ns"] < 0).sum())
+        self._filled |= {column.name for column in block if column.null_count() < block.height}
+        self._times.append(times.gather_every(_SAMPLED))
+        self._waiting.append(block)
+        self._bytes += int(block.estimated_size())
+        if self._bytes > WAITING_BYTES:
+            self._spill()
+
+    def first(self, rows: int) -> pl.DataFrame | None:
+        """At most so many of the rows in memory, in the order of time; None where none are there."""
+        return self._sorted(pl.concat(self._waiting, how="diagonal").head(rows)) if self._waiting else None
+
+    def finish(self, shape: Shape, made: tuple[str, ...] = ()) -> pl.LazyFrame:
+        """The table, shaped: in memory, or written as ``<table>.arrow`` and scanned.
+
+        ``made`` are the columns that ``shape`` adds to those of the blocks.
+        """
+        if not self.rows:
+            return schema.empty(self.table)
+        if not self._parts:
+            rows = self._sorted(pl.concat(self._waiting, how="diagonal"))
+            return schema.conform(self.table, shape(rows.lazy()))
+        self._spill()
+        files = [part.path for part in self._parts] if self._in_order else list(self._put_in_order())
+        path = self.workspace / f"{self.table}.arrow"
+        columns = [name for name in schema.polars_schema(self.table) if name in self._filled or name in made]
+        shaped = schema.conform(self.table, shape(pl.scan_ipc(files))).select(columns)
+        shaped.sink_ipc(path, compression="lz4", record_batch_size=_BATCH, maintain_order=True)
+        for file in files:
+            file.unlink()
+        return schema.conform(self.table, pl.scan_ipc(path))
+
+    def _spill(self) -> None:
+        """Write what waits, in files of about the same size."""
+        waiting, self._waiting, self._bytes = self._waiting[::-1], [], 0
+        while waiting:
+            part, size = [waiting.pop()], 0
+            while waiting and (size := size + int(part[-1].estimated_size())) < _PART_BYTES:
+                part.append(waiting.pop())
+            rows = pl.concat(part, how="diagonal")
+            path = self._write(rows, f"{len(self._parts)}")
+            self._parts.append(_Part(path, *_span(rows[self.time])))
+
+    def _put_in_order(self) -> Iterator[Path]:
+        """Files with the same rows in the order of time, one stretch of time each."""
+        borders = [part.low for part in self._parts] + [part.high + 1 for part in self._parts]
+        times = pl.concat(self._times).sort()
+        every = max(1, _STRETCH_ROWS // _SAMPLED)
+        inner = times.gather_every(every)[1:].unique().to_list()
+        for number, (low, high) in enumerate(pairwise(sorted({min(borders), *inner, max(borders)}))):
+            files = [part.path for part in self._parts if part.low < high and part.high >= low]
+            if not files:
+                continue
+            inside = pl.col(self.time).is_between(low, high, closed="left")
+            rows = pl.scan_ipc(files).filter(inside).collect(engine="streaming")
+            if rows.height:
+                yield self._write(self._sorted(rows), f"{number}-in-order")
+        for part in self._parts:
+            part.path.unlink()
+
+    def _sorted(self, rows: pl.DataFrame) -> pl.DataFrame:
+        return rows if rows[self.time].is_sorted() else rows.sort(self.time, maintain_order=True)
+
+    def _write(self, rows: pl.DataFrame, name: str) -> Path:
+        """A file of the workspace with all columns that a block may have."""
+        path = self.workspace / f".{self.table}-{name}.arrow"
+        whole = schema.conform(self.table, rows.lazy()).drop(_MADE, strict=False).collect()
+        whole.write_ipc(path, compression="lz4", record_batch_size=_BATCH)
+        return path
+
+
+def _span(times: pl.Series) -> tuple[int, int]:
+    low, high = times.min(), times.max()
+    assert isinstance(low, int) and isinstance(high, int)
+    return low, high
