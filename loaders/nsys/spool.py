@@ -18,9 +18,9 @@ import polars as pl
 from .. import schema
 
 Shape = Callable[[pl.LazyFrame], pl.LazyFrame]
-WAITING_BYTES = 64 << 20
+WAITING_BYTES = 48 << 20
 """Rows of one table kept in memory before they go to files."""
-_PART_BYTES = 24 << 20
+_PART_BYTES = 8 << 20
 """Rows in one file: a part is in memory twice while it is written."""
 _STRETCH_ROWS = 400_000
 """Rows put in order at once."""

@@ -17,7 +17,7 @@ from polars.testing import assert_frame_equal
 from warplens.loaders import store
 from warplens.loaders.errors import Cancelled, Unreadable
 from warplens.loaders.loader import Job
-from warplens.loaders.nsys import LOADER, database
+from warplens.loaders.nsys import LOADER, database, spool
 from warplens.loaders.nsys.database import Database
 from warplens.loaders.opening import open_run
 from warplens.loaders.trace import Trace
@@ -362,3 +362,56 @@ def test_it_can_be_stopped(samples: Path, tmp_path: Path) -> None:
 
     with pytest.raises(Cancelled):
         LOADER.load(Job(samples / "nsys.sqlite", tmp_path, progress=stop))
+
+
+blocks = st.lists(st.lists(st.integers(0, 50) | st.none(), max_size=8), max_size=12)
+
+
+@given(blocks)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
+def test_rows_that_went_through_files_are_in_the_order_of_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blocks: list[list[int | None]]
+) -> None:
+    monkeypatch.setattr(spool, "_PART_BYTES", 100)
+    monkeypatch.setattr(spool, "_STRETCH_ROWS", 5)
+    monkeypatch.setattr(spool, "_SAMPLED", 2)
+    tables = []
+    for waiting in (0, 300, 1 << 30):
+        monkeypatch.setattr(spool, "WAITING_BYTES", waiting)
+        rows = spool.Spool("host", tmp_path)
+        numbers = iter(range(1000))
+        for times in blocks:
+            block = [(time, 1 - (time or 0) % 3, next(numbers)) for time in times]
+            rows.add(pl.DataFrame(block, schema=dict.fromkeys(("start_ns", "dur_ns", "pid"), pl.Int64), orient="row"))
+        tables.append(rows.finish(lambda table: table.with_columns(pl.col("start_ns") + 7)).collect())
+        assert not list(tmp_path.glob(".host-*"))
+        assert rows.rows == tables[-1].height
+        assert rows.negative == int((tables[-1]["dur_ns"] < 0).sum())
+        assert rows.earliest == (min(tables[-1]["start_ns"]) - 7 if rows.rows else None)
+    read = enumerate(time for times in blocks for time in times)
+    expected = sorted((time + 7, number) for number, time in read if time is not None)
+    for table in tables:
+        assert table.select("start_ns", "pid").rows() == expected
+        assert_frame_equal(table, tables[0])
+
+
+@pytest.mark.parametrize("name", ["", BEFORE])
+def test_a_big_export_goes_through_files_and_comes_out_the_same(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    found: Path = request.getfixturevalue("data" if name else "samples")
+    file = found / "traces" / "nsys_sqlite" / name if name else found / "nsys.sqlite"
+    small = load(file, directory(tmp_path, "small"))
+    for setting, value in (("WAITING_BYTES", 1000), ("_PART_BYTES", 5000), ("_STRETCH_ROWS", 700)):
+        monkeypatch.setattr(spool, setting, value)
+    monkeypatch.setattr(database, "_LEAST_PAGES", 1)
+    big = load(file, directory(tmp_path, "big"))
+    assert (tmp_path / "big" / "kernels.arrow").exists()
+    assert big.info == small.info
+    for table in ("kernels", "host", "metrics"):
+        assert_frame_equal(big.table(table).collect(), small.table(table).collect())
+
+
+def directory(parent: Path, name: str) -> Path:
+    (parent / name).mkdir()
+    return parent / name
