@@ -17,7 +17,7 @@ from rich.cells import cell_len
 
 from ..analysis import text, units
 from ..analysis.column import Column
-from . import glyphs
+from . import glyphs, safe
 from .columns import GRAPHIC, is_text
 
 _UNIT_CELLS = {"ns": 3, "bytes": 4}
@@ -35,7 +35,7 @@ def name(raw: str, width: int) -> str:
 
 def fit(shown: str, width: int, right: bool = False) -> str:
     """Clean text padded to the width, or cut where it is longer."""
-    size = len(shown) if shown.isascii() else cell_len(shown)
+    size = safe.cells(shown)
     if size > width:
         return text.cut(shown, width) + " " * (width - cell_len(text.cut(shown, width)))
     return " " * (width - size) + shown if right else shown + " " * (width - size)

@@ -17,6 +17,7 @@ from rich.palette import Palette
 from rich.segment import Segment
 from rich.style import Style
 
+from . import safe
 from .safe import printable
 
 Row = tuple[list[str], list[int]]
@@ -140,6 +141,8 @@ def cells(segments: list[Segment], pens: Pens) -> Row:
 @lru_cache(maxsize=8192)
 def _wide(text: str) -> list[str]:
     """One entry a cell, exactly as many as the text was measured to be."""
+    if safe.single(text):
+        return list(text)
     room = cell_len(text)
     out: list[str] = []
     for char in printable(text):
@@ -212,24 +215,22 @@ class Writer:
             return
         (was, was_pens), (now, pens) = old, new
         width = len(now)
-        x = 0
-        while x < width:
-            if was[x] == now[x] and was_pens[x] == pens[x]:
-                x += 1
-                continue
-            start, stop, at = x, x + 1, x + 1
-            while at < width and at - stop <= GAP:
-                if was[at] != now[at] or was_pens[at] != pens[at]:
-                    stop = at + 1
-                elif pens[at] != pens[stop - 1] and now[at] != " ":
-                    break
+        cells = enumerate(zip(was, now, was_pens, pens, strict=True))
+        changed = [x for x, (text, wanted, ink, pen) in cells if text != wanted or ink != pen]
+        at, count = 0, len(changed)
+        while at < count:
+            start, stop = changed[at], changed[at] + 1
+            at += 1
+            while at < count and (changed[at] == stop or _joined(stop, changed[at], now, pens)):
+                stop = changed[at] + 1
                 at += 1
             while start and now[start] == "":
                 start -= 1
             while stop < width and now[stop] == "":
                 stop += 1
             self._run(y, start, now[start:stop], pens[start:stop])
-            x = stop
+            while at < count and changed[at] < stop:
+                at += 1
 
     def _run(self, y: int, x: int, texts: list[str], pens: list[int]) -> None:
         self._move(y, x)
@@ -242,11 +243,11 @@ class Writer:
             tail = 0
         count, at, grounds = len(texts) - tail, 0, self._pens.grounds
         while at < count:
-            pen = pens[at]
-            if texts[at] != " " or pen != grounds[self._pen]:  # a blank takes any pen with its background
-                self._use(pen)
+            if texts[at] != " " or pens[at] != grounds[self._pen]:  # a blank takes any pen with its background
+                self._use(pens[at])
+            pen, ground = self._pen, grounds[self._pen]
             end = at + 1
-            while end < count and (pens[end] == self._pen or (texts[end] == " " and pens[end] == grounds[self._pen])):
+            while end < count and (pens[end] == pen or (texts[end] == " " and pens[end] == ground)):
                 end += 1
             self._text(y, x, texts[at:end])
             x += end - at
@@ -283,6 +284,12 @@ class Writer:
     def _use(self, pen: int) -> None:
         self._out.append(self._pens.turn(self._pen, pen))
         self._pen = pen
+
+
+def _joined(stop: int, more: int, now: list[str], pens: list[int]) -> bool:
+    """Whether the unchanged cells between are few, and written without another pen, so that they are sent again."""
+    pen = pens[stop - 1]
+    return more - stop <= GAP and all(pens[x] == pen or now[x] == " " for x in range(stop, more))
 
 
 def shift(old: list[Row], new: list[Row]) -> tuple[int, int, int] | None:

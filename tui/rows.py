@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
+from textual.strip import Strip
 
 from ..analysis import text
 from ..analysis.alike import told_apart
-from . import cells, glyphs
+from . import cells, glyphs, safe
 from .columns import GRAPHIC, Layout, is_text, listed
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Page:
     ) -> None:
         self.key = key
         self.layout = layout
+        self._table, self._top = table, top
         self._width = width
         self._look = look
         self._digits = gutter(table)
@@ -68,6 +70,7 @@ class Page:
         self._at = {name: number for number, name in enumerate(names)}
         self.values = table.window(top, top + height, names) if names else []
         self._texts: list[list[str] | None] = [None] * len(self.values)
+        self._strips: dict[int, tuple[object, Strip]] = {}
         self._apart = [self._alike(number) for number in range(len(layout.placed))]
 
     def header(self, table: Table, selected: int | None) -> list[Segment]:
@@ -96,6 +99,30 @@ class Page:
         if self.layout.hidden_right and out.x < self._width:
             out.put(self._width - 1, glyphs.MORE_RIGHT, look.header)
         return out.segments()
+
+    def strips(
+        self, lines: range, cursor: int, style: Style, marks: set[int], needle: str, selected: int | None
+    ) -> list[Strip]:
+        """Those lines of the list, the header being line 0; the row at ``cursor`` of the table in that style.
+
+        A row is the same strip as long as it looks the same: what is done to it later is then kept too.
+        """
+        table, made = self._table, []
+        for y in lines:
+            position = self._top + y - 1
+            if y == 0:
+                made.append(Strip(self.header(table, selected), self._width))
+            elif position >= len(table):
+                made.append(Strip([Segment(" " * self._width, self._look.base)], self._width))
+            else:
+                marked = bool(marks) and table.row_id(position) in marks
+                key = style if position == cursor else None, marked, needle
+                known = self._strips.get(y)
+                if known is None or known[0] != key:
+                    known = key, Strip(self.line(y - 1, position, *key), self._width)
+                    self._strips[y] = known
+                made.append(known[1])
+        return made
 
     def line(self, index: int, position: int, cursor: Style | None, marked: bool, needle: str) -> list[Segment]:
         """The row at ``index`` of the page, which is at ``position`` of the table; ``cursor`` is its style there."""
@@ -172,34 +199,51 @@ class Line:
         self._base = base
         self._width = width
         self._pieces: list[Segment] = []
+        self._texts: list[str] = []  # of one style, not yet a piece
+        self._style: Style | None = None
 
     def put(self, x: int, shown: str, style: Style, gap: Style | None = None) -> None:
         """Text at a cell, the blanks before it in the style ``gap`` where given; nothing goes past the end."""
         if x > self.x:
-            self._pieces.append(Segment(" " * (x - self.x), gap or self._base))
+            self._add(" " * (x - self.x), gap or self._base)
             self.x = x
-        size = len(shown) if shown.isascii() else cell_len(shown)
+        size = safe.cells(shown)
         if self.x + size > self._width:
             shown = cells.fit(shown, max(0, self._width - self.x))
             size = self._width - self.x
-        self._pieces.append(Segment(shown, style))
+        self._add(shown, style)
         self.x += size
+
+    def _add(self, shown: str, style: Style) -> None:
+        if style is self._style:
+            self._texts.append(shown)
+        else:
+            self._close()
+            self._texts, self._style = [shown], style
+
+    def _close(self) -> None:
+        if self._texts and self._style is not None:
+            self._pieces.append(Segment("".join(self._texts), self._style))
 
     def mark(self, needle: str, style: Style) -> None:
         """Show where the last piece holds the text, without regard to case."""
-        shown, before, _ = self._pieces.pop()
+        before = self._style
+        assert before is not None
+        shown = self._texts.pop()
         low, wanted = shown.lower(), needle.lower()
         done = 0
         while len(low) == len(shown) and (at := low.find(wanted, done)) >= 0:
             if at > done:
-                self._pieces.append(Segment(shown[done:at], before))
+                self._add(shown[done:at], before)
             done = at + len(wanted)
-            self._pieces.append(Segment(shown[at:done], style))
+            self._add(shown[at:done], style)
         if done < len(shown):
-            self._pieces.append(Segment(shown[done:], before))
+            self._add(shown[done:], before)
 
     def segments(self) -> list[Segment]:
         """The whole line, exactly as wide as it should be."""
         if self.x < self._width:
-            self._pieces.append(Segment(" " * (self._width - self.x), self._base))
-        return list(Segment.simplify(self._pieces))
+            self._add(" " * (self._width - self.x), self._base)
+        self._close()
+        self._style = None
+        return self._pieces

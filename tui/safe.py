@@ -12,6 +12,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from textual.color import Color
 from textual.content import Content
@@ -46,6 +47,8 @@ _OWN = re.compile(
     )
 )
 _TOKEN = re.compile(f"({_OWN.pattern})|{_ACTING.pattern}")
+_HARMLESS = re.compile(f"(?:[^{_ACTING.pattern[1:-1]}]++|{_OWN.pattern})*+").fullmatch
+"""Nothing to replace, which is nearly always so; never tries a letter twice, whatever it is given."""
 
 
 def said(raw: str, style: str = "", width: int | None = None) -> Content:
@@ -58,8 +61,24 @@ def printable(text: str) -> str:
     return text if text.isascii() and text.isprintable() else _ACTING.sub(REPLACEMENT, text)
 
 
+_SINGLE = re.compile("[ -~\u00a1-\u00ac\u00ae-\u02ff\u2013\u2014\u2026\u2190-\u2193\u2500-\u259f]*").fullmatch
+"""Letters and signs that are one cell wide each and that nothing acts on: most of what is ever shown."""
+
+
+def single(text: str) -> bool:
+    """Whether each letter of the text is known to take one cell, so that nothing needs to be measured or replaced."""
+    return (text.isascii() and text.isprintable()) or _SINGLE(text) is not None
+
+
+def cells(text: str) -> int:
+    """The cells the text takes; measured only where it is not plain."""
+    return len(text) if single(text) else cell_len(text)
+
+
 def outgoing(data: str) -> str:
     """What may leave for the terminal of ``data``: text and our own sequences; the rest is shown as U+FFFD."""
+    if _HARMLESS(data):
+        return data
     return _TOKEN.sub(lambda match: match[1] or REPLACEMENT, data)
 
 

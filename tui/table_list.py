@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rich.segment import Segment
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region
@@ -282,22 +281,25 @@ class TableList(ScrollView, can_focus=True):
 
     # Drawing --------------------------------------------------------------------------------------------------------
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The lines in sight, past Textual's cache of them: the page keeps its own, and a list has no border."""
+        filters, background = self.get_line_filters(), self.background_colors[1]
+        strips = self._drawn(crop.line_range)
+        for each in filters:
+            strips = [strip.apply_filter(each, background) for strip in strips]
+        whole = crop.column_span == (0, self.size.width)
+        return strips if whole else [strip.crop(*crop.column_span) for strip in strips]
+
     def render_line(self, y: int) -> Strip:
         """The header on line 0, rows below it."""
+        return self._drawn(range(y, y + 1))[0]
+
+    def _drawn(self, lines: range) -> list[Strip]:
         look = themes.look(self.app.theme)
         if self.table is None:
-            return Strip.blank(self.size.width, look.base)
-        page = self._lines()
-        if y == 0:
-            return Strip(page.header(self.table, self._column), self.size.width)
-        position = self._top + y - 1
-        if position >= len(self.table):
-            return Strip([Segment(" " * self.size.width, look.base)], self.size.width)
-        cursor = None
-        if position == self.cursor:
-            cursor = look.cursor if self.has_focus else look.cursor_blurred
-        marked = bool(self.marks) and self.table.row_id(position) in self.marks
-        return Strip(page.line(y - 1, position, cursor, marked, self.needle), self.size.width)
+            return [Strip.blank(self.size.width, look.base) for _ in lines]
+        style = look.cursor if self.has_focus else look.cursor_blurred
+        return self._lines().strips(lines, self.cursor, style, self.marks, self.needle, self._column)
 
     def _lines(self) -> rows.Page:
         assert self.table is not None
@@ -340,9 +342,7 @@ class TableList(ScrollView, can_focus=True):
         """The cursor shows whether keys go here."""
         self._refresh_rows(self.cursor)
 
-    def on_blur(self) -> None:
-        """The cursor shows whether keys go here."""
-        self._refresh_rows(self.cursor)
+    on_blur = on_focus
 
     # Inside ---------------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rich.cells import get_character_cell_size
 from rich.color import ColorSystem
 from rich.segment import Segment
 from rich.style import Style
@@ -125,6 +126,21 @@ def test_what_a_cell_may_not_hold() -> None:
     for bad in ("\x1b[31mred", "\x9b2J", "a\x08b", "\u202eevil", "x\ty", "\x07", "\x1b]0;t\x07"):
         texts, _ = frames.cells([Segment(bad)], pens)
         assert all(text.isprintable() for text in texts), bad
+
+
+def test_what_is_taken_for_one_cell_a_letter_is_that() -> None:
+    taken = [chr(code) for code in range(0x30000) if safe.single(chr(code))]
+    assert {"a", "é", "µ", "…", "█", "▁", "─", "→"} <= set(taken)
+    for letter in taken:
+        assert get_character_cell_size(letter) == 1 and safe.printable(letter) == letter, hex(ord(letter))
+    assert not safe.single("漢") and safe.cells("漢µ") == 3
+    assert frames._wide("12.5 µs") == list("12.5 µs")
+
+
+@RELAXED
+@given(st.text(st.sampled_from("a\x1b[]?2026h;52cHmKPq\\\x07\x9b\u202e\n"), max_size=30))
+def test_what_nothing_is_replaced_in_leaves_as_it_came(data: str) -> None:
+    assert safe.outgoing(data) == safe._TOKEN.sub(lambda match: match[1] or safe.REPLACEMENT, data)
 
 
 def test_only_our_own_sequences_leave() -> None:

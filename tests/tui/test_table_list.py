@@ -68,6 +68,24 @@ async def test_the_cursor_stays_on_its_row_through_sorts_and_filters() -> None:
         assert app.list.row(app.list.cursor) == row
 
 
+async def test_a_row_is_drawn_anew_only_when_it_looks_otherwise() -> None:
+    app = ListApp(kernels(100))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await keys(pilot, "j")
+        first, cursor, other = (app.list.render_line(y) for y in (1, 2, 5))
+        assert app.list.render_line(5) is other
+        await keys(pilot, "j")
+        assert app.list.render_line(5) is other and app.list.render_line(1) is first
+        assert app.list.render_line(2) is not cursor
+        app.list.search("nccl")
+        assert app.list.render_line(5) is not other
+        drawn = lines(app)
+        app.list._page = None
+        app.list.refresh()
+        await pilot.pause()
+        assert lines(app) == drawn
+
+
 async def test_marks_belong_to_rows() -> None:
     app = ListApp(kernels(100))
     async with app.run_test(size=(80, 24)) as pilot:
