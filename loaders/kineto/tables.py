@@ -77,7 +77,8 @@ class Tables:
     def rows_of(self, block: Block, device: Block | None = None, host: Block | None = None) -> Rows:
         """What a block becomes, and with it those of its events that were known to be of devices and of the host.
 
-        Rows are in the order of the file. They may be views of the integers of ``device`` and ``host``.
+        Rows are in the order of the file. Those of the host may be views of the integers of ``host``, which
+        belong to them from then on.
         """
         rows = Rows()
         parts: list[tuple[Block | None, Block | None]] = [(device, host)]
@@ -127,6 +128,12 @@ class Tables:
 
     def _kernels(self, block: Block) -> pl.DataFrame:
         ints, codes = block.ints, block.codes
+
+        def column(name: str) -> npt.NDArray[np.int64]:
+            """A copy: half of the block's columns are not kept."""
+            found: npt.NDArray[np.int64] = ints[_INT[name]].copy()
+            return found
+
         kind = self.texts.kind[codes[_CODE["cat"]]]
         kind[(kind == KIND["kernel"]) & self.texts.collective[codes[_CODE["name"]]]] = KIND["collective"]
         stream = np.where(ints[_INT["stream"]] != NULL, ints[_INT["stream"]], self._thread(ints, codes, "tid"))
@@ -135,23 +142,23 @@ class Tables:
         graph = np.where((graph == NULL) | (graph == 0), np.where(node > 0, node >> 32, 0), graph)
         return pl.DataFrame(
             {
-                "start_ns": ints[_INT["ts"]],
-                "dur_ns": ints[_INT["dur"]],
+                "start_ns": column("ts"),
+                "dur_ns": column("dur"),
                 "name": self.texts.names(codes[_CODE["name"]]),
                 "kind": _kinds(kind),
                 "device": self._device_names(device),
                 "stream": stream,
-                "rank": ints[_INT["rank"]],
-                "correlation": ints[_INT["correlation"]],
-                "op_id": ints[_INT["external_id"]],
+                "rank": column("rank"),
+                "correlation": column("correlation"),
+                "op_id": column("external_id"),
                 "graph": np.where(graph == 0, NULL, graph),
                 "grid": self.texts.triples(codes[_CODE["grid"]]),
                 "block": self.texts.triples(codes[_CODE["block"]]),
-                "registers": ints[_INT["registers"]],
-                "shared_bytes": ints[_INT["shared"]],
+                "registers": column("registers"),
+                "shared_bytes": column("shared"),
                 "occupancy": (block.floats[_FLOAT["occupancy"]] / 100).astype(np.float32),
                 "blocks_per_sm": block.floats[_FLOAT["blocks_per_sm"]].astype(np.float32),
-                "bytes": ints[_INT["bytes"]],
+                "bytes": column("bytes"),
                 "offset": ints[_INT["offset"]] + block.base,
             }
         )
@@ -162,7 +169,8 @@ class Tables:
         loading = self.texts.data_loading[names] & ((kind == KIND["op"]) | (kind == KIND["annotation"]))
         kind[loading] = KIND["dataloader"]
         pid, tid = (self._thread(ints, block.codes, name) for name in ("pid", "tid"))
-        start, dur, rank = (ints[_INT[name]] for name in ("ts", "dur", "rank"))
+        start, dur, rank, offset = (ints[_INT[name]] for name in ("ts", "dur", "rank", "offset"))
+        offset += block.base
         calls = np.flatnonzero((kind == KIND["runtime"]) | (kind == KIND["driver"]))
         out.launchers = _pairs(rank[calls], pid[calls])
         step = self.texts.step[names]
@@ -173,7 +181,7 @@ class Tables:
             {
                 "start_ns": start, "dur_ns": dur, "name": self.texts.names(names), "kind": _kinds(kind), "pid": pid,
                 "tid": tid, "rank": rank, "correlation": ints[_INT["correlation"]],
-                "external_id": ints[_INT["external_id"]], "offset": ints[_INT["offset"]] + block.base,
+                "external_id": ints[_INT["external_id"]], "offset": offset,
             }
         )  # fmt: skip
 
