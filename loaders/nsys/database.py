@@ -67,6 +67,15 @@ class Database:
         wanted = ", ".join(_quoted(column) if column in self.tables[table] else "null" for column in columns)
         return self._connection.execute(f"select {wanted} from {_quoted(table)} limit {most}").fetchall()
 
+    def count(self, table: str) -> int:
+        """How many rows the table has; 0 where there is none, or where it is damaged."""
+        if table not in self.tables:
+            return 0
+        try:
+            return int(self._connection.execute(f"select count(*) from {_quoted(table)}").fetchone()[0])
+        except sqlite3.DatabaseError:
+            return 0
+
     def strings(self) -> pl.DataFrame:
         """StringIds: ``id`` and ``text``; empty where there are none."""
         if not self.has("StringIds", "id", "value"):

@@ -25,6 +25,8 @@ _IO = (
     r"^(f|p|l)?(read|write|open|close|stat|sync|seek|send|recv|accept|connect|mmap|msync|copy_file|splice|sendfile)"
     r"|^(fopen|fread|fwrite|fclose|fflush|fgets|fputs|getline|ftruncate|truncate|fallocate|unlink|rename|mkdir|readdir)"
 )
+SCHEDULED_ROWS = 1_000_000
+"""Rows of the scheduler's table put in order at once, about."""
 _MPI = ("MPI_P2P_EVENTS", "MPI_COLLECTIVES_EVENTS", "MPI_START_WAIT_EVENTS", "MPI_OTHER_EVENTS")
 
 
@@ -97,17 +99,19 @@ class Host:
         return self._database.blocks("NVTX_EVENTS", wanted, ("text",), made=made)
 
     def _scheduled(self) -> Iterator[pl.DataFrame]:
-        """Stretches a thread was on a processor: from being scheduled in to the next being scheduled out."""
-        rows = self._database.read("SCHED_EVENTS", ("start", "isSchedIn", "globalTid"))
-        if rows is None:
-            return
-        rows = rows.drop_nulls().sort("globalTid", "start", maintain_order=True).with_columns(
-            end=pl.col("start").shift(-1).over("globalTid"), then=pl.col("isSchedIn").shift(-1).over("globalTid")
-        )
-        yield rows.filter(pl.col("isSchedIn") != 0, pl.col("then") == 0).select(
-            *_slice(), words.word("on CPU").alias("name"), words.word("sched").alias("kind"),
-            pl.lit(None, dtype=pl.Int64).alias("correlation"),
-        )
+        """Stretches a thread was on a processor: from being scheduled in to the next being scheduled out.
+
+        Of a long recording some threads at a time, so that never all of its rows are in memory.
+        """
+        parts = 1 + self._database.count("SCHED_EVENTS") // SCHEDULED_ROWS
+        for part in range(parts):
+
+            def made(rows: pl.DataFrame, part: int = part) -> pl.DataFrame:
+                return rows.drop_nulls().filter(words.tid("globalTid") % parts == part)
+
+            rows = self._database.read("SCHED_EVENTS", ("start", "isSchedIn", "globalTid"), made=made)
+            if rows is not None:
+                yield _on_processor(rows)
 
 
 def _labels(labels: pl.Series) -> pl.DataFrame:
@@ -118,6 +122,17 @@ def _labels(labels: pl.Series) -> pl.DataFrame:
     return pl.DataFrame({"label": labels.unique().drop_nulls()}).with_columns(name=name).select(
         "label", pl.col("name").cast(NAME),
         kind=pl.when(operator).then(pl.lit("op")).otherwise(pl.lit("annotation")).cast(NAME),
+    )
+
+
+def _on_processor(rows: pl.DataFrame) -> pl.DataFrame:
+    """Slices from the events of whole threads."""
+    rows = rows.sort("globalTid", "start", maintain_order=True).with_columns(
+        end=pl.col("start").shift(-1).over("globalTid"), then=pl.col("isSchedIn").shift(-1).over("globalTid")
+    )
+    return rows.filter(pl.col("isSchedIn") != 0, pl.col("then") == 0).select(
+        *_slice(), words.word("on CPU").alias("name"), words.word("sched").alias("kind"),
+        pl.lit(None, dtype=pl.Int64).alias("correlation"),
     )
 
 

@@ -17,7 +17,7 @@ from polars.testing import assert_frame_equal
 from warplens.loaders import store
 from warplens.loaders.errors import Cancelled, Unreadable
 from warplens.loaders.loader import Job
-from warplens.loaders.nsys import LOADER, database, spool
+from warplens.loaders.nsys import LOADER, database, host, spool
 from warplens.loaders.nsys.database import Database
 from warplens.loaders.opening import open_run
 from warplens.loaders.trace import Trace
@@ -405,6 +405,7 @@ def test_a_big_export_goes_through_files_and_comes_out_the_same(
     for setting, value in (("WAITING_BYTES", 1000), ("_PART_BYTES", 5000), ("_STRETCH_ROWS", 700)):
         monkeypatch.setattr(spool, setting, value)
     monkeypatch.setattr(database, "_LEAST_PAGES", 1)
+    monkeypatch.setattr(host, "SCHEDULED_ROWS", 3)
     big = load(file, directory(tmp_path, "big"))
     assert (tmp_path / "big" / "kernels.arrow").exists()
     assert big.info == small.info
