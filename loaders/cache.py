@@ -197,8 +197,10 @@ def _digest(stamp: Stamp) -> str:
 @functools.cache
 def _code() -> str:
     """The state of our own loaders: tables that other code wrote may differ, whether or not it said so."""
-    here = Path(__file__).parent
-    return repr([(str(file.relative_to(here)), *stamps([file])[0][1:3]) for file in sorted(here.rglob("*.py"))])
+    here = os.path.dirname(__file__)
+    files = [os.path.join(folder, name) for folder, _, names in os.walk(here) for name in names if name.endswith(".py")]
+    states = [(os.path.relpath(file, here), os.stat(file)) for file in sorted(files)]
+    return repr([(name, state.st_size, state.st_mtime_ns) for name, state in states])
 
 
 def _read(directory: Path) -> dict[str, Any] | None:

@@ -175,13 +175,15 @@ class Loading(Widget):
     def __init__(self) -> None:
         super().__init__()
         self.runs: Sequence[Run] = ()
+        self._lines = 0  # that the layout knows of
 
     def watch_runs(self, runs: Sequence[Run]) -> None:
         """Show those of the runs that are not simply there, or about to be."""
         self.runs = [run for run in runs if run.worth_telling]
         if self.runs or self.display:
             self.display = bool(self.runs)
-            self.refresh(layout=True)
+            lines, self._lines = self._lines, self._height()
+            self.refresh(layout=lines != self._lines)
 
     def render(self) -> RenderResult:
         """A line for each."""
@@ -189,6 +191,9 @@ class Loading(Widget):
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
         """As many lines as there are runs to speak of, two where there is something to do."""
+        return self._height()
+
+    def _height(self) -> int:
         return sum(2 if run.state == "failed" and run.advice else 1 for run in self.runs)
 
 

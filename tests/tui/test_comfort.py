@@ -45,6 +45,26 @@ async def test_a_load_shows_progress_first_rows_and_then_all() -> None:
         assert "of time, loading" not in screen_text(app) and "whole · 90 launches" in screen_text(app)
 
 
+async def test_progress_is_painted_without_laying_the_screen_out_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf, layouts = Shelf(), []
+    app = app_on("big", shelf=shelf, view="kernels")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        shelf.listeners["big"](Progress(50 << 20, 200 << 20, 120_000))
+        app._tick()
+        await settled(pilot)
+        laid_out = app.screen._refresh_layout
+        monkeypatch.setattr(app.screen, "_refresh_layout", lambda *given, **how: (layouts.append(1), laid_out(*given)))
+        shelf.listeners["big"](Progress(100 << 20, 200 << 20, 240_000))
+        app._tick()
+        await settled(pilot)
+        assert "50%  100.0 MiB of 200.0 MiB  240,000 events" in screen_text(app)
+        assert not layouts
+        shelf.listeners["big"](Loaded((small_run(),)))
+        await settled(pilot)
+        assert layouts and "of 200.0 MiB" not in screen_text(app)
+
+
 async def test_an_error_is_shown_in_place_and_the_other_run_is_still_there() -> None:
     app = app_on("a", "bad", shelf=Shelf(a=small_run(), bad="bad: is empty."))
     async with app.run_test(size=(120, 40)) as pilot:
