@@ -1,6 +1,6 @@
 """Nsight Systems exports: kernels per second to the columnar tables, against other ways to read the same rows.
 
-    python benchmarks/nsys.py [--kernels 2000000] [--runs 5]
+    python benchmarks/nsys.py [--kernels 2000000,8000000] [--runs 5]
 
 Every contender is a process of its own that reads all kernels of one generated export; imports are not counted. Ours
 ends with the tables written as the cache holds them, names and devices resolved; the others only get the raw integer
@@ -110,22 +110,23 @@ def measure(program: str, path: Path, scratch: Path, runs: int) -> dict[str, flo
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kernels", type=int, default=2_000_000)
+    parser.add_argument("--kernels", default="2000000", help="how many, by commas")
     parser.add_argument("--runs", type=int, default=5)
     arguments = parser.parse_args()
     contenders = {"warplens, tables written": OURS, "sqlite3 rows -> polars": ROWS}
     if importlib.util.find_spec("connectorx"):
         contenders["connectorx, two partitions"] = CONNECTORX
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "export.sqlite"
-        make(path, arguments.kernels)
-        print(f"{arguments.kernels:,} kernels, {path.stat().st_size / 1e6:.0f} MB, median of {arguments.runs}")
-        print(f"{'':28}  M kernels/s     s  CPU s  MiB")
-        for name, program in contenders.items():
-            run = measure(program, path, Path(folder), arguments.runs)
-            assert run["rows"] == arguments.kernels
-            rate = arguments.kernels / run["wall"] / 1e6
-            print(f"{name:28}  {rate:11.2f}  {run['wall']:4.2f}  {run['cpu']:5.2f}  {run['peak']:3.0f}")
+    for kernels in map(int, arguments.kernels.split(",")):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "export.sqlite"
+            make(path, kernels)
+            print(f"{kernels:,} kernels, {path.stat().st_size / 1e6:.0f} MB, median of {arguments.runs}")
+            print(f"{'':28}  M kernels/s     s  CPU s   MiB")
+            for name, program in contenders.items():
+                run = measure(program, path, Path(folder), arguments.runs)
+                assert run["rows"] == kernels
+                rate = kernels / run["wall"] / 1e6
+                print(f"{name:28}  {rate:11.2f}  {run['wall']:4.2f}  {run['cpu']:5.2f}  {run['peak']:4.0f}")
 
 
 if __name__ == "__main__":

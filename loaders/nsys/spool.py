@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 
 import polars as pl
@@ -27,15 +27,14 @@ _STRETCH_ROWS = 250_000
 _SAMPLED = 512
 """One in so many times is kept, to divide the recording by."""
 _BATCH = 1 << 16
-_MADE = ("index", "rank")
-"""Columns that only the whole table can have."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A file of rows and the times of its first and last in time."""
+    """A file of rows, its columns, and the times of its first and last in time."""
 
     path: Path
+    columns: tuple[str, ...]
     low: int
     high: int
 
@@ -93,13 +92,13 @@ class Spool:
             rows = self._sorted(pl.concat(self._waiting, how="diagonal"))
             return schema.conform(self.table, shape(rows.lazy()))
         self._spill()
-        files = [part.path for part in self._parts] if self._in_order else list(self._put_in_order())
+        parts = self._parts if self._in_order else list(self._put_in_order())
         path = self.workspace / f"{self.table}.arrow"
         columns = [name for name in schema.polars_schema(self.table) if name in self._filled or name in made]
-        shaped = schema.conform(self.table, shape(pl.scan_ipc(files))).select(columns)
-        shaped.sink_ipc(path, compression="lz4", record_batch_size=_BATCH, maintain_order=True)
-        for file in files:
-            file.unlink()
+        shaped = schema.conform(self.table, shape(_scan(parts))).select(columns)
+        shaped.sink_ipc(path, compression="zstd", record_batch_size=_BATCH, maintain_order=True)
+        for part in parts:
+            part.path.unlink()
         return schema.conform(self.table, pl.scan_ipc(path))
 
     def _spill(self) -> None:
@@ -109,11 +108,9 @@ class Spool:
             part, size = [waiting.pop()], 0
             while waiting and (size := size + int(part[-1].estimated_size())) < _PART_BYTES:
                 part.append(waiting.pop())
-            rows = pl.concat(part, how="diagonal")
-            path = self._write(rows, f"{len(self._parts)}")
-            self._parts.append(_Part(path, *_span(rows[self.time])))
+            self._parts.append(self._write(pl.concat(part, how="diagonal"), f"{len(self._parts)}"))
 
-    def _put_in_order(self) -> Iterator[Path]:
+    def _put_in_order(self) -> Iterator[_Part]:
         """Files with the same rows in the order of time, one stretch of time each."""
         borders = [part.low for part in self._parts] + [part.high + 1 for part in self._parts]
         times = pl.concat(self._times).sort()
@@ -125,7 +122,7 @@ class Spool:
                 continue
             inside = pl.col(self.time).is_between(low, high, closed="left")
             # One file after the other: a scan of many reads ahead, as far as there is memory.
-            rows = pl.concat([pl.scan_ipc(file).filter(inside).collect() for file in files])
+            rows = pl.concat([pl.scan_ipc(file).filter(inside).collect() for file in files], how="diagonal")
             if rows.height:
                 yield self._write(self._sorted(rows), f"{number}-in-order")
         for part in self._parts:
@@ -134,12 +131,16 @@ class Spool:
     def _sorted(self, rows: pl.DataFrame) -> pl.DataFrame:
         return rows if rows[self.time].is_sorted() else rows.sort(self.time, maintain_order=True)
 
-    def _write(self, rows: pl.DataFrame, name: str) -> Path:
-        """A file of the workspace with all columns that a block may have."""
+    def _write(self, rows: pl.DataFrame, name: str) -> _Part:
         path = self.workspace / f".{self.table}-{name}.arrow"
-        whole = schema.conform(self.table, rows.lazy()).drop(_MADE, strict=False).collect()
-        whole.write_ipc(path, compression="lz4", record_batch_size=_BATCH)
-        return path
+        rows.write_ipc(path, compression="lz4", record_batch_size=_BATCH)
+        return _Part(path, tuple(rows.columns), *_span(rows[self.time]))
+
+
+def _scan(parts: list[_Part]) -> pl.LazyFrame:
+    """All rows in the order of the parts. A column that a part lacks is null there, and takes no room in its file."""
+    alike = groupby(parts, key=lambda part: part.columns)
+    return pl.concat([pl.scan_ipc([part.path for part in group]) for _, group in alike], how="diagonal")
 
 
 def _span(times: pl.Series) -> tuple[int, int]:
