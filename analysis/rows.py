@@ -13,6 +13,8 @@ from typing import Any
 
 import polars as pl
 
+from .offsets import Offsets
+
 STRETCH = 16_384
 """Rows decoded at once around a window that is read from disk."""
 
@@ -39,6 +41,7 @@ class Rows:
         self._frame = source if isinstance(source, pl.DataFrame) else None
         self._loaded: dict[str, pl.Series] = {}
         self._counted: dict[str, int] = {}  # columns that count the rows, by their first number: nothing to keep
+        self._offsets: dict[str, Offsets] = {}  # columns that take half the memory so
         self._stretch: tuple[int, pl.DataFrame] | None = None
         self._order: tuple[str, bool, pl.Series] | None = None
         self._widest: dict[str, int] = {}
@@ -57,7 +60,7 @@ class Rows:
 
     def at_hand(self, name: str) -> bool:
         """Whether all values of a column are in memory already, so that looking at them takes milliseconds."""
-        return self._plan is None or name in self._loaded or name in self._counted
+        return self._plan is None or name in self._loaded or name in self._counted or name in self._offsets
 
     def column(self, name: str) -> pl.Series:
         """All values of a column: integers in the narrowest dtype that holds them, repeated text as sorted Enum."""
@@ -68,13 +71,19 @@ class Rows:
             first = self._counted[name]
             whole = pl.int_range(first, first + self.height, eager=True)
             return whole.alias(name).cast(_smallest(first + self.height))
+        if name in self._offsets:
+            return self._offsets[name].whole()
         if name not in self._loaded:
             values = self._plan.select(name).collect(engine="streaming")[name]
             start = counted_from(values)
             if start is not None:
                 self._counted[name] = start
                 return self.column(name)
-            self._loaded[name] = narrow(values).rechunk()
+            narrowed = narrow(values).rechunk()
+            if (offsets := Offsets.of(narrowed)) is not None:
+                self._offsets[name] = offsets
+                return narrowed
+            self._loaded[name] = narrowed
         return self._loaded[name]
 
     def window(self, start: int, stop: int, names: Sequence[str]) -> list[tuple[Any, ...]]:
@@ -98,7 +107,8 @@ class Rows:
     def _picked(self, name: str, ids: pl.Series) -> pl.Series:
         if name in self._counted:
             return (ids.cast(pl.Int64) + self._counted[name]).alias(name)
-        return self.column(name).gather(ids)
+        values = self.column(name) if name not in self._offsets else self._offsets[name]
+        return values.gather(ids)
 
     def gather(self, ids: pl.Series | None, names: Sequence[str] | None = None) -> pl.DataFrame:
         """The rows with those numbers as a frame in the dtypes as built; None is all of them."""
