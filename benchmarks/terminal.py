@@ -71,7 +71,9 @@ class Terminal:
         if self.pid == 0:
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
             terminal = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "TEXTUAL_ANIMATIONS": "none"}
-            os.execvpe(command[0], command, {**os.environ, **terminal, **env})
+            outside = dict(os.environ)
+            outside.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed command has its bytecode, as the peers have
+            os.execvpe(command[0], command, {**outside, **terminal, **env})
         self.rate = rate
         self.chunks: list[tuple[float, bytes]] = []
         threading.Thread(target=self._read, daemon=True).start()
