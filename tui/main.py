@@ -64,6 +64,10 @@ class MainScreen(Screen[None]):
         yield self.prompt
         yield self.footer
 
+    def on_mount(self) -> None:
+        """The first frame says what this is."""
+        self.tell()
+
     @property
     def warplens(self) -> WarplensApp:
         """The app, by its own type."""
