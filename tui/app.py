@@ -78,6 +78,7 @@ class WarplensApp(Wired, Background):
         self.main = MainScreen(self.session)
         self.headlines = Asker(self)
         self.begun, self.chosen = False, ""
+        self._due = False
         self._headline_due = False
         self._ticking: Any = None
 
@@ -98,7 +99,14 @@ class WarplensApp(Wired, Background):
     def on_mount(self) -> None:
         """Paint, then open."""
         self.set_keymap(self.settings.keymap)
-        self.call_after_refresh(self._begin)
+        self._due = True
+
+    def post_display_hook(self) -> None:
+        """The first frame is out: begin, without waiting for the second."""
+        super().post_display_hook()
+        if self._due and not self._batch_count:
+            self._due = False
+            self.call_later(self._begin)
 
     def _begin(self) -> None:
         self.begun = True
