@@ -7,7 +7,6 @@ this process until then, so that nobody takes them for left behind.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import json
 import os
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
 _INTERVAL_S = 0.05
 """Progress is told at most this often."""
-_NICE = 5
-"""How far the worker steps back; alone on the machine it is as fast as ever."""
 _SMALL = 4 << 20
 """A file below this many bytes is read before its first rows could be written and shown."""
 
@@ -89,7 +86,6 @@ def _read(order: dict[str, Any], teller: Teller) -> None:
         store.write_preview(trace, made)
         spill.hand_over(made)
         teller.tell("first", shown=order["path"], files=[order["path"]], directories=[str(made)])
-        _step_back()  # there is something to look at: now the rest may take its time
 
     small = os.path.isfile(order["path"]) and os.path.getsize(order["path"]) < _SMALL
     request = Request(order["use_cache"], True, True, teller.progress, None if small else first_rows)
@@ -100,18 +96,6 @@ def _read(order: dict[str, Any], teller: Teller) -> None:
         spill.hand_over(directory)
     directories = [str(directory) for directory in opened.directories]
     teller.tell("loaded", shown=opened.shown, files=opened.files, directories=directories)
-
-
-def _step_back() -> None:
-    """Let the screen go first wherever both want to run.
-
-    Linux weighs sessions against each other before it looks at processes, and threads one by one.
-    """
-    with contextlib.suppress(OSError), open("/proc/self/autogroup", "w") as group:
-        group.write(str(_NICE))
-    with contextlib.suppress(OSError):
-        for thread in os.listdir("/proc/self/task"):
-            os.setpriority(os.PRIO_PROCESS, int(thread), _NICE)
 
 
 def _order(lifeline: int) -> dict[str, Any]:

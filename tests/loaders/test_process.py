@@ -200,14 +200,3 @@ def test_it_imports_nothing_from_where_it_is_started(tmp_path: Path, samples: Pa
         [sys.executable, "-P", "-c", program, str(sample)], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.stdout == "Loaded\n", done.stderr
-
-
-def test_once_there_are_rows_the_worker_lets_the_screen_go_first() -> None:
-    program = (
-        "import os, threading; from warplens.loaders.worker import _step_back; end = threading.Event()\n"
-        "thread = threading.Thread(target=end.wait); thread.start(); _step_back()\n"
-        "print(*(os.getpriority(os.PRIO_PROCESS, each) for each in (0, thread.native_id))); end.set()"
-    )
-    # a session of its own, as the worker has: nothing else is weighed with it
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, start_new_session=True)
-    assert done.stdout == "5 5\n", done.stderr
