@@ -38,6 +38,7 @@ from .gate import DIFF
 if TYPE_CHECKING:
     from .loaders.discovery import Found
     from .loaders.process import Ingest
+    from .loaders.trace import Info
 
 DEMO = Path(__file__).resolve().parent / "samples" / "demo"
 
@@ -163,6 +164,11 @@ def _open_app(arguments: argparse.Namespace) -> int:
 
         return discover(folder)
 
+    def recorded(info: Info, rank: int | None, offset: int, name: str) -> dict[str, object]:
+        from .loaders.recorded import arguments
+
+        return arguments(info, rank, offset, name)
+
     pid_a, pid_b = pids_of(arguments.pid)
     start = Start(
         view=arguments.view or "", resume=arguments.resume, watch=arguments.watch, cycle=arguments.cycle,
@@ -170,7 +176,7 @@ def _open_app(arguments: argparse.Namespace) -> int:
             "cycle_anchor": arguments.cycle_anchor, "pid_a": pid_a, "pid_b": pid_b, "warm_up": not arguments.no_warm_up,
         },
     )
-    return run(arguments.runs, opener, discover, settings, start)
+    return run(arguments.runs, opener, discover, settings, start, recorded)
 
 
 def _leave_out(module: str, of: str) -> None:

@@ -10,17 +10,28 @@ MOST = 12
 
 
 @dataclass(frozen=True, slots=True)
+class Event:
+    """Where an event stands: which run (0 or 1), the rank whose file, its byte offset there and its name."""
+
+    side: int
+    rank: int | None
+    offset: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
     """A titled part, all display text: rows of label and value, or of as many texts as ``columns`` has headers.
 
     ``shape`` is a distribution in ns (``edges_ns`` and counts ``a``, ``b``, as ``distribution.histogram`` makes it),
-    drawn above the rows.
+    drawn above the rows. ``event`` is one whose arguments, which only the file has, belong here.
     """
 
     title: str
     rows: tuple[tuple[str, ...], ...] = ()
     columns: tuple[str, ...] = ()
     shape: dict[str, Any] | None = None
+    event: Event | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from .detail import MOST, Detail, Section
 from .distribution import histogram
 from .kernel_sources import kernels_of
 from .options import Options
+from .recorded_arguments import callers, event, longest_calls
 from .scope import scoped
 from .suspect_details import suspect_sections
 from .table import Table
@@ -81,7 +82,7 @@ def _kernel(row: Row, runs: Runs, options: Options) -> list[Section]:
         tail = f" in {side.upper()}" if len(runs) > 1 else ""
         sections += [
             _percentiles(launches, tail), *_groups(launches, tail, options), *_by_cycle(launches, run, options, tail),
-            _longest(launches, tail),
+            _longest(launches, tail), *_longest_callers(launches, run, "ab".index(side), tail),
         ]
     return sections
 
@@ -147,6 +148,13 @@ def _longest(launches: pl.DataFrame, tail: str) -> Section:
     return Section(f"Longest{tail}", tuple(rows), ("launch", "start", "duration", "grid"))
 
 
+def _longest_callers(launches: pl.DataFrame, run: Trace, side: int, tail: str) -> list[Section]:
+    """Who launched the longest one, and with what."""
+    index = launches.sort("dur_ns", "index", descending=[True, False])["index"][0]
+    found = run.kernels.filter(pl.col("index") == index).head(1).collect()
+    return callers(run, found.row(0, named=True), side, f"{tail} (the longest)") if found.height else []
+
+
 def _launch(row: Row, runs: Runs, options: Options) -> list[Section]:
     """All recorded fields of the launch, and the operator that launched it where that is known."""
     run = runs[0]
@@ -154,20 +162,29 @@ def _launch(row: Row, runs: Runs, options: Options) -> list[Section]:
     if found.is_empty():
         return []
     values = found.row(0, named=True)
-    rows = [(name, display(str(value))) for name, value in values.items() if value is not None]
-    sections = [Section("As recorded", tuple(rows))]
-    if values["correlation"] is not None:
-        host = (
-            run.host.filter(pl.col("correlation") == values["correlation"])
-            .select("name", "kind", "start_ns", "dur_ns").head(MOST).collect()
-        )
-        if not host.is_empty():
-            calls = tuple(
-                (display(str(name)), str(kind), units.duration(start), units.duration(dur))
-                for name, kind, start, dur in host.rows()
-            )
-            sections.append(Section("Launched by", calls, ("call", "kind", "start", "duration")))
+    rows = [(name, display(_plain(value))) for name, value in values.items() if value is not None]
+    sections = [Section("As recorded", tuple(rows)), *callers(run, values, 0)]
+    if (own := event(values, 0)) is not None:
+        sections.append(Section("Arguments", event=own))
     return sections
+
+
+def _plain(value: object) -> str:
+    """Fractions have seven digits in the tables."""
+    return f"{value:.7g}" if isinstance(value, float) else str(value)
+
+
+def _operator(row: Row, runs: Runs, options: Options) -> list[Section]:
+    """The longest calls, and what the longest was given."""
+    found = []
+    for side, run in enumerate(runs):
+        scope = scoped(run, options, "b" if side else "a")
+        found += longest_calls(scope, str(row["name"]), side, _tail(side, runs))
+    return found
+
+
+def _tail(side: int, runs: Runs) -> str:
+    return f" in {'AB'[side]}" if len(runs) > 1 else ""
 
 
 def _cycle(row: Row, runs: Runs, options: Options) -> list[Section]:
@@ -193,5 +210,6 @@ def _cycle(row: Row, runs: Runs, options: Options) -> list[Section]:
 
 
 _MORE: dict[str, Callable[[Row, Runs, Options], list[Section]]] = {
-    "kernels": _kernel, "overview": _kernel, "launches": _launch, "cycles": _cycle, "diff": suspect_sections,
+    "kernels": _kernel, "overview": _kernel, "launches": _launch, "cycles": _cycle, "ops": _operator,
+    "diff": suspect_sections,
 }

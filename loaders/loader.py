@@ -49,6 +49,7 @@ class Loader(Protocol):
 
     ``name`` is the word shown to users ('kineto'), ``title`` a line for ``warplens formats``, ``suffixes`` the usual
     file name endings (a hint, never the test), ``version`` an integer that goes up when the tables it writes change.
+    A loader whose rows have an ``offset`` also has ``arguments(path, offset, name)``, which reads it there again.
     A loader with ``ready_tables`` gives tables that need not be written to be asked many times.
     """
 

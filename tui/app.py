@@ -24,7 +24,7 @@ from .background import Background
 from .crash import crash_lines, said_what_failed
 from .keys import remapped
 from .main import MainScreen
-from .opening import Discover, Opener, Run
+from .opening import Discover, Opener, Recorded, Run
 from .session import Session
 from .settings import Settings
 from .start import Start, collect_again, first_view, warm_up
@@ -65,11 +65,11 @@ class WarplensApp(Wired, Background):
 
     def __init__(
         self, runs: Sequence[str], opener: Opener, discover: Discover | None = None, settings: Settings | None = None,
-        start: Start | None = None,
+        start: Start | None = None, recorded: Recorded | None = None,
     ) -> None:
         self.settings = settings or Settings()  # before the styles are made, which need the theme
         super().__init__()
-        self.opener, self.discover = opener, discover
+        self.opener, self.discover, self.recorded = opener, discover, recorded
         self.keys_in_force = remapped(self.settings.keys)
         self.start = start or Start()
         self.session = Session(thresholds=self.settings.thresholds, extra=dict(self.start.options))
@@ -240,10 +240,10 @@ def _headline(traces: tuple[Any, ...]) -> Any:
 
 def run(
     paths: Sequence[str], opener: Opener, discover: Discover | None = None, settings: Settings | None = None,
-    start: Start | None = None,
+    start: Start | None = None, recorded: Recorded | None = None,
 ) -> int:
     """Open the app on these inputs; returns the exit status. Leaves no process and no thread behind."""
-    app = WarplensApp(paths, opener, discover, settings, start)
+    app = WarplensApp(paths, opener, discover, settings, start, recorded)
     units.use(app.settings.units)
     sys.setswitchinterval(TURN)
     app.take_input()

@@ -15,7 +15,7 @@ from .drawing import histogram, wrapped
 from .overlay import Overlay, heading, pairs
 
 if TYPE_CHECKING:
-    from ..analysis.detail import Detail, Section
+    from ..analysis.detail import Detail, Event, Section
     from ..analysis.table import Table
     from ..analysis.view import Runs
 
@@ -35,6 +35,7 @@ class DetailsScreen(Overlay):
         self._question = (entry.name, table, position, runs, options)
         self._detail: Detail | None = None
         self._failed = ""
+        self._recorded: dict[Event, tuple[tuple[str, str], ...]] = {}
 
     def on_mount(self) -> None:
         """Ask."""
@@ -56,6 +57,31 @@ class DetailsScreen(Overlay):
             self._failed = f"{type(value).__name__}: {display(str(value), 300)}"
         else:
             self._detail = value
+            self._ask_recorded()
+        self.fill()
+
+    def _ask_recorded(self) -> None:
+        """Ask for what only the files have."""
+        events = [section.event for section in self._detail.sections if section.event] if self._detail else []
+        recorded, runs = getattr(self.app, "recorded", None), self._question[3]
+        if not events or recorded is None:
+            return
+
+        def job() -> Any:
+            from ..analysis.recorded_arguments import rows_of
+
+            found = {}
+            for event in events:
+                try:
+                    found[event] = rows_of(recorded(runs[event.side].info, event.rank, event.offset, event.name))
+                except Exception as error:
+                    found[event] = (("", display(str(error), 300)),)
+            return found
+
+        self._asker.ask(job, self._take_recorded)
+
+    def _take_recorded(self, value: Any) -> None:
+        self._recorded = value if isinstance(value, dict) else {}
         self.fill()
 
     def fill(self) -> None:
@@ -73,7 +99,10 @@ class DetailsScreen(Overlay):
         drawn = histogram(section.shape, self.room, HISTOGRAM_LINES) if section.shape else []
         if section.columns:
             return [*drawn, *grid(section.columns, section.rows, self.room)]
-        return [*drawn, *pairs([(row[0], row[1]) for row in section.rows], self.room)]
+        rows = section.rows
+        if section.event is not None:
+            rows = self._recorded.get(section.event, (("", "reading the file…" if self._asker.busy else "not read"),))
+        return [*drawn, *pairs([(row[0], row[1]) for row in rows], self.room)]
 
 
 def grid(columns: tuple[str, ...], rows: tuple[tuple[str, ...], ...], room: int) -> list[Content]:

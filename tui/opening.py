@@ -84,6 +84,9 @@ class Found(Protocol):
 
 Discover = Callable[[Path], Iterable[Found]]
 """Recognised traces under a folder, as they are found."""
+Recorded = Callable[[Any, int | None, int, str], dict[str, Any]]
+"""The arguments of an event as its file has them: of which recording (its ``info``) and rank, at which byte, and its
+name."""
 
 MOMENT = 0.25
 """Seconds a load may take before it is spoken of."""

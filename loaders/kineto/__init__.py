@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from ..loader import Job
 from ..trace import Trace
@@ -41,6 +43,12 @@ class Kineto:
         from .load import load
 
         return (load(job),)
+
+    def arguments(self, path: Path, offset: int, name: str) -> dict[str, Any]:
+        """``arguments.arguments``."""
+        from .arguments import arguments
+
+        return arguments(path, offset, name)
 
 
 LOADER = Kineto()

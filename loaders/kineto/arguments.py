@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from ..stream import Source
+from .columns import name_text
 from .decode import decode, plain_numbers
 from .walk import LONGEST_EVENT, extent
 
 _FIRST = 64 << 10
 
 
-def arguments(path: str | Path, offset: int) -> dict[str, Any]:
+def arguments(path: str | Path, offset: int, name: str | None = None) -> dict[str, Any]:
     """The ``args`` of the event at ``offset`` (column ``offset`` of kernels and host); {} where there are none.
 
-    Raises OSError as ``open`` does and ValueError where no event begins there, as when the file has changed.
+    Raises OSError as ``open`` does and ValueError where no event (of that name) begins there, as when the file has
+    changed.
     """
     with Source(path) as source:
         source.skip(offset)
@@ -28,6 +30,8 @@ def arguments(path: str | Path, offset: int) -> dict[str, Any]:
             end = extent(data, 0)
             if end >= 0:
                 event, _ = decode(data[:end])
+                if name is not None and name_text(event.get("name")) != name:
+                    break
                 found = event.get("args")
                 return plain_numbers(found) if isinstance(found, dict) else {}
             more = source.read(len(data)) if len(data) < LONGEST_EVENT else b""

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
-from app_runs import Shelf, app_on, press, said, screen_text, settled, small_run
+from app_runs import NAMES, Shelf, app_on, press, said, screen_text, settled, small_run
 from textual._styles_cache import StylesCache
 
 from warplens.analysis.view import Answer, View
@@ -283,3 +284,26 @@ async def test_a_closed_panel_leaves_nothing_behind() -> None:
             gc.collect()
             kept.append(sum(isinstance(one, HelpScreen | StylesCache) for one in gc.get_objects()))
         assert kept[1] >= kept[2]
+
+
+async def test_details_show_what_only_the_file_has() -> None:
+    asked: list[tuple[Any, ...]] = []
+
+    def recorded(info: Any, rank: int | None, offset: int, name: str) -> dict[str, Any]:
+        asked.append((info.label, rank, offset, name))
+        if len(asked) > 1:
+            raise OSError("the file is gone \x1b[31m")
+        return {"Input Dims": [[8, 16], [16, 32]], "\x1b]0;t\x07": "[red]x"}
+
+    run = small_run()
+    run = run.with_tables(kernels=run.kernels.with_columns(offset=pl.lit(77)))
+    app = app_on("a", shelf=Shelf(a=run), view="launches")
+    app.recorded = recorded
+    async with app.run_test(size=(120, 60)) as pilot:
+        await settled(pilot)
+        await press(pilot, "enter")
+        text = screen_text(app)
+        assert asked == [("normal", None, 77, NAMES[0])]
+        assert "Input Dims  [[8, 16], [16, 32]]" in text and "[red]x" in text and "\x1b" not in text
+        await press(pilot, "escape", "down", "enter")
+        assert "the file is gone ␛[31m" in screen_text(app)

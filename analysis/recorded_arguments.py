@@ -1,0 +1,111 @@
+"""What a recorder wrote about one event beyond the tables: shapes, types, stacks; and around it, who called whom."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import polars as pl
+
+from ..loaders.trace import Trace
+from . import units
+from .correlation import CALLS
+from .detail import MOST, Event, Section
+from .text import display
+
+LONGEST = 4000
+"""Cells of a value that are shown."""
+_COLUMNS = ("name", "kind", "start_ns", "dur_ns", "rank", "offset")
+
+
+def event(row: dict[str, Any], side: int) -> Event | None:
+    """The event a row of ``kernels`` or ``host`` was made of, where its place in the file is known."""
+    if row["offset"] is None or row["name"] is None:
+        return None
+    return Event(side, row["rank"], row["offset"], str(row["name"]))
+
+
+def rows_of(arguments: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Arguments as label and value; a stack has a line for each frame."""
+    rows: list[tuple[str, str]] = []
+    for key, value in arguments.items():
+        label = display(str(key), 40)
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        lines = [text]
+        if "stack" in label.lower():
+            lines = [line.strip() for line in text.replace(";", "\n").splitlines() if line.strip()] or [text]
+        rows += [(label if at == 0 else "", display(line, LONGEST)) for at, line in enumerate(lines)]
+    return tuple(rows) or (("none", ""),)
+
+
+def callers(run: Trace, launch: dict[str, Any], side: int, tail: str = "") -> list[Section]:
+    """The calls that put a launch (a row of ``kernels``) on the device, what they were part of, and its arguments."""
+    if launch["correlation"] is None:
+        return []
+    calls = _calls(run, launch)
+    if calls.is_empty():
+        return []
+    sections = [_listed(f"Launched by{tail}", calls)]
+    call = calls.row(0, named=True)
+    around = _around(run, call)
+    if not around.is_empty():
+        sections.append(_listed(f"Inside of{tail}, innermost last", around))
+    operators = around.filter(pl.col("kind").cast(pl.String) == "op")
+    if launch["op_id"]:
+        linked = run.host.filter(
+            (pl.col("external_id") == launch["op_id"]) & (pl.col("kind").cast(pl.String) == "op"), *_same(call, "rank"),
+        ).select(*_COLUMNS).sort("dur_ns").head(1).collect(engine="streaming")
+        operators = linked if not linked.is_empty() else operators
+    if not operators.is_empty():
+        operator = operators.row(-1, named=True)
+        sections += _arguments(f"Arguments of {display(str(operator['name']), 60)}{tail}", operator, side)
+    return sections
+
+
+def longest_calls(run: Trace, name: str, side: int, tail: str = "") -> list[Section]:
+    """The longest calls of an operator and the arguments of the first of them."""
+    found = (
+        run.host.filter((pl.col("name").cast(pl.String) == name) & (pl.col("kind").cast(pl.String) == "op"))
+        .select(*_COLUMNS).drop_nulls("dur_ns").top_k(5, by="dur_ns").collect(engine="streaming")
+    )
+    if found.is_empty():
+        return []
+    ordered = found.sort("dur_ns", "start_ns", descending=[True, False])
+    first = ordered.row(0, named=True)
+    return [_listed(f"Longest calls{tail}", ordered), *_arguments(f"Arguments of the longest call{tail}", first, side)]
+
+
+def _arguments(title: str, row: dict[str, Any], side: int) -> list[Section]:
+    found = event(row, side)
+    return [Section(title, event=found)] if found else []
+
+
+def _calls(run: Trace, launch: dict[str, Any]) -> pl.DataFrame:
+    wanted = (pl.col("correlation") == launch["correlation"]) & pl.col("kind").cast(pl.String).is_in(CALLS)
+    return (
+        run.host.filter(wanted, *_same(launch, "rank")).select(*_COLUMNS, "pid", "tid").sort("start_ns").head(MOST)
+        .collect(engine="streaming")
+    )
+
+
+def _around(run: Trace, call: dict[str, Any]) -> pl.DataFrame:
+    """The slices of the call's thread that were running when it began, the outermost first."""
+    begin, end = call["start_ns"], call["start_ns"] + (call["dur_ns"] or 0)
+    inside = (pl.col("start_ns") <= begin) & (pl.col("start_ns") + pl.col("dur_ns") >= end)
+    other = ~pl.col("kind").cast(pl.String).is_in(CALLS)
+    return (
+        run.host.filter(inside & other, *_same(call, "rank", "pid", "tid")).select(*_COLUMNS)
+        .sort("start_ns", "dur_ns", descending=[False, True]).tail(MOST).collect(engine="streaming")
+    )
+
+
+def _same(row: dict[str, Any], *columns: str) -> list[pl.Expr]:
+    return [pl.col(column).eq_missing(pl.lit(row[column], pl.Int64)) for column in columns]
+
+
+def _listed(title: str, calls: pl.DataFrame) -> Section:
+    rows = tuple(
+        (display(str(name)), str(kind), units.duration(start), units.MISSING if dur is None else units.duration(dur))
+        for name, kind, start, dur in calls.select("name", "kind", "start_ns", "dur_ns").rows()
+    )
+    return Section(title, rows, ("call", "kind", "start", "duration"))

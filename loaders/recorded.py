@@ -1,0 +1,30 @@
+"""One event as its file has it, read again when somebody asks: shapes, stacks and all else the tables do not hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from . import registry
+from .errors import Unreadable
+from .trace import Info
+
+
+def arguments(info: Info, rank: int | None, offset: int, name: str) -> dict[str, Any]:
+    """The arguments of the event of that name at a byte offset (column ``offset``) of the file of a rank.
+
+    Raises Unreadable where the file is gone, was changed, or is of a format that keeps no offsets.
+    """
+    file = info.facts.get("files", {}).get(str(rank), info.source)
+    for loader in registry.loaders():
+        read = getattr(loader, "arguments", None)
+        if loader.name == info.format and read is not None:
+            try:
+                found: dict[str, Any] = read(Path(file), offset, name)
+                return found
+            except OSError as error:
+                why = (error.strerror or str(error)).lower()
+                raise Unreadable(file, f"cannot be read again ({why})", "Arguments are in the file only.") from None
+            except ValueError:
+                raise Unreadable(file, "has changed since it was opened", "Open it again.") from None
+    raise Unreadable(file, "is of a format without arguments", "")
