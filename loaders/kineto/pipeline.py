@@ -24,6 +24,9 @@ from .tables import Tables
 from .walk import LONGEST_EVENT
 
 BLOCK_BYTES = 8 << 20
+_EARLY_BYTES = 1 << 20
+_EARLY = 4
+"""The first blocks and how many they are: rows to show come sooner, and making them visible has a core to itself."""
 THREADS = 2
 _SLACK = 256 << 10
 """Room in a buffer for what the block before left over; one that needs more is made anew."""
@@ -96,16 +99,17 @@ class Pipeline:
     def _read(self, source: Filler, progress: Callable[[int], None]) -> None:
         rest, base = self.document.rest, self.document.base
         self.document.rest = b""
-        data, number, filled = bytearray(len(rest) + self._block + _SLACK + PAD), 0, len(rest)
+        data, number, filled = bytearray(len(rest) + _EARLY_BYTES + _SLACK + PAD), 0, len(rest)
         data[:filled] = rest
         separator = first_separator(rest)
         while self._error is None:
-            if len(data) < filled + self._block + PAD:
-                data = data + bytearray(filled + self._block + PAD - len(data))
+            size = self._block if number >= _EARLY else min(self._block, _EARLY_BYTES)
+            if len(data) < filled + size + PAD:
+                data = data + bytearray(filled + size + PAD - len(data))
             with memoryview(data) as view:
-                got = source.readinto(view[filled : filled + self._block])
+                got = source.readinto(view[filled : filled + size])
             filled += got
-            final = got < self._block
+            final = got < size
             cut = filled if final else last_cut(data, separator, 0, filled)
             if cut < 0:
                 if filled < LONGEST_EVENT:
