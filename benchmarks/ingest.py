@@ -89,6 +89,19 @@ import polars as pl
 rows = [run.table(name).select(pl.len()).collect().item() for name in ("kernels", "host")]
 print(json.dumps([took, rows, entry.bytes / entry.source_bytes]))
 """
+_INTO = """
+import json, sys, time
+from warplens.loaders import cache
+from warplens.loaders.opening import open_run
+small, path, times = sys.argv[1], sys.argv[2], int(sys.argv[3])
+took = []
+for number in range(times + 1):  # the first one is there to have everything imported
+    cache.clear()
+    began = time.perf_counter()
+    open_run(path if number else small)
+    took += [1000 * (time.perf_counter() - began)] * (number > 0)
+print(json.dumps(took))
+"""
 _FIRST_ROWS = """
 import json, sys, threading, time
 from warplens.loaders.process import Failed, FirstRows, Ingest, Loaded
@@ -175,6 +188,7 @@ def ours(folder: Path, made: list[tuple[float, Path]], repeat: int, extra: list[
     """Our command line on each input: cold, from the cache, compressed, small."""
     cache = folder / "cache"
     os.environ["XDG_CACHE_HOME"] = str(cache)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed command has its bytecode, as the peers have
     report = [sys.executable, "-m", "warplens", "report", "--view", "kernels", "--format", "json"]
     largest = max(made)[1]
     measure("warm-up", [*report, str(largest), "--no-cache"], max(made)[0], 2)
@@ -195,10 +209,20 @@ def ours(folder: Path, made: list[tuple[float, Path]], repeat: int, extra: list[
 
 
 def waiting(folder: Path, made: list[tuple[float, Path]], repeat: int) -> str:
-    """What one waits for, as markdown: milliseconds, the first time in a process and the median of the next ones."""
-    ((_, small),) = inputs(folder, [1])
+    """What one waits for, as markdown: milliseconds, the first time in a process and the median of the next ones.
+
+    In a process that is up: what is imported is not counted, except before the first rows.
+    """
+    (_, small), (_, large) = inputs(folder, [1, 50])
     lines = ["| what | MB | kernels | host slices | ms | median of further ones | cache / source |",
              "|---|--:|--:|--:|--:|--:|--:|"]
+    for size, path in made:
+        for file in (path, packed(path)) if size < 1000 else (path,):
+            spans = [ms for _ in range(repeat) for ms in _told(_INTO, str(large), str(file), "1")]
+            ms, what = statistics.median(spans), "" if file is path else ", .json.gz"
+            lines.append(f"| from file{what} to cache, {1000 * size / ms:.0f} MB/s | {size:.0f} | | | {ms:.0f} | | |")
+    for _, path in made:
+        _told(_INTO, str(small), str(path), "1")
     for size, path in made:
         runs = [_told(_REOPEN, str(small), str(path), "9") for _ in range(repeat)]
         first = statistics.median(took[0] for took, _, _ in runs)

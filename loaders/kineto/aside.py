@@ -1,9 +1,9 @@
 """Events whose meaning depends on the whole file: kept aside as text and understood at the end.
 
 Metadata may come after the events it describes, and the process a counter or a slice without category is on says what
-it means. So metadata, counters, memory instants, profiler ranges, slices without category and begin/end pairs are
-written to a scratch file as they are found, and read again when everything is known. That keeps memory bounded and
-lets both readers share one meaning.
+it means. So metadata, counters, profiler ranges, slices without category and begin/end pairs are written to a scratch
+file as they are found, and read again when everything is known. That keeps memory bounded and lets both readers share
+one meaning. Memory instants, of which there are many, need nothing else and are understood at once.
 """
 
 from __future__ import annotations
@@ -30,10 +30,43 @@ _METRICS: dict[str, pl.DataType] = {
 }  # fmt: skip
 
 
+_MEMORY = b'"[memory]"'
+
+
+class Samples:
+    """Collects rows of ``metrics`` and hands them to the tables in batches."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._rows: list[tuple[Any, ...]] = []
+
+    def add(self, event: dict[str, Any], found: list[tuple[str, str | None, float, str]]) -> None:
+        """What one event says: (metric, device, value, unit) each, at its time and in its process."""
+        ts, pid = nanoseconds(event.get("ts")), integer(event.get("pid"))
+        if ts == NULL:
+            return
+        args = event.get("args")
+        said = args.get("rank") if isinstance(args, dict) else None
+        rank = None if said is None or (number := integer(said)) == NULL else number
+        for metric, device, value, unit in found:
+            whole_machine = pid == NULL or (device is not None and device != "Host")
+            self._rows.append((ts, metric, device, value, unit, None if whole_machine else pid, rank))
+        if len(self._rows) >= _BATCH:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand over what was collected."""
+        if self._rows:
+            columns = dict(zip(_METRICS, zip(*self._rows, strict=True), strict=True))
+            self._tables.sample(pl.DataFrame(columns, schema=_METRICS))
+            self._rows = []
+
+
 class Aside:
     """The scratch file and what was learned from it."""
 
-    def __init__(self, workspace: Path) -> None:
+    def __init__(self, workspace: Path, tables: Tables) -> None:
+        self._tables, self._samples = tables, Samples(tables)
         self._path = workspace / ".aside"
         self._file = self._path.open("w+b")
         self.repaired = self.broken = self.broken_bytes = 0
@@ -42,10 +75,26 @@ class Aside:
         self.ignored: Counter[str] = Counter()
         self.xla = False
 
-    def add(self, raw: bytes | memoryview, offset: int) -> None:
-        """One event's text and its offset in the source."""
+    def add(self, raw: bytes, offset: int) -> None:
+        """One event's text and its offset in the source. To be called in the order of the file."""
+        if _MEMORY in raw and self._memory(raw):
+            return
         self._file.write(_HEAD.pack(offset, len(raw)))
         self._file.write(raw)
+
+    def _memory(self, raw: bytes) -> bool:
+        """Whether this is a memory instant, whose meaning depends on nothing else and which is then taken in."""
+        try:
+            event, repaired = decode(raw)
+        except ValueError:
+            return False
+        if repaired or not isinstance(event, dict) or event.get("name") != "[memory]":
+            return False
+        if event.get("ph") not in ("i", "I"):
+            return False
+        args = event.get("args")
+        self._samples.add(event, dialect.memory(args if isinstance(args, dict) else {}))
+        return True
 
     def close(self) -> None:
         """Remove the scratch file."""
@@ -58,8 +107,9 @@ class Aside:
             offset, size = _HEAD.unpack(head)
             yield self._file.read(size), offset
 
-    def resolve(self, tables: Tables) -> None:
+    def resolve(self) -> None:
         """Read everything again and put it into the tables."""
+        tables = self._tables
         self._file.flush()
         for raw, _ in self._events():
             if b'"M"' in raw and (event := self._decoded(raw)) and event.get("ph") == "M":
@@ -68,21 +118,17 @@ class Aside:
         roles = Roles(self.processes, self.threads)
         tables.device_word = roles.word or tables.device_word
         self.xla = roles.xla
-        samples: dict[str, list[Any]] = {name: [] for name in _METRICS}
         rows, starts = Rows(tables.strings), dict[Any, list[tuple[dict[str, Any], int]]]()
         for raw, offset in self._events():
             event = self._decoded(raw)
             if event is None or event.get("ph") == "M":
                 continue
-            self._one(event, offset, len(raw), roles, rows, samples, starts, tables)
+            self._one(event, offset, len(raw), roles, rows, starts)
             if len(rows) >= _BATCH:
                 tables.add(tables.rows_of(rows.block(0)))
                 rows = Rows(tables.strings)
-            if len(samples["ts_ns"]) >= _BATCH:
-                tables.sample(pl.DataFrame(samples, schema=_METRICS))
-                samples = {name: [] for name in _METRICS}
         tables.add(tables.rows_of(rows.block(0)))
-        tables.sample(pl.DataFrame(samples, schema=_METRICS))
+        self._samples.flush()
         self.ignored["begin without end"] += sum(map(len, starts.values()))
 
     def _decoded(self, raw: bytes) -> dict[str, Any] | None:
@@ -109,19 +155,19 @@ class Aside:
 
     def _one(
         self, event: dict[str, Any], offset: int, size: int, roles: Roles, rows: Rows,
-        samples: dict[str, list[Any]], starts: dict[Any, list[tuple[dict[str, Any], int]]], tables: Tables,
+        starts: dict[Any, list[tuple[dict[str, Any], int]]],
     ) -> None:  # fmt: skip
         phase, found = event.get("ph"), event.get("args")
         args = found if isinstance(found, dict) else {}
         lane = (_key(event.get("pid")), _key(event.get("tid")))
         if phase == "C":
-            self._samples(event, dialect.counter(event, roles.devices), samples)
+            self._samples.add(event, dialect.counter(event, roles.devices))
         elif event.get("name") == "[memory]" and phase in ("i", "I"):
-            self._samples(event, dialect.memory(args), samples)
+            self._samples.add(event, dialect.memory(args))
         elif phase == "X" and str(event.get("cat")).lower() == "cuda_profiler_range":
-            self._samples(event, dialect.counter({**event, "name": ""}, roles.devices), samples)
+            self._samples.add(event, dialect.counter({**event, "name": ""}, roles.devices))
         elif phase == "X":
-            self._slice(roles.placed(event, args), offset, size, rows, tables)
+            self._slice(roles.placed(event, args), offset, size, rows)
         elif phase == "B":
             starts.setdefault(lane, []).append((event, offset))
         elif phase == "E" and starts.get(lane):
@@ -131,34 +177,19 @@ class Aside:
                 begun["dur"] = Number(f"{(last - first) // 1000}.{(last - first) % 1000:03d}")
                 begun_args = begun.get("args")
                 kept = begun_args if isinstance(begun_args, dict) else {}
-                self._slice(begun if begun.get("cat") else roles.placed(begun, kept), offset, size, rows, tables)
+                self._slice(begun if begun.get("cat") else roles.placed(begun, kept), offset, size, rows)
         else:
             self.ignored[f"ph {phase}"] += 1
 
-    def _slice(self, event: dict[str, Any] | None, offset: int, size: int, rows: Rows, tables: Tables) -> None:
+    def _slice(self, event: dict[str, Any] | None, offset: int, size: int, rows: Rows) -> None:
         if event is None:
             self.ignored["derived lanes"] += 1
         elif event.get("cat") == "step":
             start, dur = nanoseconds(event.get("ts")), nanoseconds(event.get("dur"))
             if NULL not in (start, dur):
-                tables.cycle(str(event.get("name")), start, dur)
+                self._tables.cycle(str(event.get("name")), start, dur)
         else:
             rows.add(event, offset, offset + size)
-
-    @staticmethod
-    def _samples(
-        event: dict[str, Any], found: list[tuple[str, str | None, float, str]], samples: dict[str, list[Any]]
-    ) -> None:
-        ts, pid = nanoseconds(event.get("ts")), integer(event.get("pid"))
-        args = event.get("args")
-        rank = integer(args.get("rank")) if isinstance(args, dict) else NULL
-        if ts == NULL:
-            return
-        for metric, device, value, unit in found:
-            whole_machine = pid == NULL or (device is not None and device != "Host")
-            row = (ts, metric, device, value, unit, None if whole_machine else pid, None if rank == NULL else rank)
-            for name, cell in zip(_METRICS, row, strict=True):
-                samples[name].append(cell)
 
 
 class Roles:

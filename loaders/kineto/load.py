@@ -46,7 +46,7 @@ def _load(job: Job) -> Trace:
             raise Unreadable(job.path, "it holds no list of trace events", "Give a trace, not its metadata.")
         tables = Tables(Strings(), job.workspace)
         tables.rank = rank_of(document.values)
-        aside = Aside(job.workspace)
+        aside = Aside(job.workspace, tables)
         try:
             shown = job.first_rows is None
 
@@ -59,7 +59,7 @@ def _load(job: Job) -> Trace:
 
             _read(job, source, progress, document, tables, aside, tally)
             tally.given, tally.ended = source.given, source.ended
-            aside.resolve(tables)
+            aside.resolve()
         finally:
             aside.close()
         size = source.size

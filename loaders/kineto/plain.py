@@ -139,7 +139,7 @@ class Plain:
             elif phase in FLOWS:
                 flows += 1
             else:
-                self.aside.add(raw, base + start)
+                self.aside.add(bytes(raw), base + start)
         self.tally.flows += flows
         self.tally.events += len(raws)
         self._emit(rows, data, base)

@@ -63,13 +63,14 @@ def read(data: bytes, folder: Path, *, compiled: bool, block: int) -> Reading:
     tally = Tally()
     if not document.found:
         return Reading([], [], [], [], tally, False)
-    tables, aside = Tables(Strings(), folder), Aside(folder)
+    tables = Tables(Strings(), folder)
+    aside = Aside(folder, tables)
     try:
         if compiled:
             Pipeline(native(), document, tables, aside, tally, block).run(source, lambda events: None)
         else:
             Plain(document, tables, aside, tally, block).run(source, lambda events: None)
-        aside.resolve(tables)
+        aside.resolve()
     finally:
         aside.close()
     frames = tables.finish(None)

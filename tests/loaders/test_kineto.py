@@ -128,7 +128,7 @@ def test_counters_and_memory_are_metrics(tmp_path: Path) -> None:
         {"ph": "i", "name": "[memory]", "pid": 9, "ts": 3, "args": memory},
     ]
     trace = load(tmp_path, events)
-    assert rows(trace.metrics, "ts_ns", "metric", "device", "value", "unit") == [
+    assert rows(trace.metrics.sort("ts_ns", maintain_order=True), "ts_ns", "metric", "device", "value", "unit") == [
         (0, "gpu_sm_frequency", "GPU 7", 1187.5, "MHz"),
         (1000, "util", "GPU 3", 4.0, ""),
         (2000, "memory allocated", "GPU 2", 512.0, "B"),
