@@ -257,14 +257,14 @@ def main() -> None:
     parser.add_argument("--stock", type=int, default=100_000, help="rows of the stock DataTable")
     parser.add_argument("--command", default=f"{sys.executable} -m warplens")
     parser.add_argument("--theme", default="")
-    parser.add_argument("--trace", help="a big trace to load; without it one of 500 MB is made up")
+    parser.add_argument("--trace", help="a big trace to load; without it one of 2 GB is made up")
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="warplens-terminal-"))
     try:
         file = plant(folder, arguments.rows)
         theme = ["--theme", arguments.theme] if arguments.theme else []
         measure(arguments, [*arguments.command.split(), str(file), "--view", "launches", *theme])
-        trace = arguments.trace or str(traces.write(folder / "big.json", 500))
+        trace = arguments.trace or str(traces.write(folder / "big.json", 2000))
         loading([*arguments.command.split(), trace, "--view", "launches", "--no-cache", *theme])
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -326,7 +326,7 @@ def measure(arguments: argparse.Namespace, ours: list[str]) -> None:
     sent = sum(len(chunk) for _, chunk in terminal.chunks[before:])
     row("idle for 10 s: bytes, CPU", f"{sent} B {(terminal.cpu() - cpu) * 10:.1f}%", "0 B, 0%")
     filters, sorts = [], []
-    for text in (b"nccl", b"gemm", b"triton"):
+    for text in (b"nccl", b"gemm", b"triton") * 3:
         for keys in (b"f", b"\x15", text):
             terminal.key(keys)
         filters.append(terminal.key(b"\r", 0.4)[1])

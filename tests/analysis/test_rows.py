@@ -16,7 +16,7 @@ from warplens.analysis.column import Column
 from warplens.analysis.coverage import coverage
 from warplens.analysis.filters import _COMPARISONS, BadFilter, Filter
 from warplens.analysis.options import Options
-from warplens.analysis.rows import Rows, counted_from, narrow, sorted_ids, true_ids
+from warplens.analysis.rows import Rows, counted_from, few_runs, narrow, sorted_ids, true_ids
 from warplens.analysis.table import Table, ask
 from warplens.analysis.view import Answer, Runs, View
 
@@ -232,3 +232,17 @@ def test_an_empty_answer() -> None:
     table = Table("kernels", COLUMNS, Rows(frame(0)), 0)
     assert table.window(0, 10) == [] and table.find("x", 0) is None and table.threshold(3) is None
     assert len(table.sort("name", True).filtered(Filter("x"))) == 0 and table.widest("name") == 0
+
+
+@RELAXED
+@given(passed=st.lists(st.booleans(), min_size=1, max_size=24), picks=st.lists(st.integers(-1, 23), max_size=40))
+def test_texts_are_matched_by_runs_of_codes_as_by_looking_each_up(passed: list[bool], picks: list[int]) -> None:
+    texts = [f"{number:02}" for number in range(len(passed))]
+    values = [None if pick < 0 else texts[pick % len(texts)] for pick in picks] + texts  # all of them occur
+    table = Rows(pl.DataFrame({"name": pl.Series(values, dtype=NAME)}))
+    mask = table.matching("name", lambda categories: pl.Series(passed[: len(categories)]))
+    assert mask.to_list() == [None if value is None else passed[texts.index(value)] for value in values] or (
+        not any(passed) and None not in values and not mask.any()
+    )
+    held = [number for first, last in few_runs(pl.Series(passed)) for number in range(first, last + 1)]
+    assert held in ([], [number for number, one in enumerate(passed) if one])
