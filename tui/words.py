@@ -33,13 +33,13 @@ def order_text(pane: TablePane) -> str:
 
 
 def subject_text(pane: TablePane) -> str:
-    """Which of two runs is looked at, where that is a choice."""
+    """Which of two runs the rows on the screen are of, where that is a choice."""
     if pane.shown is None:
         return ""
     subjects = pane.session.subjects(pane.shown.view)
     if len(subjects) < 2:
         return ""
-    now = pane.state.subject if pane.state.subject in subjects else subjects[0]
+    now = pane.subject if pane.subject in subjects else subjects[0]
     return {"both": "A and B", "A": "run A", "B": "run B", "B to A": "B → A"}[now]
 
 

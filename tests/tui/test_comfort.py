@@ -307,3 +307,19 @@ async def test_details_show_what_only_the_file_has() -> None:
         assert "Input Dims  [[8, 16], [16, 32]]" in text and "[red]x" in text and "\x1b" not in text
         await press(pilot, "escape", "down", "enter")
         assert "the file is gone ␛[31m" in screen_text(app)
+
+
+async def test_the_run_named_is_the_one_whose_rows_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = app_on("a", "b", view="kernels")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        held: list[Any] = []
+        pane = app.main.pane
+        assert pane is not None and "A and B" in screen_text(app)
+        monkeypatch.setattr(pane.asker, "ask", lambda job, then: held.append((job, then)))
+        await press(pilot, "x")
+        assert "A and B" in screen_text(app) and "run A" not in screen_text(app)
+        ((job, then),) = held
+        then(job())
+        await settled(pilot)
+        assert "run A" in screen_text(app)

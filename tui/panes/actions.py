@@ -32,6 +32,7 @@ class PaneActions(Container):
     session: Session
     rows: TableList
     asker: Asker
+    subject: str
     shown: Shown | None
 
     @property
@@ -110,7 +111,7 @@ class PaneActions(Container):
         """Limit every view to the cycle under the cursor."""
         row = self.row()
         a, b = row.get("cycle_a", row.get("cycle")), row.get("cycle_b")
-        if "cycle" in row and self.state.subject == "B" and len(self.session.traces) > 1:
+        if "cycle" in row and self.subject == "B" and len(self.session.traces) > 1:
             a, b = None, row["cycle"]
         if a is None and b is None:
             self.notify("The row under the cursor is of no cycle; choose one in view 2.", markup=False)

@@ -100,6 +100,7 @@ class TablePane(PaneActions, can_focus=False):
         super().__init__(id=f"pane-{entry.name}")
         self.entry, self.session = entry, session
         self.shown: Shown | None = None
+        self.subject = ""
         self.message = ""
         self._epoch = -1
         self._restored = False
@@ -178,7 +179,7 @@ class TablePane(PaneActions, can_focus=False):
 
     def _take(self, value: Any) -> None:
         if isinstance(value, Shown):
-            self.shown = value
+            self.shown, self.subject = value, self.state.subject
             self.say("")
             self.show(value)
             self.post_message(self.Answered(self))
