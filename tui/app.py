@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.segment import Segments
 from textual.binding import BindingType
@@ -122,6 +122,13 @@ class WarplensApp(Wired, Background):
         Asker(self).ask(warm_up, collect_again)
         if self.start.watch is not None and self.discover is not None:
             self.watch_folder(Watch(Path(self.start.watch), self.discover))
+
+    def action_command_palette(self) -> None:
+        """Every command by name."""
+        from .palette import Palette
+
+        if not Palette.is_open(cast(Any, self)):
+            self.push_screen(Palette(id="--command-palette"))
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual's own, and ASCII instead of our signs where that is wanted."""

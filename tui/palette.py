@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
 from ..analysis.views import VIEWS
@@ -51,3 +52,11 @@ class Commands(Provider):
             score = matcher.match(name)
             if score > 0:
                 yield Hit(score, matcher.highlight(name), act, text=name, help=help)
+
+
+class Palette(CommandPalette):
+    """Textual's, which fails where a page is turned before its list was laid out or where there is no room for it."""
+
+    def _action_command_list(self, action: str) -> None:
+        with suppress(KeyError, IndexError):
+            super()._action_command_list(action)

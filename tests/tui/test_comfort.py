@@ -323,3 +323,16 @@ async def test_the_run_named_is_the_one_whose_rows_are_shown(monkeypatch: pytest
         then(job())
         await settled(pilot)
         assert "run A" in screen_text(app)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (40, 12), (20, 6), (20, 3), (8, 2)])
+async def test_turning_pages_of_the_commands_at_any_size(size: tuple[int, int]) -> None:
+    app = app_on("a", view="kernels")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await pilot.resize_terminal(*size)
+        await pilot.press("colon", "pageup", "pagedown", "pageup", "v", "pageup", "down", "pageup", "x", "z")
+        await pilot.resize_terminal(20, 3)
+        await pilot.press("backspace", "pageup", "pagedown", "pageup")
+        await press(pilot, "escape", "escape")
+        assert app.is_running
