@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from . import __version__
 from .analysis.views import VIEWS
@@ -182,7 +182,7 @@ def _open_app(arguments: argparse.Namespace) -> int:
 def _leave_out(module: str, of: str) -> None:
     """Import ``of`` as where ``module``, which it can do without, is not installed; later imports have that again."""
     if module not in sys.modules and of not in sys.modules:
-        sys.modules[module] = None  # type: ignore[assignment]
+        cast(dict[str, object], sys.modules)[module] = None
         import_module(of)
         del sys.modules[module]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -123,7 +123,7 @@ def _late_note(run: Trace, found: Found, frame: pl.DataFrame) -> list[str]:
     """Says so where the devices mostly work after the host left the cycle: then busy time tells little about it."""
     if found.device_time or frame["start_ns"].null_count() or not frame["records"].sum():
         return []
-    last = int((frame["start_ns"] + frame["dur_ns"]).max() or 0)  # type: ignore[arg-type]
+    last = cast(int | None, (frame["start_ns"] + frame["dur_ns"]).max()) or 0
     work = run.kernels.filter(pl.col("kind") != "sync").select("dur_ns", late=pl.col("start_ns") >= last)
     late, total = work.select((pl.col("dur_ns") * pl.col("late")).sum(), all=pl.col("dur_ns").sum()).collect().row(0)
     if not total or late < LATE * total:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import or_
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 
@@ -104,7 +104,7 @@ class Rows:
         """The rows with those numbers in that order."""
         if self._plan is None or not len(ids):
             return self.gather(ids, names).rows()
-        low, high = int(ids.min()), int(ids.max())  # type: ignore[arg-type]
+        low, high = cast(int, ids.min()), cast(int, ids.max())
         if high - low < SPREAD and not all(self.at_hand(name) for name in names):
             return self._cut(low, high + 1).select(names)[ids.cast(pl.Int64) - low].rows()
         return pl.DataFrame([self._picked(name, ids) for name in names]).rows()
@@ -196,7 +196,7 @@ class Rows:
                 texts = texts.dtype.categories
             elif texts.dtype == pl.Categorical:
                 texts = texts.unique().cast(pl.String)
-            longest = int(texts.str.len_chars().max() or 0)  # type: ignore[arg-type]
+            longest = cast(int | None, texts.str.len_chars().max()) or 0
             if not known:
                 return longest
             self._widest[name] = longest
@@ -296,9 +296,9 @@ def narrow(values: pl.Series) -> pl.Series:
     """The same values in few bytes: whole numbers in the smallest unsigned dtype, repeated text as a sorted Enum."""
     if values.dtype == pl.Categorical:
         return _as_enum(values)
-    if not values.dtype.is_integer() or (low := values.min()) is None or int(low) < 0:  # type: ignore[arg-type]
+    if not values.dtype.is_integer() or (low := cast(int | None, values.min())) is None or low < 0:
         return values
-    small = _smallest(int(values.max()))  # type: ignore[arg-type]
+    small = _smallest(cast(int, values.max()))
     return values if small == pl.UInt64 else values.cast(small)
 
 
@@ -307,10 +307,10 @@ def _as_enum(values: pl.Series) -> pl.Series:
     import numpy as np
 
     codes = values.to_physical()
-    highest = codes.max()
+    highest = cast(int | None, codes.max())
     if highest is None:
         return values.cast(pl.Enum([]))
-    seen = np.zeros(int(highest) + 1, dtype=np.bool_)  # type: ignore[arg-type]
+    seen = np.zeros(highest + 1, dtype=np.bool_)
     for piece in codes.get_chunks():
         seen[piece.drop_nulls().to_numpy()] = True
     used = pl.Series("code", np.flatnonzero(seen).astype(np.uint32))

@@ -50,7 +50,7 @@ class _Report:
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
-    times: tuple[list[float], list[float]] = ((), ())  # type: ignore[assignment]
+    times: tuple[Sequence[float], Sequence[float]] = ((), ())
     summary: dict[str, list[str]] = field(default_factory=dict)
     title: str | None = None
     malformed: int = 0

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Protocol
+from typing import Protocol
 
 from .loader import HEAD_BYTES
 
@@ -88,7 +89,7 @@ class Source:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._file: IO[bytes] = open(path, "rb", buffering=0)  # noqa: SIM115
+        self._file = FileIO(path)
         self.size = os.fstat(self._file.fileno()).st_size
         self.position = 0
         self.given = 0
@@ -117,7 +118,7 @@ class Source:
                 filled += len(piece)
             return filled
         done = 0
-        while done < len(view) and (got := self._file.readinto(view[done:])):  # type: ignore[attr-defined]
+        while done < len(view) and (got := self._file.readinto(view[done:])):
             done += got
         self.position += done
         self.given += done

@@ -76,7 +76,8 @@ class Trace:
 
     def with_tables(self, **tables: pl.LazyFrame) -> Trace:
         """The same recording with some tables replaced."""
-        return replace(self, **tables)  # type: ignore[arg-type]
+        changes: dict[str, Any] = {**tables}
+        return replace(self, **changes)
 
     def warn(self, *sentences: str) -> Trace:
         """The same recording with warnings added."""

@@ -70,7 +70,8 @@ def _own(
     """What the process itself uses of it, natural units, on each side."""
     if one.means == "processor":
         use = [side.get(("process_cpu_usage", device)) for side in sides]
-        return tuple(float(centre(values)) if values is not None else 0.0 for values in use)  # type: ignore[return-value]
+        a, b = (float(centre(values)) if values is not None else 0.0 for values in use)
+        return a, b
     if one.means == "traffic":
         mine = float(centre(sides[0][(one.name, device)])) / one.divisor
         return mine, mine / min(cycle_ratio, 1.0) if cycle_ratio else mine

@@ -58,7 +58,8 @@ def _mask(bytes_: bytes, below: int = 0, others: bool = False) -> Callable[..., 
 
         return types.uint64(array, types.intp), generate
 
-    return mask  # type: ignore[no-any-return]
+    made: Callable[..., Any] = mask
+    return made
 
 
 string_mask = _mask(b'"\\', below=0x20)

@@ -208,7 +208,7 @@ class Tables:
     def sample(self, samples: pl.DataFrame) -> None:
         """Take in rows of ``metrics`` with absolute times."""
         if not samples.is_empty():
-            self._begin(int(samples["ts_ns"].min()))  # type: ignore[arg-type]
+            self._begin(int(samples["ts_ns"].to_numpy().min()))
             self._put("metrics", samples)
 
     def finish(self, rank: int | None, lasting: bool = True) -> dict[str, pl.LazyFrame]:

@@ -13,7 +13,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
-from typing import IO, Any
+from io import FileIO
+from typing import Any
 
 import numpy as np
 
@@ -68,7 +69,7 @@ class Pages:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._file: IO[bytes] = open(path, "rb", buffering=0)  # noqa: SIM115
+        self._file = FileIO(path)
         self._buffers = threading.local()
         head = os.pread(self._file.fileno(), 100, 0)
         if len(head) < 100:

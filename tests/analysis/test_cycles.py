@@ -14,7 +14,7 @@ from warplens.analysis.cycles import VIEW, cycles_of
 from warplens.analysis.options import Options
 from warplens.analysis.scope import scoped
 from warplens.analysis.table import ask
-from warplens.analysis.view import Answer, CannotAnswer, View
+from warplens.analysis.view import Answer, CannotAnswer, Runs, View
 
 from .runs import host, kernel, run_of, steps
 
@@ -147,7 +147,7 @@ def test_scope_to_a_cycle_that_is_not_there_says_which_are() -> None:
 
 
 def test_a_view_is_asked_about_the_cycle_of_the_options_and_the_cycles_view_about_all() -> None:
-    def build(runs, options):  # type: ignore[no-untyped-def]
+    def build(runs: Runs, options: Options) -> Answer:
         return Answer(runs[0].kernels.select("index"))
 
     column = Column("index", "index", "number", "index of the launch")

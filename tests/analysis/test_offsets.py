@@ -24,7 +24,7 @@ def test_every_value_comes_back(data: st.DataObject, dtype: type[pl.DataType]) -
         patch.setattr(offsets, "SHIFT", 2)
         kept = Offsets.of(values)
         blocks = [values[at : at + 4] for at in range(0, len(values), 4)]
-        fits = all(int(block.max()) - int(block.min()) < 1 << 32 for block in blocks)  # type: ignore[arg-type]
+        fits = all(max(block.to_list()) - min(block.to_list()) < 1 << 32 for block in blocks)
         assert (kept is not None) == fits
         if kept is not None:
             assert kept.whole().equals(values, check_dtypes=True, check_names=True)

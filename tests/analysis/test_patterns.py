@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -118,7 +119,7 @@ def test_prefill_and_decode_are_told_by_their_attention_kernels() -> None:
 @pytest.mark.parametrize(("name", "cycles"), [
     ("llm_inference", {"40 launches": 24}), ("bert_training", {"38 launches": 12, "90 launches": 12}),
 ])
-def test_the_layers_of_the_kernel_tables(data, name: str, cycles: dict[str, int]) -> None:  # type: ignore[no-untyped-def]
+def test_the_layers_of_the_kernel_tables(data: Path, name: str, cycles: dict[str, int]) -> None:
     from warplens.loaders.opening import open_run
 
     run, = open_run(str(data / "seeds" / f"kernel_table_{name}.txt"), use_cache=False)
@@ -130,7 +131,7 @@ def test_the_layers_of_the_kernel_tables(data, name: str, cycles: dict[str, int]
     "hta/nccl_parser_config/nccl_data.json.gz",
     "tb_plugin/samples/resnet50_num_workers_0/worker0.1623143089861.pt.trace.json.gz",
 ])
-def test_the_rhythm_of_the_launches_is_that_of_the_recorded_steps(data, name: str) -> None:  # type: ignore[no-untyped-def]
+def test_the_rhythm_of_the_launches_is_that_of_the_recorded_steps(data: Path, name: str) -> None:
     from warplens.loaders import schema
     from warplens.loaders.opening import open_run
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,11 +12,12 @@ from hypothesis import strategies as st
 from warplens.analysis.options import Options
 from warplens.analysis.profile import belongs, function_cycles, metric_group, profile
 from warplens.analysis.sampling import during
+from warplens.loaders.trace import Trace
 
 from .runs import host, kernel, run_of, samples, steps
 
 
-def rows(run, *columns):  # type: ignore[no-untyped-def]
+def rows(run: Trace, *columns: str) -> list[tuple[Any, ...]]:
     return profile(run, Options()).select(columns).collect().rows()
 
 
