@@ -47,7 +47,7 @@ def callers(run: Trace, launch: dict[str, Any], side: int, tail: str = "") -> li
         return []
     sections = [_listed(f"Launched by{tail}", calls)]
     call = calls.row(0, named=True)
-    around = _around(run, call)
+    around = _around(run, call) if call["start_ns"] is not None else calls.clear()
     if not around.is_empty():
         sections.append(_listed(f"Inside of{tail}, innermost last", around))
     operators = around.filter(pl.col("kind").cast(pl.String) == "op")
@@ -105,7 +105,7 @@ def _same(row: dict[str, Any], *columns: str) -> list[pl.Expr]:
 
 def _listed(title: str, calls: pl.DataFrame) -> Section:
     rows = tuple(
-        (display(str(name)), str(kind), units.duration(start), units.MISSING if dur is None else units.duration(dur))
-        for name, kind, start, dur in calls.select("name", "kind", "start_ns", "dur_ns").rows()
+        (display(str(name)), str(kind), *(units.MISSING if ns is None else units.duration(ns) for ns in span))
+        for name, kind, *span in calls.select("name", "kind", "start_ns", "dur_ns").rows()
     )
     return Section(title, rows, ("call", "kind", "start", "duration"))

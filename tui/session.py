@@ -130,11 +130,12 @@ class Session:
         """What every question is asked with, apart from which run."""
         return Options(cycle=self.cycle, cycle_b=self.cycle_b, thresholds=self.thresholds, **self.extra)
 
-    def question(self, view: View) -> tuple[Runs, Options]:
-        """The runs and options to ask the view with."""
+    def question(self, view: View, subject: str = "") -> tuple[Runs, Options]:
+        """The runs and options to ask the view with, of the runs chosen last or of that ``subject``."""
         subjects = self.subjects(view)
         state = self.state(view.name)
-        subject = state.subject if state.subject in subjects else subjects[0]
+        subject = subject or state.subject
+        subject = subject if subject in subjects else subjects[0]
         options = self.options
         runs = self.traces
         if subject == "A":

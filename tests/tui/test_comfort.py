@@ -19,6 +19,7 @@ from warplens.loaders.discovery import Found
 from warplens.tui import resume
 from warplens.tui.clipboard import LONGEST, sequence
 from warplens.tui.crash import crash_lines
+from warplens.tui.details import DetailsScreen
 from warplens.tui.exporting import exported
 from warplens.tui.help import HelpScreen
 from warplens.tui.opening import FirstRows, Loaded, Progress
@@ -319,6 +320,10 @@ async def test_the_run_named_is_the_one_whose_rows_are_shown(monkeypatch: pytest
         monkeypatch.setattr(pane.asker, "ask", lambda job, then: held.append((job, then)))
         await press(pilot, "x")
         assert "A and B" in screen_text(app) and "run A" not in screen_text(app)
+        await press(pilot, "enter")
+        assert isinstance(app.screen, DetailsScreen)
+        assert "Latency in B" in str(app.screen.lines.render()), "details of both, as the row is"
+        await press(pilot, "escape")
         ((job, then),) = held
         then(job())
         await settled(pilot)

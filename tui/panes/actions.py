@@ -140,7 +140,7 @@ class PaneActions(Container):
             return
         from ..details import DetailsScreen
 
-        runs, options = self.session.question(self.shown.view)
+        runs, options = self.session.question(self.shown.view, self.subject)  # of the rows on the screen
         self.app.push_screen(DetailsScreen(self.entry, self.rows.table, position, runs, options))
 
     def action_export(self) -> None:
