@@ -3,7 +3,8 @@
 ``<dir>/<n>/`` is the n-th trace: ``info.json`` and one ``<table>.arrow`` (Arrow IPC, zstd) for every table that has
 rows. A loader that streams writes such a file into its workspace itself, or several, ``<table>-<part>.arrow``, in the
 order of their names; what stands there is the table, and is not written again. Columns without a single value are left
-out of the file; ``read`` puts them back, so what it gives always has exactly the schema of ``schema.TABLES``.
+out of a file, and integers may be no wider than their values; ``read`` makes up for both, so what it gives always has
+exactly the schema of ``schema.TABLES``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import polars as pl
 from . import schema
 from .trace import TABLE_NAMES, Device, Info, Trace
 
-LAYOUT = 2
+LAYOUT = 3
 """Goes up when this module writes what an older one could not read; part of the cache's key."""
 
 
@@ -61,9 +62,11 @@ def read(directory: Path) -> tuple[Trace, ...]:
 
 def _read_one(inside: Path) -> Trace:
     info = _info_from_json((inside / "info.json").read_bytes())
-    tables = {
-        name: schema.conform(name, pl.scan_ipc(files)) for name in TABLE_NAMES if (files := _files(inside, name))
-    }
+    tables = {}
+    for name in TABLE_NAMES:
+        parts = [schema.conform(name, pl.scan_ipc(file)) for file in _files(inside, name)]
+        if parts:
+            tables[name] = pl.concat(parts) if len(parts) > 1 else parts[0]
     return Trace(info, **tables)
 
 

@@ -15,8 +15,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from . import dialect
 from .columns import NULL, Number, Rows, integer, nanoseconds
 from .decode import decode
@@ -24,12 +22,6 @@ from .tables import Tables
 
 _HEAD = struct.Struct("<qi")
 _BATCH = 50_000
-_METRICS: dict[str, pl.DataType] = {
-    "ts_ns": pl.Int64(), "metric": pl.Categorical(), "device": pl.Categorical(), "value": pl.Float64(),
-    "unit": pl.Categorical(), "pid": pl.Int64(), "rank": pl.Int64(),
-}  # fmt: skip
-
-
 _MEMORY = b'"[memory]"'
 
 
@@ -57,8 +49,7 @@ class Samples:
     def flush(self) -> None:
         """Hand over what was collected."""
         if self._rows:
-            columns = dict(zip(_METRICS, zip(*self._rows, strict=True), strict=True))
-            self._tables.sample(pl.DataFrame(columns, schema=_METRICS))
+            self._tables.sample(self._rows)
             self._rows = []
 
 
@@ -116,7 +107,7 @@ class Aside:
                 self._metadata(event)
         self.repaired = self.broken = self.broken_bytes = 0
         roles = Roles(self.processes, self.threads)
-        tables.device_word = roles.word or tables.device_word
+        tables.texts.device_word = roles.word or tables.texts.device_word
         self.xla = roles.xla
         rows, starts = Rows(tables.strings), dict[Any, list[tuple[dict[str, Any], int]]]()
         for raw, offset in self._events():

@@ -135,8 +135,6 @@ class BlockScanner:
         if rows:
             self._learn(self._codes[CODES.index("cat"), :rows])
         self._add(self._read_odd(data, self._odd[:odds], block, out) if odds else block, data, out, device, host)
-        if hosts:  # the rows made of these are views of them
-            self._host_ints = np.empty_like(self._host_ints)
 
     def _block(self, ints: Ints, codes: Codes, floats: Floats, rows: int, base: int) -> Block:
         return Block(ints[:, :rows], self._global.take(codes[:, :rows], mode="wrap"), floats[:, :rows], base)

@@ -9,6 +9,7 @@ text, because a float64 of a 19-digit microsecond timestamp is off by up to 128 
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
@@ -74,18 +75,22 @@ class Block:
 
 
 class Strings:
-    """Every distinct text of a load, numbered in the order it was first seen."""
+    """Every distinct text of a load, numbered in the order it was first seen, by whichever thread."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
         self._codes: dict[str, int] = {}
+        self._lock = threading.Lock()
 
     def code(self, text: str) -> int:
         """The number of a text, a new one where it was not seen before."""
         found = self._codes.get(text)
         if found is None:
-            found = self._codes[text] = len(self.texts)
-            self.texts.append(text)
+            with self._lock:
+                found = self._codes.get(text)
+                if found is None:
+                    self.texts.append(text)
+                    found = self._codes[text] = len(self.texts) - 1
         return found
 
     def numbers(self, texts: Sequence[str]) -> list[int]:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import gc
-from typing import Any
-
-import polars as pl
 
 from ..errors import Unreadable
 from ..loader import Job
@@ -91,7 +88,7 @@ def _first(job: Job, size: int, document: Document, tables: Tables) -> Trace:
     """What can be shown while the rest loads."""
     tally = Tally(closed=True)
     frames = tables.preview(rank_of(document.values), _FIRST_ROWS)
-    return _described(job, size, document, tables, tally, frames, False).with_tables(**frames)
+    return _described(job, size, document, tables, tally, False).with_tables(**frames)
 
 
 def _trace(job: Job, size: int, document: Document, tables: Tables, aside: Aside, tally: Tally) -> Trace:
@@ -103,20 +100,16 @@ def _trace(job: Job, size: int, document: Document, tables: Tables, aside: Aside
     ignored = {"mirrors": tables.ignored, **aside.ignored}
     tally.facts |= {"ignored": {key: count for key, count in ignored.items() if count}}
     frames = tables.finish(rank_of(document.values), job.lasting)
-    return _described(job, size, document, tables, tally, frames, aside.xla).with_tables(**frames)
+    return _described(job, size, document, tables, tally, aside.xla).with_tables(**frames)
 
 
-def _described(
-    job: Job, size: int, document: Document, tables: Tables, tally: Tally, frames: dict[str, pl.LazyFrame], xla: bool
-) -> Trace:
-    ranks = [rank_of(document.values), *_distinct(frames["kernels"], "rank"), *_distinct(frames["host"], "rank")]
+def _described(job: Job, size: int, document: Document, tables: Tables, tally: Tally, xla: bool) -> Trace:
+    spools = tables.spools
+    said = rank_of(document.values)
+    own = spools["kernels"].frames.ranks | spools["host"].frames.ranks
     return Trace(describe(
         job.path, size, document.values, tally,
-        devices=[name for name in _distinct(frames["kernels"], "device") if name is not None],
-        ranks=[value for value in ranks if value is not None],
-        origin=tables.earliest, word=tables.device_word, xla=xla,
+        devices=list(spools["kernels"].frames.devices),
+        ranks=list(own if said is None else {said, *own}),
+        origin=tables.earliest, word=tables.texts.device_word, xla=xla,
     ))  # fmt: skip
-
-
-def _distinct(frame: pl.LazyFrame, column: str) -> list[Any]:
-    return frame.select(pl.col(column).unique()).collect()[column].to_list()

@@ -6,55 +6,52 @@ kernels, the rank. Recorders say these things early. Where one of them turns out
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import polars as pl
+from .basis import Basis
+from .chunk import Chunk
+from .texts import Texts
 
-from .. import schema
-from .columns import NULL
+if TYPE_CHECKING:
+    import polars as pl
 
-SPILL_BYTES = 48 << 20
+    from .frames import Frames
+
+SPILL_BYTES = 24 << 20
 """Rows of one table kept in memory before they go to a file."""
-_PART_BYTES = 24 << 20
+_PART_BYTES = 12 << 20
 """And once they do, and in one file: a part is in memory twice while it is written."""
 _BATCH = 1 << 16
 """Rows a reader of the files has to take at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Basis:
-    """What is common to all rows: the time they count from (absolute ns), the pid that launched them by rank, the rank.
-
-    ``rank`` is that of rows which do not say theirs; None in ``pids`` stands for those too.
-    """
-
-    origin: int = 0
-    pids: tuple[tuple[int | None, int], ...] = ()
-    rank: int | None = None
-
-
 class Spool:
-    """Collects rows; columns of the table that they do not have are null."""
+    """Collects rows. Frames, and polars with them, are imported when the first ones are needed, not to begin with."""
 
-    def __init__(self, table: str, workspace: Path) -> None:
+    def __init__(self, table: str, workspace: Path, texts: Texts) -> None:
         self.table, self.workspace = table, workspace
         self.rows = 0
-        self._frames: list[pl.DataFrame] = []
+        self._texts = texts
+        self._chunks: list[Chunk] = []
         self._bytes = 0
         self._files: list[tuple[Path, Basis]] = []
         self._written = 0
-        self._types: dict[str, pl.DataType] = {}
         self._room = SPILL_BYTES
 
-    def add(self, frame: pl.DataFrame) -> None:
-        """Append rows with absolute times, ``NULL`` and NaN for missing."""
-        if frame.is_empty():
-            return
-        self._types = self._types or dict(frame.schema)
-        self.rows += frame.height
-        self._frames.append(frame)
-        self._bytes += frame.height * 8 * frame.width
+    @cached_property
+    def frames(self) -> Frames:
+        """What makes frames of the rows."""
+        from .frames import Frames
+
+        return Frames(self.table, self._texts)
+
+    def add(self, rows: Chunk) -> None:
+        """Append rows."""
+        self.rows += rows.rows
+        self._chunks.append(rows)
+        self._bytes += rows.bytes
 
     @property
     def full(self) -> bool:
@@ -63,91 +60,63 @@ class Spool:
 
     def spill(self, basis: Basis) -> None:
         """Write the rows in memory as rows of the table."""
-        waiting, self._frames, self._bytes = self._frames[::-1], [], 0
+        waiting, self._chunks, self._bytes = self._chunks[::-1], [], 0
         while waiting:
-            part, size = [waiting.pop()], 0
-            while waiting and (size := size + part[-1].height * 8 * part[-1].width) < _PART_BYTES:
+            part = [waiting.pop()]
+            size = part[0].bytes
+            while waiting and (size := size + waiting[-1].bytes) < _PART_BYTES:
                 part.append(waiting.pop())
-            path = self.workspace / f"{self.table}-{len(self._files):05}.arrow"
-            rows = self._present(pl.concat(part).lazy(), basis).collect()
-            rows.write_ipc(path, compression="lz4", record_batch_size=_BATCH)
-            self._files.append((path, basis))
-            self._written += rows.height
+            self._write(part, self.workspace / f"{self.table}-{len(self._files):05}.arrow", basis)
         self._room = min(_PART_BYTES, SPILL_BYTES)
+
+    def _write(self, part: list[Chunk], path: Path, basis: Basis) -> None:
+        rows = self.frames.frame(part, basis, self._written)
+        rows.write_ipc(path, compression="lz4", record_batch_size=_BATCH)
+        self._files.append((path, basis))
+        self._written += rows.height
 
     def preview(self, basis: Basis, limit: int) -> pl.LazyFrame:
         """At most ``limit`` of the first rows in memory."""
-        frames = self._frames[:4]
-        return self._shaped(pl.concat(frames).head(limit).lazy(), basis) if frames else schema.empty(self.table)
+        return self._rows(self._chunks[:4], basis).head(limit)
+
+    def _rows(self, chunks: list[Chunk], basis: Basis) -> pl.LazyFrame:
+        from .. import schema
+
+        if not chunks:
+            return schema.empty(self.table)
+        return schema.conform(self.table, self.frames.frame(chunks, basis, self._written).lazy())
 
     def finish(self, basis: Basis, lasting: bool) -> pl.LazyFrame:
         """The table; where it must last all of it is in ``<table>.arrow`` or ``<table>-<n>.arrow``."""
-        if not self.rows:
-            return schema.empty(self.table)
+        import polars as pl
+
+        from .. import schema
+
         if any(written != basis for _, written in self._files):
-            table = self._shaped(self._from_the_start(), basis, 0)
-            return self._sink(table) if lasting else table
-        if not self._files:
-            table = self._shaped(pl.concat(self._frames).lazy(), basis)
-            return self._sink(table) if lasting else table
-        if lasting and self._frames:
-            self.spill(basis)
-        parts = [schema.conform(self.table, pl.scan_ipc([path for path, _ in self._files]))]
-        if self._frames:
-            parts.append(self._shaped(pl.concat(self._frames).lazy(), basis))
+            return self._again(basis, lasting)
+        if lasting and self._chunks:
+            if self._files:
+                self.spill(basis)
+            else:
+                self._write(self._chunks, self.workspace / f"{self.table}.arrow", basis)
+            self._chunks = []
+        parts = [schema.conform(self.table, pl.scan_ipc(path)) for path, _ in self._files]
+        if self._chunks or not parts:
+            parts.append(self._rows(self._chunks, basis))
         return pl.concat(parts)
 
-    def _sink(self, table: pl.LazyFrame) -> pl.LazyFrame:
+    def _again(self, basis: Basis, lasting: bool) -> pl.LazyFrame:
+        import polars as pl
+
+        from .frames import rebased
+
+        parts = [rebased(pl.scan_ipc(path), self.table, written, basis) for path, written in self._files]
+        table = pl.concat([*parts, self._rows(self._chunks, basis)])
+        if not lasting:
+            return table
         path = self.workspace / f"{self.table}.arrow"
         table.sink_ipc(path, compression="lz4", record_batch_size=_BATCH)
-        self._frames = []
+        self._chunks = []
         for part, _ in self._files:
             part.unlink()
         return pl.scan_ipc(path)
-
-    def _from_the_start(self) -> pl.LazyFrame:
-        """All rows as they were added."""
-        parts = []
-        for path, basis in self._files:
-            rows = pl.scan_ipc(path).with_columns(pl.col(self._time) + basis.origin)
-            if basis.rank is not None:
-                rows = rows.with_columns(pl.col("rank").replace(basis.rank, None))
-            parts.append(rows.select(pl.col(name).cast(dtype) for name, dtype in self._types.items()))
-        return pl.concat([*parts, *(frame.lazy() for frame in self._frames)])
-
-    @property
-    def _time(self) -> str:
-        return "ts_ns" if self.table == "metrics" else "start_ns"
-
-    def _shaped(self, rows: pl.LazyFrame, basis: Basis, first: int | None = None) -> pl.LazyFrame:
-        """Rows as added, as rows of the table, the ``first`` one behind what is written if nothing else is said."""
-        shaped = _missing_as_null(rows).with_columns(pl.col(self._time) - basis.origin)
-        if self.table == "kernels":
-            shaped = shaped.with_row_index("index", self._written if first is None else first)
-            if pids := dict(basis.pids):
-                own = pl.col("rank").replace_strict(pids, default=None, return_dtype=pl.Int64)
-                shaped = shaped.with_columns(pid=pl.coalesce(own, pl.lit(pids.get(None), pl.Int64)))
-        if basis.rank is not None:
-            shaped = shaped.with_columns(pl.col("rank").fill_null(basis.rank))
-        return schema.conform(self.table, shaped)
-
-    def _present(self, rows: pl.LazyFrame, basis: Basis) -> pl.LazyFrame:
-        """``_shaped`` without the columns this loader never fills."""
-        filled = {*self._types, "index", "pid"}
-        return self._shaped(rows, basis).select(
-            field.name for field in schema.TABLES[self.table] if field.name in filled
-        )
-
-
-def _missing_as_null(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """The frame with NULL, NaN and negative durations as nulls."""
-    types = frame.collect_schema()
-    whole = [name for name, dtype in types.items() if dtype == pl.Int64 and name != "dur_ns"]
-    parts = [name for name, dtype in types.items() if dtype == pl.Float32]
-    durations = [pl.when(pl.col("dur_ns") >= 0).then(pl.col("dur_ns")).alias("dur_ns")] if "dur_ns" in types else []
-    registers = [pl.col("registers").cast(pl.Int32, strict=False)] if "registers" in whole else []
-    return frame.with_columns(
-        *(pl.when(pl.col(name) != NULL).then(pl.col(name)).alias(name) for name in whole),
-        *(pl.col(name).fill_nan(None) for name in parts),
-        *durations,
-    ).with_columns(registers)

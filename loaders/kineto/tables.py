@@ -3,27 +3,29 @@
 Blocks arrive in file order. What a text means (its kind as a category, its category code as a name, its number as a
 thread id) is computed once per distinct text and looked up for every row. Finished rows wait in memory and are spilled
 to the workspace when they grow, so memory is bounded whatever the size of the file; at the end each table is written
-once, with its times counted from the earliest slice.
+once, with its times counted from the earliest slice. Until rows are spilled this is numpy alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
-from .. import schema
 from . import dialect
+from .basis import Basis
+from .chunk import Chunk, Column, chunk, merged
 from .columns import CODES, FLOATS, INTS, NULL, Block, Codes, Strings
 from .layout import DEVICE, HOST, UNKNOWN
-from .spool import Basis, Spool
-from .texts import CATEGORICAL, KIND, Texts
+from .spool import Spool
+from .texts import KIND, Texts
 
-_MANY = 1 << 12
-"""Numbers of devices below this are looked up; others are sorted."""
+if TYPE_CHECKING:
+    import polars as pl
 
 _DEVICE_END, _RANGE = len(dialect.DEVICE_KINDS), KIND[dialect.RANGE]
 _INT = {name: row for row, name in enumerate(INTS)}
@@ -33,14 +35,14 @@ _FLOAT = {name: row for row, name in enumerate(FLOATS)}
 
 @dataclass(slots=True)
 class Rows:
-    """A block as rows of tables, times still absolute, ``NULL`` and NaN for missing.
+    """A block as rows of tables.
 
     ``ranges`` are (offset, end) in the block of profiler ranges, whose arguments are metrics; ``cycles`` and
     ``launchers`` as in ``Tables``.
     """
 
-    kernels: pl.DataFrame | None = None
-    host: pl.DataFrame | None = None
+    kernels: Chunk | None = None
+    host: Chunk | None = None
     ranges: list[tuple[int, int]] = field(default_factory=list)
     cycles: list[tuple[int, int, int, str, int | None]] = field(default_factory=list)
     launchers: set[tuple[int, int]] = field(default_factory=set)
@@ -59,14 +61,13 @@ class Tables:
 
     def __init__(self, strings: Strings, workspace: Path) -> None:
         self.strings, self.texts = strings, Texts(strings)
-        self.spools = {table: Spool(table, workspace) for table in ("kernels", "host", "metrics")}
+        self.spools = {table: Spool(table, workspace, self.texts) for table in ("kernels", "host", "metrics")}
         self.cycles: list[tuple[int, int, int, str, int | None]] = []
         self.earliest: int | None = None
         self.negative = 0
         self.untimed = 0
         self.ignored = 0
         self.launchers: set[tuple[int, int]] = set()
-        self.device_word = "GPU"
         self.rank: int | None = None
 
     def places(self, categories: Codes) -> npt.NDArray[np.uint8]:
@@ -77,18 +78,19 @@ class Tables:
     def rows_of(self, block: Block, device: Block | None = None, host: Block | None = None) -> Rows:
         """What a block becomes, and with it those of its events that were known to be of devices and of the host.
 
-        Rows are in the order of the file. Those of the host may be views of the integers of ``host``, which
-        belong to them from then on.
+        Rows are in the order of the file, and copies.
         """
         rows = Rows()
         parts: list[tuple[Block | None, Block | None]] = [(device, host)]
         if block.rows:
             parts.append(self._sorted_out(block, rows))
-        rows.kernels = _in_order([self._kernels(each) for each, _ in parts if each is not None and each.rows])
-        rows.host = _in_order([self._host(each, rows) for _, each in parts if each is not None and each.rows])
-        frames = [frame for frame in (rows.kernels, rows.host) if frame is not None]
-        rows.earliest = min((int(frame["start_ns"].to_numpy().min()) for frame in frames), default=None)
-        rows.negative = sum(int(frame["dur_ns"].is_between(NULL + 1, -1).sum()) for frame in frames)
+        kernels = [self._kernels(each) for each, _ in parts if each is not None and each.rows]
+        hosts = [self._host(each, rows) for _, each in parts if each is not None and each.rows]
+        rows.kernels, rows.host = (chunk(merged(found)) if found else None for found in (kernels, hosts))
+        for found in (*kernels, *hosts):
+            start, dur = int(found["start_ns"].min()), found["dur_ns"]
+            rows.earliest = start if rows.earliest is None else min(rows.earliest, start)
+            rows.negative += int(np.count_nonzero(dur < 0) - np.count_nonzero(dur == NULL))
         return rows
 
     def _sorted_out(self, block: Block, rows: Rows) -> tuple[Block, Block]:
@@ -112,13 +114,13 @@ class Tables:
         self.untimed += rows.untimed
         self.ignored += rows.ignored
         self._begin(rows.earliest)
-        for table, frame in (("kernels", rows.kernels), ("host", rows.host)):
-            if frame is not None:
-                self._put(table, frame)
+        for table, found in (("kernels", rows.kernels), ("host", rows.host)):
+            if found is not None:
+                self._put(table, found)
 
-    def _put(self, table: str, frame: pl.DataFrame) -> None:
+    def _put(self, table: str, rows: Chunk) -> None:
         spool = self.spools[table]
-        spool.add(frame)
+        spool.add(rows)
         if spool.full:
             spool.spill(self._basis(table))
 
@@ -126,78 +128,58 @@ class Tables:
         if start is not None:
             self.earliest = start if self.earliest is None else min(self.earliest, start)
 
-    def _kernels(self, block: Block) -> pl.DataFrame:
-        ints, codes = block.ints, block.codes
-
-        def column(name: str) -> npt.NDArray[np.int64]:
-            """A copy: half of the block's columns are not kept."""
-            found: npt.NDArray[np.int64] = ints[_INT[name]].copy()
-            return found
-
+    def _kernels(self, block: Block) -> dict[str, Column]:
+        ints, codes, floats = block.ints, block.codes, block.floats
         kind = self.texts.kind[codes[_CODE["cat"]]]
         kind[(kind == KIND["kernel"]) & self.texts.collective[codes[_CODE["name"]]]] = KIND["collective"]
         stream = np.where(ints[_INT["stream"]] != NULL, ints[_INT["stream"]], self._thread(ints, codes, "tid"))
         device = np.where(ints[_INT["device"]] != NULL, ints[_INT["device"]], self._thread(ints, codes, "pid"))
         graph, node = ints[_INT["graph"]], ints[_INT["graph_node"]]
         graph = np.where((graph == NULL) | (graph == 0), np.where(node > 0, node >> 32, 0), graph)
-        return pl.DataFrame(
-            {
-                "start_ns": column("ts"),
-                "dur_ns": column("dur"),
-                "name": self.texts.names(codes[_CODE["name"]]),
-                "kind": _kinds(kind),
-                "device": self._device_names(device),
-                "stream": stream,
-                "rank": column("rank"),
-                "correlation": column("correlation"),
-                "op_id": column("external_id"),
-                "graph": np.where(graph == 0, NULL, graph),
-                "grid": self.texts.triples(codes[_CODE["grid"]]),
-                "block": self.texts.triples(codes[_CODE["block"]]),
-                "registers": column("registers"),
-                "shared_bytes": column("shared"),
-                "occupancy": (block.floats[_FLOAT["occupancy"]] / 100).astype(np.float32),
-                "blocks_per_sm": block.floats[_FLOAT["blocks_per_sm"]].astype(np.float32),
-                "bytes": column("bytes"),
-                "offset": ints[_INT["offset"]] + block.base,
-            }
-        )
+        return {
+            "start_ns": ints[_INT["ts"]],
+            "dur_ns": ints[_INT["dur"]],
+            "name": codes[_CODE["name"]],
+            "kind": kind,
+            "device": device,
+            "stream": stream,
+            "rank": ints[_INT["rank"]],
+            "correlation": ints[_INT["correlation"]],
+            "op_id": ints[_INT["external_id"]],
+            "graph": np.where(graph == 0, NULL, graph),
+            "grid": codes[_CODE["grid"]],
+            "block": codes[_CODE["block"]],
+            "registers": ints[_INT["registers"]],
+            "shared_bytes": ints[_INT["shared"]],
+            "occupancy": (floats[_FLOAT["occupancy"]] / 100).astype(np.float32),
+            "blocks_per_sm": floats[_FLOAT["blocks_per_sm"]].astype(np.float32),
+            "bytes": ints[_INT["bytes"]],
+            "offset": ints[_INT["offset"]] + block.base,
+        }
 
-    def _host(self, block: Block, out: Rows) -> pl.DataFrame:
+    def _host(self, block: Block, out: Rows) -> dict[str, Column]:
         ints, names = block.ints, block.codes[_CODE["name"]]
         kind = self.texts.kind[block.codes[_CODE["cat"]]]
         loading = self.texts.data_loading[names] & ((kind == KIND["op"]) | (kind == KIND["annotation"]))
         kind[loading] = KIND["dataloader"]
         pid, tid = (self._thread(ints, block.codes, name) for name in ("pid", "tid"))
-        start, dur, rank, offset = (ints[_INT[name]] for name in ("ts", "dur", "rank", "offset"))
-        offset += block.base
+        start, dur, rank = (ints[_INT[name]] for name in ("ts", "dur", "rank"))
         calls = np.flatnonzero((kind == KIND["runtime"]) | (kind == KIND["driver"]))
-        out.launchers = _pairs(rank[calls], pid[calls])
+        out.launchers |= _pairs(rank[calls], pid[calls])
         step = self.texts.step[names]
         for row in np.flatnonzero((step >= 0) & (dur != NULL)).tolist():
             own = None if rank[row] == NULL else int(rank[row])
             out.cycles.append((int(step[row]), int(start[row]), int(dur[row]), self.strings.texts[names[row]], own))
-        return pl.DataFrame(
-            {
-                "start_ns": start, "dur_ns": dur, "name": self.texts.names(names), "kind": _kinds(kind), "pid": pid,
-                "tid": tid, "rank": rank, "correlation": ints[_INT["correlation"]],
-                "external_id": ints[_INT["external_id"]], "offset": offset,
-            }
-        )  # fmt: skip
+        return {
+            "start_ns": start, "dur_ns": dur, "name": names, "kind": kind, "pid": pid, "tid": tid, "rank": rank,
+            "correlation": ints[_INT["correlation"]], "external_id": ints[_INT["external_id"]],
+            "offset": ints[_INT["offset"]] + block.base,
+        }  # fmt: skip
 
     def _thread(self, ints: npt.NDArray[np.int64], codes: npt.NDArray[np.int32], name: str) -> npt.NDArray[np.int64]:
         value: npt.NDArray[np.int64] = ints[_INT[name]]
         text = codes[_CODE[f"{name}_text"]]
         return value if int(text.max()) < 0 else np.where(value == NULL, self.texts.number[text], value)
-
-    def _device_names(self, device: npt.NDArray[np.int64]) -> pl.Series:
-        low, high = int(device.min()), int(device.max())
-        if low >= 0 and high < _MANY:
-            distinct, places = np.arange(high + 1), device
-        else:
-            distinct, places = np.unique(device, return_inverse=True)
-        names = [f"{self.device_word} {n}" if n >= 0 else None for n in distinct.tolist()]
-        return pl.Series(names, dtype=CATEGORICAL).gather(pl.Series(places))
 
     def cycle(self, label: str, start: int, dur: int) -> None:
         """Take in a recorded step whose number is the one in its label, else its place in order."""
@@ -205,11 +187,17 @@ class Tables:
         self._begin(start)
         self.cycles.append((int(digits) if digits else len(self.cycles), start, dur, label, None))
 
-    def sample(self, samples: pl.DataFrame) -> None:
-        """Take in rows of ``metrics`` with absolute times."""
-        if not samples.is_empty():
-            self._begin(int(samples["ts_ns"].to_numpy().min()))
-            self._put("metrics", samples)
+    def sample(self, rows: Sequence[Sequence[Any]]) -> None:
+        """Take in rows of ``metrics``, (ts_ns absolute, metric, device, value, unit, pid, rank), None for missing."""
+        ts, metric, device, value, unit, pid, rank = zip(*rows, strict=True)
+        texts = ([-1 if text is None else self.strings.code(text) for text in part] for part in (metric, device, unit))
+        names, devices, units = (np.array(codes, np.int32) for codes in texts)
+        pids, own = (np.array([NULL if each is None else each for each in part], np.int64) for part in (pid, rank))
+        self._begin(min(ts))
+        self._put("metrics", chunk({
+            "ts_ns": np.array(ts, np.int64), "metric": names, "device": devices, "value": np.array(value, np.float64),
+            "unit": units, "pid": pids, "rank": own,
+        }))  # fmt: skip
 
     def finish(self, rank: int | None, lasting: bool = True) -> dict[str, pl.LazyFrame]:
         """The tables kernels, host, metrics and cycles, times counted from the earliest; files if they must last."""
@@ -234,6 +222,10 @@ class Tables:
         return Basis(self.earliest or 0, tuple(sorted(pids.items(), key=str)), self.rank)
 
     def _cycles(self, rank: int | None) -> pl.LazyFrame:
+        import polars as pl
+
+        from .. import schema
+
         if not self.cycles:
             return schema.empty("cycles")
         ordered = sorted(self.cycles, key=lambda cycle: (-1 if cycle[4] is None else cycle[4], cycle[1]))
@@ -248,20 +240,8 @@ class Tables:
         return schema.conform("cycles", frame.lazy())
 
 
-def _in_order(frames: list[pl.DataFrame]) -> pl.DataFrame | None:
-    """Rows of one table from one stretch of the file, in its order."""
-    return pl.concat(frames).sort("offset") if len(frames) > 1 else frames[0] if frames else None
-
-
 def _pairs(first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> set[tuple[int, int]]:
     """The distinct pairs, of which there are few."""
     changes = np.flatnonzero((np.diff(first) != 0) | (np.diff(second) != 0))
     at = np.concatenate([changes, [len(first) - 1]]) if len(first) else changes
     return set(zip(first[at].tolist(), second[at].tolist(), strict=True))
-
-
-_KIND_NAMES = pl.Series(list(dialect.KINDS), dtype=CATEGORICAL)
-
-
-def _kinds(kind: npt.NDArray[np.uint8]) -> pl.Series:
-    return _KIND_NAMES.gather(pl.Series(kind))

@@ -12,12 +12,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from . import dialect
 from .columns import NULL, Codes, Strings
 
-CATEGORICAL = pl.Categorical()
 KIND = {kind: number for number, kind in enumerate(dialect.KINDS)}
 
 
@@ -51,39 +49,27 @@ class Meaning:
 
 
 class Texts:
-    """All that the tables ask about texts."""
+    """All that the tables ask about texts.
+
+    ``names`` and ``triples`` are codes of the process-wide categorical; grids and blocks are 'x,y,z', however the list
+    was spaced in the file. ``device_word`` is what devices are called.
+    """
 
     def __init__(self, strings: Strings) -> None:
-        self._names = Meaning(strings, _categories, 0, np.uint32)
-        self._triples = Meaning(strings, lambda texts: _categories(_tidy(texts)), 0, np.uint32)
+        self.device_word = "GPU"
+        self.names = Meaning(strings, _categories, 0, np.uint32)
+        self.triples = Meaning(strings, lambda texts: _categories(_tidy(texts)), 0, np.uint32)
         self.kind = Meaning(strings, _kinds, KIND["annotation"], np.uint8)
         self.collective = Meaning(strings, lambda texts: [_named("kernel", t) for t in texts], False, bool)
         self.data_loading = Meaning(strings, lambda texts: [_named("op", t) for t in texts], False, bool)
         self.step = Meaning(strings, lambda texts: [_step(t) for t in texts], -1, np.int64)
         self.number = Meaning(strings, lambda texts: [dialect.number_in(t[:64]) for t in texts], NULL, np.int64)
 
-    def names(self, codes: Codes) -> pl.Series:
-        """The texts as a categorical column, null where missing."""
-        return _column(self._names, codes)
 
-    def triples(self, codes: Codes) -> pl.Series:
-        """Grids and blocks as 'x,y,z', however the list was spaced in the file."""
-        return _column(self._triples, codes)
+def _categories(texts: Sequence[str]) -> Any:
+    from .categories import codes  # here, because rows are read while polars is still being imported
 
-
-def _column(meaning: Meaning, codes: Codes) -> pl.Series:
-    if not len(codes) or int(codes.max()) < 0:
-        return pl.repeat(None, len(codes), dtype=CATEGORICAL, eager=True)
-    series = pl.Series(meaning[codes]).cat.to(CATEGORICAL)
-    if int(codes.min()) >= 0:
-        return series
-    return pl.select(pl.when(pl.Series(codes >= 0)).then(series)).to_series()
-
-
-def _categories(texts: Sequence[str]) -> npt.NDArray[np.uint32]:
-    """The codes of texts in the process-wide categorical, entering those that are new."""
-    codes: npt.NDArray[np.uint32] = pl.Series(texts, dtype=CATEGORICAL).to_physical().to_numpy()
-    return codes
+    return codes(texts)
 
 
 def _kinds(texts: Sequence[str]) -> list[int]:

@@ -1,0 +1,17 @@
+"""What all rows of a table have in common, and what they are therefore written with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """The time rows count from (absolute ns), the pid that launched them by rank, the rank.
+
+    ``rank`` is that of rows which do not say theirs; None in ``pids`` stands for those too.
+    """
+
+    origin: int = 0
+    pids: tuple[tuple[int | None, int], ...] = ()
+    rank: int | None = None

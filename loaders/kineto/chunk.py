@@ -1,0 +1,109 @@
+"""Rows of one table on their way from a reader to a file: numpy columns no wider than what is in them.
+
+Most numbers of a recording fit 32 bits, and a column in which every value is missing need not be there. That halves
+what waits in memory and what is compressed, and memory nobody has touched yet is the dearest thing a load asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .columns import NULL, Ints
+
+MISSING = -(1 << 31)
+"""``NULL`` of columns of 32 bits."""
+
+Column = npt.NDArray[Any]
+TEXTS = "name metric unit grid block".split()
+"""Columns of texts, as their numbers in ``Strings``, -1 for missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Some rows: columns by name, those without a value left out.
+
+    Integers are Int64 with ``NULL`` or Int32 with ``MISSING`` for missing, times absolute, ``offset`` may be UInt32;
+    texts as in ``TEXTS``; ``kind`` is a number of ``dialect.KINDS``; floats have NaN.
+    """
+
+    rows: int
+    columns: dict[str, Column]
+
+    @property
+    def bytes(self) -> int:
+        """Memory taken."""
+        return sum(column.nbytes for column in self.columns.values())
+
+
+def chunk(wide: dict[str, Column]) -> Chunk:
+    """The rows of columns as scanned, which may be views and are copied."""
+    kept = {name: _kept(name, values) for name, values in wide.items()}
+    rows = len(next(iter(wide.values())))
+    return Chunk(rows, {name: values for name, values in kept.items() if values is not None})
+
+
+def _kept(name: str, values: Column) -> Column | None:
+    if name == "offset":
+        return values.astype(np.uint32) if int(values.max()) < 1 << 32 else values.copy()
+    if values.dtype == np.int64 and name not in ("start_ns", "ts_ns"):
+        return _narrow(values)
+    if values.dtype.kind == "f":
+        return None if bool(np.isnan(values).all()) else values.copy()
+    if name in TEXTS and int(values.max()) < 0:
+        return None
+    return values.copy()
+
+
+def _narrow(values: Ints) -> Column | None:
+    high = int(values.max())
+    if high == NULL:
+        return None
+    if high >= -MISSING:
+        return values.copy()
+    low = int(values.min())
+    if low > MISSING:
+        return values.astype(np.int32)
+    if low == NULL and np.count_nonzero(values <= MISSING) == np.count_nonzero(values == NULL):
+        return np.maximum(values, MISSING).astype(np.int32)
+    return values.copy()
+
+
+def merged(parts: Sequence[dict[str, Column]]) -> dict[str, Column]:
+    """Rows of one table from one stretch of the file, in its order."""
+    if len(parts) == 1:
+        return parts[0]
+    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    order = np.argsort(whole["offset"], kind="stable")
+    return {name: values[order] for name, values in whole.items()}
+
+
+def joined(chunks: Sequence[Chunk], name: str) -> Column | None:
+    """One column of several chunks, as wide as the widest; None where no chunk has it."""
+    columns = [each.columns.get(name) for each in chunks]
+    there = [column for column in columns if column is not None]
+    if not there or len(columns) == 1:
+        return there[0] if there else None
+    out = np.empty(sum(each.rows for each in chunks), np.result_type(*there))
+    at = 0
+    for column, each in zip(columns, chunks, strict=True):
+        place = out[at : at + each.rows]
+        at += each.rows
+        if column is None:
+            place[:] = -1 if name in TEXTS else missing(out)
+        else:
+            place[:] = column
+            if column.dtype == np.int32 and out.dtype == np.int64:
+                place[column == MISSING] = NULL
+    return out
+
+
+def missing(column: Column) -> Any:
+    """What stands for a missing number in a column of this type."""
+    if column.dtype.kind == "f":
+        return np.nan
+    return MISSING if column.dtype == np.int32 else NULL

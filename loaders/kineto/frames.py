@@ -1,0 +1,110 @@
+"""Chunks of rows as frames of the tables they belong to.
+
+The frames hold the columns that have values, no wider than those; ``schema.conform`` makes the table of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from .. import schema
+from . import dialect
+from .basis import Basis
+from .categories import CATEGORICAL, codes, column
+from .chunk import TEXTS, Chunk, Column, joined, missing
+from .texts import Meaning, Texts
+
+_MANY = 1 << 12
+"""Numbers of devices below this are looked up; others are sorted."""
+_KINDS = codes(dialect.KINDS)
+
+
+@dataclass(slots=True)
+class Frames:
+    """Makes the frames of one table; ``devices`` and ``ranks`` are those its rows said so far."""
+
+    table: str
+    texts: Texts
+    devices: set[str] = field(default_factory=set)
+    ranks: set[int] = field(default_factory=set)
+
+    def frame(self, chunks: Sequence[Chunk], basis: Basis, first: int) -> pl.DataFrame:
+        """Rows of the table, the ``first`` of them being that many rows from its beginning."""
+        rows = sum(each.rows for each in chunks)
+        columns: dict[str, pl.Series] = {}
+        for name in schema.polars_schema(self.table):
+            values = joined(chunks, name)
+            if name == "index":
+                columns[name] = pl.Series(name, np.arange(first, first + rows, dtype=_unsigned(first + rows)))
+            elif values is not None:
+                columns[name] = self._series(name, values, basis)
+        frame = pl.DataFrame(columns)
+        if "rank" in columns:
+            self.ranks |= set(columns["rank"].drop_nulls().unique().to_list())
+        own = pl.col("rank") if "rank" in columns else pl.lit(None, pl.Int64)
+        more = [] if basis.rank is None else [own.fill_null(basis.rank).alias("rank")]
+        if self.table == "kernels" and basis.pids:
+            more.append(_launcher(own, basis).alias("pid"))
+        return frame.with_columns(more) if more else frame
+
+    def _series(self, name: str, values: Column, basis: Basis) -> pl.Series:
+        if name in TEXTS:
+            return _texts(self.texts.triples if name in ("grid", "block") else self.texts.names, values)
+        if name == "kind":
+            return column(_KINDS[values])
+        if name == "device":
+            return _texts(self.texts.names, values) if self.table == "metrics" else self._devices(values)
+        if name in ("start_ns", "ts_ns"):
+            counted = values - basis.origin
+            fits = int(counted.min()) >= 0 and _unsigned(int(counted.max())) == np.uint32
+            return pl.Series(counted.astype(np.uint32) if fits else counted)
+        series = pl.Series(values)
+        if values.dtype.kind == "f":
+            return series.fill_nan(None)
+        absent = values < 0 if name == "dur_ns" else values == missing(values)
+        if values.dtype == np.uint32 or not absent.any():
+            return series
+        return pl.select(pl.when(pl.Series(~absent)).then(series)).to_series()
+
+    def _devices(self, values: Column) -> pl.Series:
+        high = int(values.max())
+        if high < _MANY:
+            distinct, places = np.arange(-1, high + 1), np.maximum(values, -1) + 1
+        else:
+            distinct, places = np.unique(values, return_inverse=True)
+        names = [f"{self.texts.device_word} {n}" if n >= 0 else None for n in distinct.tolist()]
+        counts = np.bincount(places, minlength=len(names)).tolist()
+        self.devices |= {name for name, count in zip(names, counts, strict=True) if count and name is not None}
+        return pl.Series(names, dtype=CATEGORICAL).gather(pl.Series(places))
+
+
+def rebased(rows: pl.LazyFrame, table: str, old: Basis, new: Basis) -> pl.LazyFrame:
+    """Rows of a table that were written on one basis, on another."""
+    time = "ts_ns" if table == "metrics" else "start_ns"
+    own = pl.col("rank") if old.rank is None else pl.col("rank").replace(old.rank, None)
+    rows = schema.conform(table, rows).with_columns(pl.col(time) + (old.origin - new.origin), rank=own)
+    if table == "kernels":
+        rows = rows.with_columns(pid=_launcher(pl.col("rank"), new))
+    return rows.with_columns(pl.col("rank").fill_null(pl.lit(new.rank, pl.Int64)))
+
+
+def _launcher(own: pl.Expr, basis: Basis) -> pl.Expr:
+    pids = dict(basis.pids)
+    by_rank = own.cast(pl.Int64).replace_strict(pids, default=None, return_dtype=pl.Int64) if pids else pl.lit(None)
+    return pl.coalesce(by_rank, pl.lit(pids.get(None), pl.Int64))
+
+
+def _texts(meaning: Meaning, numbers: npt.NDArray[np.int32]) -> pl.Series:
+    series = column(meaning[numbers])
+    if int(numbers.min()) >= 0:
+        return series
+    return pl.select(pl.when(pl.Series(numbers >= 0)).then(series)).to_series()
+
+
+def _unsigned(high: int) -> type:
+    return np.uint32 if high < 1 << 32 else np.int64
