@@ -7,6 +7,7 @@ progress to stderr. Exit status: 0 fine, 1 a gate failed, 2 the command was wron
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import gc
 import os
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from .loaders.process import Ingest
     from .loaders.trace import Info
 
+_COLLECT = 100_000
+"""New objects between two looks for dead ones. What is imported stays, and looking through it is a tenth of a start."""
 DEMO = Path(__file__).resolve().parent / "samples" / "demo"
 
 
@@ -47,6 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
     # Its threads spin for a while after they start, beside the ones that read; nothing here multiplies matrices.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    gc.set_threshold(_COLLECT)
+    atexit.register(gc.freeze)  # what is left goes with the process; to look through it once more takes as long as a view
     words = list(sys.argv[1:] if argv is None else argv)
     name = words[0] if words and words[0] in COMMANDS and words[0] != "open" else None
     command = COMMANDS[name or "open"]

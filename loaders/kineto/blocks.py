@@ -11,6 +11,7 @@ import secrets
 import threading
 from dataclasses import dataclass, field
 from itertools import pairwise
+from mmap import mmap
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,7 @@ from .tables import Rows as TableRows
 from .tables import Tables
 from .walk import walk
 
+Text = bytearray | mmap
 _ROWS = (1 << 15) - 24
 """Rows of the tables: no power of two, or the columns would fight for the same lines of the processor's cache."""
 _WINDOW = 256 << 10
@@ -89,7 +91,7 @@ class BlockScanner:
         self._slots = np.full(1 << 15, -1, np.int32)
         self._global = np.full(1, -1, np.int32)
 
-    def scan(self, data: bytearray, stop: int, base: int, comma: bool, final: bool) -> Outcome:
+    def scan(self, data: Text, stop: int, base: int, comma: bool, final: bool) -> Outcome:
         """Read ``data[:stop]``, which begins between two events; there are ``PAD`` bytes of any kind behind it.
 
         ``comma`` says that no comma is due before the first event, ``final`` that no text follows.
@@ -118,7 +120,7 @@ class BlockScanner:
         out.place, out.comma = int(state[AT]), bool(state[COMMA])
         return out
 
-    def _take(self, data: bytearray, base: int, out: Outcome) -> None:
+    def _take(self, data: Text, base: int, out: Outcome) -> None:
         """Turn the rows of a scan into rows of tables."""
         state = self._state
         rows, devices, hosts = int(state[ROWS]), int(state[DEVICES]), int(state[HOSTS])
@@ -141,14 +143,14 @@ class BlockScanner:
 
     def _learn(self, categories: Codes) -> None:
         """Where events of these categories go, by this thread's numbers."""
-        new = np.unique(categories[categories >= 0])
+        new = np.flatnonzero(np.bincount(categories[categories >= 0]))
         longer = np.zeros(max(len(self._route), len(self._global) - 1), np.uint8)
         longer[: len(self._route)] = self._route
         longer[new] = self._tables.places(self._global[new])
         self._route = longer
 
     def _add(
-        self, block: Block, data: bytearray, out: Outcome, device: Block | None = None, host: Block | None = None
+        self, block: Block, data: Text, out: Outcome, device: Block | None = None, host: Block | None = None
     ) -> None:
         rows = self._tables.rows_of(block, device, host)
         out.rows.append(rows)
@@ -165,7 +167,7 @@ class BlockScanner:
             codes = self._strings.numbers(texts)
         self._global = np.concatenate([self._global[:-1], np.array(codes, np.int32), self._global[-1:]])
 
-    def _read_odd(self, data: bytearray, odd: npt.NDArray[np.int64], block: Block, out: Outcome) -> Block:
+    def _read_odd(self, data: Text, odd: npt.NDArray[np.int64], block: Block, out: Outcome) -> Block:
         """The block with its odd rows read alone; those that turn out to be no slices are taken out."""
         keep = np.ones(block.rows, bool)
         places: list[int] = []
@@ -183,7 +185,7 @@ class BlockScanner:
             return block
         return Block(block.ints[:, keep], block.codes[:, keep], block.floats[:, keep], block.base)
 
-    def _around(self, data: bytearray, stop: int, base: int, final: bool, out: Outcome) -> bool:
+    def _around(self, data: Text, stop: int, base: int, final: bool, out: Outcome) -> bool:
         """Lead the scan past damage at its place; false where only more text can tell."""
         start, comma = int(self._state[AT]), bool(self._state[COMMA])
         for end in sorted({min(stop, start + _WINDOW), stop}):

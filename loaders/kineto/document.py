@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
+from mmap import mmap
 from typing import Any, Protocol
 
 from .columns import Number
@@ -152,7 +153,7 @@ def separator_of(sample: bytes, pattern: re.Pattern[bytes] = SEPARATOR) -> bytes
     return max(seen, key=lambda text: seen[text], default=b"")
 
 
-def last_cut(data: bytes | bytearray, separator: bytes, start: int, stop: int) -> int:
+def last_cut(data: bytes | bytearray | mmap, separator: bytes, start: int, stop: int) -> int:
     """The end of the last event before a separator in ``data[start:stop]``; -1 where there is none."""
     place = data.rfind(separator, start, stop) if separator else -1
     return place + 1 if place >= 0 else -1

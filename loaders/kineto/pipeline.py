@@ -8,14 +8,16 @@ would give; only speed depends on the guess.
 
 from __future__ import annotations
 
+import mmap as memory
 import queue
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from mmap import mmap
 from typing import Protocol
 
 from .aside import Aside
-from .blocks import BlockScanner, Outcome
+from .blocks import BlockScanner, Outcome, Text
 from .document import Document, first_separator, last_cut, trailer
 from .info import Tally
 from .layout import PAD
@@ -32,6 +34,9 @@ _SLACK = 256 << 10
 """Room in a buffer for what the block before left over; one that needs more is made anew."""
 
 
+MADV_HUGEPAGE = getattr(memory, "MADV_HUGEPAGE", None)
+
+
 class Filler(Protocol):
     """A source that fills buffers; fewer bytes than asked for only at the end."""
 
@@ -43,7 +48,7 @@ class Filler(Protocol):
 @dataclass(slots=True)
 class _Piece:
     number: int
-    data: bytearray
+    data: mmap
     stop: int
     base: int
     first: bool
@@ -73,9 +78,9 @@ class Pipeline:
         self._closed = False
         self._error: BaseException | None = None
         self._work: queue.Queue[_Piece | None] = queue.Queue(THREADS)
-        self._free: queue.SimpleQueue[bytearray] = queue.SimpleQueue()
+        self._free: queue.SimpleQueue[mmap] = queue.SimpleQueue()
         for _ in range(THREADS + 2):
-            self._free.put(bytearray(block + _SLACK + PAD))
+            self._free.put(_buffer(block + _SLACK + PAD))
 
     def run(self, source: Filler, progress: Callable[[int], None]) -> None:
         """Read to the end of the document."""
@@ -99,13 +104,13 @@ class Pipeline:
     def _read(self, source: Filler, progress: Callable[[int], None]) -> None:
         rest, base = self.document.rest, self.document.base
         self.document.rest = b""
-        data, number, filled = bytearray(len(rest) + _EARLY_BYTES + _SLACK + PAD), 0, len(rest)
+        data, number, filled = _buffer(len(rest) + _EARLY_BYTES + _SLACK + PAD), 0, len(rest)
         data[:filled] = rest
         separator = first_separator(rest)
         while self._error is None:
             size = self._block if number >= _EARLY else min(self._block, _EARLY_BYTES)
             if len(data) < filled + size + PAD:
-                data = data + bytearray(filled + size + PAD - len(data))
+                data = _buffer(filled + size + _SLACK + PAD, data, filled)
             with memoryview(data) as view:
                 got = source.readinto(view[filled : filled + size])
             filled += got
@@ -119,7 +124,7 @@ class Pipeline:
             rest_size = filled - cut
             data = self._free.get()
             if len(data) < rest_size + self._block + PAD:
-                data = bytearray(rest_size + self._block + _SLACK + PAD)
+                data = _buffer(rest_size + self._block + _SLACK + PAD)
             data[:rest_size] = memoryview(piece.data)[cut:filled]
             self._work.put(piece)
             number, base, filled = number + 1, base + cut, rest_size
@@ -147,7 +152,8 @@ class Pipeline:
         if self._closed:
             self._keep_after(bytes(memoryview(piece.data)[: piece.stop]))
         else:
-            data, stop, base = piece.data, piece.stop, piece.base
+            data: Text = piece.data
+            stop, base = piece.stop, piece.base
             if self._carry is not None:
                 base, left = self._carry
                 stop = len(left) + piece.stop
@@ -160,7 +166,7 @@ class Pipeline:
             self._next += 1
             self._turn.notify_all()
 
-    def _emit(self, outcome: Outcome, data: bytearray, stop: int, base: int) -> None:
+    def _emit(self, outcome: Outcome, data: Text, stop: int, base: int) -> None:
         self._carry = None
         view = memoryview(data)
         if outcome.closed:
@@ -186,6 +192,16 @@ class Pipeline:
         with self._turn:
             self._error = self._error or error
             self._turn.notify_all()
+
+
+def _buffer(size: int, old: mmap | None = None, filled: int = 0) -> mmap:
+    """Memory that costs nothing until it is written to, and in big pages then; begins with what was in an old one."""
+    new = mmap(-1, size)
+    if hasattr(new, "madvise") and MADV_HUGEPAGE:
+        new.madvise(MADV_HUGEPAGE)
+    if old is not None:
+        new[:filled] = old[:filled]
+    return new
 
 
 _COUNTS = "events flows repaired odd skipped_bytes skipped_stretches".split()

@@ -33,7 +33,7 @@ class Meaning:
             array, known = self._arrays = self._longer(array, known, 2 * len(self._strings.texts) + 2)
         at_hand = known.take(codes, mode="wrap")
         if not at_hand.all():
-            new = np.unique(codes[~at_hand])
+            new = np.flatnonzero(np.bincount(codes[~at_hand]))
             texts = self._strings.texts
             array[new] = self._values([texts[code] for code in new.tolist()])
             known[new] = True
