@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Its threads spin for a while after they start, beside the ones that read; nothing here multiplies matrices.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.set_threshold(_COLLECT)
-    atexit.register(gc.freeze)  # what is left goes with the process; to look through it once more takes as long as a view
+    atexit.register(gc.freeze)  # what is left goes with the process: looking through it takes longer than a view
     words = list(sys.argv[1:] if argv is None else argv)
     name = words[0] if words and words[0] in COMMANDS and words[0] != "open" else None
     command = COMMANDS[name or "open"]

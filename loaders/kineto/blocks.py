@@ -139,7 +139,7 @@ class BlockScanner:
         self._add(self._read_odd(data, self._odd[:odds], block, out) if odds else block, data, out, device, host)
 
     def _block(self, ints: Ints, codes: Codes, floats: Floats, rows: int, base: int) -> Block:
-        return Block(ints[:, :rows], self._global.take(codes[:, :rows], mode="wrap"), floats[:, :rows], base)
+        return Block(ints[:, :rows], codes[:, :rows], floats[:, :rows], base, self._global)
 
     def _learn(self, categories: Codes) -> None:
         """Where events of these categories go, by this thread's numbers."""
@@ -169,6 +169,7 @@ class BlockScanner:
 
     def _read_odd(self, data: Text, odd: npt.NDArray[np.int64], block: Block, out: Outcome) -> Block:
         """The block with its odd rows read alone; those that turn out to be no slices are taken out."""
+        block = block.translated()
         keep = np.ones(block.rows, bool)
         places: list[int] = []
         with self._lock:

@@ -56,13 +56,15 @@ class Block:
 
     ``ints`` is (len(INTS), n), ``codes`` (len(CODES), n) with -1 for missing, ``floats`` (len(FLOATS), n) with NaN; of
     events of the host alone, ``HOST_INTS`` and ``HOST_CODES`` are enough. ``base`` is the offset in the decompressed
-    source of the block's position 0.
+    source of the block's position 0. ``numbers`` says what the codes are in ``Strings``, by code and -1 behind them;
+    None where they are just that.
     """
 
     ints: Ints
     codes: Codes
     floats: Floats
     base: int
+    numbers: Codes | None = None
 
     @property
     def rows(self) -> int:
@@ -71,7 +73,18 @@ class Block:
 
     def take(self, places: npt.NDArray[np.intp]) -> Block:
         """Some of the rows."""
-        return Block(self.ints[:, places], self.codes[:, places], self.floats[:, places], self.base)
+        return Block(self.ints[:, places], self.codes[:, places], self.floats[:, places], self.base, self.numbers)
+
+    def texts(self, column: str) -> Codes:
+        """A column of ``CODES`` as numbers of ``Strings``."""
+        codes: Codes = self.codes[CODES.index(column)]
+        return codes if self.numbers is None else self.numbers.take(codes, mode="wrap")
+
+    def translated(self) -> Block:
+        """The block with its codes as numbers of ``Strings``."""
+        if self.numbers is None:
+            return self
+        return Block(self.ints, self.numbers.take(self.codes, mode="wrap"), self.floats, self.base)
 
 
 class Strings:

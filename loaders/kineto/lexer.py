@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from .layout import NAMES, PAD, WANTED
-from .simd import WIDTH, first_bit, ink_mask, nesting_mask, string_mask, word_at
+from .simd import WIDTH, first_bit, ink_mask, item, nesting_mask, string_mask, word_at
 
 _options = {
     "nogil": True, "boundscheck": False, "error_model": "numpy", "_nrt": False,
@@ -31,8 +31,8 @@ _MIX, _SHIFT, _ONE, _EIGHT = np.uint64(0x9E3779B97F4A7C15), np.uint64(29), np.ui
 @inlined
 def blank(buf, i, stop):
     """The first index from ``i`` on that is no white space."""
-    if i < stop and buf[i] <= 32:
-        if buf[i] == 32 and i + 1 < stop and buf[i + 1] > 32:  # between a colon and its value
+    if i < stop and item(buf, i) <= 32:
+        if item(buf, i) == 32 and i + 1 < stop and item(buf, i + 1) > 32:  # between a colon and its value
             return i + 1
         while i < stop:
             bits = ink_mask(buf, i)
@@ -58,9 +58,9 @@ def string_end(buf, i, stop):
         i += np.int64(first_bit(bits))
         if i >= stop:
             break
-        if buf[i] == 34:
+        if item(buf, i) == 34:
             return i, flags
-        if buf[i] == 92:
+        if item(buf, i) == 92:
             flags |= 1
             i += 2
         else:
@@ -81,7 +81,7 @@ def nested_end(buf, i, stop):
         i += np.int64(first_bit(bits))
         if i >= stop:
             break
-        byte = buf[i]
+        byte = item(buf, i)
         if byte == 34:
             i, flags = string_end(buf, i + 1, stop)
             if i < 0:
@@ -100,7 +100,8 @@ def nested_end(buf, i, stop):
 @inlined
 def may_end(buf, i, stop):
     """Whether a number or word may end before ``i``: a comma, a bracket or white space stands there."""
-    return i < stop and (buf[i] == 44 or buf[i] == 125 or buf[i] == 93 or buf[i] == 32 or 9 <= buf[i] <= 13)
+    byte = item(buf, min(i, stop))
+    return i < stop and (byte == 44 or byte == 125 or byte == 93 or byte == 32 or 9 <= byte <= 13)
 
 
 @inlined
@@ -131,7 +132,7 @@ def digits(buf, i, stop):
 
     With more than 18 digits the integer means nothing.
     """
-    negative = i < stop and buf[i] == 45
+    negative = i < stop and item(buf, i) == 45
     if negative:
         i += 1
     first, value = i, np.int64(0)
@@ -144,7 +145,7 @@ def digits(buf, i, stop):
         if count < 8:
             break
     count = i - first
-    if count == 0 or (count > 1 and buf[first] == 48):
+    if count == 0 or (count > 1 and item(buf, first) == 48):
         count = -1
     return (-value if negative else value), i, count
 
@@ -157,11 +158,11 @@ def fraction(buf, i, stop):
         word = word_at(buf, i)
         if _leading(word) == 3:  # as recorders write it
             return _number(word, 3), i + 3
-    while i < stop and 48 <= buf[i] <= 57:
+    while i < stop and 48 <= item(buf, i) <= 57:
         place = i - first
         if place < 3:
-            value = value * 10 + np.int64(buf[i] - 48)
-        elif place == 3 and buf[i] >= 53:
+            value = value * 10 + np.int64(item(buf, i) - 48)
+        elif place == 3 and item(buf, i) >= 53:
             up = np.int64(1)
         i += 1
     count = i - first
@@ -179,7 +180,7 @@ def word_end(buf, i, stop):
     end = np.int64(-1)
     if (word == _TRUE or word == _NULL_WORD) and i + 4 <= stop:
         end = i + 4
-    elif word == _FALS and i + 5 <= stop and buf[i + 4] == 101:
+    elif word == _FALS and i + 5 <= stop and item(buf, i + 4) == 101:
         end = i + 5
     return end
 
@@ -187,7 +188,10 @@ def word_end(buf, i, stop):
 @inlined
 def number_end(buf, i, stop):
     """The index behind the characters a number may have."""
-    while i < stop and (48 <= buf[i] <= 57 or buf[i] == 46 or buf[i] == 45 or buf[i] == 43 or buf[i] | 32 == 101):
+    while i < stop:
+        byte = item(buf, i)
+        if not (48 <= byte <= 57 or byte == 46 or byte == 45 or byte == 43 or byte | 32 == 101):
+            break
         i += 1
     return i
 
@@ -195,7 +199,10 @@ def number_end(buf, i, stop):
 @inlined
 def delimiter(buf, i, stop):
     """The next index where a value that is none may end."""
-    while i < stop and buf[i] != 44 and buf[i] != 125 and buf[i] != 93 and buf[i] != 34:
+    while i < stop:
+        byte = item(buf, i)
+        if byte == 44 or byte == 125 or byte == 93 or byte == 34:
+            break
         i += 1
     return i
 
@@ -204,10 +211,10 @@ def delimiter(buf, i, stop):
 def triple_end(buf, i, stop):
     """The index of the bracket that closes a list of whole numbers whose inside begins at ``i``; -1 for others."""
     i = blank(buf, i, stop)
-    if i < stop and buf[i] == 93:
+    if i < stop and item(buf, i) == 93:
         return i
     while True:
-        if i >= stop or buf[i] == 45:
+        if i >= stop or item(buf, i) == 45:
             return np.int64(-1)
         _, i, count = digits(buf, i, stop)
         if not 0 < count <= 18:
@@ -215,14 +222,14 @@ def triple_end(buf, i, stop):
         i = blank(buf, i, stop)
         if i >= stop:
             return np.int64(-1)
-        if buf[i] == 93:
+        if item(buf, i) == 93:
             return i
-        if buf[i] != 44:
+        if item(buf, i) != 44:
             return np.int64(-1)
         i = blank(buf, i + 1, stop)
 
 
-@compiled
+@inlined
 def _hash(buf, start, size, seed):
     mixed = (np.uint64(size) ^ seed) * _MIX
     at = 0
@@ -237,7 +244,7 @@ def _hash(buf, start, size, seed):
     return mixed ^ (mixed >> np.uint64(32))
 
 
-@compiled
+@inlined
 def intern(buf, start, size, heap, ends, hashes, slots, seed, state):
     """The number of the text ``buf[start:start+size]``; -1 where the table has no room for a new one.
 
@@ -247,14 +254,14 @@ def intern(buf, start, size, heap, ends, hashes, slots, seed, state):
     mixed = _hash(buf, start, size, seed)
     mask = slots.shape[0] - 1
     place = np.int64(mixed) & mask
-    while slots[place] >= 0:
-        number = slots[place]
-        if hashes[number] == mixed and ends[number + 1] - ends[number] == size:
-            begin, at = ends[number], 0
+    while item(slots, place) >= 0:
+        number = np.int64(item(slots, place))
+        if item(hashes, number) == mixed and item(ends, number + 1) - item(ends, number) == size:
+            begin, at = item(ends, number), 0
             while at + 8 <= size and word_at(buf, start + at) == word_at(heap, begin + at):
                 at += 8
             if at + 8 > size:
-                while at < size and buf[start + at] == heap[begin + at]:
+                while at < size and item(buf, start + at) == item(heap, begin + at):
                     at += 1
                 if at == size:
                     return np.int64(number)
@@ -265,7 +272,7 @@ def intern(buf, start, size, heap, ends, hashes, slots, seed, state):
         state[WANTED] = size
         return np.int64(-1)
     for at in range(size):
-        heap[begin + at] = buf[start + at]
+        heap[begin + at] = item(buf, start + at)
     ends[number + 1] = begin + size
     hashes[number] = mixed
     slots[place] = number

@@ -48,6 +48,7 @@ from .lexer import (
     triple_end,
     word_end,
 )  # isort: skip
+from .simd import item
 
 _NULL = np.int64(NULL)
 _N_INT, _N_CODE, _N_FLOAT = len(INTS), len(CODES), len(FLOATS)
@@ -63,12 +64,12 @@ _TENS = np.array([10.0**power for power in range(23)])
 @inlined
 def _time(buf, i, stop):
     """Microseconds at ``i`` as (ns, index behind, whether it is certain): digits that fit, a point, any digits."""
-    negative = i < stop and buf[i] == 45
+    negative = i < stop and item(buf, i) == 45
     value, i, count = digits(buf, i, stop)
     value = abs(value)
     sure = 0 < count <= 18 and value <= _LATEST
     value *= 1000
-    if i < stop and buf[i] == 46:
+    if i < stop and item(buf, i) == 46:
         part, i = fraction(buf, i + 1, stop)
         sure = sure and part >= 0
         value += part
@@ -82,23 +83,23 @@ def _real(buf, i, stop, exact):
     Up to 15 digits over a power of ten divide to the nearest double. With more the double may be off by a little,
     which is good enough unless it could change the Float32 the column holds; ``exact`` asks for the former.
     """
-    negative = i < stop and buf[i] == 45
+    negative = i < stop and item(buf, i) == 45
     if negative:
         i += 1
     first, mantissa, count, behind, point = i, np.int64(0), 0, 0, False
-    while i < stop and (48 <= buf[i] <= 57 or (buf[i] == 46 and not point)):
-        if buf[i] == 46:
+    while i < stop and (48 <= item(buf, i) <= 57 or (item(buf, i) == 46 and not point)):
+        if item(buf, i) == 46:
             point = True
         else:
             if count < 18:
-                mantissa = mantissa * 10 + np.int64(buf[i] - 48)
+                mantissa = mantissa * 10 + np.int64(item(buf, i) - 48)
                 if point:
                     behind += 1
             if mantissa > 0:
                 count += 1
         i += 1
-    sure = i > first and buf[first] != 46 and buf[i - 1] != 46 and behind <= 22
-    if i - first > 1 and buf[first] == 48 and buf[first + 1] != 46:
+    sure = i > first and item(buf, first) != 46 and item(buf, i - 1) != 46 and behind <= 22
+    if i - first > 1 and item(buf, first) == 48 and item(buf, first + 1) != 46:
         sure = False
     value = float(mantissa)
     if sure:
@@ -141,7 +142,7 @@ def scan(
         if i >= stop:
             i = stop
             break
-        byte = buf[i]
+        byte = item(buf, i)
         if byte == 44 and not comma:
             comma = True
             i += 1
@@ -173,14 +174,14 @@ def scan(
             if i >= stop:
                 code = INCOMPLETE
                 break
-            if buf[i] == 125:
+            if item(buf, i) == 125:
                 i += 1
                 if not in_args:
                     break
                 in_args, first = False, False
                 continue
             if not first:
-                if buf[i] != 44:
+                if item(buf, i) != 44:
                     code = SYNTAX
                     break
                 i = blank(buf, i + 1, stop)
@@ -188,7 +189,7 @@ def scan(
                     code = INCOMPLETE
                     break
             first = False
-            if buf[i] != 34:
+            if item(buf, i) != 34:
                 code = SYNTAX
                 break
             key = i + 1
@@ -201,7 +202,7 @@ def scan(
             if i >= stop:
                 code = INCOMPLETE
                 break
-            if buf[i] != 58:
+            if item(buf, i) != 58:
                 code = SYNTAX
                 break
             i = blank(buf, i + 1, stop)
@@ -211,7 +212,7 @@ def scan(
             what, column = args_key(buf, key, size) if in_args else event_key(buf, key, size)
             if flags:
                 strange = True
-            byte = buf[i]
+            byte = item(buf, i)
             if what == OLD_ID:
                 seen_old = True
                 what = WHOLE
@@ -239,7 +240,7 @@ def scan(
                         break
                     row_codes[column] = number
                 elif what == PHASE:
-                    phase = buf[start] if size == 1 else np.uint8(0)
+                    phase = item(buf, start) if size == 1 else np.uint8(0)
                     if flags:
                         strange = True
                 elif what == WHOLE:

@@ -22,7 +22,7 @@ from .chunk import Chunk, Column, chunk, merged
 from .columns import CODES, FLOATS, INTS, NULL, Block, Codes, Strings
 from .layout import DEVICE, HOST, UNKNOWN
 from .spool import Spool
-from .texts import KIND, Texts
+from .texts import KIND, LOADING, STEP, Texts
 
 if TYPE_CHECKING:
     import polars as pl
@@ -95,7 +95,7 @@ class Tables:
 
     def _sorted_out(self, block: Block, rows: Rows) -> tuple[Block, Block]:
         """The events of devices and of the host; the others are counted or noted."""
-        ints, kind = block.ints, self.texts.kind[block.codes[_CODE["cat"]]]
+        ints, kind = block.ints, self.texts.kind.of(block, "cat")
         timed = ints[_INT["ts"]] != NULL
         device = np.flatnonzero((kind < _DEVICE_END) & timed)
         host = np.flatnonzero((kind >= _DEVICE_END) & (kind < _RANGE) & timed)
@@ -129,17 +129,17 @@ class Tables:
             self.earliest = start if self.earliest is None else min(self.earliest, start)
 
     def _kernels(self, block: Block) -> dict[str, Column]:
-        ints, codes, floats = block.ints, block.codes, block.floats
-        kind = self.texts.kind[codes[_CODE["cat"]]]
-        kind[(kind == KIND["kernel"]) & self.texts.collective[codes[_CODE["name"]]]] = KIND["collective"]
-        stream = np.where(ints[_INT["stream"]] != NULL, ints[_INT["stream"]], self._thread(ints, codes, "tid"))
-        device = np.where(ints[_INT["device"]] != NULL, ints[_INT["device"]], self._thread(ints, codes, "pid"))
+        ints, floats = block.ints, block.floats
+        kind = self.texts.kind.of(block, "cat")
+        kind[(kind == KIND["kernel"]) & self.texts.collective.of(block, "name")] = KIND["collective"]
+        stream = np.where(ints[_INT["stream"]] != NULL, ints[_INT["stream"]], self._thread(block, "tid"))
+        device = np.where(ints[_INT["device"]] != NULL, ints[_INT["device"]], self._thread(block, "pid"))
         graph, node = ints[_INT["graph"]], ints[_INT["graph_node"]]
         graph = np.where((graph == NULL) | (graph == 0), np.where(node > 0, node >> 32, 0), graph)
         return {
             "start_ns": ints[_INT["ts"]],
             "dur_ns": ints[_INT["dur"]],
-            "name": codes[_CODE["name"]],
+            "name": block.texts("name"),
             "kind": kind,
             "device": device,
             "stream": stream,
@@ -147,8 +147,8 @@ class Tables:
             "correlation": ints[_INT["correlation"]],
             "op_id": ints[_INT["external_id"]],
             "graph": np.where(graph == 0, NULL, graph),
-            "grid": codes[_CODE["grid"]],
-            "block": codes[_CODE["block"]],
+            "grid": block.texts("grid"),
+            "block": block.texts("block"),
             "registers": ints[_INT["registers"]],
             "shared_bytes": ints[_INT["shared"]],
             "occupancy": (floats[_FLOAT["occupancy"]] / 100).astype(np.float32),
@@ -158,28 +158,30 @@ class Tables:
         }
 
     def _host(self, block: Block, out: Rows) -> dict[str, Column]:
-        ints, names = block.ints, block.codes[_CODE["name"]]
-        kind = self.texts.kind[block.codes[_CODE["cat"]]]
-        loading = self.texts.data_loading[names] & ((kind == KIND["op"]) | (kind == KIND["annotation"]))
-        kind[loading] = KIND["dataloader"]
-        pid, tid = (self._thread(ints, block.codes, name) for name in ("pid", "tid"))
+        ints, names = block.ints, block.texts("name")
+        kind, role = self.texts.kind.of(block, "cat"), self.texts.role.of(block, "name")
+        pid, tid = (self._thread(block, name) for name in ("pid", "tid"))
         start, dur, rank = (ints[_INT[name]] for name in ("ts", "dur", "rank"))
         calls = np.flatnonzero((kind == KIND["runtime"]) | (kind == KIND["driver"]))
         out.launchers |= _pairs(rank[calls], pid[calls])
-        step = self.texts.step[names]
-        for row in np.flatnonzero((step >= 0) & (dur != NULL)).tolist():
-            own = None if rank[row] == NULL else int(rank[row])
-            out.cycles.append((int(step[row]), int(start[row]), int(dur[row]), self.strings.texts[names[row]], own))
+        if role.any():
+            kind[(role == LOADING) & ((kind == KIND["op"]) | (kind == KIND["annotation"]))] = KIND["dataloader"]
+            for row in np.flatnonzero((role == STEP) & (dur != NULL)).tolist():
+                own, label = None if rank[row] == NULL else int(rank[row]), self.strings.texts[names[row]]
+                number = dialect.step_number(label)
+                assert number is not None
+                out.cycles.append((number, int(start[row]), int(dur[row]), label, own))
         return {
             "start_ns": start, "dur_ns": dur, "name": names, "kind": kind, "pid": pid, "tid": tid, "rank": rank,
             "correlation": ints[_INT["correlation"]], "external_id": ints[_INT["external_id"]],
             "offset": ints[_INT["offset"]] + block.base,
         }  # fmt: skip
 
-    def _thread(self, ints: npt.NDArray[np.int64], codes: npt.NDArray[np.int32], name: str) -> npt.NDArray[np.int64]:
-        value: npt.NDArray[np.int64] = ints[_INT[name]]
-        text = codes[_CODE[f"{name}_text"]]
-        return value if int(text.max()) < 0 else np.where(value == NULL, self.texts.number[text], value)
+    def _thread(self, block: Block, name: str) -> npt.NDArray[np.int64]:
+        value: npt.NDArray[np.int64] = block.ints[_INT[name]]
+        if int(block.codes[_CODE[f"{name}_text"]].max()) < 0:
+            return value
+        return np.where(value == NULL, self.texts.number.of(block, f"{name}_text"), value)
 
     def cycle(self, label: str, start: int, dur: int) -> None:
         """Take in a recorded step whose number is the one in its label, else its place in order."""

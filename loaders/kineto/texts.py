@@ -14,8 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from . import dialect
-from .columns import NULL, Codes, Strings
+from .columns import CODES, NULL, Block, Codes, Strings
 
+ORDINARY, LOADING, STEP = range(3)
+"""What names of host slices say: nothing, that data is loaded, that it is a step of the profiler."""
 KIND = {kind: number for number, kind in enumerate(dialect.KINDS)}
 
 
@@ -40,6 +42,14 @@ class Meaning:
         found: npt.NDArray[Any] = array.take(codes, mode="wrap")
         return found
 
+    def of(self, block: Block, column: str) -> npt.NDArray[Any]:
+        """The property for each row of a block by one of its columns of texts."""
+        codes = block.codes[CODES.index(column)]
+        if block.numbers is None or len(block.numbers) > len(codes):
+            return self[block.texts(column)]
+        found: npt.NDArray[Any] = self[block.numbers].take(codes, mode="wrap")
+        return found
+
     def _longer(self, old: npt.NDArray[Any], was: npt.NDArray[Any], size: int) -> tuple[npt.NDArray[Any], ...]:
         array, known = np.full(size, self._missing, old.dtype), np.zeros(size, bool)
         known[: len(was) - 1] = was[:-1]
@@ -61,8 +71,7 @@ class Texts:
         self.triples = Meaning(strings, lambda texts: _categories(_tidy(texts)), 0, np.uint32)
         self.kind = Meaning(strings, _kinds, KIND["annotation"], np.uint8)
         self.collective = Meaning(strings, lambda texts: [_named("kernel", t) for t in texts], False, bool)
-        self.data_loading = Meaning(strings, lambda texts: [_named("op", t) for t in texts], False, bool)
-        self.step = Meaning(strings, lambda texts: [_step(t) for t in texts], -1, np.int64)
+        self.role = Meaning(strings, lambda texts: [_role(t) for t in texts], ORDINARY, np.uint8)
         self.number = Meaning(strings, lambda texts: [dialect.number_in(t[:64]) for t in texts], NULL, np.int64)
 
 
@@ -88,6 +97,7 @@ def _named(kind: str, name: str) -> bool:
     return dialect.kind_of_name(kind, name) != kind
 
 
-def _step(name: str) -> int:
-    number = dialect.step_number(name) if name.startswith("ProfilerStep") else None
-    return -1 if number is None else number
+def _role(name: str) -> int:
+    if dialect.step_number(name) is not None:
+        return STEP
+    return LOADING if _named("op", name) else ORDINARY
