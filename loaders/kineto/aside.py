@@ -11,46 +11,21 @@ from __future__ import annotations
 import re
 import struct
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from . import dialect
-from .columns import NULL, Number, Rows, integer, nanoseconds
+from .columns import INSTANT_INTS, NULL, Ints, Number, Rows, integer, nanoseconds
 from .decode import decode
+from .samples import Samples
 from .tables import Tables
 
 _HEAD = struct.Struct("<qi")
 _BATCH = 50_000
 _MEMORY = b'"[memory]"'
-
-
-class Samples:
-    """Collects rows of ``metrics`` and hands them to the tables in batches."""
-
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
-        self._rows: list[tuple[Any, ...]] = []
-
-    def add(self, event: dict[str, Any], found: list[tuple[str, str | None, float, str]]) -> None:
-        """What one event says: (metric, device, value, unit) each, at its time and in its process."""
-        ts, pid = nanoseconds(event.get("ts")), integer(event.get("pid"))
-        if ts == NULL:
-            return
-        args = event.get("args")
-        said = args.get("rank") if isinstance(args, dict) else None
-        rank = None if said is None or (number := integer(said)) == NULL else number
-        for metric, device, value, unit in found:
-            whole_machine = pid == NULL or (device is not None and device != "Host")
-            self._rows.append((ts, metric, device, value, unit, None if whole_machine else pid, rank))
-        if len(self._rows) >= _BATCH:
-            self.flush()
-
-    def flush(self) -> None:
-        """Hand over what was collected."""
-        if self._rows:
-            self._tables.sample(self._rows)
-            self._rows = []
 
 
 class Aside:
@@ -72,6 +47,18 @@ class Aside:
             return
         self._file.write(_HEAD.pack(offset, len(raw)))
         self._file.write(raw)
+
+    def add_all(self, texts: Sequence[tuple[int, bytes]], instants: Sequence[Ints]) -> None:
+        """The (offset, text) of events of a block, and its memory instants as the columns of ``INSTANT_INTS``."""
+        found = np.concatenate(instants, axis=1) if instants else np.empty((len(INSTANT_INTS), 0), np.int64)
+        offsets, done = found[INSTANT_INTS.index("offset")], 0
+        for offset, raw in texts:
+            if _MEMORY in raw:  # their samples stay in the order of the file
+                before = int(np.searchsorted(offsets, offset))
+                self._samples.instants(found[:, done:before])
+                done = before
+            self.add(raw, offset)
+        self._samples.instants(found[:, done:])
 
     def _memory(self, raw: bytes) -> bool:
         """Whether this is a memory instant, whose meaning depends on nothing else and which is then taken in."""

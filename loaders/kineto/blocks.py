@@ -17,7 +17,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .columns import CODES, FLOATS, HOST_CODES, HOST_INTS, INTS, Block, Codes, Floats, Ints, Rows
+from .columns import (
+    CODES,
+    FLOATS,
+    HOST_CODES,
+    HOST_INTS,
+    INSTANT_INTS,
+    INSTANT_KEYS,
+    INTS,
+    Block,
+    Codes,
+    Floats,
+    Ints,
+    Rows,
+)  # fmt: skip
 from .decode import decode
 from .info import Tally
 from .layout import (
@@ -31,6 +44,7 @@ from .layout import (
     FULL,
     HOSTS,
     INCOMPLETE,
+    INSTANTS,
     NAMES,
     ODD,
     PAD,
@@ -56,11 +70,13 @@ _WINDOW = 256 << 10
 class Outcome:
     """What a block gave: ``place`` is the first position not used, ``closed`` that the list ended there.
 
-    ``incomplete`` says that an event begins there which does not end, ``comma`` that the block ended with a comma.
+    ``aside`` are (offset, text), ``instants`` columns of ``INSTANT_INTS``. ``incomplete`` says that an event begins at
+    ``place`` which does not end, ``comma`` that the block ended with a comma.
     """
 
     rows: list[TableRows] = field(default_factory=list)
     aside: list[tuple[int, bytes]] = field(default_factory=list)
+    instants: list[Ints] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
     place: int = 0
     closed: bool = False
@@ -74,12 +90,14 @@ class BlockScanner:
     def __init__(self, native: Native, tables: Tables, lock: threading.Lock, rows: int = _ROWS) -> None:
         self._native = native
         self._tables, self._strings, self._lock = tables, tables.strings, lock
-        self._row = np.empty(len(INTS), np.int64), np.empty(len(CODES), np.int32), np.empty(len(FLOATS), np.float64)
+        row = np.empty(len(INTS) + len(INSTANT_KEYS), np.int64)
+        self._row = row, np.empty(len(CODES), np.int32), np.empty(len(FLOATS), np.float64)
         self._ints = np.empty((len(INTS), rows), np.int64)
         self._device_ints, self._host_ints = np.empty_like(self._ints), np.empty((len(HOST_INTS), rows), np.int64)
         self._codes, self._device_codes = (np.empty((len(CODES), rows), np.int32) for _ in range(2))
         self._floats, self._device_floats = (np.empty((len(FLOATS), rows), np.float64) for _ in range(2))
         self._host_codes = np.empty((len(HOST_CODES), rows), np.int32)
+        self._instants = np.empty((len(INSTANT_INTS), rows), np.int64)
         self._route = np.zeros(1, np.uint8)
         self._odd = np.empty((4096, 3), np.int64)
         self._aside = np.empty((16384, 2), np.int64)
@@ -104,8 +122,8 @@ class BlockScanner:
         while True:
             code = self._native.scan(
                 buf, stop, *self._row, self._ints, self._codes, self._floats, self._device_ints, self._device_codes,
-                self._device_floats, self._host_ints, self._host_codes, self._route, self._odd, self._aside,
-                self._heap, self._ends, self._hashes, self._slots, self._seed, state,
+                self._device_floats, self._host_ints, self._host_codes, self._instants, self._route, self._odd,
+                self._aside, self._heap, self._ends, self._hashes, self._slots, self._seed, state,
             )  # fmt: skip
             self._take(data, base, out)
             if code == STRINGS:
@@ -127,6 +145,9 @@ class BlockScanner:
         odds, asides = int(state[ODD]), int(state[ASIDE])
         out.tally.flows += int(state[FLOWS])
         out.tally.events += int(state[EVENTS])
+        if instants := int(state[INSTANTS]):
+            out.instants.append(self._instants[:, :instants].copy())
+            out.instants[-1][INSTANT_INTS.index("offset")] += base
         out.aside += [(base + begin, bytes(data[begin:end])) for begin, end in self._aside[:asides].tolist()]
         if not rows + devices + hosts:
             return

@@ -33,6 +33,10 @@ ARG_KEYS = (
 )  # fmt: skip
 """What is read of ``args``. 'External id' wins where both spellings are there."""
 
+INSTANT_KEYS = ("Device Type", "Device Id", "Total Allocated", "Total Reserved", "Bytes")
+INSTANT_INTS = "ts pid rank offset device_type device_id allocated reserved change".split()
+"""What is read of ``args`` of memory instants, and all that the scanner says of one."""
+
 NULL = -(1 << 63)
 
 _NUMBER = re.compile(r"(-?)(\d{1,15})(?:\.(\d+))?\Z", re.ASCII)

@@ -141,11 +141,15 @@ def number(value: Any) -> float | None:
     return None
 
 
+MEMORY_TOTALS = (("memory allocated", "Total Allocated"), ("memory reserved", "Total Reserved"))
+MEMORY_CHANGE = "memory change"
+
+
 def memory(args: dict[str, Any]) -> list[tuple[str, str | None, float, str]]:
     """The samples of one ``[memory]`` instant: totals where recorded, else the change."""
     kind, index = args.get("Device Type"), args.get("Device Id")
     device = "Host" if kind == 0 else f"GPU {index}" if type(index) is int and index >= 0 else None
-    pairs = (("memory allocated", "Total Allocated"), ("memory reserved", "Total Reserved"))
-    totals = [(metric, device, value, "B") for metric, key in pairs if (value := number(args.get(key))) is not None]
+    found = [(metric, number(args.get(key))) for metric, key in MEMORY_TOTALS]
+    totals = [(metric, device, value, "B") for metric, value in found if value is not None]
     change = number(args.get("Bytes"))
-    return totals or ([("memory change", device, change, "B")] if change is not None else [])
+    return totals or ([(MEMORY_CHANGE, device, change, "B")] if change is not None else [])

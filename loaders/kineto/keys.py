@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .columns import CODES, FLOATS, INTS
+from .columns import CODES, FLOATS, INSTANT_KEYS, INTS
 from .lexer import inlined
 from .simd import word_at
 
@@ -21,8 +21,10 @@ _CORRELATION, _STREAM, _DEVICE, _REGISTERS, _SHARED, _BYTES, _GRAPH, _NODE, _RAN
     _INT[name] for name in "correlation stream device registers shared bytes graph graph_node rank".split()
 )
 
-SKIP, WHOLE, TIME, TEXT, LANE, TRIPLE, REAL, PHASE, ARGS, OLD_ID = range(10)
-"""What a value is: nothing we need; integer; time; text; pid or tid; list of three; real; ``ph``; ``args``; an id."""
+SKIP, WHOLE, TIME, TEXT, LANE, TRIPLE, REAL, PHASE, ARGS, OLD_ID, AMOUNT = range(11)
+"""What a value is: nothing we need; integer; time; text; pid or tid; list of three; real; ``ph``; ``args``; an id; a
+number that only memory instants are asked for, whose columns are behind those of all events."""
+_KIND, _ID, _ALLOCATED, _RESERVED, _CHANGE = range(len(INTS), len(INTS) + len(INSTANT_KEYS))
 
 
 def _word(key: bytes, start: int = 0) -> np.uint64:
@@ -47,6 +49,11 @@ _blocks, _blocks_end = _word(b"blocks per SM"), _word(b"blocks per SM", 5)
 _registers, _registers_mid, _registers_end = (_word(b"registers per thread", at) for at in (0, 8, 12))
 _occupied = b"est. achieved occupancy %"
 _occupied0, _occupied8, _occupied16, _occupied17 = (_word(_occupied, at) for at in (0, 8, 16, 17))
+_type, _type_end = _word(b"Device Type"), _word(b"Device Type", 3)
+_id, _id_end = _word(b"Device Id"), _word(b"Device Id", 1)
+_total_allocated, _allocated_end = _word(b"Total Allocated"), _word(b"Total Allocated", 7)
+_total_reserved, _reserved_end = _word(b"Total Reserved"), _word(b"Total Reserved", 6)
+_change = _word(b"Bytes")
 _true, _fals, _null = _word(b"true"), _word(b"fals"), _word(b"null")
 
 
@@ -91,6 +98,8 @@ def args_key(buf, start, size):
                 return WHOLE, _EXTERNAL
             if word == _external_old:
                 return OLD_ID, _EXTERNAL
+        if word == _type and word_at(buf, start + 3) == _type_end:
+            return AMOUNT, _KIND
     elif size == 6:
         word &= _LOW6
         if word == _stream:
@@ -109,9 +118,20 @@ def args_key(buf, start, size):
             return TRIPLE, _BLOCK
         if word == _bytes:
             return WHOLE, _BYTES
+        if word == _change:
+            return AMOUNT, _CHANGE
     elif size == 8:
         if word == _graph:
             return WHOLE, _GRAPH
+    elif size == 9:
+        if word == _id and word_at(buf, start + 1) == _id_end:
+            return AMOUNT, _ID
+    elif size == 15:
+        if word == _total_allocated and word_at(buf, start + 7) == _allocated_end:
+            return AMOUNT, _ALLOCATED
+    elif size == 14:
+        if word == _total_reserved and word_at(buf, start + 6) == _reserved_end:
+            return AMOUNT, _RESERVED
     elif size == 13:
         last = word_at(buf, start + 5)
         if word == _shared and last == _shared_end:

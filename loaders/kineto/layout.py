@@ -8,9 +8,9 @@ from __future__ import annotations
 PAD = 64
 """Bytes a buffer has behind the end of its text; no load reaches further."""
 
-AT, ROWS, DEVICES, HOSTS, ODD, ASIDE, FLOWS, EVENTS, NAMES, COMMA, WANTED = range(11)
+AT, ROWS, DEVICES, HOSTS, ODD, ASIDE, FLOWS, EVENTS, NAMES, COMMA, WANTED, INSTANTS = range(12)
 """The state: position; counts since the scan began; size of the string table; comma seen; bytes wanted."""
-STATE = 11
+STATE = 12
 
 UNKNOWN, DEVICE, HOST = range(3)
 """Where events of a category go: among all others, to the rows of devices, to those of the host."""

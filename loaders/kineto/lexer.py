@@ -24,6 +24,8 @@ _FOUR = np.uint64(0xFFFFFFFF)
 _ZEROS, _ABOVE_NINE, _TOP_BITS, _NIBBLES = (np.uint64(byte * 0x0101010101010101) for byte in (0x30, 0x76, 0x80, 0x0F))
 _PAIR, _FOURS, _EIGHTS = np.uint64(10 * 256 + 1), np.uint64(100 * 65536 + 1), np.uint64(10_000 * 2**32 + 1)
 _PAIRS, _HALVES, _THREE = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF), np.uint64(3)
+_LATEST = np.int64(9_223_372_036_854_774)
+_TENS = np.array([10.0**power for power in range(23)])
 _POWERS = np.array([10**power for power in range(9)])
 _MIX, _SHIFT, _ONE, _EIGHT = np.uint64(0x9E3779B97F4A7C15), np.uint64(29), np.uint64(1), np.uint64(8)
 
@@ -171,6 +173,55 @@ def fraction(buf, i, stop):
     elif count == 2:
         value *= 10
     return (value + up if count > 0 else np.int64(-1)), i
+
+
+@inlined
+def timestamp(buf, i, stop):
+    """Microseconds at ``i`` as (ns, index behind, whether it is certain): digits that fit, a point, any digits."""
+    negative = i < stop and item(buf, i) == 45
+    value, i, count = digits(buf, i, stop)
+    value = abs(value)
+    sure = 0 < count <= 18 and value <= _LATEST
+    value *= 1000
+    if i < stop and item(buf, i) == 46:
+        part, i = fraction(buf, i + 1, stop)
+        sure = sure and part >= 0
+        value += part
+    return (-value if negative else value), i, sure
+
+
+@inlined
+def real_number(buf, i, stop, exact):
+    """A number at ``i`` as (float, index behind, whether it is certain).
+
+    Up to 15 digits over a power of ten divide to the nearest double. With more the double may be off by a little,
+    which is good enough unless it could change the Float32 the column holds; ``exact`` asks for the former.
+    """
+    negative = i < stop and item(buf, i) == 45
+    if negative:
+        i += 1
+    first, mantissa, count, behind, point = i, np.int64(0), 0, 0, False
+    while i < stop and (48 <= item(buf, i) <= 57 or (item(buf, i) == 46 and not point)):
+        if item(buf, i) == 46:
+            point = True
+        else:
+            if count < 18:
+                mantissa = mantissa * 10 + np.int64(item(buf, i) - 48)
+                if point:
+                    behind += 1
+            if mantissa > 0:
+                count += 1
+        i += 1
+    sure = i > first and item(buf, first) != 46 and item(buf, i - 1) != 46 and behind <= 22
+    if i - first > 1 and item(buf, first) == 48 and item(buf, first + 1) != 46:
+        sure = False
+    value = float(mantissa)
+    if sure:
+        value = value / _TENS[behind]
+    if count > 15:
+        sure = sure and not exact and point and behind > 0
+        sure = sure and np.float32(value * (1 - 1e-15)) == np.float32(value * (1 + 1e-15))
+    return (-value if negative else value), i, sure
 
 
 @inlined

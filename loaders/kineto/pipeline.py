@@ -178,8 +178,7 @@ class Pipeline:
             self._carry = base + stop, b""
         for rows in outcome.rows:
             self.tables.add(rows)
-        for offset, raw in sorted(outcome.aside):
-            self.aside.add(raw, offset)
+        self.aside.add_all(sorted(outcome.aside), outcome.instants)
         for count in _COUNTS:
             setattr(self.tally, count, getattr(self.tally, count) + getattr(outcome.tally, count))
         self.tally.used = base + outcome.place

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .columns import CODES, FLOATS, HOST_CODES, HOST_INTS, INTS, NULL
-from .keys import ARGS, LANE, OLD_ID, PHASE, REAL, SKIP, TEXT, TIME, TRIPLE, WHOLE, args_key, event_key
+from .columns import CODES, FLOATS, HOST_CODES, HOST_INTS, INSTANT_KEYS, INTS, NULL
+from .keys import AMOUNT, ARGS, LANE, OLD_ID, PHASE, REAL, SKIP, TEXT, TIME, TRIPLE, WHOLE, args_key, event_key
 from .layout import (
     ASIDE,
     AT,
@@ -27,6 +27,7 @@ from .layout import (
     HOST,
     HOSTS,
     INCOMPLETE,
+    INSTANTS,
     ODD,
     ROWS,
     STRINGS,
@@ -38,76 +39,28 @@ from .lexer import (
     compiled,
     delimiter,
     digits,
-    fraction,
     inlined,
     intern,
     may_end,
     nested_end,
     number_end,
+    real_number,
     string_end,
+    timestamp,
     triple_end,
     word_end,
 )  # isort: skip
-from .simd import item
+from .simd import item, word_at
 
 _NULL = np.int64(NULL)
 _N_INT, _N_CODE, _N_FLOAT = len(INTS), len(CODES), len(FLOATS)
+_N_ALL = _N_INT + len(INSTANT_KEYS)
 _N_HOST_INT, _N_HOST_CODE = len(HOST_INTS), len(HOST_CODES)
 _OFFSET, _END, _EXTERNAL, _CAT = INTS.index("offset"), INTS.index("end"), INTS.index("external_id"), CODES.index("cat")
-_TS = INTS.index("ts")
+_TS, _RANK, _NAME = INTS.index("ts"), INTS.index("rank"), CODES.index("name")
+_MEMORY = np.uint64(int.from_bytes(b"[memory]", "little"))
 _PID, _PID_TEXT, _TID_TEXT = INTS.index("pid"), CODES.index("pid_text"), CODES.index("tid_text")
 _OCCUPANCY = FLOATS.index("occupancy")
-_LATEST = np.int64(9_223_372_036_854_774)
-_TENS = np.array([10.0**power for power in range(23)])
-
-
-@inlined
-def _time(buf, i, stop):
-    """Microseconds at ``i`` as (ns, index behind, whether it is certain): digits that fit, a point, any digits."""
-    negative = i < stop and item(buf, i) == 45
-    value, i, count = digits(buf, i, stop)
-    value = abs(value)
-    sure = 0 < count <= 18 and value <= _LATEST
-    value *= 1000
-    if i < stop and item(buf, i) == 46:
-        part, i = fraction(buf, i + 1, stop)
-        sure = sure and part >= 0
-        value += part
-    return (-value if negative else value), i, sure
-
-
-@inlined
-def _real(buf, i, stop, exact):
-    """A number at ``i`` as (float, index behind, whether it is certain).
-
-    Up to 15 digits over a power of ten divide to the nearest double. With more the double may be off by a little,
-    which is good enough unless it could change the Float32 the column holds; ``exact`` asks for the former.
-    """
-    negative = i < stop and item(buf, i) == 45
-    if negative:
-        i += 1
-    first, mantissa, count, behind, point = i, np.int64(0), 0, 0, False
-    while i < stop and (48 <= item(buf, i) <= 57 or (item(buf, i) == 46 and not point)):
-        if item(buf, i) == 46:
-            point = True
-        else:
-            if count < 18:
-                mantissa = mantissa * 10 + np.int64(item(buf, i) - 48)
-                if point:
-                    behind += 1
-            if mantissa > 0:
-                count += 1
-        i += 1
-    sure = i > first and item(buf, first) != 46 and item(buf, i - 1) != 46 and behind <= 22
-    if i - first > 1 and item(buf, first) == 48 and item(buf, first + 1) != 46:
-        sure = False
-    value = float(mantissa)
-    if sure:
-        value = value / _TENS[behind]
-    if count > 15:
-        sure = sure and not exact and point and behind > 0
-        sure = sure and np.float32(value * (1 - 1e-15)) == np.float32(value * (1 + 1e-15))
-    return (-value if negative else value), i, sure
 
 
 @inlined
@@ -120,19 +73,24 @@ def _copy(row_ints, row_codes, row_floats, ints, codes, floats, row):
         floats[column, row] = row_floats[column]
 
 
+@inlined
+def _is_memory(number, heap, ends):
+    return number >= 0 and ends[number + 1] - ends[number] == 8 and word_at(heap, ends[number]) == _MEMORY
+
+
 @compiled
 def scan(
     buf, stop, row_ints, row_codes, row_floats, ints, codes, floats, device_ints, device_codes, device_floats,
-    host_ints, host_codes, route, odd, aside, heap, ends, hashes, slots, seed, state,
+    host_ints, host_codes, instants, route, odd, aside, heap, ends, hashes, slots, seed, state,
 ):  # fmt: skip
     """Read events from ``state[AT]`` on until ``stop``; returns why it ended, with ``state[AT]`` behind the last event.
 
     ``row_...`` have room for one row. ``ints``, ``codes``, ``floats`` are the columns of ``Block``, and there are two
     more of those for events with a time whose category ``route`` (by the number of its text) is known to be of devices
-    or of the host. ``odd`` gets (row, begin, end) of rows to be read alone, ``aside`` (begin, end) of events that are
-    no slices with a category.
+    or of the host. ``instants`` are the columns of ``INSTANT_INTS`` for memory instants without anything unusual.
+    ``odd`` gets (row, begin, end) of rows to be read alone, ``aside`` (begin, end) of all other events.
     """
-    rows = devices = hosts = odds = asides = 0
+    rows = devices = hosts = odds = asides = memories = 0
     flows = events = 0
     comma = state[COMMA] != 0
     i = np.int64(state[AT])
@@ -156,18 +114,18 @@ def scan(
         if rows >= ints.shape[1] or devices >= device_ints.shape[1] or hosts >= host_ints.shape[1]:
             code = FULL
             break
-        if odds >= odd.shape[0] or asides >= aside.shape[0]:
+        if odds >= odd.shape[0] or asides >= aside.shape[0] or memories >= instants.shape[1]:
             code = FULL
             break
         begin = i
-        for column in range(_N_INT):
+        for column in range(_N_ALL):
             row_ints[column] = _NULL
         for column in range(_N_CODE):
             row_codes[column] = -1
         for column in range(_N_FLOAT):
             row_floats[column] = np.nan
         phase, in_args, seen_args, seen_old, seen_new = np.uint8(0), False, False, False, False
-        strange, first = False, True
+        strange, doubtful, first = False, False, True
         i += 1
         while True:
             i = blank(buf, i, stop)
@@ -249,7 +207,7 @@ def scan(
                         strange = True
                     row_ints[column] = value if 0 < count <= 18 and behind == start + size else _NULL
                 elif what == TIME:
-                    value, behind, sure = _time(buf, start, stop)
+                    value, behind, sure = timestamp(buf, start, stop)
                     row_ints[column] = value
                     if not sure or behind != start + size:
                         strange = True
@@ -259,6 +217,8 @@ def scan(
                     row_floats[column] = np.nan
                 elif what == ARGS:
                     strange = True
+                elif what == AMOUNT:
+                    doubtful = True
             elif byte == 123 and what == ARGS:
                 if seen_args:
                     strange = True
@@ -285,11 +245,13 @@ def scan(
                                 code = STRINGS
                                 break
                         row_codes[column] = number
+                elif what == AMOUNT:
+                    doubtful = True
                 elif what != SKIP:
                     strange = True
             elif byte == 45 or 48 <= byte <= 57:
                 if what == TIME:
-                    value, i, sure = _time(buf, i, stop)
+                    value, i, sure = timestamp(buf, i, stop)
                     row_ints[column] = value
                 elif what == WHOLE or what == LANE:
                     value, i, count = digits(buf, i, stop)
@@ -298,8 +260,13 @@ def scan(
                     if what == LANE:
                         row_codes[_PID_TEXT if column == _PID else _TID_TEXT] = -1
                 elif what == REAL:
-                    real, i, sure = _real(buf, i, stop, column == _OCCUPANCY)
+                    real, i, sure = real_number(buf, i, stop, column == _OCCUPANCY)
                     row_floats[column] = real
+                elif what == AMOUNT:
+                    value, i, count = digits(buf, i, stop)
+                    row_ints[column] = value
+                    sure = count > 0
+                    doubtful = doubtful or count > 18
                 else:
                     i = number_end(buf, i + 1, stop)
                     sure = what == SKIP
@@ -326,6 +293,9 @@ def scan(
                         row_floats[column] = np.nan
                     elif what == PHASE or what == ARGS:
                         strange = True
+                    elif what == AMOUNT:
+                        row_ints[column] = _NULL
+                        doubtful = doubtful or byte != 110
                 else:
                     strange = True
                     i = delimiter(buf, i, stop)
@@ -352,6 +322,16 @@ def scan(
         elif phase == 115 or phase == 116 or phase == 102:
             flows += 1
             continue
+        elif (
+            (phase == 105 or phase == 73) and not doubtful
+            and row_ints[_TS] != _NULL and row_codes[_PID_TEXT] < 0 and _is_memory(row_codes[_NAME], heap, ends)
+        ):  # fmt: skip
+            instants[0, memories], instants[1, memories] = row_ints[_TS], row_ints[_PID]
+            instants[2, memories], instants[3, memories] = row_ints[_RANK], begin
+            for column in range(_N_ALL - _N_INT):
+                instants[4 + column, memories] = row_ints[_N_INT + column]
+            memories += 1
+            continue
         else:
             aside[asides, 0] = begin
             aside[asides, 1] = i
@@ -373,6 +353,7 @@ def scan(
     state[ROWS] = rows
     state[DEVICES] = devices
     state[HOSTS] = hosts
+    state[INSTANTS] = memories
     state[ODD] = odds
     state[ASIDE] = asides
     state[FLOWS] = flows

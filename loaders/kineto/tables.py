@@ -8,10 +8,9 @@ once, with its times counted from the earliest slice. Until rows are spilled thi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -189,17 +188,10 @@ class Tables:
         self._begin(start)
         self.cycles.append((int(digits) if digits else len(self.cycles), start, dur, label, None))
 
-    def sample(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Take in rows of ``metrics``, (ts_ns absolute, metric, device, value, unit, pid, rank), None for missing."""
-        ts, metric, device, value, unit, pid, rank = zip(*rows, strict=True)
-        texts = ([-1 if text is None else self.strings.code(text) for text in part] for part in (metric, device, unit))
-        names, devices, units = (np.array(codes, np.int32) for codes in texts)
-        pids, own = (np.array([NULL if each is None else each for each in part], np.int64) for part in (pid, rank))
-        self._begin(min(ts))
-        self._put("metrics", chunk({
-            "ts_ns": np.array(ts, np.int64), "metric": names, "device": devices, "value": np.array(value, np.float64),
-            "unit": units, "pid": pids, "rank": own,
-        }))  # fmt: skip
+    def sample(self, columns: dict[str, Column]) -> None:
+        """Take in rows of ``metrics``, texts as numbers of ``strings``."""
+        self._begin(int(columns["ts_ns"].min()))
+        self._put("metrics", chunk(columns))
 
     def finish(self, rank: int | None, lasting: bool = True) -> dict[str, pl.LazyFrame]:
         """The tables kernels, host, metrics and cycles, times counted from the earliest; files if they must last."""

@@ -29,7 +29,7 @@ KERNELS = (
     "blocks_per_sm bytes rank"
 ).split()
 HOST = "start_ns dur_ns name kind pid tid correlation external_id rank".split()
-METRICS = "ts_ns metric device value unit".split()
+METRICS = "ts_ns metric device value unit pid rank".split()
 Row = tuple[Any, ...]
 
 

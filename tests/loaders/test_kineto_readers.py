@@ -54,6 +54,44 @@ def test_layouts(tmp_path: Path, indent: int | None, ascii_only: bool) -> None:
         assert check(text.replace("\n", "\r\n").encode(), tmp_path, block, None)
 
 
+def memory(**more: Any) -> dict[str, Any]:
+    args = {"Ev Idx": 1, "Device Type": 1, "Device Id": 2, "Bytes": -512, "Total Allocated": 5 << 30, "Addr": 1 << 60}
+    return {"ph": "i", "s": "t", "name": "[memory]", "pid": 9, "tid": 1, "ts": 2.5, "args": {**args, **more}}
+
+
+INSTANTS = [
+    memory(), memory(**{"Total Reserved": 7}), memory(**{"Total Allocated": None}), memory(**{"Device Type": 0}),
+    memory(**{"Total Allocated": None, "Bytes": None}), memory(**{"Device Id": -1}), memory(**{"Device Id": "1"}),
+    memory(**{"Device Type": False}), memory(**{"Device Type": 0.0}), memory(**{"Bytes": True}), memory(rank=3),
+    memory(**{"Total Allocated": 2**63}), memory(**{"Total Allocated": 1e3}), memory(**{"Total Reserved": [1]}),
+    memory(**{"Total Reserved": {"a": 1}}), memory(**{"Total Allocated": 10**18}), memory(**{"Bytes": 10**18 - 1}),
+    {**memory(), "ph": "I"}, {**memory(), "ph": "R"}, {**memory(), "ph": "X"}, {**memory(), "ph": "X", "cat": "cpu_op"},
+    {**memory(), "pid": "9"}, {**memory(), "pid": "nine"}, {**memory(), "pid": None}, {**memory(), "ts": None},
+    {**memory(), "ts": "3"}, {**memory(), "args": None}, {**memory(), "args": []}, {**memory(), "name": "[memory]]"},
+    {"ph": "i", "name": "[memory]", "ts": 1}, {**memory(), "cat": "cpu_instant_event"},
+]
+
+
+@pytest.mark.parametrize("block", [300, 1500, 1 << 20])
+def test_memory_instants(tmp_path: Path, block: int) -> None:
+    text = json.dumps(INSTANTS * 2 + EVENTS + INSTANTS[::-1], indent=1)
+    for number in ("-0", "007", "1.5e3", "nan", "+1", "1 ", "9" * 18, "9" * 19, "-"):
+        text += f', {{"ph": "i", "name": "[memory]", "ts": 1, "args": {{"Bytes": 1, "Bytes": {number}}}}}'
+        text += f', {{"ph": "i", "name": "[memory]", "ts": 1, "args": {{"Bytes": {number}, "Bytes": 2}}}}'
+    text += ', {"ph": "i", "name": "[mem\\u006fry]", "ts": 8, "args": {"Bytes": 1}}'
+    text = text.replace("]\n], {", "]\n, {").replace("\n], {", "\n, {") + "]"
+    fast, plain = (read(text.encode(), tmp_path, compiled=compiled, block=block) for compiled in (True, False))
+    assert fast.rows() == plain.rows()
+    assert len(fast.metrics) > 80 and fast.tally.events == plain.tally.events
+
+
+def test_most_memory_instants_need_no_reading_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Aside, "add", lambda *_: pytest.fail("read alone"))
+    text = json.dumps([memory(**{"Total Reserved": n}) for n in range(500)])
+    found = read(text.encode(), tmp_path, compiled=True, block=4000)
+    assert [row[3] for row in found.metrics[1::2]] == [float(n) for n in range(500)]
+
+
 @pytest.mark.parametrize(("digit", "behind"), [("0", ""), ("1", "/"), ("5", ":"), ("9", "\u00b0")])
 def test_numbers_of_every_length(tmp_path: Path, digit: str, behind: str) -> None:
     numbers = [("1" + digit * 22)[:length] for length in range(1, 23)]

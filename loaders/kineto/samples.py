@@ -1,0 +1,76 @@
+"""Samples of counters and of memory, on their way to the table of metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import dialect
+from .columns import NULL, Ints, integer, nanoseconds
+from .tables import Tables
+
+_BATCH = 50_000
+_HOST, _NOBODY = -1, -2
+"""Instead of the number of a device."""
+
+
+class Samples:
+    """Collects rows of ``metrics`` and hands them to the tables in batches."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._rows: list[tuple[int, str, str | None, float, str, int, int]] = []
+
+    def add(self, event: dict[str, Any], found: list[tuple[str, str | None, float, str]]) -> None:
+        """What one event says: (metric, device, value, unit) each, at its time and in its process."""
+        ts, pid = nanoseconds(event.get("ts")), integer(event.get("pid"))
+        if ts == NULL:
+            return
+        args = event.get("args")
+        rank = integer(args.get("rank")) if isinstance(args, dict) else NULL
+        for metric, device, value, unit in found:
+            whole_machine = device is not None and device != "Host"
+            self._rows.append((ts, metric, device, value, unit, NULL if whole_machine else pid, rank))
+        if len(self._rows) >= _BATCH:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand over what was collected."""
+        if not self._rows:
+            return
+        ts, metric, device, value, unit, pid, rank = zip(*self._rows, strict=True)
+        self._rows = []
+        self._tables.sample({
+            "ts_ns": np.array(ts, np.int64), "metric": self._numbers(metric), "device": self._numbers(device),
+            "value": np.array(value, np.float64), "unit": self._numbers(unit), "pid": np.array(pid, np.int64),
+            "rank": np.array(rank, np.int64),
+        })  # fmt: skip
+
+    def instants(self, found: Ints) -> None:
+        """Take in memory instants by the columns of ``INSTANT_INTS``: what ``dialect.memory`` says of each."""
+        self.flush()
+        ts, pid, rank, _, kind, index, *totals, change = found
+        said = np.stack(totals, axis=1) != NULL
+        alone = ~said.any(axis=1) & (change != NULL)
+        values, metrics = np.stack(totals, axis=1), np.empty(said.shape, np.int32)
+        metrics[:] = self._numbers([metric for metric, _ in dialect.MEMORY_TOTALS])
+        said[alone, 0], values[alone, 0] = True, change[alone]
+        metrics[alone, 0] = self._numbers([dialect.MEMORY_CHANGE])
+        event, which = np.nonzero(said)
+        if not len(event):
+            return
+        device = np.where(kind == 0, _HOST, np.where(index >= 0, index, _NOBODY))[event]
+        distinct, places = np.unique(device, return_inverse=True)
+        names = [None if n == _NOBODY else "Host" if n == _HOST else f"GPU {n}" for n in distinct.tolist()]
+        self._tables.sample({
+            "ts_ns": ts[event], "metric": metrics[event, which], "device": self._numbers(names)[places],
+            "value": values[event, which].astype(np.float64), "unit": self._numbers(["B"]).repeat(len(event)),
+            "pid": np.where(device >= 0, NULL, pid[event]), "rank": rank[event],
+        })  # fmt: skip
+
+    def _numbers(self, texts: Sequence[str | None]) -> npt.NDArray[np.int32]:
+        code = self._tables.strings.code
+        return np.array([-1 if text is None else code(text) for text in texts], np.int32)
