@@ -135,6 +135,9 @@ class Tables:
         device = np.where(ints[_INT["device"]] != NULL, ints[_INT["device"]], self._thread(block, "pid"))
         graph, node = ints[_INT["graph"]], ints[_INT["graph_node"]]
         graph = np.where((graph == NULL) | (graph == 0), np.where(node > 0, node >> 32, 0), graph)
+        with np.errstate(over="ignore"):  # what is too large for any occupancy becomes infinite
+            occupancy = (floats[_FLOAT["occupancy"]] / 100).astype(np.float32)
+            blocks = floats[_FLOAT["blocks_per_sm"]].astype(np.float32)
         return {
             "start_ns": ints[_INT["ts"]],
             "dur_ns": ints[_INT["dur"]],
@@ -150,8 +153,8 @@ class Tables:
             "block": block.texts("block"),
             "registers": ints[_INT["registers"]],
             "shared_bytes": ints[_INT["shared"]],
-            "occupancy": (floats[_FLOAT["occupancy"]] / 100).astype(np.float32),
-            "blocks_per_sm": floats[_FLOAT["blocks_per_sm"]].astype(np.float32),
+            "occupancy": occupancy,
+            "blocks_per_sm": blocks,
             "bytes": ints[_INT["bytes"]],
             "offset": ints[_INT["offset"]] + block.base,
         }
