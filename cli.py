@@ -7,7 +7,6 @@ progress to stderr. Exit status: 0 fine, 1 a gate failed, 2 the command was wron
 from __future__ import annotations
 
 import argparse
-import atexit
 import contextlib
 import gc
 import os
@@ -51,7 +50,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Its threads spin for a while after they start, beside the ones that read; nothing here multiplies matrices.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.set_threshold(_COLLECT)
-    atexit.register(gc.freeze)  # what is left goes with the process: looking through it takes longer than a view
     words = list(sys.argv[1:] if argv is None else argv)
     name = words[0] if words and words[0] in COMMANDS and words[0] != "open" else None
     command = COMMANDS[name or "open"]
@@ -80,7 +78,9 @@ def _guarded(run: Callable[[argparse.Namespace], int], arguments: argparse.Names
     from .loaders.errors import Unreadable
 
     try:
-        return run(arguments)
+        status = run(arguments)
+        sys.stdout.flush()
+        return status
     except Unreadable as error:
         return _say(str(error), UNREADABLE)
     except Wrong as error:

@@ -13,12 +13,14 @@ from .aside import Aside
 from .columns import Strings
 from .document import HEADER_BYTES, Document, open_document
 from .info import Tally, describe, rank_of
-from .pipeline import Pipeline
+from .pipeline import Pipeline, block_for
 from .plain import Plain, Progress
 from .tables import Tables
 
-COMPILED_BYTES = 24_000_000
+COMPILED_BYTES = 3_000_000
 """Decompressed bytes from which loading the compiled code is worth its time."""
+_PREPARED_BYTES = 12_000_000
+"""And from which somebody who reads them will be glad that it is compiled."""
 
 
 _FIRST_ROWS = 20_000
@@ -71,19 +73,19 @@ def _read(
     """Read the events: small files plainly, big ones compiled as soon as the compiled code is there."""
     growth = 8 if source.compressed else 1
 
-    def worth() -> bool:
-        return job.compiled and (source.size - source.position) * growth > COMPILED_BYTES
+    def left() -> int:
+        return (source.size - source.position) * growth
 
     def change() -> bool:
-        return worth() and compiled.ready() and compiled.functions() is not None
+        return job.compiled and left() > COMPILED_BYTES and compiled.ready() and compiled.functions() is not None
 
-    if worth() and not compiled.ready():
+    if job.compiled and left() > _PREPARED_BYTES and not compiled.ready():
         compiled.prepare()
     if not change() and Plain(document, tables, aside, tally).run(source, progress, change):
         return
     native = compiled.functions()
     assert native is not None
-    Pipeline(native, document, tables, aside, tally).run(source, progress)
+    Pipeline(native, document, tables, aside, tally, block_for(left())).run(source, progress)
 
 
 def _first(job: Job, size: int, document: Document, tables: Tables) -> Trace:

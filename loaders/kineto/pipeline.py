@@ -26,6 +26,9 @@ from .tables import Tables
 from .walk import LONGEST_EVENT
 
 BLOCK_BYTES = 8 << 20
+_LEAST_BYTES = 1 << 20
+_BLOCKS = 50
+"""A file smaller than this many blocks is read in smaller ones: memory costs most when it is touched first."""
 _EARLY_BYTES = 1 << 20
 _EARLY = 4
 """The first blocks and how many they are: rows to show come sooner, and making them visible has a core to itself."""
@@ -53,6 +56,11 @@ class _Piece:
     base: int
     first: bool
     final: bool
+
+
+def block_for(size: int) -> int:
+    """How many bytes to read at once of a text of about this size."""
+    return max(_LEAST_BYTES, min(BLOCK_BYTES, size // _BLOCKS))
 
 
 class Pipeline:
