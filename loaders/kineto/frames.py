@@ -6,7 +6,6 @@ The frames hold the columns that have values, no wider than those; ``schema.conf
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -24,63 +23,52 @@ _MANY = 1 << 12
 _KINDS = codes(dialect.KINDS)
 
 
-@dataclass(slots=True)
-class Frames:
-    """Makes the frames of one table; ``devices`` and ``ranks`` are those its rows said so far."""
+def frame(table: str, texts: Texts, chunks: Sequence[Chunk], basis: Basis, first: int) -> pl.DataFrame:
+    """Rows of the table, the ``first`` of them being that many rows from its beginning."""
+    rows = sum(each.rows for each in chunks)
+    columns: dict[str, pl.Series] = {}
+    for name in schema.polars_schema(table):
+        values = joined(chunks, name)
+        if name == "index":
+            columns[name] = pl.Series(name, np.arange(first, first + rows, dtype=_unsigned(first + rows)))
+        elif values is not None:
+            columns[name] = _series(table, texts, name, values, basis)
+    made = pl.DataFrame(columns)
+    own = pl.col("rank") if "rank" in columns else pl.lit(None, pl.Int64)
+    more = [] if basis.rank is None else [own.fill_null(basis.rank).alias("rank")]
+    if table == "kernels" and basis.pids:
+        more.append(_launcher(own, basis).alias("pid"))
+    return made.with_columns(more) if more else made
 
-    table: str
-    texts: Texts
-    devices: set[str] = field(default_factory=set)
-    ranks: set[int] = field(default_factory=set)
 
-    def frame(self, chunks: Sequence[Chunk], basis: Basis, first: int) -> pl.DataFrame:
-        """Rows of the table, the ``first`` of them being that many rows from its beginning."""
-        rows = sum(each.rows for each in chunks)
-        columns: dict[str, pl.Series] = {}
-        for name in schema.polars_schema(self.table):
-            values = joined(chunks, name)
-            if name == "index":
-                columns[name] = pl.Series(name, np.arange(first, first + rows, dtype=_unsigned(first + rows)))
-            elif values is not None:
-                columns[name] = self._series(name, values, basis)
-        frame = pl.DataFrame(columns)
-        if "rank" in columns:
-            self.ranks |= set(columns["rank"].drop_nulls().unique().to_list())
-        own = pl.col("rank") if "rank" in columns else pl.lit(None, pl.Int64)
-        more = [] if basis.rank is None else [own.fill_null(basis.rank).alias("rank")]
-        if self.table == "kernels" and basis.pids:
-            more.append(_launcher(own, basis).alias("pid"))
-        return frame.with_columns(more) if more else frame
+def _series(table: str, texts: Texts, name: str, values: Column, basis: Basis) -> pl.Series:
+    if name in TEXTS:
+        return _texts(texts.triples if name in ("grid", "block") else texts.names, values)
+    if name == "kind":
+        return column(_KINDS[values])
+    if name == "device":
+        return _texts(texts.names, values) if table == "metrics" else _devices(values, texts.device_word)
+    if name in ("start_ns", "ts_ns"):
+        counted = values - basis.origin
+        fits = int(counted.min()) >= 0 and _unsigned(int(counted.max())) == np.uint32
+        return pl.Series(counted.astype(np.uint32) if fits else counted)
+    series = pl.Series(values)
+    if values.dtype.kind == "f":
+        return series.fill_nan(None)
+    absent = values < 0 if name == "dur_ns" else values == missing(values)
+    if values.dtype == np.uint32 or not absent.any():
+        return series
+    return pl.select(pl.when(pl.Series(~absent)).then(series)).to_series()
 
-    def _series(self, name: str, values: Column, basis: Basis) -> pl.Series:
-        if name in TEXTS:
-            return _texts(self.texts.triples if name in ("grid", "block") else self.texts.names, values)
-        if name == "kind":
-            return column(_KINDS[values])
-        if name == "device":
-            return _texts(self.texts.names, values) if self.table == "metrics" else self._devices(values)
-        if name in ("start_ns", "ts_ns"):
-            counted = values - basis.origin
-            fits = int(counted.min()) >= 0 and _unsigned(int(counted.max())) == np.uint32
-            return pl.Series(counted.astype(np.uint32) if fits else counted)
-        series = pl.Series(values)
-        if values.dtype.kind == "f":
-            return series.fill_nan(None)
-        absent = values < 0 if name == "dur_ns" else values == missing(values)
-        if values.dtype == np.uint32 or not absent.any():
-            return series
-        return pl.select(pl.when(pl.Series(~absent)).then(series)).to_series()
 
-    def _devices(self, values: Column) -> pl.Series:
-        high = int(values.max())
-        if high < _MANY:
-            distinct, places = np.arange(-1, high + 1), np.maximum(values, -1) + 1
-        else:
-            distinct, places = np.unique(values, return_inverse=True)
-        names = [f"{self.texts.device_word} {n}" if n >= 0 else None for n in distinct.tolist()]
-        counts = np.bincount(places, minlength=len(names)).tolist()
-        self.devices |= {name for name, count in zip(names, counts, strict=True) if count and name is not None}
-        return pl.Series(names, dtype=CATEGORICAL).gather(pl.Series(places))
+def _devices(values: Column, word: str) -> pl.Series:
+    high = int(values.max())
+    if high < _MANY:
+        distinct, places = np.arange(-1, high + 1), np.maximum(values, -1) + 1
+    else:
+        distinct, places = np.unique(values, return_inverse=True)
+    names = [f"{word} {n}" if n >= 0 else None for n in distinct.tolist()]
+    return pl.Series(names, dtype=CATEGORICAL).gather(pl.Series(places))
 
 
 def rebased(rows: pl.LazyFrame, table: str, old: Basis, new: Basis) -> pl.LazyFrame:

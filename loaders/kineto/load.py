@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from contextlib import closing
 
 from ..errors import Unreadable
 from ..loader import Job
@@ -45,8 +46,7 @@ def _load(job: Job) -> Trace:
             raise Unreadable(job.path, "it holds no list of trace events", "Give a trace, not its metadata.")
         tables = Tables(Strings(), job.workspace)
         tables.rank = rank_of(document.values)
-        aside = Aside(job.workspace, tables)
-        try:
+        with closing(tables), closing(Aside(job.workspace, tables)) as aside:
             shown = job.first_rows is None
 
             def progress(events: int) -> None:
@@ -61,10 +61,7 @@ def _load(job: Job) -> Trace:
             _read(job, source, progress, document, tables, aside, tally)
             tally.given, tally.ended = source.given, source.ended
             aside.resolve()
-        finally:
-            aside.close()
-        size = source.size
-    return _trace(job, size, document, tables, aside, tally)
+            return _trace(job, source.size, document, tables, aside, tally)
 
 
 def _read(
@@ -110,10 +107,10 @@ def _trace(job: Job, size: int, document: Document, tables: Tables, aside: Aside
 def _described(job: Job, size: int, document: Document, tables: Tables, tally: Tally, xla: bool) -> Trace:
     spools = tables.spools
     said = rank_of(document.values)
-    own = spools["kernels"].frames.ranks | spools["host"].frames.ranks
+    own, word = spools["kernels"].ranks | spools["host"].ranks, tables.texts.device_word
     return Trace(describe(
         job.path, size, document.values, tally,
-        devices=list(spools["kernels"].frames.devices),
+        devices=[f"{word} {number}" for number in spools["kernels"].devices if number >= 0],
         ranks=list(own if said is None else {said, *own}),
-        origin=tables.earliest, word=tables.texts.device_word, xla=xla,
+        origin=tables.earliest, word=word, xla=xla,
     ))  # fmt: skip

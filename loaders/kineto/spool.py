@@ -2,56 +2,59 @@
 
 A file is written before the whole recording was seen, so with what is known by then: the earliest time, who launched
 kernels, the rank. Recorders say these things early. Where one of them turns out otherwise the table is written again.
+Files are written by a thread of their own, so that those which scan need not wait for each other meanwhile.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
+from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from .basis import Basis
-from .chunk import Chunk
+from .chunk import Chunk, missing
 from .texts import Texts
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from .frames import Frames
-
-SPILL_BYTES = 24 << 20
-"""Rows of one table kept in memory before they go to a file."""
+SPILL_BYTES = 6 << 20
+"""Rows of one table kept in memory before the first of them go to a file."""
 _PART_BYTES = 12 << 20
-"""And once they do, and in one file: a part is in memory twice while it is written."""
+"""And once they do, and in one file: as much waits while as much is written."""
 _BATCH = 1 << 16
 """Rows a reader of the files has to take at once."""
 
 
 class Spool:
-    """Collects rows. Frames, and polars with them, are imported when the first ones are needed, not to begin with."""
+    """Collects rows. Frames, and polars with them, are imported when the first ones are needed, not to begin with.
 
-    def __init__(self, table: str, workspace: Path, texts: Texts) -> None:
+    ``writer`` has one thread. ``ranks`` and ``devices`` are the numbers the rows themselves say.
+    """
+
+    def __init__(self, table: str, workspace: Path, texts: Texts, writer: Executor) -> None:
         self.table, self.workspace = table, workspace
         self.rows = 0
-        self._texts = texts
+        self.ranks: set[int] = set()
+        self.devices: set[int] = set()
+        self._texts, self._writer = texts, writer
         self._chunks: list[Chunk] = []
         self._bytes = 0
         self._files: list[tuple[Path, Basis]] = []
+        self._pending: list[Future[None]] = []
         self._written = 0
         self._room = SPILL_BYTES
-
-    @cached_property
-    def frames(self) -> Frames:
-        """What makes frames of the rows."""
-        from .frames import Frames
-
-        return Frames(self.table, self._texts)
 
     def add(self, rows: Chunk) -> None:
         """Append rows."""
         self.rows += rows.rows
         self._chunks.append(rows)
         self._bytes += rows.bytes
+        self.ranks |= _distinct(rows, "rank")
+        if self.table == "kernels":
+            self.devices |= _distinct(rows, "device")
 
     @property
     def full(self) -> bool:
@@ -59,21 +62,33 @@ class Spool:
         return self._bytes > self._room
 
     def spill(self, basis: Basis) -> None:
-        """Write the rows in memory as rows of the table."""
+        """Have the rows in memory written as rows of the table. Raises what went wrong with those before."""
+        self._settle()
         waiting, self._chunks, self._bytes = self._chunks[::-1], [], 0
         while waiting:
             part = [waiting.pop()]
             size = part[0].bytes
             while waiting and (size := size + waiting[-1].bytes) < _PART_BYTES:
                 part.append(waiting.pop())
-            self._write(part, self.workspace / f"{self.table}-{len(self._files):05}.arrow", basis)
-        self._room = min(_PART_BYTES, SPILL_BYTES)
+            self._put(part, f"{self.table}-{len(self._files):05}.arrow", basis)
+        self._room = min(_PART_BYTES, 2 * SPILL_BYTES)
 
-    def _write(self, part: list[Chunk], path: Path, basis: Basis) -> None:
-        rows = self.frames.frame(part, basis, self._written)
-        rows.write_ipc(path, compression="lz4", record_batch_size=_BATCH)
+    def _put(self, part: list[Chunk], name: str, basis: Basis) -> None:
+        path = self.workspace / name
+        self._pending.append(self._writer.submit(self._write, part, path, basis, self._written))
         self._files.append((path, basis))
-        self._written += rows.height
+        self._written += sum(rows.rows for rows in part)
+
+    def _write(self, part: list[Chunk], path: Path, basis: Basis, first: int) -> None:
+        from .frames import frame
+
+        rows = frame(self.table, self._texts, part, basis, first)
+        rows.write_ipc(path, compression="lz4", record_batch_size=_BATCH)
+
+    def _settle(self) -> None:
+        pending, self._pending = self._pending, []
+        for each in pending:
+            each.result()
 
     def preview(self, basis: Basis, limit: int) -> pl.LazyFrame:
         """At most ``limit`` of the first rows in memory."""
@@ -81,25 +96,34 @@ class Spool:
 
     def _rows(self, chunks: list[Chunk], basis: Basis) -> pl.LazyFrame:
         from .. import schema
+        from .frames import frame
 
         if not chunks:
             return schema.empty(self.table)
-        return schema.conform(self.table, self.frames.frame(chunks, basis, self._written).lazy())
+        return schema.conform(self.table, frame(self.table, self._texts, chunks, basis, self._written).lazy())
+
+    def close(self, basis: Basis, lasting: bool) -> None:
+        """Have the last rows written where the table must last, unless all is to be written again."""
+        if not lasting or not self._chunks or self._outdated(basis):
+            return
+        if self._files:
+            self.spill(basis)
+        else:
+            self._put(self._chunks, f"{self.table}.arrow", basis)
+            self._chunks = []
+
+    def _outdated(self, basis: Basis) -> bool:
+        return any(written != basis for _, written in self._files)
 
     def finish(self, basis: Basis, lasting: bool) -> pl.LazyFrame:
-        """The table; where it must last all of it is in ``<table>.arrow`` or ``<table>-<n>.arrow``."""
+        """The table, after ``close``; where it must last it is all in ``<table>.arrow`` or ``<table>-<n>.arrow``."""
         import polars as pl
 
         from .. import schema
 
-        if any(written != basis for _, written in self._files):
+        self._settle()
+        if self._outdated(basis):
             return self._again(basis, lasting)
-        if lasting and self._chunks:
-            if self._files:
-                self.spill(basis)
-            else:
-                self._write(self._chunks, self.workspace / f"{self.table}.arrow", basis)
-            self._chunks = []
         parts = [schema.conform(self.table, pl.scan_ipc(path)) for path, _ in self._files]
         if self._chunks or not parts:
             parts.append(self._rows(self._chunks, basis))
@@ -120,3 +144,13 @@ class Spool:
         for part, _ in self._files:
             part.unlink()
         return pl.scan_ipc(path)
+
+
+def _distinct(rows: Chunk, name: str) -> set[int]:
+    """The values of a column of which there are few."""
+    values = rows.columns.get(name)
+    if values is None:
+        return set()
+    low, high = int(values.min()), int(values.max())
+    found = {low} if low == high else set(np.unique(values).tolist())
+    return found - {missing(values)}

@@ -8,6 +8,7 @@ once, with its times counted from the earliest slice. Until rows are spilled thi
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,7 +61,8 @@ class Tables:
 
     def __init__(self, strings: Strings, workspace: Path) -> None:
         self.strings, self.texts = strings, Texts(strings)
-        self.spools = {table: Spool(table, workspace, self.texts) for table in ("kernels", "host", "metrics")}
+        self._writer = writer = ThreadPoolExecutor(1)
+        self.spools = {table: Spool(table, workspace, self.texts, writer) for table in ("kernels", "host", "metrics")}
         self.cycles: list[tuple[int, int, int, str, int | None]] = []
         self.earliest: int | None = None
         self.negative = 0
@@ -199,9 +201,15 @@ class Tables:
     def finish(self, rank: int | None, lasting: bool = True) -> dict[str, pl.LazyFrame]:
         """The tables kernels, host, metrics and cycles, times counted from the earliest; files if they must last."""
         self.rank = rank
+        for table, spool in self.spools.items():
+            spool.close(self._basis(table), lasting)
         out = {table: spool.finish(self._basis(table), lasting) for table, spool in self.spools.items()}
         out["cycles"] = self._cycles(rank)
         return out
+
+    def close(self) -> None:
+        """Write nothing more, and wait for what is being written."""
+        self._writer.shutdown(cancel_futures=True)
 
     def preview(self, rank: int | None, limit: int) -> dict[str, pl.LazyFrame]:
         """The first rows of each table so far, in memory. May be called while another thread adds rows."""

@@ -75,6 +75,8 @@ def read(data: bytes, folder: Path, *, compiled: bool, block: int) -> Reading:
         aside.close()
     frames = tables.finish(None)
 
+    tables.close()
+
     def rows(table: str, columns: list[str]) -> list[Row]:
         return frames[table].select(columns).collect().rows()
 
