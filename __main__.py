@@ -15,8 +15,9 @@ def program() -> NoReturn:
     """Run the command and end with its status, at once: to take all modules apart first takes longer than a view."""
     status = main()
     atexit._run_exitfuncs()
-    with contextlib.suppress(OSError, ValueError):
-        sys.stderr.flush()
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
     os._exit(status)
 
 

@@ -79,7 +79,8 @@ def _guarded(run: Callable[[argparse.Namespace], int], arguments: argparse.Names
 
     try:
         status = run(arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return status
     except Unreadable as error:
         return _say(str(error), UNREADABLE)

@@ -156,3 +156,23 @@ def test_what_is_left_out_of_one_import_is_there_for_the_next() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "CERT_REQUIRED\n", done.stderr
+
+
+@pytest.mark.parametrize("closed", [1, 2])
+def test_a_closed_output_is_no_failure(closed: int, tmp_path: Path) -> None:
+    command = f"exec {sys.executable} -m warplens cache clear {closed}>&-"
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_was_printed_before_an_interruption_is_there() -> None:
+    program = (
+        "import sys\nfrom warplens import cli\nfrom warplens.__main__ import program\n"
+        "def stop(_):\n    print('before')\n    raise KeyboardInterrupt\n"
+        "cli._formats = stop\ncli.COMMANDS['formats'] = cli.Command('x', cli._no_arguments, stop)\n"
+        "sys.argv = ['warplens', 'formats']\nprogram()"
+    )
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "before\n", "warplens: stopped\n")

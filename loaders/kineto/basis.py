@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """The time rows count from (absolute ns), the pid that launched them by rank, the rank.
+    """The time rows count from (absolute ns), the pid that launched them by rank, the rank, what devices are called.
 
     ``rank`` is that of rows which do not say theirs; None in ``pids`` stands for those too.
     """
@@ -15,3 +15,4 @@ class Basis:
     origin: int = 0
     pids: tuple[tuple[int | None, int], ...] = ()
     rank: int | None = None
+    word: str = ""

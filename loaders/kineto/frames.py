@@ -47,7 +47,7 @@ def _series(table: str, texts: Texts, name: str, values: Column, basis: Basis) -
     if name == "kind":
         return column(_KINDS[values])
     if name == "device":
-        return _texts(texts.names, values) if table == "metrics" else _devices(values, texts.device_word)
+        return _texts(texts.names, values) if table == "metrics" else _devices(values, basis.word)
     if name in ("start_ns", "ts_ns"):
         counted = values - basis.origin
         fits = int(counted.min()) >= 0 and _unsigned(int(counted.max())) == np.uint32
@@ -56,15 +56,15 @@ def _series(table: str, texts: Texts, name: str, values: Column, basis: Basis) -
     if values.dtype.kind == "f":
         return series.fill_nan(None)
     absent = values < 0 if name == "dur_ns" else values == missing(values)
-    if values.dtype == np.uint32 or not absent.any():
-        return series
-    return pl.select(pl.when(pl.Series(~absent)).then(series)).to_series()
+    if values.dtype != np.uint32 and absent.any():
+        series = pl.select(pl.when(pl.Series(~absent)).then(series)).to_series()
+    return series.cast(pl.Int32, strict=False) if name == "registers" else series
 
 
 def _devices(values: Column, word: str) -> pl.Series:
     high = int(values.max())
     if high < _MANY:
-        distinct, places = np.arange(-1, high + 1), np.maximum(values, -1) + 1
+        distinct, places = np.arange(-1, max(high, -1) + 1), np.maximum(values, -1) + 1
     else:
         distinct, places = np.unique(values, return_inverse=True)
     names = [f"{word} {n}" if n >= 0 else None for n in distinct.tolist()]
@@ -75,7 +75,10 @@ def rebased(rows: pl.LazyFrame, table: str, old: Basis, new: Basis) -> pl.LazyFr
     """Rows of a table that were written on one basis, on another."""
     time = "ts_ns" if table == "metrics" else "start_ns"
     own = pl.col("rank") if old.rank is None else pl.col("rank").replace(old.rank, None)
-    rows = schema.conform(table, rows).with_columns(pl.col(time) + (old.origin - new.origin), rank=own)
+    rows = schema.conform(table, rows).with_columns(pl.col(time) + old.origin - new.origin, rank=own)
+    if old.word != new.word:
+        renamed = pl.col("device").cast(pl.String).str.replace(f"^{old.word} ", f"{new.word} ")
+        rows = rows.with_columns(renamed.cast(CATEGORICAL))
     if table == "kernels":
         rows = rows.with_columns(pid=_launcher(pl.col("rank"), new))
     return rows.with_columns(pl.col("rank").fill_null(pl.lit(new.rank, pl.Int64)))

@@ -8,6 +8,7 @@ would give; only speed depends on the guess.
 
 from __future__ import annotations
 
+import contextlib
 import mmap as memory
 import queue
 import threading
@@ -37,7 +38,7 @@ _SLACK = 256 << 10
 """Room in a buffer for what the block before left over; one that needs more is made anew."""
 
 
-MADV_HUGEPAGE = getattr(memory, "MADV_HUGEPAGE", None)
+_BIG_PAGES = getattr(memory, "MADV_HUGEPAGE", None)
 
 
 class Filler(Protocol):
@@ -141,10 +142,11 @@ class Pipeline:
                 return
 
     def _scan(self) -> None:
-        own = BlockScanner(self._native, self.tables, self._lock)
+        own: BlockScanner | None = None
         while (piece := self._work.get()) is not None:
             try:
                 if self._error is None:
+                    own = own or BlockScanner(self._native, self.tables, self._lock)
                     outcome = own.scan(piece.data, piece.stop, piece.base, piece.first, piece.final)
                     self._in_order(piece, outcome, own)
             except BaseException as error:
@@ -203,9 +205,13 @@ class Pipeline:
 
 def _buffer(size: int, old: mmap | None = None, filled: int = 0) -> mmap:
     """Memory that costs nothing until it is written to, and in big pages then; begins with what was in an old one."""
-    new = mmap(-1, size)
-    if hasattr(new, "madvise") and MADV_HUGEPAGE:
-        new.madvise(MADV_HUGEPAGE)
+    try:
+        new = mmap(-1, size)
+    except OSError as error:
+        raise MemoryError from error
+    if _BIG_PAGES is not None:
+        with contextlib.suppress(OSError):  # a kernel without them
+            new.madvise(_BIG_PAGES)
     if old is not None:
         new[:filled] = old[:filled]
     return new

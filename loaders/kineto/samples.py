@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from . import dialect
-from .columns import NULL, Ints, integer, nanoseconds
+from .columns import INSTANT_KEYS, NULL, Ints, integer, nanoseconds
 from .tables import Tables
 
 _BATCH = 50_000
+_FEW = 64
 _HOST, _NOBODY = -1, -2
 """Instead of the number of a device."""
 
@@ -26,11 +27,14 @@ class Samples:
 
     def add(self, event: dict[str, Any], found: list[tuple[str, str | None, float, str]]) -> None:
         """What one event says: (metric, device, value, unit) each, at its time and in its process."""
-        ts, pid = nanoseconds(event.get("ts")), integer(event.get("pid"))
+        args = event.get("args")
+        args = args if isinstance(args, dict) else {}
+        self._add(nanoseconds(event.get("ts")), integer(event.get("pid")), args, found)
+
+    def _add(self, ts: int, pid: int, args: dict[str, Any], found: list[tuple[str, str | None, float, str]]) -> None:
         if ts == NULL:
             return
-        args = event.get("args")
-        rank = integer(args.get("rank")) if isinstance(args, dict) else NULL
+        rank = integer(args.get("rank"))
         for metric, device, value, unit in found:
             whole_machine = device is not None and device != "Host"
             self._rows.append((ts, metric, device, value, unit, NULL if whole_machine else pid, rank))
@@ -51,6 +55,9 @@ class Samples:
 
     def instants(self, found: Ints) -> None:
         """Take in memory instants by the columns of ``INSTANT_INTS``: what ``dialect.memory`` says of each."""
+        if found.shape[1] < _FEW:
+            self._few(found)
+            return
         self.flush()
         ts, pid, rank, _, kind, index, *totals, change = found
         said = np.stack(totals, axis=1) != NULL
@@ -70,6 +77,13 @@ class Samples:
             "value": values[event, which].astype(np.float64), "unit": self._numbers(["B"]).repeat(len(event)),
             "pid": np.where(device >= 0, NULL, pid[event]), "rank": rank[event],
         })  # fmt: skip
+
+    def _few(self, found: Ints) -> None:
+        """One by one, so that they become no batch of their own."""
+        for ts, pid, rank, _, *values in found.T.tolist():
+            known = zip(INSTANT_KEYS, values, strict=True)
+            args = {key: value for key, value in known if value != NULL} | ({} if rank == NULL else {"rank": rank})
+            self._add(ts, pid, args, dialect.memory(args))
 
     def _numbers(self, texts: Sequence[str | None]) -> npt.NDArray[np.int32]:
         code = self._tables.strings.code

@@ -24,6 +24,8 @@ SPILL_BYTES = 6 << 20
 """Rows of one table kept in memory before the first of them go to a file."""
 _PART_BYTES = 12 << 20
 """And once they do, and in one file: as much waits while as much is written."""
+_CHUNK_BYTES = 1024
+"""What a chunk takes besides its rows, about."""
 _BATCH = 1 << 16
 """Rows a reader of the files has to take at once."""
 
@@ -51,10 +53,10 @@ class Spool:
         """Append rows."""
         self.rows += rows.rows
         self._chunks.append(rows)
-        self._bytes += rows.bytes
-        self.ranks |= _distinct(rows, "rank")
+        self._bytes += rows.bytes + _CHUNK_BYTES
+        self.ranks = self.ranks | _distinct(rows, "rank")  # others may be going through the set
         if self.table == "kernels":
-            self.devices |= _distinct(rows, "device")
+            self.devices = self.devices | _distinct(rows, "device")
 
     @property
     def full(self) -> bool:

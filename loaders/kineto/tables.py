@@ -219,12 +219,12 @@ class Tables:
 
     def _basis(self, table: str) -> Basis:
         """What is known by now of all rows of a table."""
-        pids: dict[int | None, int] = {}
-        if table == "kernels":
-            launchers = self.launchers.copy()
-            pids = {None if own == NULL else own: pid for own, pid in launchers if pid != NULL}
-            pids = pids if len(pids) == len(launchers) else {}
-        return Basis(self.earliest or 0, tuple(sorted(pids.items(), key=str)), self.rank)
+        if table != "kernels":
+            return Basis(self.earliest or 0, rank=self.rank)
+        launchers = self.launchers.copy()
+        pids = {None if own == NULL else own: pid for own, pid in launchers if pid != NULL}
+        pids = pids if len(pids) == len(launchers) else {}
+        return Basis(self.earliest or 0, tuple(sorted(pids.items(), key=str)), self.rank, self.texts.device_word)
 
     def _cycles(self, rank: int | None) -> pl.LazyFrame:
         import polars as pl

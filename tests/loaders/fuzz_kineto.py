@@ -31,7 +31,7 @@ from kineto_reading import accepted, native, read, reference, relative
 
 SPELLINGS = [
     b"NaN", b"Infinity", b"-inf", b"null", b"true", b"1e3", b"-0", b"0", b"18446744073709551615",
-    b"-9223372036854775808",
+    b"-9223372036854775808", b"4294967295", b"2147483648", b"-2147483648", b"-2147483649", b"-2", b'"host"',
     b"123456789012345678901", b"0.5", b"007", b"1.", b".5", b"1.0005", b"9007199254740993.0625", b'"7"', b'"stream 7"',
     b'"\\u0041\\n\\ud83d\\ude00"', b'"\\ud800"', b'"\xff"', b'"a\x01b"', b"[1, 2,3]", b"[]", b"[1.5]", b"{}",
     b'{"ph":"X"}',
@@ -40,7 +40,8 @@ SPELLINGS = [
 KEYS = [
     b'"correlation":', b'"External id":', b'"external id":', b'"stream":', b'"device":', b'"grid":', b'"block":',
     b'"registers per thread":', b'"est. achieved occupancy %":', b'"blocks per SM":', b'"bytes":', b'"graph node id":',
-    b'"ts":', b'"dur":', b'"pid":', b'"tid":', b'"cat":', b'"name":', b'"ph":', b'"args":',
+    b'"ts":', b'"dur":', b'"pid":', b'"tid":', b'"cat":', b'"name":', b'"ph":', b'"args":', b'"graph id":',
+    b'"Device Type":', b'"Device Id":', b'"Total Allocated":', b'"Total Reserved":', b'"Bytes":', b'"rank":',
 ]  # fmt: skip
 BYTES = [b'"', b"\\", b"{", b"}", b"[", b"]", b",", b":", b"\n", b" ", b"\0", b"\x1f", b"\xff", b"-", b"e", b"9"]
 

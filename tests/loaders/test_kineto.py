@@ -283,3 +283,39 @@ def test_tables_are_the_same_in_memory_in_one_file_and_in_many(
     assert found[0]["start_ns"].to_list() == [1000 * (n if step == 1 else 299 - n) for n in range(300)]
     assert found[0]["rank"].to_list() == [1 if n == 9 else rank for n in range(300)]
     assert found[0]["pid"].to_list() == [77] * 300
+
+
+@pytest.mark.parametrize("spill", [1, 1 << 30])
+def test_values_that_fit_no_column_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spill: int) -> None:
+    monkeypatch.setattr(spool, "SPILL_BYTES", spill)
+    wide = [4294967295, -2147483649, -(2**31), 2**31 - 1, 2**63, 255, None]
+    trace = load(tmp_path, [kernel(args={"registers per thread": value, "stream": value}) for value in wide])
+    fits = [None, None, -(2**31), 2**31 - 1, None, 255, None]
+    assert [row[0] for row in rows(trace.kernels, "registers")] == fits
+    assert [row[0] for row in rows(trace.kernels, "stream")] == [*wide[:4], 7, 255, 7]
+
+
+@pytest.mark.parametrize("more", [{"pid": "host"}, {"args": {"device": -2}}, {"pid": None}])
+def test_kernels_that_name_no_device_have_none(tmp_path: Path, more: dict[str, Any]) -> None:
+    trace = load(tmp_path, [kernel(**more)])
+    assert rows(trace.kernels, "device") == [(None,)] and trace.info.devices == ()
+
+
+def test_a_device_has_one_name_however_late_it_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spool, "SPILL_BYTES", 1)
+    monkeypatch.setattr("warplens.loaders.kineto.load.Plain", partial(Plain, block=500))
+    slices = [kernel(ts=n, args={"device": 0}) for n in range(40)]
+    ascend = {"ph": "M", "name": "process_name", "pid": 5, "args": {"name": "Ascend Hardware"}}
+    trace = load(tmp_path, [*slices, ascend])
+    assert set(rows(trace.kernels, "device")) == {("NPU 0",)}
+    assert [device.id for device in trace.info.devices] == ["NPU 0"]
+
+
+def test_times_that_are_too_far_apart_do_not_end_the_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    far = [*(kernel(ts=9_200_000_000_000_000) for _ in range(30)), kernel(ts=-9_200_000_000_000_000)]
+    found = []
+    for spill in (1, 1 << 30):
+        monkeypatch.setattr(spool, "SPILL_BYTES", spill)
+        monkeypatch.setattr("warplens.loaders.kineto.load.Plain", partial(Plain, block=500))
+        found.append(rows(load(tmp_path, far, f"{spill}.json").kernels, "start_ns", "dur_ns", "index"))
+    assert found[0] == found[1] and len(found[0]) == 31

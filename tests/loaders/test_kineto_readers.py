@@ -92,6 +92,34 @@ def test_most_memory_instants_need_no_reading_alone(tmp_path: Path, monkeypatch:
     assert [row[3] for row in found.metrics[1::2]] == [float(n) for n in range(500)]
 
 
+def test_instants_read_alone_come_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    batches: list[int] = []
+    sample = Tables.sample
+
+    def counted(self: Tables, found: dict[str, Any]) -> None:
+        batches.append(len(found["ts_ns"]))
+        sample(self, found)
+
+    monkeypatch.setattr(Tables, "sample", counted)
+    text = json.dumps([memory(), memory(**{"Total Reserved": 1.5})] * 500)
+    found = read(text.encode(), tmp_path, compiled=True, block=1 << 20)
+    assert batches == [len(found.metrics)] == [1500]
+
+
+def test_a_kernel_without_big_pages_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warplens.loaders.kineto.pipeline._BIG_PAGES", 12345)
+    assert read(json.dumps(EVENTS).encode(), tmp_path, compiled=True, block=1000).kernels
+
+
+def test_a_scanner_that_gets_no_memory_ends_the_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("warplens.loaders.kineto.pipeline.BlockScanner", none)
+    with pytest.raises(MemoryError):
+        read(json.dumps(EVENTS * 90).encode(), tmp_path, compiled=True, block=500)
+
+
 @pytest.mark.parametrize(("digit", "behind"), [("0", ""), ("1", "/"), ("5", ":"), ("9", "\u00b0")])
 def test_numbers_of_every_length(tmp_path: Path, digit: str, behind: str) -> None:
     numbers = [("1" + digit * 22)[:length] for length in range(1, 23)]
