@@ -90,7 +90,9 @@ rows = [run.table(name).select(pl.len()).collect().item() for name in ("kernels"
 print(json.dumps([took, rows, entry.bytes / entry.source_bytes]))
 """
 _INTO = """
-import json, sys, time
+import json, os, sys, time
+if "one core" in sys.argv:
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
 from warplens.loaders import cache
 from warplens.loaders.opening import open_run
 small, path, times = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -221,6 +223,11 @@ def waiting(folder: Path, made: list[tuple[float, Path]], repeat: int) -> str:
             spans = [ms for _ in range(repeat) for ms in _told(_INTO, str(large), str(file), "1")]
             ms, what = statistics.median(spans), "" if file is path else ", .json.gz"
             lines.append(f"| from file{what} to cache, {1000 * size / ms:.0f} MB/s | {size:.0f} | | | {ms:.0f} | | |")
+    if hasattr(os, "sched_setaffinity"):
+        size, path = made[-1]
+        ms = statistics.median(_told(_INTO, str(large), str(path), "3", "one core"))
+        what = f"from file to cache on one core, {1000 * size / ms:.0f} MB/s"
+        lines.append(f"| {what} | {size:.0f} | | | {ms:.0f} | | |")
     for _, path in made:
         _told(_INTO, str(small), str(path), "1")
     for size, path in made:
