@@ -32,7 +32,7 @@ METRICS = (f"gpu__dram_throughput{PEAK}", "gpu__time_duration.sum", f"sm__pipe_t
 
 def _csv(rows: list[list[object]], quoting: int = csv.QUOTE_MINIMAL) -> str:
     out = io.StringIO()
-    csv.writer(out, quoting=quoting, lineterminator="\n").writerows(rows)  # type: ignore[arg-type]
+    csv.writer(out, quoting=quoting, lineterminator="\n").writerows(rows)
     return out.getvalue()
 
 

@@ -51,8 +51,6 @@ def _load(job: Job) -> Trace:
 
             def progress(events: int) -> None:
                 nonlocal shown
-                from . import frames  # noqa: F401  for the end; imported while others scan it costs nothing
-
                 job.progress(source.position, source.size, events)
                 if not shown and tables.spools["kernels"].rows and job.first_rows is not None:
                     shown = True

@@ -8,8 +8,6 @@ would give; only speed depends on the guess.
 
 from __future__ import annotations
 
-import contextlib
-import mmap as memory
 import queue
 import threading
 from collections.abc import Callable
@@ -36,9 +34,6 @@ _EARLY = 4
 THREADS = 2
 _SLACK = 256 << 10
 """Room in a buffer for what the block before left over; one that needs more is made anew."""
-
-
-_BIG_PAGES = getattr(memory, "MADV_HUGEPAGE", None)
 
 
 class Filler(Protocol):
@@ -204,14 +199,11 @@ class Pipeline:
 
 
 def _buffer(size: int, old: mmap | None = None, filled: int = 0) -> mmap:
-    """Memory that costs nothing until it is written to, and in big pages then; begins with what was in an old one."""
+    """Memory that costs nothing until it is written to; begins with what was in an old one."""
     try:
         new = mmap(-1, size)
     except OSError as error:
         raise MemoryError from error
-    if _BIG_PAGES is not None:
-        with contextlib.suppress(OSError):  # a kernel without them
-            new.madvise(_BIG_PAGES)
     if old is not None:
         new[:filled] = old[:filled]
     return new

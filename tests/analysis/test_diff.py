@@ -153,7 +153,7 @@ def test_a_clock_that_fell_behind_a_waiting_host_is_hidden_and_explains_only_the
 
 def test_slower_cycles_with_the_same_gpu_work_blame_the_host() -> None:
     def taken(row: Row) -> Row:
-        return row | {"mu": row["mu"] + 50} if row["metric"] == "host_cpu_usage" else row  # type: ignore[operator]
+        return row | {"mu": row["mu"] + 50} if row["metric"] == "host_cpu_usage" else row
 
     table = diff(profile(10, seed=1), profile(8, seed=2, host=2.0, spoil=taken))
     assert table.summary[0].startswith("Cycle   slower: 10.0 → 20.0 ms (2.0×), +10")

@@ -149,7 +149,7 @@ def scan_guarded(text: bytes, guarded: Guarded, folder: Path) -> None:
 
     if len(text) + PAD <= guarded.size:
         own = BlockScanner(native(), Tables(Strings(), folder), threading.Lock(), rows=16)
-        own.scan(guarded.holding(text, PAD), len(text), 0, True, True)  # type: ignore[arg-type]
+        own.scan(guarded.holding(text, PAD), len(text), 0, True, True)
 
 
 def check(data: bytes, folder: Path, block: int, guarded: Guarded | None) -> bool:

@@ -59,7 +59,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def kernel(path: Path, **options: bool) -> str:
-    (run,) = open_run(str(path), **options)  # type: ignore[arg-type]
+    (run,) = open_run(str(path), **options)
     name: str = run.kernels.select("name").collect().item()
     return name
 

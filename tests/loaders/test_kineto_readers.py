@@ -106,11 +106,6 @@ def test_instants_read_alone_come_in_batches(tmp_path: Path, monkeypatch: pytest
     assert batches == [len(found.metrics)] == [1500]
 
 
-def test_a_kernel_without_big_pages_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("warplens.loaders.kineto.pipeline._BIG_PAGES", 12345)
-    assert read(json.dumps(EVENTS).encode(), tmp_path, compiled=True, block=1000).kernels
-
-
 def test_a_scanner_that_gets_no_memory_ends_the_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*_: Any) -> None:
         raise MemoryError

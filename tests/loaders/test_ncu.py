@@ -34,7 +34,7 @@ def launch(number: int, name: str = "void gemm<int, (bool)1>(T1::Params, float *
 
 
 def line(number: int, metric: str, unit: str, value: str, **of: object) -> list[str]:
-    return [*launch(number, **of), "Command line profiler metrics", metric, unit, value]  # type: ignore[arg-type]
+    return [*launch(number, **of), "Command line profiler metrics", metric, unit, value]
 
 
 def load(folder: Path, text: str) -> Trace:

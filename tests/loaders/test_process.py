@@ -29,7 +29,7 @@ def own_temporary_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 def events_of(path: Path | str, **options: object) -> list[Event]:
     events: list[Event] = []
-    ingest = Ingest(str(path), **options)  # type: ignore[arg-type]
+    ingest = Ingest(str(path), **options)
     ingest.start(events.append)
     ingest.wait()
     return events

@@ -94,7 +94,7 @@ class Session:
         with self._lock:
             while time.monotonic() < end:
                 data = bytes(self._data[start:])
-                if condition(data) if callable(condition) else condition in data:  # type: ignore[operator]
+                if condition(data) if callable(condition) else condition in data:
                     return data
                 if not self.alive:
                     break
@@ -171,4 +171,4 @@ class Session:
 def list_app(*arguments: str, **options: object) -> Session:
     """The small app around the list."""
     here = Path(__file__).parent / "list_app.py"
-    return Session([sys.executable, str(here), *arguments], **options)  # type: ignore[arg-type]
+    return Session([sys.executable, str(here), *arguments], **options)

@@ -34,7 +34,7 @@ class Query:
 
 def test_a_dropped_query_makes_room_and_only_the_newest_of_the_waiting_is_computed() -> None:
     app, taken, started = App(), list[Any](), SimpleQueue[int]()
-    asker = Asker(app)  # type: ignore[arg-type]
+    asker = Asker(app)
     queries = [Query(number, started) for number in range(5)]
     asker.ask(queries[0], taken.append)
     assert started.get(timeout=15) == 0 and asker.busy
@@ -57,7 +57,7 @@ def test_a_dropped_query_makes_room_and_only_the_newest_of_the_waiting_is_comput
 
 def test_what_waits_is_dropped_too() -> None:
     app, started = App(), SimpleQueue[int]()
-    asker = Asker(app)  # type: ignore[arg-type]
+    asker = Asker(app)
     queries = [Query(number, started) for number in range(AT_ONCE + 1)]
     for query in queries:
         asker.ask(query, lambda value: None)

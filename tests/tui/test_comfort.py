@@ -80,7 +80,7 @@ async def test_a_late_answer_to_an_older_question_is_never_shown() -> None:
     app = app_on("a", view="kernels")
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
-        asker = app.main.pane.asker  # type: ignore[union-attr]
+        asker = app.main.pane.asker
         taken: list[str] = []
         asker.ask(lambda: "old", taken.append)
         asker.ask(lambda: "new", taken.append)
@@ -103,7 +103,7 @@ async def test_resume_goes_on_where_the_pair_was_left() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         await press(pilot, "f", *"kernel", "enter", ">", "space", "]")
-        left = app.main.pane.state  # type: ignore[union-attr]
+        left = app.main.pane.state
         resume.keep(app.session)
     again = app_on("a", "b", resume=True)
     async with again.run_test(size=(120, 40)) as pilot:

@@ -52,7 +52,7 @@ async def test_key(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 async def details(app: WarplensApp, pilot: Pilot[Any]) -> None:
     await press(pilot, "enter")
     assert "Kernels: details" in screen_text(app)
-    shown = app.screen.lines.render().plain  # type: ignore[attr-defined]
+    shown = app.screen.lines.render().plain
     assert "Latency in A" in shown and "By cycle in B" in shown
     await press(pilot, "escape")
     assert app.screen is app.main
@@ -278,7 +278,7 @@ async def stop(app: WarplensApp, pilot: Pilot[Any]) -> None:
 @key("suspend")
 async def suspend(app: WarplensApp, pilot: Pilot[Any]) -> None:
     called = []
-    app.action_suspend_process = lambda: called.append(True)  # type: ignore[method-assign]
+    app.action_suspend_process = lambda: called.append(True)
     await press(pilot, "ctrl+z")
     assert called
 
