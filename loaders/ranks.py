@@ -11,10 +11,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-
-import polars as pl
+from typing import TYPE_CHECKING
 
 from .trace import TABLE_NAMES, Info, Trace
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _MARK = re.compile(r"(?:rank|worker|proc(?:ess)?|gpu|dev(?:ice)?|dp|pp|tp|ep)[-_.]?(\d+)", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
@@ -47,6 +49,8 @@ def _numbered(marks: Sequence[tuple[int, ...]]) -> list[int]:
 
 def merge(source: str, label: str, traces: Sequence[Trace], ranks: Sequence[int]) -> Trace:
     """One Trace of all ranks, in their order, with ``rank`` filled in every table that has it."""
+    import polars as pl
+
     ordered = sorted(zip(ranks, traces, strict=True), key=lambda pair: pair[0])
     epochs = [trace.info.epoch_ns for _, trace in ordered]
     zero = None if None in epochs else min(epoch for epoch in epochs if epoch is not None)
@@ -67,6 +71,8 @@ def is_beside(trace: Trace) -> bool:
 
 def with_metrics(run: Trace, beside: Sequence[Trace]) -> Trace:
     """The run with the samples of counters recorded beside it, on its clock where both know their absolute time."""
+    import polars as pl
+
     tables, warnings = [run.metrics], list(run.info.warnings)
     for trace in beside:
         warnings += trace.info.warnings
@@ -82,6 +88,8 @@ def with_metrics(run: Trace, beside: Sequence[Trace]) -> Trace:
 
 
 def _placed(name: str, table: pl.LazyFrame, rank: int, shift: int, first: int) -> pl.LazyFrame:
+    import polars as pl
+
     columns = table.collect_schema().names()
     moved = [pl.col("rank").fill_null(rank)] if "rank" in columns else []
     if shift and name in _CLOCKED:

@@ -1,37 +1,52 @@
-"""The formats, in no meaningful order, and how a file finds its loader.
+"""The formats, the most used first, and how a file finds its loader.
 
-Loader modules are imported when a file is opened, not when the package is.
+Loader modules are imported when a file is opened, not when the package is, and only as far as it takes to find the one
+that claims it: each imports the libraries it needs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 
 from .loader import Loader
 
 MODULES: tuple[str, ...] = (
-    "comparison",
+    "kineto",
+    "nsys",
     "cycle_profile",
     "kernel_table",
-    "nsys",
-    "nsys_stats",
     "ncu",
+    "nsys_stats",
     "tb_views",
-    "kineto",
+    "comparison",
 )
 """Modules of this package that define ``LOADER``. A new format is one file and one line here."""
 
 
+def ours() -> Iterator[Loader]:
+    """The loaders of this package, each imported when it is asked for."""
+    for module in MODULES:
+        yield import_module(f".{module}", __package__).LOADER
+
+
 @cache
+def installed() -> tuple[Loader, ...]:
+    """Those that other packages bring, under the entry point group ``warplens.loaders``."""
+    from importlib.metadata import entry_points
+
+    return tuple(point.load() for point in entry_points(group="warplens.loaders"))
+
+
 def loaders() -> tuple[Loader, ...]:
-    """Our loaders and those installed under the entry point group ``warplens.loaders``."""
-    ours = tuple(import_module(f".{module}", __package__).LOADER for module in MODULES)
-    theirs = tuple(point.load() for point in entry_points(group="warplens.loaders"))
-    return (*ours, *theirs)
+    """All of them."""
+    return (*ours(), *installed())
 
 
 def claims(head: bytes) -> tuple[Loader, ...]:
-    """Every loader that recognises these first bytes (after decompression)."""
-    return tuple(loader for loader in loaders() if loader.sniff(head))
+    """Who recognises these first bytes (after decompression): one of ours, of which no two do, else the installed."""
+    for loader in ours():
+        if loader.sniff(head):
+            return (loader,)
+    return tuple(loader for loader in installed() if loader.sniff(head))

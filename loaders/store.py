@@ -12,12 +12,14 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import orjson
-import polars as pl
 
-from . import schema
 from .trace import TABLE_NAMES, Device, Info, Trace
+
+if TYPE_CHECKING:
+    import polars as pl
 
 LAYOUT = 3
 """Goes up when this module writes what an older one could not read; part of the cache's key."""
@@ -32,6 +34,8 @@ def workspace(directory: Path) -> Path:
 
 def write(traces: tuple[Trace, ...], directory: Path) -> None:
     """Write all traces of one input. Raises OSError where the disk is full."""
+    from . import schema
+
     for number, trace in enumerate(traces):
         inside = directory / str(number)
         inside.mkdir(parents=True, exist_ok=True)
@@ -43,6 +47,10 @@ def write(traces: tuple[Trace, ...], directory: Path) -> None:
 
 def write_preview(trace: Trace, directory: Path) -> None:
     """Write a trace of some thousand rows to be read once, at once: not compressed. Raises OSError."""
+    import polars as pl
+
+    from . import schema
+
     inside = workspace(directory)
     for name in TABLE_NAMES:
         rows = schema.conform(name, trace.table(name)).collect()
@@ -61,6 +69,10 @@ def read(directory: Path) -> tuple[Trace, ...]:
 
 
 def _read_one(inside: Path) -> Trace:
+    import polars as pl
+
+    from . import schema
+
     info = _info_from_json((inside / "info.json").read_bytes())
     tables = {}
     for name in TABLE_NAMES:
@@ -75,6 +87,8 @@ def _files(inside: Path, table: str) -> list[Path]:
 
 
 def _sink(table: pl.LazyFrame, target: Path) -> None:
+    import polars as pl
+
     filled = table.select(pl.all().count()).collect(engine="streaming").row(0, named=True)
     columns = [name for name, count in filled.items() if count]
     table.select(columns or pl.all()).sink_ipc(target, compression="zstd", maintain_order=True)

@@ -1,17 +1,27 @@
 """One recording as columnar tables.
 
 A Trace is frozen and cheap to copy: its tables are lazy frames, usually scans of Arrow files in the cache, so that an
-analysis can stream what is bigger than memory. A table the format cannot fill is empty, never None.
+analysis can stream what is bigger than memory. A table the format cannot fill is empty, never None. To import this is
+not to import polars, which takes as long as it takes to read a hundred megabytes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import polars as pl
+if TYPE_CHECKING:
+    import polars as pl
 
-from . import schema
+
+def _empty(table: str) -> Callable[[], pl.LazyFrame]:
+    def made() -> pl.LazyFrame:
+        from . import schema
+
+        return schema.empty(table)
+
+    return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,25 +63,27 @@ class Trace:
     """One recording: ``info`` and one lazy frame per table of ``schema.TABLES``."""
 
     info: Info
-    kernels: pl.LazyFrame = field(default_factory=lambda: schema.empty("kernels"))
-    host: pl.LazyFrame = field(default_factory=lambda: schema.empty("host"))
-    metrics: pl.LazyFrame = field(default_factory=lambda: schema.empty("metrics"))
-    cycles: pl.LazyFrame = field(default_factory=lambda: schema.empty("cycles"))
-    profile: pl.LazyFrame = field(default_factory=lambda: schema.empty("profile"))
-    operators: pl.LazyFrame = field(default_factory=lambda: schema.empty("operators"))
-    kernel_stats: pl.LazyFrame = field(default_factory=lambda: schema.empty("kernel_stats"))
-    breakdown: pl.LazyFrame = field(default_factory=lambda: schema.empty("breakdown"))
-    comparison: pl.LazyFrame = field(default_factory=lambda: schema.empty("comparison"))
+    kernels: pl.LazyFrame = field(default_factory=_empty("kernels"))
+    host: pl.LazyFrame = field(default_factory=_empty("host"))
+    metrics: pl.LazyFrame = field(default_factory=_empty("metrics"))
+    cycles: pl.LazyFrame = field(default_factory=_empty("cycles"))
+    profile: pl.LazyFrame = field(default_factory=_empty("profile"))
+    operators: pl.LazyFrame = field(default_factory=_empty("operators"))
+    kernel_stats: pl.LazyFrame = field(default_factory=_empty("kernel_stats"))
+    breakdown: pl.LazyFrame = field(default_factory=_empty("breakdown"))
+    comparison: pl.LazyFrame = field(default_factory=_empty("comparison"))
 
     def table(self, name: str) -> pl.LazyFrame:
         """The table of that name; KeyError for a name that is none."""
-        if name not in schema.TABLES:
+        if name not in TABLE_NAMES:
             raise KeyError(name)
         frame: pl.LazyFrame = getattr(self, name)
         return frame
 
     def has(self, name: str) -> bool:
         """Whether the table has at least one row."""
+        import polars as pl
+
         return not self.table(name).select(pl.first()).head(1).collect().is_empty()
 
     def with_tables(self, **tables: pl.LazyFrame) -> Trace:

@@ -47,7 +47,7 @@ class Accompanied(Counted):
 @pytest.fixture
 def loader(monkeypatch: pytest.MonkeyPatch) -> Counted:
     one = Counted()
-    monkeypatch.setattr(registry, "loaders", lambda: (one,))
+    monkeypatch.setattr(registry, "installed", lambda: (one,))
     return one
 
 
@@ -103,7 +103,7 @@ def test_a_newer_loader_reads_again(loader: Counted, file: Path) -> None:
 
 def test_a_file_read_beside_it_counts_as_well(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
     one = Accompanied()
-    monkeypatch.setattr(registry, "loaders", lambda: (one,))
+    monkeypatch.setattr(registry, "installed", lambda: (one,))
     kernel(file)
     file.with_suffix(".beside").write_text("1")
     kernel(file)

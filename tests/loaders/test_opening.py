@@ -128,7 +128,7 @@ def kernels(*starts: int) -> pl.LazyFrame:
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., str]:
     def install(load: Callable[[Job], tuple[Trace, ...]], *files: str, times: int = 1) -> str:
-        monkeypatch.setattr(registry, "loaders", lambda: tuple(Fake(load) for _ in range(times)))
+        monkeypatch.setattr(registry, "installed", lambda: tuple(Fake(load) for _ in range(times)))
         for file in files or ("a.fake",):
             (tmp_path / file).write_bytes(b"FAKE" + file.encode())
         return str(tmp_path / files[0] if len(files) == 1 else tmp_path) if files else str(tmp_path / "a.fake")
@@ -212,14 +212,10 @@ def test_a_folder_of_unrelated_recordings_is_refused(fake: Callable[..., str]) -
 def test_counters_beside_a_trace_become_its_metrics(
     fake: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from warplens.loaders.cycle_profile import LOADER as COUNTERS
-
     def load(job: Job) -> tuple[Trace, ...]:
         return (Trace(Info(str(job.path), "one", "fake", epoch_ns=1_000_000), kernels(0, 5)),)
 
     fake(load)
-    both = (*registry.loaders(), COUNTERS)
-    monkeypatch.setattr(registry, "loaders", lambda: both)
     (tmp_path / "result_counters_data.csv").write_text(
         "counter_name,timestamp,value,hostname\ngpu_sm_frequency_0,1500,1410,node\ngpu_sm_frequency_0,1600,1400,node\n"
     )
