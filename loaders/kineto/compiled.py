@@ -18,12 +18,11 @@ import tempfile
 import time
 from functools import cache
 from importlib import util
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from .native import Code, Native, Unusable
+from .native import Native, Unusable, from_bytes, to_bytes
 
-SOURCES = ("columns.py", "layout.py", "simd.py", "lexer.py", "keys.py", "scanner.py", "emit.py", "native.py")
+SOURCES = ("columns.py", "layout.py", "simd.py", "lexer.py", "keys.py", "scanner.py", "emit.py", "link.py", "native.py")
 _STALE_SECONDS = 300
 
 
@@ -36,11 +35,6 @@ def folder() -> Path | None:
 
     here = Path(__file__).parent
     seen = hashlib.sha256(repr((sys.version, platform.node(), platform.machine(), str(here))).encode())
-    for package in ("numba", "llvmlite", "numpy"):
-        try:
-            seen.update(version(package).encode())
-        except PackageNotFoundError:
-            return None
     for source in SOURCES:
         status = (here / source).stat()
         seen.update(f"{source} {status.st_size} {status.st_mtime_ns}".encode())
@@ -96,7 +90,7 @@ def functions() -> Native | None:
     if place is None:
         return None
     try:
-        return Native(Code.from_bytes((place / _FILE).read_bytes()))
+        return Native(from_bytes((place / _FILE).read_bytes()))
     except Unusable:  # damaged, or this name now belongs to another machine: let the next load compile anew
         (place / _FILE).unlink(missing_ok=True)
     except Exception:
@@ -115,7 +109,7 @@ def main() -> None:
         from .emit import emit
 
         gc.disable()
-        whole = emit().to_bytes()
+        whole = to_bytes(emit())
         part = place / f"{_FILE}.{os.getpid()}"
         part.write_bytes(whole)
         part.replace(place / _FILE)

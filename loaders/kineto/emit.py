@@ -1,7 +1,8 @@
 """The scanner as machine code for this processor, to be kept and loaded again without what compiled it.
 
 Importing numba takes longer than reading a trace of 100 MB, and its own cache needs it imported. The functions use
-nothing of Python nor of numba when they run, so the object file is all there is to them; who loads it needs llvmlite.
+nothing of Python nor of numba when they run, so the object file is all there is to them. Where ``link`` can, it becomes
+an image that needs nothing more; elsewhere llvmlite loads it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from numba.core import compiler
 from numba.core.registry import cpu_target
 
 from . import scanner
-from .native import Code, processor
+from .link import ALIGNED, NotLinked, link
+from .native import NAMES, Code, Image, Objects, llvm_processor, processor
 
 
 def _array(item: Any, dimensions: int = 1) -> Any:
@@ -36,25 +38,57 @@ SIGNATURES = {
 
 def emit() -> Code:
     """Compile every function; takes seconds. Raises whatever numba does where it cannot."""
-    objects, symbols = [], []
-    for name, signature in SIGNATURES.items():
-        symbol, found = _compile(getattr(scanner, name).py_func, signature)
-        symbols.append(symbol)
-        objects.append(found)
-    return Code(processor(llvm), tuple(symbols), tuple(objects))
+    return packed(compile_all())
 
 
-def _compile(function: Any, signature: Sequence[Any]) -> tuple[str, bytes]:
+def packed(functions: Sequence[tuple[str, str]]) -> Code:
+    """The functions as one image where that can be, else as object files."""
+    try:
+        return image(functions)
+    except NotLinked:
+        return objects(functions)
+
+
+def compile_all() -> list[tuple[str, str]]:
+    """The symbol of each of ``NAMES`` and LLVM's text of it."""
+    return [_compiled(getattr(scanner, name).py_func, SIGNATURES[name]) for name in NAMES]
+
+
+def image(functions: Sequence[tuple[str, str]]) -> Image:
+    """The functions as one image. Raises NotLinked."""
+    if not (here := processor()):
+        raise NotLinked("nobody says what processor this is")
+    code, places = b"", []
+    for symbol, text in functions:
+        linked, place = link(_object(text, reloc="pic", codemodel="small"), symbol)
+        code += bytes(-len(code) % ALIGNED)
+        places.append(len(code) + place)
+        code += linked
+    return Image(here, tuple(places), code)
+
+
+def objects(functions: Sequence[tuple[str, str]]) -> Objects:
+    """The functions as object files, which do not care how far from each other they are put."""
+    files = tuple(_object(text, jit=True, codemodel="jitdefault") for _, text in functions)
+    return Objects(llvm_processor(llvm), tuple(symbol for symbol, _ in functions), files)
+
+
+def _compiled(function: Any, signature: Sequence[Any]) -> tuple[str, str]:
     numba: Any = compiler  # it has annotations for some of its names only
     flags = numba.Flags()
     flags.nrt, flags.boundscheck, flags.error_model = False, False, "numpy"
     flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.release_gil = True
     target = cpu_target.typing_context, cpu_target.target_context
     done = numba.compile_extra(*target, function, signature, types.int64, flags, {})
+    return done.fndesc.llvm_func_name, done.library.get_llvm_str()
+
+
+def _object(text: str, **model: Any) -> bytes:
     machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=_features(), opt=3, jit=True, codemodel="jitdefault",
-    )  # fmt: skip
-    return done.fndesc.llvm_func_name, machine.emit_object(llvm.parse_assembly(done.library.get_llvm_str()))
+        cpu=llvm.get_host_cpu_name(), features=_features(), opt=3, **model
+    )
+    found: bytes = machine.emit_object(llvm.parse_assembly(text))
+    return found
 
 
 def _features() -> str:

@@ -9,42 +9,71 @@ from __future__ import annotations
 import ctypes
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
+from msgspec import Struct, ValidationError, msgpack
 
 NAMES = "scan", "rehash"
+_READ_AND_RUN = 1 | 4
+"""PROT_READ and PROT_EXEC."""
+_CPUINFO_BYTES = 1 << 14
 
 
 class Unusable(Exception):
     """The code is damaged, or was made for another processor."""
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
-    """Object files, one for each of ``NAMES``, the symbol to call in each, and the processor they are for."""
+class Image(Struct, frozen=True, tag=True):
+    """Code that runs wherever it is put, where in it each of ``NAMES`` begins, and the processor it is for."""
+
+    processor: str
+    places: tuple[int, ...]
+    code: bytes
+
+
+class Objects(Struct, frozen=True, tag=True):
+    """Object files for llvmlite to load, one for each of ``NAMES``, the symbol to call in each, and the processor."""
 
     processor: str
     symbols: tuple[str, ...]
-    objects: tuple[bytes, ...]
-
-    def to_bytes(self) -> bytes:
-        """As a file, which begins with a checksum of the rest."""
-        rest: bytes = msgspec.msgpack.encode([self.processor, self.symbols, self.objects])
-        return hashlib.sha256(rest).digest() + rest
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Code:
-        """The inverse of ``to_bytes``. Raises Unusable for a file that is not whole."""
-        if hashlib.sha256(data[32:]).digest() != data[:32]:
-            raise Unusable("the file is damaged")
-        return cls(*msgspec.msgpack.decode(data[32:], type=tuple[str, tuple[str, ...], tuple[bytes, ...]]))
+    files: tuple[bytes, ...]
 
 
-def processor(llvm: Any) -> str:
-    """What the code depends on besides its sources: the model of processor and what it can do."""
+Code = Image | Objects
+
+
+def to_bytes(code: Code) -> bytes:
+    """As a file, which begins with a checksum of the rest."""
+    rest = msgpack.encode(code)
+    return hashlib.sha256(rest).digest() + rest
+
+
+def from_bytes(data: bytes) -> Code:
+    """The inverse of ``to_bytes``. Raises Unusable for a file that is not whole."""
+    if hashlib.sha256(data[32:]).digest() != data[:32]:
+        raise Unusable("the file is damaged")
+    try:
+        found: Code = msgpack.decode(data[32:], type=Code)
+    except ValidationError as error:
+        raise Unusable("the file is none of ours") from error
+    return found
+
+
+def processor() -> str:
+    """What this processor is and can do, as Linux says it; empty elsewhere."""
+    try:
+        with Path("/proc/cpuinfo").open("rb") as file:
+            first = file.read(_CPUINFO_BYTES).partition(b"\n\n")[0]
+    except OSError:
+        return ""
+    told = (line for line in first.split(b"\n") if line.startswith((b"model name", b"flags")))
+    return b"\n".join(told).decode(errors="replace")
+
+
+def llvm_processor(llvm: Any) -> str:
+    """The same, as LLVM says it."""
     return f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()} {llvm.get_process_triple()}"
 
 
@@ -52,20 +81,10 @@ class Native:
     """The functions of a ``Code``. Calls from several threads do not disturb each other."""
 
     def __init__(self, code: Code) -> None:
-        """Raises Unusable where the code is for another processor."""
-        import llvmlite.binding as llvm
-
-        if code.processor != processor(llvm):
-            raise Unusable("the code was compiled for another processor")
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        machine = llvm.Target.from_default_triple().create_target_machine(jit=True, codemodel="jitdefault")
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-        for file in code.objects:
-            self._engine.add_object_file(llvm.ObjectFileRef.from_data(file))
-        self._engine.finalize_object()
+        """Raises Unusable where the code is for another processor, OSError where memory may not be run."""
+        self._kept, addresses = _mapped(code) if isinstance(code, Image) else _loaded(code)
         call = ctypes.CFUNCTYPE(ctypes.c_int32)
-        self._functions = [call(self._engine.get_function_address(symbol)) for symbol in code.symbols]
+        self._functions = [call(address) for address in addresses]
 
     def scan(self, *arguments: Any) -> int:
         """``scanner.scan``."""
@@ -81,6 +100,36 @@ class Native:
         if self._functions[function](ctypes.byref(result), ctypes.byref(error), *flat):
             raise RuntimeError(f"the compiled {NAMES[function]} failed")
         return result.value
+
+
+def _mapped(image: Image) -> tuple[Any, list[int]]:
+    """The image in memory that can be run but not written to, and the addresses in it."""
+    if image.processor != processor() or not image.processor:
+        raise Unusable("the code was compiled for another processor")
+    from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
+
+    memory = mmap(-1, len(image.code), flags=MAP_PRIVATE | MAP_ANONYMOUS)
+    memory[:] = image.code
+    begin = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    if ctypes.CDLL(None, use_errno=True).mprotect(ctypes.c_void_p(begin), len(memory), _READ_AND_RUN):
+        raise OSError(ctypes.get_errno(), "memory may not be run")
+    return memory, [begin + place for place in image.places]
+
+
+def _loaded(code: Objects) -> tuple[Any, list[int]]:
+    """LLVM's engine with the object files in it, and the addresses of their functions."""
+    import llvmlite.binding as llvm
+
+    if code.processor != llvm_processor(llvm):
+        raise Unusable("the code was compiled for another processor")
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine(jit=True, codemodel="jitdefault")
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    for file in code.files:
+        engine.add_object_file(llvm.ObjectFileRef.from_data(file))
+    engine.finalize_object()
+    return engine, [engine.get_function_address(symbol) for symbol in code.symbols]
 
 
 def _flat(argument: Any) -> Iterator[Any]:

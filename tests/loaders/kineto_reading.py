@@ -19,7 +19,7 @@ from warplens.loaders.kineto.aside import Aside
 from warplens.loaders.kineto.columns import Strings
 from warplens.loaders.kineto.document import open_document
 from warplens.loaders.kineto.info import Tally
-from warplens.loaders.kineto.native import Code, Native
+from warplens.loaders.kineto.native import Native, from_bytes, to_bytes
 from warplens.loaders.kineto.pipeline import Pipeline
 from warplens.loaders.kineto.plain import Plain
 from warplens.loaders.kineto.tables import Tables
@@ -49,11 +49,19 @@ class Reading:
 
 
 @cache
-def native() -> Native:
-    """The compiled scanner, compiled once in this process, through the form in which it is kept."""
-    from warplens.loaders.kineto.emit import emit
+def functions() -> list[tuple[str, str]]:
+    """What numba makes of the scanner, once in this process."""
+    from warplens.loaders.kineto.emit import compile_all
 
-    return Native(Code.from_bytes(emit().to_bytes()))
+    return compile_all()
+
+
+@cache
+def native() -> Native:
+    """The compiled scanner through the form in which it is kept."""
+    from warplens.loaders.kineto.emit import packed
+
+    return Native(from_bytes(to_bytes(packed(functions()))))
 
 
 def read(data: bytes, folder: Path, *, compiled: bool, block: int) -> Reading:

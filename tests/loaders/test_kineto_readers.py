@@ -5,19 +5,23 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import platform
+import sys
 from pathlib import Path
 from typing import Any
 
+import llvmlite.binding as llvm
 import pytest
 from fuzz_kineto import Guarded, check, fuzz
-from kineto_reading import native, read
+from kineto_reading import functions, native, read
 
-from warplens.loaders.kineto import LOADER, compiled, load
+from warplens.loaders.kineto import LOADER, compiled, emit, load
 from warplens.loaders.kineto.aside import Aside
 from warplens.loaders.kineto.columns import Strings
 from warplens.loaders.kineto.document import open_document
 from warplens.loaders.kineto.info import Tally
-from warplens.loaders.kineto.native import Code, Native, Unusable
+from warplens.loaders.kineto.link import NotLinked, link
+from warplens.loaders.kineto.native import Code, Image, Native, Objects, Unusable, from_bytes, to_bytes
 from warplens.loaders.kineto.pipeline import Pipeline
 from warplens.loaders.kineto.plain import Plain
 from warplens.loaders.kineto.tables import Tables
@@ -233,15 +237,80 @@ def test_without_numba_the_plain_reader_does_it(tmp_path: Path, monkeypatch: pyt
     assert trace.kernels.collect().height == 8
 
 
-def test_code_that_is_damaged_or_for_another_processor_is_refused() -> None:
-    code = Code("a processor nobody has", ("scan", "rehash"), (b"", b""))
+OTHERS = Image("a processor nobody has", (0, 0), b"\xc3"), Objects("a processor nobody has", ("a", "b"), (b"", b""))
+
+
+@pytest.mark.parametrize("code", OTHERS, ids=["image", "objects"])
+def test_code_that_is_damaged_or_for_another_processor_is_refused(code: Code) -> None:
     with pytest.raises(Unusable, match="another processor"):
-        Native(Code.from_bytes(code.to_bytes()))
-    whole = bytearray(code.to_bytes())
+        Native(from_bytes(to_bytes(code)))
+    whole = bytearray(to_bytes(code))
     whole[-1] ^= 1
     for damaged in (bytes(whole), bytes(whole[:20]), b""):
         with pytest.raises(Unusable, match="damaged"):
-            Code.from_bytes(damaged)
+            from_bytes(damaged)
+
+
+def test_a_processor_nobody_knows_runs_no_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warplens.loaders.kineto.native.processor", str)
+    with pytest.raises(Unusable):
+        Native(Image("", (0, 0), b"\xc3"))
+
+
+def test_where_code_cannot_be_linked_the_object_files_read_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = json.dumps(EVENTS).encode()
+    linked = read(data, tmp_path, compiled=True, block=97).rows()
+    code = emit.objects(functions())
+    assert isinstance(code, Objects)
+    made = Native(from_bytes(to_bytes(code)))
+    monkeypatch.setattr("kineto_reading.native", lambda: made)
+    assert read(data, tmp_path, compiled=True, block=97).rows() == linked
+    assert linked[0]
+
+
+@pytest.mark.skipif((sys.platform, platform.machine()) != ("linux", "x86_64"), reason="images are for Linux on x86-64")
+def test_the_scanner_needs_nothing_outside_itself() -> None:
+    code = emit.packed(functions())
+    assert isinstance(code, Image)
+    assert len(code.code) < 1 << 16
+
+
+def _object(text: str) -> bytes:
+    target = llvm.Target.from_triple("x86_64-unknown-linux-gnu")
+    made: bytes = target.create_target_machine(reloc="pic", codemodel="small").emit_object(llvm.parse_assembly(text))
+    return made
+
+
+TWICE = "define i64 @half(i64 %x) { ret i64 %x }\ndefine i64 @twice(i64 %x) { %y = add i64 %x, %x\nret i64 %y }"
+CALLS = "declare i64 @other(i64)\ndefine i64 @twice(i64 %x) { %y = call i64 @other(i64 %x)\nret i64 %y }"
+COUNTS = (
+    "@n = internal global i64 5\n"
+    "define i64 @twice(i64 %x) { %y = load i64, ptr @n\n store i64 %x, ptr @n\n ret i64 %y }"
+)
+
+
+def test_an_object_that_needs_others_or_keeps_something_is_not_linked() -> None:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    code, place = link(_object(TWICE), "twice")
+    assert 0 < place < len(code)
+    with pytest.raises(NotLinked, match="outside"):
+        link(_object(CALLS), "twice")
+    with pytest.raises(NotLinked, match="variables"):
+        link(_object(COUNTS), "twice")
+    with pytest.raises(NotLinked, match="does not hold"):
+        link(_object(TWICE), "thrice")
+
+
+def test_half_an_object_is_not_linked() -> None:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    whole = _object(TWICE)
+    for size in range(0, len(whole) - 1, 7):
+        with pytest.raises(NotLinked):
+            link(whole[:size], "twice")
 
 
 def test_what_is_kept_is_used_and_what_is_damaged_is_made_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
