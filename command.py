@@ -11,9 +11,8 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from .analysis.options import Options
@@ -30,8 +29,7 @@ class Wrong(Exception):
     """The command cannot be carried out as typed; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """One command: a line of help, its arguments, and what it does."""
 
     help: str

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec import Struct
 
 from ..loaders import schema
 from ..loaders.trace import Trace
@@ -23,8 +23,7 @@ Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True)
-class Activities:
+class Activities(Struct, frozen=True):
     """Device activities in recorded order; times in ns, ``occupancy`` and ``blocks_per_sm`` NaN where not recorded."""
 
     starts: Ints

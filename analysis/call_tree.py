@@ -7,17 +7,15 @@ its parent (clocks round) counts as ending with it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 Ints = npt.NDArray[np.int64]
 _ROUNDS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class CallTree:
+class CallTree(Struct, frozen=True):
     """Calls in order of (thread, start, longest first); all arrays are in that order.
 
     ``order[i]`` is the input row of call i, ``parent[i]`` the call that encloses it most closely (-1 for none) and

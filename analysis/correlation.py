@@ -6,10 +6,9 @@ it belongs to the innermost operator running on its thread; an id of 0 says that
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from ..loaders.trace import Trace
 from .call_tree import pack
@@ -22,8 +21,7 @@ ABSENT = np.iinfo(np.int64).min
 """Stands for a null id in arrays of ids."""
 
 
-@dataclass(frozen=True, slots=True)
-class Calls:
+class Calls(Struct, frozen=True):
     """Runtime and driver calls by start: times in ns, ids ``ABSENT`` where not recorded."""
 
     starts: Ints

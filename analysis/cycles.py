@@ -9,11 +9,12 @@ counted even when ``Options.warm_up`` leaves them out.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..loaders import schema
 from ..loaders.trace import Trace
@@ -43,8 +44,7 @@ EXTRA = {
 """What ``cycles_of`` has beside the columns of the table: device time, flags, and the number of device activities."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cycles:
+class Cycles(Struct, frozen=True):
     """The cycles of one run: ``frame`` (schema of ``cycles`` and ``EXTRA``), where they are from, what to know."""
 
     frame: pl.DataFrame

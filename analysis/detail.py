@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 MOST = 12
 """Lines of a section: groups, cycles, kernels."""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """Where an event stands: which run (0 or 1), the rank whose file, its byte offset there and its name."""
 
     side: int
@@ -19,8 +19,7 @@ class Event:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """A titled part, all display text: rows of label and value, or of as many texts as ``columns`` has headers.
 
     ``shape`` is a distribution in ns (``edges_ns`` and counts ``a``, ``b``, as ``distribution.histogram`` makes it),
@@ -34,8 +33,7 @@ class Section:
     event: Event | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Detail:
+class Detail(Struct, frozen=True):
     """The sections of a row, most wanted first."""
 
     sections: tuple[Section, ...]

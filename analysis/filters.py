@@ -13,11 +13,11 @@ import operator
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import polars as pl
+from msgspec import Struct
 
 from .column import Column
 from .rows import Rows
@@ -36,8 +36,7 @@ class BadFilter(ValueError):
     """The filter cannot be understood; the message says which term and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(Struct, frozen=True):
     """A parsed filter; ``text`` is what the user typed and what exports show."""
 
     text: str

@@ -7,8 +7,9 @@ it uses them, and what the figures leave out.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from . import units
 from .text import display, fit_name
@@ -30,8 +31,7 @@ _KERNEL = 32
 """Cells for the name of a kernel: about what the list below gives it, so that the eye finds it there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """What is known about a run: times are means per step in ns, shares 0-1, missing values None.
 
     ``calls`` are the runtime calls that take most host time (``name``, ``count`` and ``total_ns`` per step);

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import polars as pl
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """Cycles and where they are from: ``frame`` in the schema of ``cycles``, the ``anchor`` they are taken from.
 
     ``device_time`` is true where bounds are device times, so that an activity belongs to the cycle it runs in, not to

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 _GENERIC = re.compile(r"(?:\w*elementwise_kernel\w*|reduce_kernel|multi_tensor_apply_kernel)")
 _WRAPPER = re.compile(r"(?:gpu_kernel_impl\w*|func_wrapper_t|ReduceOp)$")
@@ -28,8 +29,7 @@ _SCOPE = re.compile(r"\b[A-Za-z_]\w*::")
 _DEEPEST = 40
 
 
-@dataclass(slots=True)
-class _Node:
+class _Node(Struct):
     """A template name and its arguments."""
 
     name: str

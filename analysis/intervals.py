@@ -8,17 +8,15 @@ not matter.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 Ints = npt.NDArray[np.int64]
 _WIDEST = 2**62
 
 
-@dataclass(frozen=True, slots=True)
-class Intervals:
+class Intervals(Struct, frozen=True):
     """Disjoint half-open intervals ``starts[i]..ends[i]`` (ns) in order."""
 
     starts: Ints

@@ -6,10 +6,9 @@ activity; ``sync`` is none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 import polars as pl
+from msgspec import Struct, field
 
 from ..loaders.schema import NAME
 from ..loaders.trace import Trace
@@ -26,8 +25,7 @@ COLUMNS: dict[str, pl.DataType] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Kernels:
+class Kernels(Struct, frozen=True):
     """Statistics per kernel (``COLUMNS``), the table they are from, and what to tell about them."""
 
     frame: pl.DataFrame

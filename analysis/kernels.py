@@ -6,10 +6,10 @@ is of the summed activity time, which counts overlapping streams twice; it is no
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Literal
 
 import polars as pl
+from msgspec.structs import replace
 
 from ..loaders.schema import NAME
 from ..loaders.trace import Trace

@@ -9,11 +9,11 @@ many groups there are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec import Struct
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.integer]
@@ -27,8 +27,7 @@ _ROUNDING = 1e-12
 """What the border of a bar may be off by: a launch exactly on it belongs to the bar above."""
 
 
-@dataclass(frozen=True, slots=True)
-class Latencies:
+class Latencies(Struct, frozen=True):
     """Durations sorted within each group: ``sorted_ns`` one after the other, group g in ``starts[g]:ends[g]``.
 
     Every group has at least one launch. ``packed`` are the words they were sorted as, the duration in the lower

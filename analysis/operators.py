@@ -8,11 +8,11 @@ launched; an operator whose only child has its name is one operator with it.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec import Struct
 
 from ..loaders import schema
 from ..loaders.trace import Trace
@@ -28,8 +28,7 @@ _NO_OPERATOR = re.compile(r"ProfilerStep|Optimizer\.|(DataParallel|DistributedDa
 Mask = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class Operators:
+class Operators(Struct, frozen=True):
     """The ``operators`` table of a run, and how much device time belongs to none of them (ns)."""
 
     frame: pl.DataFrame

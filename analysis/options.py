@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
 
+from msgspec import Struct, field
 
-@dataclass(frozen=True, slots=True)
-class Thresholds:
+
+class Thresholds(Struct, frozen=True):
     """When a kernel is called bound by something: fractions of peak, and how short a launch-bound one is."""
 
     tensor: float = 0.5
@@ -17,8 +17,7 @@ class Thresholds:
     launches: int = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """The state of a question that is not its data.
 
     ``cycle`` limits the answer to one cycle of run A (``cycle_b``: of run B), ``cycle_anchor`` is a regular expression

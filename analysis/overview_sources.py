@@ -7,11 +7,12 @@ notes on what it cannot know.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 import polars as pl
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ..loaders.trace import Trace
 from . import units
@@ -38,8 +39,7 @@ TENSOR_CORES_SINCE = 7
 """First major compute capability with tensor cores."""
 
 
-@dataclass(frozen=True, slots=True)
-class Overview:
+class Overview(Struct, frozen=True):
     """One run: ``times`` per category (mean per cycle, ns), what a cycle is called here, and all that is said.
 
     ``host`` has ``on_cpu`` and ``queued`` where recorded: shares of a cycle, summed over threads.
@@ -55,8 +55,7 @@ class Overview:
     host: dict[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """Figures of one rank: times summed over its steps, its gauges, and how its steps were found.
 
     ``calls`` are the longest runtime calls: name, count and ns summed over the steps.

@@ -11,11 +11,11 @@ rounds on what remains. If nothing repeats at least three times the answer is em
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 Codes = np.ndarray[Any, np.dtype[np.int64]]
 Mark = tuple[int, ...]
@@ -51,8 +51,7 @@ NAMES = 192
 """Kernels beyond the most frequent this many are counted together."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(Struct, frozen=True):
     """A rhythm: where its repetitions ``bounds`` (first, stop) lie and how much they differ, 0 for not at all.
 
     Repetitions do not overlap; most follow each other at once.

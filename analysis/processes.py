@@ -8,14 +8,14 @@ remaining one of B ("cross"): a table each, never one over several processes.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from .options import Options
 from .view import CannotAnswer
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessPair:
+class ProcessPair(Struct, frozen=True):
     """One process of each run; None on both sides where the runs record no processes."""
 
     a: int | None

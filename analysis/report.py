@@ -6,7 +6,7 @@ same shape every time and a summary goes on.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ..loaders.trace import Trace
 from .filters import Filter, unknown_column

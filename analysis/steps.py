@@ -7,10 +7,10 @@ at the end whose kernels the recorder did not get to see. Without steps the whol
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..loaders.trace import Trace
 from .activities import Activities, Mask
@@ -23,8 +23,7 @@ SEEN_WHOLE = 0.8
 """A last step with less than this share of the activities of the one before it was not recorded whole."""
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
+class Steps(Struct, frozen=True):
     """Windows ``starts[i]..ends[i]`` (ns) in order, the ``cycle`` number and label of each, and what was left out."""
 
     starts: Ints

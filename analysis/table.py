@@ -8,10 +8,11 @@ the columns of the old one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ..loaders.trace import Trace
 from .column import Column
@@ -34,8 +35,7 @@ ON_DISK = 500_000
 """Rows from which recorded columns are left on disk."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """Where the rows come from: the run's label, path, format, and what was wrong with it."""
 
     label: str
@@ -45,8 +45,7 @@ class Source:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(Struct, frozen=True):
     """Rows of a view. ``total_rows`` counts what the view has before filter and ``--top``; ``len`` what is here.
 
     ``scope`` is the sentence that says what it was limited to ('cycle 5 of A'), empty where it was not.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from .column import Column
 from .options import Options
@@ -19,8 +20,7 @@ class CannotAnswer(Exception):
     """The recording lacks what the question needs; the message is one sentence: what is missing, what would have it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What a view's ``build`` returns: rows still lazy, in their default order, and what was found out on the way.
 
     ``facts`` are values beside the rows (JSON-able, names with units); ``summary`` the sentences or lines a reader sees
@@ -40,8 +40,7 @@ Runs = tuple["Trace", ...]
 """One run, or two: (A,) or (A, B)."""
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """A question.
 
     ``columns`` for one run, ``pair_columns`` for two (the same where empty). ``build(runs, options)`` answers it; it

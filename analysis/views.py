@@ -6,14 +6,14 @@ needs; columns and the way to build it are in the file, which is imported when t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
 
-from .view import View
+if TYPE_CHECKING:
+    from .view import View
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A view as the registry knows it: ``key`` opens it in the app ('' for none), ``question`` says what it answers."""
 
     name: str

@@ -19,9 +19,8 @@ import re
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import spill
 
@@ -35,8 +34,7 @@ _DEFAULT_BYTES, _DEFAULT_SHARE = 20 << 30, 0.1
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One cached input: where it came from, what it takes, when it was used, and whether its source is unchanged."""
 
     path: Path
@@ -48,8 +46,7 @@ class Entry:
     current: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """What an entry comes from: the input's file and those read with it, and the loader.
 
     ``alone`` says that the loader is one of ours and reads nothing beside the file, so that the file's own state is
@@ -62,8 +59,7 @@ class Origin:
     alone: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """An entry that is held for this process: where its tables are and what they come from."""
 
     directory: Path

@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
+from msgspec import Struct, field
 
 from . import csv_table, schema, stream
 from .errors import Unreadable
@@ -44,8 +44,7 @@ TITLE = re.compile(rb"^#[^\n]*Performance Comparison", re.MULTILINE)
 TITLE_PID = re.compile(r"\(PID:\s*(\d{1,18})\)")
 
 
-@dataclass(slots=True)
-class _Report:
+class _Report(Struct):
     """What was found: comparison rows by column, times by rank in µs, the summary, and what could not be read."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from . import registry, stream
 
@@ -24,8 +25,7 @@ _NOT_TRACES = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """A trace: its file, or the folder it is made of; its size on disk; the format that claims it."""
 
     path: Path

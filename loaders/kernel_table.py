@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
+from msgspec import Struct, field
 
 from . import schema
 from .errors import Unreadable
@@ -35,8 +35,7 @@ ANY_ROW = r"(?s)^(.*)\|\s*(\d+)\s+(\S+)\s+(\S+)\s*$"
 HEADER_LINE = r"^\s*Kernel\s*\|?\s*Latency\s+Tensor\s+DRAM\s*$"
 
 
-@dataclass(slots=True)
-class _Rows:
+class _Rows(Struct):
     """What was read so far: frames of (dur_ns, name, tensor, dram), and what was wrong."""
 
     workspace: Path

@@ -9,9 +9,10 @@ scans of them, or return frames in memory.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
+
+from msgspec import Struct, field
 
 from .trace import Trace
 
@@ -23,8 +24,7 @@ def _nothing(done: int, total: int, events: int) -> None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """One load: the source, where it may write, and how to tell what it is doing.
 
     ``path`` is a file or, for formats made of several files, a directory. ``progress(bytes_done, bytes_total, events)``

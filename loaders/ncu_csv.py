@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import polars as pl
+from msgspec import Struct, field
 
 from . import csv_table, ncu_metrics
 
@@ -24,8 +24,7 @@ LAUNCH_COLUMNS = {
 }  # fmt: skip
 
 
-@dataclass(slots=True)
-class Found:
+class Found(Struct):
     """What a file holds: frames of launches (``ncu_metrics.LAUNCH``) and samples (``SAMPLE``), and what is unused."""
 
     launches: list[pl.DataFrame] = field(default_factory=list)
@@ -38,8 +37,7 @@ class Found:
         return sum(frame.height for frame in self.launches)
 
 
-@dataclass(slots=True)
-class _Table:
+class _Table(Struct):
     """One table of a file: its header, and, where it is wide, the units of its columns once they were read."""
 
     columns: list[str]

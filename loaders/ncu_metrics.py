@@ -8,10 +8,10 @@ long one in ms), so every value is scaled by its own. ``n/a`` is null.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from .schema import NAME
 
@@ -71,8 +71,7 @@ SCALES: dict[str, dict[str, float]] = {
 no percentage."""
 
 
-@dataclass(frozen=True, slots=True)
-class Meaning:
+class Meaning(Struct, frozen=True):
     """A metric's column, what it measures, and its rank among the column's metrics (0 is best)."""
 
     column: str

@@ -8,9 +8,9 @@ sizes carry their unit in the header (``--timeunit``), and headers changed over 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import polars as pl
+from msgspec import Struct
 
 from . import schema, stream
 from .errors import Unreadable
@@ -26,8 +26,7 @@ _SIZES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 _COUNTS = ("instances", "count", "operations")
 
 
-@dataclass(frozen=True, slots=True)
-class _Report:
+class _Report(Struct, frozen=True):
     """One report of the file: what it is ('trace' or 'summary'), its columns, and where its text lies."""
 
     kind: str

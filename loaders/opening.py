@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from . import cache, failures, inputs, ranks, registry, spill, store, stream, unsupported
 from .errors import Unreadable
@@ -26,8 +28,7 @@ SCANNED = 4096
 """Files of a folder that are looked into; more are not the ranks of one job."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """One file of the input: where it is, who reads it, how big it is, and its cached tables where they are known."""
 
     path: Path
@@ -37,8 +38,7 @@ class Part:
     entry: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """How to open: with which cache, whether for other processes too, and whom to tell."""
 
     use_cache: bool = True
@@ -238,8 +238,7 @@ def _read(part: Part, loader: Loader, request: Request, target: Path) -> tuple[P
         raise
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True):
     """An input that was read: its files as the user sees them, and where the tables of each are.
 
     ``loaded`` holds what is in ``directories``, where this process has read them already.

@@ -18,9 +18,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import cache, spill
 
@@ -31,8 +30,7 @@ HEADER = struct.Struct("<I")
 """What precedes each message on the pipe: its length."""
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(NamedTuple):
     """``done`` of ``total`` bytes of the source were read (``total`` 0: not known) and ``events`` events found."""
 
     done: int
@@ -40,8 +38,7 @@ class Progress:
     events: int
 
 
-@dataclass(frozen=True, slots=True)
-class FirstRows:
+class FirstRows(NamedTuple):
     """The first rows can be shown while the rest loads."""
 
     opened: dict[str, Any]
@@ -52,8 +49,7 @@ class FirstRows:
         return _traces(self.opened, None)
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(NamedTuple):
     """The whole input is there."""
 
     opened: dict[str, Any]
@@ -65,8 +61,7 @@ class Loaded:
         return _traces(self.opened, self.worker)
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(NamedTuple):
     """It cannot be read: a sentence that names the file and the reason, and what to do."""
 
     message: str

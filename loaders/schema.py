@@ -7,16 +7,14 @@ measured is null, never 0. Names are stored exactly as recorded.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import polars as pl
+from msgspec import Struct
 
 NAME = pl.Categorical()
 """Strings with few distinct values over many rows: kernel names, metric names, devices."""
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """One column of a table: its name, polars dtype, unit ('' where it has none) and meaning."""
 
     name: str

@@ -10,11 +10,12 @@ exactly the schema of ``schema.TABLES``.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from .trace import TABLE_NAMES, Device, Info, Trace
 
@@ -96,12 +97,14 @@ def _sink(table: pl.LazyFrame, target: Path) -> None:
 
 def _info_to_json(info: Info) -> bytes:
     try:
-        return orjson.dumps(asdict(info), default=_plain, option=orjson.OPT_NON_STR_KEYS)
+        return orjson.dumps(info, default=_plain, option=orjson.OPT_NON_STR_KEYS)
     except TypeError:  # an integer beyond 64 bits, or a file name that is no UTF-8
-        return json.dumps(asdict(info), default=_plain).encode()
+        return json.dumps(info, default=_plain).encode()
 
 
 def _plain(value: object) -> object:
+    if isinstance(value, Struct):
+        return asdict(value)
     if isinstance(value, (set, frozenset)):
         return sorted(value, key=str)
     return str(value)
@@ -112,7 +115,7 @@ def _info_from_json(text: bytes) -> Info:
         raw = orjson.loads(text)
     except orjson.JSONDecodeError:
         raw = json.loads(text)
-    known = {field.name: raw[field.name] for field in fields(Info) if field.name in raw}
+    known = {name: raw[name] for name in Info.__struct_fields__ if name in raw}
     known["devices"] = tuple(Device(**device) for device in raw["devices"])
     known["ranks"], known["warnings"] = tuple(raw["ranks"]), tuple(raw["warnings"])
     return Info(**known)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 import polars as pl
+from msgspec import Struct, field
 
 from . import schema, stream
 from .errors import Unreadable
@@ -97,8 +97,7 @@ def _yes(value: object) -> bool | None:
     return {"yes": True, "no": False}.get(str(value).lower())
 
 
-@dataclass(slots=True)
-class _Worker:
+class _Worker(Struct):
     """The views of one worker by kind."""
 
     views: dict[str, Document] = field(default_factory=dict)

@@ -8,8 +8,10 @@ not to import polars, which takes as long as it takes to read a hundred megabyte
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,8 +26,7 @@ def _empty(table: str) -> Callable[[], pl.LazyFrame]:
     return made
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Struct, frozen=True):
     """A device of the recording: ``id`` as the tables name it ('GPU 0'), product name and recorded properties."""
 
     id: str
@@ -33,8 +34,7 @@ class Device:
     properties: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Info:
+class Info(Struct, frozen=True):
     """What is known about the recording as a whole.
 
     ``label`` is the short name shown for the run. ``epoch_ns`` is the absolute time of the trace's zero, where known.
@@ -58,8 +58,7 @@ class Info:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(Struct, frozen=True):
     """One recording: ``info`` and one lazy frame per table of ``schema.TABLES``."""
 
     info: Info
@@ -96,4 +95,4 @@ class Trace:
         return replace(self, info=replace(self.info, warnings=(*self.info.warnings, *sentences)))
 
 
-TABLE_NAMES: tuple[str, ...] = tuple(f.name for f in fields(Trace) if f.name != "info")
+TABLE_NAMES: tuple[str, ...] = tuple(name for name in Trace.__struct_fields__ if name != "info")

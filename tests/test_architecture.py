@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("loaders", "analysis", "tui")
-HEAVY = ("textual", "polars", "scipy", "numpy", "numba", "pyarrow")
+HEAVY = ("textual", "polars", "scipy", "numpy", "numba", "pyarrow", "msgspec")
 
 
 def modules_loaded_by(statement: str) -> set[str]:
@@ -22,7 +22,10 @@ def modules_loaded_by(statement: str) -> set[str]:
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize("statement", ["import warplens", "import warplens.cli", "import warplens.analysis.views"])
+@pytest.mark.parametrize(
+    "statement",
+    ["import warplens", "import warplens.cli", "import warplens.analysis.views", "import warplens.loaders.process"],
+)
 def test_start_up_loads_nothing_heavy(statement: str) -> None:
     assert modules_loaded_by(statement).isdisjoint(HEAVY)
 

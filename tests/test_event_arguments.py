@@ -5,11 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from warplens.analysis.detail import Detail, Event
 from warplens.analysis.details import details

@@ -8,8 +8,8 @@ with order None are never in a list.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.cells import cell_len
 
 from ..analysis.column import Column
@@ -20,8 +20,7 @@ ELASTIC_LEAST = 12
 GRAPHIC = frozenset({"trend", "list"})
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(Struct, frozen=True):
     """A column as shown: ``index`` in the view's columns, first cell ``x``, ``width`` in cells without the gap."""
 
     column: Column
@@ -30,8 +29,7 @@ class Placed:
     width: int
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """The columns shown from left to right, and whether some are out of sight."""
 
     placed: tuple[Placed, ...]

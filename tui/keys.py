@@ -8,16 +8,15 @@ for what acts on the view shown, the list for what acts on its rows (the list bi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
+from msgspec import Struct
 from textual.binding import Binding, BindingType
 
 Place = Literal["screen", "pane", "list"]
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(Struct, frozen=True):
     """One thing a key does.
 
     ``name`` is what the settings call it, ``keys`` the keys in Textual's spelling, ``label`` the footer's word,

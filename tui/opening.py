@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from ..analysis.view import Runs
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """``done`` of ``total`` bytes are read (total 0: unknown), ``events`` events found."""
 
     done: int
@@ -26,22 +26,19 @@ class Progress:
     events: int
 
 
-@dataclass(frozen=True, slots=True)
-class FirstRows:
+class FirstRows(Struct, frozen=True):
     """A few rows to show while the rest loads."""
 
     traces: Runs
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     """The whole input."""
 
     traces: Runs
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Struct, frozen=True):
     """It cannot be opened: what is wrong, and what to do about it."""
 
     message: str
@@ -94,8 +91,7 @@ MOMENT = 0.25
 State = Literal["loading", "loaded", "failed", "stopped"]
 
 
-@dataclass
-class Run:
+class Run(Struct):
     """One input being opened: progress while it loads, traces when it has, a sentence when it cannot."""
 
     path: str

@@ -7,8 +7,10 @@ are kept as the text the user typed, so that nothing heavy is imported to hold o
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ..analysis.options import Options, Thresholds
 from .opening import Run
@@ -21,8 +23,7 @@ Subject = Literal["both", "A", "B", "B to A"]
 """What of two runs a view looks at; ``B to A`` is both in the other direction."""
 
 
-@dataclass(frozen=True, slots=True)
-class Arrangement:
+class Arrangement(Struct, frozen=True):
     """Which rows, in which order: what ``u`` goes back to."""
 
     filter: str = ""
@@ -56,8 +57,7 @@ def other_order(alternate: str | None, names: Container[str]) -> str | None:
     return next((name for name in (alternate, f"{alternate}_b", "cycle_a") if name in names), None)
 
 
-@dataclass
-class ViewState:
+class ViewState(Struct):
     """How one view is looked at."""
 
     arrangement: Arrangement = field(default_factory=Arrangement)
@@ -81,8 +81,7 @@ class ViewState:
         return True
 
 
-@dataclass
-class Session:
+class Session(Struct):
     """Everything open. ``epoch`` rises when any answer may have changed: traces came, the scope moved."""
 
     inputs: list[Run] = field(default_factory=list)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from ..analysis.options import Thresholds
 from ..analysis.views import VIEWS
@@ -22,8 +24,7 @@ class BadSettings(Exception):
     """The settings cannot be used; the message names the file, the line and what is allowed."""
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """What the user chose: the theme, the first view, the unit of durations, thresholds of ``bound``, and keys by the
     names of ``keys.KEYS``."""
 
@@ -137,7 +138,7 @@ def _flag(value: Any) -> bool:
 def _thresholds(value: Any) -> Thresholds:
     if not isinstance(value, dict):
         raise _Wrong("thresholds is a table: [thresholds]")
-    known = {f.name: type(f.default) for f in fields(Thresholds)}
+    known = {name: type(value) for name, value in asdict(Thresholds()).items()}
     for name, number in value.items():
         if name not in known:
             raise _Wrong(f"{name} is no threshold; there are {', '.join(known)}", name)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from ..analysis.views import VIEWS
 
 
-@dataclass(frozen=True)
-class Start:
+class Start(Struct, frozen=True):
     """How the app begins: view, scope, whether to go on where it was left, and what every question is asked with.
 
     ``options`` are fields of ``analysis.options.Options``.

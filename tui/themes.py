@@ -8,11 +8,11 @@ colour says is also said by a sign or a word.
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from rich.errors import StyleSyntaxError
 from rich.style import Style
 from textual.theme import Theme
@@ -25,8 +25,7 @@ class BadTheme(ValueError):
     """A theme file says something a theme cannot; the message names the file and the key."""
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """The styles of the list. All are complete where they set a background, else they lie on ``base``."""
 
     base: Style
@@ -79,7 +78,7 @@ def theme(name: str) -> Theme:
 def look(name: str) -> Look:
     """The list's styles of that theme; the default theme's for a name that is none of ours. Raises BadTheme."""
     given = _read(name if name in names() else DEFAULT).get("list", {})
-    wanted = [field.name for field in fields(Look)]
+    wanted = Look.__struct_fields__
     if odd := set(given) ^ set(wanted):
         raise BadTheme(f"{name}.toml: [list] lacks or should not have {', '.join(sorted(odd))}")
     try:

@@ -7,11 +7,12 @@ So the row of a collective is about its transfer, its waiting is in columns of i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from .samples import Matched, Side
 from .shift import Floats
@@ -22,8 +23,7 @@ MATERIAL = 0.01
 """Share of a cycle below which waiting is not worth a sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Waits:
+class Waits(Struct, frozen=True):
     """Per matched pair and function: waiting per cycle in ms in A and B (medians); keyed by (pair index, row)."""
 
     a: dict[tuple[int, int], float]
@@ -69,8 +69,7 @@ def split(matched: list[Matched]) -> tuple[list[Matched], Waits, list[dict[str, 
     return reduced, waits, told
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(Struct, frozen=True):
     transfer_ms: list[Floats]
     wait_ms: list[float]
     transfer_us: float

@@ -12,13 +12,13 @@ per cycle (mostly constant, where any steady change is real and a statistic in s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 from math import comb
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from .shift import PRIOR_WEIGHT, Floats, centre, pulled_in
@@ -33,8 +33,7 @@ HALVINGS = 300
 _CHUNK = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """Functions seen in the same cycles: values per function (row) and cycle (column) of each side.
 
     ``rows`` are their places in the list of all functions, ``prior`` the usual variance of each.
@@ -68,8 +67,7 @@ def enough(n_a: int, n_b: int) -> bool:
     return min(n_a, n_b) > 0 and comb(n_a + n_b, n_b) >= 20
 
 
-@dataclass(frozen=True, slots=True)
-class _Sums:
+class _Sums(Struct, frozen=True):
     """What a statistic needs of both sides: cycles, means, and squared deviations from the mean of one's own side."""
 
     n_a: int

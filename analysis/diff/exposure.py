@@ -8,11 +8,11 @@ not known. Collectives are left out: their time is mostly waiting for other rank
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from .. import membership
 from ..cycles import find_cycles
@@ -32,8 +32,7 @@ Key = tuple[str, str | None, int | None, int | None]
 """Function, device and the pids of A and B."""
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Struct, frozen=True):
     """One device in the whole cycles of one process, ms per cycle: ``exposed`` per function, ``work`` without and
     ``busy`` with collectives (overlap counted once), and how long the cycle took.
     """
@@ -66,8 +65,7 @@ def paths(ready: Prepared, slowed: list[dict[str, Any]], options: Options) -> di
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
+class _Told(Struct, frozen=True):
     """What is known of the device as a whole; the cycle's shift in ms, at least and at most."""
 
     path: str | None

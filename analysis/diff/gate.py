@@ -7,8 +7,9 @@ is hidden behind the host stops nothing; neither does what too few cycles leave 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ..gate_rule import DEFAULT_PERCENT
 from ..table import Table
@@ -16,8 +17,7 @@ from ..text import fit_name
 from .sentences import ms
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(Struct, frozen=True):
     """Whether the gate lets the run pass, and why in one sentence."""
 
     passed: bool

@@ -7,9 +7,10 @@ kernels that a run launching them one by one could be held against.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
 
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ...loaders.trace import Trace
 from .samples import Work
@@ -18,8 +19,7 @@ MOSTLY = 0.5
 """Share of kernel time under graphs from which a run counts as replaying."""
 
 
-@dataclass(frozen=True, slots=True)
-class Replays:
+class Replays(Struct, frozen=True):
     """How much of a run's kernel time is under graph launches, and how many launches of graphs there are."""
 
     share: float

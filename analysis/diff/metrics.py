@@ -9,10 +9,10 @@ a link with 250 GB/s of foreign traffic can be compared.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct
 
 from .shift import Floats
 
@@ -23,8 +23,7 @@ TRAFFIC_SCALE = {"pcie": 4e9, "link": 25e9, "net": 1e9}
 carries, since bursts fill it long before the average does."""
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(Struct, frozen=True):
     """A metric by its recorded name: unit, what the reference's μ must be divided by to get there, and its meaning."""
 
     name: str

@@ -5,10 +5,11 @@ The table and the details of a suspect both begin here, so that they speak of th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from .. import device_pairs as devices
 from ..options import Options
@@ -17,8 +18,7 @@ from .like_with_like import same_kind
 from .samples import Matched, Work, match
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """``names`` are those B has for functions of A called otherwise there, ``moved`` B's devices under A's names.
 
     ``waits`` and ``told`` are what was taken out of collectives, ``notes`` what was done, in sentences.

@@ -8,10 +8,10 @@ enough others remain. All of it is counted in ``Coverage`` so that it can be sho
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from ...loaders.trace import Trace
@@ -33,8 +33,7 @@ _WORK = ("cycle", "pid", "function", "device", "kind", "dur_ns", "instances", "c
 _DEVICE_API = re.compile(r"^(cu|cuda|hip|hsa)[A-Z_]")
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """One process of one run. Matrices have a row per function and a column per cycle; times are in ms.
 
     ``whole`` says which cycles have all their device records.
@@ -52,8 +51,7 @@ class Side:
         return ~np.isnan(self.ms)
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
+class Coverage(Struct, frozen=True):
     """What was left out of one side: cycles in all, those without whole device records, those of warm-up."""
 
     cycles: int
@@ -61,8 +59,7 @@ class Coverage:
     warm_up: int
 
 
-@dataclass(frozen=True, slots=True)
-class Matched:
+class Matched(Struct, frozen=True):
     """One process of A beside one of B: ``functions`` (function device kind) are the rows of both matrices."""
 
     pair: ProcessPair
@@ -79,8 +76,7 @@ class Matched:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct, frozen=True):
     """The recorded work of one run: rows of ``_WORK``, the numbers of its warm-up cycles, and its metrics.
 
     ``run`` is the recording itself, for questions the rows cannot answer; None where only the rows are known.

@@ -8,9 +8,8 @@ a question of its own, asked in ``deals``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
@@ -24,8 +23,7 @@ _SMALL = {1: 1.0, 2: 0.5, 3: 0.449, 4: 0.298}
 """Variance of the trimmed mean of n normal values, in units of theirs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shift:
+class Shift(Struct, frozen=True):
     """Per function: both centres, the standard error of each, and the degrees of freedom of their difference."""
 
     a: Floats

@@ -8,10 +8,9 @@ beyond what one run differs from the next by anyway.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from . import deals
 from .samples import Matched
@@ -44,8 +43,7 @@ COLUMNS: dict[str, pl.DataType] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(Struct, frozen=True):
     """One function of one process pair: its launches per cycle and ln(ms per launch) on both sides, where known.
 
     ``seen`` and ``ran`` tell the cycles it was recorded in and those it ran in, as keys to group by.
@@ -164,8 +162,7 @@ def _judged(row: _Row, moved: _Moved, noise: float | None, q_time: float, q_coun
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Moved:
+class _Moved(Struct, frozen=True):
     """ln(ms per launch) of both sides (None where it never ran), their errors, and Student's factor for 95%."""
 
     a: float | None

@@ -6,10 +6,10 @@ functions changed beyond chance; which resources changed; what do these explain.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import polars as pl
+from msgspec.structs import replace
 
 from ...loaders.trace import Trace
 from ..distribution import histogram

@@ -7,16 +7,16 @@ made from and under which filter, order and scope; machine formats carry raw num
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from ..table import Table
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(Struct, frozen=True):
     """An export format: its name on the command line, file suffix, module, and the line shown in lists.
 
     ``several`` says whether a summary of several views fits in one file of it.

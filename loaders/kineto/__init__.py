@@ -7,9 +7,10 @@ scanner on two threads). Both fill the raw columns of ``columns``; ``tables`` an
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from ..loader import Job
 from ..trace import Trace
@@ -22,8 +23,7 @@ _KINETO_KEYS = re.compile(
 _EVENT_KEYS = (re.compile(rb'"ph"\s*:\s*"[A-Za-z]"'), re.compile(rb'"pid"\s*:'))
 
 
-@dataclass(frozen=True, slots=True)
-class Kineto:
+class Kineto(Struct, frozen=True):
     """The loader."""
 
     name: str = "kineto"

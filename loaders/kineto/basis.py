@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Basis:
+class Basis(Struct, frozen=True):
     """The time rows count from (absolute ns), the pid that launched them by rank, the rank, what devices are called.
 
     ``rank`` is that of rows which do not say theirs; None in ``pids`` stands for those too.

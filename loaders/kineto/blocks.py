@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import secrets
 import threading
-from dataclasses import dataclass, field
 from itertools import pairwise
 from mmap import mmap
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from .columns import (
     CODES,
@@ -66,8 +66,7 @@ _WINDOW = 256 << 10
 """Bytes looked at around damage before the whole rest of the block is."""
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(Struct):
     """What a block gave: ``place`` is the first position not used, ``closed`` that the list ended there.
 
     ``aside`` are (offset, text), ``instants`` columns of ``INSTANT_INTS``. ``incomplete`` says that an event begins at

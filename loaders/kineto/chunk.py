@@ -7,11 +7,11 @@ what waits in memory and what is compressed, and memory nobody has touched yet i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from .columns import NULL, Ints
 
@@ -23,8 +23,7 @@ TEXTS = "name metric unit grid block".split()
 """Columns of texts, as their numbers in ``Strings``, -1 for missing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(Struct, frozen=True):
     """Some rows: columns by name, those without a value left out.
 
     Integers are Int64 with ``NULL`` or Int32 with ``MISSING`` for missing, times absolute, ``offset`` may be UInt32;

@@ -11,12 +11,12 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 HOST_INTS = "ts dur pid tid correlation external_id rank offset".split()
 HOST_CODES = "cat name pid_text tid_text".split()
@@ -54,8 +54,7 @@ class Number(str):
     __slots__ = ()
 
 
-@dataclass(slots=True)
-class Block:
+class Block(Struct):
     """Slices (events with ``ph`` X and a category) of one stretch of the file, in file order.
 
     ``ints`` is (len(INTS), n), ``codes`` (len(CODES), n) with -1 for missing, ``floats`` (len(FLOATS), n) with NaN; of

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
 from mmap import mmap
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from .columns import Number
 from .decode import decode
@@ -41,8 +42,7 @@ class Incomplete(Exception):
     """The text ends before the value does."""
 
 
-@dataclass(slots=True)
-class Document:
+class Document(Struct):
     """A trace opened at its first event: ``rest`` are bytes already read, the first of them at offset ``base``.
 
     ``begun`` says that an event was read before them, so that a comma is due.

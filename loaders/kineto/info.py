@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from ..trace import Device, Info
 from .decode import plain_numbers
@@ -14,8 +15,7 @@ _ABSOLUTE = 10**18
 """Nanoseconds: later than September 2001 is a date, earlier is time since something."""
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Struct):
     """What was met while reading: counts of things that are told to the user."""
 
     events: int = 0

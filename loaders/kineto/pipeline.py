@@ -11,9 +11,10 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from mmap import mmap
 from typing import Protocol
+
+from msgspec import Struct
 
 from .aside import Aside
 from .blocks import BlockScanner, Outcome, Text
@@ -44,8 +45,7 @@ class Filler(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class _Piece:
+class _Piece(Struct):
     number: int
     data: mmap
     stop: int

@@ -9,12 +9,12 @@ once, with its times counted from the earliest slice. Until rows are spilled thi
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from . import dialect
 from .basis import Basis
@@ -33,8 +33,7 @@ _CODE = {name: row for row, name in enumerate(CODES)}
 _FLOAT = {name: row for row, name in enumerate(FLOATS)}
 
 
-@dataclass(slots=True)
-class Rows:
+class Rows(Struct):
     """A block as rows of tables.
 
     ``ranges`` are (offset, end) in the block of profiler ranges, whose arguments are metrics; ``cycles`` and

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from .columns import Number
 from .decode import decode
@@ -32,8 +33,7 @@ Take = Callable[[dict[str, Any], int, int, bool], None]
 """Receives an event, its start and end in the data and whether it was repaired."""
 
 
-@dataclass(slots=True)
-class Walk:
+class Walk(Struct):
     """Where a walk stopped: ``place`` is the first byte not used; ``closed`` where that is the end of the list.
 
     ``comma`` says that a comma was read since the last event, ``moved`` that an event was read or damage passed.

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
+from msgspec.structs import replace
 
 from .. import schema, stream
 from ..errors import Unreadable

@@ -9,11 +9,11 @@ keep the order they came in.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import groupby, pairwise
 from pathlib import Path
 
 import polars as pl
+from msgspec import Struct
 
 from .. import schema
 
@@ -29,8 +29,7 @@ _SAMPLED = 512
 _BATCH = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(Struct, frozen=True):
     """A file of rows, its columns, and the times of its first and last in time."""
 
     path: Path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -82,7 +81,7 @@ def test_units_can_be_fixed() -> None:
 
 def test_every_setting_and_key_is_in_the_readme() -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text()
-    for name in [field.name for field in fields(Settings)] + [field.name for field in fields(Thresholds)]:
+    for name in (*Settings.__struct_fields__, *Thresholds.__struct_fields__):
         assert f"\n{name} = " in readme or f"\n[{name}]" in readme, name
     for key in KEYS:
         assert f"| {key.name} | " in readme, key.name

@@ -6,9 +6,9 @@ acts on what is shown.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec.structs import replace
 from textual.containers import Container
 
 from ...analysis.text import display

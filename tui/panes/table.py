@@ -7,9 +7,10 @@ screen, an answer to an older question is never shown, and filter, order, scope 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from msgspec import Struct
+from msgspec.structs import replace
 from textual.app import ComposeResult, RenderResult
 from textual.binding import BindingType
 from textual.content import Content
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
     from ...analysis.view import Runs, View
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(Struct, frozen=True):
     """What a question came to: the answer as built, the same arranged, and what went wrong with the arrangement."""
 
     view: View
