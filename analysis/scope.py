@@ -12,8 +12,6 @@ from typing import Literal
 import polars as pl
 
 from ..loaders.trace import Trace
-from . import membership
-from .cycles import find_cycles
 from .options import Options
 from .view import CannotAnswer
 
@@ -34,6 +32,9 @@ def scoped(run: Trace, options: Options, side: Literal["a", "b"] = "a") -> Trace
 
 
 def _cut(run: Trace, wanted: int, options: Options) -> Trace:
+    from . import membership  # who asks for no cycle does not wait for what finds them
+    from .cycles import find_cycles
+
     cycles = find_cycles(run, options)
     mine = cycles.frame.filter(pl.col("cycle") == wanted)
     if mine.is_empty():

@@ -15,12 +15,10 @@ from msgspec import Struct
 from ..loader import Job
 from ..trace import Trace
 
-_TOP = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*\{\s*(?:"|\})', re.DOTALL)
-_LIST = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*\[\s*\{', re.DOTALL)
-_KINETO_KEYS = re.compile(
+_KINETO_KEYS = (
     rb'"(?:schemaVersion|deviceProperties|computeProperties|distributedInfo|baseTimeNanoseconds|displayTimeUnit)"\s*:'
 )
-_EVENT_KEYS = (re.compile(rb'"ph"\s*:\s*"[A-Za-z]"'), re.compile(rb'"pid"\s*:'))
+_EVENT_KEYS = rb'"ph"\s*:\s*"[A-Za-z]"', rb'"pid"\s*:'
 
 
 class Kineto(Struct, frozen=True):
@@ -34,9 +32,11 @@ class Kineto(Struct, frozen=True):
 
     def sniff(self, head: bytes) -> bool:
         """A list of events, or an object that has one or the keys Kineto writes before it."""
-        if _TOP.match(head):
-            return b'"traceEvents"' in head or (b'"schemaVersion"' in head and bool(_KINETO_KEYS.search(head)))
-        return bool(_LIST.match(head)) and all(pattern.search(head) for pattern in _EVENT_KEYS)
+        text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+        inside = text[1:].lstrip()
+        if text.startswith(b"{") and inside.startswith((b'"', b"}")):
+            return b'"traceEvents"' in head or (b'"schemaVersion"' in head and bool(re.search(_KINETO_KEYS, head)))
+        return text.startswith(b"[") and inside.startswith(b"{") and all(re.search(key, head) for key in _EVENT_KEYS)
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """Read the file, whatever its size, in bounded memory."""
