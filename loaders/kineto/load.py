@@ -44,7 +44,7 @@ def _load(job: Job) -> Trace:
         document = open_document(source, HEADER_BYTES)
         if not document.found:
             raise Unreadable(job.path, "it holds no list of trace events", "Give a trace, not its metadata.")
-        tables = Tables(Strings(), job.workspace)
+        tables = Tables(Strings(), job.workspace, job.lasting)
         tables.rank = rank_of(document.values)
         with closing(tables), closing(Aside(job.workspace, tables)) as aside:
             shown = job.first_rows is None
@@ -98,7 +98,7 @@ def _trace(job: Job, size: int, document: Document, tables: Tables, aside: Aside
     tally.negative += tables.negative
     ignored = {"mirrors": tables.ignored, **aside.ignored}
     tally.facts |= {"ignored": {key: count for key, count in ignored.items() if count}}
-    frames = tables.finish(rank_of(document.values), job.lasting)
+    frames = tables.finish(rank_of(document.values))
     return _described(job, size, document, tables, tally, aside.xla).with_tables(**frames)
 
 

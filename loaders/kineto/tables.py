@@ -58,10 +58,12 @@ class Tables:
     pid) that called the runtime, ``cycles`` (number, start, duration, label, rank).
     """
 
-    def __init__(self, strings: Strings, workspace: Path) -> None:
+    def __init__(self, strings: Strings, workspace: Path, lasting: bool = True) -> None:
         self.strings, self.texts = strings, Texts(strings)
         self._writer = writer = ThreadPoolExecutor(1)
-        self.spools = {table: Spool(table, workspace, self.texts, writer) for table in ("kernels", "host", "metrics")}
+        self.spools = {
+            table: Spool(table, workspace, self.texts, writer, lasting) for table in ("kernels", "host", "metrics")
+        }
         self.cycles: list[tuple[int, int, int, str, int | None]] = []
         self.earliest: int | None = None
         self.negative = 0
@@ -197,12 +199,12 @@ class Tables:
         self._begin(int(columns["ts_ns"].min()))
         self._put("metrics", chunk(columns))
 
-    def finish(self, rank: int | None, lasting: bool = True) -> dict[str, pl.LazyFrame]:
-        """The tables kernels, host, metrics and cycles, times counted from the earliest; files if they must last."""
+    def finish(self, rank: int | None) -> dict[str, pl.LazyFrame]:
+        """The tables kernels, host, metrics and cycles, times counted from the earliest; in files if ``lasting``."""
         self.rank = rank
         for table, spool in self.spools.items():
-            spool.close(self._basis(table), lasting)
-        out = {table: spool.finish(self._basis(table), lasting) for table, spool in self.spools.items()}
+            spool.close(self._basis(table))
+        out = {table: spool.finish(self._basis(table)) for table, spool in self.spools.items()}
         out["cycles"] = self._cycles(rank)
         return out
 

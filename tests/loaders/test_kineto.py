@@ -264,7 +264,8 @@ def test_tables_are_the_same_in_memory_in_one_file_and_in_many(
     listed = {"traceEvents": [launch, *events] if header else [*events, launch]}
     text = json.dumps({**about, **listed} if header else {**listed, **about})
     (tmp_path / "t.json").write_text(text)
-    monkeypatch.setattr(spool, "SPILL_BYTES", spill)
+    for bound in ("SPILL_BYTES", "HELD_BYTES"):
+        monkeypatch.setattr(spool, bound, spill)
     monkeypatch.setattr("warplens.loaders.kineto.load.Plain", partial(Plain, block=3000))
     monkeypatch.setattr("warplens.loaders.kineto.load.HEADER_BYTES", 300)
     found = []
