@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SPILL_BYTES = 6 << 20
 """Rows of one table kept in memory before the first of them go to a file, which they must some time."""
-HELD_BYTES = 32 << 20
+HELD_BYTES = 16 << 20
 """And where they need not, and do so only lest they fill the memory."""
 _PART_BYTES = 12 << 20
 """And once they do, and in one file: as much waits while as much is written."""
