@@ -28,7 +28,7 @@ from .walk import LONGEST_EVENT
 
 BLOCK_BYTES = 8 << 20
 _LEAST_BYTES = 1 << 20
-_BLOCKS = 50
+_BLOCKS = 30
 """A file smaller than this many blocks is read in smaller ones: memory costs most when it is touched first."""
 _EARLY_BYTES = 1 << 20
 _EARLY = 4
