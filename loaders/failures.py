@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -36,6 +37,18 @@ def is_full_disk(error: BaseException) -> bool:
         return error.errno in _FULL
     code = re.search(r"os error (\d+)", str(error))
     return code is not None and int(code[1]) in _FULL
+
+
+def ended(shown: str, status: int) -> Unreadable:
+    """What to say of a process that read and ended without a word; ``status`` is negative for a signal."""
+    if status == -signal.SIGKILL:
+        reason = "the process that read it was killed; the machine may be out of memory"
+        return Unreadable(shown, reason, "Free some memory and open it again.")
+    how = f"signal {-status}, {signal.strsignal(-status)}" if status < 0 else f"status {status}"
+    return Unreadable(
+        shown, f"the process that read it ended unexpectedly ({how})",
+        "If it is a valid trace, report this; WARPLENS_DEBUG=1 shows what the process printed.",
+    )
 
 
 def _sentence(shown: str, loader: str, error: BaseException) -> Unreadable:

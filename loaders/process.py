@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import struct
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import cache, spill
+from . import cache, failures, spill
 
 if TYPE_CHECKING:
     from .trace import Trace
@@ -160,7 +159,8 @@ class Ingest:
             if not ended:
                 self._clean_up()
         if not ended and not self._cancelled.is_set():
-            on_event(_crashed(self.path, status))
+            told = failures.ended(self.path, status)
+            on_event(Failed(f"{told.path}: {told.reason}.", told.advice))
 
     def _event(self, message: dict[str, Any]) -> Event:
         kind = message.pop("event")
@@ -205,16 +205,3 @@ def _traces(opened: dict[str, Any], worker: int | None) -> tuple[Trace, ...]:
             cache.drop(directory)
         reason = f"its tables are damaged and were dropped ({type(error).__name__})"
         raise Unreadable(opened["shown"], reason, "Open it again: it will be read anew.") from None
-
-
-def _crashed(path: str, status: int) -> Failed:
-    if status == -signal.SIGKILL:
-        return Failed(
-            f"{path}: the process that read it was killed; the machine may be out of memory.",
-            "Free some memory and open it again.",
-        )
-    how = f"signal {-status}, {signal.strsignal(-status)}" if status < 0 else f"status {status}"
-    return Failed(
-        f"{path}: the process that read it ended unexpectedly ({how}).",
-        "If it is a valid trace, report this; WARPLENS_DEBUG=1 shows what the process printed.",
-    )

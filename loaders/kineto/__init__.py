@@ -40,9 +40,13 @@ class Kineto(Struct, frozen=True):
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """Read the file, whatever its size, in bounded memory."""
+        from .apart import read_apart
+
+        scanned = read_apart(job)
+
         from .load import load
 
-        return (load(job),)
+        return (load(job, scanned),)
 
     def arguments(self, path: Path, offset: int, name: str) -> dict[str, Any]:
         """``arguments.arguments``."""

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import gc
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+from msgspec import Struct
 
 from ..errors import Unreadable
 from ..loader import Job
@@ -22,23 +26,48 @@ COMPILED_BYTES = 3_000_000
 """Decompressed bytes from which loading the compiled code is worth its time."""
 _PREPARED_BYTES = 12_000_000
 """And from which somebody who reads them will be glad that it is compiled."""
-
-
 _FIRST_ROWS = 20_000
 
 
-def load(job: Job) -> Trace:
-    """Read ``job.path``. Raises Unreadable where there is no list of events, OSError as ``open`` does."""
+class Scanned(Struct):
+    """What a file held, before tables are made of it."""
+
+    size: int
+    document: dict[str, Any]
+    tables: Tables
+    tally: Tally
+    xla: bool
+
+
+def load(job: Job, scanned: Scanned | None = None) -> Trace:
+    """Read ``job.path``, unless that was done. Raises Unreadable where there is no list of events, OSError."""
+    with _collecting_nothing():
+        found = scanned or _scan(job)
+        with closing(found.tables):
+            return _trace(job, found)
+
+
+def scan(job: Job) -> Scanned:
+    """The first half of ``load``, all rows settled."""
+    with _collecting_nothing():
+        found = _scan(job)
+        found.tables.settle()
+        return found
+
+
+@contextmanager
+def _collecting_nothing() -> Iterator[None]:
+    """Millions of small values and not one cycle among them."""
     collecting = gc.isenabled()
-    gc.disable()  # millions of small values and not one cycle among them
+    gc.disable()
     try:
-        return _load(job)
+        yield
     finally:
         if collecting:
             gc.enable()
 
 
-def _load(job: Job) -> Trace:
+def _scan(job: Job) -> Scanned:
     tally = Tally()
     with Source(job.path) as source:
         document = open_document(source, HEADER_BYTES)
@@ -46,20 +75,25 @@ def _load(job: Job) -> Trace:
             raise Unreadable(job.path, "it holds no list of trace events", "Give a trace, not its metadata.")
         tables = Tables(Strings(), job.workspace, job.lasting)
         tables.rank = rank_of(document.values)
-        with closing(tables), closing(Aside(job.workspace, tables)) as aside:
-            shown = job.first_rows is None
+        shown = job.first_rows is None
 
-            def progress(events: int) -> None:
-                nonlocal shown
-                job.progress(source.position, source.size, events)
-                if not shown and tables.spools["kernels"].rows and job.first_rows is not None:
-                    shown = True
-                    job.first_rows(_first(job, source.size, document, tables))
+        def progress(events: int) -> None:
+            nonlocal shown
+            job.progress(source.position, source.size, events)
+            if not shown and tables.spools["kernels"].rows and job.first_rows is not None:
+                shown = True
+                job.first_rows(_first(job, source.size, document, tables))
 
-            _read(job, source, progress, document, tables, aside, tally)
-            tally.given, tally.ended = source.given, source.ended
-            aside.resolve()
-            return _trace(job, source.size, document, tables, aside, tally)
+        try:
+            with closing(Aside(job.workspace, tables)) as aside:
+                _read(job, source, progress, document, tables, aside, tally)
+                tally.given, tally.ended = source.given, source.ended
+                aside.resolve()
+        except BaseException:
+            tables.close()
+            raise
+        _counted(tally, tables, aside)
+        return Scanned(source.size, document.values, tables, tally, aside.xla)
 
 
 def _read(
@@ -85,12 +119,11 @@ def _read(
 
 def _first(job: Job, size: int, document: Document, tables: Tables) -> Trace:
     """What can be shown while the rest loads."""
-    tally = Tally(closed=True)
     frames = tables.preview(rank_of(document.values), _FIRST_ROWS)
-    return _described(job, size, document, tables, tally, False).with_tables(**frames)
+    return _described(job, Scanned(size, document.values, tables, Tally(closed=True), False)).with_tables(**frames)
 
 
-def _trace(job: Job, size: int, document: Document, tables: Tables, aside: Aside, tally: Tally) -> Trace:
+def _counted(tally: Tally, tables: Tables, aside: Aside) -> None:
     tally.repaired += aside.repaired
     tally.skipped_stretches += aside.broken
     tally.skipped_bytes += aside.broken_bytes
@@ -98,17 +131,20 @@ def _trace(job: Job, size: int, document: Document, tables: Tables, aside: Aside
     tally.negative += tables.negative
     ignored = {"mirrors": tables.ignored, **aside.ignored}
     tally.facts |= {"ignored": {key: count for key, count in ignored.items() if count}}
-    frames = tables.finish(rank_of(document.values))
-    return _described(job, size, document, tables, tally, aside.xla).with_tables(**frames)
 
 
-def _described(job: Job, size: int, document: Document, tables: Tables, tally: Tally, xla: bool) -> Trace:
-    spools = tables.spools
-    said = rank_of(document.values)
-    own, word = spools["kernels"].ranks | spools["host"].ranks, tables.texts.device_word
+def _trace(job: Job, found: Scanned) -> Trace:
+    frames = found.tables.finish(rank_of(found.document), job.lasting)
+    return _described(job, found).with_tables(**frames)
+
+
+def _described(job: Job, found: Scanned) -> Trace:
+    tables, said = found.tables, rank_of(found.document)
+    spools, word = tables.spools, tables.texts.device_word
+    own = spools["kernels"].ranks | spools["host"].ranks
     return Trace(describe(
-        job.path, size, document.values, tally,
+        job.path, found.size, found.document, found.tally,
         devices=[f"{word} {number}" for number in spools["kernels"].devices if number >= 0],
         ranks=list(own if said is None else {said, *own}),
-        origin=tables.earliest, word=word, xla=xla,
+        origin=tables.earliest, word=word, xla=found.xla,
     ))  # fmt: skip

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 SPILL_BYTES = 6 << 20
-"""Rows of one table kept in memory before the first of them go to a file, which they must some time."""
+"""Rows of one table kept in memory before the first of them go to a file where that is where they must go."""
 HELD_BYTES = 16 << 20
-"""And where they need not, and do so only lest they fill the memory."""
+"""And where they need not, or not yet, and do so only lest they fill the memory."""
 _PART_BYTES = 12 << 20
 """And once they do, and in one file: as much waits while as much is written."""
 _CHUNK_BYTES = 1024
@@ -35,11 +35,11 @@ _BATCH = 1 << 16
 class Spool:
     """Collects rows. Frames, and polars with them, are imported when the first ones are needed, not to begin with.
 
-    ``writer`` has one thread; ``lasting`` says that all rows must be in files in the end. ``ranks`` and ``devices`` are
-    the numbers the rows themselves say.
+    ``writer`` has one thread; ``early`` says that files are wanted and may be written meanwhile. ``ranks`` and
+    ``devices`` are the numbers the rows themselves say.
     """
 
-    def __init__(self, table: str, workspace: Path, texts: Texts, writer: Executor, lasting: bool) -> None:
+    def __init__(self, table: str, workspace: Path, texts: Texts, writer: Executor, early: bool) -> None:
         self.table, self.workspace = table, workspace
         self.rows = 0
         self.ranks: set[int] = set()
@@ -50,8 +50,7 @@ class Spool:
         self._files: list[tuple[Path, Basis]] = []
         self._pending: list[Future[None]] = []
         self._written = 0
-        self._lasting = lasting
-        self._room = SPILL_BYTES if lasting else HELD_BYTES
+        self._room = SPILL_BYTES if early else HELD_BYTES
 
     def add(self, rows: Chunk) -> None:
         """Append rows."""
@@ -69,7 +68,7 @@ class Spool:
 
     def spill(self, basis: Basis) -> None:
         """Have the rows in memory written as rows of the table. Raises what went wrong with those before."""
-        self._settle()
+        self.settle()
         waiting, self._chunks, self._bytes = self._chunks[::-1], [], 0
         while waiting:
             part = [waiting.pop()]
@@ -91,7 +90,8 @@ class Spool:
         rows = frame(self.table, self._texts, part, basis, first)
         rows.write_ipc(path, compression="lz4", record_batch_size=_BATCH)
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """Wait until all files are written. Raises what went wrong with one."""
         pending, self._pending = self._pending, []
         for each in pending:
             each.result()
@@ -108,9 +108,9 @@ class Spool:
             return schema.empty(self.table)
         return schema.conform(self.table, frame(self.table, self._texts, chunks, basis, self._written).lazy())
 
-    def close(self, basis: Basis) -> None:
+    def close(self, basis: Basis, lasting: bool) -> None:
         """Have the last rows written where the table must last, unless all is to be written again."""
-        if not self._lasting or not self._chunks or self._outdated(basis):
+        if not lasting or not self._chunks or self._outdated(basis):
             return
         if self._files:
             self.spill(basis)
@@ -121,28 +121,28 @@ class Spool:
     def _outdated(self, basis: Basis) -> bool:
         return any(written != basis for _, written in self._files)
 
-    def finish(self, basis: Basis) -> pl.LazyFrame:
+    def finish(self, basis: Basis, lasting: bool) -> pl.LazyFrame:
         """The table, after ``close``; where it must last it is all in ``<table>.arrow`` or ``<table>-<n>.arrow``."""
         import polars as pl
 
         from .. import schema
 
-        self._settle()
+        self.settle()
         if self._outdated(basis):
-            return self._again(basis)
+            return self._again(basis, lasting)
         parts = [schema.conform(self.table, pl.scan_ipc(path)) for path, _ in self._files]
         if self._chunks or not parts:
             parts.append(self._rows(self._chunks, basis))
         return pl.concat(parts)
 
-    def _again(self, basis: Basis) -> pl.LazyFrame:
+    def _again(self, basis: Basis, lasting: bool) -> pl.LazyFrame:
         import polars as pl
 
         from .frames import rebased
 
         parts = [rebased(pl.scan_ipc(path), self.table, written, basis) for path, written in self._files]
         table = pl.concat([*parts, self._rows(self._chunks, basis)])
-        if not self._lasting:
+        if not lasting:
             return table
         path = self.workspace / f"{self.table}.arrow"
         table.sink_ipc(path, compression="lz4", record_batch_size=_BATCH)

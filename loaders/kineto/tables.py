@@ -58,11 +58,11 @@ class Tables:
     pid) that called the runtime, ``cycles`` (number, start, duration, label, rank).
     """
 
-    def __init__(self, strings: Strings, workspace: Path, lasting: bool = True) -> None:
+    def __init__(self, strings: Strings, workspace: Path, early: bool = True) -> None:
         self.strings, self.texts = strings, Texts(strings)
         self._writer = writer = ThreadPoolExecutor(1)
         self.spools = {
-            table: Spool(table, workspace, self.texts, writer, lasting) for table in ("kernels", "host", "metrics")
+            table: Spool(table, workspace, self.texts, writer, early) for table in ("kernels", "host", "metrics")
         }
         self.cycles: list[tuple[int, int, int, str, int | None]] = []
         self.earliest: int | None = None
@@ -199,14 +199,19 @@ class Tables:
         self._begin(int(columns["ts_ns"].min()))
         self._put("metrics", chunk(columns))
 
-    def finish(self, rank: int | None) -> dict[str, pl.LazyFrame]:
-        """The tables kernels, host, metrics and cycles, times counted from the earliest; in files if ``lasting``."""
+    def finish(self, rank: int | None, lasting: bool = True) -> dict[str, pl.LazyFrame]:
+        """The tables kernels, host, metrics and cycles, times counted from the earliest; files if ``lasting``."""
         self.rank = rank
         for table, spool in self.spools.items():
-            spool.close(self._basis(table))
-        out = {table: spool.finish(self._basis(table)) for table, spool in self.spools.items()}
+            spool.close(self._basis(table), lasting)
+        out = {table: spool.finish(self._basis(table), lasting) for table, spool in self.spools.items()}
         out["cycles"] = self._cycles(rank)
         return out
+
+    def settle(self) -> None:
+        """Wait until what was to be written is. Raises what went wrong with it."""
+        for spool in self.spools.values():
+            spool.settle()
 
     def close(self) -> None:
         """Write nothing more, and wait for what is being written."""

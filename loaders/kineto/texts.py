@@ -66,7 +66,7 @@ class Texts:
     """
 
     def __init__(self, strings: Strings) -> None:
-        self.device_word = "GPU"
+        self.strings, self.device_word = strings, "GPU"
         self.names = Meaning(strings, _categories, 0, np.uint32)
         self.triples = Meaning(strings, lambda texts: _categories(_tidy(texts)), 0, np.uint32)
         self.kind = Meaning(strings, _kinds, KIND["annotation"], np.uint8)
