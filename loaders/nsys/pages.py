@@ -22,7 +22,7 @@ Ints = np.ndarray[Any, np.dtype[np.int64]]
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
-BLOCK_BYTES = 8 << 20
+BLOCK_BYTES = 4 << 20
 """Bytes of pages decoded together: some 100,000 records."""
 _PAD = 16
 _LEAF, _INTERIOR = 0x0D, 0x05
