@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from ..errors import Unreadable
 from ..loader import Job
+from ..machine import kept
 from ..stream import Source
 from ..trace import Trace
-from . import compiled
 from .aside import Aside
 from .columns import Strings
 from .document import HEADER_BYTES, Document, open_document
@@ -106,13 +106,13 @@ def _read(
         return (source.size - source.position) * growth
 
     def change() -> bool:
-        return job.compiled and left() > COMPILED_BYTES and compiled.ready() and compiled.functions() is not None
+        return job.compiled and left() > COMPILED_BYTES and kept.ready() and kept.functions() is not None
 
-    if job.compiled and left() > _PREPARED_BYTES and not compiled.ready():
-        compiled.prepare()
+    if job.compiled and left() > _PREPARED_BYTES and not kept.ready():
+        kept.prepare()
     if not change() and Plain(document, tables, aside, tally).run(source, progress, change):
         return
-    native = compiled.functions()
+    native = kept.functions()
     assert native is not None
     Pipeline(native, document, tables, aside, tally, block_for(left())).run(source, progress)
 

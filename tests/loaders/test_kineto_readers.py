@@ -15,7 +15,7 @@ import pytest
 from fuzz_kineto import Guarded, check, fuzz
 from kineto_reading import functions, native, read
 
-from warplens.loaders.kineto import LOADER, compiled, emit, load
+from warplens.loaders.kineto import LOADER, emit, load
 from warplens.loaders.kineto.aside import Aside
 from warplens.loaders.kineto.columns import Strings
 from warplens.loaders.kineto.document import open_document
@@ -26,6 +26,7 @@ from warplens.loaders.kineto.pipeline import Pipeline
 from warplens.loaders.kineto.plain import Plain
 from warplens.loaders.kineto.tables import Tables
 from warplens.loaders.loader import Job
+from warplens.loaders.machine import kept
 
 BLOCKS = (90, 1000, 1 << 20)
 
@@ -231,7 +232,7 @@ def test_the_compiled_reader_takes_over_in_the_middle(tmp_path: Path) -> None:
 
 def test_without_numba_the_plain_reader_does_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "COMPILED_BYTES", 0)
-    monkeypatch.setattr(load.compiled, "folder", lambda: None)
+    monkeypatch.setattr(kept, "folder", lambda: None)
     (tmp_path / "t.json").write_text(json.dumps(EVENTS))
     (trace,) = LOADER.load(Job(tmp_path / "t.json", tmp_path))
     assert trace.kernels.collect().height == 8
@@ -314,14 +315,14 @@ def test_half_an_object_is_not_linked() -> None:
 
 
 def test_what_is_kept_is_used_and_what_is_damaged_is_made_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(compiled, "folder", lambda: tmp_path)
-    compiled.functions.cache_clear()
-    assert not compiled.ready() and compiled.functions() is None
-    compiled.functions.cache_clear()
+    monkeypatch.setattr(kept, "folder", lambda: tmp_path)
+    kept.functions.cache_clear()
+    assert not kept.ready() and kept.functions() is None
+    kept.functions.cache_clear()
     (tmp_path / "code").write_bytes(b"half of it")
-    assert compiled.ready() and compiled.functions() is None and not compiled.ready()
-    compiled.functions.cache_clear()
+    assert kept.ready() and kept.functions() is None and not kept.ready()
+    kept.functions.cache_clear()
     monkeypatch.setattr("os.nice", lambda by: 0)
-    compiled.main()
-    assert compiled.ready() and compiled.functions() is not None
-    compiled.functions.cache_clear()
+    kept.main()
+    assert kept.ready() and kept.functions() is not None
+    kept.functions.cache_clear()

@@ -20,7 +20,7 @@ from functools import cache
 from importlib import util
 from pathlib import Path
 
-from .native import Native, Unusable, from_bytes, to_bytes
+from ..kineto.native import Native, Unusable, from_bytes, to_bytes
 
 SOURCES = ("columns.py", "layout.py", "simd.py", "lexer.py", "keys.py", "scanner.py", "emit.py", "link.py", "native.py")
 _STALE_SECONDS = 300
@@ -33,7 +33,7 @@ def folder() -> Path | None:
         return None
     import platformdirs
 
-    here = Path(__file__).parent
+    here = Path(__file__).parent.parent / "kineto"
     seen = hashlib.sha256(repr((sys.version, platform.node(), platform.machine(), str(here))).encode())
     for source in SOURCES:
         status = (here / source).stat()
@@ -106,7 +106,7 @@ def main() -> None:
     try:
         if hasattr(os, "nice"):
             os.nice(5)
-        from .emit import emit
+        from ..kineto.emit import emit
 
         gc.disable()
         whole = to_bytes(emit())
