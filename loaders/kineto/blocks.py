@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
+from ..machine.native import Native
 from .columns import (
     CODES,
     FLOATS,
@@ -54,7 +55,6 @@ from .layout import (
     SYNTAX,
     WANTED,
 )  # fmt: skip
-from .native import Native
 from .tables import Rows as TableRows
 from .tables import Tables
 from .walk import walk
@@ -119,10 +119,10 @@ class BlockScanner:
         out, state = Outcome(), self._state
         state[AT], state[COMMA] = 0, comma
         while True:
-            code = self._native.scan(
-                buf, stop, *self._row, self._ints, self._codes, self._floats, self._device_ints, self._device_codes,
-                self._device_floats, self._host_ints, self._host_codes, self._instants, self._route, self._odd,
-                self._aside, self._heap, self._ends, self._hashes, self._slots, self._seed, state,
+            code = self._native.call(
+                "scan", buf, stop, *self._row, self._ints, self._codes, self._floats, self._device_ints,
+                self._device_codes, self._device_floats, self._host_ints, self._host_codes, self._instants, self._route,
+                self._odd, self._aside, self._heap, self._ends, self._hashes, self._slots, self._seed, state,
             )  # fmt: skip
             self._take(data, base, out)
             if code == STRINGS:
@@ -241,7 +241,7 @@ class BlockScanner:
             self._ends = _longer(self._ends, 2 * len(self._ends))
             self._hashes = _longer(self._hashes, len(self._ends))
             self._slots = np.full(2 * len(self._slots), -1, np.int32)
-            self._native.rehash(self._hashes, names, self._slots)
+            self._native.call("rehash", self._hashes, names, self._slots)
 
 
 def _longer(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:

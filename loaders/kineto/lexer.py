@@ -7,17 +7,17 @@ the byte there decides anything and every load begins below ``stop``, so no inpu
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ..machine.jit import compiled, inlined
+from ..machine.simd import WIDTH, first_bit, item, mask_of, word_at
 from .layout import NAMES, PAD, WANTED
-from .simd import WIDTH, first_bit, ink_mask, item, nesting_mask, string_mask, word_at
 
-_options = {
-    "nogil": True, "boundscheck": False, "error_model": "numpy", "_nrt": False,
-    "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
-}  # fmt: skip
-compiled = njit(**_options)
-inlined = njit(forceinline=True, **_options)
+string_mask = mask_of(b'"\\', below=0x20)
+"""Bytes that end a string or are special in one: quotes, backslashes, control characters."""
+ink_mask = mask_of(b" \n\r\t", others=True)
+"""Bytes that are no white space."""
+nesting_mask = mask_of(b'"[]{}')
+"""Bytes that matter when a nested value is skipped."""
 
 _TRUE, _FALS, _NULL_WORD = (np.uint64(int.from_bytes(word, "little")) for word in (b"true", b"fals", b"null"))
 _FOUR = np.uint64(0xFFFFFFFF)

@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from ..errors import Unreadable
 from ..loader import Job
-from ..machine import kept
 from ..stream import Source
 from ..trace import Trace
 from .aside import Aside
@@ -20,6 +19,7 @@ from .document import HEADER_BYTES, Document, open_document
 from .info import Tally, describe, rank_of
 from .pipeline import Pipeline, block_for
 from .plain import Plain, Progress
+from .program import SCANNER
 from .tables import Tables
 
 COMPILED_BYTES = 3_000_000
@@ -106,13 +106,13 @@ def _read(
         return (source.size - source.position) * growth
 
     def change() -> bool:
-        return job.compiled and left() > COMPILED_BYTES and kept.ready() and kept.functions() is not None
+        return job.compiled and left() > COMPILED_BYTES and SCANNER.ready() and SCANNER.functions() is not None
 
-    if job.compiled and left() > _PREPARED_BYTES and not kept.ready():
-        kept.prepare()
+    if job.compiled and left() > _PREPARED_BYTES and not SCANNER.ready():
+        SCANNER.prepare()
     if not change() and Plain(document, tables, aside, tally).run(source, progress, change):
         return
-    native = kept.functions()
+    native = SCANNER.functions()
     assert native is not None
     Pipeline(native, document, tables, aside, tally, block_for(left())).run(source, progress)
 

@@ -17,12 +17,12 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from ..machine.native import Native
 from .aside import Aside
 from .blocks import BlockScanner, Outcome, Text
 from .document import Document, first_separator, last_cut, trailer
 from .info import Tally
 from .layout import PAD
-from .native import Native
 from .tables import Tables
 from .walk import LONGEST_EVENT
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..machine.jit import compiled, inlined
+from ..machine.simd import item, word_at
 from .columns import CODES, FLOATS, HOST_CODES, HOST_INTS, INSTANT_KEYS, INTS, NULL
 from .keys import AMOUNT, ARGS, LANE, OLD_ID, PHASE, REAL, SKIP, TEXT, TIME, TRIPLE, WHOLE, args_key, event_key
 from .layout import (
@@ -36,10 +38,8 @@ from .layout import (
 )  # fmt: skip
 from .lexer import (
     blank,
-    compiled,
     delimiter,
     digits,
-    inlined,
     intern,
     may_end,
     nested_end,
@@ -50,7 +50,6 @@ from .lexer import (
     triple_end,
     word_end,
 )  # isort: skip
-from .simd import item, word_at
 
 _NULL = np.int64(NULL)
 _N_INT, _N_CODE, _N_FLOAT = len(INTS), len(CODES), len(FLOATS)

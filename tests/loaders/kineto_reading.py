@@ -19,10 +19,11 @@ from warplens.loaders.kineto.aside import Aside
 from warplens.loaders.kineto.columns import Strings
 from warplens.loaders.kineto.document import open_document
 from warplens.loaders.kineto.info import Tally
-from warplens.loaders.kineto.native import Native, from_bytes, to_bytes
 from warplens.loaders.kineto.pipeline import Pipeline
 from warplens.loaders.kineto.plain import Plain
+from warplens.loaders.kineto.program import SCANNER
 from warplens.loaders.kineto.tables import Tables
+from warplens.loaders.machine.native import Code, Native, from_bytes, to_bytes
 
 KERNELS = (
     "start_ns dur_ns name kind device stream correlation op_id graph grid block registers shared_bytes occupancy "
@@ -51,17 +52,22 @@ class Reading:
 @cache
 def functions() -> list[tuple[str, str]]:
     """What numba makes of the scanner, once in this process."""
-    from warplens.loaders.kineto.emit import compile_all
+    from warplens.loaders.machine.emit import compile_all
 
-    return compile_all()
+    return compile_all(SCANNER.module, SCANNER.names)
 
 
 @cache
 def native() -> Native:
     """The compiled scanner through the form in which it is kept."""
-    from warplens.loaders.kineto.emit import packed
+    from warplens.loaders.machine.emit import packed
 
-    return Native(from_bytes(to_bytes(packed(functions()))))
+    return through_bytes(packed(functions()))
+
+
+def through_bytes(code: Code) -> Native:
+    """The scanner's functions from what a file of them would hold."""
+    return Native(from_bytes(to_bytes(code)), SCANNER.names)
 
 
 def read(data: bytes, folder: Path, *, compiled: bool, block: int) -> Reading:

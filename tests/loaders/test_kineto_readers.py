@@ -10,23 +10,22 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import llvmlite.binding as llvm
 import pytest
 from fuzz_kineto import Guarded, check, fuzz
-from kineto_reading import functions, native, read
+from kineto_reading import functions, native, read, through_bytes
 
-from warplens.loaders.kineto import LOADER, emit, load
+from warplens.loaders.kineto import LOADER, load
 from warplens.loaders.kineto.aside import Aside
 from warplens.loaders.kineto.columns import Strings
 from warplens.loaders.kineto.document import open_document
 from warplens.loaders.kineto.info import Tally
-from warplens.loaders.kineto.link import NotLinked, link
-from warplens.loaders.kineto.native import Code, Image, Native, Objects, Unusable, from_bytes, to_bytes
 from warplens.loaders.kineto.pipeline import Pipeline
 from warplens.loaders.kineto.plain import Plain
 from warplens.loaders.kineto.tables import Tables
 from warplens.loaders.loader import Job
-from warplens.loaders.machine import kept
+from warplens.loaders.machine import emit
+from warplens.loaders.machine.kept import Program
+from warplens.loaders.machine.native import Image, Objects
 
 BLOCKS = (90, 1000, 1 << 20)
 
@@ -232,30 +231,10 @@ def test_the_compiled_reader_takes_over_in_the_middle(tmp_path: Path) -> None:
 
 def test_without_numba_the_plain_reader_does_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "COMPILED_BYTES", 0)
-    monkeypatch.setattr(kept, "folder", lambda: None)
+    monkeypatch.setattr(Program, "folder", lambda _: None)
     (tmp_path / "t.json").write_text(json.dumps(EVENTS))
     (trace,) = LOADER.load(Job(tmp_path / "t.json", tmp_path))
     assert trace.kernels.collect().height == 8
-
-
-OTHERS = Image("a processor nobody has", (0, 0), b"\xc3"), Objects("a processor nobody has", ("a", "b"), (b"", b""))
-
-
-@pytest.mark.parametrize("code", OTHERS, ids=["image", "objects"])
-def test_code_that_is_damaged_or_for_another_processor_is_refused(code: Code) -> None:
-    with pytest.raises(Unusable, match="another processor"):
-        Native(from_bytes(to_bytes(code)))
-    whole = bytearray(to_bytes(code))
-    whole[-1] ^= 1
-    for damaged in (bytes(whole), bytes(whole[:20]), b""):
-        with pytest.raises(Unusable, match="damaged"):
-            from_bytes(damaged)
-
-
-def test_a_processor_nobody_knows_runs_no_image(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("warplens.loaders.kineto.native.processor", str)
-    with pytest.raises(Unusable):
-        Native(Image("", (0, 0), b"\xc3"))
 
 
 def test_where_code_cannot_be_linked_the_object_files_read_the_same(
@@ -265,7 +244,7 @@ def test_where_code_cannot_be_linked_the_object_files_read_the_same(
     linked = read(data, tmp_path, compiled=True, block=97).rows()
     code = emit.objects(functions())
     assert isinstance(code, Objects)
-    made = Native(from_bytes(to_bytes(code)))
+    made = through_bytes(code)
     monkeypatch.setattr("kineto_reading.native", lambda: made)
     assert read(data, tmp_path, compiled=True, block=97).rows() == linked
     assert linked[0]
@@ -276,53 +255,3 @@ def test_the_scanner_needs_nothing_outside_itself() -> None:
     code = emit.packed(functions())
     assert isinstance(code, Image)
     assert len(code.code) < 1 << 16
-
-
-def _object(text: str) -> bytes:
-    target = llvm.Target.from_triple("x86_64-unknown-linux-gnu")
-    made: bytes = target.create_target_machine(reloc="pic", codemodel="small").emit_object(llvm.parse_assembly(text))
-    return made
-
-
-TWICE = "define i64 @half(i64 %x) { ret i64 %x }\ndefine i64 @twice(i64 %x) { %y = add i64 %x, %x\nret i64 %y }"
-CALLS = "declare i64 @other(i64)\ndefine i64 @twice(i64 %x) { %y = call i64 @other(i64 %x)\nret i64 %y }"
-COUNTS = (
-    "@n = internal global i64 5\n"
-    "define i64 @twice(i64 %x) { %y = load i64, ptr @n\n store i64 %x, ptr @n\n ret i64 %y }"
-)
-
-
-def test_an_object_that_needs_others_or_keeps_something_is_not_linked() -> None:
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    code, place = link(_object(TWICE), "twice")
-    assert 0 < place < len(code)
-    with pytest.raises(NotLinked, match="outside"):
-        link(_object(CALLS), "twice")
-    with pytest.raises(NotLinked, match="variables"):
-        link(_object(COUNTS), "twice")
-    with pytest.raises(NotLinked, match="does not hold"):
-        link(_object(TWICE), "thrice")
-
-
-def test_half_an_object_is_not_linked() -> None:
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    whole = _object(TWICE)
-    for size in range(0, len(whole) - 1, 7):
-        with pytest.raises(NotLinked):
-            link(whole[:size], "twice")
-
-
-def test_what_is_kept_is_used_and_what_is_damaged_is_made_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(kept, "folder", lambda: tmp_path)
-    kept.functions.cache_clear()
-    assert not kept.ready() and kept.functions() is None
-    kept.functions.cache_clear()
-    (tmp_path / "code").write_bytes(b"half of it")
-    assert kept.ready() and kept.functions() is None and not kept.ready()
-    kept.functions.cache_clear()
-    monkeypatch.setattr("os.nice", lambda by: 0)
-    kept.main()
-    assert kept.ready() and kept.functions() is not None
-    kept.functions.cache_clear()

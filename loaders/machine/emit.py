@@ -1,4 +1,4 @@
-"""The scanner as machine code for this processor, to be kept and loaded again without what compiled it.
+"""Functions as machine code for this processor, to be kept and loaded again without what compiled it.
 
 Importing numba takes longer than reading a trace of 100 MB, and its own cache needs it imported. The functions use
 nothing of Python nor of numba when they run, so the object file is all there is to them. Where ``link`` can, it becomes
@@ -8,6 +8,7 @@ an image that needs nothing more; elsewhere llvmlite loads it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -15,30 +16,13 @@ from numba import types
 from numba.core import compiler
 from numba.core.registry import cpu_target
 
-from . import scanner
 from .link import ALIGNED, NotLinked, link
-from .native import NAMES, Code, Image, Objects, llvm_processor, processor
+from .native import Code, Image, Objects, llvm_processor, processor
 
 
-def _array(item: Any, dimensions: int = 1) -> Any:
-    return types.Array(item, dimensions, "C")
-
-
-_INT, _BYTES, _INTS = types.int64, _array(types.uint8), _array(types.int64)
-_TABLE, _CODES, _FLOATS = _array(types.int64, 2), _array(types.int32, 2), _array(types.float64, 2)
-_HASHES, _SLOTS = _array(types.uint64), _array(types.int32)
-SIGNATURES = {
-    "scan": (
-        _BYTES, _INT, _INTS, _array(types.int32), _array(types.float64), _TABLE, _CODES, _FLOATS, _TABLE, _CODES,
-        _FLOATS, _TABLE, _CODES, _TABLE, _BYTES, _TABLE, _TABLE, _BYTES, _INTS, _HASHES, _SLOTS, types.uint64, _INTS,
-    ),
-    "rehash": (_HASHES, _INT, _SLOTS),
-}  # fmt: skip
-
-
-def emit() -> Code:
-    """Compile every function; takes seconds. Raises whatever numba does where it cannot."""
-    return packed(compile_all())
+def emit(module: str, names: Sequence[str]) -> Code:
+    """Compile functions of a module; takes seconds. Raises whatever numba does where it cannot."""
+    return packed(compile_all(module, names))
 
 
 def packed(functions: Sequence[tuple[str, str]]) -> Code:
@@ -49,9 +33,10 @@ def packed(functions: Sequence[tuple[str, str]]) -> Code:
         return objects(functions)
 
 
-def compile_all() -> list[tuple[str, str]]:
-    """The symbol of each of ``NAMES`` and LLVM's text of it."""
-    return [_compiled(getattr(scanner, name).py_func, SIGNATURES[name]) for name in NAMES]
+def compile_all(module: str, names: Sequence[str]) -> list[tuple[str, str]]:
+    """The symbol of each of the functions and LLVM's text of it, by the module's ``SIGNATURES``."""
+    found = import_module(module)
+    return [_compiled(getattr(found, name).py_func, found.SIGNATURES[name]) for name in names]
 
 
 def image(functions: Sequence[tuple[str, str]]) -> Image:

@@ -1,21 +1,20 @@
 """Machine code that was compiled before, as functions over numpy arrays that let go of the interpreter's lock.
 
 Arguments are passed the way numba does: an array is its address, its length and its strides, the result and an error
-come back through two pointers. The code checks its own indices; here arrays are checked to be what it was compiled for.
+come back through two pointers. The code checks its own indices; here arrays are checked to lie as it expects them.
 """
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from msgspec import Struct, ValidationError, msgpack
 
-NAMES = "scan", "rehash"
 _READ_AND_RUN = 1 | 4
 """PROT_READ and PROT_EXEC."""
 _CPUINFO_BYTES = 1 << 14
@@ -26,7 +25,7 @@ class Unusable(Exception):
 
 
 class Image(Struct, frozen=True, tag=True):
-    """Code that runs wherever it is put, where in it each of ``NAMES`` begins, and the processor it is for."""
+    """Code that runs wherever it is put, where in it each function begins, and the processor it is for."""
 
     processor: str
     places: tuple[int, ...]
@@ -34,7 +33,7 @@ class Image(Struct, frozen=True, tag=True):
 
 
 class Objects(Struct, frozen=True, tag=True):
-    """Object files for llvmlite to load, one for each of ``NAMES``, the symbol to call in each, and the processor."""
+    """Object files for llvmlite to load, one for each function, the symbol to call in each, and the processor."""
 
     processor: str
     symbols: tuple[str, ...]
@@ -78,27 +77,26 @@ def llvm_processor(llvm: Any) -> str:
 
 
 class Native:
-    """The functions of a ``Code``. Calls from several threads do not disturb each other."""
+    """The functions of a ``Code``, by name. Calls from several threads do not disturb each other."""
 
-    def __init__(self, code: Code) -> None:
-        """Raises Unusable where the code is for another processor, OSError where memory may not be run."""
+    def __init__(self, code: Code, names: Sequence[str]) -> None:
+        """``names`` are the functions in the order of the code.
+
+        Raises Unusable where the code is for another processor, OSError where memory may not be run.
+        """
         self._kept, addresses = _mapped(code) if isinstance(code, Image) else _loaded(code)
         call = ctypes.CFUNCTYPE(ctypes.c_int32)
-        self._functions = [call(address) for address in addresses]
+        self._functions = {name: call(address) for name, address in zip(names, addresses, strict=True)}
 
-    def scan(self, *arguments: Any) -> int:
-        """``scanner.scan``."""
-        return self._call(0, arguments)
+    def call(self, name: str, *arguments: Any) -> int:
+        """What a function returns for these arrays and integers, whose types are taken to be those it was made for.
 
-    def rehash(self, *arguments: Any) -> int:
-        """``scanner.rehash``."""
-        return self._call(1, arguments)
-
-    def _call(self, function: int, arguments: tuple[Any, ...]) -> int:
+        Raises ValueError for an array that is in pieces or not writeable.
+        """
         result, error = ctypes.c_int64(0), ctypes.c_void_p()
         flat = [value for argument in arguments for value in _flat(argument)]
-        if self._functions[function](ctypes.byref(result), ctypes.byref(error), *flat):
-            raise RuntimeError(f"the compiled {NAMES[function]} failed")
+        if self._functions[name](ctypes.byref(result), ctypes.byref(error), *flat):
+            raise RuntimeError(f"the compiled {name} failed")
         return result.value
 
 

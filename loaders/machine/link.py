@@ -1,4 +1,4 @@
-"""One object file as machine code that runs wherever it is put: what a linker does, as far as the scanner needs it.
+"""One object file as machine code that runs wherever it is put: what a linker does, as far as our functions need it.
 
 Opening the library that made the code, only to have it copied to memory and its few references filled in, takes 20 ms
 and as many megabytes. This does that once, when the code is compiled. It knows 64-bit ELF for x86-64 and references

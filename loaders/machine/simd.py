@@ -1,7 +1,7 @@
-"""The few machine operations the scanner needs and numba has no words for: unaligned loads and byte masks.
+"""The few machine operations that loaders need and numba has no words for: unaligned loads and byte masks.
 
 Every one reads a fixed number of bytes from an index on and checks nothing: who calls it has checked that the index is
-below the end of the text, behind which every buffer has ``PAD`` bytes.
+below the end of the text, and has left room behind it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def word_at(typing: Any, array: Any, index: Any) -> Any:
     return types.uint64(array, types.intp), generate
 
 
-def _mask(bytes_: bytes, below: int = 0, others: bool = False) -> Callable[..., Any]:
+def mask_of(bytes_: bytes, below: int = 0, others: bool = False) -> Callable[..., Any]:
     """An intrinsic: which of ``WIDTH`` bytes are among some or below a value (or which are not), as bits."""
 
     @intrinsic
@@ -70,14 +70,6 @@ def _mask(bytes_: bytes, below: int = 0, others: bool = False) -> Callable[..., 
 
     made: Callable[..., Any] = mask
     return made
-
-
-string_mask = _mask(b'"\\', below=0x20)
-"""Bytes that end a string or are special in one: quotes, backslashes, control characters."""
-ink_mask = _mask(b" \n\r\t", others=True)
-"""Bytes that are no white space."""
-nesting_mask = _mask(b'"[]{}')
-"""Bytes that matter when a nested value is skipped."""
 
 
 @intrinsic
