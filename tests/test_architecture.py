@@ -30,6 +30,11 @@ def test_start_up_loads_nothing_heavy(statement: str) -> None:
     assert modules_loaded_by(statement).isdisjoint(HEAVY)
 
 
+def test_a_load_never_imports_what_compiles() -> None:
+    loaded = modules_loaded_by("import warplens.loaders.kineto.load")
+    assert "warplens.loaders.machine.kept" in loaded and loaded.isdisjoint({"numba", "llvmlite"})
+
+
 @pytest.mark.parametrize("path", [p for room in ROOMS for p in sorted((ROOT / room).rglob("*.py"))], ids=str)
 def test_no_file_is_a_heap(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 420
