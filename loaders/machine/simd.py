@@ -47,6 +47,19 @@ def word_at(typing: Any, array: Any, index: Any) -> Any:
     return types.uint64(array, types.intp), generate
 
 
+@intrinsic
+def big_word_at(typing: Any, array: Any, index: Any) -> Any:
+    """The eight bytes from an index on, as a big-endian integer with its sign."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = builder.bitcast(_address(context, builder, signature, arguments), _WORD.as_pointer())
+        loaded = builder.load(pointer)
+        loaded.align = 1
+        return builder.bswap(loaded)
+
+    return types.int64(array, types.intp), generate
+
+
 def mask_of(bytes_: bytes, below: int = 0, others: bool = False) -> Callable[..., Any]:
     """An intrinsic: which of ``WIDTH`` bytes are among some or below a value (or which are not), as bits."""
 

@@ -12,54 +12,20 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from io import FileIO
-from typing import Any
 
 import numpy as np
 
-Ints = np.ndarray[Any, np.dtype[np.int64]]
-Bytes = np.ndarray[Any, np.dtype[np.uint8]]
-Mask = np.ndarray[Any, np.dtype[np.bool_]]
+from .arrays import decoded
+from .block import Block, Bytes, Ints, Unusual
+from .layout import PAD
 
+Decoded = Callable[[Bytes, Ints, Ints, int, Sequence[int], Sequence[int]], Block]
+"""``arrays.decoded``, or what does the same."""
 BLOCK_BYTES = 4 << 20
-"""Bytes of pages decoded together: some 100,000 records."""
-_PAD = 16
+"""Bytes of pages decoded together: some 50,000 records."""
 _LEAF, _INTERIOR = 0x0D, 0x05
-_SIZES = np.array([0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0], dtype=np.int64)
-"""Bytes of a value by its type code, up to 11; beyond that even codes are blobs and odd ones text."""
-_SHIFTS = np.array([63, 56, 48, 40, 32, 24, 16, 8, 0], dtype=np.int64)
-_REAL, _ONE = 7, 9
-
-
-class Unusual(Exception):
-    """Something this reader leaves to SQLite."""
-
-
-class Column:
-    """One decoded column of a block: ``values`` (of text: how long it is, from ``starts``), ``valid`` where not null.
-
-    Where a number is stored as a floating one (``real``), its bits are in ``raw``.
-    """
-
-    __slots__ = ("raw", "real", "starts", "valid", "values")
-
-    def __init__(
-        self, values: Ints, valid: Mask, starts: Ints | None = None, raw: Ints | None = None, real: Mask | None = None
-    ) -> None:
-        self.values, self.valid, self.starts, self.raw, self.real = values, valid, starts, raw, real
-
-    def integers(self) -> Ints:
-        """The values as integers. Raises Unusual where some are none."""
-        if self.raw is not None:
-            raise Unusual
-        return self.values
-
-    def floats(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """The values as floating-point numbers."""
-        if self.raw is None or self.real is None:
-            return self.values.astype(np.float64)
-        return np.where(self.real, self.raw.view(np.float64), self.values)
 
 
 class Pages:
@@ -68,8 +34,8 @@ class Pages:
     Pages are read, not mapped: a mapped file counts as memory in use, and kills the process when it shrinks.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._file = FileIO(path)
+    def __init__(self, path: str | os.PathLike[str], decoded: Decoded = decoded) -> None:
+        self._file, self._decoded = FileIO(path), decoded
         self._buffers = threading.local()
         head = os.pread(self._file.fileno(), 100, 0)
         if len(head) < 100:
@@ -119,6 +85,11 @@ class Pages:
     def _block(self, leaves: Ints, ints: Sequence[int], texts: Sequence[int]) -> Block:
         self._check(leaves)
         data = self._read(leaves)
+        cells, ends = self.cells(data, leaves)
+        return self._decoded(data, cells, ends, self.usable - 35, ints, texts)
+
+    def cells(self, data: Bytes, leaves: Ints) -> tuple[Ints, Ints]:
+        """Where the records in these leaf pages begin, and where the page of each ends. Raises Unusual."""
         base = np.arange(len(leaves), dtype=np.int64) * self.size
         header = base + np.where(leaves == 0, 100, 0)
         if (data[header] != _LEAF).any():
@@ -128,8 +99,7 @@ class Pages:
             raise Unusual
         page = np.repeat(np.arange(len(leaves), dtype=np.int64), counts)
         nth = np.arange(len(page), dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
-        cells = base[page] + _big(data, header[page] + 8 + 2 * nth, 2)
-        return Block(data, cells, base[page] + self.usable, self.usable - 35, ints, texts)
+        return base[page] + _big(data, header[page] + 8 + 2 * nth, 2), base[page] + self.usable
 
     def _check(self, pages: Ints) -> None:
         if len(pages) and (int(pages.min()) < 0 or int(pages.max()) >= self.count):
@@ -139,10 +109,10 @@ class Pages:
         """The pages one after the other, with some zeros behind them, in a buffer of this thread."""
         size = len(leaves) * self.size
         buffer: Bytes | None = getattr(self._buffers, "buffer", None)
-        if buffer is None or len(buffer) < size + _PAD:
+        if buffer is None or len(buffer) < size + PAD:
             # New memory costs more than reading into it: every page of it is a fault.
-            self._buffers.buffer = buffer = np.empty(size + _PAD, dtype=np.uint8)
-        data = buffer[: size + _PAD]
+            self._buffers.buffer = buffer = np.empty(size + PAD, dtype=np.uint8)
+        data = buffer[: size + PAD]
         data[size:] = 0
         view, done = data.data, 0
         for run in np.split(leaves, np.flatnonzero(np.diff(leaves) != 1) + 1):
@@ -172,100 +142,9 @@ class Pages:
         return np.concatenate([_big(data, at, 4), last]) - 1
 
 
-class Block:
-    """Records of some pages with the wanted columns decoded, each by its position in the table."""
-
-    def __init__(
-        self, data: Bytes, cells: Ints, ends: Ints, most: int, ints: Sequence[int], texts: Sequence[int]
-    ) -> None:
-        self._data, self.rows = data, len(cells)
-        self.columns: dict[int, Column] = {}
-        payload, at = _varint(data, cells)
-        if self.rows and int(payload.max()) > most:
-            raise Unusual  # a record that continues on another page
-        self.rowids, at = _varint(data, at)
-        if self.rows and bool((at + payload > ends).any()):
-            raise Unusual
-        header, pos = _varint(data, at)
-        body, header_end, end = at + header, at + header, at + payload
-        words = np.ndarray((len(data) - 7,), dtype=">i8", buffer=data.data, strides=(1,))
-        for column in range(max((*ints, *texts), default=-1) + 1):
-            code: Ints | Bytes = data.take(pos, mode="clip")
-            least, most_code = (int(code.min()), int(code.max())) if self.rows else (0, 0)
-            if most_code >= 12:
-                code, pos = _varint(data, np.minimum(pos, len(data) - _PAD))
-                size: Ints | int = np.where(code >= 12, (code - 12) >> 1, _SIZES.take(code, mode="clip"))
-            else:
-                size = int(_SIZES[least]) if least == most_code else _SIZES.take(code, mode="clip")
-                pos += 1
-            if column in texts:
-                self.columns[column] = Column(np.broadcast_to(size, code.shape), (code >= 12) & (code % 2 == 1), body)
-            elif column in ints:
-                same = least if least == most_code < 12 else None
-                self.columns[column] = _numbers(words, body, size, code, same)
-            if not isinstance(size, int) or size:
-                body = body + size
-            if most_code >= 12 and bool((body > end).any()):
-                raise Unusual
-        # Everything above took indices clipped to the block; only now are they known to have been right.
-        if self.rows and (bool((pos > header_end).any()) or bool((body > end).any())):
-            raise Unusual  # a record of fewer columns than the table has: altered after it was written
-
-    def text(self, column: int) -> list[str | None]:
-        """The texts of a column; bytes that are no UTF-8 become replacement characters."""
-        found = self.columns[column]
-        assert found.starts is not None
-        data = self._data.tobytes()
-        starts, lengths = found.starts.tolist(), found.values.tolist()
-        return [
-            str(data[start : start + length], "utf-8", "replace") if valid else None
-            for start, length, valid in zip(starts, lengths, found.valid.tolist(), strict=True)
-        ]
-
-
-def _numbers(
-    words: np.ndarray[Any, Any], body: Ints, size: Ints | int, code: Ints | Bytes, same: int | None
-) -> Column:
-    """Integers of any width: eight bytes are taken, and the ones too many shifted out with the sign kept.
-
-    ``same`` is the code of all rows where they have the same, which most columns do.
-    """
-    if same is not None and size == 0:
-        return Column(np.full(len(code), same == _ONE, dtype=np.int64), np.full(len(code), same != 0))
-    raw = words[np.minimum(body, len(words) - 1)].astype(np.int64)
-    value = raw >> _SHIFTS.take(size, mode="clip")
-    if same is not None:
-        real = np.full(len(code), same == _REAL)
-        return Column(value, np.ones(len(code), dtype=bool), raw=raw if same == _REAL else None, real=real)
-    constant = size == 0
-    if bool(np.any(constant)):
-        value[constant] = code[constant] == _ONE
-    real = code == _REAL
-    return Column(value, (code != 0) & (code < 12), raw=raw if bool(real.any()) else None, real=real)
-
-
 def _big(data: Bytes, at: Ints, width: int) -> Ints:
     """Big-endian unsigned integers of that many bytes."""
     value = data[at].astype(np.int64)
     for byte in range(1, width):
         value = value << 8 | data[at + byte]
     return value
-
-
-def _varint(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
-    """SQLite's variable-length integers at these positions, and the positions behind them."""
-    value = data[at].astype(np.int64)
-    at = at + 1
-    more = np.flatnonzero(value >= 128)
-    if len(more):
-        value[more] &= 127
-    for _ in range(7):
-        if not len(more):
-            return value, at
-        byte = data[at[more]]
-        value[more] = value[more] << 7 | (byte & 127)
-        at[more] += 1
-        more = more[byte >= 128]
-    if len(more):
-        raise Unusual  # nine bytes: no length, type or row number is that large
-    return value, at

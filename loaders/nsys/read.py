@@ -38,7 +38,7 @@ def load(job: Job) -> Trace:
             job.progress(done[0], size, done[1])
 
     try:
-        database = Database(path, told=told)
+        database = Database(path, compiled=job.compiled, told=told)
         try:
             trace = _read(job, database)
         finally:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from fuzz_nsys import WAYS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
@@ -98,16 +99,18 @@ def test_no_activity_is_tied_to_a_call_of_another_process(data: Path, tmp_path: 
     assert (pairs["pid"] == pairs["pid_call"]).all()
 
 
+@pytest.mark.parametrize("way", WAYS)
 def test_every_table_reads_the_same_by_pages_and_by_sqlite(
-    samples: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    samples: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     monkeypatch.setattr(database, "_LEAST_PAGES", 1)
+    monkeypatch.setattr(database, "_decoder", lambda size: WAYS[way]())
     files = [samples / "nsys.sqlite"]
     shared = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "traces" / "nsys_sqlite"
     files += [shared / name for name in RECORDINGS if (shared / name).exists()]
     by_pages = 0
     for file in files:
-        fast, plain = Database(file), Database(file, fast=False)
+        fast, plain = Database(file, compiled=True), Database(file, fast=False)
         for table, columns in fast.tables.items():
             declared = {row[1]: str(row[2]) for row in plain._connection.execute(f"pragma table_info({table})")}
             kinds = [[c for c in columns if declared[c].upper() == kind] for kind in ("INTEGER", "TEXT", "REAL")]
@@ -118,36 +121,6 @@ def test_every_table_reads_the_same_by_pages_and_by_sqlite(
         fast.close()
         plain.close()
     assert by_pages > 500
-
-
-WIDTHS = [0, 1, 127, 128, 32767, 32768, 1 << 23, (1 << 31) - 1, 1 << 31, 1 << 47, (1 << 63) - 1]
-NUMBERS = st.one_of(st.none(), st.sampled_from(WIDTHS), st.sampled_from([-1 - width for width in WIDTHS]))
-TEXTS = st.one_of(st.none(), st.text(max_size=200), st.binary(max_size=5))
-
-
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    st.lists(st.tuples(NUMBERS, TEXTS, NUMBERS, st.floats(allow_nan=False) | NUMBERS), min_size=1, max_size=60),
-    st.sampled_from([512, 1024, 4096, 65536]),
-)
-def test_any_record_decodes_as_sqlite_decodes_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: list[tuple[object, ...]], page: int
-) -> None:
-    monkeypatch.setattr(database, "_LEAST_PAGES", 1)
-    path = tmp_path / "records.sqlite"
-    path.unlink(missing_ok=True)
-    with sqlite3.connect(path) as connection:
-        connection.execute(f"pragma page_size = {page}")
-        connection.execute("create table t (a integer, b, c integer, d real)")
-        connection.executemany("insert into t values (?, ?, ?, ?)", records * 9)
-    connection.close()
-    fast, plain = Database(path), Database(path, fast=False)
-    wanted = ("a", "missing", "c"), (), ("d",)
-    left, right = fast.read("t", *wanted), plain.read("t", *wanted)
-    fast.close()
-    plain.close()
-    assert left is not None and right is not None
-    assert_frame_equal(left, right)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

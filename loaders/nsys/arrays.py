@@ -1,0 +1,94 @@
+"""Records decoded with array operations, all rows of some pages at once, column by column.
+
+Indices are clipped to the data where they are taken from it, and only at the end, when all sizes are known, is it
+certain that they were right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .block import Block, Bytes, Column, Ints, Unusual
+from .layout import LENGTHS, NULL_CODE, ONE_CODE, PAD, REAL_CODE, SIZES
+
+_SIZES = np.array(SIZES, dtype=np.int64)
+_SHIFTS = np.array([63, 56, 48, 40, 32, 24, 16, 8, 0], dtype=np.int64)
+
+
+def decoded(data: Bytes, cells: Ints, ends: Ints, most: int, ints: Sequence[int], texts: Sequence[int]) -> Block:
+    """The records that begin at ``cells`` and lie before ``ends``, none longer than ``most``. Raises Unusual."""
+    rows, columns = len(cells), dict[int, Column]()
+    payload, at = _varint(data, cells)
+    if rows and int(payload.max()) > most:
+        raise Unusual  # a record that continues on another page
+    rowids, at = _varint(data, at)
+    if rows and bool((at + payload > ends).any()):
+        raise Unusual
+    header, pos = _varint(data, at)
+    body, header_end, end = at + header, at + header, at + payload
+    words = np.ndarray((len(data) - 7,), dtype=">i8", buffer=data.data, strides=(1,))
+    for column in range(max((*ints, *texts), default=-1) + 1):
+        code: Ints | Bytes = data.take(pos, mode="clip")
+        least, most_code = (int(code.min()), int(code.max())) if rows else (0, 0)
+        if most_code >= LENGTHS:
+            code, pos = _varint(data, np.minimum(pos, len(data) - PAD))
+            size: Ints | int = np.where(code >= LENGTHS, (code - LENGTHS) >> 1, _SIZES.take(code, mode="clip"))
+        else:
+            size = int(_SIZES[least]) if least == most_code else _SIZES.take(code, mode="clip")
+            pos += 1
+        if column in texts:
+            columns[column] = Column(np.broadcast_to(size, code.shape), (code >= LENGTHS) & (code % 2 == 1), body)
+        elif column in ints:
+            same = least if least == most_code < LENGTHS else None
+            columns[column] = _numbers(words, body, size, code, same)
+        if not isinstance(size, int) or size:
+            body = body + size
+        if most_code >= LENGTHS and bool((body > end).any()):
+            raise Unusual
+    # Everything above took indices clipped to the block; only now are they known to have been right.
+    if rows and (bool((pos > header_end).any()) or bool((body > end).any())):
+        raise Unusual  # a record of fewer columns than the table has: altered after it was written
+    return Block(data, rowids, columns)
+
+
+def _numbers(
+    words: np.ndarray[Any, Any], body: Ints, size: Ints | int, code: Ints | Bytes, same: int | None
+) -> Column:
+    """Integers of any width: eight bytes are taken, and the ones too many shifted out with the sign kept.
+
+    ``same`` is the code of all rows where they have the same, which most columns do.
+    """
+    if same is not None and size == 0:
+        return Column(np.full(len(code), same == ONE_CODE, dtype=np.int64), np.full(len(code), same != NULL_CODE))
+    raw = words[np.minimum(body, len(words) - 1)].astype(np.int64)
+    value = raw >> _SHIFTS.take(size, mode="clip")
+    if same is not None:
+        real = np.full(len(code), same == REAL_CODE)
+        return Column(value, np.ones(len(code), dtype=bool), raw=raw if same == REAL_CODE else None, real=real)
+    constant = size == 0
+    if bool(np.any(constant)):
+        value[constant] = code[constant] == ONE_CODE
+    real = code == REAL_CODE
+    return Column(value, (code != NULL_CODE) & (code < LENGTHS), raw=raw if bool(real.any()) else None, real=real)
+
+
+def _varint(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
+    """SQLite's variable-length integers at these positions, and the positions behind them."""
+    value = data[at].astype(np.int64)
+    at = at + 1
+    more = np.flatnonzero(value >= 128)
+    if len(more):
+        value[more] &= 127
+    for _ in range(7):
+        if not len(more):
+            return value, at
+        byte = data[at[more]]
+        value[more] = value[more] << 7 | (byte & 127)
+        at[more] += 1
+        more = more[byte >= 128]
+    if len(more):
+        raise Unusual  # nine bytes: no length, type or row number is that large
+    return value, at

@@ -1,0 +1,14 @@
+"""The decoder of records as a program that is compiled once per machine. Imports nothing of what compiles it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..machine.kept import Program
+
+DECODER = Program(
+    name="decoder",
+    module=f"{__package__}.signatures",
+    names=("decode",),
+    sources=tuple(str(Path(__file__).with_name(f"{name}.py")) for name in ("layout", "decode", "signatures")),
+)
