@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 
 import polars as pl
@@ -40,7 +41,8 @@ def load(job: Job) -> Trace:
     try:
         database = Database(path, compiled=job.compiled, told=told)
         try:
-            trace = _read(job, database)
+            with ThreadPoolExecutor(1) as writer:
+                trace = _read(job, database, writer)
         finally:
             database.close()
     except (sqlite3.Error, UnicodeError) as error:  # names of columns may be damaged too
@@ -68,7 +70,7 @@ def _plain_file(job: Job) -> tuple[Path, str | None]:
         return path, source.ended
 
 
-def _read(job: Job, database: Database) -> Trace:
+def _read(job: Job, database: Database, writer: Executor) -> Trace:
     strings = database.strings()
     tool, version = about.tool(database)
     info = Info(
@@ -76,8 +78,8 @@ def _read(job: Job, database: Database) -> Trace:
         clock="session, ns", facts={"schema": version} if version else {},
     )
     devices, reader = Devices(database, strings), Host(database, strings)
-    kernels, host = Spool("kernels", job.workspace), Spool("host", job.workspace)
-    metrics = Spool("metrics", job.workspace, "ts_ns")
+    kernels, host = (Spool(table, job.workspace, writer) for table in ("kernels", "host"))
+    metrics = Spool("metrics", job.workspace, writer, "ts_ns")
     seen, shown = _Seen(), False
     for block in devices.blocks():
         kernels.add(block)

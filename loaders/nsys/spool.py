@@ -9,6 +9,7 @@ keep the order they came in.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
 from itertools import groupby, pairwise
 from pathlib import Path
 
@@ -18,8 +19,8 @@ from msgspec import Struct
 from .. import schema
 
 Shape = Callable[[pl.LazyFrame], pl.LazyFrame]
-WAITING_BYTES = 48 << 20
-"""Rows of one table kept in memory before they go to files."""
+WAITING_BYTES = 32 << 20
+"""Rows of one table kept in memory before they go to files; as much again may be on its way there."""
 _PART_BYTES = 8 << 20
 """Rows in one file: a part is in memory twice while it is written."""
 _STRETCH_ROWS = 250_000
@@ -41,10 +42,11 @@ class _Part(Struct, frozen=True):
 class Spool:
     """Collects blocks of rows, times as recorded; ``time`` is the column they are put in order by.
 
-    ``rows``, ``earliest`` (None without rows) and ``negative`` (durations below zero) tell of all rows so far.
+    ``writer`` writes files while others read and decode. ``rows``, ``earliest`` (None without rows) and ``negative``
+    (durations below zero) tell of all rows so far.
     """
 
-    def __init__(self, table: str, workspace: Path, time: str = "start_ns") -> None:
+    def __init__(self, table: str, workspace: Path, writer: Executor, time: str = "start_ns") -> None:
         self.table, self.workspace, self.time = table, workspace, time
         self.rows = self.negative = 0
         self.earliest: int | None = None
@@ -53,7 +55,8 @@ class Spool:
         self._filled: set[str] = set()
         self._waiting: list[pl.DataFrame] = []
         self._bytes = 0
-        self._parts: list[_Part] = []
+        self._writer = writer
+        self._parts: list[Future[_Part]] = []
         self._times: list[pl.Series] = []
 
     def add(self, block: pl.DataFrame) -> None:
@@ -91,7 +94,8 @@ class Spool:
             rows = self._sorted(pl.concat(self._waiting, how="diagonal"))
             return schema.conform(self.table, shape(rows.lazy()))
         self._spill()
-        parts = self._parts if self._in_order else list(self._put_in_order())
+        written = [part.result() for part in self._parts]
+        parts = written if self._in_order else list(self._put_in_order(written))
         path = self.workspace / f"{self.table}.arrow"
         columns = [name for name in schema.polars_schema(self.table) if name in self._filled or name in made]
         shaped = schema.conform(self.table, shape(_scan(parts))).select(columns)
@@ -101,36 +105,39 @@ class Spool:
         return schema.conform(self.table, pl.scan_ipc(path))
 
     def _spill(self) -> None:
-        """Write what waits, in files of about the same size."""
+        """Have what waits written, in files of about the same size, once what waited before is."""
+        for written in self._parts:
+            written.result()
         waiting, self._waiting, self._bytes = self._waiting[::-1], [], 0
         while waiting:
             part, size = [waiting.pop()], 0
             while waiting and (size := size + int(part[-1].estimated_size())) < _PART_BYTES:
                 part.append(waiting.pop())
-            self._parts.append(self._write(pl.concat(part, how="diagonal"), f"{len(self._parts)}"))
+            self._parts.append(self._writer.submit(self._write, part, f"{len(self._parts)}"))
 
-    def _put_in_order(self) -> Iterator[_Part]:
+    def _put_in_order(self, parts: list[_Part]) -> Iterator[_Part]:
         """Files with the same rows in the order of time, one stretch of time each."""
-        borders = [part.low for part in self._parts] + [part.high + 1 for part in self._parts]
+        borders = [part.low for part in parts] + [part.high + 1 for part in parts]
         times = pl.concat(self._times).sort()
         every = max(1, _STRETCH_ROWS // _SAMPLED)
         inner = times.gather_every(every)[1:].unique().to_list()
         for number, (low, high) in enumerate(pairwise(sorted({min(borders), *inner, max(borders)}))):
-            files = [part.path for part in self._parts if part.low < high and part.high >= low]
+            files = [part.path for part in parts if part.low < high and part.high >= low]
             if not files:
                 continue
             inside = pl.col(self.time).is_between(low, high, closed="left")
             # One file after the other: a scan of many reads ahead, as far as there is memory.
             rows = pl.concat([pl.scan_ipc(file).filter(inside).collect() for file in files], how="diagonal")
             if rows.height:
-                yield self._write(self._sorted(rows), f"{number}-in-order")
-        for part in self._parts:
+                yield self._write([self._sorted(rows)], f"{number}-in-order")
+        for part in parts:
             part.path.unlink()
 
     def _sorted(self, rows: pl.DataFrame) -> pl.DataFrame:
         return rows if rows[self.time].is_sorted() else rows.sort(self.time, maintain_order=True)
 
-    def _write(self, rows: pl.DataFrame, name: str) -> _Part:
+    def _write(self, blocks: list[pl.DataFrame], name: str) -> _Part:
+        rows = pl.concat(blocks, how="diagonal")
         path = self.workspace / f".{self.table}-{name}.arrow"
         rows.write_ipc(path, compression="lz4", record_batch_size=_BATCH)
         return _Part(path, tuple(rows.columns), *_span(rows[self.time]))

@@ -6,6 +6,7 @@ import gzip
 import importlib.util
 import json
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import polars as pl
@@ -348,10 +349,10 @@ def test_rows_that_went_through_files_are_in_the_order_of_time(
     monkeypatch.setattr(spool, "_PART_BYTES", 100)
     monkeypatch.setattr(spool, "_STRETCH_ROWS", 5)
     monkeypatch.setattr(spool, "_SAMPLED", 2)
-    tables = []
+    tables, writer = [], ThreadPoolExecutor(1)
     for waiting in (0, 300, 1 << 30):
         monkeypatch.setattr(spool, "WAITING_BYTES", waiting)
-        rows = spool.Spool("host", tmp_path)
+        rows = spool.Spool("host", tmp_path, writer)
         numbers = iter(range(1000))
         for times in blocks:
             block = [(time, 1 - (time or 0) % 3, next(numbers)) for time in times]
@@ -361,6 +362,7 @@ def test_rows_that_went_through_files_are_in_the_order_of_time(
         assert rows.rows == tables[-1].height
         assert rows.negative == int((tables[-1]["dur_ns"] < 0).sum())
         assert rows.earliest == (min(tables[-1]["start_ns"]) - 7 if rows.rows else None)
+    writer.shutdown()
     read = enumerate(time for times in blocks for time in times)
     expected = sorted((time + 7, number) for number, time in read if time is not None)
     for table in tables:
