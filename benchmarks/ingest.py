@@ -59,6 +59,7 @@ PEERS = {
         "print(pandas.DataFrame(k, columns=['n', 'd']).groupby('n').d.agg(['count', 'sum']))"
     ),
 }
+REPORT = [sys.executable, "-m", "warplens", "report", "--view", "kernels", "--format", "json"]
 _MEASURE = """
 import json, os, resource, subprocess, sys, time
 began = time.perf_counter()
@@ -130,6 +131,8 @@ class Result:
     cpu: float
     peak: float
     error: str = ""
+    beside: Result | None = None
+    """Ours on the same input, run right before and right after: a machine that others use is not the same for long."""
 
 
 def measure(what: str, command: list[str], size: float, repeat: int, cold: Path | None = None) -> Result:
@@ -191,22 +194,21 @@ def ours(folder: Path, made: list[tuple[float, Path]], repeat: int, extra: list[
     cache = folder / "cache"
     os.environ["XDG_CACHE_HOME"] = str(cache)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed command has its bytecode, as the peers have
-    report = [sys.executable, "-m", "warplens", "report", "--view", "kernels", "--format", "json"]
     largest = max(made)[1]
-    measure("warm-up", [*report, str(largest), "--no-cache"], max(made)[0], 2)
+    measure("warm-up", [*REPORT, str(largest), "--no-cache"], max(made)[0], 2)
     traces = cache / "warplens" / "traces"
     out = []
     for size, path in made:
-        out.append(measure("warplens", [*report, str(path), "--no-cache"], size, repeat))
-        out.append(measure("warplens, into its cache", [*report, str(path)], size, repeat, traces))
-        out.append(measure("warplens, from its cache", [*report, str(path)], size, repeat))
+        out.append(measure("warplens", [*REPORT, str(path), "--no-cache"], size, repeat))
+        out.append(measure("warplens, into its cache", [*REPORT, str(path)], size, repeat, traces))
+        out.append(measure("warplens, from its cache", [*REPORT, str(path)], size, repeat))
         if size < 1000:
-            out.append(measure("warplens, .json.gz", [*report, str(packed(path)), "--no-cache"], size, repeat))
+            out.append(measure("warplens, .json.gz", [*REPORT, str(packed(path)), "--no-cache"], size, repeat))
     for size, path in inputs(folder, [1, 10, 50]):
-        out.append(measure("warplens, small, cold cache", [*report, str(path)], size, repeat, traces))
+        out.append(measure("warplens, small, cold cache", [*REPORT, str(path)], size, repeat, traces))
     for path in extra:
         size = path.stat().st_size / 1e6
-        out.append(measure(f"warplens, {path.suffix[1:]}", [*report, str(path), "--no-cache"], size, repeat))
+        out.append(measure(f"warplens, {path.suffix[1:]}", [*REPORT, str(path), "--no-cache"], size, repeat))
     return out
 
 
@@ -255,15 +257,26 @@ def _told(program: str, *arguments: str) -> list[Any]:
     return said
 
 
+def beside(path: Path, size: float, repeat: int, peer: str, command: list[str]) -> Result:
+    """A peer's one run between runs of ours."""
+    own = [*REPORT, str(path), "--no-cache"]
+    before = measure("warplens", own, size, repeat)
+    found = measure(peer, command, size, 1)
+    after = measure("warplens", own, size, repeat)
+    mean = (statistics.mean(pair) for pair in ((before.wall, after.wall), (before.cpu, after.cpu)))
+    found.beside = Result("warplens", size, *mean, max(before.peak, after.peak))
+    return found
+
+
 def table(results: list[Result]) -> str:
-    """The results as markdown; ratios are to ours on the same input."""
+    """The results as markdown; ratios are to ours on the same input, for peers to the runs right beside theirs."""
     base = {round(r.size): r for r in results if r.what == "warplens"}
     lines = ["| what | MB | s | MB/s | CPU s | peak MiB | × wall | × CPU |", "|---|--:|--:|--:|--:|--:|--:|--:|"]
     for r in results:
         if r.error:
             lines.append(f"| {r.what} | {r.size:.0f} | {r.error} | | | | | |")
             continue
-        own = base.get(round(r.size))
+        own = r.beside or base.get(round(r.size))
         ratios = f"{r.wall / own.wall:.1f} | {r.cpu / own.cpu:.1f}" if own and own is not r and own.wall else " | "
         rate = r.size / r.wall if r.wall else 0
         lines.append(f"| {r.what} | {r.size:.0f} | {r.wall:.2f} | {rate:.0f} | {r.cpu:.2f} | {r.peak:.0f} | {ratios} |")
@@ -287,7 +300,7 @@ def main() -> None:
         for size, path in made:
             limit = 600 if "orjson" in peer or "pandas" in peer else options.peers_up_to * 1.1
             if size <= limit:
-                results.append(measure(peer, [str(python), "-c", PEERS[peer], str(path)], size, 1))
+                results.append(beside(path, size, options.repeat, peer, [str(python), "-c", PEERS[peer], str(path)]))
     print(f"\n{os.cpu_count()} cores, Python {sys.version.split()[0]}, medians of {options.repeat}, whole processes\n")
     print(table(results))
     print(f"\n{waits}")
