@@ -258,14 +258,23 @@ def _told(program: str, *arguments: str) -> list[Any]:
 
 
 def beside(path: Path, size: float, repeat: int, peer: str, command: list[str]) -> Result:
-    """A peer's one run between runs of ours."""
-    own = [*REPORT, str(path), "--no-cache"]
-    before = measure("warplens", own, size, repeat)
-    found = measure(peer, command, size, 1)
-    after = measure("warplens", own, size, repeat)
-    mean = (statistics.mean(pair) for pair in ((before.wall, after.wall), (before.cpu, after.cpu)))
-    found.beside = Result("warplens", size, *mean, max(before.peak, after.peak))
+    """A peer, each of its runs between runs of ours; once where it takes minutes."""
+    own, ours, theirs = [*REPORT, str(path), "--no-cache"], [], []
+    for _ in range(repeat if size < 200 else 1):
+        ours.append(measure("warplens", own, size, 2))
+        theirs.append(measure(peer, command, size, 1))
+        ours.append(measure("warplens", own, size, 2))
+    found = _median(theirs)
+    found.beside = _median(ours)
     return found
+
+
+def _median(results: list[Result]) -> Result:
+    failed = [result for result in results if result.error]
+    if failed:
+        return failed[0]
+    wall, cpu, peak = (statistics.median(getattr(one, part) for one in results) for part in ("wall", "cpu", "peak"))
+    return Result(results[0].what, results[0].size, wall, cpu, peak)
 
 
 def table(results: list[Result]) -> str:
