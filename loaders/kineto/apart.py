@@ -16,6 +16,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec.structs import replace
@@ -110,8 +111,8 @@ def _await(job: Job, child: int, pipe: int, memory: int) -> Scanned | BaseExcept
     status = None
     try:
         with os.fdopen(pipe, "rb") as told:
-            from . import frames, load  # noqa: F401
-
+            for module in ("frames", "load"):
+                import_module(f".{module}", __package__)
             while len(counts := told.read(_PROGRESS.size)) == _PROGRESS.size:
                 job.progress(*_PROGRESS.unpack(counts))
         _, status = os.waitpid(child, 0)

@@ -24,6 +24,13 @@ def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     return builder.gep(array.data, [arguments[1]])
 
 
+def _eight_bytes(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    pointer = builder.bitcast(_address(context, builder, signature, arguments), _WORD.as_pointer())
+    loaded = builder.load(pointer)
+    loaded.align = 1
+    return loaded
+
+
 @intrinsic
 def item(typing: Any, array: Any, index: Any) -> Any:
     """One element. Indexing proper asks of every index first whether it counts from the end; none of ours does."""
@@ -39,10 +46,7 @@ def word_at(typing: Any, array: Any, index: Any) -> Any:
     """The eight bytes from an index on, as a little-endian integer."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = builder.bitcast(_address(context, builder, signature, arguments), _WORD.as_pointer())
-        loaded = builder.load(pointer)
-        loaded.align = 1
-        return loaded
+        return _eight_bytes(context, builder, signature, arguments)
 
     return types.uint64(array, types.intp), generate
 
@@ -52,10 +56,7 @@ def big_word_at(typing: Any, array: Any, index: Any) -> Any:
     """The eight bytes from an index on, as a big-endian integer with its sign."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = builder.bitcast(_address(context, builder, signature, arguments), _WORD.as_pointer())
-        loaded = builder.load(pointer)
-        loaded.align = 1
-        return builder.bswap(loaded)
+        return builder.bswap(_eight_bytes(context, builder, signature, arguments))
 
     return types.int64(array, types.intp), generate
 
