@@ -97,6 +97,20 @@ def process(database: sqlite3.Connection, strings: Strings, pid: int, gpu: int) 
     """One process with its steps: deterministic, a little slower on the second GPU."""
     thread, whole = global_id(pid, pid), global_id(pid)
     correlation, slow = 100, 1.0 + 0.05 * gpu
+
+    def call(name: int, length: int, at: int) -> None:
+        database.execute(
+            "insert into CUPTI_ACTIVITY_KIND_RUNTIME values (?, ?, ?, ?, ?, ?, 0, null)",
+            (at, at + length, int(name == 1), thread, correlation, strings[_CALLS[name]]),
+        )
+
+    def event(table: str, at: int, length: int, *values: int | None) -> None:
+        marks = ", ".join("?" * (8 + len(values)))
+        database.execute(
+            f"insert into {table} values ({marks})",
+            (at, at + length, 0, 1, 0, 7, correlation, whole, *values),
+        )
+
     for step in range(STEPS):
         begin = 1_000_000 + step * STEP_NS
         host, device = begin + 20_000, begin + 60_000
@@ -104,19 +118,6 @@ def process(database: sqlite3.Connection, strings: Strings, pid: int, gpu: int) 
             "insert into NVTX_EVENTS values (?, ?, 59, null, null, null, ?, ?, null, null, 0)",
             (begin, begin + STEP_NS - 100_000, f"step {step}", thread),
         )
-
-        def call(name: int, length: int, at: int) -> None:
-            database.execute(
-                "insert into CUPTI_ACTIVITY_KIND_RUNTIME values (?, ?, ?, ?, ?, ?, 0, null)",
-                (at, at + length, int(name == 1), thread, correlation, strings[_CALLS[name]]),  # noqa: B023
-            )
-
-        def event(table: str, at: int, length: int, *values: int | None) -> None:
-            marks = ", ".join("?" * (8 + len(values)))
-            database.execute(
-                f"insert into {table} values ({marks})",
-                (at, at + length, 0, 1, 0, 7, correlation, whole, *values),  # noqa: B023
-            )
 
         correlation += 1
         call(2, 9_000, host)
