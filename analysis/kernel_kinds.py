@@ -11,7 +11,7 @@ import polars as pl
 
 from . import launch_kinds, units
 from .bound import bound
-from .latency import codes, dense, latencies
+from .latency import codes, latencies
 from .options import Thresholds
 
 _NAMED = 3
@@ -31,9 +31,8 @@ def kinds(launches: pl.DataFrame, thresholds: Thresholds | None = None) -> pl.Da
     if len(durations):
         kind = launch_kinds.of_atoms(launch_kinds.by_duration(latencies(one, durations, 1)), len(durations))
         if rows["grid"].null_count() < rows.height:
-            grid, _ = dense(codes(rows["grid"]))
-            code, told, count = launch_kinds.by_grid(one, grid, durations, 1)
-            kind, by_grid = (told[code], True) if count[0] > 1 else (kind, False)
+            told = launch_kinds.by_grid(one, codes(rows["grid"]), durations, 1)
+            kind, by_grid = (told.kinds(), True) if told.per_group[0] > 1 else (kind, False)
     time, total = pl.col("dur_ns"), pl.col("dur_ns").sum()
     frame = rows.with_columns(pl.Series("kind", kind)).group_by("kind").agg(
         count=pl.len().cast(pl.Int64), total_ns=total, mean_ns=time.mean(),

@@ -35,8 +35,9 @@ class Kernels(Struct, frozen=True):
 
 def kernels_of(run: Trace) -> Kernels | None:
     """The kernel table of the run, None where it holds no device activity in any form."""
-    if run.has("kernels"):
-        return from_launches(run.kernels)
+    launched = from_launches(run.kernels)
+    if launched is not None:
+        return launched
     if run.has("kernel_stats"):
         return from_statistics(run.kernel_stats)
     if run.has("profile"):
@@ -44,10 +45,12 @@ def kernels_of(run: Trace) -> Kernels | None:
     return None
 
 
-def from_launches(launches: pl.LazyFrame) -> Kernels:
-    """Statistics of every (name, kind, device) among the launches."""
+def from_launches(launches: pl.LazyFrame) -> Kernels | None:
+    """Statistics of every (name, kind, device) among the launches, None where there are none."""
     columns = (*KEYS, "dur_ns", "tensor", "dram", "grid")
     rows = launches.select(columns).collect(engine="streaming")
+    if rows.is_empty():
+        return None
     waits = rows["kind"] == "sync"
     if waits.any():
         rows = rows.filter(~waits)
@@ -105,8 +108,7 @@ def _kinds(rows: pl.DataFrame, stats: Latencies, group_of: Codes, durations: Int
     kinds = launch_kinds.per_group(launch_kinds.by_duration(stats), stats.starts)
     if rows["grid"].null_count() == rows.height:
         return kinds
-    grid, _ = dense(codes(rows["grid"]))
-    _, _, told = launch_kinds.by_grid(group_of, grid, durations, groups)
+    told = launch_kinds.by_grid(group_of, codes(rows["grid"]), durations, groups).per_group
     return np.where(told > 1, told, kinds)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from .latency import Codes, Ints, Latencies, dense, room_for
 
@@ -62,28 +63,59 @@ def by_duration(latencies: Latencies) -> Ints:
     return cut(latencies.sorted_ns.astype(np.float32), None, latencies.starts, GAP)
 
 
-def by_grid(group_of: Codes, grid: Codes, durations: Ints, groups: int) -> tuple[Codes, Ints, Ints]:
-    """A code for each launch, the kind it is of by that code, and how many kinds each group has.
+class ByGrid(Struct, frozen=True):
+    """Kinds told by the mean duration of each grid: grids that take about equally long are one kind.
 
-    ``grid`` numbers grids from 0. Kinds are told by the mean duration of each grid: grids that take about equally long
-    are one kind. Every group below ``groups`` has launches.
+    An atom is the launches of one group that share a grid. ``code`` has one number per launch, which tells its atom;
+    ``atoms`` are the numbers that occur, ``order`` sorts them by (group, mean), ``first`` is where each kind begins in
+    that order and ``begin`` where each group does.
     """
-    many = int(grid.max(initial=0)) + 1
-    code: Codes = group_of * np.int64(many) + grid
+
+    code: Codes
+    atoms: Ints
+    order: Ints
+    first: Ints
+    begin: Ints
+
+    @property
+    def per_group(self) -> Ints:
+        """How many kinds each group has."""
+        return per_group(self.first, self.begin)
+
+    def kinds(self) -> Ints:
+        """The kind of each launch, counted from 0 over all groups."""
+        kind = np.zeros(int(self.atoms[-1]) + 1, dtype=np.int64)
+        kind[self.atoms[self.order]] = of_atoms(self.first, len(self.atoms))
+        return kind[self.code]
+
+
+def by_grid(group_of: Codes, grid: Codes, durations: Ints, groups: int) -> ByGrid:
+    """Kinds of launches from the group, the number of the grid and the duration of each; at least one launch.
+
+    Every group below ``groups`` has launches. Numbers of grids may have holes.
+    """
+    low = int(grid.min())
+    many = int(grid.max()) - low + 1
+    if groups * many > room_for(len(grid)):
+        grid, seen = dense(grid)
+        low, many = 0, len(seen)
+    code: Codes = group_of.astype(np.int64)
+    code *= many
+    code += grid
+    code -= low
     place = None
     if groups * many > room_for(len(code)):
         code, place = dense(code)
     launches = np.bincount(code)
-    atoms = np.flatnonzero(launches)
-    launches = launches[atoms]
-    means = (np.bincount(code, weights=durations)[atoms] / launches).astype(np.float32)
+    atoms = np.flatnonzero(launches != 0)
+    totals = np.bincount(code, weights=durations)
+    if len(atoms) < len(launches):
+        launches, totals = launches[atoms], totals[atoms]
+    means = (totals / launches).astype(np.float32)
     group = atoms // many if place is None else group_of[place].astype(np.int64)
     order = _order(group, means, groups)
     begin = np.searchsorted(group, np.arange(groups))
-    first = cut(means[order], launches[order], begin, GRID_GAP)
-    kind = np.zeros(int(atoms[-1]) + 1, dtype=np.int64)
-    kind[atoms[order]] = of_atoms(first, len(atoms))
-    return code, kind, per_group(first, begin)
+    return ByGrid(code, atoms, order, cut(means[order], launches[order], begin, GRID_GAP), begin)
 
 
 def of_atoms(first: Ints, atoms: int) -> Ints:

@@ -18,6 +18,7 @@ from ..loaders.trace import Trace
 from .column import Column
 from .coverage import time_column
 from .filters import Filter
+from .memory import keep_freed
 from .options import Options
 from .rows import Rows, true_ids
 from .view import Answer, CannotAnswer, View
@@ -184,6 +185,7 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
         raise CannotAnswer(f"The {view.name} view compares two runs; name a second one.")
     if len(runs) == 2 and not view.two_runs:
         runs = runs[:1]
+    keep_freed()
     options = options or Options()
     if not view.scopes_itself and (options.cycle is not None or options.cycle_b is not None):
         from .scope import scoped

@@ -7,6 +7,10 @@ measured is null, never 0. Names are stored exactly as recorded.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+
 import polars as pl
 from msgspec import Struct
 
@@ -147,20 +151,26 @@ TABLES: dict[str, tuple[Field, ...]] = {
 }
 
 
+@cache
 def empty(table: str) -> pl.LazyFrame:
-    """The table with its columns and no rows."""
+    """The table with its columns and no rows; the same object each time, so that it can be told by that."""
     return pl.LazyFrame(schema=polars_schema(table))
 
 
-def polars_schema(table: str) -> dict[str, pl.DataType]:
+@cache
+def polars_schema(table: str) -> Mapping[str, pl.DataType]:
     """Column → dtype of one table, in order."""
-    return {field.name: field.dtype for field in TABLES[table]}
+    return MappingProxyType({field.name: field.dtype for field in TABLES[table]})
 
 
 def conform(table: str, frame: pl.LazyFrame) -> pl.LazyFrame:
     """The frame with exactly the table's columns in order: missing ones null, all cast to the table's dtypes."""
-    have = frame.collect_schema().names()
-    return frame.select(
-        (pl.col(field.name) if field.name in have else pl.lit(None)).cast(field.dtype).alias(field.name)
-        for field in TABLES[table]
-    )
+    have = frame.collect_schema()
+    return frame.select(_column(field, have.get(field.name)) for field in TABLES[table])
+
+
+def _column(wanted: Field, dtype: pl.DataType | None) -> pl.Expr:
+    if dtype is None:
+        return pl.lit(None, wanted.dtype).alias(wanted.name)
+    column = pl.col(wanted.name)
+    return column if dtype == wanted.dtype else column.cast(wanted.dtype)

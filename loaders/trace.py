@@ -83,7 +83,10 @@ class Trace(Struct, frozen=True):
         """Whether the table has at least one row."""
         import polars as pl
 
-        return not self.table(name).select(pl.first()).head(1).collect().is_empty()
+        from . import schema
+
+        table = self.table(name)
+        return table is not schema.empty(name) and not table.select(pl.first()).head(1).collect().is_empty()
 
     def with_tables(self, **tables: pl.LazyFrame) -> Trace:
         """The same recording with some tables replaced."""

@@ -66,9 +66,9 @@ def test_kinds_by_grid_are_told_whether_or_not_the_numbers_fit_one_word(longest)
     times = {"8": 10, "16": 11, "32": 1000, "64": longest}
     grid = np.array([number for number in range(4) for _ in range(5)])
     durations = np.array([time for time in times.values() for _ in range(5)])
-    code, kind_of, told = launch_kinds.by_grid(np.zeros(20, np.int64), grid, durations, 1)
-    kind = kind_of[code]
-    assert told.tolist() == [3] and len(set(kind[:10].tolist())) == 1 and len(set(kind.tolist())) == 3
+    told = launch_kinds.by_grid(np.zeros(20, np.int64), grid, durations, 1)
+    kind = told.kinds()
+    assert told.per_group.tolist() == [3] and len(set(kind[:10].tolist())) == 1 and len(set(kind.tolist())) == 3
 
 
 def test_atoms_are_put_in_order_alike_by_words_and_by_keys():
