@@ -12,9 +12,8 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import TYPE_CHECKING, NoReturn
 
 from . import __version__
 from .analysis.views import VIEWS
@@ -26,6 +25,7 @@ from .command import (
     Wrong,
     ask,
     emit,
+    leave_out,
     open_runs,
     opening_arguments,
     output_arguments,
@@ -155,7 +155,7 @@ def _open_app(arguments: argparse.Namespace) -> int:
     def opener(path: str) -> Ingest:
         return begun.pop(path, None) or ingest(path)
 
-    _leave_out("ssl", "asyncio")  # 10 ms for connections that nobody opens
+    leave_out("ssl", "asyncio")  # 10 ms for connections that nobody opens
     from .tui.app import run
     from .tui.settings import BadSettings, load
     from .tui.start import Start
@@ -183,14 +183,6 @@ def _open_app(arguments: argparse.Namespace) -> int:
         },
     )
     return run(arguments.runs, opener, discover, settings, start, recorded)
-
-
-def _leave_out(module: str, of: str) -> None:
-    """Import ``of`` as where ``module``, which it can do without, is not installed; later imports have that again."""
-    if module not in sys.modules and of not in sys.modules:
-        cast(dict[str, object], sys.modules)[module] = None
-        import_module(of)
-        del sys.modules[module]
 
 
 def _demo(arguments: argparse.Namespace) -> int:

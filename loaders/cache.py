@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import json
 import os
 import re
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from . import spill
+from .digest import blake2b
 
 LAYOUT = 1
 """Goes up when the files of an entry change in a way an older version cannot read."""
@@ -187,7 +187,7 @@ def _shrink(most: int, source: str) -> None:
 
 def _digest(stamp: Stamp) -> str:
     text = repr((LAYOUT, _code(), stamp)).encode(errors="surrogateescape")
-    return hashlib.blake2b(text, digest_size=16).hexdigest()
+    return blake2b(text, digest_size=16).hexdigest()
 
 
 @functools.cache

@@ -149,7 +149,7 @@ def test_a_column_without_a_value_is_left_out_of_what_people_read(table: Path, c
 
 def test_what_is_left_out_of_one_import_is_there_for_the_next() -> None:
     program = (
-        "import sys; from warplens.cli import _leave_out; _leave_out('ssl', 'asyncio')\n"
+        "import sys; from warplens.command import leave_out; leave_out('ssl', 'asyncio')\n"
         "import asyncio; assert 'ssl' not in sys.modules\n"
         "async def five(): await asyncio.sleep(0); return 5\n"
         "assert asyncio.run(five()) == 5; import ssl; print(ssl.create_default_context().verify_mode.name)"

@@ -1,9 +1,10 @@
 """Reading in a child process while this one imports what makes tables of the rows.
 
 Of a command that reads 100 MB a quarter is spent importing polars, which needs the interpreter's lock all the time, as
-do the readers between two blocks. Two processes do not share that lock; the rows come back through memory both see. And
-a file that brings the reader down costs a sentence, not the command. Only where that is of use: Linux, a file that
-takes a while, two processors, and a process that has neither threads nor polars yet.
+do the readers between two blocks. Two processes do not share that lock; the rows come back through memory both see.
+What both need, numpy above all, is imported before they part. And a file that brings the reader down costs a sentence,
+not the command. Only where that is of use: Linux, a file that takes a while, two processors, and a process that has
+neither threads nor polars yet.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ def read_apart(job: Job) -> Scanned | None:
     """What ``load.scan`` gives; None where this process had better do it. Raises as it does, and where it crashes."""
     if not _useful(job):
         return None
+    import_module(".load", __package__)  # and numpy with it, which both need
     try:
         memory = os.memfd_create("warplens-rows")
     except OSError:
@@ -111,8 +113,7 @@ def _await(job: Job, child: int, pipe: int, memory: int) -> Scanned | BaseExcept
     status = None
     try:
         with os.fdopen(pipe, "rb") as told:
-            for module in ("frames", "load"):
-                import_module(f".{module}", __package__)
+            import_module(".frames", __package__)
             while len(counts := told.read(_PROGRESS.size)) == _PROGRESS.size:
                 job.progress(*_PROGRESS.unpack(counts))
         _, status = os.waitpid(child, 0)

@@ -7,7 +7,7 @@ in the shared ``Strings`` once each.
 
 from __future__ import annotations
 
-import secrets
+import os
 import threading
 from itertools import pairwise
 from mmap import mmap
@@ -101,7 +101,7 @@ class BlockScanner:
         self._odd = np.empty((4096, 3), np.int64)
         self._aside = np.empty((16384, 2), np.int64)
         self._state = np.zeros(STATE, np.int64)
-        self._seed = np.uint64(secrets.randbits(64))
+        self._seed = np.uint64(int.from_bytes(os.urandom(8)))
         self._heap = np.zeros(1 << 20, np.uint8)
         self._ends = np.zeros(1 << 14, np.int64)
         self._hashes = np.zeros(1 << 14, np.uint64)

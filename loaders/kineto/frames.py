@@ -5,11 +5,13 @@ The frames hold the columns that have values, no wider than those; ``schema.conf
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
 
 import numpy as np
+import numpy.ma  # which polars asks for with the first array
 import numpy.typing as npt
 import polars as pl
+from polars.io.plugins import register_io_source
 
 from .. import schema
 from . import dialect
@@ -23,11 +25,39 @@ _MANY = 1 << 12
 _KINDS = codes(dialect.KINDS)
 
 
-def frame(table: str, texts: Texts, chunks: Sequence[Chunk], basis: Basis, first: int) -> pl.DataFrame:
-    """Rows of the table, the ``first`` of them being that many rows from its beginning."""
+def held(table: str, texts: Texts, chunks: Sequence[Chunk], basis: Basis, first: int) -> pl.LazyFrame:
+    """Rows of the table as the schema has it, of which a column is made when somebody asks for it.
+
+    Most questions need one table of several and a third of its columns, and to make all takes as long as to ask.
+    """
+    made: dict[str, pl.Series] = {}
+    time = "ts_ns" if table == "metrics" else "start_ns"  # which says how many rows columns without a value have
+
+    def rows(
+        names: list[str] | None, predicate: pl.Expr | None, limit: int | None, _batch: int | None
+    ) -> Iterator[pl.DataFrame]:
+        wanted = list(schema.polars_schema(table)) if names is None else names
+        lacking = {name for name in wanted if name not in made}
+        if lacking:
+            some = frame(table, texts, chunks, basis, first, lacking | {time, "rank"})  # the pid is told by the rank
+            made.update(schema.conform(table, some.lazy()).select(lacking | {time}).collect().to_dict())
+        found = pl.DataFrame([made[name] for name in wanted])
+        if limit is not None:
+            found = found.head(limit)
+        yield found if predicate is None else found.filter(predicate)
+
+    return register_io_source(rows, schema=schema.polars_schema(table))
+
+
+def frame(
+    table: str, texts: Texts, chunks: Sequence[Chunk], basis: Basis, first: int, names: Container[str] | None = None
+) -> pl.DataFrame:
+    """Rows of the table, or these columns of it, the ``first`` of them being that many rows from its beginning."""
     rows = sum(each.rows for each in chunks)
     columns: dict[str, pl.Series] = {}
     for name in schema.polars_schema(table):
+        if names is not None and name not in names:
+            continue
         values = joined(chunks, name)
         if name == "index":
             columns[name] = pl.Series(name, np.arange(first, first + rows, dtype=_unsigned(first + rows)))

@@ -102,11 +102,9 @@ class Spool:
 
     def _rows(self, chunks: list[Chunk], basis: Basis) -> pl.LazyFrame:
         from .. import schema
-        from .frames import frame
+        from .frames import held
 
-        if not chunks:
-            return schema.empty(self.table)
-        return schema.conform(self.table, frame(self.table, self._texts, chunks, basis, self._written).lazy())
+        return held(self.table, self._texts, (*chunks,), basis, self._written) if chunks else schema.empty(self.table)
 
     def close(self, basis: Basis, lasting: bool) -> None:
         """Have the last rows written where the table must last, unless all is to be written again."""

@@ -8,10 +8,8 @@ code depends on, so nothing stale is ever used. Without numba, or without a fold
 from __future__ import annotations
 
 import gc
-import hashlib
 import os
 import platform
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,6 +19,7 @@ from pathlib import Path
 
 from msgspec import Struct, json
 
+from ..digest import blake2b
 from .native import Native, Unusable, from_bytes, to_bytes
 
 _SOURCES = ("jit.py", "simd.py", "emit.py", "link.py", "native.py")
@@ -67,6 +66,8 @@ class Program(Struct, frozen=True):
             mark.open("x").close()
         except OSError:
             return
+        import subprocess
+
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         subprocess.Popen(
             [sys.executable, "-m", __name__, json.encode(self).decode()], env=environment, start_new_session=True,
@@ -96,11 +97,11 @@ def _folder(program: Program) -> Path | None:
     import platformdirs
 
     machine = sys.version, platform.node(), platform.machine()
-    seen = hashlib.sha256(repr((machine, program.module, program.names)).encode())
+    seen = blake2b(repr((machine, program.module, program.names)).encode(), digest_size=12)
     for source in (*program.sources, *(str(Path(__file__).with_name(name)) for name in _SOURCES)):
         status = os.stat(source)
         seen.update(f"{source} {status.st_size} {status.st_mtime_ns}".encode())
-    name = f"{program.name}-{seen.hexdigest()[:24]}"
+    name = f"{program.name}-{seen.hexdigest()}"
     for base in (platformdirs.user_cache_path("warplens"), Path(tempfile.gettempdir()) / f"warplens-{_user()}"):
         try:
             (base / name).mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -7,7 +7,6 @@ come back through two pointers. The code checks its own indices; here arrays are
 from __future__ import annotations
 
 import ctypes
-import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,12 @@ from typing import Any
 import numpy as np
 from msgspec import Struct, ValidationError, msgpack
 
+from ..digest import blake2b
+
 _READ_AND_RUN = 1 | 4
 """PROT_READ and PROT_EXEC."""
 _CPUINFO_BYTES = 1 << 14
+_CHECKSUM_BYTES = 32
 
 
 class Unusable(Exception):
@@ -46,18 +48,23 @@ Code = Image | Objects
 def to_bytes(code: Code) -> bytes:
     """As a file, which begins with a checksum of the rest."""
     rest = msgpack.encode(code)
-    return hashlib.sha256(rest).digest() + rest
+    return _checksum(rest) + rest
 
 
 def from_bytes(data: bytes) -> Code:
     """The inverse of ``to_bytes``. Raises Unusable for a file that is not whole."""
-    if hashlib.sha256(data[32:]).digest() != data[:32]:
+    checksum, rest = data[:_CHECKSUM_BYTES], data[_CHECKSUM_BYTES:]
+    if checksum != _checksum(rest):
         raise Unusable("the file is damaged")
     try:
-        found: Code = msgpack.decode(data[32:], type=Code)
+        found: Code = msgpack.decode(rest, type=Code)
     except ValidationError as error:
         raise Unusable("the file is none of ours") from error
     return found
+
+
+def _checksum(data: bytes) -> bytes:
+    return blake2b(data, digest_size=_CHECKSUM_BYTES).digest()
 
 
 def processor() -> str:

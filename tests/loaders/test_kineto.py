@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from warplens.loaders import schema
 from warplens.loaders.errors import Unreadable
 from warplens.loaders.kineto import LOADER, spool
 from warplens.loaders.kineto.arguments import arguments
@@ -284,6 +285,34 @@ def test_tables_are_the_same_in_memory_in_one_file_and_in_many(
     assert found[0]["start_ns"].to_list() == [1000 * (n if step == 1 else 299 - n) for n in range(300)]
     assert found[0]["rank"].to_list() == [1 if n == 9 else rank for n in range(300)]
     assert found[0]["pid"].to_list() == [77] * 300
+
+
+@pytest.mark.parametrize("table", ["kernels", "host"])
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+@pytest.mark.parametrize("rank", [None, 3])
+def test_columns_asked_for_one_by_one_are_those_of_the_table(
+    tmp_path: Path, table: str, engine: Any, rank: int | None
+) -> None:
+    kernels = [kernel(f"k{n % 3}", ts=9 * n, args={"rank": n % 2 or None, "correlation": n}) for n in range(40)]
+    calls = [{**kernel("cudaLaunchKernel", ts=9 * n, pid=70 + n % 2), "cat": "cuda_runtime"} for n in range(40)]
+    about = {} if rank is None else {"distributedInfo": {"rank": rank}}
+    (tmp_path / "t.json").write_text(json.dumps({**about, "traceEvents": [*kernels, *calls]}))
+
+    def held() -> pl.LazyFrame:
+        (trace,) = LOADER.load(Job(tmp_path / "t.json", tmp_path, lasting=False))
+        return trace.table(table)
+
+    whole = held().collect(engine=engine)
+    assert whole.height == 40 and whole.schema == schema.polars_schema(table)
+    for column in whole.columns:
+        assert held().select(column).collect(engine=engine).equals(whole.select(column))
+    asked, odd = held(), pl.col("offset") % 2 == 1
+    assert asked.filter(odd).select("name").collect(engine=engine).equals(whole.filter(odd).select("name"))
+    assert asked.slice(3, 5).collect(engine=engine).equals(whole.slice(3, 5))
+    assert asked.filter(odd).head(4).collect(engine=engine).equals(whole.filter(odd).head(4))
+    few = asked.head(9).filter(odd).select("pid").collect(engine=engine)
+    assert few.equals(whole.head(9).filter(odd).select("pid"))
+    assert asked.select(pl.len()).collect(engine=engine).item() == 40
 
 
 @pytest.mark.parametrize("spill", [1, 1 << 30])
