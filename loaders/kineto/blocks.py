@@ -43,6 +43,8 @@ from .layout import (
     EVENTS,
     FLOWS,
     FULL,
+    HABIT_WORDS,
+    HABITS,
     HOSTS,
     INCOMPLETE,
     INSTANTS,
@@ -102,6 +104,7 @@ class BlockScanner:
         self._aside = np.empty((16384, 2), np.int64)
         self._state = np.zeros(STATE, np.int64)
         self._seed = np.uint64(int.from_bytes(os.urandom(8)))
+        self._habits, self._notes = np.zeros(HABITS * HABIT_WORDS, np.uint64), np.zeros(HABITS, np.int64)
         self._heap = np.zeros(1 << 20, np.uint8)
         self._ends = np.zeros(1 << 14, np.int64)
         self._hashes = np.zeros(1 << 14, np.uint64)
@@ -122,7 +125,8 @@ class BlockScanner:
             code = self._native.call(
                 "scan", buf, stop, *self._row, self._ints, self._codes, self._floats, self._device_ints,
                 self._device_codes, self._device_floats, self._host_ints, self._host_codes, self._instants, self._route,
-                self._odd, self._aside, self._heap, self._ends, self._hashes, self._slots, self._seed, state,
+                self._odd, self._aside, self._heap, self._ends, self._hashes, self._slots, self._seed,
+                self._habits, self._notes, state,
             )  # fmt: skip
             self._take(data, base, out)
             if code == STRINGS:

@@ -9,14 +9,16 @@ from __future__ import annotations
 import numpy as np
 
 from ..machine.jit import compiled, inlined
-from ..machine.simd import WIDTH, first_bit, item, mask_of, word_at
+from ..machine.simd import WIDTH, first_bit, item, last_bit, mask_of, ones, same, word_at
 from .layout import NAMES, PAD, WANTED
 
 string_mask = mask_of(b'"\\', below=0x20)
 """Bytes that end a string or are special in one: quotes, backslashes, control characters."""
 ink_mask = mask_of(b" \n\r\t", others=True)
 """Bytes that are no white space."""
-nesting_mask = mask_of(b'"[]{}')
+special_mask = mask_of(b"\\", below=0x20)
+"""Bytes that are special in a string, its end aside."""
+quote_mask, opening_mask, closing_mask = mask_of(b'"'), mask_of(b"[{"), mask_of(b"]}")
 """Bytes that matter when a nested value is skipped."""
 
 _TRUE, _FALS, _NULL_WORD = (np.uint64(int.from_bytes(word, "little")) for word in (b"true", b"fals", b"null"))
@@ -27,7 +29,9 @@ _PAIRS, _HALVES, _THREE = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF000
 _LATEST = np.int64(9_223_372_036_854_774)
 _TENS = np.array([10.0**power for power in range(23)])
 _POWERS = np.array([10**power for power in range(9)])
-_MIX, _SHIFT, _ONE, _EIGHT = np.uint64(0x9E3779B97F4A7C15), np.uint64(29), np.uint64(1), np.uint64(8)
+_MIX, _MIX_OTHER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
+_ALL = np.uint64((1 << WIDTH) - 1)
+_SHIFT, _ONE, _EIGHT = np.uint64(29), np.uint64(1), np.uint64(8)
 
 
 @inlined
@@ -71,31 +75,54 @@ def string_end(buf, i, stop):
     return np.int64(-1), flags
 
 
+@inlined
+def _inside(quotes):
+    """Which of the bytes are inside a string, or begin one, where the first is not and these are quotes."""
+    quotes ^= quotes << _ONE
+    quotes ^= quotes << np.uint64(2)
+    quotes ^= quotes << np.uint64(4)
+    quotes ^= quotes << np.uint64(8)
+    return quotes ^ (quotes << np.uint64(16))
+
+
 @compiled
 def nested_end(buf, i, stop):
-    """The index behind the object or list that begins at ``i``, and whether a string in it has control characters."""
-    depth, control = 0, 0
+    """The index behind the object or list that begins at ``i``, and whether a string in it has control characters.
+
+    Bytes are taken ``WIDTH`` at a time, fewer where one is special in strings; what is in strings is masked out.
+    """
+    depth, control = np.int64(0), 0
     while i < stop:
-        bits = nesting_mask(buf, i)
-        if bits == 0:
-            i += WIDTH
-            continue
-        i += np.int64(first_bit(bits))
-        if i >= stop:
-            break
-        byte = item(buf, i)
-        if byte == 34:
-            i, flags = string_end(buf, i + 1, stop)
+        room = min(stop - i, WIDTH)
+        special = special_mask(buf, i)
+        if special != 0:
+            room = min(room, np.int64(first_bit(special)))
+        seen = (_ONE << np.uint64(room)) - _ONE
+        quotes = quote_mask(buf, i) & seen
+        outside = seen & ~_inside(quotes)
+        opening, closing = opening_mask(buf, i) & outside, closing_mask(buf, i) & outside
+        closings = np.int64(ones(closing))
+        if depth > closings:
+            depth += np.int64(ones(opening)) - closings
+        else:
+            both = opening | closing
+            while both != 0:
+                place = first_bit(both)
+                both &= both - _ONE
+                if (opening >> place) & _ONE != 0:
+                    depth += 1
+                else:
+                    depth -= 1
+                    if depth <= 0:
+                        return i + np.int64(place) + 1, control
+        if ones(quotes) & _ONE != 0:
+            i, flags = string_end(buf, i + np.int64(last_bit(quotes)) + 1, stop)
             if i < 0:
                 break
             control |= flags & 2
-        elif byte == 91 or byte == 123:
-            depth += 1
+            i += 1
         else:
-            depth -= 1
-            if depth <= 0:
-                return i + 1, control
-        i += 1
+            i += max(room, 1)  # a special byte outside of strings is passed over
     return np.int64(-1), control
 
 
@@ -282,9 +309,16 @@ def triple_end(buf, i, stop):
 
 @inlined
 def _hash(buf, start, size, seed):
-    mixed = (np.uint64(size) ^ seed) * _MIX
+    mixed, other = (np.uint64(size) ^ seed) * _MIX, seed
     at = 0
-    while at + 8 <= size:
+    while at + 16 <= size:  # two at once, for one product need not wait for the other
+        mixed = (mixed ^ word_at(buf, start + at)) * _MIX
+        other = (other ^ word_at(buf, start + at + 8)) * _MIX_OTHER
+        mixed ^= mixed >> _SHIFT
+        other ^= other >> _SHIFT
+        at += 16
+    mixed ^= other
+    if at + 8 <= size:
         mixed = (mixed ^ word_at(buf, start + at)) * _MIX
         mixed ^= mixed >> _SHIFT
         at += 8
@@ -309,12 +343,13 @@ def intern(buf, start, size, heap, ends, hashes, slots, seed, state):
         number = np.int64(item(slots, place))
         if item(hashes, number) == mixed and item(ends, number + 1) - item(ends, number) == size:
             begin, at = item(ends, number), 0
+            while at + WIDTH <= size and same(buf, start + at, heap, begin + at) == _ALL:
+                at += WIDTH
             while at + 8 <= size and word_at(buf, start + at) == word_at(heap, begin + at):
                 at += 8
             if at + 8 > size:
-                while at < size and item(buf, start + at) == item(heap, begin + at):
-                    at += 1
-                if at == size:
+                rest = (_ONE << (_EIGHT * np.uint64(size - at))) - _ONE
+                if (word_at(buf, start + at) ^ word_at(heap, begin + at)) & rest == 0:
                     return np.int64(number)
         place = (place + 1) & mask
     number = state[NAMES]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..machine.kept import Program
 
-_SOURCES = "columns", "layout", "lexer", "keys", "scanner", "signatures"
+_SOURCES = "columns", "layout", "lexer", "keys", "habits", "scanner", "signatures"
 SCANNER = Program(
     name="scanner",
     module=f"{__package__}.signatures",

@@ -14,6 +14,7 @@ import numpy as np
 from ..machine.jit import compiled, inlined
 from ..machine.simd import item, word_at
 from .columns import CODES, FLOATS, HOST_CODES, HOST_INTS, INSTANT_KEYS, INTS, NULL
+from .habits import AFTER_ARGS, BEGIN, FIRST_ARG, LONGEST, TWISTS, expected, keep, noted, slot_after
 from .keys import AMOUNT, ARGS, LANE, OLD_ID, PHASE, REAL, SKIP, TEXT, TIME, TRIPLE, WHOLE, args_key, event_key
 from .layout import (
     ASIDE,
@@ -80,13 +81,15 @@ def _is_memory(number, heap, ends):
 @compiled
 def scan(
     buf, stop, row_ints, row_codes, row_floats, ints, codes, floats, device_ints, device_codes, device_floats,
-    host_ints, host_codes, instants, route, odd, aside, heap, ends, hashes, slots, seed, state,
+    host_ints, host_codes, instants, route, odd, aside, heap, ends, hashes, slots, seed, habits, notes,
+    state,
 ):  # fmt: skip
     """Read events from ``state[AT]`` on until ``stop``; returns why it ended, with ``state[AT]`` behind the last event.
 
-    ``row_...`` have room for one row. ``ints``, ``codes``, ``floats`` are the columns of ``Block``, and there are two
-    more of those for events with a time whose category ``route`` (by the number of its text) is known to be of devices
-    or of the host. ``instants`` are the columns of ``INSTANT_INTS`` for memory instants without anything unusual.
+    ``habits`` and ``notes`` have ``HABITS`` slots, empty to begin with. ``row_...`` have room for one row. ``ints``,
+    ``codes``, ``floats`` are the columns of ``Block``, and there are two more of those for events with a time whose
+    category ``route`` (by the number of its text) is known to be of devices or of the host. ``instants`` are the
+    columns of ``INSTANT_INTS`` for memory instants without anything unusual.
     ``odd`` gets (row, begin, end) of rows to be read alone, ``aside`` (begin, end) of all other events.
     """
     rows = devices = hosts = odds = asides = memories = 0
@@ -125,50 +128,64 @@ def scan(
             row_floats[column] = np.nan
         phase, in_args, seen_args, seen_old, seen_new = np.uint8(0), False, False, False, False
         strange, doubtful, first = False, False, True
+        slot, twist = np.int64(BEGIN), np.int64(0)
         i += 1
         while True:
-            i = blank(buf, i, stop)
-            if i >= stop:
-                code = INCOMPLETE
-                break
-            if item(buf, i) == 125:
-                i += 1
-                if not in_args:
+            before, place = i, slot ^ twist
+            note = expected(buf, i, stop, place, habits, notes)
+            if note == 0:
+                i = blank(buf, i, stop)
+                if i >= stop:
+                    code = INCOMPLETE
                     break
-                in_args, first = False, False
-                continue
-            if not first:
-                if item(buf, i) != 44:
+                if item(buf, i) == 125:
+                    i += 1
+                    if not in_args:
+                        break
+                    in_args, first = False, False
+                    slot, twist = np.int64(AFTER_ARGS), np.int64(phase) & TWISTS
+                    continue
+                if not first:
+                    if item(buf, i) != 44:
+                        code = SYNTAX
+                        break
+                    i = blank(buf, i + 1, stop)
+                    if i >= stop:
+                        code = INCOMPLETE
+                        break
+                first = False
+                if item(buf, i) != 34:
+                    code = SYNTAX
+                    break
+                key = i + 1
+                i, flags = string_end(buf, key, stop)
+                if i < 0:
+                    code = INCOMPLETE
+                    break
+                size = i - key
+                i = blank(buf, i + 1, stop)
+                if i >= stop:
+                    code = INCOMPLETE
+                    break
+                if item(buf, i) != 58:
                     code = SYNTAX
                     break
                 i = blank(buf, i + 1, stop)
                 if i >= stop:
                     code = INCOMPLETE
                     break
-            first = False
-            if item(buf, i) != 34:
-                code = SYNTAX
-                break
-            key = i + 1
-            i, flags = string_end(buf, key, stop)
-            if i < 0:
-                code = INCOMPLETE
-                break
-            size = i - key
-            i = blank(buf, i + 1, stop)
-            if i >= stop:
-                code = INCOMPLETE
-                break
-            if item(buf, i) != 58:
-                code = SYNTAX
-                break
-            i = blank(buf, i + 1, stop)
-            if i >= stop:
-                code = INCOMPLETE
-                break
-            what, column = args_key(buf, key, size) if in_args else event_key(buf, key, size)
-            if flags:
-                strange = True
+                what, column = args_key(buf, key, size) if in_args else event_key(buf, key, size)
+                slot = slot_after(buf, key, size, in_args)
+                if flags:
+                    strange = True
+                elif i - before <= LONGEST:
+                    keep(buf, before, i - before, what, column, slot, place, habits, notes)
+            else:
+                length, what, column, slot = noted(note)
+                i, first = blank(buf, i + length, stop), False
+                if i >= stop:
+                    code = INCOMPLETE
+                    break
             byte = item(buf, i)
             if what == OLD_ID:
                 seen_old = True
@@ -198,6 +215,7 @@ def scan(
                     row_codes[column] = number
                 elif what == PHASE:
                     phase = item(buf, start) if size == 1 else np.uint8(0)
+                    twist = np.int64(phase) & TWISTS
                     if flags:
                         strange = True
                 elif what == WHOLE:
@@ -222,6 +240,7 @@ def scan(
                 if seen_args:
                     strange = True
                 seen_args = in_args = first = True
+                slot, twist = np.int64(FIRST_ARG), np.int64(row_codes[_CAT]) & TWISTS
                 i += 1
             elif byte == 123 or byte == 91:
                 inside = i + 1

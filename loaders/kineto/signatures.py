@@ -21,7 +21,8 @@ _HASHES, _SLOTS = _array(types.uint64), _array(types.int32)
 SIGNATURES = {
     "scan": (
         _BYTES, _INT, _INTS, _array(types.int32), _array(types.float64), _TABLE, _CODES, _FLOATS, _TABLE, _CODES,
-        _FLOATS, _TABLE, _CODES, _TABLE, _BYTES, _TABLE, _TABLE, _BYTES, _INTS, _HASHES, _SLOTS, types.uint64, _INTS,
+        _FLOATS, _TABLE, _CODES, _TABLE, _BYTES, _TABLE, _TABLE, _BYTES, _INTS, _HASHES, _SLOTS, types.uint64,
+        _HASHES, _INTS, _INTS,
     ),
     "rehash": (_HASHES, _INT, _SLOTS),
 }  # fmt: skip

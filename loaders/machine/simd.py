@@ -24,6 +24,13 @@ def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     return builder.gep(array.data, [arguments[1]])
 
 
+def _vector(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
+    data = context.make_array(kind)(context, builder, array).data
+    loaded = builder.load(builder.bitcast(builder.gep(data, [index]), ir.VectorType(_BYTE, WIDTH).as_pointer()))
+    loaded.align = 1
+    return loaded
+
+
 def _eight_bytes(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     pointer = builder.bitcast(_address(context, builder, signature, arguments), _WORD.as_pointer())
     loaded = builder.load(pointer)
@@ -68,9 +75,7 @@ def mask_of(bytes_: bytes, below: int = 0, others: bool = False) -> Callable[...
     def mask(typing: Any, array: Any, index: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             vector = ir.VectorType(_BYTE, WIDTH)
-            pointer = builder.bitcast(_address(context, builder, signature, arguments), vector.as_pointer())
-            loaded = builder.load(pointer)
-            loaded.align = 1
+            loaded = _vector(context, builder, signature.args[0], *arguments)
             tests = [builder.icmp_unsigned("==", loaded, ir.Constant(vector, [byte] * WIDTH)) for byte in bytes_]
             if below:
                 tests.append(builder.icmp_unsigned("<", loaded, ir.Constant(vector, [below] * WIDTH)))
@@ -94,3 +99,37 @@ def first_bit(typing: Any, bits: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
 
     return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def last_bit(typing: Any, bits: Any) -> Any:
+    """The place of the highest set bit of a word that has one."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        above = builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 0))
+        return builder.sub(ir.Constant(_WORD, 63), above)
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def ones(typing: Any, bits: Any) -> Any:
+    """How many bits of a word are set."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def same(typing: Any, array: Any, index: Any, other: Any, place: Any) -> Any:
+    """Which of the ``WIDTH`` bytes of one array from an index on are those of another from a place on, as bits."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        first = _vector(context, builder, signature.args[0], arguments[0], arguments[1])
+        second = _vector(context, builder, signature.args[2], arguments[2], arguments[3])
+        equal = builder.bitcast(builder.icmp_unsigned("==", first, second), ir.IntType(WIDTH))
+        return builder.zext(equal, _WORD)
+
+    return types.uint64(array, types.intp, other, types.intp), generate

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import gzip
 import io
+import itertools
 import json
 import platform
+import random
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fuzz_kineto import Guarded, check, fuzz
-from kineto_reading import functions, native, read, through_bytes
+from kineto_reading import accepted, functions, native, read, through_bytes
 
 from warplens.loaders.kineto import LOADER, load
 from warplens.loaders.kineto.aside import Aside
@@ -135,6 +137,38 @@ def test_numbers_of_every_length(tmp_path: Path, digit: str, behind: str) -> Non
         assert check(f"[{', '.join(timed)}]".encode(), tmp_path, block, None)
     for text in timed[::17]:
         check(f"[{text}]".encode(), tmp_path, 1 << 20, Guarded(1))
+
+
+USUAL = """{
+    "ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1.500, "dur": 2,
+    "args": {
+      "stream": 7, "device": 1, "cbid": 3, "correlation": 12, "registers per thread": 64,
+      "grid": [1, 2, 3], "est. achieved occupancy %": 50
+    }, "id": 4
+  }"""
+
+
+@pytest.mark.parametrize("layout", ["wide", "narrow", "crlf"])
+def test_what_usually_comes_next_is_only_a_guess(tmp_path: Path, layout: str) -> None:
+    usual = {"wide": USUAL, "narrow": json.dumps(json.loads(USUAL), separators=(",", ":"))}.get(
+        layout, USUAL.replace("\n", "\r\n")
+    )
+    parts = ("", " ", "\n \t", "x", "2", '"', "\\", ",", "{}", "}")
+    changes = itertools.product(range(1, len(usual)), (0, 1), parts)
+    others = [usual[:at] + new + usual[at + gone :] for at, gone, new in changes]
+    others = [text for text in dict.fromkeys(others) if accepted(f"[{text}]".encode())]
+    swapped = [
+        usual.replace('"stream"', '"ts"').replace('"device"', '"args"').replace('"cbid"', '"name"'),
+        usual.replace('"ts"', '"stream"'), usual.replace('"pid"', '"correlation"'), usual.replace('"id"', '"pid"'),
+        usual.replace('"grid"', '"args"'), usual.replace('"cat"', '"ph"'), usual.replace('"X"', '"s"'),
+        usual.replace('"cbid"', '"External id"'), usual.replace('"cbid"', '"external id"').replace('"id"', '"dur"'),
+        usual.replace('"kernel"', '"cpu_op"'), usual.replace('"args"', '"arguments"'), usual.replace("7", '"a, b"'),
+    ]  # fmt: skip
+    assert len(others) > 400
+    rng = random.Random(1)
+    texts = [text for other in (*others, *swapped) for text in (*rng.choices((usual, other), k=2), other)]
+    for block in (1000, 1 << 20):
+        assert check(f"[{', '.join(texts)}]".encode(), tmp_path, block, None)
 
 
 @pytest.mark.parametrize(
