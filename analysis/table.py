@@ -15,10 +15,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..loaders.trace import Trace
+from ..memory import keep_freed
 from .column import Column
 from .coverage import time_column
 from .filters import Filter
-from .memory import keep_freed
 from .options import Options
 from .rows import Rows, true_ids
 from .view import Answer, CannotAnswer, View

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ...memory import keep_freed
 from ..errors import Unreadable
 from ..loader import Job
 from ..stream import Source
@@ -58,6 +59,7 @@ def scan(job: Job) -> Scanned:
 @contextmanager
 def _collecting_nothing() -> Iterator[None]:
     """Millions of small values and not one cycle among them."""
+    keep_freed()
     collecting = gc.isenabled()
     gc.disable()
     try:

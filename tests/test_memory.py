@@ -7,7 +7,7 @@ import pytest
 QUESTION = """
 import resource
 import numpy as np
-from warplens.analysis.memory import keep_freed
+from warplens.memory import keep_freed
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -31,7 +31,7 @@ def test_arrays_are_made_in_memory_that_was_freed_before():
 
 
 def test_other_systems_are_left_as_they_are(monkeypatch):
-    from warplens.analysis import memory
+    from warplens import memory
 
     monkeypatch.setattr("sys.platform", "darwin")
     monkeypatch.setitem(sys.modules, "ctypes", None)  # to import it raises

@@ -1,8 +1,8 @@
 """Memory that arrays are made in again and again.
 
-A question makes dozens of arrays of one number per launch, each freed as soon as the next is there. The C library
-gives such memory back to the system and asks for it again, and the system clears every page of it each time, which
-takes about as long as the arithmetic.
+A question makes dozens of arrays of one number per launch, and a reader some for every block, each freed as soon as
+the next is there. The C library gives such memory back to the system and asks for it again, and the system clears every
+page of it each time, which takes about as long as the arithmetic.
 """
 
 from __future__ import annotations
