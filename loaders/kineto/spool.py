@@ -2,7 +2,7 @@
 
 A file is written before the whole recording was seen, so with what is known by then: the earliest time, who launched
 kernels, the rank. Recorders say these things early. Where one of them turns out otherwise the table is written again.
-Files are written by a thread of their own, so that those which scan need not wait for each other meanwhile.
+Files are written by threads of their own, so that those which scan need not wait for each other meanwhile.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BATCH = 1 << 16
 class Spool:
     """Collects rows. Frames, and polars with them, are imported when the first ones are needed, not to begin with.
 
-    ``writer`` has one thread; ``early`` says that files are wanted and may be written meanwhile. ``ranks`` and
+    ``writer`` has the threads; ``early`` says that files are wanted and may be written meanwhile. ``ranks`` and
     ``devices`` are the numbers the rows themselves say.
     """
 

@@ -27,6 +27,8 @@ from .texts import KIND, LOADING, STEP, Texts
 if TYPE_CHECKING:
     import polars as pl
 
+_WRITERS = 2
+"""Threads that write files: as many as have nothing to do once all is read, when the last and largest are written."""
 _DEVICE_END, _RANGE = len(dialect.DEVICE_KINDS), KIND[dialect.RANGE]
 _INT = {name: row for row, name in enumerate(INTS)}
 _CODE = {name: row for row, name in enumerate(CODES)}
@@ -60,7 +62,7 @@ class Tables:
 
     def __init__(self, strings: Strings, workspace: Path, early: bool = True) -> None:
         self.strings, self.texts = strings, Texts(strings)
-        self._writer = writer = ThreadPoolExecutor(1)
+        self._writer = writer = ThreadPoolExecutor(_WRITERS)
         self.spools = {
             table: Spool(table, workspace, self.texts, writer, early) for table in ("kernels", "host", "metrics")
         }
