@@ -10,7 +10,7 @@ be had from PyPI, where that name belongs to another project.
 
 A second table is about waiting: a trace opened again from the cache in a process that already has its modules, up to
 the rows of the kernels view; and the first rows of a trace nobody has opened before, from the start of a process to the
-event that the app draws them at.
+event that the app draws them at. The third is that of ``nsys.py``.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import nsys
 from traces import write
 
 PACKAGES = {
@@ -299,12 +300,15 @@ def main() -> None:
     parser.add_argument("--peers-up-to", type=float, default=100, help="largest input the slow peers are given, MB")
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--kernels", default="2000000,8000000", help="of Nsight exports, by commas; '' for none")
     parser.add_argument("files", nargs="*", type=Path, help="further recordings of yours, such as Nsight .sqlite")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     made = inputs(options.folder, [float(size) for size in options.sizes.split(",")])
     results = ours(options.folder, made, options.repeat, options.files)
     waits = waiting(options.folder, made, options.repeat)
+    counts = [int(count) for count in options.kernels.split(",") if count]
+    exports = "\n".join(nsys.compare(counts, options.repeat) if counts else ())
     for peer, python in ({} if options.no_peers else install(options.folder)).items():
         for size, path in made:
             limit = 600 if "orjson" in peer or "pandas" in peer else options.peers_up_to * 1.1
@@ -312,7 +316,7 @@ def main() -> None:
                 results.append(beside(path, size, options.repeat, peer, [str(python), "-c", PEERS[peer], str(path)]))
     print(f"\n{os.cpu_count()} cores, Python {sys.version.split()[0]}, medians of {options.repeat}, whole processes\n")
     print(table(results))
-    print(f"\n{waits}")
+    print(f"\n{waits}\n\n{exports}")
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 COLUMNS = (
@@ -109,11 +110,8 @@ def measure(program: str, path: Path, scratch: Path, runs: int) -> dict[str, flo
     return {key: statistics.median(run[key] for run in found) for key in found[0]}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kernels", default="2000000", help="how many, by commas")
-    parser.add_argument("--runs", type=int, default=5)
-    arguments = parser.parse_args()
+def compare(counts: list[int], runs: int) -> Iterator[str]:
+    """The lines of a table for each number of kernels."""
     # A user's first big export has this made meanwhile; here it is there from the start, and the way without beside it.
     subprocess.run([sys.executable, "-c", COMPILE], check=True)
     contenders = {
@@ -123,17 +121,26 @@ def main() -> None:
     }
     if importlib.util.find_spec("connectorx"):
         contenders["connectorx, two partitions"] = CONNECTORX
-    for kernels in map(int, arguments.kernels.split(",")):
+    for kernels in counts:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "export.sqlite"
             make(path, kernels)
-            print(f"{kernels:,} kernels, {path.stat().st_size / 1e6:.0f} MB, median of {arguments.runs}")
-            print(f"{'':28}  M kernels/s     s  CPU s   MiB")
+            yield f"{kernels:,} kernels, {path.stat().st_size / 1e6:.0f} MB, median of {runs}"
+            yield f"{'':28}  M kernels/s     s  CPU s   MiB"
             for name, program in contenders.items():
-                run = measure(program, path, Path(folder), arguments.runs)
+                run = measure(program, path, Path(folder), runs)
                 assert run["rows"] == kernels
                 rate = kernels / run["wall"] / 1e6
-                print(f"{name:28}  {rate:11.2f}  {run['wall']:4.2f}  {run['cpu']:5.2f}  {run['peak']:4.0f}")
+                yield f"{name:28}  {rate:11.2f}  {run['wall']:4.2f}  {run['cpu']:5.2f}  {run['peak']:4.0f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kernels", default="2000000", help="how many, by commas")
+    parser.add_argument("--runs", type=int, default=5)
+    arguments = parser.parse_args()
+    for line in compare([int(count) for count in arguments.kernels.split(",")], arguments.runs):
+        print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from pathlib import Path
 import polars as pl
 from msgspec.structs import replace
 
+from ...memory import keep_freed
 from .. import schema, stream
 from ..errors import Unreadable
 from ..loader import Job
@@ -30,6 +31,7 @@ _FIRST_ROWS = 100_000
 
 def load(job: Job) -> Trace:
     """Read the database, also a compressed one. Raises Unreadable where SQLite cannot."""
+    keep_freed()
     path, ended = _plain_file(job)
     size, lock, done = path.stat().st_size, threading.Lock(), [0, 0]
 
