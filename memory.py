@@ -9,18 +9,23 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from functools import cache
 
 KEPT_BYTES = 32 << 20
+_USUAL_BYTES = 128 << 10
+"""What the C library keeps by itself."""
 _M_TOP_PAD = -2
 
 
-@cache
-def keep_freed() -> None:
-    """Have the process keep ``KEPT_BYTES`` of freed memory, in which most arrays of a million launches find room."""
+def keep_freed(most: int = KEPT_BYTES) -> None:
+    """Have the process keep so much freed memory; most arrays of a million launches find room in ``KEPT_BYTES``."""
     if not sys.platform.startswith("linux"):
         return
-    import ctypes  # loaded by numpy long ago
+    import ctypes  # numpy has loaded it long ago
 
     with suppress(AttributeError, OSError):  # a C library other than glibc
-        ctypes.CDLL(None).mallopt(_M_TOP_PAD, KEPT_BYTES)
+        ctypes.CDLL(None).mallopt(_M_TOP_PAD, most)
+
+
+def give_back() -> None:
+    """Have it keep no more than others do: where much is in use already, that is worth more than some milliseconds."""
+    keep_freed(_USUAL_BYTES)

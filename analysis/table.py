@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..loaders.trace import Trace
-from ..memory import keep_freed
+from ..memory import give_back, keep_freed
 from .column import Column
 from .coverage import time_column
 from .filters import Filter
@@ -201,6 +201,7 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
         facts=answer.facts, summary=answer.summary, notes=answer.notes, sources=sources(runs), order=kept, kept=kept,
     )
     if rows.on_disk:
+        give_back()
         table.window(0, 1)  # what the first paint asks for, in the thread of the question and not in that of the screen
     return table
 
