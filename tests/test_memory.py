@@ -4,6 +4,8 @@ import sys
 
 import pytest
 
+from warplens.memory import keep_freed
+
 QUESTION = """
 import resource
 import numpy as np
@@ -34,9 +36,10 @@ def test_arrays_are_made_in_memory_that_was_freed_before():
     assert kept < min(before, after) / 10
 
 
-def test_other_systems_are_left_as_they_are(monkeypatch):
-    from warplens import memory
-
-    monkeypatch.setattr("sys.platform", "darwin")
+def test_only_linux_is_asked(monkeypatch):
     monkeypatch.setitem(sys.modules, "ctypes", None)  # to import it raises
-    memory.keep_freed()
+    monkeypatch.setattr("sys.platform", "linux")
+    with pytest.raises(ImportError):
+        keep_freed()
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert keep_freed() is None

@@ -24,7 +24,7 @@ AFTER_ARGS = _EVENT + 63
 TWISTS = np.int64(63)
 
 _MIX, _ONE, _EIGHT = np.uint64(0x9E3779B97F4A7C15), np.uint64(1), np.uint64(8)
-_LENGTH, _WHAT, _COLUMN, _NEXT = 0, 8, 16, 24
+_WHAT, _COLUMN, _NEXT = 8, 16, 24
 _LOW = np.int64(255)
 
 
