@@ -8,7 +8,7 @@ import os
 import sys
 from typing import NoReturn
 
-from .cli import main
+from .cli.main import main
 
 
 def program() -> NoReturn:

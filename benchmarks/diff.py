@@ -17,10 +17,10 @@ import numpy as np
 import polars as pl
 from scipy import stats
 
-from warplens.analysis.diff import VIEW
-from warplens.analysis.reference import compare
-from warplens.analysis.table import ask
-from warplens.loaders.opening import open_run
+from warplens.analysis.diff.stats.reference import compare
+from warplens.analysis.table.table import ask
+from warplens.analysis.views.diff import VIEW
+from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.trace import Trace
 
 CHANGED = ("slower", "faster", "new", "gone")

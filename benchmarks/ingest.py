@@ -72,10 +72,10 @@ print(json.dumps([done.returncode, time.perf_counter() - began, used.ru_utime + 
 
 _REOPEN = """
 import json, sys, time
-from warplens.analysis.kernels import VIEW
-from warplens.analysis.table import ask
-from warplens.loaders import cache
-from warplens.loaders.opening import open_run
+from warplens.analysis.views.kernels import VIEW
+from warplens.analysis.table.table import ask
+from warplens.loaders.ingest import cache
+from warplens.loaders.ingest.opening import open_run
 def shown(path):
     began = time.perf_counter()
     runs = open_run(path)
@@ -95,8 +95,8 @@ _INTO = """
 import json, os, sys, time
 if "one core" in sys.argv:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
-from warplens.loaders import cache
-from warplens.loaders.opening import open_run
+from warplens.loaders.ingest import cache
+from warplens.loaders.ingest.opening import open_run
 small, path, times = sys.argv[1], sys.argv[2], int(sys.argv[3])
 took = []
 for number in range(times + 1):  # the first one is there to have everything imported
@@ -108,7 +108,7 @@ print(json.dumps(took))
 """
 _FIRST_ROWS = """
 import json, sys, threading, time
-from warplens.loaders.process import Failed, FirstRows, Ingest, Loaded
+from warplens.loaders.ingest.process import Failed, FirstRows, Ingest, Loaded
 there = threading.Event()
 def on_event(event):
     if isinstance(event, (FirstRows, Loaded, Failed)) and not there.is_set():

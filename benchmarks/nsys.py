@@ -28,7 +28,7 @@ COLUMNS = (
 OURS = """
 from pathlib import Path
 import polars as pl
-from warplens.loaders import store
+from warplens.loaders.ingest import store
 from warplens.loaders.loader import Job
 from warplens.loaders.nsys import LOADER, read
 begin()

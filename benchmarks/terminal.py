@@ -30,7 +30,8 @@ import numpy as np
 import polars as pl
 import traces
 
-from warplens.loaders import cache, schema, store
+from warplens.loaders import schema
+from warplens.loaders.ingest import cache, store
 from warplens.loaders.kernel_table import LOADER
 from warplens.loaders.trace import Info, Trace
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 if TYPE_CHECKING:
-    from .analysis.options import Options
-    from .analysis.table import Table
-    from .loaders.trace import Trace
+    from ..analysis.core.options import Options
+    from ..analysis.table.table import Table
+    from ..loaders.trace import Trace
 
 FINE, GATE_FAILED, USAGE, UNREADABLE = 0, 1, 2, 3
 FORMATS = ("text", "md", "json", "csv", "parquet", "kernel-table")
@@ -49,8 +49,8 @@ def leave_out(module: str, of: str) -> None:
 def open_runs(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[Trace, ...]:
     """Open one path or two; a file that holds two runs is two. Shows progress on a terminal."""
     leave_out("typing_extensions", "msgspec")  # 10 ms for hints that no record of ours has
-    from .loaders.opening import open_run
-    from .loaders.progress import Progress
+    from ..loaders.ingest.opening import open_run
+    from ..loaders.ingest.progress import Progress
 
     runs: list[Trace] = []
     for path in paths:
@@ -65,7 +65,7 @@ def open_runs(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[Trac
 
 def options_of(arguments: argparse.Namespace) -> Options:
     """The scope that was asked for, for every view."""
-    from .analysis.options import Options
+    from ..analysis.core.options import Options
 
     pid_a, pid_b = pids_of(arguments.pid)
     return Options(
@@ -138,8 +138,8 @@ def _format_of(arguments: argparse.Namespace) -> str:
 
 def emit(tables: Sequence[Table], arguments: argparse.Namespace) -> None:
     """Render the tables and write them to stdout or the file that was named."""
-    from .analysis.export import WrongFormat, render
-    from .analysis.text import display
+    from ..analysis.core.text import display
+    from ..analysis.table.export import WrongFormat, render
 
     chosen = _format_of(arguments)
     if chosen == "parquet" and not arguments.output and sys.stdout.isatty():
@@ -160,7 +160,7 @@ def _for_terminal(made: bytes, format: str) -> bytes:
     """What scripts get as recorded, made harmless for the eye: JSON by its own escapes, else by visible symbols."""
     import json
 
-    from .analysis.text import visible
+    from ..analysis.core.text import visible
 
     text = made.decode(errors="replace")
     if format == "json":
@@ -170,7 +170,7 @@ def _for_terminal(made: bytes, format: str) -> bytes:
 
 def print_path(path: Path) -> None:
     """A path on stdout: its bytes as they are for a script, display text for a terminal."""
-    from .analysis.text import display
+    from ..analysis.core.text import display
 
     shown = display(str(path)).encode() if sys.stdout.isatty() else os.fsencode(path)
     sys.stdout.buffer.write(shown + b"\n")
@@ -179,9 +179,9 @@ def print_path(path: Path) -> None:
 
 def ask(arguments: argparse.Namespace, runs: tuple[Trace, ...], name: str | None) -> list[Table]:
     """The answer of a view, or of the summary where no view is named. Raises Wrong."""
-    from .analysis.filters import BadFilter, Filter
-    from .analysis.report import NoSuchColumn, report, summary
-    from .analysis.view import CannotAnswer
+    from ..analysis.table.filters import BadFilter, Filter
+    from ..analysis.table.view import CannotAnswer
+    from ..analysis.views.report import NoSuchColumn, report, summary
 
     try:
         if name is None:

@@ -10,7 +10,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from .command import (
+from .arguments import (
     FINE,
     GATE_FAILED,
     Command,
@@ -25,11 +25,11 @@ from .command import (
 )
 
 if TYPE_CHECKING:
-    from .analysis.table import Table
+    from ..analysis.table.table import Table
 
 
 def _diff_arguments(parser: argparse.ArgumentParser) -> None:
-    from .analysis.gate_rule import RULE
+    from ..analysis.diff.verdict.gate_rule import RULE
 
     parser.add_argument("runs", nargs="*", metavar="RUN", help="two runs, or one file that holds two")
     parser.add_argument("--fail-on", metavar="regression[:PCT]", help=RULE.replace("%", "%%"))
@@ -41,7 +41,7 @@ def _diff_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _diff(arguments: argparse.Namespace) -> int:
-    from .analysis.gate_rule import percent_of
+    from ..analysis.diff.verdict.gate_rule import percent_of
 
     try:
         percent = percent_of(arguments.fail_on) if arguments.fail_on else None
@@ -52,8 +52,8 @@ def _diff(arguments: argparse.Namespace) -> int:
     emit([table if top is None else table.head(top)], arguments)
     if percent is None:
         return FINE
-    from .analysis.diff import gate
-    from .analysis.text import display
+    from ..analysis.core.text import display
+    from ..analysis.diff.verdict.gate import gate
 
     passed, sentence = gate(table, percent)
     print(display(sentence), file=sys.stderr)
@@ -61,8 +61,8 @@ def _diff(arguments: argparse.Namespace) -> int:
 
 
 def _compared(arguments: argparse.Namespace) -> Table:
-    from .analysis.diff import pooled
-    from .analysis.view import CannotAnswer
+    from ..analysis.diff.pooled import pooled
+    from ..analysis.table.view import CannotAnswer
 
     sides = arguments.baseline or [], arguments.candidate or []
     if not any(sides):

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from . import __version__
-from .analysis.views import VIEWS
-from .command import (
+from .. import __version__
+from ..analysis.views import VIEWS
+from .arguments import (
     FINE,
     UNREADABLE,
     USAGE,
@@ -33,16 +33,16 @@ from .command import (
     print_path,
     scope_arguments,
 )
-from .gate import DIFF
+from .diff import DIFF
 
 if TYPE_CHECKING:
-    from .loaders.discovery import Found
-    from .loaders.process import Ingest
-    from .loaders.trace import Info
+    from ..loaders.ingest.discovery import Found
+    from ..loaders.ingest.process import Ingest
+    from ..loaders.trace import Info
 
 _COLLECT = 100_000
 """New objects between two looks for dead ones. What is imported stays, and looking through it is a tenth of a start."""
-DEMO = Path(__file__).resolve().parent / "samples" / "demo"
+DEMO = Path(__file__).resolve().parents[1] / "samples" / "demo"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -68,14 +68,14 @@ class _Parser(argparse.ArgumentParser):
     """Says what is wrong with what was typed in display text: a name of a file may stand among the words."""
 
     def error(self, message: str) -> NoReturn:
-        from .analysis.text import display
+        from ..analysis.core.text import display
 
         super().error(display(message))
 
 
 def _guarded(run: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
     """Run a command; every error a user can cause becomes one sentence on stderr and its exit status."""
-    from .loaders.errors import Unreadable
+    from ..loaders.errors import Unreadable
 
     try:
         status = run(arguments)
@@ -96,7 +96,7 @@ def _guarded(run: Callable[[argparse.Namespace], int], arguments: argparse.Names
 
 
 def _say(message: str, status: int) -> int:
-    from .analysis.text import display
+    from ..analysis.core.text import display
 
     print(f"warplens: {display(message)}", file=sys.stderr)
     return status
@@ -142,7 +142,7 @@ def _app(arguments: argparse.Namespace) -> int:
 def _open_app(arguments: argparse.Namespace) -> int:
     """The app on a terminal; hands in what the screens may not know: how traces are read and found."""
     gc.disable()  # until the app has started: what is imported stays, and looking through it takes a tenth of the time
-    from .loaders.process import Ingest
+    from ..loaders.ingest.process import Ingest
 
     def ingest(path: str) -> Ingest:
         return Ingest(path, worker=arguments.worker, use_cache=not arguments.no_cache)
@@ -156,9 +156,9 @@ def _open_app(arguments: argparse.Namespace) -> int:
         return begun.pop(path, None) or ingest(path)
 
     leave_out("ssl", "asyncio")  # 10 ms for connections that nobody opens
-    from .tui.app import run
-    from .tui.settings import BadSettings, load
-    from .tui.start import Start
+    from ..tui.app.app import run
+    from ..tui.app.settings import BadSettings, load
+    from ..tui.app.start import Start
 
     try:
         settings = load(theme=arguments.theme, ascii=arguments.ascii)
@@ -166,12 +166,12 @@ def _open_app(arguments: argparse.Namespace) -> int:
         raise Wrong(str(error)) from error
 
     def discover(folder: Path) -> Iterator[Found]:
-        from .loaders.discovery import discover
+        from ..loaders.ingest.discovery import discover
 
         return discover(folder)
 
     def recorded(info: Info, rank: int | None, offset: int, name: str) -> dict[str, object]:
-        from .loaders.recorded import arguments
+        from ..loaders.ingest.event_arguments import arguments
 
         return arguments(info, rank, offset, name)
 
@@ -215,7 +215,7 @@ def _sql_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _sql(arguments: argparse.Namespace) -> int:
-    from .analysis.sql import BadQuery, query
+    from ..analysis.table.sql import BadQuery, query
 
     *paths, statement = arguments.runs
     if not 1 <= len(paths) <= 2:
@@ -235,7 +235,7 @@ def _convert_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _convert(arguments: argparse.Namespace) -> int:
-    from .loaders.trace import TABLE_NAMES
+    from ..loaders.trace import TABLE_NAMES
 
     for number, run in enumerate(open_runs(arguments.runs, arguments)):
         folder = Path(arguments.output) if number == 0 else Path(arguments.output) / f"worker-{number}"
@@ -248,7 +248,7 @@ def _convert(arguments: argparse.Namespace) -> int:
 
 
 def _formats(arguments: argparse.Namespace) -> int:
-    from .loaders.registry import loaders
+    from ..loaders.registry import loaders
 
     for loader in loaders():
         print(f"{loader.name:<18} {loader.title}  ({', '.join(loader.suffixes)})")
@@ -271,9 +271,9 @@ def _cache_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _cache(arguments: argparse.Namespace) -> int:
-    from .analysis.text import display
-    from .analysis.units import size
-    from .loaders import cache
+    from ..analysis.core.text import display
+    from ..analysis.core.units import size
+    from ..loaders.ingest import cache
 
     if arguments.action == "path":
         print_path(cache.path())
@@ -289,8 +289,8 @@ def _cache(arguments: argparse.Namespace) -> int:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    from .analysis.text import display
-    from .loaders.doctor import facts
+    from ..analysis.core.text import display
+    from ..loaders.ingest.doctor import facts
 
     for name, value in (("warplens", __version__), *facts()):
         print(f"{name:<12} {display(value)}")

@@ -16,8 +16,9 @@ from typing import Any
 import polars as pl
 from msgspec import Struct, field
 
-from . import csv_table, schema, stream
+from . import csv_table, schema
 from .errors import Unreadable
+from .ingest import stream
 from .loader import Job
 from .trace import Device, Info, Trace
 

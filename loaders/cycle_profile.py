@@ -14,10 +14,11 @@ from pathlib import Path
 
 import polars as pl
 
-from . import csv_table, schema, stream
+from . import csv_table, schema
+from .collective_names import COLLECTIVE
 from .errors import Unreadable
+from .ingest import stream
 from .loader import Job
-from .names import COLLECTIVE
 from .trace import Device, Info, Trace
 
 PERF, COUNTERS = "result_perf_data.csv", "result_counters_data.csv"

@@ -16,10 +16,10 @@ import polars as pl
 from msgspec import Struct, field
 
 from . import schema
+from .collective_names import kernel_kind
 from .errors import Unreadable
+from .ingest.stream import Source, line_blocks
 from .loader import Job
-from .names import kernel_kind
-from .stream import Source, line_blocks
 from .trace import Info, Trace
 
 BLOCK_BYTES = 8 << 20

@@ -12,10 +12,11 @@ import re
 import polars as pl
 from msgspec import Struct
 
-from . import schema, stream
+from . import schema
+from .collective_names import kernel_kind
 from .errors import Unreadable
+from .ingest import stream
 from .loader import Job
-from .names import kernel_kind
 from .schema import NAME
 from .trace import Device, Info, Trace
 

@@ -16,10 +16,11 @@ import orjson
 import polars as pl
 from msgspec import Struct, field
 
-from . import schema, stream
+from . import schema
+from .collective_names import kernel_kind
 from .errors import Unreadable
+from .ingest import stream
 from .loader import HEAD_BYTES, Job
-from .names import kernel_kind
 from .trace import Device, Info, Trace
 
 Document = dict[str, Any]

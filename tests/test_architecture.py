@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("loaders", "analysis", "tui")
+ROOMS = ("cli", "loaders", "analysis", "tui")
 HEAVY = ("textual", "polars", "scipy", "numpy", "numba", "pyarrow", "msgspec")
 
 
@@ -24,7 +24,10 @@ def modules_loaded_by(statement: str) -> set[str]:
 
 @pytest.mark.parametrize(
     "statement",
-    ["import warplens", "import warplens.cli", "import warplens.analysis.views", "import warplens.loaders.process"],
+    [
+        "import warplens", "import warplens.cli.main", "import warplens.analysis.views",
+        "import warplens.loaders.ingest.process",
+    ],
 )
 def test_start_up_loads_nothing_heavy(statement: str) -> None:
     assert modules_loaded_by(statement).isdisjoint(HEAVY)
@@ -32,7 +35,7 @@ def test_start_up_loads_nothing_heavy(statement: str) -> None:
 
 def test_a_load_never_imports_what_compiles() -> None:
     loaded = modules_loaded_by("import warplens.loaders.kineto.load")
-    assert "warplens.loaders.machine.kept" in loaded and loaded.isdisjoint({"numba", "llvmlite"})
+    assert "warplens.loaders.native.code_cache" in loaded and loaded.isdisjoint({"numba", "llvmlite"})
 
 
 @pytest.mark.parametrize("path", [p for room in ROOMS for p in sorted((ROOT / room).rglob("*.py"))], ids=str)

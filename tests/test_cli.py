@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from warplens.cli import COMMANDS, FINE, UNREADABLE, USAGE, main
+from warplens.cli.main import COMMANDS, FINE, UNREADABLE, USAGE, main
 
 Captured = pytest.CaptureFixture[bytes]
 
@@ -149,7 +149,7 @@ def test_a_column_without_a_value_is_left_out_of_what_people_read(table: Path, c
 
 def test_what_is_left_out_of_one_import_is_there_for_the_next() -> None:
     program = (
-        "import sys; from warplens.command import leave_out; leave_out('ssl', 'asyncio')\n"
+        "import sys; from warplens.cli.arguments import leave_out; leave_out('ssl', 'asyncio')\n"
         "import asyncio; assert 'ssl' not in sys.modules\n"
         "async def five(): await asyncio.sleep(0); return 5\n"
         "assert asyncio.run(five()) == 5; import ssl; print(ssl.create_default_context().verify_mode.name)"
@@ -168,7 +168,7 @@ def test_a_closed_output_is_no_failure(closed: int, tmp_path: Path) -> None:
 
 def test_what_was_printed_before_an_interruption_is_there() -> None:
     program = (
-        "import sys\nfrom warplens import cli\nfrom warplens.__main__ import program\n"
+        "import sys\nfrom warplens.cli import main as cli\nfrom warplens.__main__ import program\n"
         "def stop(_):\n    print('before')\n    raise KeyboardInterrupt\n"
         "cli._formats = stop\ncli.COMMANDS['formats'] = cli.Command('x', cli._no_arguments, stop)\n"
         "sys.argv = ['warplens', 'formats']\nprogram()"

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from warplens.analysis.detail import Detail, Event
-from warplens.analysis.details import details
-from warplens.analysis.options import Options
-from warplens.analysis.recorded_arguments import rows_of
-from warplens.analysis.table import ask
+from warplens.analysis.core.options import Options
+from warplens.analysis.details.event_arguments import rows_of
+from warplens.analysis.details.row_details import details
+from warplens.analysis.details.sections import Detail, Event
+from warplens.analysis.table.table import ask
 from warplens.analysis.views import view
 from warplens.loaders.errors import Unreadable
-from warplens.loaders.opening import open_run
-from warplens.loaders.recorded import arguments
+from warplens.loaders.ingest.event_arguments import arguments
+from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.trace import Trace
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from warplens.cli import main
+from warplens.cli.main import main
 
 PEAK = ".avg.pct_of_peak_sustained_elapsed"
 METRICS = ("gpu__time_duration.sum", f"sm__pipe_tensor_cycles_active{PEAK}", f"gpu__dram_throughput{PEAK}")

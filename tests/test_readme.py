@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from warplens import cli
 from warplens.analysis.views import VIEWS
+from warplens.cli import main
 from warplens.loaders.registry import loaders
 from warplens.loaders.schema import TABLES
-from warplens.tui.keys import KEYS
+from warplens.tui.app.keys import KEYS
 
 SIGNS = {
     "slash": "/", "exclamation_mark": "!", "less_than_sign": "<", "greater_than_sign": ">", "left_square_bracket": "[",
@@ -67,5 +67,5 @@ def test_the_readme_is_up_to_date(section: Callable[[], str]) -> None:
 
 def test_every_command_is_in_the_readme() -> None:
     text = README.read_text()
-    missing = [name for name in cli.COMMANDS if name != "open" and not re.search(rf"\b{name}\b", text)]
+    missing = [name for name in main.COMMANDS if name != "open" and not re.search(rf"\b{name}\b", text)]
     assert not missing

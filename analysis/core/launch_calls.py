@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from ..loaders.trace import Trace
+from ...loaders.trace import Trace
 from .call_tree import pack
 
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
-from .shift import Floats
+from ..diff.stats.robust_location import Floats
 
 Role = Literal["capacity", "room", "own use"]
 Means = Literal["clock", "warmth", "traffic", "processor", "room", "own use"]

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from ..table.view import CannotAnswer
 from .options import Options
-from .view import CannotAnswer
 
 
 class ProcessPair(Struct, frozen=True):

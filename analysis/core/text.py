@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from rich.cells import cell_len
 
-from .functor import shorter
+from .functor_names import shorter
 
 _SYMBOLS = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "␡"}
 _LONGEST = 4096

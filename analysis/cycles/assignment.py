@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ..loaders.trace import Trace
+from ...loaders.trace import Trace
 
 Times = np.ndarray[Any, np.dtype[np.int64]]
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
-from ..loaders import schema
-from ..loaders.trace import Trace
-from .found import Found
+from ...loaders import schema
+from ...loaders.trace import Trace
+from ..core.text import fit_name
+from .cycles_found import Found
 from .patterns import Pattern, find_patterns
-from .text import fit_name
 
 LEAST_TOLD = 0.5
 """Share of the launches, or of their time, that must lie in a rhythm before it is taken for the cycles of the run."""

@@ -13,9 +13,9 @@ import re
 import numpy as np
 import polars as pl
 
-from ..loaders import schema
-from ..loaders.trace import Trace
-from . import membership
+from ...loaders import schema
+from ...loaders.trace import Trace
+from . import assignment
 
 _DECODE = re.compile(
     r"BatchDecode|decode_?attention|paged_?attention|flash_?mla|splitkv|_decode_|single_query|fwd_grouped_kernel_stage"
@@ -45,7 +45,7 @@ def with_phases(run: Trace, cycles: pl.DataFrame, device_time: bool) -> pl.DataF
         return cycles
     named = pl.col("name").cast(pl.String)
     keys = ["cycle"] if cycles["rank"].null_count() else ["rank", "cycle"]
-    work = membership.in_cycles(run, cycles, device_time).group_by(keys).agg(
+    work = assignment.in_cycles(run, cycles, device_time).group_by(keys).agg(
         pl.col("dur_ns").sum().alias("all"), pl.col("dur_ns").filter(named.is_in(decode)).sum().alias("decode"),
         pl.col("dur_ns").filter(named.is_in(prefill)).sum().alias("prefill"),
     ).collect(engine="streaming")

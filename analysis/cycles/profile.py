@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ..loaders import schema
-from ..loaders.trace import Trace
-from . import membership, sampling
-from .cycles import find_cycles
-from .options import Options
+from ...loaders import schema
+from ...loaders.trace import Trace
+from ..core import sampling
+from ..core.options import Options
+from . import assignment
+from .account import find_cycles
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
@@ -98,12 +99,12 @@ def _events(run: Trace, options: Options) -> pl.DataFrame:
     busy = pl.col("kind").is_in(_HOST_KINDS)
     if cycles.frame.is_empty():
         number = pl.lit(None, pl.Int64).alias("cycle")
-        kernels, host = membership.launched(run).with_columns(number), run.host.filter(busy).with_columns(number)
+        kernels, host = assignment.launched(run).with_columns(number), run.host.filter(busy).with_columns(number)
     else:
         anchors = cycles.frame["label"].unique().cast(pl.String).drop_nulls().to_list()
-        kernels = membership.in_cycles(run, cycles.frame, cycles.device_time)
+        kernels = assignment.in_cycles(run, cycles.frame, cycles.device_time)
         condition = busy & ~pl.col("name").cast(pl.String).is_in(anchors)
-        host = membership.host_in_cycles(run, cycles.frame, condition).lazy()
+        host = assignment.host_in_cycles(run, cycles.frame, condition).lazy()
     # ranks number their cycles alike; where cycles have no rank, they hold every rank's work
     ranks = cycles.frame["rank"].drop_nulls()
     rank = pl.col("rank").fill_null(ranks[0]) if len(ranks) else pl.lit(None, pl.Int64).alias("rank")

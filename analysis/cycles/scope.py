@@ -11,9 +11,9 @@ from typing import Literal
 
 import polars as pl
 
-from ..loaders.trace import Trace
-from .options import Options
-from .view import CannotAnswer
+from ...loaders.trace import Trace
+from ..core.options import Options
+from ..table.view import CannotAnswer
 
 _known: deque[tuple[Trace, int, str | None, Trace]] = deque(maxlen=4)
 
@@ -32,8 +32,8 @@ def scoped(run: Trace, options: Options, side: Literal["a", "b"] = "a") -> Trace
 
 
 def _cut(run: Trace, wanted: int, options: Options) -> Trace:
-    from . import membership  # who asks for no cycle does not wait for what finds them
-    from .cycles import find_cycles
+    from . import assignment  # who asks for no cycle does not wait for what finds them
+    from .account import find_cycles
 
     cycles = find_cycles(run, options)
     mine = cycles.frame.filter(pl.col("cycle") == wanted)
@@ -44,7 +44,7 @@ def _cut(run: Trace, wanted: int, options: Options) -> Trace:
         if start is not None:
             here = pl.col("_at").is_between(start, start + dur, closed="left")
             inside = inside | (here if rank is None else here & (pl.col("rank").is_null() | (pl.col("rank") == rank)))
-    kernels = membership.in_cycles(run, cycles.frame, cycles.device_time)
+    kernels = assignment.in_cycles(run, cycles.frame, cycles.device_time)
     return run.with_tables(
         kernels=kernels.filter(pl.col("cycle") == wanted).select(run.kernels.collect_schema().names()),
         host=run.host.with_columns(_at="start_ns").filter(inside).drop("_at"),

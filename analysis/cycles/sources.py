@@ -13,11 +13,11 @@ import re
 
 import polars as pl
 
-from ..loaders import schema
-from ..loaders.trace import Trace
-from .found import Found
+from ...loaders import schema
+from ...loaders.trace import Trace
+from ..table.view import CannotAnswer
+from .cycles_found import Found
 from .launch_runs import launch_runs, launches_by_rank
-from .view import CannotAnswer
 
 STEP = re.compile(
     r"^(profilerstep\b|step\s*[\[#:_ ]|(train|training|eval|validation|inference|decode|prefill|model)_?step\b"

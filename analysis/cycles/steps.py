@@ -12,12 +12,12 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..loaders.trace import Trace
-from .activities import Activities, Mask
-from .correlation import Calls, match
-from .cycles import find_cycles
-from .intervals import Intervals, Ints, union
-from .options import Options
+from ...loaders.trace import Trace
+from ..core.intervals import Intervals, Ints, union
+from ..core.launch_calls import Calls, match
+from ..core.options import Options
+from ..overview.activities import Activities, Mask
+from .account import find_cycles
 
 SEEN_WHOLE = 0.8
 """A last step with less than this share of the activities of the one before it was not recorded whole."""

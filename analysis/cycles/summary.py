@@ -6,9 +6,9 @@ from typing import Any
 
 import polars as pl
 
-from . import units
-from .distribution import fence, shifted
-from .text import display
+from ..core import units
+from ..core.distribution import fence, shifted
+from ..core.text import display
 
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 

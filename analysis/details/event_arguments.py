@@ -7,11 +7,11 @@ from typing import Any
 
 import polars as pl
 
-from ..loaders.trace import Trace
-from . import units
-from .correlation import CALLS
-from .detail import MOST, Event, Section
-from .text import display
+from ...loaders.trace import Trace
+from ..core import units
+from ..core.launch_calls import CALLS
+from ..core.text import display
+from .sections import MOST, Event, Section
 
 LONGEST = 4000
 """Cells of a value that are shown."""

@@ -12,19 +12,19 @@ from typing import Any
 
 import polars as pl
 
-from ..loaders.trace import Trace
-from . import units
-from .column import Column
-from .detail import MOST, Detail, Section
-from .distribution import histogram
-from .kernel_sources import kernels_of
-from .options import Options
-from .recorded_arguments import callers, event, longest_calls
-from .scope import scoped
-from .suspect_details import suspect_sections
-from .table import Table
-from .text import display
-from .view import CannotAnswer
+from ...loaders.trace import Trace
+from ..core import units
+from ..core.distribution import histogram
+from ..core.options import Options
+from ..core.text import display
+from ..cycles.scope import scoped
+from ..kernels.sources import kernels_of
+from ..table.column import Column
+from ..table.table import Table
+from ..table.view import CannotAnswer
+from .event_arguments import callers, event, longest_calls
+from .sections import MOST, Detail, Section
+from .suspects import suspect_sections
 
 PERCENTILES = (1, 5, 25, 50, 75, 95, 99, 99.9)
 
@@ -98,7 +98,7 @@ def _percentiles(launches: pl.DataFrame, tail: str) -> Section:
 
 def _groups(launches: pl.DataFrame, tail: str, options: Options) -> list[Section]:
     """The clearly different kinds of launches behind the name, by grid or by duration."""
-    from .kernel_kinds import kinds
+    from ..kernels.groups import kinds
 
     groups = kinds(launches, options.thresholds)
     if groups.height < 2:
@@ -119,8 +119,8 @@ def _share(value: float | None) -> str:
 
 def _by_cycle(launches: pl.DataFrame, run: Trace, options: Options, tail: str) -> list[Section]:
     """In which cycles the launches were."""
-    from .cycles import find_cycles
-    from .membership import in_cycles
+    from ..cycles.account import find_cycles
+    from ..cycles.assignment import in_cycles
 
     cycles = find_cycles(run, options)
     if cycles.frame.is_empty():

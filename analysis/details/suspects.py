@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..loaders.trace import Trace
-from . import units
-from .detail import MOST, Section
-from .options import Options
-from .text import display
+from ...loaders.trace import Trace
+from ..core import units
+from ..core.options import Options
+from ..core.text import display
+from .sections import MOST, Section
 
 _NS = {"ms": 1e6, "µs": 1e3, "ns": 1.0}
 
 
 def suspect_sections(row: dict[str, Any], runs: tuple[Trace, ...], options: Options) -> list[Section]:
     """What the row rests on, from the same samples as its verdict; empty where only aggregates were compared."""
-    from .diff.detail import suspect
+    from ..diff.present.details import suspect
 
     if len(runs) != 2:
         return []

@@ -12,14 +12,14 @@ import numpy as np
 import polars as pl
 
 from ...loaders.trace import Trace
-from ..view import Answer
-from .columns import COLUMNS
-from .cycle_time import called
-from .discoveries import control
-from .metrics import metric
-from .sentences import cycle_line, line, ms
-from .shift import hodges_lehmann
-from .suspects import BETWEEN_RUNS, LEVEL, in_order, kind_class
+from ..core.metrics import metric
+from ..table.view import Answer
+from .present.columns import COLUMNS
+from .present.sentences import cycle_line, line, ms
+from .stats.fdr import control
+from .stats.robust_location import hodges_lehmann
+from .verdict.cycle_time import called
+from .verdict.suspects import BETWEEN_RUNS, LEVEL, in_order, kind_class
 
 
 def finished(runs: tuple[Trace, ...]) -> Answer:

@@ -14,17 +14,17 @@ import numpy as np
 import polars as pl
 
 from ...loaders.trace import Trace
-from ..options import Options
-from ..rows import Rows
-from ..table import Table, sources
-from ..view import CannotAnswer
-from .arrows import arrows
-from .columns import COLUMNS
-from .discoveries import control
-from .samples import HOST, Side, match, work_of
-from .sentences import line, ms
-from .shift import Floats, centre
-from .suspects import LEVEL, MATERIAL, in_order, kind_class
+from ..core.options import Options
+from ..table.rows import Rows
+from ..table.table import Table, sources
+from ..table.view import CannotAnswer
+from .prepare.samples import HOST, Side, match, work_of
+from .present.arrows import arrows
+from .present.columns import COLUMNS
+from .present.sentences import line, ms
+from .stats.fdr import control
+from .stats.robust_location import Floats, centre
+from .verdict.suspects import LEVEL, MATERIAL, in_order, kind_class
 
 LEAST_RUNS = 2
 COLUMN_NAMES = [column.name for column in COLUMNS]

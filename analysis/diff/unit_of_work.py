@@ -12,10 +12,10 @@ import numpy as np
 import polars as pl
 
 from ...loaders.trace import Trace
-from ..text import fit_name
-from .cycle_time import called
-from .sentences import ms
-from .shift import Floats, hodges_lehmann
+from ..core.text import fit_name
+from .present.sentences import ms
+from .stats.robust_location import Floats, hodges_lehmann
+from .verdict.cycle_time import called
 
 LEAST_CALLS = 4
 _MANY = 300

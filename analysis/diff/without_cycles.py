@@ -13,18 +13,18 @@ import numpy as np
 import polars as pl
 
 from ...loaders.trace import Trace
-from .. import device_pairs as devices
-from ..kernel_sources import kernels_of
-from ..options import Options
-from ..view import Answer, CannotAnswer
-from .columns import COLUMNS
-from .comparability import LEAST_SHARED, different_devices
-from .discoveries import control
-from .like_with_like import replay_notes, replay_reasons, replays
-from .sentences import line, ms, some
-from .shift import Floats
-from .suspects import BETWEEN_RUNS, LEVEL, in_order, kind_class
+from ..core import device_pairs as devices
+from ..core.options import Options
+from ..kernels.sources import kernels_of
+from ..table.view import Answer, CannotAnswer
+from .prepare.stratify import replay_notes, replay_reasons, replays
+from .present.columns import COLUMNS
+from .present.sentences import line, ms, some
+from .stats.fdr import control
+from .stats.robust_location import Floats
 from .unit_of_work import per_unit, unit_of_work
+from .verdict.comparability import LEAST_SHARED, different_devices
+from .verdict.suspects import BETWEEN_RUNS, LEVEL, in_order, kind_class
 
 LEAST_LAUNCHES = 4
 """Fewer launches than this on a side say nothing about chance."""

@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from . import units
-from .text import display, fit_name
+from ..core import units
+from ..core.text import display, fit_name
 
 IDLE = 0.3
 """Devices idle for more than this share of a step are worth asking why..."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from . import launch_kinds, units
+from ..core import units
+from ..core.options import Thresholds
+from ..core.quantiles import codes, latencies
+from . import launch_groups
 from .bound import bound
-from .latency import codes, latencies
-from .options import Thresholds
 
 _NAMED = 3
 """Grids named in a label; more are counted."""
@@ -29,9 +30,9 @@ def kinds(launches: pl.DataFrame, thresholds: Thresholds | None = None) -> pl.Da
     one = np.zeros(len(durations), dtype=np.int64)
     kind, by_grid = one, False
     if len(durations):
-        kind = launch_kinds.of_atoms(launch_kinds.by_duration(latencies(one, durations, 1)), len(durations))
+        kind = launch_groups.of_atoms(launch_groups.by_duration(latencies(one, durations, 1)), len(durations))
         if rows["grid"].null_count() < rows.height:
-            told = launch_kinds.by_grid(one, codes(rows["grid"]), durations, 1)
+            told = launch_groups.by_grid(one, codes(rows["grid"]), durations, 1)
             kind, by_grid = (told.kinds(), True) if told.per_group[0] > 1 else (kind, False)
     time, total = pl.col("dur_ns"), pl.col("dur_ns").sum()
     frame = rows.with_columns(pl.Series("kind", kind)).group_by("kind").agg(

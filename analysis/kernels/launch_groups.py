@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from .latency import Codes, Ints, Latencies, dense, room_for
+from ..core.quantiles import Codes, Ints, Latencies, dense, room_for
 
 GAP = 1.4
 """Neighbouring durations further apart than this factor belong to different kinds."""

@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 from msgspec import Struct, field
 
-from ..loaders.schema import NAME
-from ..loaders.trace import Trace
-from . import launch_kinds
-from .latency import Codes, Ints, Latencies, codes, combined, dense, latencies
+from ...loaders.schema import NAME
+from ...loaders.trace import Trace
+from ..core.quantiles import Codes, Ints, Latencies, codes, combined, dense, latencies
+from . import launch_groups
 
 ACTIVITIES = ("kernel", "collective", "memcpy", "memset")
 """Kinds of device activity that do work; a ``sync`` only waits for one."""
@@ -105,10 +105,10 @@ def _groups(rows: pl.DataFrame) -> tuple[Codes, Codes]:
 def _kinds(rows: pl.DataFrame, stats: Latencies, group_of: Codes, durations: Ints) -> Ints:
     """How many clearly different kinds of launches each group has: by grid where that tells, else by duration."""
     groups = len(stats.starts)
-    kinds = launch_kinds.per_group(launch_kinds.by_duration(stats), stats.starts)
+    kinds = launch_groups.per_group(launch_groups.by_duration(stats), stats.starts)
     if rows["grid"].null_count() == rows.height:
         return kinds
-    told = launch_kinds.by_grid(group_of, codes(rows["grid"]), durations, groups).per_group
+    told = launch_groups.by_grid(group_of, codes(rows["grid"]), durations, groups).per_group
     return np.where(told > 1, told, kinds)
 
 

@@ -14,12 +14,12 @@ import numpy.typing as npt
 import polars as pl
 from msgspec import Struct
 
-from ..loaders import schema
-from ..loaders.trace import Trace
-from .call_tree import CallTree, Ints, call_tree
-from .correlation import Calls, calls_of, ids, match, numbered
-from .latency import Codes, dense
-from .tensor_cores import OPERATORS, kernels_on_tensor_cores
+from ...loaders import schema
+from ...loaders.trace import Trace
+from ..core.call_tree import CallTree, Ints, call_tree
+from ..core.launch_calls import Calls, calls_of, ids, match, numbered
+from ..core.quantiles import Codes, dense
+from ..kernels.tensor_cores import OPERATORS, kernels_on_tensor_cores
 
 DATA_LOADER = re.compile(r"enumerate\(DataLoader\)#.*\.__next__$|enumerate\(DataPipe\)#")
 """Slices in which the host waits for input data."""

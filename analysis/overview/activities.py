@@ -9,13 +9,13 @@ import numpy.typing as npt
 import polars as pl
 from msgspec import Struct
 
-from ..loaders import schema
-from ..loaders.trace import Trace
-from .correlation import ABSENT, ids
-from .intervals import Intervals, Ints, union
-from .kernel_sources import ACTIVITIES
-from .latency import codes, dense
-from .tensor_cores import kernels_on_tensor_cores
+from ...loaders import schema
+from ...loaders.trace import Trace
+from ..core.intervals import Intervals, Ints, union
+from ..core.launch_calls import ABSENT, ids
+from ..core.quantiles import codes, dense
+from ..kernels.sources import ACTIVITIES
+from ..kernels.tensor_cores import kernels_on_tensor_cores
 
 COMMUNICATION = re.compile(r"(nccl|gloo):")
 """Host slices that ask for a collective; the kernels launched under them communicate whatever they are called."""

@@ -12,12 +12,12 @@ import re
 import numpy as np
 import polars as pl
 
-from ..loaders.trace import Trace
+from ...loaders.trace import Trace
+from ..core.intervals import EMPTY, Intervals, Ints, union
+from ..core.launch_calls import Calls
+from ..cycles.steps import Steps
+from ..operators.tree import DATA_LOADER
 from .activities import COMMUNICATION, Activities, named
-from .correlation import Calls
-from .intervals import EMPTY, Intervals, Ints, union
-from .operators import DATA_LOADER
-from .steps import Steps
 
 CATEGORIES = ("Kernel", "Memcpy", "Memset", "Communication", "Runtime", "DataLoader", "CPU Exec", "Other")
 """In the order in which they claim an instant."""

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..loaders.trace import Device
+from ...loaders.trace import Device
+from ..core.intervals import Intervals, Ints
 from .activities import Activities, Floats, Mask
-from .intervals import Intervals, Ints
 
 GAUGES = ("utilisation", "sm_efficiency", "occupancy", "tensor_share")
 """What every device is told by; fractions 0-1, None where nothing was recorded to tell."""

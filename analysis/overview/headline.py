@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from ..loaders.trace import Trace
-from . import units
-from .options import Options
-from .text import display
+from ...loaders.trace import Trace
+from ..core import units
+from ..core.options import Options
+from ..core.text import display
 
 
 def headline(runs: tuple[Trace, ...]) -> str:
@@ -38,7 +38,7 @@ def _measures(run: Trace) -> list[str]:
 
 def cycle_numbers(run: Trace, options: Options) -> list[int]:
     """The numbers of the run's cycles in the order they happened; empty where none are found."""
-    from .cycles import find_cycles
+    from ..cycles.account import find_cycles
 
     frame = find_cycles(run, options).frame
     return frame["cycle"].drop_nulls().unique(maintain_order=True).to_list()

@@ -14,22 +14,22 @@ import polars as pl
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ..loaders.trace import Trace
-from . import units
+from ...loaders.trace import Trace
+from ..core import units
+from ..core.intervals import Intervals
+from ..core.launch_calls import CALLS, calls_of
+from ..core.options import Options
+from ..cycles.account import find_cycles
+from ..cycles.scope import scoped
+from ..cycles.steps import Steps, steps_of
+from ..findings.findings import Evidence, findings
+from ..kernels.by_name import table as kernel_table
+from ..kernels.tensor_cores import OPERATORS
+from ..operators.tree import operators_of
+from ..table.view import CannotAnswer
 from .activities import activities_of
 from .breakdown import CATEGORIES, breakdown
-from .correlation import CALLS, calls_of
-from .cycles import find_cycles
 from .devices import GAUGES, gauges
-from .findings import Evidence, findings
-from .intervals import Intervals
-from .kernels import table as kernel_table
-from .operators import operators_of
-from .options import Options
-from .scope import scoped
-from .steps import Steps, steps_of
-from .tensor_cores import OPERATORS
-from .view import CannotAnswer
 
 TOP = 10
 SHOWN = 8

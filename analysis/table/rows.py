@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import polars as pl
 
-from .offsets import Offsets
+from .compact_ints import Offsets
 
 STRETCH = 16_384
 """Rows decoded at once around a window that is read from disk."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from ..loaders.trace import TABLE_NAMES, Trace
+from ...loaders.trace import TABLE_NAMES, Trace
 from .column import Column, Unit
 from .rows import Rows
 from .table import Table, sources

@@ -14,12 +14,11 @@ import polars as pl
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ..loaders.trace import Trace
-from ..memory import give_back, keep_freed
+from ...loaders.trace import Trace
+from ..core.options import Options
 from .column import Column
 from .coverage import time_column
 from .filters import Filter
-from .options import Options
 from .rows import Rows, true_ids
 from .view import Answer, CannotAnswer, View
 
@@ -185,10 +184,9 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
         raise CannotAnswer(f"The {view.name} view compares two runs; name a second one.")
     if len(runs) == 2 and not view.two_runs:
         runs = runs[:1]
-    keep_freed()
     options = options or Options()
     if not view.scopes_itself and (options.cycle is not None or options.cycle_b is not None):
-        from .scope import scoped
+        from ..cycles.scope import scoped
 
         runs = (scoped(runs[0], options, "a"), *(scoped(run, options, "b") for run in runs[1:]))
     answer: Answer = view.build(runs, options)
@@ -201,7 +199,6 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
         facts=answer.facts, summary=answer.summary, notes=answer.notes, sources=sources(runs), order=kept, kept=kept,
     )
     if rows.on_disk:
-        give_back()
         table.window(0, 1)  # what the first paint asks for, in the thread of the question and not in that of the screen
     return table
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
+from ..core.options import Options
 from .column import Column
-from .options import Options
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from ..loaders.trace import Trace
+    from ...loaders.trace import Trace
 
 
 class CannotAnswer(Exception):

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from .view import View
+    from ..table.view import View
 
 
 class Entry(NamedTuple):

@@ -12,26 +12,26 @@ import polars as pl
 from msgspec.structs import replace
 
 from ...loaders.trace import Trace
-from ..distribution import histogram
-from ..options import Options
-from ..view import Answer, Runs, View
-from . import without_cycles
-from .arrows import arrows
-from .collectives import Waits
-from .columns import COLUMNS
-from .comparability import comparability
-from .cycle_time import cycle_time
-from .device_work import device_work
-from .explanation import explains, explanation
-from .exposure import paths
-from .finished import finished
-from .like_with_like import replay_notes, replays
-from .prepared import Prepared, prepared
-from .resources import resources
-from .samples import Matched, Work, work_of
-from .sentences import changed_line, cycle_line, data_line, device_lines, short_name
-from .suspects import in_order, suspects
-from .telling import scored_metrics, with_metrics
+from ..core.distribution import histogram
+from ..core.options import Options
+from ..diff import without_cycles
+from ..diff.finished import finished
+from ..diff.prepare.collectives import Waits
+from ..diff.prepare.prepared import Prepared, prepared
+from ..diff.prepare.samples import Matched, Work, work_of
+from ..diff.prepare.stratify import replay_notes, replays
+from ..diff.present.arrows import arrows
+from ..diff.present.columns import COLUMNS
+from ..diff.present.sentences import changed_line, cycle_line, data_line, device_lines, short_name
+from ..diff.verdict.comparability import comparability
+from ..diff.verdict.cycle_time import cycle_time
+from ..diff.verdict.device_work import device_work
+from ..diff.verdict.explanation import explains, explanation
+from ..diff.verdict.exposure import paths
+from ..diff.verdict.key_metric import scored_metrics, with_metrics
+from ..diff.verdict.resources import resources
+from ..diff.verdict.suspects import in_order, suspects
+from ..table.view import Answer, Runs, View
 
 REGRESSIONS = ("slower", "new")
 LEAST_TO_COMPARE = 2

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from .column import Column
-from .options import Options
-from .view import Answer, CannotAnswer, Runs, View
+from ..core.options import Options
+from ..table.column import Column
+from ..table.view import Answer, CannotAnswer, Runs, View
 
 COLUMNS = (
     Column("index", "#", "count", "recorded order, from 0", width=7, order=0, pinned=True),

@@ -10,13 +10,13 @@ from typing import Any
 
 import polars as pl
 
-from ..loaders.trace import Trace
-from . import units
-from .column import Column, side_by_side
-from .operators import operators_of
-from .options import Options
-from .sides import beside
-from .view import Answer, CannotAnswer, Runs, View
+from ...loaders.trace import Trace
+from ..core import units
+from ..core.options import Options
+from ..operators.tree import operators_of
+from ..table.column import Column, side_by_side
+from ..table.sides import beside
+from ..table.view import Answer, CannotAnswer, Runs, View
 
 COLUMNS = (
     Column("name", "operator", "text", "operator as recorded", width=34, order=0, elastic=True, pinned=True),

@@ -10,14 +10,14 @@ from typing import Any
 
 import polars as pl
 
-from . import units
-from .breakdown import CATEGORIES, MEANINGS
-from .column import Column, side_by_side
-from .device_pairs import mapped
-from .options import Options
-from .overview_sources import Overview, overview_of
-from .sides import beside
-from .view import Answer, Runs, View
+from ..core import units
+from ..core.device_pairs import mapped
+from ..core.options import Options
+from ..overview.breakdown import CATEGORIES, MEANINGS
+from ..overview.sources import Overview, overview_of
+from ..table.column import Column, side_by_side
+from ..table.sides import beside
+from ..table.view import Answer, Runs, View
 
 COLUMNS = (
     Column("category", "category", "text", "; ".join(f"{k}: {v}" for k, v in MEANINGS.items()), width=14, order=0,

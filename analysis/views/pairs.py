@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import polars as pl
 
-from ..loaders.trace import Trace
-from .column import Column, Unit
-from .options import Options
-from .processes import ProcessPair, process_pairs
-from .reference import KEYS, NUMBERS, compare
-from .view import Answer, CannotAnswer, Runs, View
+from ...loaders.trace import Trace
+from ..core.options import Options
+from ..core.processes import ProcessPair, process_pairs
+from ..diff.stats.reference import KEYS, NUMBERS, compare
+from ..table.column import Column, Unit
+from ..table.view import Answer, CannotAnswer, Runs, View
 
 _PIDS = ("pid_a", "pid_b")
 ORDER = (*KEYS, *NUMBERS, *_PIDS)
@@ -36,7 +36,7 @@ def build(runs: Runs, options: Options) -> Answer:
 
 
 def _profile(run: Trace, options: Options) -> pl.DataFrame:
-    from .profile import profile
+    from ..cycles.profile import profile
 
     columns = ("pid", "cycle", "function", "metric", "device", "beta", "mu")
     measured = pl.col("metric").is_not_null() & (pl.col("metric").cast(pl.String) != "N/A")

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ..loaders.trace import Trace
-from .filters import Filter, unknown_column
-from .options import Options
-from .table import Table, ask, sources
-from .view import CannotAnswer, View
-from .views import VIEWS, view
+from ...loaders.trace import Trace
+from ..core.options import Options
+from ..table.filters import Filter, unknown_column
+from ..table.table import Table, ask, sources
+from ..table.view import CannotAnswer, View
+from . import VIEWS, view
 
 SUMMARY_ONE = ("overview", "cycles", "kernels")
 SUMMARY_TWO = ("overview", "cycles", "diff")
@@ -44,7 +44,7 @@ def _answer(one: View, runs: tuple[Trace, ...], options: Options) -> Table:
     except CannotAnswer as reason:
         import polars as pl
 
-        from .rows import Rows
+        from ..table.rows import Rows
 
         columns = one.columns_for(len(runs))
         frame = pl.DataFrame(schema={column.name: pl.Null for column in columns})

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from . import registry, stream
+from .. import registry
+from . import stream
 
 DEEPEST = 6
 MOST_FILES = 20_000

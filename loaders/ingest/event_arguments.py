@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from . import registry
-from .errors import Unreadable
-from .trace import Info
+from .. import registry
+from ..errors import Unreadable
+from ..trace import Info
 
 
 def arguments(info: Info, rank: int | None, offset: int, name: str) -> dict[str, Any]:

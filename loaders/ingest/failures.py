@@ -13,7 +13,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .errors import Cancelled, Unreadable
+from ..errors import Cancelled, Unreadable
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from .errors import Unreadable
+from ..errors import Unreadable
 
 _CHUNK = 1 << 20
 

@@ -14,10 +14,12 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from . import cache, failures, inputs, ranks, registry, spill, store, stream, unsupported
-from .errors import Unreadable
-from .loader import Job, Loader
-from .trace import Trace
+from .. import registry
+from ..errors import Unreadable
+from ..loader import Job, Loader
+from ..native.allocator import keep_freed
+from ..trace import Trace
+from . import cache, failures, inputs, ranks, spill, store, stream, unsupported
 
 Progress = Callable[[int, int, int], None]
 _GIVE = "Give a trace, or the folder that holds one."
@@ -219,7 +221,7 @@ def _tables(shown: str, part: Part, request: Request) -> tuple[Path, tuple[Trace
 def _origin(path: Path, loader: Loader) -> cache.Origin:
     beside = getattr(loader, "companions", None)
     files = (path, *beside(path)) if beside else (path,)
-    ours = type(loader).__module__.startswith(f"{__package__}.")
+    ours = type(loader).__module__.startswith(registry.__name__.rpartition(".")[0] + ".")
     return cache.Origin(cache.stamps(files), loader.name, loader.version, ours and beside is None)
 
 
@@ -251,6 +253,7 @@ class Opened(Struct, frozen=True):
 
     def traces(self, worker: int | None = None) -> tuple[Trace, ...]:
         """The traces: ranks put together, or one worker picked. Raises Unreadable where neither is possible."""
+        keep_freed()  # questions about these traces make and free an array a column
         loaded = self.loaded or tuple(store.read(directory) for directory in self.directories)
         singles = tuple(
             _named(trace, file) for file, traces in zip(self.files, loaded, strict=True) for trace in traces

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from . import cache, failures, spill
 
 if TYPE_CHECKING:
-    from .trace import Trace
+    from ..trace import Trace
 
 HEADER = struct.Struct("<I")
 """What precedes each message on the pipe: its length."""
@@ -95,12 +95,12 @@ class Ingest:
         self._messages, theirs = os.pipe()
         end, self._lifeline = os.pipe()
         order = {"path": self.path, "worker": self._worker, "use_cache": self._use_cache}
-        root = str(Path(__file__).parents[2])
+        root = str(Path(__file__).parents[3])
         places = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
         try:
             # -P: a module that lies beside somebody's trace in the working directory is not ours to import.
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "warplens.loaders.worker", str(theirs), str(end)],
+                [sys.executable, "-P", "-m", "warplens.loaders.ingest.worker", str(theirs), str(end)],
                 stdin=subprocess.DEVNULL if self.path != "-" else None,
                 stdout=subprocess.DEVNULL,
                 stderr=None if os.environ.get("WARPLENS_DEBUG") else subprocess.DEVNULL,
@@ -192,7 +192,7 @@ def _next(pipe: Any) -> dict[str, Any] | None:
 
 
 def _traces(opened: dict[str, Any], worker: int | None) -> tuple[Trace, ...]:
-    from .errors import Unreadable
+    from ..errors import Unreadable
     from .opening import Opened
 
     directories = tuple(Path(directory) for directory in opened["directories"])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from .trace import TABLE_NAMES, Info, Trace
+from ..trace import TABLE_NAMES, Info, Trace
 
 if TYPE_CHECKING:
     import polars as pl

@@ -17,7 +17,7 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from .trace import TABLE_NAMES, Device, Info, Trace
+from ..trace import TABLE_NAMES, Device, Info, Trace
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,7 +35,7 @@ def workspace(directory: Path) -> Path:
 
 def write(traces: tuple[Trace, ...], directory: Path) -> None:
     """Write all traces of one input. Raises OSError where the disk is full."""
-    from . import schema
+    from .. import schema
 
     for number, trace in enumerate(traces):
         inside = directory / str(number)
@@ -50,7 +50,7 @@ def write_preview(trace: Trace, directory: Path) -> None:
     """Write a trace of some thousand rows to be read once, at once: not compressed. Raises OSError."""
     import polars as pl
 
-    from . import schema
+    from .. import schema
 
     inside = workspace(directory)
     for name in TABLE_NAMES:
@@ -72,7 +72,7 @@ def read(directory: Path) -> tuple[Trace, ...]:
 def _read_one(inside: Path) -> Trace:
     import polars as pl
 
-    from . import schema
+    from .. import schema
 
     info = _info_from_json((inside / "info.json").read_bytes())
     tables = {}

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
-from .loader import HEAD_BYTES
+from ..loader import HEAD_BYTES
 
 BLOCK_BYTES = 8 << 20
 """Decompressed bytes in one block."""

@@ -1,4 +1,6 @@
-"""The process that reads a trace: ``python -m warplens.loaders.worker MESSAGES LIFELINE``, from ``process.Ingest``.
+"""The process that reads a trace: ``python -m warplens.loaders.ingest.worker MESSAGES LIFELINE``.
+
+``process.Ingest`` starts it.
 
 MESSAGES and LIFELINE are inherited pipe descriptors. The order (path and options) comes first on the lifeline; when the
 lifeline ends, whoever gave the order is gone or content, and so are we. Directories that are handed over stay locked by
@@ -16,12 +18,12 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any
 
+from ..errors import Unreadable
 from . import spill
-from .errors import Unreadable
 from .process import HEADER
 
 if TYPE_CHECKING:
-    from .trace import Trace
+    from ..trace import Trace
 
 _INTERVAL_S = 0.05
 """Progress is told at most this often."""
@@ -74,7 +76,8 @@ def main(messages: int, lifeline: int) -> None:
 
 def _read(order: dict[str, Any], teller: Teller) -> None:
     gc.disable()  # modules are here to stay: looking for dead ones among them is a tenth of the start
-    from . import registry, store
+    from .. import registry
+    from . import store
     from .opening import Request, ingest
 
     registry.loaders()

@@ -40,7 +40,7 @@ class Kineto(Struct, frozen=True):
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """Read the file, whatever its size, in bounded memory."""
-        from .apart import read_apart
+        from .forked_reader import read_apart
 
         scanned = read_apart(job)
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..stream import Source
+from ..ingest.stream import Source
 from .columns import name_text
 from .decode import decode, plain_numbers
-from .walk import LONGEST_EVENT, extent
+from .recovery import LONGEST_EVENT, extent
 
 _FIRST = 64 << 10
 

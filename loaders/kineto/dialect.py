@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..names import kernel_kind
+from ..collective_names import kernel_kind
 from .columns import Number
 
 DEVICE_KINDS = ("kernel", "collective", "memcpy", "memset", "sync")

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec.structs import replace
 
-from .. import failures
+from ..ingest import failures
 from ..loader import Job
 
 if TYPE_CHECKING:
+    from .interning import Texts
     from .load import Scanned
-    from .texts import Texts
 
 LEAST_BYTES, MOST_BYTES = 12_000_000, 160_000_000
 """Decompressed bytes, about, from which it is worth a process, and up to which nobody runs out of memory for rows."""
@@ -113,7 +113,7 @@ def _await(job: Job, child: int, pipe: int, memory: int) -> Scanned | BaseExcept
     status = None
     try:
         with os.fdopen(pipe, "rb") as told:
-            import_module(".frames", __package__)
+            import_module(".table_frames", __package__)
             while len(counts := told.read(_PROGRESS.size)) == _PROGRESS.size:
                 job.progress(*_PROGRESS.unpack(counts))
         _, status = os.waitpid(child, 0)
@@ -132,7 +132,7 @@ class _Pickler(pickle.Pickler):
     """Threads and locks stay behind; so does what texts mean, in codes of the process that made them."""
 
     def reducer_override(self, value: Any) -> Any:
-        from .texts import Texts
+        from .interning import Texts
 
         if isinstance(value, ThreadPoolExecutor):
             return ThreadPoolExecutor, (1,)
@@ -144,7 +144,7 @@ class _Pickler(pickle.Pickler):
 
 
 def _texts(strings: Any, device_word: str) -> Texts:
-    from .texts import Texts
+    from .interning import Texts
 
     made = Texts(strings)
     made.device_word = device_word

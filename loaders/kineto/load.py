@@ -9,18 +9,18 @@ from typing import Any
 
 from msgspec import Struct
 
-from ...memory import keep_freed
 from ..errors import Unreadable
+from ..ingest.stream import Source
 from ..loader import Job
-from ..stream import Source
+from ..native.allocator import keep_freed
 from ..trace import Trace
-from .aside import Aside
 from .columns import Strings
+from .deferred_events import Aside
 from .document import HEADER_BYTES, Document, open_document
 from .info import Tally, describe, rank_of
 from .pipeline import Pipeline, block_for
 from .plain import Plain, Progress
-from .program import SCANNER
+from .scan.program import SCANNER
 from .tables import Tables
 
 COMPILED_BYTES = 3_000_000

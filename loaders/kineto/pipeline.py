@@ -17,14 +17,14 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from ..machine.native import Native
-from .aside import Aside
-from .blocks import BlockScanner, Outcome, Text
+from ..native.functions import Native
+from .deferred_events import Aside
 from .document import Document, first_separator, last_cut, trailer
 from .info import Tally
-from .layout import PAD
+from .recovery import LONGEST_EVENT
+from .scan.blocks import BlockScanner, Outcome, Text
+from .scan.layout import PAD
 from .tables import Tables
-from .walk import LONGEST_EVENT
 
 BLOCK_BYTES = 8 << 20
 _LEAST_BYTES = 1 << 20

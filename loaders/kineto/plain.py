@@ -13,12 +13,12 @@ from typing import Any
 
 import msgspec
 
-from .aside import Aside
 from .columns import ARG_KEYS, EVENT_KEYS, Number, Rows
+from .deferred_events import Aside
 from .document import Document, Reader, events_end, last_cut, separator_of, trailer
 from .info import Tally
+from .recovery import LONGEST_EVENT, walk
 from .tables import Tables
-from .walk import LONGEST_EVENT, walk
 
 BLOCK_BYTES = 8 << 20
 FLOWS = ("s", "t", "f")

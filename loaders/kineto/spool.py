@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .basis import Basis
 from .chunk import Chunk, missing
-from .texts import Texts
+from .interning import Texts
+from .widths import Basis
 
 if TYPE_CHECKING:
     import polars as pl
@@ -85,7 +85,7 @@ class Spool:
         self._written += sum(rows.rows for rows in part)
 
     def _write(self, part: list[Chunk], path: Path, basis: Basis, first: int) -> None:
-        from .frames import frame
+        from .table_frames import frame
 
         rows = frame(self.table, self._texts, part, basis, first)
         rows.write_ipc(path, compression="lz4", record_batch_size=_BATCH)
@@ -102,7 +102,7 @@ class Spool:
 
     def _rows(self, chunks: list[Chunk], basis: Basis) -> pl.LazyFrame:
         from .. import schema
-        from .frames import held
+        from .table_frames import held
 
         return held(self.table, self._texts, (*chunks,), basis, self._written) if chunks else schema.empty(self.table)
 
@@ -136,7 +136,7 @@ class Spool:
     def _again(self, basis: Basis, lasting: bool) -> pl.LazyFrame:
         import polars as pl
 
-        from .frames import rebased
+        from .table_frames import rebased
 
         parts = [rebased(pl.scan_ipc(path), self.table, written, basis) for path, written in self._files]
         table = pl.concat([*parts, self._rows(self._chunks, basis)])

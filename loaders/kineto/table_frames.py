@@ -15,10 +15,10 @@ from polars.io.plugins import register_io_source
 
 from .. import schema
 from . import dialect
-from .basis import Basis
 from .categories import CATEGORICAL, codes, column
 from .chunk import TEXTS, Chunk, Column, joined, missing
-from .texts import Meaning, Texts
+from .interning import Meaning, Texts
+from .widths import Basis
 
 _MANY = 1 << 12
 """Numbers of devices below this are looked up; others are sorted."""

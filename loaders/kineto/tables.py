@@ -17,12 +17,12 @@ import numpy.typing as npt
 from msgspec import Struct, field
 
 from . import dialect
-from .basis import Basis
 from .chunk import Chunk, Column, chunk, merged
 from .columns import CODES, FLOATS, INTS, NULL, Block, Codes, Strings
-from .layout import DEVICE, HOST, UNKNOWN
+from .interning import KIND, LOADING, STEP, Texts
+from .scan.layout import DEVICE, HOST, UNKNOWN
 from .spool import Spool
-from .texts import KIND, LOADING, STEP, Texts
+from .widths import Basis
 
 if TYPE_CHECKING:
     import polars as pl

@@ -19,10 +19,10 @@ from pathlib import Path
 
 from msgspec import Struct, json
 
-from ..digest import blake2b
-from .native import Native, Unusable, from_bytes, to_bytes
+from ..ingest.digest import blake2b
+from .functions import Native, Unusable, from_bytes, to_bytes
 
-_SOURCES = ("jit.py", "simd.py", "emit.py", "link.py", "native.py")
+_SOURCES = ("jit.py", "simd.py", "emit.py", "link.py", "functions.py")
 """What every program's code depends on."""
 _FILE = "code"
 _STALE_SECONDS = 300

@@ -16,8 +16,8 @@ from numba import types
 from numba.core import compiler
 from numba.core.registry import cpu_target
 
+from .functions import Code, Image, Objects, llvm_processor, processor
 from .link import ALIGNED, NotLinked, link
-from .native import Code, Image, Objects, llvm_processor, processor
 
 
 def emit(module: str, names: Sequence[str]) -> Code:

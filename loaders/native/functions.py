@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct, ValidationError, msgpack
 
-from ..digest import blake2b
+from ..ingest.digest import blake2b
 
 _READ_AND_RUN = 1 | 4
 """PROT_READ and PROT_EXEC."""

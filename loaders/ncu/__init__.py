@@ -12,12 +12,14 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from . import ncu_csv, ncu_metrics, ncu_text, schema
-from .errors import Unreadable
-from .loader import Job
-from .names import kernel_kind
-from .stream import Source, line_blocks
-from .trace import Device, Info, Trace
+from .. import schema
+from ..collective_names import kernel_kind
+from ..errors import Unreadable
+from ..ingest.stream import Source, line_blocks
+from ..loader import Job
+from ..trace import Device, Info, Trace
+from . import csv_pages, text_report
+from . import metrics as ncu_metrics
 
 MESSAGE = re.compile(rb"^==PROF== (Connected to process|Profiling )", re.MULTILINE)
 TEXT_LAUNCH = re.compile(rb"^ +\S[^\n]*, Context \d+, Stream \d+[^\n]*\n\s+Section: ", re.MULTILINE)
@@ -35,11 +37,11 @@ class NsightCompute:
     def sniff(self, head: bytes) -> bool:
         """A CSV header, a launch with its section, or the tool's own messages, which may go on for longer than this."""
         text = head.removeprefix(b"\xef\xbb\xbf")
-        return any(pattern.search(text) for pattern in (ncu_csv.HEADER, TEXT_LAUNCH, MESSAGE))
+        return any(pattern.search(text) for pattern in (csv_pages.HEADER, TEXT_LAUNCH, MESSAGE))
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """One Trace with ``kernels`` in the order of launches."""
-        table, text = ncu_csv.Reader(), ncu_text.Reader()
+        table, text = csv_pages.Reader(), text_report.Reader()
         with Source(job.path) as source:
             for block in line_blocks(source):
                 table.feed(block)
@@ -88,7 +90,7 @@ def _devices(launches: pl.DataFrame) -> tuple[Device, ...]:
     return tuple(Device(device, None, {"compute_capability": cc} if cc else {}) for device, cc in pairs)
 
 
-def _warnings(found: ncu_csv.Found, kernels: pl.DataFrame, ended: str | None) -> Iterator[str]:
+def _warnings(found: csv_pages.Found, kernels: pl.DataFrame, ended: str | None) -> Iterator[str]:
     if ended:
         yield f"The file is not whole: {ended}."
     if found.malformed:

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 import polars as pl
 from msgspec import Struct, field
 
-from . import csv_table, ncu_metrics
+from .. import csv_table
+from . import metrics as ncu_metrics
 
 HEADER = re.compile(rb'^[^\S\n]*"?ID"?,"?Process ID"?,[^\n]*$', re.MULTILINE)
 DATA_LINE = r'^\s*"?\d+"?,'

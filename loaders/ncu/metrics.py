@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from .schema import NAME
+from ..schema import NAME
 
 KEY = ("segment", "pid", "id")
 """What tells one launch from another: the table in the file, the process, the number in it."""

@@ -11,8 +11,8 @@ import re
 
 import polars as pl
 
-from . import ncu_metrics
-from .ncu_csv import Found
+from . import metrics
+from .csv_pages import Found
 
 LAUNCH_LINE = re.compile(
     r"\s+(?P<name>\S.*?)"
@@ -47,12 +47,12 @@ class Reader:
             elif rule := RULE.fullmatch(line):
                 self._columns = (rule.start(1), rule.start(2), rule.start(3), rule.end(3))
             elif self._columns and self._count and (cells := self._cells(line)):
-                if ncu_metrics.meaning_of(cells[0]):
+                if metrics.meaning_of(cells[0]):
                     samples.append((0, self._pid, self._count - 1, *cells))
                 else:
                     self.found.unused.add(cells[0])
-        self.found.launches.append(pl.DataFrame(launches, schema=ncu_metrics.LAUNCH, orient="row"))
-        self.found.samples.append(pl.DataFrame(samples, schema=ncu_metrics.SAMPLE, orient="row"))
+        self.found.launches.append(pl.DataFrame(launches, schema=metrics.LAUNCH, orient="row"))
+        self.found.samples.append(pl.DataFrame(samples, schema=metrics.SAMPLE, orient="row"))
 
     def _launch(self, line: re.Match[str]) -> tuple[object, ...]:
         self._count += 1

@@ -5,7 +5,7 @@ This module only recognises them, and is imported whenever a file is opened; ``r
 
 from __future__ import annotations
 
-from .. import stream
+from ..ingest import stream
 from ..loader import Job
 from ..trace import Trace
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..machine.jit import compiled, inlined
-from ..machine.simd import big_word_at, item
+from ..native.jit import compiled, inlined
+from ..native.simd import big_word_at, item
 from .layout import BYTES, LENGTHS, MISSING, NULL_CODE, ONE_CODE, PAD, REAL, REAL_CODE, SIZES, TEXT, WHOLE, ZERO_CODE
 
 UNUSUAL = -1

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from ..schema import NAME
-from . import words
+from . import lookups
 from .database import Database
 
 _EVENT = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid")
@@ -23,8 +23,8 @@ class Devices:
 
     def __init__(self, database: Database, strings: pl.DataFrame) -> None:
         self._database = database
-        self._names = words.names(strings)
-        self._mapped = words.devices(database)
+        self._names = lookups.names(strings)
+        self._mapped = lookups.devices(database)
         self.whole_graphs = 0
 
     def blocks(self) -> Iterator[pl.DataFrame]:
@@ -45,7 +45,8 @@ class Devices:
         rows = rows.join(self._names, on="id", how="left", maintain_order="left")
         if rows["name"].null_count():
             unknown = pl.format("[name {}]", pl.col("id")).cast(NAME)
-            rows = rows.with_columns(pl.col("name").fill_null(unknown), pl.col("kind").fill_null(words.word("kernel")))
+            kind = pl.col("kind").fill_null(lookups.word("kernel"))
+            rows = rows.with_columns(pl.col("name").fill_null(unknown), kind)
         for name, columns in _SHAPE.items():
             rows = _shaped(rows, name, columns)
         return self._events(rows).select(
@@ -57,34 +58,34 @@ class Devices:
     def _graphs(self, rows: pl.DataFrame) -> pl.DataFrame:
         return self._events(rows).select(
             *_COMMON, pl.format("CUDA graph {}", "graphId").cast(NAME).alias("name"),
-            words.word("kernel").alias("kind"), pl.col("graphId").alias("graph"),
+            lookups.word("kernel").alias("kind"), pl.col("graphId").alias("graph"),
         )
 
     def _copies(self, rows: pl.DataFrame) -> pl.DataFrame:
-        rows = rows.with_columns(key=words.copy_key()).join(
-            words.copy_names(), on="key", how="left", maintain_order="left"
+        rows = rows.with_columns(key=lookups.copy_key()).join(
+            lookups.copy_names(), on="key", how="left", maintain_order="left"
         )
         return self._events(rows.with_columns(graphId=pl.lit(None, dtype=pl.Int64))).select(
-            *_COMMON, pl.col("name").fill_null(words.word("Memcpy")), words.word("memcpy").alias("kind"),
+            *_COMMON, pl.col("name").fill_null(lookups.word("Memcpy")), lookups.word("memcpy").alias("kind"),
             _graph().alias("graph"), "bytes",
         )
 
     def _sets(self, rows: pl.DataFrame) -> pl.DataFrame:
         return self._events(rows.with_columns(graphId=pl.lit(None, dtype=pl.Int64))).select(
-            *_COMMON, words.memset_name().alias("name"), words.word("memset").alias("kind"),
+            *_COMMON, lookups.memset_name().alias("name"), lookups.word("memset").alias("kind"),
             _graph().alias("graph"), "bytes",
         )
 
     def _waits(self, rows: pl.DataFrame) -> pl.DataFrame:
         return self._events(rows).select(
-            *_COMMON, words.sync_name().alias("name"), words.word("sync").alias("kind")
+            *_COMMON, lookups.sync_name().alias("name"), lookups.word("sync").alias("kind")
         )
 
     def _events(self, rows: pl.DataFrame) -> pl.DataFrame:
         """The columns every device record has."""
         rows = rows.with_columns(
             pl.col("start").alias("start_ns"), (pl.col("end") - pl.col("start")).alias("dur_ns"),
-            words.pid("globalPid").alias("pid"), pl.col("streamId").alias("stream"),
+            lookups.pid("globalPid").alias("pid"), pl.col("streamId").alias("stream"),
             pl.when(pl.col("correlationId") > 0).then("correlationId").alias("correlation"),
         )
         number = pl.col("deviceId")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from ..schema import NAME
-from . import words
+from . import lookups
 from .database import Database
 
 _OVERHEADS = (
@@ -70,11 +70,11 @@ class Host:
     def _overhead(self, table: str) -> Iterator[pl.DataFrame]:
         def made(rows: pl.DataFrame) -> pl.DataFrame:
             rows = rows.join(self._strings, left_on="nameId", right_on="id", how="left", maintain_order="left")
-            listed = words.listed("overheadType", _OVERHEADS)
-            known = pl.when(pl.col("overheadType").is_null()).then(words.word("Profiler overhead")).otherwise(listed)
+            listed = lookups.listed("overheadType", _OVERHEADS)
+            known = pl.when(pl.col("overheadType").is_null()).then(lookups.word("Profiler overhead")).otherwise(listed)
             return rows.select(
                 *_slice(), pl.coalesce(pl.col("text").cast(NAME), known).alias("name"),
-                words.word("overhead").alias("kind"), pl.lit(None, dtype=pl.Int64).alias("correlation"),
+                lookups.word("overhead").alias("kind"), pl.lit(None, dtype=pl.Int64).alias("correlation"),
             )
 
         return self._database.blocks(table, ("start", "end", "globalTid", "nameId", "overheadType"), made=made)
@@ -107,7 +107,7 @@ class Host:
         for part in range(parts):
 
             def made(rows: pl.DataFrame, part: int = part) -> pl.DataFrame:
-                return rows.drop_nulls().filter(words.tid("globalTid") % parts == part)
+                return rows.drop_nulls().filter(lookups.tid("globalTid") % parts == part)
 
             rows = self._database.read("SCHED_EVENTS", ("start", "isSchedIn", "globalTid"), made=made)
             if rows is not None:
@@ -131,7 +131,7 @@ def _on_processor(rows: pl.DataFrame) -> pl.DataFrame:
         end=pl.col("start").shift(-1).over("globalTid"), then=pl.col("isSchedIn").shift(-1).over("globalTid")
     )
     return rows.filter(pl.col("isSchedIn") != 0, pl.col("then") == 0).select(
-        *_slice(), words.word("on CPU").alias("name"), words.word("sched").alias("kind"),
+        *_slice(), lookups.word("on CPU").alias("name"), lookups.word("sched").alias("kind"),
         pl.lit(None, dtype=pl.Int64).alias("correlation"),
     )
 
@@ -139,7 +139,7 @@ def _on_processor(rows: pl.DataFrame) -> pl.DataFrame:
 def _slice() -> tuple[pl.Expr, ...]:
     return (
         pl.col("start").alias("start_ns"), (pl.col("end") - pl.col("start")).alias("dur_ns"),
-        words.pid("globalTid").alias("pid"), words.tid("globalTid").alias("tid"),
+        lookups.pid("globalTid").alias("pid"), lookups.tid("globalTid").alias("tid"),
     )
 
 

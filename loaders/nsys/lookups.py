@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from ..names import kernel_kind
+from ..collective_names import kernel_kind
 from ..schema import NAME
 from .database import Database
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..machine.kept import Program
+from ..native.code_cache import Program
 
 DECODER = Program(
     name="decoder",

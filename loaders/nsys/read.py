@@ -15,10 +15,11 @@ from pathlib import Path
 import polars as pl
 from msgspec.structs import replace
 
-from ...memory import keep_freed
-from .. import schema, stream
+from .. import schema
 from ..errors import Unreadable
+from ..ingest import stream
 from ..loader import Job
+from ..native.allocator import keep_freed
 from ..trace import Info, Trace
 from . import about, samples
 from .database import Database

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..machine.native import Native
+from ..native.functions import Native
 from .block import Block, Bytes, Column, Ints, Unusual
 from .layout import REAL, TEXT, WHOLE
 

@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from warplens.analysis.options import Options
-from warplens.analysis.table import Table, ask
+from warplens.analysis.core.options import Options
+from warplens.analysis.table.table import Table, ask
 from warplens.analysis.views import view
 from warplens.loaders import schema
 from warplens.loaders.trace import Info, Trace

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from warplens.analysis import call_tree as module
-from warplens.analysis.call_tree import call_tree
+from warplens.analysis.core import call_tree as module
+from warplens.analysis.core.call_tree import call_tree
 
 calls = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(0, 8)), min_size=1, max_size=14)
 

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warplens.analysis.column import Column
-from warplens.analysis.cycles import VIEW, cycles_of
-from warplens.analysis.options import Options
-from warplens.analysis.scope import scoped
-from warplens.analysis.table import ask
-from warplens.analysis.view import Answer, CannotAnswer, Runs, View
+from warplens.analysis.core.options import Options
+from warplens.analysis.cycles.account import cycles_of
+from warplens.analysis.cycles.scope import scoped
+from warplens.analysis.table.column import Column
+from warplens.analysis.table.table import ask
+from warplens.analysis.table.view import Answer, CannotAnswer, Runs, View
+from warplens.analysis.views.cycles import VIEW
 
 from .runs import host, kernel, run_of, steps
 

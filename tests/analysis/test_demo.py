@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from warplens.analysis.cycles import VIEW as CYCLES
-from warplens.analysis.export import render
-from warplens.analysis.options import Options
-from warplens.analysis.pairs import VIEW as PAIRS
-from warplens.analysis.table import ask
+from warplens.analysis.core.options import Options
+from warplens.analysis.table.export import render
+from warplens.analysis.table.table import ask
 from warplens.analysis.views import view
-from warplens.loaders.opening import open_run
+from warplens.analysis.views.cycles import VIEW as CYCLES
+from warplens.analysis.views.pairs import VIEW as PAIRS
+from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.trace import Trace
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from warplens.analysis.diff import VIEW
-from warplens.analysis.table import ask
+from warplens.analysis.table.table import ask
+from warplens.analysis.views.diff import VIEW
 from warplens.loaders.trace import Trace
 
 from .runs import kernel, run_of, steps

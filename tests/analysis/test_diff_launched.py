@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from warplens.analysis.diff import VIEW
-from warplens.analysis.table import Table, ask
+from warplens.analysis.table.table import Table, ask
+from warplens.analysis.views.diff import VIEW
 from warplens.loaders.trace import Trace
 
 from .runs import host, kernel, run_of, steps

@@ -9,13 +9,13 @@ import json
 import polars as pl
 import pytest
 
-from warplens.analysis.column import Column
-from warplens.analysis.export import WrongFormat, render
-from warplens.analysis.export.kernel_table import short_name
-from warplens.analysis.export.markdown import code, escape
-from warplens.analysis.filters import Filter
-from warplens.analysis.rows import Rows
-from warplens.analysis.table import Source, Table
+from warplens.analysis.table.column import Column
+from warplens.analysis.table.export import WrongFormat, render
+from warplens.analysis.table.export.kernel_table import short_name
+from warplens.analysis.table.export.markdown import code, escape
+from warplens.analysis.table.filters import Filter
+from warplens.analysis.table.rows import Rows
+from warplens.analysis.table.table import Source, Table
 
 COLUMNS = (
     Column("name", "kernel", "text", "name as recorded", order=0, elastic=True),
@@ -117,8 +117,8 @@ def test_text_has_no_control_byte() -> None:
 
 
 def test_a_comparison_with_no_such_column_says_it_was_looked_for_as_text() -> None:
-    from warplens.analysis.column import Column
-    from warplens.analysis.filters import unknown_column
+    from warplens.analysis.table.column import Column
+    from warplens.analysis.table.filters import unknown_column
 
     columns = (Column("total_ns", "total", "ns", "time"),)
     assert "no column nope" in (unknown_column("nope>5", columns) or "")
@@ -126,7 +126,7 @@ def test_a_comparison_with_no_such_column_says_it_was_looked_for_as_text() -> No
 
 
 def test_the_histogram_of_a_ticket_passes_over_empty_bins() -> None:
-    from warplens.analysis.export.markdown import histogram_lines
+    from warplens.analysis.table.export.markdown import histogram_lines
 
     lines = histogram_lines({"edges_ns": [0, 1e6, 2e6, 3e6, 4e6], "a": [3, 0, 0, 1], "b": []}, width=3)
     assert [line.split()[-1] for line in lines] == ["3", "⋮", "1"]

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from warplens.loaders.opening import open_run
+from warplens.loaders.ingest.opening import open_run
 
 MICROSECOND = 1500
 """The expectation is rounded to µs."""

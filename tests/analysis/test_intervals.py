@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warplens.analysis.intervals import Intervals, busy_and_exposed, union
+from warplens.analysis.core.intervals import Intervals, busy_and_exposed, union
 
 spans = st.lists(st.tuples(st.integers(0, 40), st.integers(-2, 12)), max_size=12)
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warplens.analysis import launch_kinds
-from warplens.analysis.latency import BINS, codes, combined, dense, latencies
+from warplens.analysis.core.quantiles import BINS, codes, combined, dense, latencies
+from warplens.analysis.kernels import launch_groups
 
 spans = st.integers(0, 10**6) | st.integers(0, 63).map(lambda bit: (1 << bit) - 1)
 grouped = st.lists(st.lists(spans, min_size=1, max_size=30), min_size=1, max_size=6)
@@ -66,7 +66,7 @@ def test_kinds_by_grid_are_told_whether_or_not_the_numbers_fit_one_word(longest)
     times = {"8": 10, "16": 11, "32": 1000, "64": longest}
     grid = np.array([number for number in range(4) for _ in range(5)])
     durations = np.array([time for time in times.values() for _ in range(5)])
-    told = launch_kinds.by_grid(np.zeros(20, np.int64), grid, durations, 1)
+    told = launch_groups.by_grid(np.zeros(20, np.int64), grid, durations, 1)
     kind = told.kinds()
     assert told.per_group.tolist() == [3] and len(set(kind[:10].tolist())) == 1 and len(set(kind.tolist())) == 3
 
@@ -76,5 +76,5 @@ def test_atoms_are_put_in_order_alike_by_words_and_by_keys():
     group, means = np.sort(chance.integers(0, 9, 500)), chance.random(500).astype(np.float32) * 1e9
     means[::7] = means[0]
     by_keys = np.lexsort((means, group))
-    assert launch_kinds._order(group, means, 9).tolist() == by_keys.tolist()
-    assert launch_kinds._order(group, means, 1 << 40).tolist() == by_keys.tolist()
+    assert launch_groups._order(group, means, 9).tolist() == by_keys.tolist()
+    assert launch_groups._order(group, means, 1 << 40).tolist() == by_keys.tolist()

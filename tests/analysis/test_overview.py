@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warplens.analysis.options import Options
-from warplens.analysis.view import CannotAnswer
+from warplens.analysis.core.options import Options
+from warplens.analysis.table.view import CannotAnswer
 
 
 def step(number, start_ns, dur_ns):

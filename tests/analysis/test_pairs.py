@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from warplens.analysis.mann_whitney import u_test
-from warplens.analysis.options import Options
-from warplens.analysis.pairs import VIEW
-from warplens.analysis.processes import ProcessPair, process_pairs
-from warplens.analysis.reference import NUMBERS, compare
-from warplens.analysis.table import ask
-from warplens.analysis.view import CannotAnswer
+from warplens.analysis.core.options import Options
+from warplens.analysis.core.processes import ProcessPair, process_pairs
+from warplens.analysis.diff.stats.mann_whitney import u_test
+from warplens.analysis.diff.stats.reference import NUMBERS, compare
+from warplens.analysis.table.table import ask
+from warplens.analysis.table.view import CannotAnswer
+from warplens.analysis.views.pairs import VIEW
 from warplens.loaders import schema
 from warplens.loaders.trace import Info, Trace
 

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warplens.analysis.cycles import VIEW, cycles_of
-from warplens.analysis.options import Options
-from warplens.analysis.patterns import find_patterns
-from warplens.analysis.table import ask
-from warplens.analysis.view import CannotAnswer
+from warplens.analysis.core.options import Options
+from warplens.analysis.cycles.account import cycles_of
+from warplens.analysis.cycles.patterns import find_patterns
+from warplens.analysis.table.table import ask
+from warplens.analysis.table.view import CannotAnswer
+from warplens.analysis.views.cycles import VIEW
 
 from .runs import kernel, run_of
 
@@ -120,7 +121,7 @@ def test_prefill_and_decode_are_told_by_their_attention_kernels() -> None:
     ("llm_inference", {"40 launches": 24}), ("bert_training", {"38 launches": 12, "90 launches": 12}),
 ])
 def test_the_layers_of_the_kernel_tables(data: Path, name: str, cycles: dict[str, int]) -> None:
-    from warplens.loaders.opening import open_run
+    from warplens.loaders.ingest.opening import open_run
 
     run, = open_run(str(data / "seeds" / f"kernel_table_{name}.txt"), use_cache=False)
     labels = cycles_of(run, Options()).collect()["label"].cast(str).to_list()
@@ -133,7 +134,7 @@ def test_the_layers_of_the_kernel_tables(data: Path, name: str, cycles: dict[str
 ])
 def test_the_rhythm_of_the_launches_is_that_of_the_recorded_steps(data: Path, name: str) -> None:
     from warplens.loaders import schema
-    from warplens.loaders.opening import open_run
+    from warplens.loaders.ingest.opening import open_run
 
     run, = open_run(str(data / "traces" / "kineto" / name), use_cache=False)
     told = cycles_of(run, Options()).collect()

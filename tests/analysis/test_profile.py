@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warplens.analysis.options import Options
-from warplens.analysis.profile import belongs, function_cycles, metric_group, profile
-from warplens.analysis.sampling import during
+from warplens.analysis.core.options import Options
+from warplens.analysis.core.sampling import during
+from warplens.analysis.cycles.profile import belongs, function_cycles, metric_group, profile
 from warplens.loaders.trace import Trace
 
 from .runs import host, kernel, run_of, samples, steps

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from warplens.analysis import rows as rows_module
-from warplens.analysis import table as table_module
-from warplens.analysis.column import Column
-from warplens.analysis.coverage import coverage
-from warplens.analysis.filters import _COMPARISONS, BadFilter, Filter
-from warplens.analysis.options import Options
-from warplens.analysis.rows import Rows, counted_from, few_runs, narrow, sorted_ids, true_ids
-from warplens.analysis.table import Table, ask
-from warplens.analysis.view import Answer, Runs, View
+from warplens.analysis.core.options import Options
+from warplens.analysis.table import rows as rows_module
+from warplens.analysis.table import table as table_module
+from warplens.analysis.table.column import Column
+from warplens.analysis.table.coverage import coverage
+from warplens.analysis.table.filters import _COMPARISONS, BadFilter, Filter
+from warplens.analysis.table.rows import Rows, counted_from, few_runs, narrow, sorted_ids, true_ids
+from warplens.analysis.table.table import Table, ask
+from warplens.analysis.table.view import Answer, Runs, View
 
 NAME, HALF = pl.Categorical(), pl.Float32()
 RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from warplens.analysis.alike import told_apart
-from warplens.analysis.text import clean, cut, display, fit_name
+from warplens.analysis.core.distinct_names import told_apart
+from warplens.analysis.core.text import clean, cut, display, fit_name
 
 
 @given(st.text(st.characters(), max_size=80), st.integers(1, 60))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from warplens.analysis import units
-from warplens.analysis.column import Column, Unit
+from warplens.analysis.core import units
+from warplens.analysis.table.column import Column, Unit
 
 
 @pytest.mark.parametrize(

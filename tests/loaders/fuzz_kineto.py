@@ -142,9 +142,9 @@ class Guarded:
 
 def scan_guarded(text: bytes, guarded: Guarded, folder: Path) -> None:
     """One block through the scanner at the edge of readable memory."""
-    from warplens.loaders.kineto.blocks import BlockScanner
     from warplens.loaders.kineto.columns import Strings
-    from warplens.loaders.kineto.layout import PAD
+    from warplens.loaders.kineto.scan.blocks import BlockScanner
+    from warplens.loaders.kineto.scan.layout import PAD
     from warplens.loaders.kineto.tables import Tables
 
     if len(text) + PAD <= guarded.size:

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 from fuzz_kineto import Guarded
 
-from warplens.loaders.machine import emit
-from warplens.loaders.machine.native import Native, from_bytes, to_bytes
+from warplens.loaders.native import emit
+from warplens.loaders.native.functions import Native, from_bytes, to_bytes
 from warplens.loaders.nsys import arrays
 from warplens.loaders.nsys.block import Block, Unusual
 from warplens.loaders.nsys.database import Database

@@ -15,15 +15,15 @@ import orjson
 import polars as pl
 
 from warplens.loaders.kineto import dialect
-from warplens.loaders.kineto.aside import Aside
 from warplens.loaders.kineto.columns import Strings
+from warplens.loaders.kineto.deferred_events import Aside
 from warplens.loaders.kineto.document import open_document
 from warplens.loaders.kineto.info import Tally
 from warplens.loaders.kineto.pipeline import Pipeline
 from warplens.loaders.kineto.plain import Plain
-from warplens.loaders.kineto.program import SCANNER
+from warplens.loaders.kineto.scan.program import SCANNER
 from warplens.loaders.kineto.tables import Tables
-from warplens.loaders.machine.native import Code, Native, from_bytes, to_bytes
+from warplens.loaders.native.functions import Code, Native, from_bytes, to_bytes
 
 KERNELS = (
     "start_ns dur_ns name kind device stream correlation op_id graph grid block registers shared_bytes occupancy "
@@ -52,7 +52,7 @@ class Reading:
 @cache
 def functions() -> list[tuple[str, str]]:
     """What numba makes of the scanner, once in this process."""
-    from warplens.loaders.machine.emit import compile_all
+    from warplens.loaders.native.emit import compile_all
 
     return compile_all(SCANNER.module, SCANNER.names)
 
@@ -60,7 +60,7 @@ def functions() -> list[tuple[str, str]]:
 @cache
 def native() -> Native:
     """The compiled scanner through the form in which it is kept."""
-    from warplens.loaders.machine.emit import packed
+    from warplens.loaders.native.emit import packed
 
     return through_bytes(packed(functions()))
 

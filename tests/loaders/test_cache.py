@@ -10,9 +10,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from warplens.loaders import cache, registry, spill
+from warplens.loaders import registry
+from warplens.loaders.ingest import cache, spill
+from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.loader import Job
-from warplens.loaders.opening import open_run
 from warplens.loaders.trace import Info, Trace
 
 
@@ -199,7 +200,7 @@ def test_clear_leaves_what_is_open(loader: Counted, file: Path, tmp_path: Path) 
     kernel(other)
     spill.release(next(e.path for e in cache.entries() if e.source == str(other)))
     holder = (
-        "import sys, pathlib; from warplens.loaders import spill;"
+        "import sys, pathlib; from warplens.loaders.ingest import spill;"
         "print(spill.hold(pathlib.Path(sys.argv[1])), flush=True); sys.stdin.read()"
     )
     held = next(e.path for e in cache.entries() if e.source == str(file))
@@ -219,7 +220,7 @@ def test_clear_leaves_what_is_open(loader: Counted, file: Path, tmp_path: Path) 
 
 def test_what_a_killed_writer_left_goes_with_the_next_one() -> None:
     writer = (
-        "import os, signal; from warplens.loaders import cache; made = cache.begin(); (made / 'half').touch();"
+        "import os, signal; from warplens.loaders.ingest import cache; made = cache.begin(); (made / 'half').touch();"
         "print(made, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
     )
     done = subprocess.run([sys.executable, "-c", writer], capture_output=True, text=True)
@@ -234,13 +235,13 @@ def test_what_a_killed_writer_left_goes_with_the_next_one() -> None:
 
 @pytest.mark.parametrize("end", ["sys.exit(3)", "os.kill(os.getpid(), 15)", "os.kill(os.getpid(), 1)", "1 / 0"])
 def test_temporary_directories_go_with_their_process(end: str) -> None:
-    program = f"import os, sys; from warplens.loaders import spill; print(spill.directory(), flush=True); {end}"
+    program = f"import os, sys; from warplens.loaders.ingest import spill; print(spill.directory(), flush=True); {end}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode != 0
     assert not Path(done.stdout.strip()).exists()
 
 
 def test_looking_at_the_cache_loads_nothing_heavy() -> None:
-    program = "import sys; from warplens.loaders import cache, process; cache.entries(); print(*sys.modules)"
+    program = "import sys; from warplens.loaders.ingest import cache, process; cache.entries(); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert {"polars", "numpy", "orjson", "pyarrow"}.isdisjoint(done.stdout.split())

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warplens.loaders import csv_table, registry, stream
+from warplens.loaders import csv_table, registry
 from warplens.loaders.errors import Unreadable
+from warplens.loaders.ingest import stream
 from warplens.loaders.loader import Job
 from warplens.loaders.trace import TABLE_NAMES
 

@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from warplens.loaders.discovery import discover
+from warplens.loaders.ingest.discovery import discover
 
 
 def test_finds_traces_whatever_they_are_called(tmp_path: Path, samples: Path) -> None:

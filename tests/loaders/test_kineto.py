@@ -15,11 +15,11 @@ import pytest
 
 from warplens.loaders import schema
 from warplens.loaders.errors import Unreadable
+from warplens.loaders.ingest.stream import head
 from warplens.loaders.kineto import LOADER, spool
 from warplens.loaders.kineto.arguments import arguments
 from warplens.loaders.kineto.plain import Plain
 from warplens.loaders.loader import Job
-from warplens.loaders.stream import head
 from warplens.loaders.trace import Trace
 
 

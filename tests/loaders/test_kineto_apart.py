@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux read
 SAMPLES = Path(__file__).parents[2] / "samples"
 PROGRAM = """
 import os, sys, time
-from warplens.loaders.kineto import apart
+from warplens.loaders.kineto import forked_reader as apart
 apart.LEAST_BYTES = 0
 os.sched_getaffinity = lambda process: {0, 1}
 read = apart.read_apart
@@ -24,7 +24,7 @@ def told(job):
     return found
 apart.read_apart = told
 CHANGE
-from warplens.cli import main
+from warplens.cli.main import main
 status = main(sys.argv[1:])
 try:
     os.waitpid(-1, os.WNOHANG)
@@ -42,7 +42,7 @@ load.scan = scan
 """
 
 STOPS = """
-from warplens.loaders.progress import Progress
+from warplens.loaders.ingest.progress import Progress
 def stop(*counts): raise KeyboardInterrupt
 Progress.update = stop
 """

@@ -17,17 +17,17 @@ from fuzz_kineto import Guarded, check, fuzz
 from kineto_reading import accepted, functions, native, read, through_bytes
 
 from warplens.loaders.kineto import LOADER, load
-from warplens.loaders.kineto.aside import Aside
 from warplens.loaders.kineto.columns import Strings
+from warplens.loaders.kineto.deferred_events import Aside
 from warplens.loaders.kineto.document import open_document
 from warplens.loaders.kineto.info import Tally
 from warplens.loaders.kineto.pipeline import Pipeline
 from warplens.loaders.kineto.plain import Plain
 from warplens.loaders.kineto.tables import Tables
 from warplens.loaders.loader import Job
-from warplens.loaders.machine import emit
-from warplens.loaders.machine.kept import Program
-from warplens.loaders.machine.native import Image, Objects
+from warplens.loaders.native import emit
+from warplens.loaders.native.code_cache import Program
+from warplens.loaders.native.functions import Image, Objects
 
 BLOCKS = (90, 1000, 1 << 20)
 

@@ -11,16 +11,16 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from warplens.loaders.machine import emit
-from warplens.loaders.machine.kept import Program
-from warplens.loaders.machine.link import NotLinked, link
-from warplens.loaders.machine.native import Code, Image, Native, Objects, Unusable, from_bytes, to_bytes
+from warplens.loaders.native import emit
+from warplens.loaders.native.code_cache import Program
+from warplens.loaders.native.functions import Code, Image, Native, Objects, Unusable, from_bytes, to_bytes
+from warplens.loaders.native.link import NotLinked, link
 
 SOURCE = """
 import numpy as np
 from numba import types
-from warplens.loaders.machine.jit import compiled, inlined
-from warplens.loaders.machine.simd import item, word_at
+from warplens.loaders.native.jit import compiled, inlined
+from warplens.loaders.native.simd import item, word_at
 
 PRIMES = np.array([2, 3, 5, 7, 11])
 
@@ -141,7 +141,7 @@ def test_code_that_is_damaged_or_for_another_processor_is_refused(code: Code) ->
 
 
 def test_a_processor_nobody_knows_runs_no_image(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("warplens.loaders.machine.native.processor", str)
+    monkeypatch.setattr("warplens.loaders.native.functions.processor", str)
     with pytest.raises(Unusable):
         Native(Image("", (0, 0), b"\xc3"), ("a", "b"))
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from warplens.loaders import ncu_csv, ncu_metrics
 from warplens.loaders.errors import Unreadable
 from warplens.loaders.loader import HEAD_BYTES, Job
-from warplens.loaders.ncu import LOADER
+from warplens.loaders.ncu import LOADER, csv_pages
+from warplens.loaders.ncu import metrics as ncu_metrics
 from warplens.loaders.trace import Trace
 
 PEAK = ".avg.pct_of_peak_sustained_elapsed"
@@ -118,7 +118,7 @@ def test_where_the_blocks_end_does_not_matter() -> None:
     metrics = [(DUR, "ns"), (TENSOR, "%"), (DRAM, "%")] * 20
     rows = [line(at // 3, metric, unit, str(at)) for at, (metric, unit) in enumerate(metrics)]
     text = ("noise\n" + quoted([LONG, *rows])).encode().splitlines(keepends=True)
-    whole, parts = ncu_csv.Reader(), ncu_csv.Reader()
+    whole, parts = csv_pages.Reader(), csv_pages.Reader()
     whole.feed(b"".join(text))
     for piece in text:
         parts.feed(piece)

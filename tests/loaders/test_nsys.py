@@ -16,12 +16,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from warplens.loaders import store
 from warplens.loaders.errors import Cancelled, Unreadable
+from warplens.loaders.ingest import store
+from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.loader import Job
 from warplens.loaders.nsys import LOADER, database, host, spool
 from warplens.loaders.nsys.database import Database
-from warplens.loaders.opening import open_run
 from warplens.loaders.trace import Trace
 
 BEFORE, AFTER = "nsys-ai/mfu_2gpu_before.sqlite", "nsys-ai/mfu_2gpu_after.sqlite"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from warplens.loaders.loader import Job
-from warplens.loaders.machine.kept import Program
+from warplens.loaders.native.code_cache import Program
 from warplens.loaders.nsys import LOADER, arrays, database
 from warplens.loaders.nsys.block import Unusual
 from warplens.loaders.nsys.database import Database

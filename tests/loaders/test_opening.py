@@ -15,10 +15,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from warplens.loaders import opening, registry
+from warplens.loaders import registry
 from warplens.loaders.errors import Cancelled, Unreadable
+from warplens.loaders.ingest import opening
+from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.loader import Job
-from warplens.loaders.opening import open_run
 from warplens.loaders.trace import Info, Trace
 
 BAD: dict[str, tuple[bytes, str]] = {

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from warplens.loaders import cache, spill
 from warplens.loaders.errors import Unreadable
-from warplens.loaders.opening import open_run
-from warplens.loaders.process import Event, Failed, FirstRows, Ingest, Loaded, Progress
+from warplens.loaders.ingest import cache, spill
+from warplens.loaders.ingest.opening import open_run
+from warplens.loaders.ingest.process import Event, Failed, FirstRows, Ingest, Loaded, Progress
 
 
 @pytest.fixture(autouse=True)
@@ -147,7 +147,7 @@ def test_it_ends_when_we_do(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo.json"
     os.mkfifo(fifo)
     program = (
-        "import os, sys, threading; from warplens.loaders.process import Ingest\n"
+        "import os, sys, threading; from warplens.loaders.ingest.process import Ingest\n"
         "os.open(sys.argv[1], os.O_RDWR); reading = threading.Event()\n"
         "Ingest(sys.argv[1]).start(lambda event: reading.set()); reading.wait(); os.kill(os.getpid(), 9)"
     )
@@ -178,7 +178,7 @@ def test_two_that_read_the_same_file_at_once_both_have_it(samples: Path) -> None
 
 def test_standard_input_is_read_by_the_worker(samples: Path) -> None:
     program = (
-        "from warplens.loaders.process import Ingest; seen = []\n"
+        "from warplens.loaders.ingest.process import Ingest; seen = []\n"
         "one = Ingest('-'); one.start(seen.append); one.wait()\n"
         "print(seen[-1].traces[0].info.source, seen[-1].traces[0].kernels.collect().height)"
     )
@@ -191,7 +191,7 @@ def test_it_imports_nothing_from_where_it_is_started(tmp_path: Path, samples: Pa
     for name in ("polars", "json", "warplens"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit(77)")
     program = (
-        "import sys; from warplens.loaders.process import Ingest; seen = []\n"
+        "import sys; from warplens.loaders.ingest.process import Ingest; seen = []\n"
         "one = Ingest(sys.argv[1], use_cache=False); one.start(seen.append); one.wait()\n"
         "print(type(seen[-1]).__name__)"
     )

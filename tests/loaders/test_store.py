@@ -7,7 +7,8 @@ from pathlib import Path
 import polars as pl
 from polars.testing import assert_frame_equal
 
-from warplens.loaders import schema, store
+from warplens.loaders import schema
+from warplens.loaders.ingest import store
 from warplens.loaders.trace import TABLE_NAMES, Device, Info, Trace
 
 INFO = Info(

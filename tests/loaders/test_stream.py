@@ -12,7 +12,7 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from warplens.loaders import stream
+from warplens.loaders.ingest import stream
 
 TEXT = random.Random(7).randbytes(300_000).hex().encode()
 STORED = {

@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from warplens.loaders.errors import Unreadable
+from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.loader import HEAD_BYTES, Job
-from warplens.loaders.opening import open_run
 from warplens.loaders.tb_views import LOADER
 from warplens.loaders.trace import Trace
 

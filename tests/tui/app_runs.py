@@ -11,10 +11,10 @@ from textual.pilot import Pilot
 
 from warplens.loaders import schema
 from warplens.loaders.trace import Device, Info, Trace
-from warplens.tui.app import WarplensApp
-from warplens.tui.opening import Failed, Loaded
-from warplens.tui.settings import Settings
-from warplens.tui.start import Start
+from warplens.tui.app.app import WarplensApp
+from warplens.tui.app.opening import Failed, Loaded
+from warplens.tui.app.settings import Settings
+from warplens.tui.app.start import Start
 
 NAMES = (
     "ampere_bf16_s16816gemm_bf16_64x64", "void at::native::vectorized_elementwise_kernel<4, float>",

@@ -13,8 +13,8 @@ import polars as pl
 import pytest
 from app_runs import NAMES
 
-from warplens.analysis.column import Column
-from warplens.analysis.view import Answer, Runs, View
+from warplens.analysis.table.column import Column
+from warplens.analysis.table.view import Answer, Runs, View
 from warplens.analysis.views import VIEWS
 
 NAME = Column("name", "kernel", "text", "name as recorded", 34, order=0, elastic=True, pinned=True)
@@ -150,4 +150,4 @@ def fix(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every view answer with what never changes."""
     for entry in VIEWS:
         if entry.name in FIXED:
-            monkeypatch.setattr(import_module(f"warplens.analysis.{entry.module}"), "VIEW", FIXED[entry.name])
+            monkeypatch.setattr(import_module(f"warplens.analysis.views.{entry.module}"), "VIEW", FIXED[entry.name])

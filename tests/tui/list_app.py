@@ -8,13 +8,14 @@ from typing import Any
 import polars as pl
 from textual.app import ComposeResult
 
-from warplens.analysis.column import Column
-from warplens.analysis.rows import Rows
-from warplens.analysis.table import Table
-from warplens.tui import glyphs, themes
-from warplens.tui.asking import Answered
-from warplens.tui.table_list import TableList
-from warplens.tui.wire import Wired
+from warplens.analysis.table.column import Column
+from warplens.analysis.table.rows import Rows
+from warplens.analysis.table.table import Table
+from warplens.tui.app import themes
+from warplens.tui.app.jobs import Answered
+from warplens.tui.list import glyphs
+from warplens.tui.list.table_list import TableList
+from warplens.tui.terminal.writer import Wired
 
 COLUMNS = (
     Column("name", "kernel", "text", "kernel name", width=31, order=0, elastic=True),

@@ -6,7 +6,7 @@ import threading
 from queue import SimpleQueue
 from typing import Any
 
-from warplens.tui.asking import AT_ONCE, Answered, Asker
+from warplens.tui.app.jobs import AT_ONCE, Answered, Asker
 
 
 class App:

@@ -14,17 +14,17 @@ import pytest
 from app_runs import NAMES, Shelf, app_on, press, said, screen_text, settled, small_run
 from textual._styles_cache import StylesCache
 
-from warplens.analysis.view import Answer, View
-from warplens.loaders.discovery import Found
-from warplens.tui import resume
-from warplens.tui.clipboard import LONGEST, sequence
-from warplens.tui.crash import crash_lines
-from warplens.tui.details import DetailsScreen
-from warplens.tui.exporting import exported
-from warplens.tui.help import HelpScreen
-from warplens.tui.opening import FirstRows, Loaded, Progress
-from warplens.tui.settings import Settings
-from warplens.tui.watch import Watch
+from warplens.analysis.table.view import Answer, View
+from warplens.loaders.ingest.discovery import Found
+from warplens.tui.app import resume
+from warplens.tui.app.crash import crash_lines
+from warplens.tui.app.exporting import exported
+from warplens.tui.app.opening import FirstRows, Loaded, Progress
+from warplens.tui.app.settings import Settings
+from warplens.tui.app.watch import Watch
+from warplens.tui.overlays.details import DetailsScreen
+from warplens.tui.overlays.help import HelpScreen
+from warplens.tui.terminal.clipboard import LONGEST, sequence
 
 
 async def test_a_load_shows_progress_first_rows_and_then_all() -> None:
@@ -201,7 +201,7 @@ async def test_nothing_recorded_reaches_the_screen_raw_or_acts() -> None:
 
 
 async def test_a_view_that_fails_says_so_and_the_app_lives(monkeypatch: pytest.MonkeyPatch) -> None:
-    from warplens.analysis import launches
+    from warplens.analysis.views import launches
 
     def broken(runs: object, options: object) -> Answer:
         raise RuntimeError("secret name from the trace")
@@ -225,7 +225,7 @@ def test_a_crash_tells_places_and_no_data() -> None:
 
 
 def test_an_export_never_overwrites_what_it_named_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from warplens.analysis.table import ask
+    from warplens.analysis.table.table import ask
     from warplens.analysis.views import view
 
     monkeypatch.chdir(tmp_path)

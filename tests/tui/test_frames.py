@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from screen import Terminal
 
-from warplens.tui import frames, safe
+from warplens.tui.terminal import sanitiser, screen_diff
 
 WIDTH, HEIGHT = 24, 9
 STYLES = [
@@ -29,35 +29,37 @@ LINES = st.lists(st.tuples(TEXTS, st.sampled_from(STYLES)), max_size=3)
 RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=150)
 
 
-def picture(lines: list[list[tuple[str, Style | None]]], pens: frames.Pens) -> list[frames.Row]:
+def picture(lines: list[list[tuple[str, Style | None]]], pens: screen_diff.Pens) -> list[screen_diff.Row]:
     rows = []
     for line in [*lines, *([[]] * HEIGHT)][:HEIGHT]:
-        row = frames.blank(WIDTH)
-        frames.lay(row, 0, frames.cells([Segment(text, style) for text, style in line], pens))
+        row = screen_diff.blank(WIDTH)
+        screen_diff.lay(row, 0, screen_diff.cells([Segment(text, style) for text, style in line], pens))
         rows.append(row)
     return rows
 
 
-def draw(terminal: Terminal, old: list[frames.Row], new: list[frames.Row], pens: frames.Pens, erase: bool) -> str:
-    writer = frames.Writer(pens, WIDTH, HEIGHT, erase)
-    if (move := frames.shift(old, new)) is not None:
+def draw(
+    terminal: Terminal, old: list[screen_diff.Row], new: list[screen_diff.Row], pens: screen_diff.Pens, erase: bool
+) -> str:
+    writer = screen_diff.Writer(pens, WIDTH, HEIGHT, erase)
+    if (move := screen_diff.shift(old, new)) is not None:
         writer.scroll(*move)
-        old = frames.scrolled(old, *move)
+        old = screen_diff.scrolled(old, *move)
     for y in range(HEIGHT):
         writer.row(y, old[y], new[y])
     sent = writer.result()
     terminal.play(sent)
-    assert safe.outgoing(sent) == sent
+    assert sanitiser.outgoing(sent) == sent
     return sent
 
 
-def afresh(new: list[frames.Row], pens: frames.Pens) -> Terminal:
+def afresh(new: list[screen_diff.Row], pens: screen_diff.Pens) -> Terminal:
     """What a terminal shows that was sent every cell."""
     terminal = Terminal(WIDTH, HEIGHT)
-    writer = frames.Writer(pens, WIDTH, HEIGHT, False)
+    writer = screen_diff.Writer(pens, WIDTH, HEIGHT, False)
     writer.clear()
     for y in range(HEIGHT):
-        writer.row(y, frames.unknown(WIDTH), new[y])
+        writer.row(y, screen_diff.unknown(WIDTH), new[y])
     terminal.play(writer.result())
     return terminal
 
@@ -78,7 +80,7 @@ def seen(terminal: Terminal) -> list[list[tuple[str, tuple[str, ...]]]]:
 @RELAXED
 @given(st.lists(st.lists(LINES, max_size=HEIGHT), min_size=1, max_size=4), st.booleans())
 def test_every_picture_arrives(pictures: list[list[list[tuple[str, Style | None]]]], erase: bool) -> None:
-    pens = frames.Pens(ColorSystem.TRUECOLOR)
+    pens = screen_diff.Pens(ColorSystem.TRUECOLOR)
     terminal, shown = Terminal(WIDTH, HEIGHT), picture([], pens)
     for lines in pictures:
         wanted = picture(lines, pens)
@@ -91,9 +93,9 @@ def test_every_picture_arrives(pictures: list[list[list[tuple[str, Style | None]
 @RELAXED
 @given(st.permutations(range(30)), st.integers(-8, 8), st.integers(0, 3))
 def test_scrolled_rows_are_moved_by_the_terminal(names: list[int], step: int, head: int) -> None:
-    pens = frames.Pens(ColorSystem.TRUECOLOR)
+    pens = screen_diff.Pens(ColorSystem.TRUECOLOR)
 
-    def at(top: int) -> list[frames.Row]:
+    def at(top: int) -> list[screen_diff.Row]:
         lines = [f"head {i}" for i in range(head)]
         lines += [f"row {n:02} {n * 7919 % 1000:>14}" for n in names[top : top + HEIGHT]]
         return picture([[(line, STYLES[4])] for line in lines], pens)
@@ -107,13 +109,13 @@ def test_scrolled_rows_are_moved_by_the_terminal(names: list[int], step: int, he
 
 
 def test_nothing_changed_sends_nothing() -> None:
-    pens = frames.Pens(ColorSystem.TRUECOLOR)
+    pens = screen_diff.Pens(ColorSystem.TRUECOLOR)
     rows = picture([[("some text", STYLES[1])]], pens)
     assert draw(Terminal(WIDTH, HEIGHT), rows, rows, pens, True) == ""
 
 
 def test_fixed_colours_are_sent_by_number_and_others_in_full() -> None:
-    pens = frames.Pens(ColorSystem.TRUECOLOR)
+    pens = screen_diff.Pens(ColorSystem.TRUECOLOR)
     fixed, true = pens.number(Style.parse("#5fafff")), pens.number(Style.parse("#5fafee"))
     assert pens.turn(0, fixed) == "\x1b[38;5;75m" and pens.turn(0, true) == "\x1b[38;2;95;175;238m"
     assert pens.turn(fixed, 0) == "\x1b[m"
@@ -122,25 +124,25 @@ def test_fixed_colours_are_sent_by_number_and_others_in_full() -> None:
 
 
 def test_what_a_cell_may_not_hold() -> None:
-    pens = frames.Pens(ColorSystem.TRUECOLOR)
+    pens = screen_diff.Pens(ColorSystem.TRUECOLOR)
     for bad in ("\x1b[31mred", "\x9b2J", "a\x08b", "\u202eevil", "x\ty", "\x07", "\x1b]0;t\x07"):
-        texts, _ = frames.cells([Segment(bad)], pens)
+        texts, _ = screen_diff.cells([Segment(bad)], pens)
         assert all(text.isprintable() for text in texts), bad
 
 
 def test_what_is_taken_for_one_cell_a_letter_is_that() -> None:
-    taken = [chr(code) for code in range(0x30000) if safe.single(chr(code))]
+    taken = [chr(code) for code in range(0x30000) if sanitiser.single(chr(code))]
     assert {"a", "é", "µ", "…", "█", "▁", "─", "→"} <= set(taken)
     for letter in taken:
-        assert get_character_cell_size(letter) == 1 and safe.printable(letter) == letter, hex(ord(letter))
-    assert not safe.single("漢") and safe.cells("漢µ") == 3
-    assert frames._wide("12.5 µs") == list("12.5 µs")
+        assert get_character_cell_size(letter) == 1 and sanitiser.printable(letter) == letter, hex(ord(letter))
+    assert not sanitiser.single("漢") and sanitiser.cells("漢µ") == 3
+    assert screen_diff._wide("12.5 µs") == list("12.5 µs")
 
 
 @RELAXED
 @given(st.text(st.sampled_from("a\x1b[]?2026h;52cHmKPq\\\x07\x9b\u202e\n"), max_size=30))
 def test_what_nothing_is_replaced_in_leaves_as_it_came(data: str) -> None:
-    assert safe.outgoing(data) == safe._TOKEN.sub(lambda match: match[1] or safe.REPLACEMENT, data)
+    assert sanitiser.outgoing(data) == sanitiser._TOKEN.sub(lambda match: match[1] or sanitiser.REPLACEMENT, data)
 
 
 def test_only_our_own_sequences_leave() -> None:
@@ -149,11 +151,11 @@ def test_only_our_own_sequences_leave() -> None:
         "\x1b[<u", "\x1b[?2026$p", "\x1b]52;c;aGVsbG8=\x07", "\x1bPtmux;\x1b\x1b]52;c;aGVsbG8=\x07\x1b\\",
         "\x1b]22;pointer\x07", "text\r\n", "\x07", "\x1bP\x1b]52;c;aGVs\x1b\\\x1bPbG8=\x07\x1b\\",
     ):
-        assert safe.outgoing(own) == own, own
+        assert sanitiser.outgoing(own) == own, own
     for bad in (
         "\x1b]0;PWNED\x07", "\x1b]2;t\x1b\\", "\x1b]8;;http://evil\x1b\\", "\x9b2J", "\x1b]52;c;?\x07",
         "\x1bPq#0\x1b\\", "\x1b_G\x1b\\", "\x1bc", "\x1b[5;3t", "\x1b[c", "\x1b[6i", "a\x08b", "\x0e", "\u202e", 
         "\x1b]52;p;aGk=\x07", "\x1b",
     ):
-        assert "\x1b" not in safe.outgoing(bad) and safe.outgoing(bad) != bad, bad
-        assert all(char.isprintable() or char == "\x07" for char in safe.outgoing(bad)), bad
+        assert "\x1b" not in sanitiser.outgoing(bad) and sanitiser.outgoing(bad) != bad, bad
+        assert all(char.isprintable() or char == "\x07" for char in sanitiser.outgoing(bad)), bad

@@ -110,8 +110,8 @@ def test_prompts_notifications_exports_and_the_clipboard(folder: Path, opened: l
 
 WATCHING = """
 import sys
-from warplens import cli
-from warplens.tui import background, watch
+from warplens.cli import main as cli
+from warplens.tui.app import background, watch
 def look(self, look=watch.Watch.look):
     self._known = self._known or set()  # what is there at the first look is new, too
     return look(self)
@@ -145,8 +145,8 @@ def test_loading_stopping_watching_and_what_cannot_be_read(folder: Path, opened:
 
 CRASH = """
 import sys
-from warplens import cli
-from warplens.tui.main import MainScreen
+from warplens.cli import main as cli
+from warplens.tui.app.screen import MainScreen
 def failing(self):
     local = sys.argv[1]
     raise ValueError(local)
@@ -170,7 +170,7 @@ def test_a_crash_prints_nothing_of_the_trace(folder: Path, opened: list[Session]
 
 COMMANDS = """
 import sys
-from warplens.cli import main
+from warplens.cli.main import main
 for words in {commands!r}:
     try:
         print("==", main(words))

@@ -11,10 +11,10 @@ from app_runs import Shelf, app_on, press, said, screen_text, settled, small_run
 from textual.pilot import Pilot
 
 from warplens.analysis.views import VIEWS
-from warplens.tui.app import WarplensApp
-from warplens.tui.keys import KEYS
-from warplens.tui.overlay import WarningsScreen
-from warplens.tui.settings import Settings
+from warplens.tui.app.app import WarplensApp
+from warplens.tui.app.keys import KEYS
+from warplens.tui.app.settings import Settings
+from warplens.tui.overlays.overlay import WarningsScreen
 
 Check = Callable[[WarplensApp, Pilot[Any]], Awaitable[None]]
 CHECKS: dict[str, Check] = {}

@@ -12,8 +12,8 @@ import pytest
 from textual.drivers.linux_driver import LinuxDriver
 from textual.events import Key
 
-from warplens.tui import quiet as quiet_module
-from warplens.tui.quiet import LOOKS, quiet
+from warplens.tui.terminal import input_thread as quiet_module
+from warplens.tui.terminal.input_thread import LOOKS, quiet
 
 
 def test_nobody_looks_for_keys_that_do_not_come(monkeypatch: pytest.MonkeyPatch) -> None:

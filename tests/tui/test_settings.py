@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from warplens.analysis import units
-from warplens.analysis.options import Thresholds
-from warplens.tui.keys import KEYS
-from warplens.tui.settings import BadSettings, Settings, load
+from warplens.analysis.core import units
+from warplens.analysis.core.options import Thresholds
+from warplens.tui.app.keys import KEYS
+from warplens.tui.app.settings import BadSettings, Settings, load
 
 
 def written(tmp_path: Path, text: str) -> Path:

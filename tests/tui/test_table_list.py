@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from list_app import HOSTILE, ListApp, kernels
 
-from warplens.analysis.filters import Filter
+from warplens.analysis.table.filters import Filter
 
 
 def lines(app: ListApp) -> list[str]:

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from screen import Terminal
 from terminal import ANSWER, QUESTION, Session, list_app
 
-from warplens.tui import tested, wire
+from warplens.tui.terminal import textual_version, writer
 
 ROWS = "50000"
 
@@ -132,16 +132,16 @@ def test_names_do_nothing_to_the_terminal() -> None:
 
 
 def test_without_the_version_it_knows_textual_paints(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert wire.supported()
-    monkeypatch.setattr(wire, "tested", lambda: False)
-    assert not wire.supported()
+    assert writer.supported()
+    monkeypatch.setattr(writer, "tested", lambda: False)
+    assert not writer.supported()
 
 
 def test_the_version_is_read_off_what_the_installer_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert tested.tested(), "what is installed here is what this was written for"
+    assert textual_version.tested(), "what is installed here is what this was written for"
     monkeypatch.setattr(textual, "__version__", "99.0.0", raising=False)
-    assert not tested.known(tmp_path), "no note: it is asked itself"
+    assert not textual_version.known(tmp_path), "no note: it is asked itself"
     (tmp_path / "textual-99.0.0.dist-info").mkdir()
-    assert not tested.known(tmp_path)
-    (tmp_path / f"textual-{tested.TESTED}.dist-info").mkdir()
-    assert tested.known(tmp_path)
+    assert not textual_version.known(tmp_path)
+    (tmp_path / f"textual-{textual_version.TESTED}.dist-info").mkdir()
+    assert textual_version.known(tmp_path)

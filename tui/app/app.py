@@ -17,19 +17,20 @@ from textual.binding import BindingType
 from textual.filter import LineFilter
 from textual.reactive import Initialize, Reactive
 
-from ..analysis import units
-from . import glyphs, resume, themes
-from .asking import TURN, Answered, Asker, anything_working, waiting
+from ...analysis.core import units
+from ..list import glyphs
+from ..terminal.writer import Wired
+from . import resume, themes
 from .background import Background
 from .crash import crash_lines, said_what_failed
+from .jobs import TURN, Answered, Asker, anything_working, waiting
 from .keys import remapped
-from .main import MainScreen
 from .opening import Discover, Opener, Recorded, Run
+from .screen import MainScreen
 from .session import Session
 from .settings import Settings
 from .start import Start, collect_again, first_view, warm_up
 from .watch import Watch
-from .wire import Wired
 
 if TYPE_CHECKING:
     from textual.command import Provider
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def _commands() -> type[Provider]:
-    from .palette import Commands
+    from ..overlays.palette import Commands
 
     return Commands
 
@@ -125,7 +126,7 @@ class WarplensApp(Wired, Background):
 
     def action_command_palette(self) -> None:
         """Every command by name."""
-        from .palette import Palette
+        from ..overlays.palette import Palette
 
         if not Palette.is_open(cast(Any, self)):
             self.push_screen(Palette(id="--command-palette"))
@@ -205,7 +206,7 @@ class WarplensApp(Wired, Background):
 
     def pick(self) -> None:
         """Choose what to open from what is here and what was open before."""
-        from .picker import PickerScreen
+        from ..overlays.picker import PickerScreen
 
         def chosen(paths: list[str] | None) -> None:
             if paths:
@@ -238,7 +239,7 @@ class WarplensApp(Wired, Background):
 
 def _headline(traces: tuple[Any, ...]) -> Any:
     def job() -> tuple[str, tuple[str, ...]]:
-        from ..analysis.headline import headline
+        from ...analysis.overview.headline import headline
 
         return headline(traces), tuple(warning for trace in traces for warning in trace.info.warnings)
 

@@ -17,14 +17,15 @@ from typing import Any
 
 from textual.app import App
 
-from ..analysis import units
-from ..analysis.text import display
-from . import clipboard, resume
-from .asking import Asker
+from ...analysis.core import units
+from ...analysis.core.text import display
+from ..terminal import clipboard
+from . import resume
 from .exporting import new_file
+from .jobs import Asker
 from .keys import spelled
-from .main import MainScreen
 from .opening import Found
+from .screen import MainScreen
 from .session import Session
 from .watch import EVERY, Watch
 
@@ -115,7 +116,7 @@ class Background(App[None]):
         traces, session = self.session.traces, self.session
 
         def job() -> list[list[int]]:
-            from ..analysis.headline import cycle_numbers
+            from ...analysis.overview.headline import cycle_numbers
 
             return [cycle_numbers(trace, session.options) for trace in traces]
 
@@ -132,7 +133,7 @@ class Background(App[None]):
 
     def show_warnings(self) -> None:
         """What was wrong in the inputs, and the notes of the view."""
-        from .overlay import WarningsScreen
+        from ..overlays.overlay import WarningsScreen
 
         sections = [(display(trace.info.label, 60), list(trace.info.warnings) or ["nothing was wrong in this input"])
                     for trace in self.session.traces]

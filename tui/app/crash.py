@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from rich.segment import Segment
 
-from ..analysis.text import display
+from ...analysis.core.text import display
 from .opening import Run
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..analysis.table import Table
+    from ...analysis.table.table import Table
 
 
 def file_name(view: str, table: Table, suffix: str) -> str:
@@ -26,7 +26,7 @@ def exported(table: Table, view: str, name: str | None) -> Path:
 
     Raises OSError, WrongFormat, and ValueError for an ending that is no format's.
     """
-    from ..analysis.export import FORMATS, render
+    from ...analysis.table.export import FORMATS, render
 
     if not name:
         text = render(table, "md")
@@ -58,6 +58,6 @@ def new_file(path: Path, text: bytes) -> Path:
 
 def copied(table: Table, view: str) -> tuple[str, str]:
     """The view as markdown, and a file name for it should no clipboard take it."""
-    from ..analysis.export import render
+    from ...analysis.table.export import render
 
     return render(table, "md").decode(), file_name(view, table, ".md")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from msgspec import Struct, field
 
 if TYPE_CHECKING:
-    from ..analysis.view import Runs
+    from ...analysis.table.view import Runs
 
 
 class Progress(Struct, frozen=True):

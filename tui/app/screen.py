@@ -14,15 +14,15 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.screen import Screen
 
-from ..analysis.views import VIEWS, Entry
-from .chrome import Footer, Header, Loading, State, Tabs
+from ...analysis.views import VIEWS, Entry
+from ..panes import pane_class
+from ..panes.chrome import Footer, Header, Loading, State, Tabs
+from ..panes.prompt import Prompt
+from ..panes.status_text import header_text, order_text, rows_text, subject_text
+from ..panes.table import TablePane
 from .keys import bindings, footer, spelled
-from .panes import pane_class
-from .panes.table import TablePane
 from .paths import split_paths
-from .prompt import Prompt
 from .session import Session
-from .words import header_text, order_text, rows_text, subject_text
 
 if TYPE_CHECKING:
     from .app import WarplensApp
@@ -229,7 +229,7 @@ class MainScreen(Screen[None]):
 
     def action_help(self) -> None:
         """Keys and columns of this view."""
-        from .help import HelpScreen
+        from ..overlays.help import HelpScreen
 
         if self.pane is not None:
             self.app.push_screen(HelpScreen(self.pane, self.warplens.keys_in_force))

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ..analysis.options import Options, Thresholds
+from ...analysis.core.options import Options, Thresholds
 from .opening import Run
 
 if TYPE_CHECKING:
-    from ..analysis.table import Table
-    from ..analysis.view import Runs, View
+    from ...analysis.table.table import Table
+    from ...analysis.table.view import Runs, View
 
 Subject = Literal["both", "A", "B", "B to A"]
 """What of two runs a view looks at; ``B to A`` is both in the other direction."""
@@ -34,7 +34,7 @@ class Arrangement(Struct, frozen=True):
 
     def apply(self, table: Table, alternate: str | None) -> Table:
         """The table so arranged. Raises BadFilter."""
-        from ..analysis.filters import Filter
+        from ...analysis.table.filters import Filter
 
         if self.filter:
             table = table.filtered(Filter(self.filter, invert=self.invert))

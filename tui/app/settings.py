@@ -15,8 +15,8 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
-from ..analysis.options import Thresholds
-from ..analysis.views import VIEWS
+from ...analysis.core.options import Thresholds
+from ...analysis.views import VIEWS
 from .keys import KEYS, NAMES, unknown_key
 
 

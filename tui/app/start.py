@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ..analysis.views import VIEWS
+from ...analysis.views import VIEWS
 
 
 class Start(Struct, frozen=True):
@@ -33,7 +33,7 @@ def first_view(wanted: str, inputs: int) -> str:
 
 def warm_up() -> None:
     """Import what the first question needs while the input is being read."""
-    from ..analysis import table
+    from ...analysis.table import table
 
     assert table
 

@@ -17,7 +17,7 @@ from rich.errors import StyleSyntaxError
 from rich.style import Style
 from textual.theme import Theme
 
-FOLDER = Path(__file__).resolve().parent.parent / "themes"
+FOLDER = Path(__file__).resolve().parents[2] / "themes"
 DEFAULT = "dark"
 
 

@@ -15,9 +15,10 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from ..analysis import text, units
-from ..analysis.column import Column
-from . import glyphs, safe
+from ...analysis.core import text, units
+from ...analysis.table.column import Column
+from ..terminal import sanitiser
+from . import glyphs
 from .columns import GRAPHIC, is_text
 
 _UNIT_CELLS = {"ns": 3, "bytes": 4}
@@ -35,7 +36,7 @@ def name(raw: str, width: int) -> str:
 
 def fit(shown: str, width: int, right: bool = False) -> str:
     """Clean text padded to the width, or cut where it is longer."""
-    size = safe.cells(shown)
+    size = sanitiser.cells(shown)
     if size > width:
         return text.cut(shown, width) + " " * (width - cell_len(text.cut(shown, width)))
     return " " * (width - size) + shown if right else shown + " " * (width - size)

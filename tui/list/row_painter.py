@@ -14,15 +14,16 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from ..analysis import text
-from ..analysis.alike import told_apart
-from . import cells, glyphs, safe
+from ...analysis.core import text
+from ...analysis.core.distinct_names import told_apart
+from ..terminal import sanitiser
+from . import cells, glyphs
 from .columns import GRAPHIC, Layout, is_text, listed
 
 if TYPE_CHECKING:
-    from ..analysis.column import Column
-    from ..analysis.table import Table
-    from .themes import Look
+    from ...analysis.table.column import Column
+    from ...analysis.table.table import Table
+    from ..app.themes import Look
 
 TOP = 3
 """How many rows stand out."""
@@ -207,7 +208,7 @@ class Line:
         if x > self.x:
             self._add(" " * (x - self.x), gap or self._base)
             self.x = x
-        size = safe.cells(shown)
+        size = sanitiser.cells(shown)
         if self.x + size > self._width:
             shown = cells.fit(shown, max(0, self._width - self.x))
             size = self._width - self.x

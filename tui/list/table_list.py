@@ -18,13 +18,14 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from . import columns, rows, themes
-from .asking import Asker
+from ..app import themes
+from ..app.jobs import Asker
+from . import columns, row_painter
 
 if TYPE_CHECKING:
-    from ..analysis.column import Column
-    from ..analysis.filters import Filter
-    from ..analysis.table import Table
+    from ...analysis.table.column import Column
+    from ...analysis.table.filters import Filter
+    from ...analysis.table.table import Table
 
 BIG = 200_000
 """Rows from which sorting and filtering happen in a thread, so that keys still answer."""
@@ -100,7 +101,7 @@ class TableList(ScrollView, can_focus=True):
         self._first: int | None = None  # first column after the pinned ones, None before any sideways scroll
         self._home: int | None = None  # row the user chose, to come back to when a filter is lifted
         self._searched_from: int | None = None
-        self._page: rows.Page | None = None
+        self._page: row_painter.Page | None = None
         self.asker, self._preparing = Asker(self.app), Asker(self.app)
 
     # What the rest of the app asks for ------------------------------------------------------------------------------
@@ -301,19 +302,20 @@ class TableList(ScrollView, can_focus=True):
         style = look.cursor if self.has_focus else look.cursor_blurred
         return self._lines().strips(lines, self.cursor, style, self.marks, self.needle, self._column)
 
-    def _lines(self) -> rows.Page:
+    def _lines(self) -> row_painter.Page:
         assert self.table is not None
         width, height, look = self.size.width, self._rows(), themes.look(self.app.theme)
         key = (self._top, height, width, id(self.table), id(look), self._first)
         if self._page is None or self._page.key != key:
-            self._page = rows.Page(key, self.table, self._top, height, self._layout(), width, look)
+            self._page = row_painter.Page(key, self.table, self._top, height, self._layout(), width, look)
         return self._page
 
     def _layout(self) -> columns.Layout:
         assert self.table is not None
         table = self.table
         return columns.arrange(
-            table.columns, self.size.width, rows.start(table), self._first, lambda column: table.widest(column.name)
+            table.columns, self.size.width, row_painter.start(table), self._first,
+            lambda column: table.widest(column.name),
         )
 
     def _rows(self) -> int:
@@ -387,7 +389,7 @@ class TableList(ScrollView, can_focus=True):
 
         def job() -> Table:
             after = work(before)
-            after.threshold(rows.TOP)
+            after.threshold(row_painter.TOP)
             return after
 
         self.asker.ask(job, lambda after: self._changed(before, after))

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from textual.content import Content
 
-from ..analysis.options import Options
-from ..analysis.text import display
-from ..analysis.views import Entry
-from . import cells
-from .asking import Asker
-from .drawing import histogram, wrapped
+from ...analysis.core.options import Options
+from ...analysis.core.text import display
+from ...analysis.views import Entry
+from ..app.jobs import Asker
+from ..list import cells
+from ..panes.drawing import histogram, wrapped
 from .overlay import Overlay, heading, pairs
 
 if TYPE_CHECKING:
-    from ..analysis.detail import Detail, Event, Section
-    from ..analysis.table import Table
-    from ..analysis.view import Runs
+    from ...analysis.details.sections import Detail, Event, Section
+    from ...analysis.table.table import Table
+    from ...analysis.table.view import Runs
 
 
 HISTOGRAM_LINES = 13
@@ -42,7 +42,7 @@ class DetailsScreen(Overlay):
         super().on_mount()
 
         def job() -> Any:
-            from ..analysis.details import details
+            from ...analysis.details.row_details import details
 
             return details(*self._question)
 
@@ -68,7 +68,7 @@ class DetailsScreen(Overlay):
             return
 
         def job() -> Any:
-            from ..analysis.recorded_arguments import rows_of
+            from ...analysis.details.event_arguments import rows_of
 
             found = {}
             for event in events:

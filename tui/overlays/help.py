@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from ..analysis.views import VIEWS
-from .keys import KEYS, spelled
+from ...analysis.views import VIEWS
+from ..app.keys import KEYS, spelled
 from .overlay import Overlay, heading, pairs
 
 if TYPE_CHECKING:
-    from .panes.table import TablePane
+    from ..panes.table import TablePane
 
 FILTER_HELP = [
     ("gemm", "text found in any text column, without regard to case"),

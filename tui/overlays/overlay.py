@@ -15,7 +15,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
 
-from .chrome import Line
+from ..panes.chrome import Line
 
 
 class Lines(Widget):
@@ -129,7 +129,7 @@ class WarningsScreen(Overlay):
 
     def fill(self) -> None:
         """One section a run, one for the view."""
-        from .drawing import wrapped
+        from ..panes.drawing import wrapped
 
         made: list[Content] = []
         for title, sentences in self._sections:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, cast
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
-from ..analysis.views import VIEWS
-from .keys import KEYS
+from ...analysis.views import VIEWS
+from ..app.keys import KEYS
 
 if TYPE_CHECKING:
-    from .app import WarplensApp
+    from ..app.app import WarplensApp
 
 
 class Commands(Provider):
@@ -22,7 +22,7 @@ class Commands(Provider):
 
     def _all(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
         """Name, help, what to do."""
-        from .themes import names
+        from ..app.themes import names
 
         app = cast("WarplensApp", self.app)
         main = app.main

@@ -17,17 +17,17 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.screen import ModalScreen
 
-from ..analysis import units
-from ..analysis.column import Column
-from ..analysis.text import display
-from .chrome import Line
-from .opening import Discover, Found
-from .paths import split_paths
-from .prompt import Prompt
-from .table_list import TableList
+from ...analysis.core import units
+from ...analysis.core.text import display
+from ...analysis.table.column import Column
+from ..app.opening import Discover, Found
+from ..app.paths import split_paths
+from ..list.table_list import TableList
+from ..panes.chrome import Line
+from ..panes.prompt import Prompt
 
 if TYPE_CHECKING:
-    from ..analysis.table import Table
+    from ...analysis.table.table import Table
 
 COLUMNS = (
     Column("trace", "trace", "text", "file or folder", 60, order=0, elastic=True, pinned=True),
@@ -83,7 +83,7 @@ class PickerScreen(ModalScreen[list[str] | None]):
         threading.Thread(target=self._search, name="discovery", daemon=True).start()
 
     def _search(self) -> None:
-        from ..analysis import listing
+        from ...analysis.table import listing
 
         assert listing
         if self._discover is not None:
@@ -101,7 +101,7 @@ class PickerScreen(ModalScreen[list[str] | None]):
 
         if not self._searching:
             self._timer.stop()
-        if "warplens.analysis.listing" not in sys.modules and self._searching:
+        if "warplens.analysis.table.listing" not in sys.modules and self._searching:
             return
         if len(self._found) != self._shown:
             self._shown = len(self._found)
@@ -109,7 +109,7 @@ class PickerScreen(ModalScreen[list[str] | None]):
         self._say()
 
     def _show(self) -> None:
-        from ..analysis.listing import listing
+        from ...analysis.table.listing import listing
 
         marks, cursor = set(self.rows.marks), self.rows.cursor
         self._paths = list(self._found)

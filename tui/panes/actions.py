@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec.structs import replace
 from textual.containers import Container
 
-from ...analysis.text import display
+from ...analysis.core.text import display
 from ...analysis.views import Entry
-from ..asking import Asker
-from ..exporting import copied, exported, file_name
-from ..session import Arrangement, Session, ViewState
-from ..table_list import TableList
+from ..app.exporting import copied, exported, file_name
+from ..app.jobs import Asker
+from ..app.session import Arrangement, Session, ViewState
+from ..list.table_list import TableList
 
 if TYPE_CHECKING:
-    from ...analysis.table import Table
-    from ..app import WarplensApp
-    from ..main import MainScreen
+    from ...analysis.table.table import Table
+    from ..app.app import WarplensApp
+    from ..app.screen import MainScreen
     from .table import Shown
 
 
@@ -138,7 +138,7 @@ class PaneActions(Container):
         """Show the details of the row at that position of the list."""
         if self.rows.table is None or self.shown is None:
             return
-        from ..details import DetailsScreen
+        from ..overlays.details import DetailsScreen
 
         runs, options = self.session.question(self.shown.view, self.subject)  # of the rows on the screen
         self.app.push_screen(DetailsScreen(self.entry, self.rows.table, position, runs, options))

@@ -13,11 +13,11 @@ from textual.events import Click
 from textual.message import Message
 from textual.widget import Widget
 
-from ..analysis import units
-from ..analysis.text import cut, display
-from ..analysis.views import Entry
-from . import cells
-from .opening import Run
+from ...analysis.core import units
+from ...analysis.core.text import cut, display
+from ...analysis.views import Entry
+from ..app.opening import Run
+from ..list import cells
 
 WARNING = "⚠"
 TAB_LEFT, TAB_RIGHT = "▐", "▌"

@@ -7,8 +7,8 @@ from textual.containers import Container
 from textual.content import Content
 
 from ...analysis.views import Entry
-from ..drawing import histogram, joined
-from ..session import Session
+from ..app.session import Session
+from .drawing import histogram, joined
 from .table import Picture, Shown, TablePane
 
 WIDE = 110

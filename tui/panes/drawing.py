@@ -14,9 +14,9 @@ from typing import Any
 
 from textual.content import Content
 
-from ..analysis import units
-from ..analysis.text import display
-from . import cells
+from ...analysis.core import units
+from ...analysis.core.text import display
+from ..list import cells
 
 A, B = "$primary", "$accent"
 QUIET = "dim"

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from textual.content import Content
 
 from ...analysis.views import VIEWS, Entry
-from ..session import Session
+from ..app.session import Session
 from .table import Shown, TablePane, arranged, scoped_table
 
 if TYPE_CHECKING:
-    from ...analysis.table import Table
+    from ...analysis.table.table import Table
 
 
 class OverviewPane(TablePane):
@@ -36,8 +36,8 @@ class OverviewPane(TablePane):
         kernels = next((one for one in VIEWS if one.name == "kernels"), entry)
 
         def job() -> tuple[Table | str, Shown | None]:
-            from ...analysis.table import ask
-            from ...analysis.view import CannotAnswer
+            from ...analysis.table.table import ask
+            from ...analysis.table.view import CannotAnswer
 
             overview: Table | str
             try:
@@ -70,7 +70,7 @@ class OverviewPane(TablePane):
 
     def picture(self, width: int) -> Content:
         """Breakdown, gauges and findings."""
-        from ..overview_picture import overview_picture
+        from .overview_picture import overview_picture
 
         if self.message or (self.overview is None and not self.failed):
             return Content("")

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from textual.content import Content
 
-from ..analysis import units
-from ..analysis.text import display
-from . import cells
+from ...analysis.core import units
+from ...analysis.core.text import display
+from ..list import cells
 from .drawing import QUIET, A, B, beside, gauge, joined, wrapped
 
 if TYPE_CHECKING:
-    from ..analysis.table import Table
+    from ...analysis.table.table import Table
 
 WIDE = 100
 MOST_DEVICES = 2

@@ -14,7 +14,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input
 
-from ..analysis.text import display
+from ...analysis.core.text import display
 from .chrome import Line
 
 Kind = Literal["search", "filter", "export", "open"]

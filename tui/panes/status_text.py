@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..analysis import units
-from ..analysis.text import display
-from .session import Session
+from ...analysis.core import units
+from ...analysis.core.text import display
+from ..app.session import Session
 
 if TYPE_CHECKING:
-    from .panes.table import TablePane
+    from .table import TablePane
 
 _NOUN = {"overview": "kernels", "diff": "rows", "pairs": "pairs", "cycles": "cycles", "ops": "ops"}
 

@@ -18,16 +18,16 @@ from textual.message import Message
 from textual.widget import Widget
 
 from ...analysis.views import Entry
-from ..asking import Asker
-from ..keys import bindings
-from ..session import Arrangement, Session, other_order
-from ..table_list import TableList
+from ..app.jobs import Asker
+from ..app.keys import bindings
+from ..app.session import Arrangement, Session, other_order
+from ..list.table_list import TableList
 from .actions import PaneActions
 
 if TYPE_CHECKING:
-    from ...analysis.options import Options
-    from ...analysis.table import Table
-    from ...analysis.view import Runs, View
+    from ...analysis.core.options import Options
+    from ...analysis.table.table import Table
+    from ...analysis.table.view import Runs, View
 
 
 class Shown(Struct, frozen=True):
@@ -140,7 +140,7 @@ class TablePane(PaneActions, can_focus=False):
         entry, session, arrangement = self.entry, self.session, self.state.arrangement
 
         def job() -> Shown:
-            from ...analysis.table import ask
+            from ...analysis.table.table import ask
 
             view = entry.load()
             runs, options = session.question(view)
@@ -225,7 +225,7 @@ class TablePane(PaneActions, can_focus=False):
 
     def picture(self, width: int) -> Content:
         """What is drawn above the list: the lines the answer opens with."""
-        from ..drawing import summary
+        from .drawing import summary
 
         return summary(self.shown.table.summary, width) if self.shown and not self.message else Content("")
 
@@ -322,8 +322,8 @@ class Spoken(Widget):
 
 def arranged(view: View, base: Table, arrangement: Arrangement) -> Shown:
     """The answer filtered and ordered; a filter that cannot be understood leaves all rows and says so."""
-    from ...analysis.coverage import coverage
-    from ...analysis.filters import BadFilter
+    from ...analysis.table.coverage import coverage
+    from ...analysis.table.filters import BadFilter
 
     bad = ""
     try:
@@ -336,15 +336,15 @@ def arranged(view: View, base: Table, arrangement: Arrangement) -> Shown:
 
 def scoped_table(table: Table, runs: Runs, options: Options) -> Table:
     """The answer with the sentence that says what it was limited to, which every export carries."""
-    from ...analysis.report import scope_line
+    from ...analysis.views.report import scope_line
 
     return replace(table, scope=scope_line(options, runs))
 
 
 def sentence(error: object) -> str:
     """What to say of a question that failed: the reason where it is one, else that it is our fault."""
-    from ...analysis.text import display
-    from ...analysis.view import CannotAnswer
+    from ...analysis.core.text import display
+    from ...analysis.table.view import CannotAnswer
 
     if isinstance(error, CannotAnswer):
         return display(str(error))

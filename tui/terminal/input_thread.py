@@ -18,7 +18,7 @@ from textual import constants
 from textual._xterm_parser import XTermParser
 from textual.driver import Driver
 
-from .tested import tested
+from .textual_version import tested
 
 LOOKS = 2
 """How often after input it is asked whether an Escape was all; each time after the delay of an Escape."""

@@ -18,7 +18,7 @@ from textual.color import Color
 from textual.content import Content
 from textual.filter import LineFilter
 
-from ..analysis.text import display
+from ...analysis.core.text import display
 
 if TYPE_CHECKING:
     from textual.driver import Driver

@@ -17,8 +17,8 @@ from rich.palette import Palette
 from rich.segment import Segment
 from rich.style import Style
 
-from . import safe
-from .safe import printable
+from . import sanitiser
+from .sanitiser import printable
 
 Row = tuple[list[str], list[int]]
 """Texts of the cells and their pens, both as many as the screen is wide."""
@@ -141,7 +141,7 @@ def cells(segments: list[Segment], pens: Pens) -> Row:
 @lru_cache(maxsize=8192)
 def _wide(text: str) -> list[str]:
     """One entry a cell, exactly as many as the text was measured to be."""
-    if safe.single(text):
+    if sanitiser.single(text):
         return list(text)
     room = cell_len(text)
     out: list[str] = []

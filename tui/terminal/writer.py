@@ -25,9 +25,9 @@ from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.strip import Strip
 
-from . import frames, safe
-from .quiet import quiet
-from .tested import tested
+from . import sanitiser, screen_diff
+from .input_thread import quiet
+from .textual_version import tested
 
 PATIENCE = 2.0
 """Seconds after which an unanswered frame holds up the next one no longer."""
@@ -35,7 +35,7 @@ PATIENCE = 2.0
 _BEGIN, _END, _QUESTION = "\x1b[?2026h", "\x1b[?2026l", "\x1b[?2026$p"
 _SMALL = 200
 """Characters under which a frame is so short that it needs no brackets against tearing."""
-_PRINTABLE = safe.Printable()
+_PRINTABLE = sanitiser.Printable()
 
 
 def supported() -> bool:
@@ -51,11 +51,11 @@ def supported() -> bool:
 class Picture:
     """What the terminal shows, and what it should."""
 
-    def __init__(self, pens: frames.Pens) -> None:
+    def __init__(self, pens: screen_diff.Pens) -> None:
         self.pens = pens
         self.width = self.height = 0
-        self._wanted: list[frames.Row] = []
-        self._shown: list[frames.Row] | None = None
+        self._wanted: list[screen_diff.Row] = []
+        self._shown: list[screen_diff.Row] | None = None
         self._changed: set[int] = set()
         self._cursor = 0, 0
 
@@ -63,7 +63,7 @@ class Picture:
         """Another size: nothing is known any more."""
         if (width, height) != (self.width, self.height):
             self.width, self.height = width, height
-            self._wanted = [frames.blank(width) for _ in range(height)]
+            self._wanted = [screen_diff.blank(width) for _ in range(height)]
             self.forget()
 
     def forget(self) -> None:
@@ -74,19 +74,19 @@ class Picture:
     def lay(self, y: int, x: int, strip: Strip) -> None:
         """Part of a line as it should be."""
         if 0 <= y < self.height:
-            frames.lay(self._wanted[y], x, frames.cells(strip._segments, self.pens))
+            screen_diff.lay(self._wanted[y], x, screen_diff.cells(strip._segments, self.pens))
             self._changed.add(y)
 
     def difference(self, erase_with_background: bool, cursor: tuple[int, int]) -> str:
         """What brings the terminal up to date; it is taken to be sent. ``cursor`` (column, row) is where input goes."""
-        writer = frames.Writer(self.pens, self.width, self.height, erase_with_background)
+        writer = screen_diff.Writer(self.pens, self.width, self.height, erase_with_background)
         shown = self._shown
         if shown is None:
             writer.clear()
-            shown = [frames.blank(self.width) for _ in range(self.height)]
-        elif len(self._changed) > 4 and (move := frames.shift(shown, self._wanted)) is not None:
+            shown = [screen_diff.blank(self.width) for _ in range(self.height)]
+        elif len(self._changed) > 4 and (move := screen_diff.shift(shown, self._wanted)) is not None:
             writer.scroll(*move)
-            shown = frames.scrolled(shown, *move)
+            shown = screen_diff.scrolled(shown, *move)
             self._changed.update(range(move[0], move[1]))
         for y in sorted(self._changed):
             writer.row(y, shown[y], self._wanted[y])
@@ -121,7 +121,7 @@ class Wired(App[None]):
 
     def get_driver_class(self) -> type[Driver]:
         """The platform's driver behind the filter on everything that leaves."""
-        return safe.guarded(quiet(super().get_driver_class()))
+        return sanitiser.guarded(quiet(super().get_driver_class()))
 
     def _display(self, screen: Screen[Any], renderable: Any) -> None:
         if not self._by_difference or not isinstance(renderable, (LayoutUpdate, ChopsUpdate)):
@@ -151,7 +151,7 @@ class Wired(App[None]):
 
     def _take(self, update: LayoutUpdate | ChopsUpdate) -> None:
         if self._picture is None:
-            self._picture = Picture(frames.Pens(self.console._color_system or ColorSystem.TRUECOLOR))
+            self._picture = Picture(screen_diff.Pens(self.console._color_system or ColorSystem.TRUECOLOR))
         self._picture.resize(*self.size)
         for y, x, strip in _pieces(update):
             self._picture.lay(y, x, strip)

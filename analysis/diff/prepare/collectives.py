@@ -14,8 +14,8 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..stats.robust_location import Floats
 from .samples import Matched, Side
-from .shift import Floats
 
 ALIKE = 0.8
 """Ranks take part in the same collectives where their launches per cycle agree at least this much."""

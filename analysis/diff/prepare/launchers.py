@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import polars as pl
 
-from ...loaders import schema
-from ...loaders.trace import Trace
-from .. import membership
-from ..cycles import find_cycles
-from ..operators import launching_operators
-from ..options import Options
+from ....loaders import schema
+from ....loaders.trace import Trace
+from ...core.options import Options
+from ...cycles import assignment
+from ...cycles.account import find_cycles
+from ...operators.tree import launching_operators
 from .samples import Work
 
 MOSTLY = 0.9
@@ -95,7 +95,7 @@ def _placed(run: Trace, work: Work, options: Options) -> pl.DataFrame:
     numbers = work.rows["cycle"].unique()
     left = numbers.filter(~numbers.is_in(list(work.warm_up | work.incomplete)))
     kept = left if len(left) else numbers
-    launches = membership.in_cycles(run, cycles.frame, cycles.device_time)
+    launches = assignment.in_cycles(run, cycles.frame, cycles.device_time)
     rows = launches.filter((pl.col("kind") != "sync") & pl.col("cycle").is_in(kept.implode())).select(columns)
     of = ("cycle", "rank", "device")
     order = rows.drop_nulls("start_ns").sort("start_ns", maintain_order=True).collect(engine="streaming")

@@ -11,11 +11,11 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .. import device_pairs as devices
-from ..options import Options
+from ...core import device_pairs as devices
+from ...core.options import Options
 from . import collectives, renamed
-from .like_with_like import same_kind
 from .samples import Matched, Work, match
+from .stratify import same_kind
 
 
 class Prepared(Struct, frozen=True):

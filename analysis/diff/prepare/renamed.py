@@ -11,8 +11,8 @@ import re
 
 import polars as pl
 
-from ..options import Options
-from .launched import by_launch
+from ...core.options import Options
+from .launchers import by_launch
 from .samples import Work
 
 _ADDRESS = re.compile(r"(_0x[0-9a-f]+|0x[0-9a-f]+|[._][0-9a-f]{8,}|_\d{3,})(?=_|$)", re.IGNORECASE)

@@ -14,12 +14,12 @@ import polars as pl
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from ...loaders.trace import Trace
-from ..cycles import find_cycles
-from ..options import Options
-from ..processes import ProcessPair, process_pairs
-from ..profile import profile
-from .shift import Floats
+from ....loaders.trace import Trace
+from ...core.options import Options
+from ...core.processes import ProcessPair, process_pairs
+from ...cycles.account import find_cycles
+from ...cycles.profile import profile
+from ..stats.robust_location import Floats
 
 Flags = NDArray[np.bool_]
 LIKE = 0.995

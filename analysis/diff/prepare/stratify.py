@@ -12,7 +12,7 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...loaders.trace import Trace
+from ....loaders.trace import Trace
 from .samples import Work
 
 MOSTLY = 0.5

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from .. import units
-from .metrics import change
+from ...core import units
+from ...core.metrics import change
 
 
 def _number(value: float | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..column import Column
+from ...table.column import Column
 
 COLUMNS: tuple[Column, ...] = (
     Column("function", "kernel", "text", "function as recorded in A", width=28, order=0, elastic=True, pinned=True),

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ...loaders.trace import Trace
-from ..distribution import histogram
-from ..options import Options
-from ..reference import compare
-from .cycle_time import spread
-from .metrics import metric
-from .prepared import prepared
-from .samples import Matched, Work, of_process, work_of
-from .shift import Floats
+from ....loaders.trace import Trace
+from ...core.distribution import histogram
+from ...core.metrics import metric
+from ...core.options import Options
+from ..prepare.prepared import prepared
+from ..prepare.samples import Matched, Work, of_process, work_of
+from ..stats.reference import compare
+from ..stats.robust_location import Floats
+from ..verdict.cycle_time import spread
 
 MOST_LAUNCHERS = 5
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..text import display
-from .collectives import sentence as collective_sentence
-from .device_work import CHANGED
-from .metrics import change
-from .samples import Matched
+from ...core.metrics import change
+from ...core.text import display
+from ..prepare.collectives import sentence as collective_sentence
+from ..prepare.samples import Matched
+from ..verdict.device_work import CHANGED
 
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 

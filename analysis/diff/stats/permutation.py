@@ -21,7 +21,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from .shift import PRIOR_WEIGHT, Floats, centre, pulled_in
+from .robust_location import PRIOR_WEIGHT, Floats, centre, pulled_in
 
 Flags = NDArray[np.bool_]
 DEALS = 999

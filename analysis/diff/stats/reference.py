@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ..loaders.schema import NAME
+from ....loaders.schema import NAME
 from .mann_whitney import u_test
 
 Floats = NDArray[np.float64]

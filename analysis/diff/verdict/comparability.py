@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ...loaders.trace import Trace
-from ..cycles import find_cycles
-from ..options import Options
-from ..text import display
-from .like_with_like import replay_reasons, replays
-from .samples import Matched, Side
+from ....loaders.trace import Trace
+from ...core.options import Options
+from ...core.text import display
+from ...cycles.account import find_cycles
+from ..prepare.samples import Matched, Side
+from ..prepare.stratify import replay_reasons, replays
 
 LEAST_SHARED = 0.5
 """Below this share of device time in functions both runs have, they are different workloads."""

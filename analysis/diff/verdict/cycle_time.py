@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..distribution import fence
-from .samples import Matched, Side
-from .shift import Floats, hodges_lehmann
+from ...core.distribution import fence
+from ..prepare.samples import Matched, Side
+from ..stats.robust_location import Floats, hodges_lehmann
 
 LEAST_SHIFT = 0.01
 """A shift below this share of the cycle is called unchanged however sure it is."""

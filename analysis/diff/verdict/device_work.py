@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .samples import Matched, Side
-from .shift import Floats, centre, shift
+from ..prepare.samples import Matched, Side
+from ..stats.robust_location import Floats, centre, shift
 
 CHANGED = 0.03
 """Work per cycle or per launch that changed by less than this share is called unchanged."""

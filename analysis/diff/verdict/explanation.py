@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...core.metrics import change
 from .device_work import CHANGED
-from .metrics import change
 
 
 def explains(top: dict[str, Any] | None, cycles: dict[str, Any], work: list[dict[str, Any]]) -> str:

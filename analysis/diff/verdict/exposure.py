@@ -14,13 +14,13 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from .. import membership
-from ..cycles import find_cycles
-from ..intervals import Ints, busy_and_exposed, union
-from ..options import Options
-from .prepared import Prepared
-from .samples import Matched, Side, Work
-from .shift import Floats, hodges_lehmann, shift
+from ...core.intervals import Ints, busy_and_exposed, union
+from ...core.options import Options
+from ...cycles import assignment
+from ...cycles.account import find_cycles
+from ..prepare.prepared import Prepared
+from ..prepare.samples import Matched, Side, Work
+from ..stats.robust_location import Floats, hodges_lehmann, shift
 
 MOSTLY_BUSY = 0.9
 """Share of the cycle a device must work, in both runs, for its growth to be the cycle's."""
@@ -124,7 +124,7 @@ def _device(work: Work, side: Side, device: str, options: Options) -> Device | N
     if cycles.frame.is_empty() or cycles.frame["start_ns"].null_count():
         return None
     mine = run.kernels.filter((pl.col("device") == device) & (pl.col("kind") != "sync"))
-    launched = membership.in_cycles(run.with_tables(kernels=mine), cycles.frame, cycles.device_time)
+    launched = assignment.in_cycles(run.with_tables(kernels=mine), cycles.frame, cycles.device_time)
     rows = launched.select("cycle", "rank", "pid", "name", "start_ns", "dur_ns").collect()
     if rows.is_empty() or rows["start_ns"].null_count() or rows["pid"].n_unique() > 1 or rows["rank"].n_unique() > 1:
         return None

@@ -11,10 +11,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..gate_rule import DEFAULT_PERCENT
-from ..table import Table
-from ..text import fit_name
-from .sentences import ms
+from ...core.text import fit_name
+from ...table.table import Table
+from ..present.sentences import ms
+from .gate_rule import DEFAULT_PERCENT
 
 
 class Gate(Struct, frozen=True):

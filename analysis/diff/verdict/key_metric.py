@@ -6,9 +6,9 @@ from typing import Any
 
 import polars as pl
 
-from ..reference import compare
-from .metrics import metric
-from .samples import Work, of_process
+from ...core.metrics import metric
+from ..prepare.samples import Work, of_process
+from ..stats.reference import compare
 
 _KEYS = ["function", "device", "pid_a", "pid_b"]
 _MADE = {"metric": pl.String, "mu_a": pl.Float64, "mu_b": pl.Float64, "unit": pl.String, "suspicion": pl.Float64}

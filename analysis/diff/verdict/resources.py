@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from . import metrics as m
-from .discoveries import control
-from .samples import Work
-from .shift import Floats, centre
+from ...core import metrics as m
+from ..prepare.samples import Work
+from ..stats.fdr import control
+from ..stats.robust_location import Floats, centre
 
 LEVEL = 0.05
 STEADY = 0.01

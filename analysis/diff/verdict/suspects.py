@@ -12,9 +12,9 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from . import deals
-from .samples import Matched
-from .shift import Floats, Shift, centre, shift, usual_variance
+from ..prepare.samples import Matched
+from ..stats import permutation
+from ..stats.robust_location import Floats, Shift, centre, shift, usual_variance
 
 LEVEL = 0.05
 """Of a hundred comparisons without any difference, in how many some function may be called changed."""
@@ -97,9 +97,9 @@ def suspects(matched: list[Matched]) -> pl.DataFrame:
         return pl.DataFrame(schema=COLUMNS)
     priors = _priors(rows)
     material = [row.mean_ms >= MATERIAL * float(np.median(row.matched.a.cycle_ms)) for row in rows]
-    q_time = deals.chance(_blocks([row.ran for row in rows], [row.log_ms for row in rows], priors, material), "time",
-                          len(rows))
-    q_count = deals.chance(_blocks([row.seen for row in rows], [row.launches for row in rows], priors, material),
+    times = _blocks([row.ran for row in rows], [row.log_ms for row in rows], priors, material)
+    q_time = permutation.chance(times, "time", len(rows))
+    q_count = permutation.chance(_blocks([row.seen for row in rows], [row.launches for row in rows], priors, material),
                            "count", len(rows))
     moved, noise = _moved(rows, priors), _noise(rows)
     table = [_judged(*known) for known in zip(rows, moved, noise, q_time, q_count, strict=True)]
@@ -123,14 +123,14 @@ def _priors(rows: list[_Row]) -> Floats:
 
 def _blocks(
     keys: list[tuple[bytes, bytes]], values: list[tuple[Floats, Floats]], priors: Floats, material: list[bool]
-) -> list[deals.Block]:
+) -> list[permutation.Block]:
     """The rows worth testing, those known in the same cycles together."""
     grouped: dict[tuple[bytes, bytes], list[int]] = {}
     for i, key in enumerate(keys):
         if material[i] and min(len(side) for side in values[i]) >= LEAST_CYCLES:
             grouped.setdefault(key, []).append(i)
     return [
-        deals.Block(
+        permutation.Block(
             np.array(places), np.stack([values[i][0] for i in places]), np.stack([values[i][1] for i in places]),
             priors[places],
         )
@@ -215,7 +215,8 @@ def _noise(rows: list[_Row]) -> list[float | None]:
         if len(row.baseline_ms) >= 4:
             grouped.setdefault(len(row.baseline_ms), []).append(i)
     for places in grouped.values():
-        for i, value in zip(places, deals.half_noise(np.stack([rows[i].baseline_ms for i in places])), strict=True):
+        noise = permutation.half_noise(np.stack([rows[i].baseline_ms for i in places]))
+        for i, value in zip(places, noise, strict=True):
             found[i] = float(value)
     return found
 
@@ -230,7 +231,7 @@ def _verdict(
     what = ("new" if a_ms == 0 else "gone") if appeared else ("slower" if b_ms > a_ms else "faster")
     if a_ms == b_ms == 0 or max(a_ms, b_ms) < MATERIAL * cycle_ms:
         return "~"
-    if deals.enough(cycles_a, cycles_b) and _resolved(cycles_a, cycles_b):
+    if permutation.enough(cycles_a, cycles_b) and _resolved(cycles_a, cycles_b):
         sure_enough = changed and np.nanmin([*q, 1.0]) <= FAMILY_LEVEL
         return what if sure_enough and (appeared or _dominant(row.log_ms, row.launches)) else "~"
     if min(cycles_a, cycles_b) >= LEAST_CYCLES and _gross(row, appeared):

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+from ...core.text import clean
 from ..table import Table
-from ..text import clean
 from . import WrongFormat
 
 _WIDTH = 50

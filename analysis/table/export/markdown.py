@@ -10,10 +10,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from .. import units
+from ...core import units
+from ...core.text import clean, fit_name
 from ..column import Column
 from ..table import Table
-from ..text import clean, fit_name
 from .state import findings, notes, state_line
 
 _BLOCK = 20_000

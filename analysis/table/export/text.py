@@ -7,10 +7,10 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from .. import units
+from ...core import units
+from ...core.text import display, fit_name
 from ..column import Column
 from ..table import Table
-from ..text import display, fit_name
 from .state import findings, notes, state_line
 
 _BLOCK = 20_000

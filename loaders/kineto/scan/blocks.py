@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
-from ..machine.native import Native
-from .columns import (
+from ...native.functions import Native
+from ..columns import (
     CODES,
     FLOATS,
     HOST_CODES,
@@ -32,8 +32,11 @@ from .columns import (
     Ints,
     Rows,
 )  # fmt: skip
-from .decode import decode
-from .info import Tally
+from ..decode import decode
+from ..info import Tally
+from ..recovery import walk
+from ..tables import Rows as TableRows
+from ..tables import Tables
 from .layout import (
     ASIDE,
     AT,
@@ -57,9 +60,6 @@ from .layout import (
     SYNTAX,
     WANTED,
 )  # fmt: skip
-from .tables import Rows as TableRows
-from .tables import Tables
-from .walk import walk
 
 Text = bytearray | mmap
 _ROWS = (1 << 15) - 24

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..machine.jit import inlined
-from ..machine.simd import WIDTH, item, same, word_at
+from ...native.jit import inlined
+from ...native.simd import WIDTH, item, same, word_at
 from .layout import HABIT_WORDS, HABITS
 
 LONGEST = 8 * HABIT_WORDS

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..machine.jit import inlined
-from ..machine.simd import word_at
-from .columns import CODES, FLOATS, INSTANT_KEYS, INTS
+from ...native.jit import inlined
+from ...native.simd import word_at
+from ..columns import CODES, FLOATS, INSTANT_KEYS, INTS
 
 _INT, _CODE, _FLOAT = ({name: place for place, name in enumerate(names)} for names in (INTS, CODES, FLOATS))
 _OFFSET, _END, _EXTERNAL = _INT["offset"], _INT["end"], _INT["external_id"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..machine.jit import compiled, inlined
-from ..machine.simd import WIDTH, first_bit, item, last_bit, mask_of, ones, same, word_at
+from ...native.jit import compiled, inlined
+from ...native.simd import WIDTH, first_bit, item, last_bit, mask_of, ones, same, word_at
 from .layout import NAMES, PAD, WANTED
 
 string_mask = mask_of(b'"\\', below=0x20)

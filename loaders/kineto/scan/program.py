@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..machine.kept import Program
+from ...native.code_cache import Program
 
-_SOURCES = "columns", "layout", "lexer", "keys", "habits", "scanner", "signatures"
+_SOURCES = "layout", "lexer", "keys", "key_prediction", "scanner", "signatures"
 SCANNER = Program(
     name="scanner",
     module=f"{__package__}.signatures",
     names=("scan", "rehash"),
-    sources=tuple(str(Path(__file__).with_name(f"{name}.py")) for name in _SOURCES),
+    sources=(
+        *(str(Path(__file__).with_name(f"{name}.py")) for name in _SOURCES),
+        str(Path(__file__).parents[1] / "columns.py"),
+    ),
 )

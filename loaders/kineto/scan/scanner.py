@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..machine.jit import compiled, inlined
-from ..machine.simd import item, word_at
-from .columns import CODES, FLOATS, HOST_CODES, HOST_INTS, INSTANT_KEYS, INTS, NULL
-from .habits import AFTER_ARGS, BEGIN, FIRST_ARG, LONGEST, TWISTS, expected, keep, noted, slot_after
+from ...native.jit import compiled, inlined
+from ...native.simd import item, word_at
+from ..columns import CODES, FLOATS, HOST_CODES, HOST_INTS, INSTANT_KEYS, INTS, NULL
+from .key_prediction import AFTER_ARGS, BEGIN, FIRST_ARG, LONGEST, TWISTS, expected, keep, noted, slot_after
 from .keys import AMOUNT, ARGS, LANE, OLD_ID, PHASE, REAL, SKIP, TEXT, TIME, TRIPLE, WHOLE, args_key, event_key
 from .layout import (
     ASIDE,

@@ -11,8 +11,6 @@ import sys
 from contextlib import suppress
 
 KEPT_BYTES = 32 << 20
-_USUAL_BYTES = 128 << 10
-"""What the C library keeps by itself."""
 _M_TOP_PAD = -2
 
 
@@ -24,8 +22,3 @@ def keep_freed(most: int = KEPT_BYTES) -> None:
 
     with suppress(AttributeError, OSError):  # a C library other than glibc
         ctypes.CDLL(None).mallopt(_M_TOP_PAD, most)
-
-
-def give_back() -> None:
-    """Have it keep no more than others do: where much is in use already, that is worth more than some milliseconds."""
-    keep_freed(_USUAL_BYTES)

@@ -1,0 +1,1 @@
+"""The one account of a run's cycles: sources, patterns, assignment, completeness."""

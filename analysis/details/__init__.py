@@ -1,0 +1,1 @@
+"""Everything known about one row of a view."""

@@ -1,0 +1,1 @@
+"""Two runs made ready to be compared: matched, stratified, sampled."""

@@ -1,0 +1,1 @@
+"""Permutation tests, false discovery rate, robust location, Mann-Whitney, and the reference scores."""

@@ -1,0 +1,1 @@
+"""What changed beyond chance: suspects, resources, explanation, gate."""

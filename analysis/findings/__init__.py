@@ -1,0 +1,1 @@
+"""What stands out in one run."""

@@ -1,0 +1,79 @@
+"""The kernels of one run as rows by name, kind and device, with what is said of them.
+
+Copies and sets are activities too; a ``sync`` only waits and is not one. ``share`` is of the summed activity time,
+which counts overlapping streams twice; it is not the share of the wall time.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import polars as pl
+
+from ...loaders.trace import Trace
+from ..core import units
+from ..core.options import Options
+from ..cycles.scope import scoped
+from ..table.view import CannotAnswer
+from .bound import bound
+from .columns import COLUMNS
+from .sources import Kernels, kernels_of
+
+Side = Literal["a", "b"]
+
+
+def table(run: Trace, options: Options, side: Side = "a") -> tuple[pl.DataFrame, Kernels]:
+    """All columns of the view for one run (scoped), most time first, and where they are from. Raises CannotAnswer."""
+    kernels = kernels_of(scoped(run, options, side))
+    if kernels is None:
+        where = "" if (options.cycle if side == "a" else options.cycle_b) is None else " in this cycle"
+        raise CannotAnswer(f"{run.info.label} holds no device activity{where}: no kernels, copies or sums of them.")
+    total = pl.col("total_ns").sum()
+    frame = kernels.frame.with_columns(
+        share=pl.when(total > 0).then(pl.col("total_ns") / total), bound=bound(options.thresholds)
+    )
+    return frame.select(column.name for column in COLUMNS), kernels
+
+
+def facts_of(frame: pl.DataFrame) -> dict[str, Any]:
+    """Totals of a kernel table, ns and launches, by kind."""
+    known = pl.col("total_ns").count() > 0
+    by_kind = frame.group_by(pl.col("kind").cast(pl.String)).agg(
+        pl.when(known).then(pl.col("total_ns").sum()), pl.col("count").sum()
+    )
+    kinds = {kind: {"total_ns": ns, "count": count} for kind, ns, count in sorted(by_kind.rows())}
+    return {
+        "kernels": frame.height, "launches": int(frame["count"].sum()), "total_ns": int(frame["total_ns"].sum()),
+        "by_kind": kinds,
+    }
+
+
+def coverage(run: Trace, options: Options, frame: pl.DataFrame, side: Side = "a") -> float | None:
+    """Share of the run's device activity time that the table is about: 1 unless it is limited to a cycle."""
+    if (options.cycle if side == "a" else options.cycle_b) is None:
+        return 1.0
+    whole = kernels_of(run)
+    total = int(whole.frame["total_ns"].sum()) if whole else 0
+    return int(frame["total_ns"].sum()) / total if total else None
+
+
+def sentence(run: Trace, facts: dict[str, Any]) -> str:
+    """One line: launches, kernel time, copies, and whether the times are of a serialised replay."""
+    kinds = facts["by_kind"]
+    work = [kinds[kind] for kind in ("kernel", "collective") if kind in kinds]
+    moved = [kinds[kind] for kind in ("memcpy", "memset") if kind in kinds]
+    parts = []
+    if work:
+        parts.append(units.counted(sum(kind["count"] for kind in work), "launch", "launches"))
+        times = [kind["total_ns"] for kind in work if kind["total_ns"] is not None]
+        parts.append(f"{units.duration(sum(times))} of kernel time" if times else "durations not recorded")
+    if moved:
+        parts.append(f"{units.counted(sum(kind['count'] for kind in moved), 'copy or set', 'copies and sets')}, "
+                     f"{units.duration(sum(kind['total_ns'] or 0 for kind in moved))}")
+    return " · ".join(parts) + (", serialised replay" if run.info.serialised else "")
+
+
+def notes_of(run: Trace, kernels: Kernels) -> tuple[str, ...]:
+    """What a reader of this run's kernel table must know."""
+    replayed = ("Launches were replayed one by one: totals are of serialised replays, not wall time.",)
+    return (*kernels.notes, *(replayed if run.info.serialised else ()))

@@ -1,0 +1,1 @@
+"""A view answered: columns, rows, filter, order, notes; and its exports."""

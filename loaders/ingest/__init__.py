@@ -1,0 +1,1 @@
+"""From what the user typed to tables: opening, the ingest process, the cache."""

@@ -1,0 +1,1 @@
+"""The app: its screens, jobs and session."""

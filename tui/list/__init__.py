@@ -1,0 +1,1 @@
+"""The list every table is shown in, rendered line by line."""

@@ -1,0 +1,1 @@
+"""Panels over the screen: help, palette, picker, details."""

@@ -1,0 +1,1 @@
+"""What travels between the app and the terminal: writer, screen diff, input, sanitiser."""
