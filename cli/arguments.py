@@ -70,6 +70,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
     pid_a, pid_b = pids_of(arguments.pid)
     return Options(
         cycle=arguments.cycle, cycle_b=arguments.cycle, cycle_anchor=arguments.cycle_anchor, pid_a=pid_a, pid_b=pid_b,
+        from_ns=arguments.from_ns, to_ns=arguments.to_ns, columns=arguments.columns,
         warm_up=not arguments.no_warm_up,
     )
 
@@ -99,6 +100,9 @@ def scope_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--cycle-anchor", type=_pattern, metavar="REGEX", help="take the slices of this name as the cycles"
     )
+    group.add_argument("--from", type=int, dest="from_ns", metavar="NS", help="only from this time on")
+    group.add_argument("--to", type=int, dest="to_ns", metavar="NS", help="only up to this time")
+    group.add_argument("--columns", type=int, default=100, metavar="N", help="columns of the timeline")
     group.add_argument("--no-warm-up", action="store_true", help="leave warm-up cycles out")
     group.add_argument("--pid", metavar="A[:B]", help="only this process, or pair of processes")
 

@@ -31,5 +31,8 @@ class Options(Struct, frozen=True):
     pid_a: int | None = None
     pid_b: int | None = None
     warm_up: bool = True
+    from_ns: int | None = None
+    to_ns: int | None = None
+    columns: int = 100
     side: Literal["a", "b"] = "a"
     thresholds: Thresholds = field(default_factory=Thresholds)

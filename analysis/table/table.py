@@ -63,6 +63,7 @@ class Table(Struct, frozen=True):
     descending: bool = False
     filter: Filter | None = None
     scope: str = ""
+    picture: tuple[tuple[str, ...], ...] = ()
     order: pl.Series | None = None  # row numbers of ``rows`` in the order shown; None is as built
     kept: pl.Series | None = None  # row numbers that belong to the answer at all; None is all of them
 
@@ -197,6 +198,7 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
     table = Table(
         view=view.name, columns=columns, rows=rows, total_rows=rows.height if kept is None else len(kept),
         facts=answer.facts, summary=answer.summary, notes=answer.notes, sources=sources(runs), order=kept, kept=kept,
+        picture=answer.picture,
     )
     if rows.on_disk:
         table.window(0, 1)  # what the first paint asks for, in the thread of the question and not in that of the screen

@@ -26,6 +26,7 @@ class Answer(Struct, frozen=True):
     ``facts`` are values beside the rows (JSON-able, names with units); ``summary`` the sentences or lines a reader sees
     above the rows; ``notes`` what was left out, repaired or could not be known. ``recorded`` says that the rows are
     recorded columns, without a filter, so that millions of them may stay on disk; ``keep`` then says which belong.
+    ``picture`` is lines of text, a block a run, that stand for the rows where people read.
     """
 
     frame: pl.LazyFrame
@@ -34,6 +35,7 @@ class Answer(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     recorded: bool = False
     keep: pl.Expr | None = None
+    picture: tuple[tuple[str, ...], ...] = ()
 
 
 Runs = tuple["Trace", ...]

@@ -64,6 +64,13 @@ def rows_as_markdown(table: Table) -> list[str]:
     return lines
 
 
+def _fenced(lines: Sequence[str]) -> list[str]:
+    """Lines as they are, in a block that no run of backticks within them can end."""
+    longest = max((len(run) for line in lines for run in re.findall(r"`+", line)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [f"{fence}text", *lines, fence, ""]
+
+
 def _full_names(table: Table) -> list[str]:
     names = [at for at, column in enumerate(table.columns) if column.name in ("name", "function")]
     long: dict[str, None] = {}
@@ -109,7 +116,9 @@ def section(table: Table, level: int = 2) -> list[str]:
     if isinstance(histogram, dict) and histogram.get("edges_ns"):
         lines += ["", "```text", *histogram_lines(histogram), "```"]
     lines += ["", f"*{escape(state_line(table))}*", ""]
-    if len(table):
+    if table.picture:
+        lines += [line for block in table.picture for line in _fenced(block)]
+    elif len(table):
         lines += rows_as_markdown(table)
         lines += _full_names(table)
     said = notes(table)

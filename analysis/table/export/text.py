@@ -62,7 +62,9 @@ def block(table: Table) -> str:
     lines += [f"  {display(line, 400)}" for line in table.summary]
     lines += [f"  · {display(line, 400)}" for line in findings(table)]
     lines.append("")
-    if len(table):
+    if table.picture:
+        lines += [line for block in table.picture for line in (*block, "")]
+    elif len(table):
         lines += rows_as_text(table)
     lines += [f"! {display(note, 600)}" for note in notes(table)]
     return "\n".join(line.rstrip() for line in lines) + "\n"
