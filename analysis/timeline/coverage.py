@@ -39,10 +39,8 @@ class Coverage(Struct, frozen=True):
 
 def covered(starts: Ints, ends: Ints) -> Coverage:
     """The coverage of slices in the order of their starts; they may overlap and nest."""
-    if len(starts) and (starts[1:] < ends[:-1]).any():
-        joined = union(starts, ends)
-    else:  # most streams: their kernels follow one another, and the arrays can be shared
-        joined = Intervals(starts, ends)
+    overlap = bool(len(starts)) and bool((starts[1:] < ends[:-1]).any())
+    joined = union(starts, ends) if overlap else Intervals(starts, ends)  # of most streams the arrays can be shared
     lengths = joined.ends - joined.starts
     before = np.cumsum(lengths)
     before -= lengths

@@ -1,4 +1,4 @@
-"""The lanes of a run: one for each stream of each device and each thread of the host, with their slices in order of time.
+"""The lanes of a run: one for each stream of each device and each thread of the host, slices in order of time.
 
 A device lane holds all activities of a stream; where some overlap, ``rows`` spreads them so that none hides another.
 A host lane holds the slices of one nesting depth of a thread. Everything is arrays: five million slices are 29 bytes
@@ -17,6 +17,7 @@ from msgspec import Struct
 from ...loaders.trace import Trace
 from ..core.options import Options
 from ..cycles.account import cycles_of
+from .counters import Counter, counters_of
 from .coverage import Coverage, Ints, covered, levels
 
 COMPUTE, COLLECTIVE, COPY, WAIT, HOST = "kernel", "collective", "copy", "wait", "host"
@@ -25,12 +26,14 @@ CLASSES = (COMPUTE, COLLECTIVE, COPY, WAIT, HOST)
 _CLASS_OF = {"collective": 1, "memcpy": 2, "memset": 2, "runtime": 3, "driver": 3, "sched": 3}
 MOST_DEPTHS = 48
 """Nesting depths of a thread that get a lane of their own; what is deeper shares the last one."""
+BLOCK = 4096
+"""Slices of which the longest is known in advance, so that those wide enough for a name are found among millions."""
 MOST_ROWS = 8
 """Rows that overlapping slices of one stream are spread over; more share the last one."""
 
 
 class Slices(Struct, frozen=True):
-    """Slices of one lane by start: ``starts``, ``ends`` (ns), ``names`` and ``classes`` (codes), ``rows`` of the table."""
+    """Slices of one lane by start: ``starts``, ``ends`` (ns), codes of names and classes, ``rows`` of their table."""
 
     starts: Ints
     ends: Ints
@@ -47,11 +50,15 @@ class Slices(Struct, frozen=True):
 
 
 class Lane(Struct, frozen=True):
-    """A stream (``stream`` set) or one depth of a thread (``tid`` set): its slices and when it was busy, by class."""
+    """A stream (``stream`` set) or one depth of a thread (``tid`` set): its slices and when it was busy, by class.
+
+    ``longest`` is the length (ns) of the longest slice of each ``BLOCK`` of them.
+    """
 
     slices: Slices
     busy: Coverage
     by_class: Mapping[int, Coverage]
+    longest: Ints
     device: str | None = None
     stream: int | None = None
     pid: int | None = None
@@ -87,10 +94,15 @@ class Marks(Struct, frozen=True):
 
 
 class Timeline(Struct, frozen=True):
-    """All lanes of one run, device lanes first; ``names`` by code; ``start``..``end`` (ns) is everything recorded."""
+    """All lanes of one run, device lanes first; ``names`` by code; ``start``..``end`` (ns) is everything recorded.
+
+    ``drawn`` are the same lanes with streams spread over as many rows as their overlapping slices need.
+    """
 
     label: str
     lanes: tuple[Lane, ...]
+    drawn: tuple[Lane, ...]
+    counters: tuple[Counter, ...]
     names: Mapping[int, str]
     start: int
     end: int
@@ -107,13 +119,17 @@ class Timeline(Struct, frozen=True):
         return int(self.devices.starts[0]) if len(self.devices.starts) else self.start
 
 
-def timeline_of(run: Trace, options: Options, whole_host: bool = True) -> Timeline:
+def timeline_of(run: Trace, options: Options) -> Timeline:
     """The lanes of a run with timestamps; one without any slice where nothing was timed."""
     names: dict[int, str] = {}
-    lanes = [*_device_lanes(run, names), *(_host_lanes(run, names) if whole_host else ())]
+    lanes = [*_device_lanes(run, names), *_host_lanes(run, names)]
     first = min((int(lane.slices.starts[0]) for lane in lanes), default=0)
     last = max((int(lane.slices.ends.max()) for lane in lanes), default=0)
-    return Timeline(run.info.label, tuple(lanes), names, first, max(last, first + 1), _together(lanes), _marks(run, options))
+    drawn = tuple(part for lane in lanes for part in (lane.spread() if lane.tid is None else (lane,)))
+    return Timeline(
+        run.info.label, tuple(lanes), drawn, counters_of(run), names, first, max(last, first + 1), _together(lanes),
+        _marks(run, options),
+    )
 
 
 def _together(lanes: list[Lane]) -> Coverage:
@@ -161,9 +177,9 @@ def _outermost(slices: Slices) -> int:
 def _timed(table: pl.LazyFrame, keys: list[str], names: dict[int, str]) -> pl.DataFrame:
     """Slices that have a time, by lane and start, the outer of two that begin together first."""
     frame = table.filter(pl.col("start_ns").is_not_null()).select(
-        *keys, "row", pl.col("start_ns").alias("start"), (pl.col("start_ns") + pl.col("dur_ns").fill_null(0)).alias("end"),
-        pl.col("name"), pl.col("kind").cast(pl.String).replace_strict(_CLASS_OF, default=None, return_dtype=pl.UInt8)
-        .alias("class"),
+        *keys, "row", pl.col("name"), pl.col("start_ns").alias("start"),
+        (pl.col("start_ns") + pl.col("dur_ns").fill_null(0)).alias("end"),
+        pl.col("kind").cast(pl.String).replace_strict(_CLASS_OF, default=None, return_dtype=pl.UInt8).alias("class"),
     ).collect(engine="streaming")
     host = "tid" in keys
     frame = frame.with_columns(
@@ -199,8 +215,10 @@ def _lane(
     by_class = {
         int(code): whole if len(present) == 1 else covered(*_of_class(slices, int(code))) for code in present
     }
+    lengths = slices.ends - slices.starts
+    longest = np.maximum.reduceat(lengths, np.arange(0, len(lengths), BLOCK)) if len(lengths) else lengths
     fields = dict(device=device, stream=stream, pid=pid, tid=tid, rank=rank, depth=depth)
-    return Lane(slices, whole, by_class, **fields)  # type: ignore[arg-type]
+    return Lane(slices, whole, by_class, longest, **fields)  # type: ignore[arg-type]
 
 
 def _of_class(slices: Slices, code: int) -> tuple[Ints, Ints]:

@@ -11,14 +11,18 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ..core.text import fit_name
-from .lanes import CLASSES, COLLECTIVE, COPY, Lane, Timeline
-from .window import Window, fraction, wide
+from .counters import Counter
+from .lanes import CLASSES, COLLECTIVE, COPY, HOST, Lane, Timeline
+from .window import Window, fraction, spans, wide
 
+HOST_CODE = CLASSES.index(HOST)
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _SHADES = " ░░▒▒▓▓▓▓"
 _STROKES = " ╌╌╍╍━━━━"
 _SIGNS = {CLASSES.index(COLLECTIVE): _SHADES, CLASSES.index(COPY): _STROKES}
 LEGEND = "█ kernels, host   ▓ collectives   ━ copies, sets   height or shade: how much of the column ran   blank: idle"
+COUNTERS = 6
+"""Strips of counters, the most sampled ones."""
 NAMED = 6
 """Columns from which a slice carries its name."""
 
@@ -37,7 +41,7 @@ def draw(timeline: Timeline, lane: Lane, window: Window) -> Line:
     busy, classes = fraction(lane, window)
     eighths = np.where(busy > 0, np.clip(np.rint(busy * 8), 1, 8), 0).astype(np.int64)
     drawn = [_SIGNS.get(code, _BLOCKS)[level] for level, code in zip(eighths.tolist(), classes.tolist(), strict=True)]
-    named = []
+    named: list[tuple[int, int]] = []
     for one in wide(lane, window, NAMED):
         width = one.last - one.first + 1
         if width >= NAMED and (not named or one.first > named[-1][1]):
@@ -45,6 +49,76 @@ def draw(timeline: Timeline, lane: Lane, window: Window) -> Line:
             drawn[one.first : one.last + 1] = f"[{name:<{width - 2}}]"[:width].ljust(width)
             named.append((one.first, one.last))
     return Line(lane.name, "".join(drawn), classes, tuple(named))
+
+
+class Row(Struct, frozen=True):
+    """A line of the picture: a lane, a counter, or the calls of a thread that take the whole window (``crumbs``)."""
+
+    lane: Lane | None
+    label: str
+    crumbs: tuple[str, ...] = ()
+    counter: Counter | None = None
+
+
+def layout(timeline: Timeline, window: Window) -> list[Row]:
+    """What is worth a line in this window.
+
+    Streams always are. Of a thread, the calls that take the whole window are one line together, and depths in which
+    nothing ran are left out, so that a deep Python stack leaves room for what changes.
+    """
+    rows: list[Row] = []
+    thread: tuple[object, ...] | None = None
+    for lane in timeline.drawn:
+        if lane.tid is None:
+            rows.append(Row(lane, lane.name))
+            continue
+        key = (lane.rank, lane.pid, lane.tid)
+        whole = spans(lane, window)
+        if whole is not None:
+            name = timeline.names[int(lane.slices.names[whole])]
+            if key == thread and rows and rows[-1].crumbs:
+                rows[-1] = Row(None, rows[-1].label, (*rows[-1].crumbs, name))
+            else:
+                rows.append(Row(None, _thread(lane), (name,)))
+        elif lane.busy.busy(np.array([window.start, window.end], dtype=np.int64))[0] > 0:
+            rows.append(Row(lane, f"  {lane.depth}" if key == thread else lane.name))
+        else:
+            continue
+        thread = key
+    rows += [Row(None, counter.name, counter=counter) for counter in timeline.counters[:COUNTERS]]
+    return rows
+
+
+def _thread(lane: Lane) -> str:
+    return f"{'' if lane.rank is None else f'rank {lane.rank} '}thread {lane.tid}"
+
+
+def crumbs(names: tuple[str, ...], width: int) -> str:
+    """Calls one inside the other, as many of the innermost as fit."""
+    shown = ""
+    for name in reversed(names):
+        longer = fit_name(name, max(8, width // 3)) + (" › " + shown if shown else "")
+        if len(longer) > width - 2:
+            return ("… " + shown)[:width]
+        shown = longer
+    return shown
+
+
+def strip(counter: Counter, window: Window) -> str:
+    """A counter in eighths between its lowest and its highest value of the whole run."""
+    means = counter.means(window.edges)
+    scaled = np.clip(np.nan_to_num((means - counter.low) / (counter.high - counter.low)) * 7.99, 0, 7).astype(int)
+    return "".join(
+        _BLOCKS[level + 1] if known else " " for level, known in zip(scaled.tolist(), ~np.isnan(means), strict=True)
+    )
+
+
+def line_of(timeline: Timeline, row: Row, window: Window) -> Line:
+    """Any row of the layout drawn."""
+    if row.lane is not None:
+        return draw(timeline, row.lane, window)
+    text = strip(row.counter, window) if row.counter is not None else crumbs(row.crumbs, window.columns)
+    return Line(row.label, text, np.full(window.columns, HOST_CODE, dtype=np.uint8))
 
 
 def axis(window: Window, origin: int = 0) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from itertools import pairwise
+
 import numpy as np
 from msgspec import Struct
 
 from .coverage import Ints
-from .lanes import Lane, Timeline
+from .lanes import BLOCK, Lane, Timeline
 
 
 class Window(Struct, frozen=True):
@@ -19,12 +22,17 @@ class Window(Struct, frozen=True):
     @property
     def edges(self) -> Ints:
         """The moments between columns, ns: ``columns`` + 1 of them."""
-        span = self.end - self.start
-        return np.array([self.start + span * at // self.columns for at in range(self.columns + 1)], dtype=np.int64)
+        return _edges(self.start, self.end, self.columns)
 
     def column(self, moment: int) -> int:
         """The column a moment lies in; below 0 or beyond the last where it is outside."""
         return (moment - self.start) * self.columns // max(1, self.end - self.start)
+
+
+@lru_cache(maxsize=8)
+def _edges(start: int, end: int, columns: int) -> Ints:
+    """Asked once a lane; in whole numbers of any size, as a recording may span all 64 bits."""
+    return np.array([start + (end - start) * at // columns for at in range(columns + 1)], dtype=np.int64)
 
 
 def fraction(lane: Lane, window: Window) -> tuple[np.ndarray, np.ndarray]:
@@ -56,18 +64,18 @@ def longest(lane: Lane, edges: Ints) -> list[int | None]:
     slices = lane.slices
     first = np.searchsorted(slices.starts, edges, side="left")
     picked: list[int | None] = []
-    for column, (begin, stop) in enumerate(zip(first[:-1], first[1:], strict=True)):
+    for column, (begin, stop) in enumerate(pairwise(first.tolist())):
         low, high = int(edges[column]), int(edges[column + 1])
         best, most = None, 0
         if stop > begin:
             inside = np.minimum(slices.ends[begin:stop], high) - slices.starts[begin:stop]
             at = int(inside.argmax())
-            best, most = int(begin) + at, int(inside[at])
+            best, most = begin + at, int(inside[at])
         if begin > 0:
             before = min(int(slices.ends[begin - 1]), high) - low
             if before > most:
-                best, most = int(begin) - 1, before
-        picked.append(best if most > 0 or best is not None else None)
+                best, most = begin - 1, before
+        picked.append(best)
     return picked
 
 
@@ -86,14 +94,36 @@ def wide(lane: Lane, window: Window, least: int) -> list[Labelled]:
     begin = int(np.searchsorted(slices.starts, window.start, side="left"))
     stop = int(np.searchsorted(slices.starts, window.end, side="left"))
     begin = max(0, begin - 1)  # one that began before and reaches in
-    lengths = np.minimum(slices.ends[begin:stop], window.end) - np.maximum(slices.starts[begin:stop], window.start)
+    if begin == stop:
+        return []
+    found: list[int] = []
+    blocks = np.flatnonzero(lane.longest[begin // BLOCK : (stop - 1) // BLOCK + 1] >= least_ns) + begin // BLOCK
+    for block in blocks.tolist():
+        low, high = max(begin, block * BLOCK), min(stop, (block + 1) * BLOCK)
+        lengths = np.minimum(slices.ends[low:high], window.end) - np.maximum(slices.starts[low:high], window.start)
+        found += (np.flatnonzero(lengths >= least_ns) + low).tolist()
     return [
         Labelled(
             max(0, window.column(int(slices.starts[at]))),
             min(window.columns - 1, window.column(int(slices.ends[at]) - 1)), at,
         )
-        for at in (np.flatnonzero(lengths >= least_ns) + begin).tolist()
+        for at in found
     ]
+
+
+NEARLY = 0.9
+"""The share of a window that one slice has to take to stand for the whole of it, where nothing else is in the lane."""
+
+
+def spans(lane: Lane, window: Window) -> int | None:
+    """The only slice of a lane in the window, by its place, where it takes nearly all of it; None elsewhere."""
+    slices = lane.slices
+    stop = int(np.searchsorted(slices.starts, window.end, side="left"))
+    at = stop - 1
+    if at < 0 or (at > 0 and slices.ends[at - 1] > window.start):
+        return None
+    inside = min(int(slices.ends[at]), window.end) - max(int(slices.starts[at]), window.start)
+    return at if inside >= NEARLY * (window.end - window.start) else None
 
 
 def at_moment(lane: Lane, moment: int, reach: int) -> int | None:

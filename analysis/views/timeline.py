@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from ...loaders.schema import NAME
@@ -17,11 +16,11 @@ from ..core.options import Options
 from ..table.column import Column
 from ..table.view import Answer, CannotAnswer, Runs, View
 from ..timeline.lanes import Timeline, timeline_of
-from ..timeline.picture import LEGEND, axis, draw, marks
+from ..timeline.picture import LEGEND, axis, layout, line_of, marks
 from ..timeline.window import Window, counts, longest
 
 COLUMNS = (
-    Column("lane", "lane", "text", "stream of a device, or thread of the host and nesting depth", 22, order=0, pinned=True),
+    Column("lane", "lane", "text", "stream of a device, or nesting depth of a host thread", 22, order=0, pinned=True),
     Column("device", "device", "text", "device; none for host threads", 8, order=5),
     Column("stream", "stream", "number", "stream; none for host threads", 7, order=5),
     Column("pid", "pid", "number", "process of a host thread", 8, order=6),
@@ -67,13 +66,12 @@ def rows(timeline: Timeline, window: Window) -> pl.DataFrame:
 
 def picture(timeline: Timeline, window: Window) -> list[str]:
     """The window as lines of text: ruler, cycles, lanes, legend."""
-    lanes = [part for lane in timeline.lanes for part in (lane.spread() if lane.tid is None else (lane,))]
-    drawn = [line for line in (draw(timeline, lane, window) for lane in lanes[: PICTURE_LANES * 4]) if line.text.strip()]
-    room = max([len(line.label) for line in drawn[:PICTURE_LANES]], default=0) + 1
+    rows = layout(timeline, window)
+    room = max([len(row.label) for row in rows[:PICTURE_LANES]], default=0) + 1
     lines = [" " * room + axis(window), *([" " * room + cycles] if (cycles := marks(timeline, window)) else [])]
-    lines += [f"{line.label:<{room}}{line.text}" for line in drawn[:PICTURE_LANES]]
-    if len(drawn) > PICTURE_LANES:
-        lines.append(f"… {len(drawn) - PICTURE_LANES} more lanes")
+    lines += [f"{row.label:<{room}}{line_of(timeline, row, window).text}" for row in rows[:PICTURE_LANES]]
+    if len(rows) > PICTURE_LANES:
+        lines.append(f"… {len(rows) - PICTURE_LANES} more lanes")
     return [line.rstrip() for line in (*lines, LEGEND)]
 
 

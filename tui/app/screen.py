@@ -102,7 +102,7 @@ class MainScreen(Screen[None]):
         """The pane is there: it may take keys and ask its question."""
         self.arriving -= 1
         if pane is self.pane:
-            self.set_focus(pane.rows)
+            self.set_focus(pane.focused_part)
             pane.wake()
 
     def action_view(self, name: str) -> None:
@@ -177,7 +177,7 @@ class MainScreen(Screen[None]):
         if self.pane is not None:
             if event.kind == "search":
                 self.pane.search("")
-            self.set_focus(self.pane.rows)
+            self.set_focus(self.pane.focused_part)
         self.close_prompt()
 
     def ask_for(self, kind: Any, text: str = "", placeholder: str = "") -> None:
@@ -190,7 +190,7 @@ class MainScreen(Screen[None]):
         self.prompt.close()
         self.footer.display = True
         if self.pane is not None:
-            self.set_focus(self.pane.rows)
+            self.set_focus(self.pane.focused_part)
 
     def action_escape(self) -> None:
         """Clear the search, then the filter; never more."""

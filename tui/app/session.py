@@ -92,6 +92,8 @@ class Session(Struct):
     history: list[str] = field(default_factory=list)
     current: str = ""
     epoch: int = 0
+    place: tuple[int, dict[str, Any]] | None = None
+    """A row to be shown in the timeline, and the run it is of (0 for A)."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Further options of the command line: cycle_anchor, pid_a, pid_b."""
 

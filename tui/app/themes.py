@@ -48,6 +48,11 @@ class Look(Struct, frozen=True):
     up: Style
     down: Style
 
+    def of_class(self, name: str) -> Style:
+        """The style of a slice of the timeline by its class; each class also has signs of its own."""
+        styles = {"kernel": self.bar_tensor, "collective": self.b, "copy": self.bar_dram, "wait": self.dim}
+        return styles.get(name, self.bar)
+
 
 @cache
 def names() -> tuple[str, ...]:

@@ -6,6 +6,7 @@ acts on what is shown.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
@@ -107,6 +108,16 @@ class PaneActions(Container):
             return {}
         return {column.name: value for column, value in zip(self.rows.table.columns, values, strict=True)}
 
+    def action_place(self) -> None:
+        """Show where the row under the cursor lies in the timeline."""
+        row = self.row()
+        if not row:
+            self.app.bell()
+            return
+        run = 1 if self.subject == "B" and len(self.session.traces) > 1 else 0
+        self.session.place = run, row
+        self.main.open_view("timeline")
+
     def action_scope(self) -> None:
         """Limit every view to the cycle under the cursor."""
         row = self.row()
@@ -143,14 +154,19 @@ class PaneActions(Container):
         runs, options = self.session.question(self.shown.view, self.subject)  # of the rows on the screen
         self.app.push_screen(DetailsScreen(self.entry, self.rows.table, position, runs, options))
 
+    def export_job(self) -> Callable[[], Table] | None:
+        """What gives the table an export writes, in a thread; None where there is nothing to write."""
+        table = self.exported
+        return None if table is None else lambda: table
+
     def action_export(self) -> None:
         """Write this view as it stands as markdown, under a name nothing has yet."""
         self._export(None)
 
     def _export(self, name: str | None) -> None:
-        table, view = self.exported, self.entry.name
-        if table is not None:
-            self.warplens.errand("writing", lambda: exported(table, view, name), self._written)
+        job, view = self.export_job(), self.entry.name
+        if job is not None:
+            self.warplens.errand("writing", lambda: exported(job(), view, name), self._written)
 
     def _written(self, value: Any) -> None:
         if isinstance(value, Exception):
@@ -163,6 +179,6 @@ class PaneActions(Container):
 
     def action_copy(self) -> None:
         """Copy this view as markdown."""
-        table, view = self.exported, self.entry.name
-        if table is not None:
-            self.warplens.errand("copying", lambda: copied(table, view), self.warplens.take_copy)
+        job, view = self.export_job(), self.entry.name
+        if job is not None:
+            self.warplens.errand("copying", lambda: copied(job(), view), self.warplens.take_copy)

@@ -121,6 +121,11 @@ class TablePane(PaneActions, can_focus=False):
         return self.shown.table if self.shown else None
 
     @property
+    def focused_part(self) -> Widget:
+        """What takes the keys when the view is opened."""
+        return self.rows
+
+    @property
     def exported(self) -> Table | None:
         """What an export writes: the rows as they stand."""
         return self.table
@@ -288,7 +293,7 @@ class TablePane(PaneActions, can_focus=False):
 
     def wanted(self) -> list[str]:
         """The names of the keys that matter now, for the footer."""
-        names = "details filter search sort_right reverse mark export copy open_trace palette help quit".split()
+        names = "details filter search sort_right reverse mark place export copy open_trace palette help quit".split()
         if self.shown is not None and len(self.session.subjects(self.shown.view)) > 1:
             names.append("other_run")
         if self.other_order() is not None:
