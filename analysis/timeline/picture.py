@@ -27,6 +27,15 @@ NAMED = 6
 """Columns from which a slice carries its name."""
 
 
+_DRAWN = np.array([list(_SIGNS.get(code, _BLOCKS)) for code in range(len(CLASSES))])
+"""The sign of a class (first index) that filled so many eighths of a column (second)."""
+
+
+def _eighths(busy: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
+    """Shares of columns as eighths; whatever ran at all is at least one."""
+    return np.where(busy > 0, np.clip(np.rint(busy * 8), 1, 8), 0).astype(np.intp)
+
+
 class Line(Struct, frozen=True):
     """One lane drawn: its name, a character a column, the class code of each column, and where slices are named."""
 
@@ -39,8 +48,7 @@ class Line(Struct, frozen=True):
 def draw(timeline: Timeline, lane: Lane, window: Window) -> Line:
     """The lane in that window."""
     busy, classes = fraction(lane, window)
-    eighths = np.where(busy > 0, np.clip(np.rint(busy * 8), 1, 8), 0).astype(np.int64)
-    drawn = [_SIGNS.get(code, _BLOCKS)[level] for level, code in zip(eighths.tolist(), classes.tolist(), strict=True)]
+    drawn: list[str] = _DRAWN[classes, _eighths(busy)].tolist()
     named: list[tuple[int, int]] = []
     for one in wide(lane, window, NAMED):
         width = one.last - one.first + 1
@@ -177,7 +185,7 @@ def minimap(timeline: Timeline, window: Window, columns: int) -> tuple[str, int,
     whole = Window(timeline.start, timeline.end, columns)
     edges = whole.edges
     busy = timeline.devices.busy(edges) / np.maximum(np.diff(edges), 1)
-    levels = np.where(busy > 0, np.clip(np.rint(busy * 8), 1, 8), 0).astype(int)
+    levels = _eighths(busy).tolist()
     first = min(columns - 1, max(0, whole.column(window.start)))
     last = min(columns - 1, max(first, whole.column(window.end - 1)))
     return "".join(_BLOCKS[level] for level in levels), first, last

@@ -120,7 +120,8 @@ def bindings(place: Place) -> list[BindingType]:
 
 _SPELLED = {
     "slash": "/", "exclamation_mark": "!", "less_than_sign": "<", "greater_than_sign": ">", "colon": ":",
-    "question_mark": "?", "plus": "+", "minus": "-", "equals_sign": "=", "left_square_bracket": "[", "right_square_bracket": "]", "enter": "Enter", "space": "Space",
+    "question_mark": "?", "plus": "+", "minus": "-", "equals_sign": "=",
+    "left_square_bracket": "[", "right_square_bracket": "]", "enter": "Enter", "space": "Space",
     "escape": "Esc", "backspace": "Backspace", "tab": "Tab", "shift+tab": "S-Tab", "pagedown": "PgDn",
     "pageup": "PgUp", "up": "↑", "down": "↓", "left": "←", "right": "→", "home": "Home", "end": "End",
 }

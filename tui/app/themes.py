@@ -48,10 +48,11 @@ class Look(Struct, frozen=True):
     up: Style
     down: Style
 
-    def of_class(self, name: str) -> Style:
-        """The style of a slice of the timeline by its class; each class also has signs of its own."""
-        styles = {"kernel": self.bar_tensor, "collective": self.b, "copy": self.bar_dram, "wait": self.dim}
-        return styles.get(name, self.bar)
+    @property
+    def slices(self) -> dict[str, Style]:
+        """The styles of slices of the timeline by class; each class also has signs of its own."""
+        return {"kernel": self.bar_tensor, "collective": self.b, "copy": self.bar_dram, "wait": self.dim,
+                "host": self.bar}
 
 
 @cache

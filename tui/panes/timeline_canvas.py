@@ -7,6 +7,7 @@ run A; a second run is drawn at the same place by its offset.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
@@ -345,23 +346,24 @@ class TimelineCanvas(Widget, can_focus=True):
         return self._strip([named, *self._coloured(line, look, here)], look)
 
     def _coloured(self, line: Line, look: themes.Look, here: bool) -> list[Segment]:
-        """The columns under the colours of their classes; named slices reversed, the column of the cursor lit."""
+        """The columns under the colours of their classes; names bold, the column of the cursor lit."""
         from ...analysis.timeline.lanes import CLASSES
 
-        inside = {at for first, last in line.named for at in range(first, last + 1)}
-        made: list[Segment] = []
-        begin, style = 0, look.base
-        for at in range(len(line.text)):
-            own = look.of_class(CLASSES[int(line.classes[at])]) if at < len(line.classes) else look.base
-            if at in inside:
-                own = own + _BOLD
-            if at == self.column:
-                own = look.cursor if here else own + look.cursor_blurred
-            if own is not style:
-                if at > begin:
-                    made.append(Segment(line.text[begin:at], style))
-                begin, style = at, own
-        made.append(Segment(line.text[begin:], style))
+        styles = [look.slices[name] for name in CLASSES]
+        codes, text, made = line.classes, line.text, []
+        edges = {0, len(text), *(edge for first, last in line.named for edge in (first, last + 1))}
+        edges |= {edge for edge in (self.column, self.column + 1) if edge <= len(text)}
+        edges.update((codes[1:] != codes[:-1]).nonzero()[0] + 1)
+        named = {first for first, _ in line.named}
+        ends = {last + 1 for _, last in line.named}
+        bold = False
+        for begin, stop in pairwise(sorted(edge for edge in edges if edge <= len(text))):
+            bold = begin in named or (bold and begin not in ends)
+            style = styles[codes[begin]] if begin < len(codes) else look.base
+            style = style + _BOLD if bold else style
+            if begin == self.column:
+                style = look.cursor if here else style + look.cursor_blurred
+            made.append(Segment(text[begin:stop], style))
         return made
 
     def _foot(self, look: themes.Look) -> list[Strip]:
