@@ -31,8 +31,9 @@ class Wrong(Exception):
 
 
 class Command(NamedTuple):
-    """One command: a line of help, its arguments, and what it does."""
+    """One command: its name, a line of help, its arguments, and what it does, which returns the exit status."""
 
+    name: str
     help: str
     arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], int]
@@ -84,6 +85,10 @@ def pids_of(text: str | None) -> tuple[int | None, int | None]:
         return int(first), int(second or first)
     except ValueError:
         raise Wrong(f"--pid {text}: give A or A:B, two process numbers") from None
+
+
+def no_arguments(parser: argparse.ArgumentParser) -> None:
+    """Of a command that takes none."""
 
 
 def opening_arguments(parser: argparse.ArgumentParser) -> None:

@@ -76,4 +76,4 @@ def _compared(arguments: argparse.Namespace) -> Table:
         raise Wrong(str(error)) from error
 
 
-DIFF = Command("Compare two runs; the same as report --view diff.", _diff_arguments, _diff)
+DIFF = Command("diff", "Compare two runs; the same as report --view diff.", _diff_arguments, _diff)

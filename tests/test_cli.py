@@ -110,7 +110,7 @@ def test_an_unreadable_input_is_exit_3(tmp_path: Path, capsysbinary: Captured) -
     assert b"missing.json" in capsysbinary.readouterr().err
 
 
-@pytest.mark.parametrize("words", [[], *([name] for name in COMMANDS if name != "open")], ids=" ".join)
+@pytest.mark.parametrize("words", [[], *([command.name] for command in COMMANDS[1:])], ids=" ".join)
 def test_every_command_explains_itself(words: list[str], capsysbinary: Captured) -> None:
     with pytest.raises(SystemExit) as stopped:
         main([*words, "--help"])
@@ -170,8 +170,8 @@ def test_what_was_printed_before_an_interruption_is_there() -> None:
     program = (
         "import sys\nfrom warplens.cli import main as cli\nfrom warplens.__main__ import program\n"
         "def stop(_):\n    print('before')\n    raise KeyboardInterrupt\n"
-        "cli._formats = stop\ncli.COMMANDS['formats'] = cli.Command('x', cli._no_arguments, stop)\n"
-        "sys.argv = ['warplens', 'formats']\nprogram()"
+        "cli.COMMANDS = (*cli.COMMANDS, cli.Command('wait', 'x', lambda parser: None, stop))\n"
+        "sys.argv = ['warplens', 'wait']\nprogram()"
     )
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
