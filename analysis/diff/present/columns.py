@@ -39,5 +39,8 @@ COLUMNS: tuple[Column, ...] = (
     Column("wait_b_ms", "wait B", "ms", "waiting for other ranks per cycle in B", width=8, order=None),
     Column("cycles_a", "cycles A", "count", "cycles of A the row rests on", width=8, order=None),
     Column("cycles_b", "cycles B", "count", "cycles of B the row rests on", width=8, order=None),
+    Column("category", "category", "text", "device, host or communication", width=13, order=None),
+    Column("lost_here_ms", "lost here", "ms", "of what is surely lost the function's own part, without the calls "
+           "inside it and without waiting for a device; rows rank by it", width=9, order=None),
     Column("renamed", "name in B", "text", "its name in B where that differs", width=20, order=None),
 )
