@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from ...trace import Trace
-    from .columns import CallTree
 
 _WRITERS = 2
 _BATCH = 1 << 16
@@ -57,7 +56,7 @@ def deferred(trace: Trace, compiled: bool = True) -> Trace:
     from polars.io.plugins import register_io_source
 
     from ... import schema
-    from .columns import COLUMNS, call_tree
+    from .columns import COLUMNS, CallTree, call_tree
 
     if trace.host is schema.empty("host"):
         return trace
