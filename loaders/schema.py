@@ -66,7 +66,11 @@ TABLES: dict[str, tuple[Field, ...]] = {
         _f("rank", pl.Int64, "", "rank of the job this recording belongs to"),
         _f("correlation", pl.Int64, "", "ties a runtime call to the device activity it launched"),
         _f("external_id", pl.Int64, "", "ties an operator to the runtime calls and device activity under it"),
-        _f("depth", pl.Int32, "", "nesting depth on its thread, 0 outermost; null where not computed"),
+        _f("sequence", pl.Int64, "", "number that a backward operator shares with the forward operator it belongs to"),
+        _f("forward_tid", pl.Int64, "", "thread of the forward operator; null where it is no backward operator"),
+        _f("parent", pl.Int64, "", "row of the slice in this table that encloses it most closely on its thread"),
+        _f("depth", pl.Int32, "", "nesting depth on its thread, 0 outermost; null where it is no call"),
+        _f("self_ns", pl.Int64, "ns", "time in which it is the innermost slice of its thread"),
         _f("offset", pl.Int64, "B", "byte offset of the event in the (decompressed) source, for full arguments"),
     ),
     "metrics": (

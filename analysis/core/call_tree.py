@@ -1,53 +1,66 @@
-"""Who called whom on a thread, told by nesting in time, without a loop over the calls.
+"""Questions to the call tree of the host table: what encloses a slice, and what adds up below it.
 
-Calls are put in order of (thread, start, longest first). How deep a call is follows from counting: all calls that began
-before it, less those that had ended. Its parent is the last call before it that is one level up. A call that outlasts
-its parent (clocks round) counts as ending with it.
+The tree itself is recorded with the slices (columns ``parent`` and ``depth``, found once while a recording is read).
+Arrays here have one entry for each row of the table, or of some of its rows with parents numbered among them.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
+import polars as pl
 
 Ints = npt.NDArray[np.int64]
-_ROUNDS = 64
+Mask = npt.NDArray[np.bool_]
+_ROUNDS = 40
+"""Levels climbed one by one, for the slices still on their way; whoever is deeper is found by leaps for all."""
 
 
-class CallTree(Struct, frozen=True):
-    """Calls in order of (thread, start, longest first); all arrays are in that order.
+def parents(column: pl.Series) -> Ints:
+    """The column ``parent`` as row numbers, -1 for none."""
+    return column.fill_null(-1).to_numpy()
 
-    ``order[i]`` is the input row of call i, ``parent[i]`` the call that encloses it most closely (-1 for none) and
-    ``last[i]`` one past its last descendant: everything below call i is ``i + 1 .. last[i]``.
-    """
 
-    order: Ints
-    parent: Ints
-    depth: Ints
-    last: Ints
-    thread: Ints
-    starts: Ints
-    ends: Ints
+def nearest(parent: Ints, rows: Ints, wanted: Mask) -> Ints:
+    """For each of the rows (-1 for none) itself or the closest slice around it that is wanted, -1 where none is."""
+    found = rows.copy()
+    moving = np.flatnonzero(rows >= 0)
+    for _ in range(_ROUNDS):
+        moving = moving[~wanted[found[moving]]]
+        if not len(moving):
+            return found
+        found[moving] = parent[found[moving]]
+        moving = moving[found[moving] >= 0]
+    if len(moving):
+        found[moving] = _by_leaps(parent, wanted)[found[moving]]
+    return found
 
-    def below(self, values: npt.NDArray[np.int64 | np.bool_]) -> Ints:
-        """Sum of the values of each call and of everything below it."""
-        sums = np.concatenate(([0], np.cumsum(values))).astype(np.int64)
-        return sums[self.last] - sums[:-1]
 
-    def enclosing(self, thread: Ints, moments: Ints) -> Ints:
-        """The innermost call running on each thread at each moment, -1 where none is."""
-        key = pack(np.concatenate((self.thread, self.thread, thread)),
-                    np.concatenate((self.starts, self.ends, moments)))
-        count = len(self.order)
-        starts, ends, at = key[:count], key[count : 2 * count], key[2 * count :]
-        found = np.searchsorted(starts, at, side="right") - 1
-        # climb from the last call that began before the moment to the first that still runs
-        while True:
-            over = (found >= 0) & ((ends[found] <= at) | (self.thread[found] != thread))
-            if not over.any():
-                return found
-            found = np.where(over, np.where(found >= 0, self.parent[found], -1), found)
+def _by_leaps(parent: Ints, wanted: Mask) -> Ints:
+    """``nearest`` of every row at once, in as many rounds as the depth has binary digits."""
+    none = len(parent)
+    leap = np.append(np.where(wanted, np.arange(none), np.where(parent >= 0, parent, none)), none)
+    while not np.array_equal(further := leap[leap], leap):
+        leap = further
+    return np.where(leap[:-1] < none, leap[:-1], -1)
+
+
+def among(parent: Ints, some: Mask) -> Ints:
+    """For each row that is one of ``some``, in their order, the number among them of the closest one around it."""
+    rows = np.flatnonzero(some)
+    above = nearest(parent, parent[rows], some)
+    number = np.cumsum(some) - 1
+    return np.where(above >= 0, number[above], -1)
+
+
+def sum_below(parent: Ints, depth: Ints, values: npt.NDArray[np.int64 | np.bool_]) -> Ints:
+    """Sum of the values of each row and of everything below it; a row is deeper than its parent."""
+    total = values.astype(np.int64)
+    order = np.argsort(-depth, kind="stable")
+    order = order[parent[order] >= 0]
+    for level in np.split(order, np.flatnonzero(np.diff(depth[order])) + 1):
+        np.add.at(total, parent[level], total[level])
+    return total
 
 
 def pack(thread: Ints, times: Ints) -> Ints:
@@ -58,63 +71,3 @@ def pack(thread: Ints, times: Ints) -> Ints:
         return thread * room + (times - zero)
     ranks = np.unique(times, return_inverse=True)[1].astype(np.int64)
     return thread * (len(times) + 1) + ranks
-
-
-def call_tree(thread: Ints, starts: Ints, ends: Ints) -> CallTree:
-    """The tree of calls given by thread number (from 0), start and end (ns, end not before start)."""
-    order = np.lexsort((-ends, starts, thread))
-    thread, starts, ends = thread[order], starts[order], ends[order].copy()
-    for _ in range(_ROUNDS):
-        parent, depth, last, clash = _nest(thread, starts, ends)
-        if not clash.any():
-            break
-        ends[clash] = ends[parent[clash]]
-    else:
-        ends = _clipped(thread, starts, ends)
-        parent, depth, last, _ = _nest(thread, starts, ends)
-    return CallTree(order, parent, depth, last, thread, starts, ends)
-
-
-def _nest(thread: Ints, starts: Ints, ends: Ints) -> tuple[Ints, Ints, Ints, npt.NDArray[np.bool_]]:
-    """Parent, depth and one past the last descendant of each call, and those that are known to outlast their parent."""
-    count = len(starts)
-    packed = pack(np.concatenate((thread, thread)), np.concatenate((starts, ends)))
-    begin, end = packed[:count], packed[count:]
-    here = np.arange(count, dtype=np.int64)
-    empty = end == begin
-    ended = np.searchsorted(np.sort(end[~empty]), begin, side="right")
-    moments = np.flatnonzero(empty)
-    ended += np.searchsorted(begin[moments], begin, side="left")
-    # a moment without length also comes after those before it at the same time
-    ended[moments] = ended[moments] - np.searchsorted(begin[moments], begin[moments], side="left") + np.arange(
-        len(moments)
-    )
-    depth = here - ended
-    level = depth * (count + 1) + here
-    ranked = np.argsort(level, kind="stable")
-    found = np.searchsorted(level[ranked], level - (count + 1), side="left") - 1
-    parent = np.where(depth > 0, ranked[np.maximum(found, 0)], -1) if count else here
-    last = np.where(empty, here + 1, np.searchsorted(begin, end, side="left"))
-    inside = (parent < 0) | (begin < end[parent])
-    over = (parent >= 0) & inside & (end > end[parent])
-    if over.any():
-        # a parent is surely right only where no call runs that is itself too long or does not begin in its own parent
-        reach = np.maximum.accumulate(np.where(over | ~inside, end, 0))
-        over[1:] &= reach[:-1] <= begin[1:]
-    return parent, depth, last, over
-
-
-def _clipped(thread: Ints, starts: Ints, ends: Ints) -> Ints:
-    """Ends cut to the enclosing call's, one call after the other: for threads whose calls overlap in long chains."""
-    clipped: list[int] = ends.tolist()
-    stack: list[int] = []
-    current = -1
-    for row, (who, start) in enumerate(zip(thread.tolist(), starts.tolist(), strict=True)):
-        if who != current:
-            stack, current = [], who
-        while stack and clipped[stack[-1]] <= start:
-            stack.pop()
-        if stack:
-            clipped[row] = min(clipped[row], clipped[stack[-1]])
-        stack.append(row)
-    return np.array(clipped, dtype=np.int64)

@@ -7,6 +7,7 @@ it belongs to the innermost operator running on its thread; an id of 0 says that
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 from msgspec import Struct
 
@@ -17,13 +18,16 @@ Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 CALLS = ("runtime", "driver")
 """Kinds of host slices that put work on a device."""
+_ROOMY = 8
+"""Ids that leave at most so much room between them are looked up in a table."""
 ABSENT = np.iinfo(np.int64).min
 """Stands for a null id in arrays of ids."""
 
 
 class Calls(Struct, frozen=True):
-    """Runtime and driver calls by start: times in ns, ids ``ABSENT`` where not recorded."""
+    """Runtime and driver calls by start: rows of the host table, times in ns, ids ``ABSENT`` where not recorded."""
 
+    row: Ints
     starts: Ints
     ends: Ints
     correlation: Ints
@@ -47,13 +51,13 @@ class Calls(Struct, frozen=True):
 def calls_of(run: Trace) -> Calls:
     """Every runtime and driver call of the run with a start and a duration, by start."""
     rows = (
-        run.host.filter(pl.col("kind").is_in(CALLS))
-        .select("start_ns", "dur_ns", "correlation", "external_id", "pid", "tid", "rank")
+        run.host.with_row_index("row").filter(pl.col("kind").is_in(CALLS))
+        .select("row", "start_ns", "dur_ns", "correlation", "external_id", "pid", "tid", "rank")
         .drop_nulls(["start_ns", "dur_ns"]).sort("start_ns", maintain_order=True).collect(engine="streaming")
     )
     starts = rows["start_ns"].to_numpy()
     return Calls(
-        starts, starts + rows["dur_ns"].to_numpy(),
+        rows["row"].to_numpy().astype(np.int64), starts, starts + rows["dur_ns"].to_numpy(),
         *(ids(rows[name]) for name in ("correlation", "external_id", "pid", "tid", "rank")),
     )
 
@@ -75,6 +79,10 @@ def ids(column: pl.Series) -> Ints:
 def match(keys: tuple[Ints, Ints], among: tuple[Ints, Ints]) -> Ints:
     """For each (rank, id) the first row of ``among`` with the same, -1 where none is or the id is ``ABSENT``."""
     have, wanted = _joint(among, keys)
+    real = have[among[1] != ABSENT]
+    low, high = (int(real.min()), int(real.max())) if len(real) else (0, -1)
+    if high - low < _ROOMY * (len(have) + len(wanted)) + _ROOMY:
+        return _looked_up(have, wanted, among[1] != ABSENT, keys[1] != ABSENT, low, high)
     order = np.argsort(have, kind="stable")
     ranked = have[order]
     at = np.searchsorted(ranked, wanted, side="left")
@@ -83,6 +91,17 @@ def match(keys: tuple[Ints, Ints], among: tuple[Ints, Ints]) -> Ints:
         return np.full(len(wanted), -1, dtype=np.int64)
     hit = (at < len(ranked)) & (ranked[inside] == wanted) & (keys[1] != ABSENT)
     return np.where(hit, order[inside], -1)
+
+
+def _looked_up(
+    have: Ints, wanted: Ints, is_there: npt.NDArray[np.bool_], asked: npt.NDArray[np.bool_], low: int, high: int
+) -> Ints:
+    """``match`` by a table with a place for every id from ``low`` to ``high``; recorders count ids up."""
+    table = np.full(high - low + 2, -1, dtype=np.int64)
+    rows = np.flatnonzero(is_there)[::-1]  # the first of several rows is written last
+    table[have[rows] - low] = rows
+    asked = asked & (wanted >= low) & (wanted <= high)
+    return table[np.where(asked, wanted - low, high - low + 1)]
 
 
 def _joint(one: tuple[Ints, Ints], other: tuple[Ints, Ints]) -> tuple[Ints, Ints]:

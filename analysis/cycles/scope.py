@@ -47,11 +47,22 @@ def _cut(run: Trace, wanted: int, options: Options) -> Trace:
     kernels = assignment.in_cycles(run, cycles.frame, cycles.device_time)
     return run.with_tables(
         kernels=kernels.filter(pl.col("cycle") == wanted).select(run.kernels.collect_schema().names()),
-        host=run.host.with_columns(_at="start_ns").filter(inside).drop("_at"),
+        host=_calls(run.host.with_columns(_at="start_ns"), inside),
         metrics=run.metrics.with_columns(_at="ts_ns").filter(inside).drop("_at"),
         cycles=mine.select(run.cycles.collect_schema().names()).lazy(),
         profile=run.profile.filter(pl.col("cycle") == wanted),
     )
+
+
+def _calls(host: pl.LazyFrame, inside: pl.Expr) -> pl.LazyFrame:
+    """The host slices inside, with parents as rows among them; one whose parent is not inside has none."""
+    kept = host.with_row_index("_row").filter(inside).drop("_at").with_row_index("_new").with_columns(
+        pl.col("_row").cast(pl.Int64)
+    )
+    moved = kept.select(pl.col("_row").alias("parent"), pl.col("_new").cast(pl.Int64))
+    return kept.drop("_new").join(moved, on="parent", how="left", maintain_order="left").with_columns(
+        parent="_new"
+    ).drop("_row", "_new")
 
 
 def _what_there_is(frame: pl.DataFrame) -> str:

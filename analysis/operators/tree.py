@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from ...loaders import schema
 from ...loaders.trace import Trace
-from ..core.call_tree import CallTree, Ints, call_tree
-from ..core.launch_calls import Calls, calls_of, ids, match, numbered
+from ..core.call_tree import Ints, among, nearest, parents, sum_below
+from ..core.launch_calls import Calls, calls_of, ids, match
 from ..core.quantiles import Codes, dense
 from ..kernels.tensor_cores import OPERATORS, kernels_on_tensor_cores
 
@@ -41,65 +41,81 @@ def is_data_loader(name: str) -> bool:
     return DATA_LOADER.match(name) is not None
 
 
+class Nodes(Struct, frozen=True):
+    """Operators and the annotations among them, in recorded order, as rows of ``frame`` with their ``ends``.
+
+    ``parent`` is the closest node around each (-1 for none), ``host_parent`` that of every row of the host table and
+    ``number`` which node each of those is (-1 for none).
+    """
+
+    frame: pl.DataFrame
+    starts: Ints
+    ends: Ints
+    parent: Ints
+    depth: Ints
+    host_parent: Ints
+    number: Ints
+
+
 def operators_of(run: Trace) -> Operators | None:
     """Time per operator, most device time first; None where the run has no operators."""
     nodes = _nodes(run)
-    if nodes.is_empty():
+    if nodes.frame.is_empty():
         return None
-    name, seen = dense(nodes["name"].to_physical().cast(pl.Int64).to_numpy())
-    names = nodes["name"][seen].cast(pl.String).to_list()
-    thread = _threads(nodes)
-    starts = nodes["start_ns"].to_numpy()
-    tree = call_tree(thread, starts, starts + nodes["dur_ns"].to_numpy())
-    nodes, name = nodes[tree.order], name[tree.order]
-    is_op = (nodes["kind"] == "op").to_numpy()
-    into = _folded_into(tree.parent, name, is_op)
+    name, seen = dense(nodes.frame["name"].to_physical().cast(pl.Int64).to_numpy())
+    names = nodes.frame["name"][seen].cast(pl.String).to_list()
+    is_op = (nodes.frame["kind"] == "op").to_numpy()
+    into = _folded_into(nodes.parent, name, is_op)
     calls = calls_of(run)
-    owner = _owners(calls, nodes, tree)
-    device, tensor, total, claimed = _device_time(run, calls, owner, tree)
+    owner = _owners(calls, nodes)
+    device, tensor, total, claimed = _device_time(run, calls, owner, len(into))
     counted = is_op & (into == np.arange(len(into))) & ~_named(names, name, _NO_OPERATOR, DATA_LOADER)
     if not counted.any():
         return None
-    frame = _summed(nodes, names, name, counted, {
-        "device_self_ns": _gathered(device, into), "device_total_ns": tree.below(device),
-        "host_self_ns": _own_host_time(nodes, tree, into, calls, owner), "host_total_ns": nodes["dur_ns"].to_numpy(),
-        "tensor_self": _gathered(tensor, into), "tensor_total": tree.below(tensor),
-        "eligible": tree.below(_eligible(names, name, is_op) | (tensor > 0) & is_op),
+
+    def below(values: npt.NDArray[np.int64 | np.bool_]) -> Ints:
+        return sum_below(nodes.parent, nodes.depth, values)
+
+    frame = _summed(nodes.frame, names, name, counted, {
+        "device_self_ns": _gathered(device, into), "device_total_ns": below(device),
+        "host_self_ns": _own_host_time(nodes, into, calls, owner), "host_total_ns": nodes.frame["dur_ns"].to_numpy(),
+        "tensor_self": _gathered(tensor, into), "tensor_total": below(tensor),
+        "eligible": below(_eligible(names, name, is_op) | (tensor > 0) & is_op),
     })
     return Operators(frame, total, total - claimed)
 
 
 def launching_operators(run: Trace, activities: pl.DataFrame) -> pl.Series:
     """Name of the operator whose call launched each activity (rows with ``rank correlation``), null for none."""
-    nodes = _nodes(run)
-    starts = nodes["start_ns"].to_numpy()
-    tree = call_tree(_threads(nodes), starts, starts + nodes["dur_ns"].to_numpy())
-    nodes = nodes[tree.order]
-    calls = calls_of(run)
-    node = _node_of(activities, calls, _owners(calls, nodes, tree))
-    names = nodes.select(pl.when(pl.col("kind") == "op").then(pl.col("name").cast(pl.String))).to_series()
+    nodes, calls = _nodes(run), calls_of(run)
+    node = _node_of(activities, calls, _owners(calls, nodes))
+    names = nodes.frame.select(pl.when(pl.col("kind") == "op").then(pl.col("name").cast(pl.String))).to_series()
     wanted = pl.DataFrame({"row": np.where(node >= 0, node, -1)})
     named = pl.DataFrame({"row": np.arange(len(names)), "op": names})
     return wanted.join(named, on="row", how="left", maintain_order="left")["op"]
 
 
-def _nodes(run: Trace) -> pl.DataFrame:
-    """Operators, and the annotations that stand in the tree beside them, in recorded order."""
+def _nodes(run: Trace) -> Nodes:
+    """Operators, and the annotations that stand in the tree beside them."""
     annotations = run.host.filter(pl.col("kind").is_in(["annotation", "dataloader"]))
     names = annotations.select(pl.col("name").unique().cast(pl.String)).collect(engine="streaming")["name"].drop_nulls()
     wanted = [name for name in names if _IN_TREE.match(name) or is_data_loader(name)]
     beside = pl.col("kind").is_in(["annotation", "dataloader"])
     beside = beside & pl.col("name").is_in(pl.Series(wanted, dtype=schema.NAME).implode())
-    return (
-        run.host.filter((pl.col("kind") == "op") | beside)
-        .select("name", "kind", "start_ns", "dur_ns", "pid", "tid", "rank", "external_id")
-        .drop_nulls(["name", "start_ns", "dur_ns"]).collect(engine="streaming")
+    timed = pl.all_horizontal(pl.col("name", "start_ns", "dur_ns").is_not_null())
+    rows = run.host.select(
+        "parent", "depth", node=((((pl.col("kind") == "op") | beside) & timed)).fill_null(False)
+    ).collect(engine="streaming")
+    is_node, above = rows["node"].to_numpy(), parents(rows["parent"])
+    frame = run.host.filter(((pl.col("kind") == "op") | beside) & timed).select(
+        "name", "kind", "start_ns", "dur_ns", "rank", "external_id"
+    ).collect(engine="streaming")
+    starts = frame["start_ns"].to_numpy()
+    return Nodes(
+        frame, starts, starts + frame["dur_ns"].to_numpy(), among(above, is_node),
+        rows["depth"].fill_null(0).to_numpy()[is_node].astype(np.int64), above,
+        np.where(is_node, np.cumsum(is_node) - 1, -1),
     )
-
-
-def _threads(rows: pl.DataFrame) -> Ints:
-    """A number from 0 for each (rank, pid, tid)."""
-    return numbered(*(ids(rows[key]) for key in ("rank", "pid", "tid")))
 
 
 def _named(names: list[str], name: Codes, *patterns: re.Pattern[str]) -> Mask:
@@ -119,41 +135,26 @@ def _folded_into(parent: Ints, name: Codes, is_op: Mask) -> Ints:
     return into
 
 
-def _owners(calls: Calls, nodes: pl.DataFrame, tree: CallTree) -> Ints:
+def _owners(calls: Calls, nodes: Nodes) -> Ints:
     """The node that made each call, -1 for none.
 
     An external id is believed where its operator was running when the call began and it is not just the correlation id
     again: some recorders wrote other numbers there, which hit an operator by chance.
     """
-    rank, external = ids(nodes["rank"]), ids(nodes["external_id"])
-    earliest = np.argsort(tree.starts, kind="stable")
+    rank, external = ids(nodes.frame["rank"]), ids(nodes.frame["external_id"])
+    earliest = np.argsort(nodes.starts, kind="stable")
     found = match((calls.rank, calls.external_id), (rank[earliest], external[earliest]))
     owner = np.where(found >= 0, earliest[np.maximum(found, 0)], -1) if len(earliest) else found
     known = np.maximum(owner, 0)
-    strange = (calls.starts < tree.starts[known]) | (calls.starts > tree.ends[known])
+    strange = (calls.starts < nodes.starts[known]) | (calls.starts > nodes.ends[known])
     owner[strange | (calls.external_id == calls.correlation)] = -1
-    by_time = (owner < 0) & (calls.external_id != 0)
-    if by_time.any():
-        owner[by_time] = _innermost(calls, by_time, nodes, tree)
+    by_time = np.flatnonzero((owner < 0) & (calls.external_id != 0))
+    around = nearest(nodes.host_parent, nodes.host_parent[calls.row[by_time]], nodes.number >= 0)
+    owner[by_time] = np.where(around >= 0, nodes.number[np.maximum(around, 0)], -1)
     return owner
 
 
-def _innermost(calls: Calls, some: Mask, nodes: pl.DataFrame, tree: CallTree) -> Ints:
-    """The innermost node that encloses each of the calls on its thread, -1 for none."""
-    keys = (("rank", calls.rank), ("pid", calls.pid), ("tid", calls.tid))
-    joint = numbered(*(np.concatenate((ids(nodes[key]), theirs[some])) for key, theirs in keys))
-    own, theirs = joint[: nodes.height], joint[nodes.height :]
-    number_of = np.full(int(joint.max()) + 1, -1, dtype=np.int64)
-    number_of[own] = tree.thread
-    thread, starts, ends = number_of[theirs], calls.starts[some], calls.ends[some]
-    owner = np.full(len(thread), -1, dtype=np.int64)
-    on = thread >= 0
-    owner[on] = tree.enclosing(thread[on], starts[on])
-    owner[ends > tree.ends[np.maximum(owner, 0)]] = -1
-    return owner
-
-
-def _device_time(run: Trace, calls: Calls, owner: Ints, tree: CallTree) -> tuple[Ints, Ints, int, int]:
+def _device_time(run: Trace, calls: Calls, owner: Ints, nodes: int) -> tuple[Ints, Ints, int, int]:
     """Device time that each node's calls launched (all, and on tensor cores), all there is, and all that is claimed."""
     rows = (
         run.kernels.filter(pl.col("kind") != "sync")
@@ -162,7 +163,6 @@ def _device_time(run: Trace, calls: Calls, owner: Ints, tree: CallTree) -> tuple
     durations = rows["dur_ns"].to_numpy()
     node = _node_of(rows, calls, owner)
     have = node >= 0
-    nodes = len(tree.order)
     device = np.bincount(node[have], weights=durations[have], minlength=nodes).astype(np.int64)
     fast = kernels_on_tensor_cores(rows["name"].unique().cast(pl.String))
     on_tensor = rows["name"].is_in(pl.Series(fast, dtype=schema.NAME).implode()).fill_null(False).to_numpy() & have
@@ -181,11 +181,11 @@ def _gathered(values: Ints, into: Ints) -> Ints:
     return np.bincount(into, weights=values, minlength=len(into)).astype(np.int64)
 
 
-def _own_host_time(nodes: pl.DataFrame, tree: CallTree, into: Ints, calls: Calls, owner: Ints) -> Ints:
+def _own_host_time(nodes: Nodes, into: Ints, calls: Calls, owner: Ints) -> Ints:
     """Duration less the children's and less that of its runtime calls, of calls inside calls only the outer ones."""
-    durations = nodes["dur_ns"].to_numpy()
-    child = (tree.parent >= 0) & (into == np.arange(len(into)))
-    inner = np.bincount(into[tree.parent[child]], weights=durations[child], minlength=len(into))
+    durations = nodes.frame["dur_ns"].to_numpy()
+    child = (nodes.parent >= 0) & (into == np.arange(len(into)))
+    inner = np.bincount(into[nodes.parent[child]], weights=durations[child], minlength=len(into))
     made = (owner >= 0) & calls.outermost
     called = np.bincount(
         into[owner[made]], weights=(calls.ends - calls.starts)[made], minlength=len(into)

@@ -19,7 +19,7 @@ from ..errors import Unreadable
 from ..loader import Job, Loader
 from ..native.allocator import keep_freed
 from ..trace import Trace
-from . import cache, failures, inputs, ranks, spill, store, stream, unsupported
+from . import cache, call_tree, failures, inputs, ranks, spill, store, stream, unsupported
 
 Progress = Callable[[int, int, int], None]
 _GIVE = "Give a trace, or the folder that holds one."
@@ -232,8 +232,9 @@ def _read(part: Part, loader: Loader, request: Request, target: Path) -> tuple[P
         job = Job(part.path, place, request.progress, request.first_rows, request.compiled, lasting)
         traces = loader.load(job)
         if not lasting:
-            return target, traces
+            return target, tuple(call_tree.deferred(trace, request.compiled) for trace in traces)
         store.write(traces, target)
+        store.add_call_trees(traces, target, request.compiled)
         return target, store.read(target)
     except BaseException:
         spill.remove(target)

@@ -56,11 +56,12 @@ def merge(source: str, label: str, traces: Sequence[Trace], ranks: Sequence[int]
     epochs = [trace.info.epoch_ns for _, trace in ordered]
     zero = None if None in epochs else min(epoch for epoch in epochs if epoch is not None)
     parts: list[dict[str, pl.LazyFrame]] = []
-    first = 0
+    first = slices = 0
     for rank, trace in ordered:
         shift = 0 if zero is None or trace.info.epoch_ns is None else trace.info.epoch_ns - zero
-        parts.append({name: _placed(name, trace.table(name), rank, shift, first) for name in TABLE_NAMES})
+        parts.append({name: _placed(name, trace.table(name), rank, shift, first, slices) for name in TABLE_NAMES})
         first += trace.kernels.select(pl.len()).collect(engine="streaming").item()
+        slices += trace.host.select(pl.len()).collect(engine="streaming").item()
     tables = {name: pl.concat([part[name] for part in parts]) for name in TABLE_NAMES}
     return Trace(_info(source, label, ordered, zero), **tables)
 
@@ -88,7 +89,7 @@ def with_metrics(run: Trace, beside: Sequence[Trace]) -> Trace:
     return replace(run, info=info, metrics=pl.concat(tables))
 
 
-def _placed(name: str, table: pl.LazyFrame, rank: int, shift: int, first: int) -> pl.LazyFrame:
+def _placed(name: str, table: pl.LazyFrame, rank: int, shift: int, first: int, slices: int) -> pl.LazyFrame:
     import polars as pl
 
     columns = table.collect_schema().names()
@@ -97,6 +98,8 @@ def _placed(name: str, table: pl.LazyFrame, rank: int, shift: int, first: int) -
         moved.append(pl.col(_CLOCKED[name]) + shift)
     if first:
         moved += [pl.col(c) + first for c in ("index", "first_index", "last_index") if c in columns]
+    if slices and name == "host":
+        moved.append(pl.col("parent") + slices)
     return table.with_columns(moved) if moved else table
 
 

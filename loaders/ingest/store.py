@@ -46,6 +46,18 @@ def write(traces: tuple[Trace, ...], directory: Path) -> None:
         (inside / "info.json").write_bytes(_info_to_json(trace.info))
 
 
+def add_call_trees(traces: tuple[Trace, ...], directory: Path, compiled: bool = True) -> None:
+    """Put what encloses what into the host tables that were written. Raises OSError where the disk is full."""
+    from . import call_tree
+
+    for number, trace in enumerate(traces):
+        inside = directory / str(number)
+        if files := _files(inside, "host"):
+            warnings = call_tree.write(trace, files, compiled)
+            if warnings:
+                (inside / "info.json").write_bytes(_info_to_json(trace.warn(*warnings).info))
+
+
 def write_preview(trace: Trace, directory: Path) -> None:
     """Write a trace of some thousand rows to be read once, at once: not compressed. Raises OSError."""
     import polars as pl

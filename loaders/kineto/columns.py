@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-HOST_INTS = "ts dur pid tid correlation external_id rank offset".split()
+HOST_INTS = "ts dur pid tid correlation external_id rank offset sequence forward_tid".split()
 HOST_CODES = "cat name pid_text tid_text".split()
 """What events of the host are asked for; all columns begin with these."""
 INTS = [*HOST_INTS, *"stream device registers shared bytes graph graph_node end".split()]
@@ -29,7 +29,7 @@ FLOATS = "occupancy blocks_per_sm".split()
 EVENT_KEYS = ("ts", "dur", "pid", "tid", "cat", "name")
 ARG_KEYS = (
     "correlation", "External id", "external id", "stream", "device", "registers per thread", "shared memory", "bytes",
-    "graph id", "graph node id", "rank", "grid", "block", "est. achieved occupancy %", "blocks per SM",
+    "graph id", "graph node id", "rank", "Sequence number", "Fwd thread id", "grid", "block", "est. achieved occupancy %", "blocks per SM",
 )  # fmt: skip
 """What is read of ``args``. 'External id' wins where both spellings are there."""
 
@@ -221,16 +221,16 @@ class Rows:
             empty = (len(INTS), 0), (len(CODES), 0), (len(FLOATS), 0)
             return Block(np.empty(empty[0], np.int64), np.empty(empty[1], np.int32), np.empty(empty[2]), base)
         ts, dur, pid, tid, cat, name = zip(*self._values, strict=True)
-        correlation, external, old, stream, device, registers, shared, size, graph, node, rank, *rest = zip(
+        correlation, external, old, stream, device, registers, shared, size, graph, node, *rest = zip(
             *self._args, strict=True
         )
-        grid, block, occupancy, blocks = rest
+        rank, sequence, forward, grid, block, occupancy, blocks = rest
         start, end = zip(*self._spans, strict=True)
         if any(value is not None for value in old):
             external = tuple(b if a is None else a for a, b in zip(external, old, strict=True))
         ints = [_times(ts), _times(dur), _column(pid, whole), _column(tid, whole)]
         ints += [_column(values, integer) for values in (correlation, external, rank)]
-        ints += [np.array(start, np.int64)]
+        ints += [np.array(start, np.int64), _column(sequence, integer), _column(forward, integer)]
         ints += [_column(values, integer) for values in (stream, device)]
         ints += [_column(values, amount) for values in (registers, shared, size)]
         ints += [_column(values, integer) for values in (graph, node)]

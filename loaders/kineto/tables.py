@@ -181,7 +181,8 @@ class Tables:
         return {
             "start_ns": start, "dur_ns": dur, "name": names, "kind": kind, "pid": pid, "tid": tid, "rank": rank,
             "correlation": ints[_INT["correlation"]], "external_id": ints[_INT["external_id"]],
-            "offset": ints[_INT["offset"]] + block.base,
+            "offset": ints[_INT["offset"]] + block.base, "sequence": _above(ints[_INT["sequence"]], -1),
+            "forward_tid": _above(ints[_INT["forward_tid"]], 0),
         }  # fmt: skip
 
     def _thread(self, block: Block, name: str) -> npt.NDArray[np.int64]:
@@ -251,6 +252,11 @@ class Tables:
             kind=pl.lit("step"), source=pl.lit("recorded"), complete=True,
         )  # fmt: skip
         return schema.conform("cycles", frame.lazy())
+
+
+def _above(values: npt.NDArray[np.int64], none: int) -> npt.NDArray[np.int64]:
+    """Numbers of which those up to ``none`` say that there is none."""
+    return np.where(values > none, values, NULL)
 
 
 def _pairs(first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> set[tuple[int, int]]:

@@ -12,6 +12,7 @@ from warplens.analysis.core.options import Options
 from warplens.analysis.table.table import Table, ask
 from warplens.analysis.views import view
 from warplens.loaders import schema
+from warplens.loaders.ingest.call_tree import deferred
 from warplens.loaders.trace import Info, Trace
 
 Rows = list[dict[str, Any]]
@@ -31,7 +32,7 @@ def run_of() -> Callable[..., Trace]:
 
     def make(label: str = "run", serialised: bool = False, **tables: Rows) -> Trace:
         info = Info(source=f"{label}.json", label=label, format="bare", serialised=serialised)
-        return Trace(info).with_tables(**{name: _frame(name, rows) for name, rows in tables.items()})
+        return deferred(Trace(info).with_tables(**{name: _frame(name, rows) for name, rows in tables.items()}))
 
     return make
 

@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 from warplens.loaders import schema
+from warplens.loaders.ingest.call_tree import deferred
 from warplens.loaders.trace import Info, Trace
 
 Rows = list[dict[str, Any]]
@@ -17,7 +18,7 @@ def run_of(label: str = "run", **tables: Rows) -> Trace:
     frames = {
         name: schema.conform(name, pl.DataFrame(rows, infer_schema_length=None).lazy()) for name, rows in tables.items()
     }
-    return Trace(Info(source=f"{label}.json", label=label, format="test")).with_tables(**frames)
+    return deferred(Trace(Info(source=f"{label}.json", label=label, format="test")).with_tables(**frames))
 
 
 def host(name: str, start: int, dur: int, kind: str = "op", **more: Any) -> dict[str, Any]:

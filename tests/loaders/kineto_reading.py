@@ -29,7 +29,7 @@ KERNELS = (
     "start_ns dur_ns name kind device stream correlation op_id graph grid block registers shared_bytes occupancy "
     "blocks_per_sm bytes rank"
 ).split()
-HOST = "start_ns dur_ns name kind pid tid correlation external_id rank".split()
+HOST = "start_ns dur_ns name kind pid tid correlation external_id rank sequence forward_tid".split()
 METRICS = "ts_ns metric device value unit pid rank".split()
 Row = tuple[Any, ...]
 
@@ -137,7 +137,9 @@ def reference(data: bytes) -> tuple[list[Row], list[Row]]:
         rank, correlation = _id(args.get("rank")), _id(args.get("correlation"))
         pid, tid = _lane(event.get("pid")), _lane(event.get("tid"))
         if kind not in dialect.DEVICE_KINDS:
-            host.append([*common, pid, tid, correlation, external, rank])
+            sequence, forward = _id(args.get("Sequence number")), _id(args.get("Fwd thread id"))
+            sequence = sequence if sequence is not None and sequence >= 0 else None
+            host.append([*common, pid, tid, correlation, external, rank, sequence, forward if (forward or 0) > 0 else None])
             continue
         device, stream = _id(args.get("device")), _id(args.get("stream"))
         device, stream = pid if device is None else device, tid if stream is None else stream

@@ -17,8 +17,9 @@ _TS, _DUR, _PID, _TID = _INT["ts"], _INT["dur"], _INT["pid"], _INT["tid"]
 _N_INT, _N_CODE, _N_FLOAT = len(INTS), len(CODES), len(FLOATS)
 _CAT, _NAME, _PID_TEXT, _TID_TEXT = (_CODE[name] for name in ("cat", "name", "pid_text", "tid_text"))
 _GRID, _BLOCK, _OCCUPANCY, _BLOCKS = _CODE["grid"], _CODE["block"], _FLOAT["occupancy"], _FLOAT["blocks_per_sm"]
-_CORRELATION, _STREAM, _DEVICE, _REGISTERS, _SHARED, _BYTES, _GRAPH, _NODE, _RANK = (
-    _INT[name] for name in "correlation stream device registers shared bytes graph graph_node rank".split()
+_CORRELATION, _STREAM, _DEVICE, _REGISTERS, _SHARED, _BYTES, _GRAPH, _NODE, _RANK, _SEQUENCE, _FORWARD = (
+    _INT[name]
+    for name in "correlation stream device registers shared bytes graph graph_node rank sequence forward_tid".split()
 )
 
 SKIP, WHOLE, TIME, TEXT, LANE, TRIPLE, REAL, PHASE, ARGS, OLD_ID, AMOUNT = range(11)
@@ -54,6 +55,8 @@ _id, _id_end = _word(b"Device Id"), _word(b"Device Id", 1)
 _total_allocated, _allocated_end = _word(b"Total Allocated"), _word(b"Total Allocated", 7)
 _total_reserved, _reserved_end = _word(b"Total Reserved"), _word(b"Total Reserved", 6)
 _change = _word(b"Bytes")
+_sequence, _sequence_end = _word(b"Sequence number"), _word(b"Sequence number", 7)
+_forward, _forward_end = _word(b"Fwd thread id"), _word(b"Fwd thread id", 5)
 _true, _fals, _null = _word(b"true"), _word(b"fals"), _word(b"null")
 
 
@@ -129,6 +132,8 @@ def args_key(buf, start, size):
     elif size == 15:
         if word == _total_allocated and word_at(buf, start + 7) == _allocated_end:
             return AMOUNT, _ALLOCATED
+        if word == _sequence and word_at(buf, start + 7) == _sequence_end:
+            return WHOLE, _SEQUENCE
     elif size == 14:
         if word == _total_reserved and word_at(buf, start + 6) == _reserved_end:
             return AMOUNT, _RESERVED
@@ -140,6 +145,8 @@ def args_key(buf, start, size):
             return REAL, _BLOCKS
         if word == _node and last == _node_end:
             return WHOLE, _NODE
+        if word == _forward and last == _forward_end:
+            return WHOLE, _FORWARD
     elif size == 20:
         middle, last = word_at(buf, start + 8), word_at(buf, start + 12)
         if word == _registers and middle == _registers_mid and last == _registers_end:

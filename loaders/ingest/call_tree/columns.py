@@ -1,0 +1,131 @@
+"""The columns ``parent``, ``depth`` and ``self_ns`` of the host table, from its times and threads.
+
+Slices nest in time on their thread (rank, pid, tid). What a scheduler or a profiler did to a thread is no call of it
+and stays out. Clocks round and recorders lose ends, so nesting may be broken; that is tolerated and counted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from msgspec import Struct
+
+from .program import SWEEP
+from .sweep import sweep
+
+COLUMNS = ("parent", "depth", "self_ns")
+"""What is added to the host table."""
+APART = ("sched", "overhead")
+"""Kinds of slices that are no calls."""
+SLACK_NS = 1_000
+"""Clocks of whole microseconds make a slice outlast its parent by up to this; that is not worth a word."""
+_WORTH_COMPILING = 200_000
+"""Rows from which the compiled sweep is asked for: plainly a million take a second."""
+_WIDEST = 1 << 62
+Ints = npt.NDArray[np.int64]
+
+
+class CallTree(Struct, frozen=True):
+    """The three columns, a row for each of the host table, and how many slices cross the end of one they began in."""
+
+    frame: pl.DataFrame
+    broken: int
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """A sentence where nesting is broken."""
+        if not self.broken:
+            return ()
+        slices = "1 host slice ends" if self.broken == 1 else f"{self.broken:,} host slices end"
+        return (f"{slices} after the slice of the same thread in which they begin: not counted as its children",)
+
+
+def call_tree(host: pl.LazyFrame, compiled: bool = True) -> CallTree:
+    """The tree of all slices of a host table (any of its columns may be missing but those of time and thread)."""
+    nested = ~pl.col("kind").is_in(APART) & pl.col("start_ns").is_not_null()
+    rows = host.select(
+        "start_ns", "dur_ns", "rank", "pid", "tid", within=(nested & pl.col("dur_ns").is_not_null()).fill_null(False)
+    ).collect(engine="streaming")
+    within = rows["within"].to_numpy()
+    some = None if within.all() else np.flatnonzero(within)
+    start = rows["start_ns"].fill_null(0).to_numpy().copy()
+    dur = np.clip(rows["dur_ns"].fill_null(0).to_numpy(), 0, _WIDEST - np.maximum(start, 0))
+    thread = threads(rows)
+    del rows
+    order = _order(thread, start, dur, some)
+    parent, depth = np.full(len(start), -1, np.int32), np.full(len(start), -1, np.int32)
+    own = np.zeros(len(start), np.int64)
+    dur += start  # from here on these are ends
+    broken = _swept((order, thread, start, dur, parent, own, depth), compiled)
+    frame = pl.DataFrame({"parent": parent, "depth": depth, "self_ns": own})
+    outside = pl.col("depth") < 0
+    return CallTree(frame.select(
+        pl.when(pl.col("parent") >= 0).then("parent").alias("parent"),
+        *(pl.when(~outside).then(name).alias(name) for name in ("depth", "self_ns")),
+    ), broken)
+
+
+def _swept(arrays: tuple[npt.NDArray[Any], ...], compiled: bool) -> int:
+    order, thread, start, end, *out = arrays
+    if compiled and len(order) >= _WORTH_COMPILING:
+        native = SWEEP.functions() if SWEEP.ready() else None
+        if native is not None:
+            return native.call("compiled_sweep", *arrays, SLACK_NS)
+        SWEEP.prepare()
+    lists = [array.tolist() for array in out]
+    broken = sweep(order.tolist(), thread.tolist(), start.tolist(), end.tolist(), *lists, SLACK_NS)
+    for array, values in zip(out, lists, strict=True):
+        array[:] = values
+    return broken
+
+
+def threads(rows: pl.DataFrame) -> npt.NDArray[np.int32]:
+    """A number from 0 for each (rank, pid, tid). Rows of one thread mostly follow each other, so runs are numbered."""
+    keys = ("rank", "pid", "tid")
+    if not rows.height:
+        return np.zeros(0, np.int32)
+    change = np.zeros(rows.height, bool)
+    change[0] = True
+    for key in keys:
+        column = rows[key]
+        if column.null_count() == rows.height:
+            continue
+        values = column.fill_null(np.iinfo(np.int64).min).to_numpy()
+        change[1:] |= values[1:] != values[:-1]
+    heads = np.flatnonzero(change)
+    runs = rows.select(keys)[heads]
+    known = runs.unique(maintain_order=True).with_row_index("number")
+    numbers = runs.join(known, on=keys, how="left", nulls_equal=True, maintain_order="left")["number"]
+    return np.repeat(numbers.to_numpy().astype(np.int32), np.diff(heads, append=rows.height))
+
+
+def _order(thread: npt.NDArray[np.int32], start: Ints, dur: Ints, some: Ints | None) -> Ints:
+    """The rows (all, or ``some``) by thread, start, longest first, then as they were recorded."""
+    if some is not None:
+        thread, start, dur = thread[some], start[some], dur[some]
+    if not len(start):
+        return np.zeros(0, np.int64)
+    low, high = int(start.min()), int(start.max())
+    if (int(thread.max()) + 1) * (high - low + 1) >= _WIDEST:
+        order = np.lexsort((-dur, start, thread))
+    else:
+        key = thread * np.int64(high - low + 1)
+        key += start
+        key -= low
+        order = _by_key(key, dur)
+    return order if some is None else some[order]
+
+
+def _by_key(key: Ints, dur: Ints) -> Ints:
+    """Rows by key, those of the same key longest first."""
+    order = np.argsort(key, kind="stable")  # recorders write long sorted runs, which this sort makes use of
+    key = key[order]
+    same = key[1:] == key[:-1]
+    if same.any():
+        tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+        rows = order[tied]
+        order[tied] = rows[np.lexsort((-dur[rows], key[tied]))]
+    return order
