@@ -15,6 +15,7 @@ from .loader import Loader
 MODULES: tuple[str, ...] = (
     "kineto",
     "nsys",
+    "perfetto",
     "xla",
     "cycle_profile",
     "kernel_table",
