@@ -13,7 +13,7 @@ import numpy as np
 from ..kineto.columns import Strings
 from ..protobuf.program import walk_for
 from ..protobuf.stretches import Stretches
-from ..stream import Source, head
+from ..ingest.stream import Source, head
 from .events import Begins, events_of
 from .packets import PACKETS
 from .sequences import Sequences

@@ -16,8 +16,8 @@ from typing import Any, BinaryIO
 import numpy as np
 import orjson
 
-from ...memory import keep_freed
-from .. import stream
+from ..native.allocator import keep_freed
+from ..ingest import stream
 from ..errors import Unreadable
 from ..kineto import dialect
 from ..kineto.columns import CODES, FLOATS, INTS, NULL, Block, Strings

@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 
 from ..protobuf.layout import LENGTH
-from ..stream import Source
+from ..ingest.stream import Source
 from .packets import COMPRESSED, PACKET
 
 _MOST = 64 << 20

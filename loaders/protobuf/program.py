@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from ..machine.kept import Program
-from ..machine.native import Native
+from ..native.code_cache import Program
+from ..native.functions import Native
 from . import plain
 from .tokens import Bytes, Room, Walk
 

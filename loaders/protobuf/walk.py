@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..machine.jit import compiled, inlined
-from ..machine.simd import item, word_at
+from ..native.jit import compiled, inlined
+from ..native.simd import item, word_at
 from .layout import (
     AT, BROKEN, BYTES, DAMAGED, DEEPEST, DONE, EIGHT_BYTES, FIXED, FOUR_BYTES, FULL, INCOMPLETE, ITEM, LENGTH, MESSAGE,
     NUMBER, NUMBERS_END, TEXT, TOKENS, VARINT,

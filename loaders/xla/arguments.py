@@ -9,7 +9,7 @@ from typing import Any
 
 from ..protobuf.outline import Cut, Part, parts
 from ..protobuf.program import in_python
-from ..stream import Source
+from ..ingest.stream import Source
 from .space import Plane, space_of
 
 _EVENT, _NAME, _STATISTIC = 4, 1, 4

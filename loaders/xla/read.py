@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ...memory import keep_freed
-from .. import stream
+from ..native.allocator import keep_freed
+from ..ingest import stream
 from ..errors import Unreadable
 from ..kineto import dialect
 from ..kineto.columns import NULL, Strings
