@@ -65,7 +65,7 @@ TABLES: dict[str, tuple[Field, ...]] = {
         _f("tid", pl.Int64, "", "thread"),
         _f("rank", pl.Int64, "", "rank of the job this recording belongs to"),
         _f("correlation", pl.Int64, "", "ties a runtime call to the device activity it launched"),
-        _f("external_id", pl.Int64, "", "ties an operator to the runtime calls and device activity under it"),
+        _f("external_id", pl.Int64, "", "ties an operator to the calls and device activity under it; negative where a recorded arrow did"),
         _f("depth", pl.Int32, "", "nesting depth on its thread, 0 outermost; null where not computed"),
         _f("offset", pl.Int64, "B", "byte offset of the event in the (decompressed) source, for full arguments"),
     ),

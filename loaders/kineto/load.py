@@ -15,7 +15,7 @@ from ..loader import Job
 from ..native.allocator import keep_freed
 from ..trace import Trace
 from .columns import Strings
-from .deferred_events import Aside
+from .deferred_events import ASCEND, Aside
 from .document import HEADER_BYTES, Document, open_document
 from .info import Tally, describe, rank_of
 from .pipeline import Pipeline, block_for
@@ -137,7 +137,12 @@ def _counted(tally: Tally, tables: Tables, aside: Aside) -> None:
 
 def _trace(job: Job, found: Scanned) -> Trace:
     frames = found.tables.finish(rank_of(found.document), job.lasting)
-    return _described(job, found).with_tables(**frames)
+    trace = _described(job, found).with_tables(**frames)
+    if found.tables.texts.device_word != ASCEND:
+        return trace
+    from .ascend_arrows import tie
+
+    return tie(trace, job, found.tables.earliest or 0)
 
 
 def _described(job: Job, found: Scanned) -> Trace:
