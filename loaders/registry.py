@@ -17,6 +17,7 @@ MODULES: tuple[str, ...] = (
     "nsys",
     "perfetto",
     "xla",
+    "ascend",
     "cycle_profile",
     "kernel_table",
     "ncu",

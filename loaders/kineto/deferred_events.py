@@ -214,6 +214,8 @@ class Roles:
         if pid in self._derived:
             return None
         if pid in self._ascend:
+            if self._ascend_links and args.get("Task Type") in _ASCEND_STEPS:
+                return None
             return {**event, "cat": _ascend_category(args, name), "args": {
                 "device": self._ascend[pid], "stream": event.get("tid"), "correlation": args.get("connection_id"),
                 "bytes": args.get("data size(Byte)"),
@@ -256,6 +258,8 @@ def _key(value: Any) -> Any:
     return found if found != NULL else str(value)
 
 
+_ASCEND_STEPS = ("SDMA", "RDMA", "Write Value", "Notify Wait", "Notify Record", "Reduce_Inline")
+"""Tasks that are the steps of a collective, where that has a slice of its own."""
 _ASCEND_COPY = re.compile(r"MEMCPY|SDMA|PCIE_DMA|RDMA")
 _ASCEND_WAIT = re.compile(
     r"EVENT|NOTIFY|.*[ _]WAIT\b|PLACE_HOLDER|PROFILING|WRITE[ _]VALUE|STREAM_|MODEL_EXECUTE|PROFILER|CMO|.*RECORD\b"

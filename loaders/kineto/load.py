@@ -75,6 +75,8 @@ def _scan(job: Job) -> Scanned:
         document = open_document(source, HEADER_BYTES)
         if not document.found:
             raise Unreadable(job.path, "it holds no list of trace events", "Give a trace, not its metadata.")
+        if (known := job.options.get("rank")) is not None:  # a recorder that says it in another file
+            document.values.setdefault("distributedInfo", {"rank": known})
         tables = Tables(Strings(), job.workspace, job.lasting)
         tables.rank = rank_of(document.values)
         shown = job.first_rows is None

@@ -24,6 +24,7 @@ class Xla:
     suffixes = (".xplane.pb",)
     version = 1
     folder_is_one_run = True
+    twins = (".trace.json.gz", ".trace.json")
 
     def sniff(self, head: bytes) -> bool:
         """A first plane that begins with its number and its name, as every writer of the format orders them."""

@@ -31,6 +31,7 @@ from .events import Details, Events, Reader, block
 from .operators import Operators
 from .space import Line, Plane, Space, space_of
 
+_AGAIN = "Copy it again, in binary mode."
 _ABSOLUTE = 10**18
 """Nanoseconds: later than September 2001 is a date, earlier is time since something."""
 _HOST_PID = 701
@@ -94,7 +95,7 @@ class _Load:
             for plane in hosts:
                 self._host(plane)
             if not self.events:
-                raise Unreadable(self.job.path, *_nothing(space, self.reader))
+                raise Unreadable(self.job.path, *_nothing(space, self.reader, _is_mangled(self.file)))
             frames = self.tables.finish(None, self.job.lasting)
             self.job.progress(self.size, self.size, self.events)
             return Trace(self._info(space)).with_tables(**frames)
@@ -265,12 +266,17 @@ class _Load:
         return tuple(told)
 
 
-def _nothing(space: Space, reader: Reader) -> tuple[str, str]:
+def _nothing(space: Space, reader: Reader, mangled: bool) -> tuple[str, str]:
     """Why there is nothing to show, and what to do."""
     if space.cut or space.broken or reader.broken or reader.damaged:
         why = "is damaged: it begins as an XLA profile, but its messages cannot be read"
-        return why, "Copy it again in binary mode; text tools replace bytes."
+        return why + (", for its bytes were replaced (U+FFFD) by a text tool" if mangled else ""), _AGAIN
     return "is an XLA profile without a single event", "Check that work ran while it was recorded."
+
+
+def _is_mangled(file: int) -> bool:
+    """Whether somebody read the bytes as UTF-8 and wrote them back, which loses all that is none."""
+    return os.pread(file, 1 << 16, 0).count(b"\xef\xbf\xbd") > 16
 
 
 def _described(name: str, own: dict[str, int | float | str]) -> Device:
