@@ -80,7 +80,7 @@ class _Load:
         self.details = Details(self.strings)
         self.operators = Operators(self.strings)
         self.ignored: Counter[str] = Counter()
-        self.events = self.done = self.containers = 0
+        self.events = 0
         self.stepped = False
 
     def trace(self) -> Trace:
@@ -125,7 +125,7 @@ class _Load:
         kernel, copy = stats.texts("kernel_details"), stats.texts("memcpy_details")
         copy = np.where(copy < 0, stats.texts("memset_details"), copy)
         keep = np.ones(events.rows, bool) if launched else ~self._contains(events)
-        self.containers += int((~keep).sum())
+        self.ignored["loops and branches around other ops"] += int((~keep).sum())
         occupancy = self.details.numbers(kernel, ["occ_pct"])
         made = block(
             events.rows,
@@ -236,7 +236,8 @@ class _Load:
             epoch = first if first >= _ABSOLUTE else began + first if isinstance(began, int) else None
         facts: dict[str, object] = {"events": self.events}
         facts |= {"host_name": space.hosts[0]} if space.hosts else {}
-        facts |= {"ignored": dict(self.ignored)} if self.ignored else {}
+        ignored = {name: count for name, count in self.ignored.items() if count}
+        facts |= {"ignored": ignored} if ignored else {}
         return Info(
             source=str(self.job.path), label=_label(self.job.path), format="xla", tool="XLA profiler",
             bytes=self.job.path.stat().st_size, epoch_ns=epoch, clock="wall clock" if epoch is not None else None,
@@ -258,8 +259,6 @@ class _Load:
             told.append(f"dropped {self.tables.untimed:,} events without a usable time")
         if self.tables.negative:
             told.append(f"{self.tables.negative:,} negative durations taken as not recorded")
-        if self.containers:
-            told.append(f"left out {self.containers:,} loops and branches, which contain other ops that are counted")
         if not self.tables.spools["kernels"].rows:
             told.append("no device activity was recorded, only the host")
         told += [f"the recorder says: {' '.join(text.split())[:200]}" for text in space.complaints[:5]]
