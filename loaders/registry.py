@@ -15,6 +15,9 @@ from .loader import Loader
 MODULES: tuple[str, ...] = (
     "kineto",
     "nsys",
+    "perfetto",
+    "xla",
+    "ascend",
     "cycle_profile",
     "kernel_table",
     "ncu",

@@ -11,6 +11,7 @@ from pathlib import Path
 _ANOTHER = "Give the profiler's trace, not this file."
 _UNPACK = "Unpack it and give the trace inside."
 _RECOMPRESS = "Unpack it, or compress it with gzip or zstd instead."
+_BINARY = "Copy it again, in binary mode: text tools replace bytes."
 _NSYS = "Export it with `nsys export --type sqlite FILE` and open the .sqlite file."
 _NCU = "Print it with `ncu --import FILE --csv --page raw` (or `--page details`) into a file and open that."
 
@@ -38,8 +39,8 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
 _SUFFIX: tuple[tuple[tuple[str, ...], str, str], ...] = (
     ((".nsys-rep", ".qdrep", ".qdstrm"), "is an Nsight Systems report, not its SQLite export", _NSYS),
     ((".ncu-rep", ".nsight-cuprof-report"), "is an Nsight Compute report", _NCU),
-    ((".xplane.pb",), "is an XLA profile in protocol buffers", "Convert it to trace JSON with xprof and open that."),
-    ((".pftrace", ".perfetto-trace"), "is a Perfetto trace in protocol buffers", "Export it as Chrome JSON instead."),
+    ((".xplane.pb",), "is named as an XLA profile, but does not begin as one", _BINARY),
+    ((".pftrace", ".perfetto-trace"), "is named as a Perfetto trace, but does not begin with its packets", _BINARY),
 )
 
 _KINETO = "Export the trace itself with `prof.export_chrome_trace('trace.json')`."

@@ -26,6 +26,8 @@ from .tables import Tables
 _HEAD = struct.Struct("<qi")
 _BATCH = 50_000
 _MEMORY = b'"[memory]"'
+ASCEND = "NPU"
+"""What Ascend's devices are called."""
 
 
 class Aside:
@@ -184,6 +186,7 @@ class Roles:
         self.word: str | None = None
         self._threads = threads
         self._ascend: dict[Any, int] = {}
+        self._ascend_links: dict[Any, int] = {}
         self._xla: dict[Any, int] = {}
         self._derived: set[Any] = set()
         self.xla = False
@@ -195,7 +198,9 @@ class Roles:
                 self.word = found[1]
             elif name == "Ascend Hardware":
                 self._ascend[pid] = len(self._ascend)
-                self.word = "NPU"
+                self.word = ASCEND
+            elif name in ("HCCL", "Communication"):
+                self._ascend_links[pid] = len(self._ascend_links)
             elif name == "Overlap Analysis":
                 self._derived.add(pid)
             elif type(pid) is int and re.fullmatch(r"GPU \d+", labels.strip()):
@@ -209,9 +214,17 @@ class Roles:
         if pid in self._derived:
             return None
         if pid in self._ascend:
-            return {**event, "cat": _ascend_category(args), "args": {
-                "device": self._ascend[pid], "stream": args.get("Stream Id", event.get("tid")),
-                "correlation": args.get("connection_id"),
+            if self._ascend_links and args.get("Task Type") in _ASCEND_STEPS:
+                return None
+            return {**event, "cat": _ascend_category(args, name), "args": {
+                "device": self._ascend[pid], "stream": event.get("tid"), "correlation": args.get("connection_id"),
+                "bytes": args.get("data size(Byte)"),
+            }}  # fmt: skip
+        if pid in self._ascend_links:  # whole operations; their steps, on lanes called planes, are tasks of the device
+            if not self._threads.get((pid, tid), "").startswith("Group"):
+                return None
+            return {**event, "cat": "collective_comm", "args": {
+                "device": self._ascend_links[pid], "stream": tid, "correlation": args.get("connection_id"),
             }}  # fmt: skip
         if pid in self._xla:
             return self._on_xla_device(event, args, pid, self._threads.get((pid, tid), ""), name)
@@ -245,11 +258,24 @@ def _key(value: Any) -> Any:
     return found if found != NULL else str(value)
 
 
-def _ascend_category(args: dict[str, Any]) -> str:
-    task = str(args.get("Task Type", "")).upper()
-    if "MEMCPY" in task:
+_ASCEND_STEPS = ("SDMA", "RDMA", "Write Value", "Notify Wait", "Notify Record", "Reduce_Inline")
+"""Tasks that are the steps of a collective, where that has a slice of its own."""
+_ASCEND_COPY = re.compile(r"MEMCPY|SDMA|PCIE_DMA|RDMA")
+_ASCEND_WAIT = re.compile(
+    r"EVENT|NOTIFY|.*[ _]WAIT\b|PLACE_HOLDER|PROFILING|WRITE[ _]VALUE|STREAM_|MODEL_EXECUTE|PROFILER|CMO|.*RECORD\b"
+)
+
+
+def _ascend_category(args: dict[str, Any], name: str) -> str:
+    """What a task of an NPU is; those that only order streams, or note something, are no kernels."""
+    task, name = str(args.get("Task Type", "")).upper(), name.upper()
+    if name.startswith("HCOM"):
+        return "collective_comm"
+    if _ASCEND_COPY.match(task) or _ASCEND_COPY.match(name):
         return "gpu_memcpy"
-    return "cuda_sync" if task.startswith(("EVENT", "NOTIFY", "WAIT")) or task.endswith("_WAIT") else "kernel"
+    if task.startswith("MEMSET") or name.startswith("MEMSET"):
+        return "gpu_memset"
+    return "cuda_sync" if _ASCEND_WAIT.match(task) or _ASCEND_WAIT.match(name) else "kernel"
 
 
 def _detail(details: str, key: str) -> list[int] | None:
