@@ -15,6 +15,12 @@ from .loader import Loader
 MODULES: tuple[str, ...] = (
     "kineto",
     "nsys",
+    "rocm.rocprofv3_csv",
+    "rocm.rpd",
+    "rocm.rocprof",
+    "rocm.compute",
+    "rocm.rocprofv3_json",
+    "rocm.rocpd",
     "cycle_profile",
     "kernel_table",
     "ncu",
