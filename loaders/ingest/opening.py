@@ -156,11 +156,25 @@ def _folder(shown: str, folder: Path, request: Request) -> list[Part]:
             continue
     if not parts:
         raise Unreadable(shown, f"holds no trace ({len(files)} other files)", _GIVE)
+    parts = _recordings(parts)
     formats = sorted({part.format for part in parts} - {_COUNTERS})
     if len(formats) > 1:
         listed = ", ".join(part.path.name for part in parts[:4])
         raise Unreadable(shown, f"holds recordings of several formats ({', '.join(formats)})", f"Name one: {listed}.")
     return sorted(parts, key=lambda part: part.format == _COUNTERS)
+
+
+def _recordings(parts: list[Part]) -> list[Part]:
+    """The parts that are recordings of their own: of files that are read together, the one that leads stands for all."""
+    together: set[Path] = set()
+    kept = []
+    for part in sorted(parts, key=lambda part: not getattr(part.loader, "leads", lambda path: True)(part.path)):
+        if part.path in together:
+            continue
+        kept.append(part)
+        if part.loader is not None and getattr(part.loader, "one_recording", False):
+            together |= set(part.loader.companions(part.path))  # type: ignore[attr-defined]
+    return [part for part in parts if part in kept]
 
 
 def _load(shown: str, parts: list[Part], request: Request) -> tuple[list[Path], list[tuple[Trace, ...]]]:

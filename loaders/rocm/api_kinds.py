@@ -7,8 +7,8 @@ import re
 _DRIVER = re.compile(r"HSA|DRIVER|KFD|SCRATCH|MEMORY_ALLOCATION", re.IGNORECASE)
 _RUNTIME = re.compile(r"HIP|RCCL|NCCL|ROCDECODE|ROCJPEG|RUNTIME|OMPT|ROCBLAS|MIOPEN", re.IGNORECASE)
 _MARK = re.compile(r"MARKER|ROCTX|NVTX", re.IGNORECASE)
-API_NAME = re.compile(r"_*(?:hip|hsa|nccl|rccl|roc|rocDec|rocJpeg|roctx)(?:_|[A-Z])")
-"""Names of API calls, for reports that name no domain."""
+API_NAME = re.compile(r"_*(?:hip|hsa|roc|rocDec|rocJpeg|roctx|[nr]ccl(?!Dev|Kernel))(?:_[a-z]|[A-Z])\w*\Z")
+"""Names of API calls, for reports that name no domain. ``ncclDevKernel…`` is a kernel."""
 
 
 def kind_of_domain(domain: str) -> str:

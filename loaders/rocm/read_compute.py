@@ -83,9 +83,7 @@ def _rows(path: Path, recording: Recording) -> pl.DataFrame:
         recording.faults.sentences.append(f"{path.name} cannot be read ({(error.strerror or str(error)).lower()})")
         blocks = []
     rows = pl.concat(blocks) if blocks else pl.DataFrame(schema={"kernel_name": pl.String})
-    if "kernel_name" not in rows.columns:
-        rows = rows.with_columns(kernel_name=pl.lit(None, pl.String))
-    rows = values.numbers(rows, path.name, recording.faults, _INTS)
+    rows = values.numbers(rows, path.name, recording.faults, _INTS, texts=["kernel_name"])
     return rows.with_columns(
         start="start_timestamp", end="end_timestamp", device=pl.format("GPU {}", "gpu_id")
     )
@@ -104,7 +102,8 @@ def _limits(path: Path | None, recording: Recording) -> dict[str, str]:
         recording.faults.sentences.append(f"{path.name} could not be read: utilisation is not known")
         return {}
     row = first.row(0, named=True)
-    return {name: str(row[name]).strip() for name in _LIMITS if row.get(name)}
+    known = {name: str(row[name]).strip() for name in _LIMITS if row.get(name)}
+    return {name: value for name, value in known.items() if re.fullmatch(r"[\w. ]{1,40}", value)}
 
 
 def _number(limits: dict[str, str], name: str) -> float | None:

@@ -35,6 +35,10 @@ _KERNEL = (
     "start_timestamp", "end_timestamp", "correlation_id", "queue_id", "stream_id", "thread_id", "lds_block_size",
     "group_segment_size", "vgpr_count", *_GRID, *_BLOCK,
 )
+_TEXTS = (
+    "agent_id", "kernel_name", "domain", "function", "direction", "operation", "kind", "source_agent_id",
+    "destination_agent_id", "counter_name", "counter_value",
+)
 _ORDER = ("agents", "calls", "kernels", "copies", "memory", "counters")
 
 
@@ -113,7 +117,10 @@ class _Reader:
         return other[0] > self._when[1] + _FAR or other[1] < self._when[0] - _FAR
 
     def _list_agents(self, rows: pl.DataFrame, name: str) -> None:
-        rows = values.numbers(rows, name, self._recording.faults, ["node_id", "logical_node_id", "logical_node_type_id"])
+        rows = values.numbers(
+            rows, name, self._recording.faults, ["node_id", "logical_node_type_id"],
+            texts=["agent_type", "product_name", "name"],
+        )
         rows = rows.drop_nulls("node_id").sort("node_id")
         gpus = 0
         for row in rows.iter_rows(named=True):
@@ -123,7 +130,7 @@ class _Reader:
             device = f"GPU {number}" if gpu else "Host"
             self._agents[f"Agent {row['node_id']}"] = device
             if gpu:
-                product, chip = row.get("product_name"), row.get("name")
+                product, chip = row["product_name"], row["name"]
                 self._recording.known[device] = Device(device, product or chip or None, {"chip": chip} if chip else {})
 
     def _device(self, column: str) -> pl.Expr:
@@ -136,7 +143,7 @@ class _Reader:
 
     def _timed(self, rows: pl.DataFrame, table: str, ints: tuple[str, ...]) -> pl.DataFrame:
         """Numbers, times under the names all readers use, and the correlation, wide where there are several runs."""
-        rows = values.numbers(rows, table, self._recording.faults, ints)
+        rows = values.numbers(rows, table, self._recording.faults, ints, texts=_TEXTS)
         rows = rows.with_columns(start="start_timestamp", end="end_timestamp")
         good = (pl.col("correlation_id") > 0) & (pl.col("correlation_id") < _WIDTH)
         number: pl.Expr = pl.lit(0, pl.Int64)
@@ -165,7 +172,7 @@ class _Reader:
 
     def _of_kind(self, rows: pl.DataFrame, kind: str, table: str) -> pl.DataFrame:
         """The rows that say they are of this kind; what else stands in the file is counted."""
-        kept = rows.filter(pl.col("kind").str.strip_chars() == kind) if "kind" in rows.columns else rows
+        kept = rows.filter(pl.col("kind").str.strip_chars() == kind) if "kind" in rows.columns else rows.clear()
         if lost := rows.height - kept.height:
             self._recording.faults.left_out[table] += lost
         return kept
@@ -230,7 +237,7 @@ def _statistics(job: Job, label: str) -> Trace:
         raise Unreadable(job.path, "is a summary without a row", "Check what was recorded.")
     rows, faults = pl.concat(blocks), values.Faults()
     rows = values.numbers(
-        rows, job.path.name, faults, ["calls", "totaldurationns", "minns", "maxns"], ["averagens"]
+        rows, job.path.name, faults, ["calls", "totaldurationns", "minns", "maxns"], ["averagens"], ["name"]
     ).drop_nulls(["name", "calls", "totaldurationns"])
     names = rows["name"].to_list()
     if names and all(name.isupper() and "_" in name and not name.startswith("MEMORY_COPY_") for name in names):

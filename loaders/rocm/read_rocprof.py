@@ -35,7 +35,7 @@ def load(job: Job) -> Trace:
         recording, counted = Recording(job, info, writer), False
         header = None if has_header(stream.head(job.path, 8192)) else list(COLUMNS)
         for block in frames(source, header=header):
-            rows = values.numbers(block, table, recording.faults, _INTS)
+            rows = values.numbers(block, table, recording.faults, _INTS, texts=["kernelname"])
             rows = rows.with_columns(start="beginns", end="endns", device=pl.format("GPU {}", "gpu-id"))
             recording.activities(rows.select(
                 "start", "end", "pid", "device", name="kernelname", stream="queue-id", grid=one_axis("grd"),

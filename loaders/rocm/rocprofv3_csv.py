@@ -15,7 +15,7 @@ from ..trace import Trace
 
 _MEMBER = re.compile(
     r"(?P<prefix>.+?)_(?:(?:kernel|memory_copy|memory_allocation|scratch_memory|regions?|marker(?:_api)?|ompt|kfd"
-    r"|(?:hip|hsa|rccl|rocdecode|rocjpeg)(?:_[a-z]+){0,3})_trace|counter_collection|agent_info)\.csv(?:\.gz|\.zst)?"
+    r"|(?:hip|hsa|rccl|rocdecode|rocjpeg)(?:_[a-z]+){0,3})_trace|counter_collection|agent_info|[a-z_]+_stats)\.csv(?:\.gz|\.zst)?"
 )
 _TIMES = {"start_timestamp", "end_timestamp"}
 TABLES: dict[str, frozenset[str]] = {
@@ -58,6 +58,10 @@ class RocprofCsv:
         """A header of one of the tables that has events, or of a summary."""
         table = table_of(head)
         return table is not None and table != "agents" and b"begin_timestamp" not in head[:4096].lower()
+
+    def leads(self, path: Path) -> bool:
+        """Whether a folder is opened by this file rather than by another of its run: not by a summary."""
+        return "_stats.csv" not in path.name
 
     def companions(self, path: Path) -> tuple[Path, ...]:
         """The files of the same run: in the same folder, with the same prefix before the names of their tables."""

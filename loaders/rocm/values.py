@@ -6,7 +6,7 @@ A value nobody can read is null, never 0, and is counted under the name of the t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import polars as pl
 
@@ -54,17 +54,23 @@ def reals(text: pl.Series) -> tuple[pl.Series, int]:
 
 
 def numbers(
-    rows: pl.DataFrame, table: str, faults: Faults, ints: Sequence[str] = (), floats: Iterable[str] = ()
+    rows: pl.DataFrame, table: str, faults: Faults, ints: Sequence[str] = (), floats: Sequence[str] = (),
+    texts: Sequence[str] = (),
 ) -> pl.DataFrame:
-    """The frame of text with these columns as numbers. A column it lacks is there, and null."""
-    made = []
-    for names, read, dtype in ((ints, integers, pl.Int64), (floats, reals, pl.Float64)):
-        for name in names:
-            if name not in rows.columns:
-                made.append(pl.repeat(None, rows.height, dtype=dtype, eager=True).alias(name))
-                continue
-            values, lost = read(rows[name])
-            if lost:
-                faults.values[table] += lost
-            made.append(values.alias(name))
-    return rows.with_columns(made)
+    """The frame of text with these columns as numbers, or left as text. A column it lacks is there, and null."""
+    rows = rows.with_columns(pl.lit(None, pl.String).alias(name) for name in texts if name not in rows.columns)
+    kinds = {**dict.fromkeys(ints, pl.Int64), **dict.fromkeys(floats, pl.Float64)}
+    have = [name for name in kinds if name in rows.columns]
+    before = rows.select(pl.col(have).null_count()).row(0) if have else ()
+    made = rows.with_columns(
+        pl.col(name).str.strip_chars().cast(dtype, strict=False) if name in rows.columns else pl.lit(None, dtype).alias(name)
+        for name, dtype in kinds.items()
+    )
+    after = made.select(pl.col(have).null_count()).row(0) if have else ()
+    doubtful = [name for name, old, new in zip(have, before, after, strict=True) if old != new or name in floats]
+    for name in doubtful:  # text that is no plain number, or a number that is none
+        values, lost = (reals if name in floats else integers)(rows[name])
+        faults.values[table] += lost
+        made = made.with_columns(values.alias(name))
+    faults.values = +faults.values
+    return made
