@@ -26,7 +26,10 @@ def frames(source: Source, size: int = 8 << 20, header: list[str] | None = None)
             block = block[cut:] if cut else b""
             header = [name if header.index(name) == at else f"{name} ({at})" for at, name in enumerate(header)]
         if block.strip():
-            yield csv_table.read(block, header).filter(~pl.all_horizontal(pl.all().is_null()))
+            rows = csv_table.read(block, header)
+            if rows.columns != header and rows.width == len(header):  # a damaged header is not read alike by all
+                rows.columns = header
+            yield rows.filter(~pl.all_horizontal(pl.all().is_null()))
 
 
 def _whole_rows(source: Source, size: int) -> Iterator[bytes]:

@@ -54,6 +54,7 @@ class Database:
         found = self._connection.execute("select type, name, sql from sqlite_master where typeof(name) = 'text'")
         self.tables: dict[str, tuple[str, ...]] = {}
         self._views: dict[str, str] = {}
+        self._counted: set[tuple[str, str]] = set()
         for kind, name, text in found.fetchall():
             if kind == "view":
                 self._views[str(name)] = str(text)
@@ -90,8 +91,8 @@ class Database:
     ) -> Iterator[pl.DataFrame]:
         """Blocks of rows: Int64, String and Float64 columns, and ``source``, the number of the table they come from.
 
-        A column the table lacks is null. What is stored in another type is null and counted. Of a damaged table the
-        rows before the damage are given.
+        A column the table lacks is null. What is stored in another type is null and counted, the first time that the
+        column is read. Of a damaged table the rows before the damage are given.
         """
         for number, table in enumerate(self.sources(name)):
             have = set(self.tables[table])
@@ -100,8 +101,10 @@ class Database:
                 *(_text(column) if column in have else "null" for column in texts),
                 *(_real(column) if column in have else "null" for column in reals),
             ]
-            wrong = [f"(typeof({_quoted(c)}) not in ('integer', 'null'))" for c in ints if c in have]
-            wrong += [f"(typeof({_quoted(c)}) not in ('integer', 'real', 'null'))" for c in reals if c in have]
+            new = {column for column in have if (table, column) not in self._counted}
+            wrong = [f"(typeof({_quoted(c)}) not in ('integer', 'null'))" for c in ints if c in new]
+            wrong += [f"(typeof({_quoted(c)}) not in ('integer', 'real', 'null'))" for c in reals if c in new]
+            self._counted |= {(table, column) for column in (*ints, *reals)}
             query = f"select {', '.join([*asked, ' + '.join(wrong) or '0'])} from {_quoted(table)}"
             yield from self._rows(name, number, query, {**_schema(ints, texts, reals), "wrong": pl.Int64})
 

@@ -35,7 +35,7 @@ def columns(head: bytes) -> list[str]:
     line = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].strip()
     if b"\0" in line:
         return []
-    return [cell.strip().strip('"').lower() for cell in line.decode("utf-8", "replace").split(",")]
+    return [cell.replace('"', "").strip().lower() for cell in line.decode("utf-8", "replace").split(",")]
 
 
 def table_of(head: bytes) -> str | None:
