@@ -157,7 +157,7 @@ def _folder(shown: str, folder: Path, request: Request) -> list[Part]:
             continue
     if not parts:
         raise Unreadable(shown, f"holds no trace ({len(files)} other files)", _GIVE)
-    parts = _without_twins(parts)
+    parts = _recordings(_without_twins(parts))
     formats = sorted({part.format for part in parts} - {_COUNTERS})
     if len(formats) > 1:
         listed = ", ".join(part.path.name for part in parts[:4])
@@ -179,6 +179,19 @@ def _without_twins(parts: list[Part]) -> list[Part]:
         part for part in parts
         if not any(part.path.name.endswith(ends) for name, ends in twins.items() if ends and name != part.format)
     ]
+
+
+def _recordings(parts: list[Part]) -> list[Part]:
+    """The parts that are recordings of their own: of files that are read together, the one that leads stands for all."""
+    together: set[Path] = set()
+    kept = []
+    for part in sorted(parts, key=lambda part: not getattr(part.loader, "leads", lambda path: True)(part.path)):
+        if part.path in together:
+            continue
+        kept.append(part)
+        if part.loader is not None and getattr(part.loader, "one_recording", False):
+            together |= set(part.loader.companions(part.path))  # type: ignore[attr-defined]
+    return [part for part in parts if part in kept]
 
 
 def _load(shown: str, parts: list[Part], request: Request) -> tuple[list[Path], list[tuple[Trace, ...]]]:

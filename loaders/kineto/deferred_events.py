@@ -179,6 +179,7 @@ class Roles:
     """
 
     _XLA_DEVICE = re.compile(r"/device:(\w+):(\d+)")
+    _RPD_DEVICE = re.compile(r"GPU(\d{1,4})")
     _DERIVED = ("XLA Modules", "XLA Ops", "Framework", "TensorFlow", "Source", "Async XLA")
 
     def __init__(self, processes: dict[Any, dict[str, str]], threads: dict[tuple[Any, Any], str]) -> None:
@@ -189,6 +190,7 @@ class Roles:
         self._ascend_links: dict[Any, int] = {}
         self._xla: dict[Any, int] = {}
         self._derived: set[Any] = set()
+        self._rpd: dict[Any, int] = {}
         self.xla = False
         for pid, known in processes.items():
             name, labels = known.get("name", ""), known.get("labels", "")
@@ -205,6 +207,9 @@ class Roles:
                 self._derived.add(pid)
             elif type(pid) is int and re.fullmatch(r"GPU \d+", labels.strip()):
                 self.devices[pid] = labels.strip()
+            elif (rpd := self._RPD_DEVICE.fullmatch(name)) and pid == int(rpd[1]):
+                self._rpd[pid] = pid
+                self.devices[pid] = f"GPU {pid}"
         self._streams = {pid for (pid, _), name in threads.items() if pid in self._xla and name.startswith("Stream")}
 
     def placed(self, event: dict[str, Any], args: dict[str, Any]) -> dict[str, Any] | None:
@@ -226,6 +231,9 @@ class Roles:
             return {**event, "cat": "collective_comm", "args": {
                 "device": self._ascend_links[pid], "stream": tid, "correlation": args.get("connection_id"),
             }}  # fmt: skip
+        if pid in self._rpd:
+            category = _rpd_category(str(args.get("desc", "")))
+            return category and {**event, "cat": category, "args": {"device": pid, "stream": event.get("tid")}}
         if pid in self._xla:
             return self._on_xla_device(event, args, pid, self._threads.get((pid, tid), ""), name)
         link = args.get("connection_id", args.get("correlation_id"))
@@ -276,6 +284,17 @@ def _ascend_category(args: dict[str, Any], name: str) -> str:
     if task.startswith("MEMSET") or name.startswith("MEMSET"):
         return "gpu_memset"
     return "cuda_sync" if _ASCEND_WAIT.match(task) or _ASCEND_WAIT.match(name) else "kernel"
+
+
+def _rpd_category(operation: str) -> Any:
+    """What ROCm's rpd2tracing writes on the process of a device, by the type of operation; None for its mirrored ranges."""
+    if operation.startswith("UserMarker frame"):
+        return None
+    if operation.startswith("Copy"):
+        return "gpu_memcpy"
+    if operation.startswith(("Fill", "Memset")):
+        return "gpu_memset"
+    return "cuda_sync" if operation.startswith(("Barrier", "Marker")) else "kernel"
 
 
 def _detail(details: str, key: str) -> list[int] | None:

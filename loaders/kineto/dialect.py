@@ -128,7 +128,7 @@ def _device_of(given: Any, name: str, pid: Any, devices: dict[int, str]) -> str 
     found = _GPU_IN_NAME.search(name)
     if found:
         return f"GPU {found[1]}"
-    return devices.get(pid) if type(pid) is int else None
+    return devices.get(number_in(pid) if isinstance(pid, str) else pid) if type(pid) in (int, str) else None
 
 
 def number(value: Any) -> float | None:
