@@ -50,6 +50,7 @@ def leave_out(module: str, of: str) -> None:
 def open_runs(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[Trace, ...]:
     """Open one path or two; a file that holds two runs is two. Shows progress on a terminal."""
     leave_out("typing_extensions", "msgspec")  # 10 ms for hints that no record of ours has
+    from ..analysis.core.run_labels import distinct_labels
     from ..loaders.ingest.opening import open_run
     from ..loaders.ingest.progress import Progress
 
@@ -61,7 +62,7 @@ def open_runs(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[Trac
             )
     if len(runs) > 2:
         raise Wrong(f"{len(runs)} runs: two can be compared; choose one of a file's with --worker")
-    return tuple(runs)
+    return distinct_labels(tuple(runs))
 
 
 def options_of(arguments: argparse.Namespace) -> Options:

@@ -60,7 +60,7 @@ KEYS: tuple[Key, ...] = (
     Key("unscope", "C", "unscope", "all cycles", "All cycles again"),
     Key("cycle_previous", "left_square_bracket", "step_cycle(-1)", "cycle", "Previous cycle"),
     Key("cycle_next", "right_square_bracket", "step_cycle(1)", "cycle", "Next cycle"),
-    Key("other_run", "x", "other_run", "A/B", "The other run: both, A, B; in the diff its direction", rank=5),
+    Key("other_run", "x", "other_run", "A/B", "The other run: both, A, B", rank=5),
     Key("place", "t", "place", "timeline", "Show this row in the timeline; Backspace comes back", rank=8),
     Key("export", "e", "export", "export", "Write this view as it stands to a markdown file here", rank=9),
     Key("export_as", "E", "export_as", "export as", "Export, choosing the file; its ending is the format"),

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from ...analysis.table.table import Table
     from ...analysis.table.view import Runs, View
 
-Subject = Literal["both", "A", "B", "B to A"]
-"""What of two runs a view looks at; ``B to A`` is both in the other direction."""
+Subject = Literal["both", "A", "B"]
+"""What of two runs a view looks at."""
 
 
 class Arrangement(Struct, frozen=True):
@@ -96,13 +96,21 @@ class Session(Struct):
     """A row to be shown in the timeline, and the run it is of (0 for A)."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Further options of the command line: cycle_anchor, pid_a, pid_b."""
+    opened: Runs = ()
+    labelled: Runs = ()
+    """``opened`` under titles that tell them apart; the same objects as long as what is open is the same."""
 
     @property
     def traces(self) -> Runs:
         """The runs as views take them: one, or A and B."""
         if len(self.inputs) == 1:
             return self.inputs[0].traces[:2]
-        return tuple(trace for run in self.inputs for trace in run.traces[:1])[:2]
+        opened = tuple(trace for run in self.inputs for trace in run.traces[:1])[:2]
+        if not (len(opened) == len(self.opened) and all(a is b for a, b in zip(opened, self.opened, strict=True))):
+            from ...analysis.core.run_labels import distinct_labels
+
+            self.opened, self.labelled = opened, distinct_labels(opened)
+        return self.labelled
 
     @property
     def loading(self) -> bool:
@@ -124,7 +132,7 @@ class Session(Struct):
             return ("both",)
         if not view.two_runs or view.pair_columns == view.columns:
             return ("A", "B")  # it shows one at a time
-        return ("both", "A", "B") if view.one_run else ("both", "B to A")
+        return ("both", "A", "B") if view.one_run else ("both",)
 
     @property
     def options(self) -> Options:
@@ -141,11 +149,10 @@ class Session(Struct):
         runs = self.traces
         if subject == "A":
             return runs[:1], options
-        if subject in ("B", "B to A"):
-            swapped = replace(
+        if subject == "B":
+            return runs[1:2], replace(
                 options, cycle=self.cycle_b, cycle_b=self.cycle, pid_a=options.pid_b, pid_b=options.pid_a
             )
-            return (runs[1:2] if subject == "B" else runs[::-1]), swapped
         return runs, options
 
     def visit(self, view: str) -> None:

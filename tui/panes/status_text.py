@@ -40,7 +40,7 @@ def subject_text(pane: TablePane) -> str:
     if len(subjects) < 2:
         return ""
     now = pane.subject if pane.subject in subjects else subjects[0]
-    return {"both": "A and B", "A": "run A", "B": "run B", "B to A": "B → A"}[now]
+    return {"both": "A and B", "A": "run A", "B": "run B"}[now]
 
 
 def rows_text(pane: TablePane, narrow: bool) -> str:

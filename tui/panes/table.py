@@ -285,7 +285,9 @@ class TablePane(PaneActions, can_focus=False):
             return
         subjects = self.session.subjects(self.shown.view)
         if len(subjects) < 2:
-            self.notify("Only one run is open; o opens another.", markup=False)
+            pair = len(self.session.traces) > 1
+            said = "This view is about both runs; open them the other way round to turn it."
+            self.notify(said if pair else "Only one run is open; o opens another.", markup=False)
             return
         now = self.state.subject if self.state.subject in subjects else subjects[0]
         self.state.subject = subjects[(subjects.index(now) + 1) % len(subjects)]

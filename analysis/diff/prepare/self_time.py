@@ -10,12 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-import numpy as np
 import polars as pl
 
 from ....loaders.trace import Trace
-from ...core.call_tree import call_tree
-from ...core.launch_calls import CALLS, ids, numbered
+from ...core.launch_calls import CALLS
 
 _NESTING = ("op", "runtime", "driver", "python", "overhead", "dataloader")
 """Kinds of host slices that contain each other."""
@@ -35,21 +33,9 @@ def own_shares(run: Trace, functions: Collection[str]) -> dict[str, float]:
     """
     if not run.has("host") or not functions:
         return {}
-    rows = (
-        run.host.filter(pl.col("kind").is_in(_NESTING))
-        .select("name", "kind", "start_ns", "dur_ns", "rank", "pid", "tid")
-        .drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
-    )
-    thread = numbered(*(ids(rows[name]) for name in ("rank", "pid", "tid")))
-    starts, spans = rows["start_ns"].to_numpy(), rows["dur_ns"].to_numpy()
-    tree = call_tree(thread, starts, starts + spans)
-    inner = np.zeros(len(spans), dtype=np.int64)
-    inside = tree.parent >= 0
-    np.add.at(inner, tree.parent[inside], (tree.ends - tree.starts)[inside])
-    own = np.empty(len(spans), dtype=np.int64)
-    own[tree.order] = np.maximum(tree.ends - tree.starts - inner, 0)
-    timed = rows.select(pl.col("name").cast(pl.String), "kind", "dur_ns").with_columns(pl.Series("own", own))
-    own_time = pl.when(pl.col("kind") == "dataloader").then("dur_ns").otherwise("own").sum().alias("own")
-    wanted = timed.filter(pl.col("name").is_in(list(functions)))
-    sums = wanted.group_by("name").agg(own_time, pl.col("dur_ns").sum())
-    return {name: mine / total if total else 0.0 for name, mine, total in sums.select("name", "own", "dur_ns").rows()}
+    mine = pl.col("name").cast(pl.String).is_in(list(functions)) & pl.col("kind").is_in(_NESTING)
+    own = pl.when(pl.col("kind") == "dataloader").then("dur_ns").otherwise("self_ns").sum().alias("own")
+    timed = run.host.filter(mine).drop_nulls(["dur_ns", "self_ns"])
+    sums = timed.group_by(pl.col("name").cast(pl.String)).agg(own, pl.col("dur_ns").sum().alias("whole"))
+    rows = sums.collect(engine="streaming").select("name", "own", "whole").rows()
+    return {name: mine / whole if whole else 0.0 for name, mine, whole in rows}
