@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..analysis.views import VIEWS
-from .arguments import Command, Wrong, leave_out, opening_arguments, pids_of, scope_arguments
+from .arguments import Command, Wrong, leave_out, opening_arguments, scope_arguments, scope_of
 from .report import print_report
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def open_runs_in_app(arguments: argparse.Namespace) -> int:
     if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
         if not arguments.runs:
             raise Wrong("name a run; without a terminal there is nothing to choose from")
-        arguments.format = arguments.output = arguments.top = arguments.sort = arguments.filter = None
+        arguments.format = arguments.output = arguments.top = arguments.sort = arguments.filter = arguments.run = None
         arguments.ascending = False
         return print_report(arguments)
     return _open_app(arguments)
@@ -90,12 +90,9 @@ def _open_app(arguments: argparse.Namespace) -> int:
 
         return arguments(info, rank, offset, name)
 
-    pid_a, pid_b = pids_of(arguments.pid)
     start = Start(
         view=arguments.view or "", resume=arguments.resume, watch=arguments.watch, cycle=arguments.cycle,
-        options={
-            "cycle_anchor": arguments.cycle_anchor, "pid_a": pid_a, "pid_b": pid_b, "warm_up": not arguments.no_warm_up,
-        },
+        options=scope_of(arguments),
     )
     return run(arguments.runs, opener, discover, settings, start, recorded)
 

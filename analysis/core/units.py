@@ -7,6 +7,8 @@ Two forms: ``short`` for lists on a screen (three significant figures, unit that
 from __future__ import annotations
 
 import math
+import re
+from decimal import Decimal
 from typing import Any
 
 from ..table.column import Column
@@ -27,6 +29,21 @@ def duration(ns: float, signed: bool = False) -> str:
         if size >= factor or factor == _times[-1][0]:
             return f"{_figures(ns / factor, signed, whole=factor == 1.0)} {unit}".rstrip()
     raise AssertionError("unreachable")
+
+
+_NANOSECONDS = {"": 0, "ns": 0, "us": 3, "µs": 3, "ms": 6, "s": 9}
+_MOMENT = re.compile(r"([0-9]{1,19}(?:_[0-9]+)*(?:\.[0-9]{1,18})?)\s*(ns|us|µs|ms|s|)")
+
+
+def nanoseconds(text: str) -> int:
+    """A time as it is typed, '1500000', '1.5ms' or '2s', to the nanosecond. Raises ValueError."""
+    read = _MOMENT.fullmatch(text.strip())
+    if read is None:
+        raise ValueError(text)
+    value = Decimal(read[1]).scaleb(_NANOSECONDS[read[2]])
+    if value >= 1 << 63:
+        raise ValueError(text)
+    return int(value)
 
 
 def use(unit: str) -> None:

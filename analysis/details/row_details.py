@@ -15,9 +15,9 @@ import polars as pl
 from ...loaders.trace import Trace
 from ..core import units
 from ..core.distribution import histogram
-from ..core.options import Options
+from ..core.options import SIDES, Options
 from ..core.text import display
-from ..cycles.scope import scoped
+from ..cycles.scope import part, scoped
 from ..kernels.sources import kernels_of
 from ..table.column import Column
 from ..table.table import Table
@@ -34,6 +34,8 @@ Runs = tuple[Trace, ...]
 
 def details(view: str, table: Table, position: int, runs: Runs, options: Options) -> Detail:
     """Everything about the row at that position of the table as shown."""
+    runs = tuple(part(run, options, side) for run, side in zip(runs, SIDES, strict=False))
+    options = options.without_part()
     values = table.window(position, position + 1)[0]
     row = {column.name: value for column, value in zip(table.columns, values, strict=True)}
     more = _MORE.get(view)
@@ -64,6 +66,8 @@ def _launches_of(row: Row, run: Trace, options: Options, side: str) -> pl.DataFr
         chosen = chosen.filter(pl.col("kind").cast(pl.String) == kind)
     if device is not None:
         chosen = chosen.filter(pl.col("device").cast(pl.String) == device)
+    if row.get("rank") is not None:
+        chosen = chosen.filter(pl.col("rank") == row["rank"])
     return chosen.select(
         "index", "start_ns", "dur_ns", "grid", "block", "stream", "occupancy", "tensor", "dram"
     ).drop_nulls("dur_ns").collect(engine="streaming")
@@ -194,7 +198,8 @@ def _cycle(row: Row, runs: Runs, options: Options) -> list[Section]:
         cycle = row.get(f"cycle_{side}", row.get("cycle") if side == "a" else None)
         if cycle is None:
             continue
-        inside = scoped(run, Options(cycle=int(cycle), cycle_anchor=options.cycle_anchor))
+        rank = row.get(f"rank_{side}", row.get("rank"))
+        inside = scoped(run, Options(cycle=int(cycle), rank=rank, cycle_anchor=options.cycle_anchor))
         kernels = kernels_of(inside)
         rows: tuple[tuple[str, ...], ...] = ()
         if kernels is not None:
@@ -203,7 +208,8 @@ def _cycle(row: Row, runs: Runs, options: Options) -> list[Section]:
                 (display(str(name)), units.count(n or 0), units.duration(total))
                 for name, n, total in top.select(pl.col("name").cast(pl.String), "count", "total_ns").rows()
             )
-        title = f"Cycle {cycle}" + (f" of {side.upper()}" if len(runs) > 1 else "") + ": most time"
+        of_rank = f" of rank {rank}" if rank is not None and len(run.info.ranks) > 1 else ""
+        title = f"Cycle {cycle}{of_rank}" + (f" of {side.upper()}" if len(runs) > 1 else "") + ": most time"
         sections.append(Section(title, rows or (("no device activity was recorded in it", "", ""),),
                                 ("kernel", "launches", "total")))
     return sections

@@ -6,25 +6,28 @@ which counts overlapping streams twice; it is not the share of the wall time.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
 
 from ...loaders.trace import Trace
 from ..core import units
-from ..core.options import Options
+from ..core.options import Options, Side
 from ..cycles.scope import scoped
 from ..table.view import CannotAnswer
 from .bound import bound
 from .columns import COLUMNS
 from .sources import Kernels, kernels_of
 
-Side = Literal["a", "b"]
 
+def table(
+    run: Trace, options: Options, side: Side = "a", by_rank: bool = True
+) -> tuple[pl.DataFrame, Kernels]:
+    """All columns of the view for one run (scoped), most time first, and where they are from. Raises CannotAnswer.
 
-def table(run: Trace, options: Options, side: Side = "a") -> tuple[pl.DataFrame, Kernels]:
-    """All columns of the view for one run (scoped), most time first, and where they are from. Raises CannotAnswer."""
-    kernels = kernels_of(scoped(run, options, side))
+    A job of several ranks has a row for each, unless ``by_rank`` is false.
+    """
+    kernels = kernels_of(scoped(run, options, side), by_rank and several_ranks(run))
     if kernels is None:
         where = "" if (options.cycle if side == "a" else options.cycle_b) is None else " in this cycle"
         raise CannotAnswer(f"{run.info.label} holds no device activity{where}: no kernels, copies or sums of them.")
@@ -33,6 +36,11 @@ def table(run: Trace, options: Options, side: Side = "a") -> tuple[pl.DataFrame,
         share=pl.when(total > 0).then(pl.col("total_ns") / total), bound=bound(options.thresholds)
     )
     return frame.select(column.name for column in COLUMNS), kernels
+
+
+def several_ranks(run: Trace) -> bool:
+    """Whether the run is a job of several ranks."""
+    return len(run.info.ranks) > 1
 
 
 def facts_of(frame: pl.DataFrame) -> dict[str, Any]:
@@ -49,7 +57,7 @@ def facts_of(frame: pl.DataFrame) -> dict[str, Any]:
 
 
 def coverage(run: Trace, options: Options, frame: pl.DataFrame, side: Side = "a") -> float | None:
-    """Share of the run's device activity time that the table is about: 1 unless it is limited to a cycle."""
+    """Share of the device activity time in scope that the table is about: 1 unless it is limited to a cycle."""
     if (options.cycle if side == "a" else options.cycle_b) is None:
         return 1.0
     whole = kernels_of(run)

@@ -14,6 +14,7 @@ COLUMNS = (
            width=3, order=8),
     Column("kind", "kind", "text", "kernel, collective, memcpy or memset", width=10, order=9),
     Column("device", "device", "text", "device it ran on; empty where not recorded", width=7, order=8),
+    Column("rank", "rank", "number", "rank of the job, where there are several", width=5, order=8),
     Column("total_ns", "total", "ns", "summed duration", width=10, order=0),
     Column("share", "share", "fraction", "of the summed duration of all device activities", width=6, order=0),
     Column("count", "count", "count", "launches", width=7, order=2),
@@ -32,7 +33,8 @@ PAIRED = tuple(column for column in COLUMNS if column.name != "groups")
 _ORDER = {
     "name": 0, "total_ns_delta": 0, "total_ns_a": 1, "total_ns_b": 1, "mean_ns_delta": 2, "share_b": 3, "share_a": 4,
     "count_a": 5, "count_b": 5, "mean_ns_a": 6, "mean_ns_b": 6, "bound_a": 7, "bound_b": 7, "tensor_a": 8,
-    "tensor_b": 8, "dram_a": 8, "dram_b": 8, "trend_a": 9, "trend_b": 9, "share_delta": 9, "device": 10, "kind": 11,
+    "tensor_b": 8, "dram_a": 8, "dram_b": 8, "trend_a": 9, "trend_b": 9, "share_delta": 9, "device": 10, "rank": 10,
+    "kind": 11,
 }
 
 

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ...loaders.trace import Trace
-from ..core.options import Options
+from ..core.options import SIDES, Options
 from .column import Column
 from .coverage import time_column
 from .filters import Filter
@@ -186,10 +186,7 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
     if len(runs) == 2 and not view.two_runs:
         runs = runs[:1]
     options = options or Options()
-    if not view.scopes_itself and (options.cycle is not None or options.cycle_b is not None):
-        from ..cycles.scope import scoped
-
-        runs = (scoped(runs[0], options, "a"), *(scoped(run, options, "b") for run in runs[1:]))
+    runs, options = _limited(view, runs, options)
     answer: Answer = view.build(runs, options)
     columns = view.columns_for(len(runs))
     rows, kept = _collected(answer, [column.name for column in columns])
@@ -203,6 +200,21 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
     if rows.on_disk:
         table.window(0, 1)  # what the first paint asks for, in the thread of the question and not in that of the screen
     return table
+
+
+def _limited(view: View, runs: tuple[Trace, ...], options: Options) -> tuple[tuple[Trace, ...], Options]:
+    """The runs as the view is to see them, and the options that are left for it to heed."""
+    if options == Options(thresholds=options.thresholds, cycle_anchor=options.cycle_anchor):
+        return runs, options
+    from ..cycles.scope import part, scoped
+
+    runs = tuple(part(run, options, side, not view.windows_itself) for run, side in zip(runs, SIDES, strict=False))
+    options = options.without_part(not view.windows_itself)
+    # a comparison leaves warm-up cycles out by itself, for it says how many
+    if not view.scopes_itself:
+        chosen = options if view.one_run else replace(options, warm_up=True)
+        runs = tuple(scoped(run, chosen, side) for run, side in zip(runs, SIDES, strict=False))
+    return runs, options
 
 
 def _collected(answer: Answer, names: list[str]) -> tuple[Rows, pl.Series | None]:

@@ -20,6 +20,10 @@ class CannotAnswer(Exception):
     """The recording lacks what the question needs; the message is one sentence: what is missing, what would have it."""
 
 
+class ScopeRefused(CannotAnswer):
+    """What the question is limited to is not in the run, or the run cannot tell; the message says what there is."""
+
+
 class Answer(Struct, frozen=True):
     """What a view's ``build`` returns: rows still lazy, in their default order, and what was found out on the way.
 
@@ -48,7 +52,8 @@ class View(Struct, frozen=True):
     ``columns`` for one run, ``pair_columns`` for two (the same where empty). ``build(runs, options)`` answers it; it
     raises CannotAnswer with a sentence where the input cannot. ``alternate`` names the column of the other order that
     ``s`` switches to. ``one_run``/``two_runs`` say which subjects it takes. A view gets its runs limited to the cycle
-    of the options, unless it ``scopes_itself``.
+    of the options, unless it ``scopes_itself``; every other scope is applied before it is asked, but the window of one
+    that ``windows_itself``. Where it ``lists_cycles`` a screen shows all of them, whichever is in scope.
     """
 
     name: str
@@ -59,6 +64,8 @@ class View(Struct, frozen=True):
     one_run: bool = True
     two_runs: bool = True
     scopes_itself: bool = False
+    windows_itself: bool = False
+    lists_cycles: bool = False
 
     def columns_for(self, runs: int) -> tuple[Column, ...]:
         """The columns for that many runs."""

@@ -5,25 +5,33 @@ from __future__ import annotations
 import polars as pl
 
 from ..core.distribution import histogram
-from ..core.options import Options
-from ..cycles.account import counted, facts_of
+from ..core.options import SIDES, Options
+from ..cycles.account import counted, facts_of, find_cycles
+from ..cycles.scope import require_cycle
 from ..cycles.summary import pair_summary, run_summary
 from ..table.column import Column
 from ..table.view import Answer, Runs, View
 
 
 def _build(runs: Runs, options: Options) -> Answer:
+    wanted = [options.scope(side).cycle for side in SIDES]
+    for run, cycle in zip(runs, wanted, strict=False):
+        require_cycle(run, find_cycles(run, options).frame, cycle)
     found = tuple(counted(run, options) for run in runs)
+    rows = [
+        cycles.frame if cycle is None else cycles.frame.filter(pl.col("cycle") == cycle)
+        for cycles, cycle in zip(found, wanted, strict=False)
+    ]
     spans = tuple(cycles.frame["dur_ns"].cast(pl.Float64).to_numpy() for cycles in found)
     notes = tuple(note for cycles in found for note in cycles.notes)
     labels = tuple(run.info.label for run in runs)
     shape = histogram(*spans)
     if len(found) == 1:
         facts = facts_of(found[0]) | {"histogram": shape}
-        return Answer(found[0].frame.lazy(), facts, run_summary(found[0].frame, facts), notes)
+        return Answer(rows[0].lazy(), facts, run_summary(found[0].frame, facts), notes)
     facts = {"a": facts_of(found[0]), "b": facts_of(found[1]), "histogram": shape}
     return Answer(
-        _by_rank(found[0].frame, found[1].frame), facts, pair_summary(labels, found[0].frame, found[1].frame, facts),
+        _by_rank(rows[0], rows[1]), facts, pair_summary(labels, found[0].frame, found[1].frame, facts),
         notes,
     )
 
@@ -38,6 +46,7 @@ def _by_rank(a: pl.DataFrame, b: pl.DataFrame) -> pl.LazyFrame:
                 pl.int_range(1, pl.len() + 1).cast(pl.Int64).alias("time_rank"),
                 pl.col("dur_ns").alias(f"{side}_ns"), pl.col("cycle").alias(f"cycle_{side}"),
                 pl.col("complete").alias(f"complete_{side}"), pl.col("busy_ns").alias(f"busy_{side}_ns"),
+                pl.col("rank").alias(f"rank_{side}"),
             )
         )
 
@@ -72,9 +81,11 @@ PAIR_COLUMNS = (
     Column("delta_pct", "Δ%", "percent", "B − A in percent of A", 8, order=1, signed=True),
     Column("cycle_a", "cycle A", "number", "number of the cycle in run A", 8, order=2),
     Column("cycle_b", "cycle B", "number", "number of the cycle in run B", 8, order=2),
+    Column("rank_a", "rank A", "number", "rank of the job in run A", 6, order=3),
+    Column("rank_b", "rank B", "number", "rank of the job in run B", 6, order=3),
     Column("busy_a_ns", "busy A", "ns", "time devices ran kernels, collectives or copies in it", 10, order=3),
     Column("busy_b_ns", "busy B", "ns", "time devices ran kernels, collectives or copies in it", 10, order=3),
     Column("complete_a", "whole A", "bool", "whether the recorder saw the whole cycle", 8, order=4),
     Column("complete_b", "whole B", "bool", "whether the recorder saw the whole cycle", 8, order=4),
 )
-VIEW = View("cycles", COLUMNS, _build, PAIR_COLUMNS, alternate="dur_ns", scopes_itself=True)
+VIEW = View("cycles", COLUMNS, _build, PAIR_COLUMNS, alternate="dur_ns", scopes_itself=True, lists_cycles=True)

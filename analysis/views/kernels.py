@@ -10,8 +10,8 @@ import polars as pl
 
 from ...loaders.schema import NAME
 from ..core.device_pairs import mapped, note
-from ..core.options import Options
-from ..kernels.by_name import coverage, facts_of, notes_of, sentence, table
+from ..core.options import SIDES, Options
+from ..kernels.by_name import coverage, facts_of, notes_of, sentence, several_ranks, table
 from ..kernels.columns import COLUMNS, PAIR_COLUMNS, PAIRED
 from ..kernels.sources import KEYS
 from ..table.sides import beside
@@ -26,7 +26,10 @@ def build(runs: Runs, options: Options) -> Answer:
         frame, kernels = table(runs[0], options)
         facts = facts_of(frame) | {"coverage": coverage(runs[0], options, frame)}
         return Answer(frame.lazy(), facts, (sentence(runs[0], facts),), notes_of(runs[0], kernels))
-    (frame_a, kernels_a), (frame_b, kernels_b) = table(runs[0], options, "a"), table(runs[1], options, "b")
+    jobs = all(several_ranks(run) for run in runs)  # a run of one rank is held against all of a job's
+    (frame_a, kernels_a), (frame_b, kernels_b) = (
+        table(run, options, side, by_rank=jobs) for run, side in zip(runs, SIDES, strict=True)
+    )
     facts = {
         "a": facts_of(frame_a) | {"coverage": coverage(runs[0], options, frame_a, "a")},
         "b": facts_of(frame_b) | {"coverage": coverage(runs[1], options, frame_b, "b")},

@@ -148,7 +148,7 @@ def fuzz(seed: int, until: Callable[[int], bool]) -> Counter[str]:
             (name,) = chance.choices(FILES, WEIGHTS)
             path, data = inputs / name, originals[name]
             if path.stem.startswith("run_") and path.name not in OPENED and chance.random() < 0.9:
-                path = path.with_name(path.name.removeprefix("run_"))  # alone: what lies beside costs more than it tells
+                path = path.with_name(path.name.removeprefix("run_"))  # alone: what lies beside costs more
             database = data.startswith(stream.SQLITE)
             data = confused(data, chance) if database and chance.random() < 0.5 else changed(data, chance)
             path.write_bytes(data)

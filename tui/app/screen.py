@@ -145,8 +145,7 @@ class MainScreen(Screen[None]):
             state = pane.state
             self.state.tell(
                 order=order_text(pane), filter=state.arrangement.filter, invert=state.arrangement.invert,
-                scope=self.session.scope_text,
-                scoped=self.session.cycle is not None or self.session.cycle_b is not None,
+                scope=self.session.scope_text or "all cycles", scoped=bool(self.session.scope_text),
                 subject=subject_text(pane), right=rows_text(pane, self.size.width < 100), search=state.search,
                 marks=len(state.marks),
             )

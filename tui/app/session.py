@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ...analysis.core.options import Options, Thresholds
+from ...analysis.core.scope_words import scope_words
 from .opening import Run
 
 if TYPE_CHECKING:
@@ -87,6 +88,8 @@ class Session(Struct):
     inputs: list[Run] = field(default_factory=list)
     cycle: int | None = None
     cycle_b: int | None = None
+    rank: int | None = None
+    rank_b: int | None = None
     thresholds: Thresholds = field(default_factory=Thresholds)
     views: dict[str, ViewState] = field(default_factory=dict)
     history: list[str] = field(default_factory=list)
@@ -95,7 +98,7 @@ class Session(Struct):
     place: tuple[int, dict[str, Any]] | None = None
     """A row to be shown in the timeline, and the run it is of (0 for A)."""
     extra: dict[str, Any] = field(default_factory=dict)
-    """Further options of the command line: cycle_anchor, pid_a, pid_b."""
+    """Further options of the command line: cycle_anchor, and scopes that no key changes."""
     opened: Runs = ()
     labelled: Runs = ()
     """``opened`` under titles that tell them apart; the same objects as long as what is open is the same."""
@@ -137,7 +140,9 @@ class Session(Struct):
     @property
     def options(self) -> Options:
         """What every question is asked with, apart from which run."""
-        return Options(cycle=self.cycle, cycle_b=self.cycle_b, thresholds=self.thresholds, **self.extra)
+        given = Options(cycle=self.cycle, cycle_b=self.cycle_b, thresholds=self.thresholds, **self.extra)
+        ranks = {name: rank for name, rank in (("rank", self.rank), ("rank_b", self.rank_b)) if rank is not None}
+        return replace(given, **ranks)
 
     def question(self, view: View, subject: str = "") -> tuple[Runs, Options]:
         """The runs and options to ask the view with, of the runs chosen last or of that ``subject``."""
@@ -145,14 +150,12 @@ class Session(Struct):
         state = self.state(view.name)
         subject = subject or state.subject
         subject = subject if subject in subjects else subjects[0]
-        options = self.options
+        options = self.options.any_cycle() if view.lists_cycles else self.options
         runs = self.traces
         if subject == "A":
             return runs[:1], options
         if subject == "B":
-            return runs[1:2], replace(
-                options, cycle=self.cycle_b, cycle_b=self.cycle, pid_a=options.pid_b, pid_b=options.pid_a
-            )
+            return runs[1:2], options.swapped()
         return runs, options
 
     def visit(self, view: str) -> None:
@@ -169,18 +172,15 @@ class Session(Struct):
         self.current = self.history.pop()
         return self.current
 
-    def scope(self, cycle: int | None, cycle_b: int | None = None) -> None:
-        """Limit every view to one cycle of each run; None and None is all of them."""
+    def scope(
+        self, cycle: int | None, cycle_b: int | None = None, rank: int | None = None, rank_b: int | None = None
+    ) -> None:
+        """Limit every view to one cycle of each run, and of a job to one rank's; None and None is all of them."""
         self.cycle, self.cycle_b = cycle, cycle_b
+        self.rank, self.rank_b = rank, rank_b
         self.epoch += 1
 
     @property
     def scope_text(self) -> str:
-        """The scope in words, for the state line."""
-        if self.cycle is None and self.cycle_b is None:
-            return "all cycles"
-        if self.cycle_b is None:
-            return f"cycle {self.cycle}"
-        if self.cycle is None:
-            return f"cycle B {self.cycle_b}"
-        return f"cycle A {self.cycle} · B {self.cycle_b}"
+        """The scope in words, for the state line; empty where there is none."""
+        return scope_words(self.options, max(1, len(self.traces)))

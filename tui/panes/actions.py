@@ -119,15 +119,16 @@ class PaneActions(Container):
         self.main.open_view("timeline")
 
     def action_scope(self) -> None:
-        """Limit every view to the cycle under the cursor."""
+        """Limit every view to the cycle under the cursor, of a job to that of the cursor's rank."""
         row = self.row()
         a, b = row.get("cycle_a", row.get("cycle")), row.get("cycle_b")
+        ranks = row.get("rank_a", row.get("rank")), row.get("rank_b")
         if "cycle" in row and self.subject == "B" and len(self.session.traces) > 1:
-            a, b = None, row["cycle"]
+            a, b, ranks = None, row["cycle"], (None, row.get("rank"))
         if a is None and b is None:
             self.notify("The row under the cursor is of no cycle; choose one in view 2.", markup=False)
             return
-        self.session.scope(a, b)
+        self.session.scope(a, b, *ranks)
         self.warplens.scope_changed()
 
     def action_unscope(self) -> None:

@@ -343,9 +343,9 @@ def arranged(view: View, base: Table, arrangement: Arrangement) -> Shown:
 
 def scoped_table(table: Table, runs: Runs, options: Options) -> Table:
     """The answer with the sentence that says what it was limited to, which every export carries."""
-    from ...analysis.views.report import scope_line
+    from ...analysis.core.scope_words import scope_words
 
-    return replace(table, scope=scope_line(options, runs))
+    return replace(table, scope=scope_words(options, len(runs)))
 
 
 def sentence(error: object) -> str:
