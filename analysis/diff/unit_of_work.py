@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from ...loaders.trace import Trace
-from ..core.text import fit_name
+from ..core.names.short_name import fit_name
 from .present.sentences import ms
 from .stats.robust_location import Floats, hodges_lehmann
 from .verdict.cycle_time import called

@@ -13,7 +13,9 @@ from msgspec.structs import replace
 
 from ...loaders.trace import Trace
 from ..core.distribution import histogram
+from ..core.names.short_name import fit_name
 from ..core.options import Options
+from ..details.suspects import suspect_sections
 from ..diff import without_cycles
 from ..diff.finished import finished
 from ..diff.prepare.collectives import Waits
@@ -22,7 +24,7 @@ from ..diff.prepare.samples import Matched, Work, work_of
 from ..diff.prepare.stratify import replay_notes, replays
 from ..diff.present.arrows import arrows
 from ..diff.present.columns import COLUMNS
-from ..diff.present.sentences import changed_line, cycle_line, data_line, device_lines, short_name
+from ..diff.present.sentences import changed_line, cycle_line, data_line, device_lines
 from ..diff.verdict.comparability import comparability
 from ..diff.verdict.cycle_time import cycle_time
 from ..diff.verdict.device_work import device_work
@@ -89,7 +91,7 @@ def _answer(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Ans
         "collectives": ready.told, "samples": "cycles",
         "histogram": histogram(matched[0].a.cycle_ms * 1e6, matched[0].b.cycle_ms * 1e6),
     }
-    short = {name: short_name(name) for name in table["function"].unique()}
+    short = {name: fit_name(name, 40) for name in table["function"].unique()}
     lines = [
         cycle_line(cycles), *device_lines(work, ready.told, short, cycles["median_a_ms"]),
         changed_line(changed, explains(top, cycles, work)),
@@ -184,4 +186,4 @@ def _notes(matched: list[Matched], table: pl.DataFrame, names: dict[tuple[str, s
     return notes
 
 
-VIEW = View("diff", COLUMNS, build, alternate="suspicion", one_run=False)
+VIEW = View("diff", COLUMNS, build, alternates=("suspicion",), one_run=False, details=suspect_sections)

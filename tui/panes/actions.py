@@ -141,7 +141,7 @@ class PaneActions(Container):
         from ..overlays.details import DetailsScreen
 
         runs, options = self.session.question(self.shown.view, self.subject)  # of the rows on the screen
-        self.app.push_screen(DetailsScreen(self.entry, self.rows.table, position, runs, options))
+        self.app.push_screen(DetailsScreen(self.entry, self.shown.view, self.rows.table, position, runs, options))
 
     def action_export(self) -> None:
         """Write this view as it stands as markdown, under a name nothing has yet."""

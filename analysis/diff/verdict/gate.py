@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ...core.text import fit_name
+from ...core.names.short_name import fit_name
 from ...table.table import Table
 from ..present.sentences import ms
 from .gate_rule import DEFAULT_PERCENT
