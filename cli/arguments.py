@@ -130,6 +130,8 @@ def output_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--top", type=_whole, metavar="N", help="only the first N rows")
     group.add_argument("--sort", metavar="COLUMN", help="order by this column, largest first")
     group.add_argument("--ascending", action="store_true", help="with --sort: smallest first")
+    group.add_argument("--name-width", type=_whole, metavar="N",
+                       help="add the column shown: the name as a list N cells wide shows it")
     group.add_argument("--filter", metavar="EXPR", help="only matching rows: text, column>value, name~regex, !inverted")
 
 
@@ -217,12 +219,12 @@ def ask(arguments: argparse.Namespace, runs: tuple[Trace, ...], name: str | None
         runs, options = (runs[:1], options) if run == "a" else (runs[1:], options.swapped())
     try:
         if name is None:
-            return summary(runs, options, top=arguments.top)
+            return summary(runs, options, top=arguments.top, name_width=arguments.name_width)
         condition = Filter(arguments.filter) if arguments.filter else None
         return [
             report(
                 name, runs, options, condition=condition, sort=arguments.sort,
-                ascending=arguments.ascending, top=arguments.top,
+                ascending=arguments.ascending, top=arguments.top, name_width=arguments.name_width,
             )
         ]
     except (BadFilter, NoSuchColumn, CannotAnswer) as error:

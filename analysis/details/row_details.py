@@ -1,12 +1,11 @@
 """Everything known about one row of a view: what Enter shows.
 
-Each view may have its own sections, named here by the view; every view has all its columns. Values become display
-text here, so that the screen only places them.
+A view names the function here that gives its own sections; every view has all its columns. Values become display text
+here, so that the screen only places them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import ceil
 from typing import Any
 
@@ -21,10 +20,9 @@ from ..cycles.scope import part, scoped
 from ..kernels.sources import kernels_of
 from ..table.column import Column
 from ..table.table import Table
-from ..table.view import CannotAnswer
+from ..table.view import CannotAnswer, View
 from .event_arguments import callers, event, longest_calls
 from .sections import MOST, Detail, Section
-from .suspects import suspect_sections
 
 PERCENTILES = (1, 5, 25, 50, 75, 95, 99, 99.9)
 
@@ -32,18 +30,18 @@ Row = dict[str, Any]
 Runs = tuple[Trace, ...]
 
 
-def details(view: str, table: Table, position: int, runs: Runs, options: Options) -> Detail:
+def details(view: View, table: Table, position: int, runs: Runs, options: Options) -> Detail:
     """Everything about the row at that position of the table as shown."""
     runs = tuple(part(run, options, side) for run, side in zip(runs, SIDES, strict=False))
     options = options.without_part()
     values = table.window(position, position + 1)[0]
     row = {column.name: value for column, value in zip(table.columns, values, strict=True)}
-    more = _MORE.get(view)
     try:
-        special = more(row, runs, options) if more else []
+        special = view.details(row, runs, options) if view.details else []
     except CannotAnswer as error:
         special = [Section("Not known", (("why", display(str(error))),))]
-    name = next((row[key] for key in ("name", "function", "label") if row.get(key) is not None), None)
+    named = (row[column.name] for column in table.columns if column.role in ("name", "label"))
+    name = next((value for value in named if value is not None), None)
     whole = (Section(display(str(name)), ()),) if name is not None else ()
     return Detail((*whole, *special, _fields(table.columns, row)))
 
@@ -73,7 +71,8 @@ def _launches_of(row: Row, run: Trace, options: Options, side: str) -> pl.DataFr
     ).drop_nulls("dur_ns").collect(engine="streaming")
 
 
-def _kernel(row: Row, runs: Runs, options: Options) -> list[Section]:
+def kernel_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
+    """The launches behind the name: their distribution, kinds, cycles, the longest and who launched it."""
     found = {side: _launches_of(row, run, options, side) for side, run in zip("ab", runs, strict=False)}
     sections: list[Section] = []
     if any(len(launches) for launches in found.values()):
@@ -159,7 +158,7 @@ def _longest_callers(launches: pl.DataFrame, run: Trace, side: int, tail: str) -
     return callers(run, found.row(0, named=True), side, f"{tail} (the longest)") if found.height else []
 
 
-def _launch(row: Row, runs: Runs, options: Options) -> list[Section]:
+def launch_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
     """All recorded fields of the launch, and the operator that launched it where that is known."""
     run = runs[0]
     found = run.kernels.filter(pl.col("index") == row["index"]).head(1).collect()
@@ -178,7 +177,7 @@ def _plain(value: object) -> str:
     return f"{value:.7g}" if isinstance(value, float) else str(value)
 
 
-def _operator(row: Row, runs: Runs, options: Options) -> list[Section]:
+def operator_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
     """The longest calls, and what the longest was given."""
     found = []
     for side, run in enumerate(runs):
@@ -191,7 +190,7 @@ def _tail(side: int, runs: Runs) -> str:
     return f" in {'AB'[side]}" if len(runs) > 1 else ""
 
 
-def _cycle(row: Row, runs: Runs, options: Options) -> list[Section]:
+def cycle_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
     """The kernels that take most of the cycle."""
     sections: list[Section] = []
     for side, run in zip("ab", runs, strict=False):
@@ -214,8 +213,3 @@ def _cycle(row: Row, runs: Runs, options: Options) -> list[Section]:
                                 ("kernel", "launches", "total")))
     return sections
 
-
-_MORE: dict[str, Callable[[Row, Runs, Options], list[Section]]] = {
-    "kernels": _kernel, "overview": _kernel, "launches": _launch, "cycles": _cycle, "ops": _operator,
-    "diff": suspect_sections,
-}

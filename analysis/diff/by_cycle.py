@@ -8,13 +8,14 @@ import polars as pl
 
 from ...loaders.trace import Trace
 from ..core.distribution import histogram
+from ..core.names.short_name import fit_name
 from ..core.options import Options
 from ..table.view import Answer
 from .prepare.prepared import Prepared
 from .prepare.samples import Matched
 from .prepare.self_time import own_shares, waits_for_device
 from .prepare.stratify import replay_notes, replays
-from .present.sentences import changed_line, cycle_line, data_line, device_lines, short_name
+from .present.sentences import changed_line, cycle_line, data_line, device_lines
 from .verdict.comparability import comparability
 from .verdict.cycle_time import cycle_time
 from .verdict.device_work import DeviceWork, agreed, device_work
@@ -52,7 +53,7 @@ def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Ans
         "cycles", cycles, tuple(work), tuple(changed), calibration, tuple(ready.timings),
     )
     shape = histogram(matched[0].a.cycle_ms * 1e6, matched[0].b.cycle_ms * 1e6)
-    short = {name: short_name(name) for name in table["function"].unique()}
+    short = {name: fit_name(name, 40) for name in table["function"].unique()}
     lines = [
         cycle_line(cycles), *device_lines(work, ready.timings, short, cycles.median_a_ms),
         changed_line(changed, explains(top, cycles, work)),

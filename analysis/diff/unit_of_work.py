@@ -13,8 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...loaders.trace import Trace
+from ..core.names.short_name import fit_name
 from ..core.options import Options
-from ..core.text import fit_name
 from ..cycles import assignment
 from ..cycles.account import find_cycles
 from .present.sentences import cycle_sentence, ms

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from ..core.text import fit_name
+from ..core.names.short_name import fit_name
 from .counters import Counter
 from .lanes import CLASSES, COLLECTIVE, COPY, HOST, Lane, Timeline
 from .window import Window, fraction, spans, wide

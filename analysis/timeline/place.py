@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ...loaders.trace import Trace
 from ..core import units
-from ..core.text import fit_name
+from ..core.names.short_name import fit_name
 from .lanes import CLASSES, COLLECTIVE, COMPUTE, Lane, Timeline
 from .window import gap_at
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from ..core.options import Options
+from ..details.suspects import suspect_sections
 from ..diff import by_cycle, without_cycles
 from ..diff.finished import finished
 from ..diff.headline import prepared_pair
@@ -33,4 +34,4 @@ def _compared(runs: Runs, options: Options) -> Answer:
     return by_cycle.compare((run_a, run_b), ready, options)
 
 
-VIEW = View("diff", COLUMNS, build, alternate="suspicion", one_run=False)
+VIEW = View("diff", COLUMNS, build, alternates=("suspicion",), one_run=False, details=suspect_sections)

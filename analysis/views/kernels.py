@@ -11,13 +11,11 @@ import polars as pl
 from ...loaders.schema import NAME
 from ..core.device_pairs import mapped, note
 from ..core.options import SIDES, Options
+from ..details.row_details import kernel_sections
 from ..kernels.by_name import coverage, facts_of, notes_of, sentence, several_ranks, table
-from ..kernels.columns import COLUMNS, PAIR_COLUMNS, PAIRED
-from ..kernels.sources import KEYS
+from ..kernels.columns import COLUMNS, PAIR_COLUMNS
 from ..table.sides import beside
 from ..table.view import Answer, Runs, View
-
-SUMS = ("total_ns", "count", "share")
 
 
 def build(runs: Runs, options: Options) -> Answer:
@@ -39,7 +37,7 @@ def build(runs: Runs, options: Options) -> Answer:
     moved = mapped(_devices(frame_a), _devices(frame_b))
     if moved:
         frame_b = frame_b.with_columns(pl.col("device").cast(pl.String).replace(moved).cast(NAME))
-    joined = beside(frame_a, frame_b, PAIRED, KEYS, SUMS)
+    joined = beside(frame_a, frame_b, COLUMNS)
     return Answer(joined.lazy(), facts, summary, (*notes, *note(moved)))
 
 
@@ -47,4 +45,6 @@ def _devices(frame: pl.DataFrame) -> list[str | None]:
     return frame["device"].unique().cast(pl.String).to_list()
 
 
-VIEW = View("kernels", COLUMNS, build, pair_columns=PAIR_COLUMNS, scopes_itself=True)
+VIEW = View(
+    "kernels", COLUMNS, build, pair_columns=PAIR_COLUMNS, scopes_itself=True, noun="kernels", details=kernel_sections,
+)

@@ -10,21 +10,23 @@ import polars as pl
 
 from ...loaders.trace import Trace
 from ..core.options import Options
+from ..details.row_details import launch_sections
 from ..table.column import Column
 from ..table.table import ON_DISK
 from ..table.view import Answer, CannotAnswer, Runs, View
 
 COLUMNS = (
-    Column("index", "#", "count", "recorded order, from 0", width=7, order=0, pinned=True),
-    Column("start_ns", "start", "ns", "from the start of the trace; empty where the format has no times", width=10,
-           order=4),
-    Column("dur_ns", "duration", "ns", "duration", width=9, order=0),
-    Column("name", "kernel", "text", "name as recorded", width=34, order=0, elastic=True, pinned=True),
-    Column("kind", "kind", "text", "kernel, collective, memcpy or memset", width=10, order=7),
-    Column("device", "device", "text", "device it ran on; empty where not recorded", width=7, order=6),
-    Column("stream", "stream", "number", "stream or queue", width=6, order=5),
-    Column("tensor", "tensor", "fraction", "tensor-core utilisation, of peak", width=12, order=2, bar=True),
-    Column("dram", "DRAM", "fraction", "DRAM throughput, of peak", width=12, order=2, bar=True),
+    Column("index", "#", "count", "recorded order, from 0", width=7, order=0, pinned=True, role="order"),
+    Column("start_ns", "start", "ns", "from the start of the trace; empty where the format has no times", width=12,
+           order=4, role="moment"),
+    Column("dur_ns", "duration", "ns", "duration", width=9, order=0, role="time"),
+    Column("name", "kernel", "text", "name, in the form lists show it; the details have it as recorded", width=34,
+           order=0, elastic=True, pinned=True, role="name"),
+    Column("kind", "kind", "text", "kernel, collective, memcpy or memset", width=10, order=7, role="where"),
+    Column("device", "device", "text", "device it ran on; empty where not recorded", width=7, order=6, role="where"),
+    Column("stream", "stream", "number", "stream or queue", width=6, order=5, role="where"),
+    Column("tensor", "tensor", "fraction", "tensor-core utilisation, of peak", width=12, order=2, bar="tensor"),
+    Column("dram", "DRAM", "fraction", "DRAM throughput, of peak", width=12, order=2, bar="dram"),
     Column("grid", "grid", "text", "blocks in the grid as x,y,z", width=12, order=8),
     Column("block", "block", "text", "threads in a block as x,y,z", width=10, order=9),
     Column("cycle", "cycle", "number", "the cycle that launched it; empty outside all of them", width=6, order=9),
@@ -70,4 +72,4 @@ def _with_cycles(run: Trace, options: Options) -> pl.LazyFrame:
     return run.kernels.join(numbers, on="index", how="left", maintain_order="left")
 
 
-VIEW = View("launches", COLUMNS, build, pair_columns=COLUMNS)
+VIEW = View("launches", COLUMNS, build, pair_columns=COLUMNS, noun="launches", details=launch_sections)

@@ -49,8 +49,12 @@ def report(
     sort: str | None = None,
     ascending: bool = False,
     top: int | None = None,
+    name_width: int | None = None,
 ) -> Table:
-    """One view, filtered, sorted and cut. Raises KeyError, NoSuchColumn, BadFilter, CannotAnswer, ScopeRefused."""
+    """One view, filtered, sorted, cut, its names as in a list that wide.
+
+    Raises KeyError, NoSuchColumn, BadFilter, CannotAnswer, ScopeRefused.
+    """
     one = view(name)
     if len(runs) == 1 and not one.one_run:
         raise CannotAnswer(f"The {name} view compares two runs; name a second one.")
@@ -64,11 +68,14 @@ def report(
         if sort not in names:
             raise NoSuchColumn(f"{name} has no column {sort}; it has {', '.join(names)}")
         table = table.sort(sort, not ascending and names[sort].unit != "text")
-    return table if top is None else table.head(top)
+    table = table if top is None else table.head(top)
+    return table if name_width is None else table.with_shown(name_width)
 
 
-def summary(runs: tuple[Trace, ...], options: Options, top: int | None = None) -> list[Table]:
+def summary(
+    runs: tuple[Trace, ...], options: Options, top: int | None = None, name_width: int | None = None
+) -> list[Table]:
     """What ``report`` without ``--view`` prints: overview, cycles, and kernels or diff."""
     known = {entry.name for entry in VIEWS}
     wanted = SUMMARY_TWO if len(runs) == 2 else SUMMARY_ONE
-    return [report(name, runs, options, top=top) for name in wanted if name in known]
+    return [report(name, runs, options, top=top, name_width=name_width) for name in wanted if name in known]

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from ..ingest.stream import Source, head
 from ..kineto.columns import Strings
 from ..protobuf.program import walk_for
 from ..protobuf.stretches import Stretches
-from ..ingest.stream import Source, head
 from .events import Begins, events_of
 from .packets import PACKETS
 from .sequences import Sequences

@@ -16,14 +16,13 @@ from typing import Any, BinaryIO
 import numpy as np
 import orjson
 
-from ..native.allocator import keep_freed
-from ..ingest import stream
 from ..errors import Unreadable
-from ..kineto import dialect
+from ..ingest import stream
 from ..kineto.columns import CODES, FLOATS, INTS, NULL, Block, Strings
 from ..kineto.info import devices_of, rank_of
 from ..kineto.tables import Tables
 from ..loader import Job
+from ..native.allocator import keep_freed
 from ..protobuf.program import walk_for
 from ..protobuf.stretches import Stretch, Stretches
 from ..protobuf.tokens import Ints

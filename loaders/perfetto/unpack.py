@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import zlib
 
-from ..protobuf.layout import LENGTH
 from ..ingest.stream import Source
+from ..protobuf.layout import LENGTH
 from .packets import COMPRESSED, PACKET
 
 _MOST = 64 << 20

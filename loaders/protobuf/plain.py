@@ -3,8 +3,25 @@
 from __future__ import annotations
 
 from .layout import (
-    AT, BROKEN, BYTES, DAMAGED, DEEPEST, DONE, EIGHT_BYTES, FIXED, FOUR_BYTES, FULL, INCOMPLETE, ITEM, LENGTH, MESSAGE,
-    NUMBER, NUMBERS_END, TEXT, TOKENS, VARINT,
+    AT,
+    BROKEN,
+    BYTES,
+    DAMAGED,
+    DEEPEST,
+    DONE,
+    EIGHT_BYTES,
+    FIXED,
+    FOUR_BYTES,
+    FULL,
+    INCOMPLETE,
+    ITEM,
+    LENGTH,
+    MESSAGE,
+    NUMBER,
+    NUMBERS_END,
+    TEXT,
+    TOKENS,
+    VARINT,
 )  # fmt: skip
 from .shape import Shape
 from .tokens import Room

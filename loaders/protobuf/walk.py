@@ -14,8 +14,25 @@ import numpy as np
 from ..native.jit import compiled, inlined
 from ..native.simd import item, word_at
 from .layout import (
-    AT, BROKEN, BYTES, DAMAGED, DEEPEST, DONE, EIGHT_BYTES, FIXED, FOUR_BYTES, FULL, INCOMPLETE, ITEM, LENGTH, MESSAGE,
-    NUMBER, NUMBERS_END, TEXT, TOKENS, VARINT,
+    AT,
+    BROKEN,
+    BYTES,
+    DAMAGED,
+    DEEPEST,
+    DONE,
+    EIGHT_BYTES,
+    FIXED,
+    FOUR_BYTES,
+    FULL,
+    INCOMPLETE,
+    ITEM,
+    LENGTH,
+    MESSAGE,
+    NUMBER,
+    NUMBERS_END,
+    TEXT,
+    TOKENS,
+    VARINT,
 )  # fmt: skip
 
 _LONGEST = 1 << 29

@@ -16,7 +16,6 @@ from ..collective_names import kernel_kind
 from ..errors import Unreadable
 from ..loader import Job
 from ..nsys.spool import Spool
-from ..schema import NAME
 from ..trace import Device, Info, Trace
 from .values import LIMIT, Faults
 

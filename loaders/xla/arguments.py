@@ -7,9 +7,9 @@ import struct
 from pathlib import Path
 from typing import Any
 
+from ..ingest.stream import Source
 from ..protobuf.outline import Cut, Part, parts
 from ..protobuf.program import in_python
-from ..ingest.stream import Source
 from .space import Plane, space_of
 
 _EVENT, _NAME, _STATISTIC = 4, 1, 4

@@ -17,13 +17,13 @@ from pathlib import Path
 
 import numpy as np
 
-from ..native.allocator import keep_freed
-from ..ingest import stream
 from ..errors import Unreadable
+from ..ingest import stream
 from ..kineto import dialect
 from ..kineto.columns import NULL, Strings
 from ..kineto.tables import Tables
 from ..loader import Job
+from ..native.allocator import keep_freed
 from ..protobuf.program import walk_for
 from ..protobuf.tokens import Ints
 from ..trace import Device, Info, Trace

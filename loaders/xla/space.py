@@ -7,8 +7,8 @@ first. The messages: https://github.com/openxla/xla/blob/main/third_party/tsl/ts
 
 from __future__ import annotations
 
-import re
 import os
+import re
 from collections.abc import Callable
 
 import numpy as np

@@ -23,7 +23,6 @@ from warplens.loaders.trace import Info, Trace
 
 from .runs import run_of, steps
 
-
 Both = tuple[float, float]
 
 

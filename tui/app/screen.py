@@ -18,7 +18,7 @@ from ...analysis.views import VIEWS, Entry
 from ..panes import pane_class
 from ..panes.chrome import Footer, Header, Loading, State, Tabs
 from ..panes.prompt import Prompt
-from ..panes.status_text import header_text, order_text, rows_text, subject_text
+from ..panes.status_text import header_text, order_text, rows_text, same_text, subject_text
 from ..panes.table import TablePane
 from .keys import bindings, footer, spelled
 from .paths import split_paths
@@ -144,8 +144,9 @@ class MainScreen(Screen[None]):
         if pane is not None:
             state = pane.state
             self.state.tell(
-                order=order_text(pane), filter=state.arrangement.filter, invert=state.arrangement.invert,
-                scope=self.session.scope_text or "all cycles", scoped=bool(self.session.scope_text),
+                order=order_text(pane), same=same_text(pane), filter=state.arrangement.filter,
+                invert=state.arrangement.invert, scope=self.session.scope_text or "all cycles",
+                scoped=bool(self.session.scope_text),
                 subject=subject_text(pane), right=rows_text(pane, self.size.width < 100), search=state.search,
                 marks=len(state.marks),
             )

@@ -6,7 +6,6 @@ are kept as the text the user typed, so that nothing heavy is imported to hold o
 
 from __future__ import annotations
 
-from collections.abc import Container
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, field
@@ -33,7 +32,7 @@ class Arrangement(Struct, frozen=True):
     descending: bool = True
     alternate: bool = False
 
-    def apply(self, table: Table, alternate: str | None) -> Table:
+    def apply(self, table: Table, view: View) -> Table:
         """The table so arranged. Raises BadFilter."""
         from ...analysis.table.filters import Filter
 
@@ -42,20 +41,10 @@ class Arrangement(Struct, frozen=True):
         names = {column.name for column in table.columns}
         if self.sort in names:
             return table.sort(str(self.sort), self.descending)
-        other = other_order(alternate, names)
+        other = view.other_order(table.columns)
         if self.alternate and other is not None:
-            return table.sort(other, other not in _ASCENDING)
+            return table.sort(other.name, not other.ascends)
         return table
-
-
-_ASCENDING = frozenset({"cycle", "cycle_a", "index", "start_ns", "time_rank", "name", "function"})
-
-
-def other_order(alternate: str | None, names: Container[str]) -> str | None:
-    """The column of a view's other order among those it has for these runs; None where it has one order."""
-    if alternate is None:
-        return None
-    return next((name for name in (alternate, f"{alternate}_b", "cycle_a") if name in names), None)
 
 
 class ViewState(Struct):

@@ -153,7 +153,7 @@ class PaneActions(Container):
         from ..overlays.details import DetailsScreen
 
         runs, options = self.session.question(self.shown.view, self.subject)  # of the rows on the screen
-        self.app.push_screen(DetailsScreen(self.entry, self.rows.table, position, runs, options))
+        self.app.push_screen(DetailsScreen(self.entry, self.shown.view, self.rows.table, position, runs, options))
 
     def export_job(self) -> Callable[[], Table] | None:
         """What gives the table an export writes, in a thread; None where there is nothing to write."""

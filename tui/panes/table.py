@@ -20,7 +20,7 @@ from textual.widget import Widget
 from ...analysis.views import Entry
 from ..app.jobs import Asker
 from ..app.keys import bindings
-from ..app.session import Arrangement, Session, other_order
+from ..app.session import Arrangement, Session
 from ..list.table_list import TableList
 from .actions import PaneActions
 
@@ -275,9 +275,8 @@ class TablePane(PaneActions, can_focus=False):
 
     def other_order(self) -> str | None:
         """The column of the view's other order, where it has one for these runs."""
-        if self.shown is None:
-            return None
-        return other_order(self.shown.view.alternate, {column.name for column in self.shown.base.columns})
+        other = self.shown.view.other_order(self.shown.base.columns) if self.shown else None
+        return other.name if other else None
 
     def action_other_run(self) -> None:
         """Go through what this view can look at: both runs, A, B."""
@@ -334,10 +333,11 @@ def arranged(view: View, base: Table, arrangement: Arrangement) -> Shown:
 
     bad = ""
     try:
-        table = arrangement.apply(base, view.alternate)
+        table = arrangement.apply(base, view)
     except BadFilter as error:
         bad = str(error)
-        table = replace(arrangement, filter="").apply(base, view.alternate)
+        table = replace(arrangement, filter="").apply(base, view)
+    base.display_names(None)  # here and not on the way to the screen
     return Shown(view, base, table, coverage(base, table), bad)
 
 

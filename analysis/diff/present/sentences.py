@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...core.metrics import change
-from ...core.text import display
 from ..prepare.collectives import CollectiveTiming
 from ..prepare.collectives import sentence as collective_sentence
 from ..prepare.samples import Matched
@@ -185,9 +184,3 @@ def left_out(matched: list[Matched]) -> tuple[int, int, int]:
             seen[run, pid] = (kept.cycles, kept.not_whole, kept.warm_up)
     columns = list(zip(*seen.values(), strict=True)) or [(0,), (0,), (0,)]
     return sum(columns[0]), sum(columns[1]), sum(columns[2])
-
-
-def short_name(name: str) -> str:
-    """A function's name short enough for a sentence."""
-    bare = name.split("<")[0].split("(")[0].replace("void ", "")
-    return display(bare or name, 40)

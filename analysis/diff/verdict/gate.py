@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from ...core.text import fit_name
+from ...core.names.short_name import fit_name
 from ...table.table import Table
 from ..present.sentences import cycle_sentence, ms
 from .function_change import REGRESSIONS
