@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import polars as pl
 
+from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..core import units
 from ..core.options import Options
@@ -17,14 +18,16 @@ from ..cycles.scope import scoped
 from ..table.view import CannotAnswer
 from .bound import bound
 from .columns import COLUMNS
-from .sources import Kernels, kernels_of
+from .launchers import commonest
+from .sources import KEYS, Kernels, kernels_of
 
 Side = Literal["a", "b"]
 
 
 def table(run: Trace, options: Options, side: Side = "a") -> tuple[pl.DataFrame, Kernels]:
     """All columns of the view for one run (scoped), most time first, and where they are from. Raises CannotAnswer."""
-    kernels = kernels_of(scoped(run, options, side))
+    piece = scoped(run, options, side)
+    kernels = kernels_of(piece)
     if kernels is None:
         where = "" if (options.cycle if side == "a" else options.cycle_b) is None else " in this cycle"
         raise CannotAnswer(f"{run.info.label} holds no device activity{where}: no kernels, copies or sums of them.")
@@ -32,6 +35,11 @@ def table(run: Trace, options: Options, side: Side = "a") -> tuple[pl.DataFrame,
     frame = kernels.frame.with_columns(
         share=pl.when(total > 0).then(pl.col("total_ns") / total), bound=bound(options.thresholds)
     )
+    if kernels.source == "kernels":
+        ops = commonest(run, piece.kernels)
+        frame = frame.join(ops, on=KEYS, how="left", nulls_equal=True, maintain_order="left")
+    else:
+        frame = frame.with_columns(op=pl.lit(None, NAME))
     return frame.select(column.name for column in COLUMNS), kernels
 
 

@@ -26,13 +26,15 @@ COLUMNS = (
     Column("tensor", "tensor", "fraction", "tensor-core use of peak, by duration", width=12, order=3, bar=True),
     Column("dram", "DRAM", "fraction", "DRAM throughput of peak, weighted by duration", width=12, order=3, bar=True),
     Column("bound", "bound", "text", "; ".join(f"{k}: {v}" for k, v in MEANINGS.items()), width=7, order=3),
+    Column("op", "operator", "text", "operator behind most of its launches; empty where not recorded", width=22,
+           order=7),
 )
 PAIRED = tuple(column for column in COLUMNS if column.name != "groups")
 """What two runs are compared by: kinds of launches do not correspond."""
 _ORDER = {
     "name": 0, "total_ns_delta": 0, "total_ns_a": 1, "total_ns_b": 1, "mean_ns_delta": 2, "share_b": 3, "share_a": 4,
     "count_a": 5, "count_b": 5, "mean_ns_a": 6, "mean_ns_b": 6, "bound_a": 7, "bound_b": 7, "tensor_a": 8,
-    "tensor_b": 8, "dram_a": 8, "dram_b": 8, "trend_a": 9, "trend_b": 9, "share_delta": 9, "device": 10, "kind": 11,
+    "tensor_b": 8, "dram_a": 8, "dram_b": 8, "op_a": 12, "op_b": 12, "trend_a": 9, "trend_b": 9, "share_delta": 9, "device": 10, "kind": 11,
 }
 
 

@@ -35,6 +35,7 @@ VIEWS: tuple[Entry, ...] = (
     Entry("launches", "4", "Launches", "What ran, launch by launch?", "launches"),
     Entry("ops", "5", "Ops", "Which operators take time on the host and on the device?", "ops"),
     Entry("diff", "7", "Diff", "What changed between two runs beyond chance, and which resource explains it?", "diff"),
+    Entry("idle", "8", "Idle", "Why did each device wait, and what drained it?", "idle"),
     Entry("pairs", "", "Pairs", "What does the reference comparison say of every function and metric?", "pairs"),
 )
 
