@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..core import units
 from ..core.options import Options, Side
@@ -17,7 +18,8 @@ from ..cycles.scope import scoped
 from ..table.view import CannotAnswer
 from .bound import bound
 from .columns import COLUMNS
-from .sources import Kernels, kernels_of
+from .launchers import commonest
+from .sources import KEYS, Kernels, kernels_of
 
 
 def table(
@@ -27,7 +29,9 @@ def table(
 
     A job of several ranks has a row for each, unless ``by_rank`` is false.
     """
-    kernels = kernels_of(scoped(run, options, side), by_rank and several_ranks(run))
+    piece = scoped(run, options, side)
+    apart = by_rank and several_ranks(run)
+    kernels = kernels_of(piece, apart)
     if kernels is None:
         where = "" if (options.cycle if side == "a" else options.cycle_b) is None else " in this cycle"
         raise CannotAnswer(f"{run.info.label} holds no device activity{where}: no kernels, copies or sums of them.")
@@ -35,6 +39,12 @@ def table(
     frame = kernels.frame.with_columns(
         share=pl.when(total > 0).then(pl.col("total_ns") / total), bound=bound(options.thresholds)
     )
+    if kernels.source == "kernels":
+        launches = piece.kernels if apart else piece.kernels.with_columns(rank=pl.lit(None, pl.Int64))
+        ops = commonest(run, launches)
+        frame = frame.join(ops, on=KEYS, how="left", nulls_equal=True, maintain_order="left")
+    else:
+        frame = frame.with_columns(op=pl.lit(None, NAME))
     return frame.select(column.name for column in COLUMNS), kernels
 
 

@@ -38,5 +38,7 @@ COLUMNS = (
            pair_order=(8, 8, 9)),
     Column("bound", "bound", "text", "; ".join(f"{k}: {v}" for k, v in MEANINGS.items()), width=7, order=3,
            pair_order=(7,)),
+    Column("op", "operator", "text", "operator behind most of its launches; empty where not recorded", width=22,
+           order=7, pair_order=(12,)),
 )
 PAIR_COLUMNS = side_by_side(COLUMNS)

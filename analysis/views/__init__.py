@@ -36,6 +36,7 @@ VIEWS: tuple[Entry, ...] = (
     Entry("ops", "5", "Ops", "Which operators take time on the host and on the device?", "ops"),
     Entry("timeline", "6", "Timeline", "What ran where and when?", "timeline"),
     Entry("diff", "7", "Diff", "What changed between two runs beyond chance, and which resource explains it?", "diff"),
+    Entry("idle", "8", "Idle", "Why did each device wait, and what drained it?", "idle"),
     Entry("pairs", "", "Pairs", "What does the reference comparison say of every function and metric?", "pairs"),
 )
 

@@ -1,7 +1,7 @@
-"""Launches: every device activity in the order it was recorded.
+"""Launches: every device activity in the order it was recorded, with who launched it and in which cycle.
 
-The rows are the recorded columns, so that five million of them open at once; only where they are few is it looked up
-which cycle launched each. A ``sync`` is no launch.
+What was recorded stays on disk, so that five million rows open at once; only what is found out about each (operator,
+module, frame, cycle) is held beside it. A ``sync`` is no launch.
 """
 
 from __future__ import annotations
@@ -9,7 +9,11 @@ from __future__ import annotations
 import polars as pl
 
 from ...loaders.trace import Trace
+from ..core.callers import FRAME as CALLER_COLUMNS
+from ..core.callers import callers_of
 from ..core.options import Options
+from ..cycles.by_launch import cycle_of
+from ..cycles.scope import scoped
 from ..details.row_details import launch_sections
 from ..table.column import Column
 from ..table.table import ON_DISK
@@ -29,26 +33,34 @@ COLUMNS = (
     Column("dram", "DRAM", "fraction", "DRAM throughput, of peak", width=12, order=2, bar="dram"),
     Column("grid", "grid", "text", "blocks in the grid as x,y,z", width=12, order=8),
     Column("block", "block", "text", "threads in a block as x,y,z", width=10, order=9),
-    Column("cycle", "cycle", "number", "the cycle that launched it; empty outside all of them", width=6, order=9),
-    Column("rank", "rank", "number", "rank of the job", width=5, order=9),
-    Column("correlation", "corr", "number", "ties it to the call that launched it", width=9, order=None),
+    Column("op", "operator", "text", "operator that launched it; empty where not recorded", width=22, order=3),
+    Column("op_forward", "forward operator", "text", "of a backward operator the forward one it belongs to", width=20,
+           order=11),
+    Column("module", "module", "text", "module the operator (or its forward one) was called in", width=20, order=10),
+    Column("frame", "Python line", "text", "innermost Python frame around it that is not the framework's own", width=28,
+           order=5),
+    Column("launch_ns", "launched", "ns", "start of the call that launched it", width=10, order=None, role="moment"),
+    Column("cycle", "cycle", "number", "cycle it was launched in; empty outside of all", width=6, order=8),
+    Column("rank", "rank", "number", "rank of the job", width=5, order=9, role="where"),
+    Column("correlation", "correlation", "number", "id it shares with its launch call", width=11, order=None),
 )
+FOUND = ("op", "op_forward", "module", "frame", "launch_ns")
 
 
 def build(runs: Runs, options: Options) -> Answer:
     """The launches of one run: of two the first, for the second is asked by itself."""
-    run = runs[0]
+    whole = runs[0]
+    run = scoped(whole, options)
     if not run.has("kernels"):
         if options.cycle is not None:
             raise CannotAnswer(f"{run.info.label} holds no launches in this cycle.")
         if run.has("kernel_stats") or run.has("profile"):
             raise CannotAnswer(f"{run.info.label} holds sums, not launches; the kernels view shows them.")
         raise CannotAnswer(f"{run.info.label} holds no launches: nothing a device did was recorded.")
-    rows = run.kernels
-    notes: tuple[str, ...] = ()
+    rows, notes = _with_launchers(whole, run, options)
     if len(runs) == 2:
-        notes = ("These are the launches of A; `--run b` gives those of B.",)
-    waits = rows.select((pl.col("kind") == "sync").sum()).collect(engine="streaming").item()
+        notes = (*notes, "These are the launches of A; `--run b` gives those of B.")
+    waits = run.kernels.select((pl.col("kind") == "sync").sum()).collect(engine="streaming").item()
     if waits:
         notes = (*notes, f"{waits:,} synchronisations only wait and are left out.")
     keep = pl.col("kind") != "sync" if waits else None
@@ -60,16 +72,29 @@ def build(runs: Runs, options: Options) -> Answer:
     return Answer(rows.select(column.name for column in COLUMNS), notes=notes, recorded=True, keep=keep)
 
 
-def _with_cycles(run: Trace, options: Options) -> pl.LazyFrame:
-    """The launches with the number of the cycle each belongs to."""
-    from ..cycles.account import find_cycles
-    from ..cycles.assignment import in_cycles
+def _with_launchers(whole: Trace, run: Trace, options: Options) -> tuple[pl.LazyFrame, tuple[str, ...]]:
+    """The run's kernels with ``FOUND`` and ``cycle`` beside them, and what to note."""
+    callers = callers_of(whole)
+    beside: list[pl.DataFrame] = []
+    rows = run.kernels
+    if callers is None:
+        rows = rows.with_columns(pl.lit(None, dtype).alias(name) for name, dtype in CALLER_COLUMNS.items())
+    elif run is whole:
+        beside.append(callers.frame.select(FOUND))
+    else:
+        every = whole.kernels.select("index").collect(engine="streaming").hstack(callers.frame.select(FOUND))
+        mine = run.kernels.select("index").collect(engine="streaming")
+        beside.append(mine.join(every, on="index", how="left", maintain_order="left").drop("index"))
+    cycle = cycle_of(whole, run.kernels.select("index").collect(engine="streaming"), options)
+    if cycle is None:
+        rows = rows.with_columns(pl.lit(None, pl.Int64).alias("cycle"))
+    else:
+        beside.append(cycle.to_frame())
+    if beside:
+        rows = pl.concat([rows, *(frame.lazy() for frame in beside)], how="horizontal")
+    return rows, callers.notes if callers is not None else ()
 
-    cycles = find_cycles(run, options)
-    if cycles.frame.is_empty():
-        return run.kernels.with_columns(cycle=pl.lit(None, pl.Int64))
-    numbers = in_cycles(run, cycles.frame, cycles.device_time).select("index", "cycle")
-    return run.kernels.join(numbers, on="index", how="left", maintain_order="left")
 
-
-VIEW = View("launches", COLUMNS, build, pair_columns=COLUMNS, noun="launches", details=launch_sections)
+VIEW = View(
+    "launches", COLUMNS, build, pair_columns=COLUMNS, scopes_itself=True, noun="launches", details=launch_sections
+)

@@ -1,0 +1,75 @@
+"""The causes of idle time, and which of them a host slice is while it is the innermost one of its thread."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.call_tree import Mask
+from ..core.callers import Slices
+from ..core.launch_calls import CALLS
+
+CAUSES = {
+    "input": "the launching thread loaded input data",
+    "sync": "the launching thread waited for the device",
+    "allocation": "memory or code was allocated, freed, registered or loaded",
+    "copy": "the launching thread was in a call that copies or sets memory",
+    "runtime": "the launching thread was in another runtime or driver call",
+    "python": "the launching thread ran Python",
+    "op": "the launching thread was in an operator or annotation, outside of calls",
+    "untraced": "nothing was recorded of the launching thread",
+    "launch": "the launch call itself was running",
+    "dispatch": "launched, and the device took its first 20 µs to start",
+    "queued": "launched long before, and did not start: an event, another stream, a peer",
+    "graph": "between two kernels of one graph launch",
+    "profiler": "the profiler was at work",
+    "unknown": "no launch call was recorded for what came next",
+}
+"""Every cause and its meaning; a nanosecond of idle time has exactly one."""
+BY_SLICE = ("input", "sync", "allocation", "copy", "runtime", "python", "op")
+"""Those a slice can be."""
+DISPATCH_NS = 20_000
+"""What a device may take to start what it was given."""
+
+_SYNC = re.compile(r"Synchronize|StreamWait|EventQuery|StreamQuery|signal_wait", re.I)
+_ALLOCATION = re.compile(
+    r"Malloc|Free|HostAlloc|HostRegister|HostUnregister|ModuleLoad|LibraryLoad|MemCreate|MemMap|MemUnmap|MemRelease"
+    r"|AddressReserve", re.I,
+)
+_COPY = re.compile(r"Memcpy|Memset", re.I)
+_INPUT = re.compile(r"DataLoader")
+_ASYNC = re.compile(r"Async", re.I)
+Kinds = npt.NDArray[np.int8]
+
+
+def cause_of_call(name: str) -> str:
+    """The cause that a runtime or driver call of that name is."""
+    for cause, pattern in (("sync", _SYNC), ("allocation", _ALLOCATION), ("copy", _COPY)):
+        if pattern.search(name):
+            return cause
+    return "runtime"
+
+
+def causes_of(slices: Slices) -> tuple[Kinds, Mask]:
+    """For every slice its place in ``BY_SLICE`` (-1 for one that is no cause), and which are input.
+
+    Only what is itself input says so here; whatever runs inside of it is input too.
+    """
+    calls = slices.of_kind(*CALLS)
+    causes = np.full(len(calls), -1, dtype=np.int8)
+    causes[slices.of_kind("op", "annotation", "dataloader", "io")] = BY_SLICE.index("op")
+    causes[slices.of_kind("python")] = BY_SLICE.index("python")
+    for cause in ("sync", "allocation", "copy", "runtime"):
+        causes[slices.named(lambda name, cause=cause: cause_of_call(name) == cause, calls)] = BY_SLICE.index(cause)
+    return causes, slices.named(_INPUT.search, slices.of_kind("op", "annotation", "dataloader"))
+
+
+def blocking(slices: Slices) -> Mask:
+    """Calls that return when the device is done: synchronising ones, and copies that are not asynchronous."""
+    def waits(name: str) -> bool:
+        cause = cause_of_call(name)
+        return cause == "sync" or (cause == "copy" and not _ASYNC.search(name))
+
+    return slices.named(waits, slices.of_kind(*CALLS))

@@ -1,0 +1,70 @@
+"""The gaps of each device: every stretch between its first and last activity in which it ran nothing.
+
+All streams count together. Of a gap the activity that ended it is the first to start at its end, and the one before it
+the last to end at its start.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from ...loaders.trace import Trace
+from ..core.call_tree import Ints
+from ..core.intervals import union
+from ..kernels.sources import ACTIVITIES
+
+
+class DeviceGaps(Struct, frozen=True):
+    """One device: its window (first start to last end) and busy time in ns, and its gaps in order of time.
+
+    ``before`` and ``after`` are rows of the activities the gaps were found in.
+    """
+
+    device: str | None
+    rank: int | None
+    window_ns: int
+    busy_ns: int
+    starts: Ints
+    ends: Ints
+    before: Ints
+    after: Ints
+
+    @property
+    def idle_ns(self) -> int:
+        """Time in gaps."""
+        return self.window_ns - self.busy_ns
+
+
+def activities_of(run: Trace) -> pl.DataFrame:
+    """The device activities with a start and a duration: ``index start_ns dur_ns name device rank correlation``."""
+    return (
+        run.kernels.filter(pl.col("kind").is_in(ACTIVITIES))
+        .select("index", "start_ns", "dur_ns", "name", "device", "rank", "correlation")
+        .drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
+    )
+
+
+def gaps_of(activities: pl.DataFrame) -> list[DeviceGaps]:
+    """The gaps of every device of the activities, devices by rank and name."""
+    found = []
+    numbered = activities.select(pl.col("device").cast(pl.String), "rank").with_row_index("row")
+    groups = numbered.group_by("rank", "device", maintain_order=True).agg("row").sort("rank", "device")
+    starts, ends = activities["start_ns"].to_numpy(), (activities["start_ns"] + activities["dur_ns"]).to_numpy()
+    for rank, device, rows in groups.iter_rows():
+        mine = np.array(rows, dtype=np.int64)
+        found.append(_of_device(device, rank, mine, starts[mine], ends[mine]))
+    return found
+
+
+def _of_device(device: str | None, rank: int | None, rows: Ints, starts: Ints, ends: Ints) -> DeviceGaps:
+    busy = union(starts, ends)
+    begin, stop = busy.ends[:-1], busy.starts[1:]
+    by_start, by_end = np.lexsort((ends, starts)), np.lexsort((starts, ends))
+    window = int(busy.ends[-1] - busy.starts[0]) if len(busy.starts) else 0
+    after = np.searchsorted(starts[by_start], stop, side="left")
+    before = np.searchsorted(ends[by_end], begin, side="right") - 1
+    return DeviceGaps(
+        device, rank, window, busy.length, begin, stop, rows[by_end[before]], rows[by_start[after]]
+    )

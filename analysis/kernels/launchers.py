@@ -1,0 +1,43 @@
+"""What launched each kernel of the table: the operator behind most of its launches, and all callers of one kernel."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ...loaders.schema import NAME
+from ...loaders.trace import Trace
+from ..core.callers import callers_of
+from .sources import KEYS
+
+CALLERS = ("op", "op_forward", "module", "frame")
+"""What a caller is told by, innermost first."""
+
+
+def with_callers(run: Trace, launches: pl.LazyFrame, *columns: str) -> pl.DataFrame | None:
+    """These columns of some launches of the run, with ``CALLERS`` beside them; None where no callers are known."""
+    callers = callers_of(run)
+    if callers is None:
+        return None
+    every = run.kernels.select("index").collect(engine="streaming").hstack(callers.frame.select(CALLERS))
+    some = launches.select("index", *columns).collect(engine="streaming")
+    if some.height == every.height and some["index"].equals(every["index"]):
+        return some.hstack(every.drop("index"))
+    return some.join(every, on="index", how="left", maintain_order="left")
+
+
+def commonest(run: Trace, launches: pl.LazyFrame) -> pl.DataFrame:
+    """``KEYS`` and ``op``, the operator behind most launches of each kernel; ties go to the first by name."""
+    rows = with_callers(run, launches, *KEYS)
+    if rows is None:
+        return pl.DataFrame(schema={**dict.fromkeys((*KEYS, "op"), NAME), "rank": pl.Int64})
+    counted = rows.lazy().drop_nulls("op").group_by(*KEYS, "op").len()
+    first = counted.sort("len", pl.col("op").cast(pl.String), descending=[True, False])
+    return first.unique(KEYS, keep="first", maintain_order=True).drop("len").collect()
+
+
+def ways(rows: pl.DataFrame) -> pl.DataFrame:
+    """How often and how long each operator, module and frame launched: ``CALLERS``, count, total_ns, longest first."""
+    return rows.group_by(CALLERS).agg(
+        count=pl.len(), total_ns=pl.col("dur_ns").sum()
+    ).sort("total_ns", "count", *(pl.col(name).cast(pl.String) for name in CALLERS),
+           descending=[True, True, False, False, False, False])

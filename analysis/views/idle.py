@@ -1,0 +1,118 @@
+"""Idle: why each device waited, by cause, and every gap with what came before, what ended it and what drained it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import polars as pl
+
+from ...loaders.schema import NAME
+from ...loaders.trace import Trace
+from ..core import units
+from ..core.device_pairs import mapped, note
+from ..core.options import Options
+from ..cycles.by_launch import cycle_of
+from ..cycles.scope import scoped
+from ..idle.account import DeviceIdle, Idle, idle_of
+from ..idle.causes import CAUSES
+from ..table.column import Column, side_by_side
+from ..table.sides import beside
+from ..table.view import Answer, CannotAnswer, Runs, View
+
+COLUMNS = (
+    Column("device", "device", "text", "device that waited", width=7, order=5),
+    Column("rank", "rank", "number", "rank of the job", width=5, order=9),
+    Column("start_ns", "start", "ns", "from the start of the trace", width=10, order=3),
+    Column("dur_ns", "idle", "ns", "length of the gap", width=10, order=0, pinned=True),
+    Column("cause", "cause", "text", "; ".join(f"{k}: {v}" for k, v in CAUSES.items()), width=10, order=0),
+    Column("before", "before", "text", "activity that ended when the gap began", width=20, order=7),
+    Column("after", "after", "text", "activity that ended the gap", width=24, order=1, elastic=True),
+    Column("call", "call", "text", "runtime or driver call that launched it", width=18, order=8),
+    Column("op", "operator", "text", "operator that launched it", width=20, order=2),
+    Column("frame", "Python line", "text", "Python frame around the operator", width=28, order=4),
+    Column("drained_by", "drained by", "text", "what last waited for the device before that; empty where the host simply "
+           "never got ahead", width=26, order=6),
+    Column("cycle", "cycle", "number", "cycle in which the activity that ended it was launched", width=6, order=8),
+    Column("cause_ns", "of it", "ns", "how much of the gap had that cause", width=10, order=9),
+    Column("index", "launch", "number", "launch that ended it", width=8, order=None),
+)
+BY_CAUSE = (
+    Column("device", "device", "text", "device that waited", width=8, order=3),
+    Column("rank", "rank", "number", "rank of the job", width=5, order=9),
+    Column("cause", "cause", "text", "; ".join(f"{k}: {v}" for k, v in CAUSES.items()), width=12, order=0, pinned=True),
+    Column("total_ns", "idle", "ns", "idle time with that cause", width=10, order=0),
+    Column("share", "share", "fraction", "of the time from the device's first to its last activity", width=8, order=1),
+)
+KEYS = ("device", "rank", "cause")
+
+
+def build(runs: Runs, options: Options) -> Answer:
+    """Every gap of one run, longest first; of two runs the idle time by cause, by the size of the change."""
+    if len(runs) == 1:
+        idle = _idle(runs[0], options, "a")
+        cycle = cycle_of(runs[0], idle.gaps, options)
+        gaps = idle.gaps.with_columns(pl.lit(None, pl.Int64).alias("cycle") if cycle is None else cycle.alias("cycle"))
+        return Answer(gaps.select(c.name for c in COLUMNS).lazy(), facts_of(idle), _summary(idle), idle.notes)
+    a, b = (_idle(run, options, side) for run, side in zip(runs, ("a", "b"), strict=True))
+    left, right = by_cause(a), by_cause(b)
+    moved = mapped(*([device.device for device in idle.devices] for idle in (a, b)))
+    if moved:
+        right = right.with_columns(pl.col("device").cast(pl.String).replace(moved).cast(NAME))
+    joined = beside(left, right, BY_CAUSE, KEYS, ("total_ns",))
+    summary = tuple(f"{side}: {line}" for side, idle in (("A", a), ("B", b)) for line in _summary(idle))
+    notes = tuple(dict.fromkeys(f"{side}: {said}" for side, idle in (("A", a), ("B", b)) for said in idle.notes))
+    return Answer(joined.lazy(), {"a": facts_of(a), "b": facts_of(b)}, summary, (*notes, *note(moved)))
+
+
+def _idle(run: Trace, options: Options, side: Literal["a", "b"]) -> Idle:
+    piece = scoped(run, options, side)
+    idle = idle_of(run, piece) if piece.has("kernels") else None
+    if idle is None:
+        why = "launches without times" if piece.has("kernels") else "no launches"
+        raise CannotAnswer(f"{run.info.label} holds {why}: when devices waited is not recorded.")
+    return idle
+
+
+def facts_of(idle: Idle) -> dict[str, Any]:
+    """``devices``: window, busy and idle time of each, and its idle time by cause, most first, ns."""
+    return {"devices": [
+        {
+            "device": device.device, "rank": device.rank, "window_ns": device.window_ns, "busy_ns": device.busy_ns,
+            "idle_ns": device.idle_ns, "causes": dict(_ordered(device)), "gaps": device.gaps,
+        }
+        for device in idle.devices
+    ]}
+
+
+def by_cause(idle: Idle) -> pl.DataFrame:
+    """One row per device and cause: ``device rank cause total_ns share``."""
+    rows = [
+        (device.device, device.rank, cause, total, total / device.window_ns if device.window_ns else None)
+        for device in idle.devices for cause, total in _ordered(device)
+    ]
+    dtypes = {"device": NAME, "rank": pl.Int64, "cause": NAME, "total_ns": pl.Int64, "share": pl.Float64}
+    return pl.DataFrame(rows, schema=dtypes, orient="row")
+
+
+def _ordered(device: DeviceIdle) -> list[tuple[str, int]]:
+    return sorted(device.causes.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _summary(idle: Idle) -> tuple[str, ...]:
+    lines = []
+    for device in idle.devices:
+        name = device.device or "device"
+        where = name if device.rank is None or len(idle.devices) < 2 else f"{name} of rank {device.rank}"
+        share = device.idle_ns / device.window_ns if device.window_ns else 0.0
+        parts = [
+            f"{cause} {units.percent(100 * total / device.idle_ns, places=0)}" for cause, total in _ordered(device)[:4]
+        ]
+        tail = f": {', '.join(parts)}" if parts else ""
+        lines.append(
+            f"{where} idle {units.percent(100 * share, places=0)} of {units.duration(device.window_ns)}, "
+            f"{units.counted(device.gaps, 'gap', 'gaps')}{tail}"
+        )
+    return tuple(lines)
+
+
+VIEW = View("idle", COLUMNS, build, pair_columns=side_by_side(BY_CAUSE, KEYS), scopes_itself=True)
