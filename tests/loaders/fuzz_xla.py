@@ -18,7 +18,7 @@ from warplens.loaders.xla import LOADER, events, read, space
 
 def run(files: list[Path], seed: int, until: Callable[[int], bool]) -> Done:
     """Change bytes of the files until ``until`` says so."""
-    compared, data = Compared(events._EVENTS, space._NAMES, space._HEADER), [file.read_bytes() for file in files]
+    compared, data = Compared(events.EVENTS, space.NAMES, space.HEADER), [file.read_bytes() for file in files]
 
     def place(folder: Path, chance: random.Random) -> Path:
         made = changed(chance.choice(data), chance)
