@@ -16,14 +16,14 @@ import orjson
 import polars as pl
 from msgspec.structs import replace
 
-from .. import csv_table, kineto, schema
+from .. import kineto, schema
 from ..errors import Unreadable
 from ..ingest import stream
 from ..loader import Job
 from ..schema import NAME
 from ..trace import Device, Info, Trace
 from . import RANK
-from .details import rows
+from .details import read, rows
 from .memory import samples
 
 _TOOL = "Ascend PyTorch profiler"
@@ -170,7 +170,7 @@ def _table(path: Path) -> list[dict[str, Any]]:
     """A small table as rows of text by column; [] where it is not there or cannot be read."""
     if not path.is_file() or path.stat().st_size > 8 << 20:
         return []
-    return csv_table.read(path.read_bytes()).head(_MOST_ROWS).to_dicts()
+    return read(path.read_bytes()).head(_MOST_ROWS).to_dicts()
 
 
 def _collectives(path: Path) -> dict[str, Any]:
