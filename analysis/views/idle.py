@@ -37,13 +37,13 @@ COLUMNS = (
     Column("index", "launch", "number", "launch that ended it", width=8, order=None),
 )
 BY_CAUSE = (
-    Column("device", "device", "text", "device that waited", width=8, order=3),
-    Column("rank", "rank", "number", "rank of the job", width=5, order=9),
-    Column("cause", "cause", "text", "; ".join(f"{k}: {v}" for k, v in CAUSES.items()), width=12, order=0, pinned=True),
-    Column("total_ns", "idle", "ns", "idle time with that cause", width=10, order=0),
+    Column("device", "device", "text", "device that waited", width=8, order=3, role="where", pairs="key"),
+    Column("rank", "rank", "number", "rank of the job", width=5, order=9, role="where", pairs="key"),
+    Column("cause", "cause", "text", "; ".join(f"{k}: {v}" for k, v in CAUSES.items()), width=12, order=0, pinned=True,
+           pairs="key"),
+    Column("total_ns", "idle", "ns", "idle time with that cause", width=10, order=0, role="time", pairs="sum"),
     Column("share", "share", "fraction", "of the time from the device's first to its last activity", width=8, order=1),
 )
-KEYS = ("device", "rank", "cause")
 
 
 def build(runs: Runs, options: Options) -> Answer:
@@ -58,7 +58,7 @@ def build(runs: Runs, options: Options) -> Answer:
     moved = mapped(*([device.device for device in idle.devices] for idle in (a, b)))
     if moved:
         right = right.with_columns(pl.col("device").cast(pl.String).replace(moved).cast(NAME))
-    joined = beside(left, right, BY_CAUSE, KEYS, ("total_ns",))
+    joined = beside(left, right, BY_CAUSE)
     summary = tuple(f"{side}: {line}" for side, idle in (("A", a), ("B", b)) for line in _summary(idle))
     notes = tuple(dict.fromkeys(f"{side}: {said}" for side, idle in (("A", a), ("B", b)) for said in idle.notes))
     return Answer(joined.lazy(), {"a": facts_of(a), "b": facts_of(b)}, summary, (*notes, *note(moved)))
@@ -115,4 +115,4 @@ def _summary(idle: Idle) -> tuple[str, ...]:
     return tuple(lines)
 
 
-VIEW = View("idle", COLUMNS, build, pair_columns=side_by_side(BY_CAUSE, KEYS), scopes_itself=True)
+VIEW = View("idle", COLUMNS, build, pair_columns=side_by_side(BY_CAUSE), scopes_itself=True)

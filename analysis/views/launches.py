@@ -64,11 +64,6 @@ def build(runs: Runs, options: Options) -> Answer:
     if waits:
         notes = (*notes, f"{waits:,} synchronisations only wait and are left out.")
     keep = pl.col("kind") != "sync" if waits else None
-    if rows.select(pl.len()).collect(engine="streaming").item() < ON_DISK:
-        rows = _with_cycles(run, options)
-    else:
-        notes = (*notes, f"The column cycle is told of up to {ON_DISK:,} launches; --cycle shows those of one.")
-        rows = rows.with_columns(cycle=pl.lit(None, pl.Int64))
     return Answer(rows.select(column.name for column in COLUMNS), notes=notes, recorded=True, keep=keep)
 
 
