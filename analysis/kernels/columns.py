@@ -34,7 +34,8 @@ PAIRED = tuple(column for column in COLUMNS if column.name != "groups")
 _ORDER = {
     "name": 0, "total_ns_delta": 0, "total_ns_a": 1, "total_ns_b": 1, "mean_ns_delta": 2, "share_b": 3, "share_a": 4,
     "count_a": 5, "count_b": 5, "mean_ns_a": 6, "mean_ns_b": 6, "bound_a": 7, "bound_b": 7, "tensor_a": 8,
-    "tensor_b": 8, "dram_a": 8, "dram_b": 8, "op_a": 12, "op_b": 12, "trend_a": 9, "trend_b": 9, "share_delta": 9, "device": 10, "kind": 11,
+    "tensor_b": 8, "dram_a": 8, "dram_b": 8, "op_a": 12, "op_b": 12, "trend_a": 9,
+    "trend_b": 9, "share_delta": 9, "device": 10, "kind": 11,
 }
 
 

@@ -104,7 +104,7 @@ def _nodes(run: Trace) -> Nodes:
     beside = beside & pl.col("name").is_in(pl.Series(wanted, dtype=schema.NAME).implode())
     timed = pl.all_horizontal(pl.col("name", "start_ns", "dur_ns").is_not_null())
     rows = run.host.select(
-        "parent", "depth", node=((((pl.col("kind") == "op") | beside) & timed)).fill_null(False)
+        "parent", "depth", node=(((pl.col("kind") == "op") | beside) & timed).fill_null(False)
     ).collect(engine="streaming")
     is_node, above = rows["node"].to_numpy(), parents(rows["parent"])
     frame = run.host.filter(((pl.col("kind") == "op") | beside) & timed).select(
