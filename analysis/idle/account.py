@@ -220,7 +220,8 @@ def _notes(run: Trace, host: _Host | None, gaps: pl.DataFrame, devices: list[Dev
             "the device, and why cannot be told."
         )
     elif unknown:
-        notes.append(f"{100 * unknown / idle:.1f}% of the idle time ended with an activity whose launch is not recorded.")
+        share = 100 * unknown / idle
+        notes.append(f"{share:.1f}% of the idle time ended with an activity whose launch is not recorded.")
     if host is not None and (bare := _bare_graphs(run, host.slices)):
         notes.append(
             f"{bare:,} graph launches have no kernels recorded: the device may have run them in what counts as idle."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -62,8 +63,12 @@ def causes_of(slices: Slices) -> tuple[Kinds, Mask]:
     causes[slices.of_kind("op", "annotation", "dataloader", "io")] = BY_SLICE.index("op")
     causes[slices.of_kind("python")] = BY_SLICE.index("python")
     for cause in ("sync", "allocation", "copy", "runtime"):
-        causes[slices.named(lambda name, cause=cause: cause_of_call(name) == cause, calls)] = BY_SLICE.index(cause)
+        causes[slices.named(_is(cause), calls)] = BY_SLICE.index(cause)
     return causes, slices.named(_INPUT.search, slices.of_kind("op", "annotation", "dataloader"))
+
+
+def _is(cause: str) -> Callable[[str], bool]:
+    return lambda name: cause_of_call(name) == cause
 
 
 def blocking(slices: Slices) -> Mask:

@@ -70,7 +70,7 @@ def time_by_cause(timeline: Timeline, windows: Windows, overhead: Intervals) -> 
 
 
 def _pieces(timeline: Timeline) -> tuple[Ints, Ints, Ints]:
-    """Where pieces begin: thread and moment, in order, and the row of the innermost slice from there on, -1 for none."""
+    """Where pieces begin: thread and moment, in order, and the row of the innermost slice from there on (-1: none)."""
     count = len(timeline.starts)
     thread = np.concatenate((timeline.thread, timeline.thread))
     times = np.concatenate((timeline.starts, timeline.ends))
@@ -105,5 +105,4 @@ def _in_input(timeline: Timeline, thread: Ints, moments: Ints) -> Mask:
     packed = pack(np.concatenate((owner, thread)), np.concatenate((starts, moments)))
     at = np.searchsorted(packed[:count], packed[count:], side="right") - 1
     known = np.maximum(at, 0)
-    hit = (at >= 0) & (owner[known] == thread) & (moments < ends[known])
-    return hit
+    return np.asarray((at >= 0) & (owner[known] == thread) & (moments < ends[known]), dtype=bool)

@@ -20,18 +20,18 @@ from ..table.sides import beside
 from ..table.view import Answer, CannotAnswer, Runs, View
 
 COLUMNS = (
-    Column("device", "device", "text", "device that waited", width=7, order=5),
-    Column("rank", "rank", "number", "rank of the job", width=5, order=9),
-    Column("start_ns", "start", "ns", "from the start of the trace", width=10, order=3),
-    Column("dur_ns", "idle", "ns", "length of the gap", width=10, order=0, pinned=True),
+    Column("device", "device", "text", "device that waited", width=7, order=5, role="where"),
+    Column("rank", "rank", "number", "rank of the job", width=5, order=9, role="where"),
+    Column("start_ns", "start", "ns", "from the start of the trace", width=10, order=3, role="moment"),
+    Column("dur_ns", "idle", "ns", "length of the gap", width=10, order=0, pinned=True, role="time"),
     Column("cause", "cause", "text", "; ".join(f"{k}: {v}" for k, v in CAUSES.items()), width=10, order=0),
-    Column("before", "before", "text", "activity that ended when the gap began", width=20, order=7),
-    Column("after", "after", "text", "activity that ended the gap", width=24, order=1, elastic=True),
+    Column("before", "before", "text", "activity that ended when the gap began", width=20, order=7, role="name"),
+    Column("after", "after", "text", "activity that ended the gap", width=24, order=1, elastic=True, role="name"),
     Column("call", "call", "text", "runtime or driver call that launched it", width=18, order=8),
-    Column("op", "operator", "text", "operator that launched it", width=20, order=2),
+    Column("op", "operator", "text", "operator that launched it", width=20, order=2, role="name"),
     Column("frame", "Python line", "text", "Python frame around the operator", width=28, order=4),
-    Column("drained_by", "drained by", "text", "what last waited for the device before that; empty where the host simply "
-           "never got ahead", width=26, order=6),
+    Column("drained_by", "drained by", "text", "what last waited for the device before that; empty where the host "
+           "simply never got ahead", width=26, order=6, role="name"),
     Column("cycle", "cycle", "number", "cycle in which the activity that ended it was launched", width=6, order=8),
     Column("cause_ns", "of it", "ns", "how much of the gap had that cause", width=10, order=9),
     Column("index", "launch", "number", "launch that ended it", width=8, order=None),
@@ -53,7 +53,7 @@ def build(runs: Runs, options: Options) -> Answer:
         cycle = cycle_of(runs[0], idle.gaps, options)
         gaps = idle.gaps.with_columns(pl.lit(None, pl.Int64).alias("cycle") if cycle is None else cycle.alias("cycle"))
         return Answer(gaps.select(c.name for c in COLUMNS).lazy(), facts_of(idle), _summary(idle), idle.notes)
-    a, b = (_idle(run, options, side) for run, side in zip(runs, ("a", "b"), strict=True))
+    a, b = _idle(runs[0], options, "a"), _idle(runs[1], options, "b")
     left, right = by_cause(a), by_cause(b)
     moved = mapped(*([device.device for device in idle.devices] for idle in (a, b)))
     if moved:
@@ -90,7 +90,7 @@ def by_cause(idle: Idle) -> pl.DataFrame:
         (device.device, device.rank, cause, total, total / device.window_ns if device.window_ns else None)
         for device in idle.devices for cause, total in _ordered(device)
     ]
-    dtypes = {"device": NAME, "rank": pl.Int64, "cause": NAME, "total_ns": pl.Int64, "share": pl.Float64}
+    dtypes: dict[str, Any] = {"device": NAME, "rank": pl.Int64, "cause": NAME, "total_ns": pl.Int64, "share": pl.Float64}
     return pl.DataFrame(rows, schema=dtypes, orient="row")
 
 
@@ -115,4 +115,4 @@ def _summary(idle: Idle) -> tuple[str, ...]:
     return tuple(lines)
 
 
-VIEW = View("idle", COLUMNS, build, pair_columns=side_by_side(BY_CAUSE), scopes_itself=True)
+VIEW = View("idle", COLUMNS, build, pair_columns=side_by_side(BY_CAUSE), scopes_itself=True, noun="gaps")

@@ -29,7 +29,8 @@ FLOATS = "occupancy blocks_per_sm".split()
 EVENT_KEYS = ("ts", "dur", "pid", "tid", "cat", "name")
 ARG_KEYS = (
     "correlation", "External id", "external id", "stream", "device", "registers per thread", "shared memory", "bytes",
-    "graph id", "graph node id", "rank", "Sequence number", "Fwd thread id", "grid", "block", "est. achieved occupancy %", "blocks per SM",
+    "graph id", "graph node id", "rank", "Sequence number", "Fwd thread id",
+    "grid", "block", "est. achieved occupancy %", "blocks per SM",
 )  # fmt: skip
 """What is read of ``args``. 'External id' wins where both spellings are there."""
 

@@ -75,8 +75,8 @@ def _swept(arrays: tuple[npt.NDArray[Any], ...], compiled: bool) -> int:
         if native is not None:
             return native.call("compiled_sweep", *arrays, SLACK_NS)
         SWEEP.prepare()
-    lists = [array.tolist() for array in out]
-    broken = sweep(order.tolist(), thread.tolist(), start.tolist(), end.tolist(), *lists, SLACK_NS)
+    parent, own, depth = lists = [array.tolist() for array in out]
+    broken = sweep(order.tolist(), thread.tolist(), start.tolist(), end.tolist(), parent, own, depth, SLACK_NS)
     for array, values in zip(out, lists, strict=True):
         array[:] = values
     return broken
