@@ -182,7 +182,7 @@ def _without_twins(parts: list[Part]) -> list[Part]:
 
 
 def _recordings(parts: list[Part]) -> list[Part]:
-    """The parts that are recordings of their own: of files that are read together, the one that leads stands for all."""
+    """The parts that are recordings of their own: of files read together, the one that leads stands for all."""
     together: set[Path] = set()
     kept = []
     for part in sorted(parts, key=lambda part: not getattr(part.loader, "leads", lambda path: True)(part.path)):

@@ -84,16 +84,15 @@ def confused(data: bytes, chance: random.Random) -> bytes:
     database = sqlite3.connect(":memory:")
     try:
         database.deserialize(data)
-        tables = [row[0] for row in database.execute("select name from sqlite_master where type = 'table' and name like "
-                                                     "'rocpd%'")]
+        names = database.execute("select name from sqlite_master where type = 'table' and name like 'rocpd%'")
+        tables = [row[0] for row in names]
         for _ in range(chance.choice((1, 2, 5))):
             table = chance.choice(tables)
             column = chance.choice([row[1] for row in database.execute(f'pragma table_info("{table}")')])
             how = chance.randrange(6)
             if how < 4:
-                database.execute(
-                    f'update or ignore "{table}" set "{column}" = ? where abs(random()) % 3 = 0', (chance.choice(VALUES),)
-                )
+                change = f'update or ignore "{table}" set "{column}" = ? where abs(random()) % 3 = 0'
+                database.execute(change, (chance.choice(VALUES),))
             elif how == 4:
                 database.execute(f'delete from "{table}" where abs(random()) % 2 = 0')
             elif table in tables:
@@ -148,7 +147,7 @@ def fuzz(seed: int, until: Callable[[int], bool]) -> Counter[str]:
             (name,) = chance.choices(FILES, WEIGHTS)
             path, data = inputs / name, originals[name]
             if path.stem.startswith("run_") and path.name not in OPENED and chance.random() < 0.9:
-                path = path.with_name(path.name.removeprefix("run_"))  # alone: what lies beside costs more
+                path = path.with_name(path.name.removeprefix("run_"))  # alone: what lies beside costs most
             database = data.startswith(stream.SQLITE)
             data = confused(data, chance) if database and chance.random() < 0.5 else changed(data, chance)
             path.write_bytes(data)

@@ -236,8 +236,8 @@ def test_a_folder_with_one_trace_is_that_trace(fake: Callable[..., str], tmp_pat
 
 
 @pytest.mark.parametrize("table, reason", [
-    ("rocpd_api", "is an rpd database"),
-    ("rocpd_kernel_dispatch_0000", "is a rocpd database"),
+    ("rocpd_api", "is a database of rocmProfileData or rocprofv3 without the tables of what ran"),
+    ("rocpd_kernel_dispatch_0000", "holds no event with a time"),
     ("CUPTI_ACTIVITY_KIND_KERNEL_of_StringTable", "is a database of nvprof"),
     ("recipes", "is an SQLite database, but no export of Nsight Systems"),
 ])
