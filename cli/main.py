@@ -24,11 +24,12 @@ from .doctor import DOCTOR
 from .formats import FORMATS
 from .open import OPEN
 from .report import REPORT
+from .slice import SLICE
 from .sql import SQL
 from .views import VIEW_LIST
 
 COMMANDS: tuple[Command, ...] = (
-    OPEN, REPORT, DIFF, SQL, CONVERT, FORMATS, VIEW_LIST, CACHE, DEMO_PAIR, DOCTOR,
+    OPEN, REPORT, DIFF, SQL, CONVERT, SLICE, FORMATS, VIEW_LIST, CACHE, DEMO_PAIR, DOCTOR,
 )
 """Every command, in the order of the help. The first is what is meant where none is named."""
 _COLLECT = 100_000

@@ -90,7 +90,9 @@ def by_cause(idle: Idle) -> pl.DataFrame:
         (device.device, device.rank, cause, total, total / device.window_ns if device.window_ns else None)
         for device in idle.devices for cause, total in _ordered(device)
     ]
-    dtypes: dict[str, Any] = {"device": NAME, "rank": pl.Int64, "cause": NAME, "total_ns": pl.Int64, "share": pl.Float64}
+    dtypes: dict[str, Any] = {
+        "device": NAME, "rank": pl.Int64, "cause": NAME, "total_ns": pl.Int64, "share": pl.Float64,
+    }
     return pl.DataFrame(rows, schema=dtypes, orient="row")
 
 

@@ -16,7 +16,6 @@ from ..cycles.by_launch import cycle_of
 from ..cycles.scope import scoped
 from ..details.row_details import launch_sections
 from ..table.column import Column
-from ..table.table import ON_DISK
 from ..table.view import Answer, CannotAnswer, Runs, View
 
 COLUMNS = (

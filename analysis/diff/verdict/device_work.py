@@ -104,8 +104,8 @@ def _of_device(one: Matched, device: str | None, rows: Flags) -> DeviceWork | No
 
 
 def _known(side: Side, rows: Flags) -> Flags:
-    found: Flags = ~np.isnan(side.ms[rows]).any(axis=0)
-    return found
+    unknown: Flags = np.asarray(np.isnan(side.ms[rows]).any(axis=0), dtype=np.bool_)
+    return ~unknown
 
 
 def _busy(side: Side, rows: Flags) -> Floats:
