@@ -185,6 +185,16 @@ async def other_run(app: WarplensApp, pilot: Pilot[Any]) -> None:
     assert seen[1][1] < seen[0][1]
 
 
+async def test_in_the_diff_what_is_headed_a_stays_a() -> None:
+    app = app_on("a", "b", view="diff")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        before = pane(app).table.frame
+        await press(pilot, "x")
+        assert pane(app).table.frame.equals(before) and state(app).subject == "both"
+        assert "This view is about both runs" in said(app)
+
+
 @key("export")
 async def export(app: WarplensApp, pilot: Pilot[Any]) -> None:
     await press(pilot, "f", *"softmax", "enter", "e", "e")
