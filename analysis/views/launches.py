@@ -30,7 +30,7 @@ COLUMNS = (
     Column("grid", "grid", "text", "blocks in the grid as x,y,z", width=12, order=8),
     Column("block", "block", "text", "threads in a block as x,y,z", width=10, order=9),
     Column("cycle", "cycle", "number", "the cycle that launched it; empty outside all of them", width=6, order=9),
-    Column("rank", "rank", "number", "rank of the job", width=5, order=9),
+    Column("rank", "rank", "number", "rank of the job", width=5, order=9, role="where"),
     Column("correlation", "corr", "number", "ties it to the call that launched it", width=9, order=None),
 )
 
