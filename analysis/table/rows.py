@@ -270,6 +270,10 @@ class Rows:
         blocks = (numbers[places[at : at + BLOCK]] for at in range(0, len(places), BLOCK))
         return sum(float(block.sum(dtype="float64")) for block in blocks)
 
+    def distinct(self, names: Sequence[str]) -> int:
+        """How many different rows there are in these columns; 1 for no column."""
+        return self.gather(None, names).n_unique() if names else 1
+
     def blank(self, name: str) -> bool:
         """Whether nothing was measured in the whole column."""
         if name not in self._blank:

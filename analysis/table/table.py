@@ -20,7 +20,7 @@ from ..core import units
 from ..core.names.display_names import display_names
 from ..core.options import SIDES, Options
 from .column import Column
-from .common_values import common_values, resolution
+from .common_values import common_values, resolution, telling_apart
 from .filters import Filter
 from .rows import Rows, true_ids
 from .view import Answer, CannotAnswer, View
@@ -248,6 +248,8 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
     rows, kept = _collected(answer, columns)
     same = common_values(rows, columns, kept)
     columns = tuple(_listed(column, rows, {name for name, _, _ in same}) for column in columns)
+    needed = telling_apart(rows, columns)
+    columns = tuple(replace(column, order=0) if column.name in needed else column for column in columns)
     table = Table(
         view=view.name, columns=columns, rows=rows, total_rows=rows.height if kept is None else len(kept),
         facts=answer.facts, summary=answer.summary, notes=answer.notes, sources=sources(runs), order=kept, kept=kept,
@@ -266,6 +268,11 @@ def _limited(view: View, runs: tuple[Trace, ...], options: Options) -> tuple[tup
         return runs, options
     from ..cycles.scope import part, scoped
 
+    if view.windows_itself and (options.from_ns is not None or options.to_ns is not None):
+        from ..cycles.limits import require_window
+
+        for run, side in zip(runs, SIDES, strict=False):
+            require_window(run, options.scope(side))
     runs = tuple(part(run, options, side, not view.windows_itself) for run, side in zip(runs, SIDES, strict=False))
     options = options.without_part(not view.windows_itself)
     # a comparison leaves warm-up cycles out by itself, for it says how many
