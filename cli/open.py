@@ -49,6 +49,7 @@ def open_runs_in_app(arguments: argparse.Namespace) -> int:
         if not arguments.runs:
             raise Wrong("name a run; without a terminal there is nothing to choose from")
         arguments.format = arguments.output = arguments.top = arguments.sort = arguments.filter = arguments.run = None
+        arguments.name_width = None
         arguments.ascending = False
         return print_report(arguments)
     return _open_app(arguments)
