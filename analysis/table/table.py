@@ -22,7 +22,8 @@ from ..core.options import SIDES, Options
 from .column import Column
 from .common_values import common_values, resolution, telling_apart
 from .filters import Filter
-from .rows import Rows, true_ids
+from .rows import Rows
+from .sorting import true_ids
 from .view import Answer, CannotAnswer, View
 
 _NAMED = 4_096
