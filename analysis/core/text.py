@@ -22,12 +22,14 @@ _LEAST_BASE = 14
 """Cells a kernel's own name keeps beside its functor, or half of them where nothing else fits."""
 
 
-def clean(raw: str) -> str:
+def clean(raw: str | None) -> str:
     """The string in one line with everything a terminal or a text renderer might act on made visible.
 
     C0 controls become their symbols, other controls, format characters (bidi marks, zero-width), surrogates and
-    unassigned code points become U+FFFD or ``⟨U+202E⟩``-like marks. Length is bounded.
+    unassigned code points become U+FFFD or ``⟨U+202E⟩``-like marks. Length is bounded. What has no name says so.
     """
+    if raw is None:
+        return "(no name)"
     if len(raw) > _LONGEST:
         raw = raw[: _LONGEST // 2] + "…" + raw[-_LONGEST // 2 :]
     return visible(raw)

@@ -209,9 +209,10 @@ def counted(run: Trace, options: Options) -> Cycles:
     """The run's cycles without the warm-up where the options leave it out."""
     cycles = find_cycles(run, options)
     if cycles.frame.is_empty():
+        note = cycles.notes[0] if cycles.notes else "no cycles"
         raise CannotAnswer(
-            f"{run.info.label} has {cycles.notes[0]}; --cycle-anchor names a function or kernel to take them from."
-            if cycles.notes and cycles.notes[0].startswith("no cycles") else f"{run.info.label}: {cycles.notes[0]}."
+            f"{run.info.label} has {note}; --cycle-anchor names a function or kernel to take them from."
+            if note.startswith("no cycles") else f"{run.info.label}: {note}."
         )
     if options.warm_up or not cycles.frame["warm_up"].any():
         return cycles

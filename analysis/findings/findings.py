@@ -78,7 +78,7 @@ def _busy(evidence: Evidence) -> Iterator[str]:
 
 def _waits(evidence: Evidence) -> Iterator[str]:
     times = evidence.times
-    if not evidence.step_ns:
+    if evidence.step_ns <= 0:  # recorded durations may be anything
         return
     host = {name: times.get(name, 0.0) for name in ("DataLoader", "Runtime", "CPU Exec", "Other")}
     idle = sum(host.values())

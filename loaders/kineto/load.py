@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from ..errors import Unreadable
+from ..ingest import limits
 from ..ingest.stream import Source
 from ..loader import Job
 from ..native.allocator import keep_freed
@@ -72,7 +73,10 @@ def _collecting_nothing() -> Iterator[None]:
 def _scan(job: Job) -> Scanned:
     tally = Tally()
     with Source(job.path) as source:
-        document = open_document(source, HEADER_BYTES)
+        try:
+            document = open_document(source, HEADER_BYTES)
+        except limits.Exceeded as error:
+            raise error.unreadable(job.path) from None
         if not document.found:
             raise Unreadable(job.path, "it holds no list of trace events", "Give a trace, not its metadata.")
         tables = Tables(Strings(), job.workspace, job.lasting)
@@ -91,6 +95,9 @@ def _scan(job: Job) -> Scanned:
                 _read(job, source, progress, document, tables, aside, tally)
                 tally.given, tally.ended = source.given, source.ended
                 aside.resolve()
+        except limits.Exceeded as error:
+            tables.close()
+            raise error.unreadable(job.path) from None
         except BaseException:
             tables.close()
             raise
