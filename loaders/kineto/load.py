@@ -41,20 +41,12 @@ class Scanned(Struct):
     xla: bool
 
 
-def load(job: Job, scanned: Scanned | None = None) -> Trace:
-    """Read ``job.path``, unless that was done. Raises Unreadable where there is no list of events, OSError."""
-    with _collecting_nothing():
-        found = scanned or _scan(job)
-        with closing(found.tables):
-            return _trace(job, found)
-
-
-def scan(job: Job) -> Scanned:
-    """The first half of ``load``, all rows settled."""
+def load(job: Job) -> Trace:
+    """Read ``job.path``. Raises Unreadable where there is no list of events, OSError."""
     with _collecting_nothing():
         found = _scan(job)
-        found.tables.settle()
-        return found
+        with closing(found.tables):
+            return _trace(job, found)
 
 
 @contextmanager
