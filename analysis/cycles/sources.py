@@ -145,7 +145,7 @@ def _extent(run: Trace) -> int:
         for frame in (run.host, run.kernels)
     ]
     starts, ends = ([row[i] for row in bounds if row[i] is not None] for i in (0, 1))
-    return int(max(ends) - min(starts)) if starts else 0
+    return int(max(ends) - min(starts)) if starts and ends else 0
 
 
 def _stem(name: str) -> str:
