@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 if TYPE_CHECKING:
     from ..analysis.core.options import Options
@@ -31,8 +31,9 @@ class Wrong(Exception):
 
 
 class Command(NamedTuple):
-    """One command: a line of help, its arguments, and what it does."""
+    """One command: its name, a line of help, its arguments, and what it does, which returns the exit status."""
 
+    name: str
     help: str
     arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], int]
@@ -49,6 +50,7 @@ def leave_out(module: str, of: str) -> None:
 def open_runs(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[Trace, ...]:
     """Open one path or two; a file that holds two runs is two. Shows progress on a terminal."""
     leave_out("typing_extensions", "msgspec")  # 10 ms for hints that no record of ours has
+    from ..analysis.core.run_labels import distinct_labels
     from ..loaders.ingest.opening import open_run
     from ..loaders.ingest.progress import Progress
 
@@ -60,18 +62,24 @@ def open_runs(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[Trac
             )
     if len(runs) > 2:
         raise Wrong(f"{len(runs)} runs: two can be compared; choose one of a file's with --worker")
-    return tuple(runs)
+    return distinct_labels(tuple(runs))
 
 
 def options_of(arguments: argparse.Namespace) -> Options:
     """The scope that was asked for, for every view."""
     from ..analysis.core.options import Options
 
+    return Options(cycle=arguments.cycle, cycle_b=arguments.cycle, **scope_of(arguments))
+
+
+def scope_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The same as fields of Options, without the cycle, which keys of the app change."""
     pid_a, pid_b = pids_of(arguments.pid)
-    return Options(
-        cycle=arguments.cycle, cycle_b=arguments.cycle, cycle_anchor=arguments.cycle_anchor, pid_a=pid_a, pid_b=pid_b,
-        warm_up=not arguments.no_warm_up,
-    )
+    return {
+        "cycle_anchor": arguments.cycle_anchor, "pid_a": pid_a, "pid_b": pid_b, "rank": arguments.rank,
+        "rank_b": arguments.rank, "device": arguments.device, "from_ns": arguments.from_ns, "to_ns": arguments.to_ns,
+        "columns": arguments.columns, "warm_up": not arguments.no_warm_up,
+    }
 
 
 def pids_of(text: str | None) -> tuple[int | None, int | None]:
@@ -85,6 +93,10 @@ def pids_of(text: str | None) -> tuple[int | None, int | None]:
         raise Wrong(f"--pid {text}: give A or A:B, two process numbers") from None
 
 
+def no_arguments(parser: argparse.ArgumentParser) -> None:
+    """Of a command that takes none."""
+
+
 def opening_arguments(parser: argparse.ArgumentParser) -> None:
     """How runs are opened."""
     group = parser.add_argument_group("opening")
@@ -96,11 +108,18 @@ def scope_arguments(parser: argparse.ArgumentParser) -> None:
     """What part of the runs is looked at."""
     group = parser.add_argument_group("scope")
     group.add_argument("--cycle", type=int, metavar="N", help="only this cycle")
+    group.add_argument("--rank", type=int, metavar="N", help="only this rank of a job")
+    group.add_argument("--device", metavar="NAME", help="only this device, as the views name it: 'GPU 3'")
+    group.add_argument("--pid", metavar="A[:B]", help="only this process, or pair of processes")
+    group.add_argument(
+        "--from", dest="from_ns", type=_moment, metavar="NS", help="what begins from here on: 1500000, or 1.5ms"
+    )
+    group.add_argument("--to", dest="to_ns", type=_moment, metavar="NS", help="and before here, from the trace's start")
     group.add_argument(
         "--cycle-anchor", type=_pattern, metavar="REGEX", help="take the slices of this name as the cycles"
     )
+    group.add_argument("--columns", type=_whole, default=100, metavar="N", help="columns of the timeline")
     group.add_argument("--no-warm-up", action="store_true", help="leave warm-up cycles out")
-    group.add_argument("--pid", metavar="A[:B]", help="only this process, or pair of processes")
 
 
 def output_arguments(parser: argparse.ArgumentParser) -> None:
@@ -111,6 +130,8 @@ def output_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--top", type=_whole, metavar="N", help="only the first N rows")
     group.add_argument("--sort", metavar="COLUMN", help="order by this column, largest first")
     group.add_argument("--ascending", action="store_true", help="with --sort: smallest first")
+    group.add_argument("--name-width", type=_whole, metavar="N",
+                       help="add the column shown: the name as a list N cells wide shows it")
     group.add_argument("--filter", metavar="EXPR", help="only matching rows: text, column>value, name~regex, !inverted")
 
 
@@ -123,10 +144,18 @@ def _pattern(text: str) -> str:
 
 
 def _whole(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise ValueError
-    return value
+    if not re.fullmatch(r"\+?[0-9]{1,18}", text):
+        raise argparse.ArgumentTypeError(f"{text} is not a number of rows; give 0 or more")
+    return int(text)
+
+
+def _moment(text: str) -> int:
+    from ..analysis.core.units import nanoseconds
+
+    try:
+        return nanoseconds(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text} is no time; give nanoseconds, or a unit: 1.5ms, 20us, 2s") from None
 
 
 def _format_of(arguments: argparse.Namespace) -> str:
@@ -178,19 +207,24 @@ def print_path(path: Path) -> None:
 
 
 def ask(arguments: argparse.Namespace, runs: tuple[Trace, ...], name: str | None) -> list[Table]:
-    """The answer of a view, or of the summary where no view is named. Raises Wrong."""
+    """The answer of a view, or of the summary where none is named, of the runs or the one chosen. Raises Wrong."""
     from ..analysis.table.filters import BadFilter, Filter
     from ..analysis.table.view import CannotAnswer
     from ..analysis.views.report import NoSuchColumn, report, summary
 
+    options, run = options_of(arguments), getattr(arguments, "run", None)
+    if run is not None:
+        if len(runs) < 2:
+            raise Wrong(f"--run {run} chooses one of two runs; only one is given")
+        runs, options = (runs[:1], options) if run == "a" else (runs[1:], options.swapped())
     try:
         if name is None:
-            return summary(runs, options_of(arguments), top=arguments.top)
+            return summary(runs, options, top=arguments.top, name_width=arguments.name_width)
         condition = Filter(arguments.filter) if arguments.filter else None
         return [
             report(
-                name, runs, options_of(arguments), condition=condition, sort=arguments.sort,
-                ascending=arguments.ascending, top=arguments.top,
+                name, runs, options, condition=condition, sort=arguments.sort,
+                ascending=arguments.ascending, top=arguments.top, name_width=arguments.name_width,
             )
         ]
     except (BadFilter, NoSuchColumn, CannotAnswer) as error:

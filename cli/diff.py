@@ -61,6 +61,8 @@ def _diff(arguments: argparse.Namespace) -> int:
 
 
 def _compared(arguments: argparse.Namespace) -> Table:
+    from ..analysis.core.options import SIDES
+    from ..analysis.cycles.scope import scoped
     from ..analysis.diff.pooled import pooled
     from ..analysis.table.view import CannotAnswer
 
@@ -70,10 +72,14 @@ def _compared(arguments: argparse.Namespace) -> Table:
             raise Wrong(f"{len(arguments.runs)} runs: name two to compare, or one file that holds two")
         return ask(arguments, open_runs(arguments.runs, arguments), "diff")[0]
     try:
-        baseline, candidate = ([open_runs([path], arguments)[0] for path in side] for side in sides)
-        return pooled(baseline, candidate, options_of(arguments))
+        options = options_of(arguments)
+        baseline, candidate = (
+            [scoped(open_runs([path], arguments)[0], options, of) for path in side]
+            for side, of in zip(sides, SIDES, strict=True)
+        )
+        return pooled(baseline, candidate, options.without_part().any_cycle())
     except CannotAnswer as error:
         raise Wrong(str(error)) from error
 
 
-DIFF = Command("Compare two runs; the same as report --view diff.", _diff_arguments, _diff)
+DIFF = Command("diff", "Compare two runs; the same as report --view diff.", _diff_arguments, _diff)

@@ -51,6 +51,9 @@ class Loader(Protocol):
     file name endings (a hint, never the test), ``version`` an integer that goes up when the tables it writes change.
     A loader whose rows have an ``offset`` also has ``arguments(path, offset, name)``, which reads it there again.
     A loader with ``ready_tables`` gives tables that need not be written to be asked many times.
+    Of folders a loader may say: ``directory_file``, the file a folder of its format is known by; ``directory_within``,
+    the folder inside it that holds the recording; ``twins``, endings of files that repeat one of its own beside them;
+    ``folder_is_one_run``, that its files in one folder are the ranks of a job whatever they are called.
     """
 
     name: str

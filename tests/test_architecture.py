@@ -42,3 +42,9 @@ def test_a_load_never_imports_what_compiles() -> None:
 def test_no_file_is_a_heap(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 420
     assert path.stem not in {"utils", "util", "common", "helpers", "misc", "manager"}
+
+
+def test_a_command_is_a_file_of_its_own() -> None:
+    from warplens.cli.main import COMMANDS
+
+    assert {command.run.__module__.rpartition(".")[2] for command in COMMANDS} == {one.name for one in COMMANDS}

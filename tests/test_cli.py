@@ -92,6 +92,13 @@ def test_sql_over_the_tables(table: Path, capsysbinary: Captured) -> None:
         (["report", "{}", "--view", "kernels", "--format", "kernel-table"], b"one row a launch"),
         (["report", "{}", "--filter", "gemm"], b"--view"),
         (["report", "{}", "--pid", "x"], b"--pid"),
+        (["report", "{}", "--view", "kernels", "--pid", "7"], b"has no process 7; it names no processes"),
+        (["report", "{}", "--rank", "7"], b"has no rank 7; it names no ranks"),
+        (["report", "{}", "--view", "launches", "--device", "GPU 1"], b"has no device GPU 1; it names no devices"),
+        (["report", "{}", "--view", "cycles", "--cycle", "99"], b"has no cycle 99; it has"),
+        (["report", "{}", "--view", "kernels", "--from", "1ms"], b"without times"),
+        (["report", "{}", "--view", "launches", "--run", "b"], b"only one is given"),
+        (["diff", "{}", "{}", "--rank", "7"], b"has no rank 7"),
         (["sql", "{}", "select nothing from nowhere"], b"nowhere"),
         (["report", "{}", "{}", "{}"], b"two to compare"),
     ],
@@ -105,12 +112,46 @@ def test_a_wrong_command_is_one_sentence_and_exit_2(
     assert b"Traceback" not in said
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [(["--top", "-1"], b"--top: -1 is not a number of rows; give 0 or more"),
+     (["--from", "soon"], b"--from: soon is no time; give nanoseconds, or a unit: 1.5ms")],
+)
+def test_a_wrong_number_is_told_in_the_users_words(
+    table: Path, words: list[str], says: bytes, capsysbinary: Captured
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["report", str(table), *words])
+    assert stopped.value.code == USAGE
+    assert says in capsysbinary.readouterr().err
+
+
+def test_the_second_of_two_runs_can_be_shown(table: Path, tmp_path: Path, capsysbinary: Captured) -> None:
+    other = tmp_path / "other.txt"
+    other.write_text(table.read_text().replace("gemm", "conv"))
+    assert main(["report", str(table), str(other), "--view", "launches", "--run", "b", "--format", "json"]) == FINE
+    made = json.loads(capsysbinary.readouterr().out)
+    assert {row["name"] for row in made["rows"]} == {"conv", "copy_kernel"}
+    assert [source["label"] for source in made["sources"]] == ["other"]
+
+
+def test_a_time_may_have_a_unit() -> None:
+    from warplens.analysis.core.units import nanoseconds
+
+    assert [nanoseconds(text) for text in ("1500", "1.5ms", "20us", "2 s", "0.25µs", "1700000000000000001")] == [
+        1500, 1_500_000, 20_000, 2_000_000_000, 250, 1700000000000000001
+    ]
+    for text in ("", "-1", "1e3", "5m", "99999999999999999999s", "nan"):
+        with pytest.raises(ValueError):
+            nanoseconds(text)
+
+
 def test_an_unreadable_input_is_exit_3(tmp_path: Path, capsysbinary: Captured) -> None:
     assert main(["report", str(tmp_path / "missing.json"), "--view", "kernels"]) == UNREADABLE
     assert b"missing.json" in capsysbinary.readouterr().err
 
 
-@pytest.mark.parametrize("words", [[], *([name] for name in COMMANDS if name != "open")], ids=" ".join)
+@pytest.mark.parametrize("words", [[], *([command.name] for command in COMMANDS[1:])], ids=" ".join)
 def test_every_command_explains_itself(words: list[str], capsysbinary: Captured) -> None:
     with pytest.raises(SystemExit) as stopped:
         main([*words, "--help"])
@@ -170,8 +211,8 @@ def test_what_was_printed_before_an_interruption_is_there() -> None:
     program = (
         "import sys\nfrom warplens.cli import main as cli\nfrom warplens.__main__ import program\n"
         "def stop(_):\n    print('before')\n    raise KeyboardInterrupt\n"
-        "cli._formats = stop\ncli.COMMANDS['formats'] = cli.Command('x', cli._no_arguments, stop)\n"
-        "sys.argv = ['warplens', 'formats']\nprogram()"
+        "cli.COMMANDS = (*cli.COMMANDS, cli.Command('wait', 'x', lambda parser: None, stop))\n"
+        "sys.argv = ['warplens', 'wait']\nprogram()"
     )
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)

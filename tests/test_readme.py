@@ -67,5 +67,5 @@ def test_the_readme_is_up_to_date(section: Callable[[], str]) -> None:
 
 def test_every_command_is_in_the_readme() -> None:
     text = README.read_text()
-    missing = [name for name in main.COMMANDS if name != "open" and not re.search(rf"\b{name}\b", text)]
+    missing = [one.name for one in main.COMMANDS[1:] if not re.search(rf"\b{one.name}\b", text)]
     assert not missing

@@ -71,3 +71,12 @@ def pack(thread: Ints, times: Ints) -> Ints:
         return thread * room + (times - zero)
     ranks = np.unique(times, return_inverse=True)[1].astype(np.int64)
     return thread * (len(times) + 1) + ranks
+
+
+def calls_where(host: pl.LazyFrame, inside: pl.Expr) -> pl.LazyFrame:
+    """The host slices for which that holds, with parents as rows among them; one whose parent is not has none."""
+    kept = host.with_row_index("_row").filter(inside).with_row_index("_new").with_columns(pl.col("_row").cast(pl.Int64))
+    moved = kept.select(pl.col("_row").alias("parent"), pl.col("_new").cast(pl.Int64))
+    return kept.drop("_new").join(moved, on="parent", how="left", maintain_order="left").with_columns(
+        parent="_new"
+    ).drop("_row", "_new")

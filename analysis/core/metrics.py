@@ -13,9 +13,9 @@ from typing import Literal
 
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
-from ..diff.stats.robust_location import Floats
-
+Floats = NDArray[np.float64]
 Role = Literal["capacity", "room", "own use"]
 Means = Literal["clock", "warmth", "traffic", "processor", "room", "own use"]
 TRAFFIC_SCALE = {"pcie": 4e9, "link": 25e9, "net": 1e9}
@@ -24,13 +24,17 @@ carries, since bursts fill it long before the average does."""
 
 
 class Metric(Struct, frozen=True):
-    """A metric by its recorded name: unit, what the reference's μ must be divided by to get there, and its meaning."""
+    """A metric by its recorded name: unit, what the reference's μ must be divided by to get there, and its meaning.
+
+    ``own_use`` names the metric that says what the process itself uses of it, where the two are read apart.
+    """
 
     name: str
     unit: str
     divisor: float
     means: Means
     scale: float = 1.0
+    own_use: str | None = None
 
     @property
     def role(self) -> Role:
@@ -54,6 +58,10 @@ _PATTERNS: tuple[tuple[str, Means, str], ...] = (
 )
 
 
+_OWN_USE: dict[Means, str] = {"processor": "process_cpu_usage"}
+"""The metric that says what the process itself takes of a capacity everybody shares."""
+
+
 def metric(name: str, unit: str | None, largest: float) -> Metric:
     """The metric of that recorded name; ``unit`` as its counter has it (None unknown), ``largest`` its greatest μ.
 
@@ -75,7 +83,7 @@ def metric(name: str, unit: str | None, largest: float) -> Metric:
     elif means == "room" and largest > 200:
         natural = "B"
     scale = next((size for key, size in TRAFFIC_SCALE.items() if key in lowered), 1e9)
-    return Metric(name, natural, 1.0 if natural == "%" else 100.0, means, scale)
+    return Metric(name, natural, 1.0 if natural == "%" else 100.0, means, scale, _OWN_USE.get(means))
 
 
 def load(one: Metric, value: Floats, own: Floats) -> Floats:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 from msgspec import Struct, field
+from msgspec.structs import replace
+
+Side = Literal["a", "b"]
+SIDES: tuple[Side, Side] = ("a", "b")
 
 
 class Thresholds(Struct, frozen=True):
@@ -17,12 +21,26 @@ class Thresholds(Struct, frozen=True):
     launches: int = 10
 
 
+class Scope(Struct, frozen=True):
+    """What of one run a question is about; all None is the whole run.
+
+    ``from_ns`` and ``to_ns`` are from the start of the trace: what begins at the one or later and before the other.
+    """
+
+    cycle: int | None = None
+    pid: int | None = None
+    rank: int | None = None
+    device: str | None = None
+    from_ns: int | None = None
+    to_ns: int | None = None
+
+
 class Options(Struct, frozen=True):
     """The state of a question that is not its data.
 
-    ``cycle`` limits the answer to one cycle of run A (``cycle_b``: of run B), ``cycle_anchor`` is a regular expression
-    that overrides how cycles are found, ``pid_a``/``pid_b`` pick one pair of processes, ``warm_up`` includes warm-up
-    cycles in statistics. ``side`` picks the run of a view that shows one at a time.
+    ``cycle`` limits the answer to one cycle of run A (``cycle_b``: of run B), and so do ``pid_a``/``pid_b`` to a
+    process and ``rank``/``rank_b`` to a rank; ``device`` and the window ``from_ns``..``to_ns`` are of both runs.
+    ``cycle_anchor`` is a regular expression that overrides how cycles are found, ``warm_up`` includes warm-up cycles.
     """
 
     cycle: int | None = None
@@ -30,6 +48,37 @@ class Options(Struct, frozen=True):
     cycle_anchor: str | None = None
     pid_a: int | None = None
     pid_b: int | None = None
+    rank: int | None = None
+    rank_b: int | None = None
+    device: str | None = None
+    from_ns: int | None = None
+    to_ns: int | None = None
     warm_up: bool = True
-    side: Literal["a", "b"] = "a"
+    columns: int = 100
     thresholds: Thresholds = field(default_factory=Thresholds)
+
+    def scope(self, side: Side = "a") -> Scope:
+        """What of that run the question is about."""
+        of_a = side == "a"
+        return Scope(
+            self.cycle if of_a else self.cycle_b, self.pid_a if of_a else self.pid_b,
+            self.rank if of_a else self.rank_b, self.device, self.from_ns, self.to_ns,
+        )
+
+    def swapped(self) -> Options:
+        """The same for the runs in the other order."""
+        return replace(
+            self, cycle=self.cycle_b, cycle_b=self.cycle, pid_a=self.pid_b, pid_b=self.pid_a, rank=self.rank_b,
+            rank_b=self.rank,
+        )
+
+    def any_cycle(self) -> Options:
+        """The same without the limit to a cycle."""
+        return replace(self, cycle=None, cycle_b=None)
+
+    def without_part(self, window: bool = True) -> Options:
+        """The same with no limit but the cycle, and the window unless that is taken, too: for runs already limited."""
+        times = (None, None) if window else (self.from_ns, self.to_ns)
+        return replace(
+            self, pid_a=None, pid_b=None, rank=None, rank_b=None, device=None, from_ns=times[0], to_ns=times[1]
+        )

@@ -7,6 +7,10 @@ Two forms: ``short`` for lists on a screen (three significant figures, unit that
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 from ..table.column import Column
@@ -27,6 +31,30 @@ def duration(ns: float, signed: bool = False) -> str:
         if size >= factor or factor == _times[-1][0]:
             return f"{_figures(ns / factor, signed, whole=factor == 1.0)} {unit}".rstrip()
     raise AssertionError("unreachable")
+
+
+_NANOSECONDS = {"": 0, "ns": 0, "us": 3, "µs": 3, "ms": 6, "s": 9}
+_MOMENT = re.compile(r"([0-9]{1,19}(?:_[0-9]+)*(?:\.[0-9]{1,18})?)\s*(ns|us|µs|ms|s|)")
+
+
+def nanoseconds(text: str) -> int:
+    """A time as it is typed, '1500000', '1.5ms' or '2s', to the nanosecond. Raises ValueError."""
+    read = _MOMENT.fullmatch(text.strip())
+    if read is None:
+        raise ValueError(text)
+    value = Decimal(read[1]).scaleb(_NANOSECONDS[read[2]])
+    if value >= 1 << 63:
+        raise ValueError(text)
+    return int(value)
+
+
+def moment(ns: float, resolution: int) -> str:
+    """When something was, from the start of the trace, to that many ns: 1.004231 s, 812.004 ms."""
+    factor, unit = next((pair for pair in _times if abs(ns) >= pair[0]), _times[-1])
+    if len(_times) > 1 and resolution < 1e6 and factor < 1e3:
+        factor, unit = 1e3, "µs"
+    places = max(0, min(9, round(math.log10(factor / resolution)))) if resolution < factor else 0
+    return f"{ns / factor:,.{places}f} {unit}".replace("-", "−").rstrip()
 
 
 def use(unit: str) -> None:
@@ -92,7 +120,7 @@ def short(value: Any, column: Column) -> str:
     signed = column.signed
     match column.unit:
         case "ns":
-            return duration(value, signed)
+            return moment(value, column.resolution) if column.role == "moment" else duration(value, signed)
         case "us":
             return number(value, signed)
         case "ms":
@@ -119,12 +147,20 @@ def short(value: Any, column: Column) -> str:
             return str(value)
 
 
-BLOCKS = "▁▂▃▄▅▆▇█"
+LEVELS = "▁▂▃▄▅▆▇█"
+"""Eight heights, for sparklines."""
 
 
-def sparkline(values: list[float] | None) -> str:
-    """Numbers as one block glyph each, scaled to their maximum."""
+def sparkline(values: Sequence[float | None] | None, width: int | None = None) -> str:
+    """Numbers as one block glyph each, scaled to the largest; beyond ``width`` each is the largest of its part."""
     if not values:
         return ""
-    top = max((v for v in values if v is not None), default=0) or 1
-    return "".join(" " if v is None else BLOCKS[min(7, int(8 * v / top))] if v > 0 else BLOCKS[0] for v in values)
+    if width is not None and len(values) > width:
+        edges = [len(values) * i // width for i in range(width + 1)]
+        parts = [values[start:stop] for start, stop in pairwise(edges)]
+        values = [max((v for v in part if v is not None and v == v), default=None) for part in parts]
+    top = max((v for v in values if v is not None and v == v), default=0)
+    return "".join(
+        " " if v is None or v != v else LEVELS[min(7, int(8 * v / top))] if top > 0 and v > 0 else LEVELS[0]
+        for v in values
+    )

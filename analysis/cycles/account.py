@@ -23,7 +23,7 @@ from ..core.options import Options
 from ..table.view import CannotAnswer
 from . import assignment, launch_runs
 from . import sources as cycle_sources
-from .cycles_found import Found
+from .cycles_found import LIMITED, Found
 from .phases import with_phases
 
 WARM_UP_FACTOR = 1.5
@@ -81,6 +81,8 @@ def _find(run: Trace, anchor: str | None) -> Cycles:
         if found is None:
             return _none(f"no host function or kernel matches the cycle anchor {anchor!r}")
         return _complete(run, found)
+    if run.info.facts.get(LIMITED) and not run.has("cycles"):
+        return _none("no cycles in what it is limited to")
     for source in SOURCES:
         found = source(run)
         if found is not None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import polars as pl
 from msgspec import Struct
 
+LIMITED = "limited"
+"""In the facts of a run that is part of another: the cycles in its table are all there are, even if it has none."""
+
 
 class Found(Struct, frozen=True):
     """Cycles and where they are from: ``frame`` in the schema of ``cycles``, the ``anchor`` they are taken from.

@@ -13,7 +13,7 @@ import polars as pl
 
 from ...loaders import schema
 from ...loaders.trace import Trace
-from ..core.text import fit_name
+from ..core.names.short_name import fit_name
 from .cycles_found import Found
 from .patterns import Pattern, find_patterns
 

@@ -1,33 +1,61 @@
-"""A run limited to one of its cycles: what every view is given when the user scopes to a cycle.
+"""A run limited to what a question is about: a process, a rank, a device, a window of time, a cycle.
 
-The device activities are those the cycle launched (see ``membership``), wherever they ran; host slices and samples are
-those that begin inside it. A scoped run is a Trace like any other, with lazy tables, so no view knows about scope.
+A limited run is a Trace like any other, with lazy tables, so that no view knows about scope and none can forget it.
+Each limit keeps what is of it: activities and host slices by process and rank, activities by device, and of a window
+what begins in it. The cycles are those of the whole run (the one account), so that a cycle means the same in every
+scope. Of a cycle the device activities are those it launched (see ``assignment``), wherever they ran; host slices and
+samples are those that begin inside it. What is not there, or what a table of sums cannot tell, is refused with what
+there is.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Literal
+from collections.abc import Callable
 
 import polars as pl
 
 from ...loaders.trace import Trace
-from ..core.options import Options
-from ..table.view import CannotAnswer
+from ..core.call_tree import calls_where
+from ..core.options import Options, Scope, Side
+from ..table.view import ScopeRefused
 
-_known: deque[tuple[Trace, int, str | None, Trace]] = deque(maxlen=4)
+_known: deque[tuple[Trace, Scope, str | None, bool, Trace]] = deque(maxlen=6)
 
 
-def scoped(run: Trace, options: Options, side: Literal["a", "b"] = "a") -> Trace:
-    """The run, or what belongs to ``options.cycle`` of it (for side 'b' ``options.cycle_b``). Raises CannotAnswer."""
-    wanted = options.cycle if side == "a" else options.cycle_b
-    if wanted is None:
+def scoped(run: Trace, options: Options, side: Side = "a") -> Trace:
+    """The run, or what of it the options ask for on that side. Raises ScopeRefused."""
+    return _of_cycle(part(run, options, side), options, side)
+
+
+def part(run: Trace, options: Options, side: Side = "a", window: bool = True) -> Trace:
+    """What ``scoped`` gives without the limit to a cycle; ``window`` False leaves that to the caller, too."""
+    scope = options.any_cycle().scope(side) if window else Scope(
+        None, options.scope(side).pid, options.scope(side).rank, options.device)
+    if scope == Scope():
         return run
-    for trace, cycle, anchor, piece in _known:
-        if trace is run and (cycle, anchor) == (wanted, options.cycle_anchor):
+    from .limits import limited
+
+    return _remembered(run, scope, options, lambda: limited(run, scope, options))
+
+
+def _of_cycle(run: Trace, options: Options, side: Side) -> Trace:
+    cycle = options.scope(side).cycle
+    if cycle is None and options.warm_up:
+        return run
+    if cycle is None:
+        return _remembered(run, Scope(), options, lambda: _steady(run, options))
+    return _remembered(run, Scope(cycle), options, lambda: _cut(run, cycle, options))
+
+
+def _remembered(run: Trace, scope: Scope, options: Options, make: Callable[[], Trace]) -> Trace:
+    """The same object each time: what is known of a run is remembered by which one it is."""
+    key = scope, options.cycle_anchor, options.warm_up
+    for trace, *known, piece in _known:
+        if trace is run and tuple(known) == key:
             return piece
-    piece = _cut(run, wanted, options)
-    _known.append((run, wanted, options.cycle_anchor, piece))
+    piece = make()
+    _known.append((run, *key, piece))
     return piece
 
 
@@ -36,37 +64,56 @@ def _cut(run: Trace, wanted: int, options: Options) -> Trace:
     from .account import find_cycles
 
     cycles = find_cycles(run, options)
+    require_cycle(run, cycles.frame, wanted)
     mine = cycles.frame.filter(pl.col("cycle") == wanted)
-    if mine.is_empty():
-        raise CannotAnswer(f"{run.info.label} has no cycle {wanted}; {_what_there_is(cycles.frame)}.")
-    inside = pl.lit(False)
-    for start, dur, rank in mine.select("start_ns", "dur_ns", "rank").rows():
-        if start is not None:
-            here = pl.col("_at").is_between(start, start + dur, closed="left")
-            inside = inside | (here if rank is None else here & (pl.col("rank").is_null() | (pl.col("rank") == rank)))
+    inside = _begins_in(mine)
     kernels = assignment.in_cycles(run, cycles.frame, cycles.device_time)
     return run.with_tables(
         kernels=kernels.filter(pl.col("cycle") == wanted).select(run.kernels.collect_schema().names()),
-        host=_calls(run.host.with_columns(_at="start_ns"), inside),
+        host=calls_where(run.host.with_columns(_at="start_ns"), inside).drop("_at"),
         metrics=run.metrics.with_columns(_at="ts_ns").filter(inside).drop("_at"),
         cycles=mine.select(run.cycles.collect_schema().names()).lazy(),
         profile=run.profile.filter(pl.col("cycle") == wanted),
     )
 
 
-def _calls(host: pl.LazyFrame, inside: pl.Expr) -> pl.LazyFrame:
-    """The host slices inside, with parents as rows among them; one whose parent is not inside has none."""
-    kept = host.with_row_index("_row").filter(inside).drop("_at").with_row_index("_new").with_columns(
-        pl.col("_row").cast(pl.Int64)
+def _steady(run: Trace, options: Options) -> Trace:
+    """The run without what belongs to its warm-up cycles; the same where it has none."""
+    from . import assignment
+    from .account import find_cycles
+
+    cycles = find_cycles(run, options)
+    first = cycles.frame.filter("warm_up")
+    if first.is_empty():
+        return run
+    kernels = assignment.in_cycles(run, cycles.frame, cycles.device_time)
+    theirs = kernels.join(
+        first.lazy().select("rank", "cycle"), on=["rank", "cycle"], how="semi", nulls_equal=True
+    ).select("index")
+    return run.with_tables(
+        kernels=run.kernels.join(theirs, on="index", how="anti", maintain_order="left"),
+        host=calls_where(run.host.with_columns(_at="start_ns"), ~_begins_in(first)).drop("_at"),
+        cycles=cycles.frame.select(run.cycles.collect_schema().names()).lazy(),
     )
-    moved = kept.select(pl.col("_row").alias("parent"), pl.col("_new").cast(pl.Int64))
-    return kept.drop("_new").join(moved, on="parent", how="left", maintain_order="left").with_columns(
-        parent="_new"
-    ).drop("_row", "_new")
 
 
-def _what_there_is(frame: pl.DataFrame) -> str:
-    if frame.is_empty():
-        return "it has no cycles"
-    numbers = frame["cycle"].to_list()
-    return f"it has cycles {min(numbers)} to {max(numbers)}"
+def _begins_in(cycles: pl.DataFrame) -> pl.Expr:
+    """Whether the moment ``_at`` lies in one of these cycles of its rank."""
+    inside = pl.lit(False)
+    for start, dur, rank in cycles.select("start_ns", "dur_ns", "rank").rows():
+        if start is not None:
+            here = pl.col("_at").is_between(start, start + dur, closed="left")
+            inside = inside | (here if rank is None else here & (pl.col("rank").is_null() | (pl.col("rank") == rank)))
+    return inside
+
+
+def require_cycle(run: Trace, cycles: pl.DataFrame, wanted: int | None) -> None:
+    """Raises ScopeRefused for a cycle that is not among the run's; None is always there."""
+    if wanted is None or wanted in cycles["cycle"]:
+        return
+    there = "it has no cycles"
+    if not cycles.is_empty():
+        numbers = cycles["cycle"].to_list()
+        first, last = min(numbers), max(numbers)
+        there = f"it has cycles {first} to {last}" if first != last else f"it has cycle {first} only"
+    raise ScopeRefused(f"{run.info.label} has no cycle {wanted}; {there}.")

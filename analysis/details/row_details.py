@@ -1,12 +1,11 @@
 """Everything known about one row of a view: what Enter shows.
 
-Each view may have its own sections, named here by the view; every view has all its columns. Values become display
-text here, so that the screen only places them.
+A view names the function here that gives its own sections; every view has all its columns. Values become display text
+here, so that the screen only places them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import ceil
 from typing import Any
 
@@ -15,16 +14,15 @@ import polars as pl
 from ...loaders.trace import Trace
 from ..core import units
 from ..core.distribution import histogram
-from ..core.options import Options
+from ..core.options import SIDES, Options
 from ..core.text import display
-from ..cycles.scope import scoped
+from ..cycles.scope import part, scoped
 from ..kernels.sources import kernels_of
 from ..table.column import Column
 from ..table.table import Table
-from ..table.view import CannotAnswer
+from ..table.view import CannotAnswer, View
 from .event_arguments import callers, event, longest_calls
 from .sections import MOST, Detail, Section
-from .suspects import suspect_sections
 
 PERCENTILES = (1, 5, 25, 50, 75, 95, 99, 99.9)
 
@@ -32,16 +30,18 @@ Row = dict[str, Any]
 Runs = tuple[Trace, ...]
 
 
-def details(view: str, table: Table, position: int, runs: Runs, options: Options) -> Detail:
+def details(view: View, table: Table, position: int, runs: Runs, options: Options) -> Detail:
     """Everything about the row at that position of the table as shown."""
+    runs = tuple(part(run, options, side) for run, side in zip(runs, SIDES, strict=False))
+    options = options.without_part()
     values = table.window(position, position + 1)[0]
     row = {column.name: value for column, value in zip(table.columns, values, strict=True)}
-    more = _MORE.get(view)
     try:
-        special = more(row, runs, options) if more else []
+        special = view.details(row, runs, options) if view.details else []
     except CannotAnswer as error:
         special = [Section("Not known", (("why", display(str(error))),))]
-    name = next((row[key] for key in ("name", "function", "label") if row.get(key) is not None), None)
+    named = (row[column.name] for column in table.columns if column.role in ("name", "label"))
+    name = next((value for value in named if value is not None), None)
     whole = (Section(display(str(name)), ()),) if name is not None else ()
     return Detail((*whole, *special, _fields(table.columns, row)))
 
@@ -64,12 +64,15 @@ def _launches_of(row: Row, run: Trace, options: Options, side: str) -> pl.DataFr
         chosen = chosen.filter(pl.col("kind").cast(pl.String) == kind)
     if device is not None:
         chosen = chosen.filter(pl.col("device").cast(pl.String) == device)
+    if row.get("rank") is not None:
+        chosen = chosen.filter(pl.col("rank") == row["rank"])
     return chosen.select(
         "index", "start_ns", "dur_ns", "grid", "block", "stream", "occupancy", "tensor", "dram"
     ).drop_nulls("dur_ns").collect(engine="streaming")
 
 
-def _kernel(row: Row, runs: Runs, options: Options) -> list[Section]:
+def kernel_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
+    """The launches behind the name: their distribution, kinds, cycles, the longest and who launched it."""
     found = {side: _launches_of(row, run, options, side) for side, run in zip("ab", runs, strict=False)}
     sections: list[Section] = []
     if any(len(launches) for launches in found.values()):
@@ -155,7 +158,7 @@ def _longest_callers(launches: pl.DataFrame, run: Trace, side: int, tail: str) -
     return callers(run, found.row(0, named=True), side, f"{tail} (the longest)") if found.height else []
 
 
-def _launch(row: Row, runs: Runs, options: Options) -> list[Section]:
+def launch_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
     """All recorded fields of the launch, and the operator that launched it where that is known."""
     run = runs[0]
     found = run.kernels.filter(pl.col("index") == row["index"]).head(1).collect()
@@ -174,7 +177,7 @@ def _plain(value: object) -> str:
     return f"{value:.7g}" if isinstance(value, float) else str(value)
 
 
-def _operator(row: Row, runs: Runs, options: Options) -> list[Section]:
+def operator_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
     """The longest calls, and what the longest was given."""
     found = []
     for side, run in enumerate(runs):
@@ -187,14 +190,15 @@ def _tail(side: int, runs: Runs) -> str:
     return f" in {'AB'[side]}" if len(runs) > 1 else ""
 
 
-def _cycle(row: Row, runs: Runs, options: Options) -> list[Section]:
+def cycle_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
     """The kernels that take most of the cycle."""
     sections: list[Section] = []
     for side, run in zip("ab", runs, strict=False):
         cycle = row.get(f"cycle_{side}", row.get("cycle") if side == "a" else None)
         if cycle is None:
             continue
-        inside = scoped(run, Options(cycle=int(cycle), cycle_anchor=options.cycle_anchor))
+        rank = row.get(f"rank_{side}", row.get("rank"))
+        inside = scoped(run, Options(cycle=int(cycle), rank=rank, cycle_anchor=options.cycle_anchor))
         kernels = kernels_of(inside)
         rows: tuple[tuple[str, ...], ...] = ()
         if kernels is not None:
@@ -203,13 +207,9 @@ def _cycle(row: Row, runs: Runs, options: Options) -> list[Section]:
                 (display(str(name)), units.count(n or 0), units.duration(total))
                 for name, n, total in top.select(pl.col("name").cast(pl.String), "count", "total_ns").rows()
             )
-        title = f"Cycle {cycle}" + (f" of {side.upper()}" if len(runs) > 1 else "") + ": most time"
+        of_rank = f" of rank {rank}" if rank is not None and len(run.info.ranks) > 1 else ""
+        title = f"Cycle {cycle}{of_rank}" + (f" of {side.upper()}" if len(runs) > 1 else "") + ": most time"
         sections.append(Section(title, rows or (("no device activity was recorded in it", "", ""),),
                                 ("kernel", "launches", "total")))
     return sections
 
-
-_MORE: dict[str, Callable[[Row, Runs, Options], list[Section]]] = {
-    "kernels": _kernel, "overview": _kernel, "launches": _launch, "cycles": _cycle, "ops": _operator,
-    "diff": suspect_sections,
-}

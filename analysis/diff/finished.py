@@ -1,110 +1,210 @@
 """The diff of a comparison somebody else finished: its runs are gone, its numbers are all there is.
 
 Means and p-values per (function, metric, device) give a row per function and device; the milliseconds come from the
-shares and the recorded cycle times. No interval can be computed, and none is invented.
+shares and the recorded cycle times. Shares were rounded when they were printed: two that are equal are no change, and
+what is called slower or faster agrees with the recorded Z(β). No interval can be computed, and none is invented.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import polars as pl
+from msgspec import Struct, convert
 
 from ...loaders.trace import Trace
-from ..core.metrics import metric
+from ..core import metrics as m
 from ..table.view import Answer
-from .present.columns import COLUMNS
-from .present.sentences import cycle_line, line, ms
-from .stats.fdr import control
-from .stats.robust_location import hodges_lehmann
-from .verdict.cycle_time import called
-from .verdict.suspects import BETWEEN_RUNS, LEVEL, in_order, kind_class
+from .present.sentences import changed_line, cycle_line, device_lines, line, ms
+from .stats.fdr import q_values
+from .stats.robust_location import Floats
+from .verdict.comparability import Comparability
+from .verdict.cycle_time import CycleTime, compare_lengths
+from .verdict.device_work import DeviceWork
+from .verdict.explanation import explains, explanation
+from .verdict.function_change import REGRESSIONS, Call, FunctionChange, category, frame_of, in_order
+from .verdict.resources import (
+    ChangedResource,
+    Reading,
+    foremost_cause,
+    log_change,
+    own_use,
+    ranked,
+)
+from .verdict.suspects import BETWEEN_RUNS, LEVEL
+from .verdict.verdict import Verdict
+
+_NOTE = "As recorded: verdicts rest on the comparison's own p-values, and intervals cannot be computed."
+
+
+class _Triplet(Struct, frozen=True):
+    """One recorded row: shares in % of the cycle, μ on the reference's scale."""
+
+    function: str
+    metric: str
+    device: str
+    suspicion: float | None = None
+    beta_a: float | None = None
+    beta_b: float | None = None
+    z_beta: float | None = None
+    p_beta: float | None = None
+    u_beta: float | None = None
+    mu_a: float | None = None
+    mu_b: float | None = None
+    p_mu: float | None = None
+    u_mu: float | None = None
+    pid_a: int | None = None
+    pid_b: int | None = None
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """β of both runs, 0 where there is none."""
+        return self.beta_a or 0.0, self.beta_b or 0.0
+
+
+_Function = tuple[str, str, int | None, int | None]
 
 
 def finished(runs: tuple[Trace, ...]) -> Answer:
     """The recorded comparison of run A, one row per function and device, by its own p-values."""
     table = runs[0].comparison.with_columns(pl.col("function", "metric", "device").cast(pl.String)).collect()
-    lengths = [_cycles(run) for run in runs]
-    means = [float(side.mean()) if len(side) else None for side in lengths]
-    keys = ["function", "device", "pid_a", "pid_b"]
-    best = table.sort("suspicion", descending=True, maintain_order=True, nulls_last=True).group_by(
-        keys, maintain_order=True
-    ).agg(pl.all().first())
-    rows = [_row(row, means) for row in best.iter_rows(named=True)]
-    control(rows)
-    _call(rows)
-    cycles = _cycle_time(lengths)
-    lines = [cycle_line(cycles)] if cycles else []
-    slower = [row for row in rows if row["verdict"] in ("slower", "new")]
-    lost = sum(row["delta_ms"] or 0.0 for row in slower)
-    worse = f", {ms(lost, signed=True)} ms per cycle" if slower and means[0] else ""
-    lines += [
+    ordered = table.sort("suspicion", descending=True, maintain_order=True, nulls_last=True)
+    functions: dict[_Function, list[_Triplet]] = {}
+    for triplet in convert(ordered.drop_nulls(["function", "metric", "device"]).to_dicts(), list[_Triplet]):
+        functions.setdefault((triplet.function, triplet.device, triplet.pid_a, triplet.pid_b), []).append(triplet)
+    cycles = recorded_cycles(runs)
+    rows = _rows(functions, cycles)
+    changed = _resources(functions, rows, cycles)
+    for row, triplets in zip(rows, functions.values(), strict=True):
+        _tell_metric(row, triplets, changed)
+    slower = [row for row in rows if row.verdict in REGRESSIONS]
+    work = _work(rows, cycles)
+    top, comparability = foremost_cause(changed), Comparability()
+    verdict = Verdict(
+        comparability, explanation(top, cycles, work, len(slower), comparability), "a finished comparison", cycles,
+        work, tuple(changed),
+    )
+    lost = sum(row.delta_ms or 0.0 for row in slower)
+    worse = f", {ms(lost, signed=True)} ms per cycle" if slower and cycles else ""
+    lines = [
+        *([cycle_line(cycles)] if cycles else []), *device_lines(work, [], {}, cycles.median_a_ms if cycles else 0.0),
+        changed_line(changed, explains(top, cycles, work)),
         line("Rows", f"{len(slower)} of {len(rows)} functions have a larger share of the cycle, surely{worse}"),
         line("Data", "a finished comparison: its cycles and means were recorded, its samples were not"),
     ]
-    note = "As recorded: verdicts rest on the comparison's own p-values, and intervals cannot be computed."
-    facts: dict[str, Any] = {
-        "comparability": {"comparable": True, "score": None, "reasons": []}, "cycle_time": cycles, "work": [],
-        "resources": [], "explanation": note, "calibration": {"method": "none", "row_ms": None},
-        "samples": "a finished comparison",
-    }
-    return Answer(in_order(_frame(rows)).lazy(), facts, tuple(lines), (note,))
+    return Answer(in_order(frame_of(rows)).lazy(), verdict.facts(), tuple(lines), (_NOTE,))
 
 
-def _frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
-    types = {"text": pl.String(), "count": pl.Int64()}
-    schema: dict[str, Any] = {column.name: types.get(column.unit, pl.Float64()) for column in COLUMNS}
-    schema |= {"pid_a": pl.Int64(), "pid_b": pl.Int64(), "class": pl.String()}
-    return pl.DataFrame([{name: row.get(name) for name in schema} for row in rows], schema=schema, strict=False)
+def recorded_cycles(runs: tuple[Trace, ...]) -> CycleTime | None:
+    """The ranked cycle times of the comparison; None where it has none."""
+    lengths = [_cycle_ms(run) for run in runs]
+    return compare_lengths(lengths[0], lengths[1]) if len(lengths) > 1 and all(map(len, lengths)) else None
 
 
-def _cycles(run: Trace) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _cycle_ms(run: Trace) -> Floats:
     return run.cycles.select(pl.col("dur_ns").drop_nulls() / 1e6).collect()["dur_ns"].to_numpy()
 
 
-def _cycle_time(lengths: list[Any]) -> dict[str, Any] | None:
-    if len(lengths) < 2 or not all(len(side) for side in lengths[:2]):
-        return None
-    a, b = lengths[:2]
-    middle, low, high = hodges_lehmann(a, b)
-    known = bool(np.isfinite(low))
-    return {
-        "verdict": called(a, b, middle, low, high),
-        "cycles_a": len(a), "cycles_b": len(b), "mean_a_ms": float(a.mean()),
-        "mean_b_ms": float(b.mean()), "median_a_ms": float(np.median(a)), "median_b_ms": float(np.median(b)),
-        "shift_ms": middle, "ci_low_ms": low if known else None, "ci_high_ms": high if known else None, "outliers": [],
-    }
+def _rows(functions: dict[_Function, list[_Triplet]], cycles: CycleTime | None) -> list[FunctionChange]:
+    """A row per function by its most suspicious triplet, which is the recorded one with the clearest share."""
+    means = (cycles.mean_a_ms, cycles.mean_b_ms) if cycles else None
+    rows = []
+    for (function, device, pid_a, pid_b), triplets in functions.items():
+        first = triplets[0]
+        row = FunctionChange(function, device, None, category(None, device), pid_a, pid_b, suspicion=first.suspicion)
+        if means:
+            row.a_ms, row.b_ms = (share / 100 * mean for share, mean in zip(first.shares, means, strict=True))
+            row.delta_ms = row.b_ms - row.a_ms
+        p = [value for value in (first.p_beta, first.u_beta) if value is not None]
+        row.p = max(p) if p else None
+        rows.append(row)
+    for row, q, triplets in zip(rows, q_values([row.p for row in rows]), functions.values(), strict=True):
+        row.q = q
+        row.verdict = _verdict(triplets, q)
+        if row.verdict != "~":
+            row.sure_ms = abs(row.delta_ms or 0.0)
+    return rows
 
 
-def _row(row: dict[str, Any], means: list[float | None]) -> dict[str, Any]:
-    a, b = (
-        share / 100 * mean if share is not None and mean is not None else None
-        for share, mean in zip((row["beta_a"], row["beta_b"]), (*means, None, None), strict=False)
-    )
-    largest = max(row["mu_a"] or 0.0, row["mu_b"] or 0.0)
-    one = metric(row["metric"] or "", None, largest)
-    p = [value for value in (row["p_beta"], row["u_beta"]) if value is not None]
-    return {
-        "function": row["function"], "device": row["device"], "pid_a": row["pid_a"], "pid_b": row["pid_b"],
-        "class": kind_class(None, row["device"]), "a_ms": a, "b_ms": b,
-        "delta_ms": b - a if a is not None and b is not None else None, "p": max(p) if p else None, "q": None,
-        "share_a": row["beta_a"] or 0.0, "share_b": row["beta_b"] or 0.0, "verdict": "~", "sure_ms": 0.0,
-        "metric": row["metric"], "mu_a": _natural(row["mu_a"], one.divisor), "mu_b": _natural(row["mu_b"], one.divisor),
-        "unit": one.unit, "suspicion": row["suspicion"],
-    }
+def _verdict(triplets: list[_Triplet], q: float | None) -> Call:
+    """By q and by how far the share moved; never against the recorded Z(β)."""
+    a, b = triplets[0].shares
+    if a == b:
+        return "~"
+    for call, there, side in (("new", b, "a"), ("gone", a, "b")):
+        # a share printed as 0.00 is small; a function that is not there has no reading either
+        if there and not any(getattr(one, f"{kind}_{side}") for one in triplets for kind in ("beta", "mu")):
+            return "new" if call == "new" else "gone"
+    if q is None or q > LEVEL or abs(b - a) < BETWEEN_RUNS * max(a, b):
+        return "~"
+    up = b > a
+    if any(one.z_beta is not None and (one.z_beta <= 0 if up else one.z_beta >= 0) for one in triplets):
+        return "~"
+    return "slower" if up else "faster"
 
 
-def _natural(value: float | None, divisor: float) -> float | None:
-    return None if value is None else value / divisor
+def _resources(
+    functions: dict[_Function, list[_Triplet]], rows: list[FunctionChange], cycles: CycleTime | None
+) -> list[ChangedResource]:
+    """What changed: per metric and device the mean over the functions it was read under, weighted by their shares."""
+    slower = {(row.function, row.device) for row in rows if row.verdict in REGRESSIONS}
+    groups: dict[tuple[str, str], list[_Triplet]] = {}
+    for triplets in functions.values():
+        for one in triplets:
+            if one.mu_a is not None and one.mu_b is not None:
+                groups.setdefault((one.metric, one.device), []).append(one)
+    means = {key: _mean(triplets) for key, triplets in groups.items()}
+    found = []
+    for (name, device), triplets in groups.items():
+        kind = m.metric(name, None, max(means[name, device]))
+        use = means.get((kind.own_use or "", device), (0.0, 0.0))
+        own = own_use(kind, use, means[name, device][0], cycles.ratio if cycles else 1.0)
+        values = tuple(mean / kind.divisor for mean in means[name, device])
+        loads = [float(m.load(kind, np.array([x]), np.array([used]))[0]) for x, used in zip(values, own, strict=True)]
+        largest = max(triplets, key=lambda one: sum(one.shares))
+        p = [value for value in (largest.p_mu, largest.u_mu) if value is not None]
+        under = {(one.function, one.device) for one in triplets}
+        found.append(Reading(ChangedResource(
+            name, device, values[0], values[1], kind.unit, log_change(*values), 1.0, len(under & slower), kind.role,
+            len(under), largest.pid_a, largest.pid_b, loads[1] - loads[0],
+        ), max(p) if p else 1.0))
+    return ranked(found)
 
 
-def _call(rows: list[dict[str, Any]]) -> None:
-    """The verdict of each row, by q and by how far its share moved."""
+def _mean(triplets: list[_Triplet]) -> tuple[float, float]:
+    weights = np.array([max(sum(one.shares), 1e-6) for one in triplets])
+    a, b = (np.array([value or 0.0 for value in side]) for side in (
+        [one.mu_a for one in triplets], [one.mu_b for one in triplets]
+    ))
+    return float(np.average(a, weights=weights)), float(np.average(b, weights=weights))
+
+
+def _tell_metric(row: FunctionChange, triplets: list[_Triplet], changed: list[ChangedResource]) -> None:
+    """The foremost changed resource read under the function, else the most suspicious of its metrics."""
+    by_name = {one.metric: one for one in triplets}
+    read = (one.metric for one in changed if one.device == row.device and one.metric in by_name)
+    name = next(read, triplets[0].metric)
+    chosen = by_name[name]
+    kind = m.metric(name, None, max(chosen.mu_a or 0.0, chosen.mu_b or 0.0))
+    row.metric, row.unit = name, kind.unit
+    row.mu_a = None if chosen.mu_a is None else chosen.mu_a / kind.divisor
+    row.mu_b = None if chosen.mu_b is None else chosen.mu_b / kind.divisor
+
+
+def _work(rows: list[FunctionChange], cycles: CycleTime | None) -> tuple[DeviceWork, ...]:
+    """Device time per cycle, from the shares; nothing without cycle times."""
+    if cycles is None:
+        return ()
+    sums: dict[tuple[str | None, int | None, int | None], tuple[float, float]] = {}
     for row in rows:
-        a, b = row["share_a"], row["share_b"]
-        if (a == 0) != (b == 0):
-            row["verdict"] = "new" if a == 0 else "gone"
-        elif row["q"] is not None and row["q"] <= LEVEL and abs(b - a) >= BETWEEN_RUNS * max(a, b):
-            row["verdict"] = "slower" if b > a else "faster"
-            row["sure_ms"] = abs(row["delta_ms"] or 0.0)
+        if row.device != "Host":
+            key = row.device, row.pid_a, row.pid_b
+            a, b = sums.get(key, (0.0, 0.0))
+            sums[key] = a + (row.a_ms or 0.0), b + (row.b_ms or 0.0)
+    return tuple(
+        DeviceWork(device, pid_a, pid_b, a, b, idle_a=_idle(a, cycles.mean_a_ms), idle_b=_idle(b, cycles.mean_b_ms))
+        for (device, pid_a, pid_b), (a, b) in sums.items()
+    )
+
+
+def _idle(busy_ms: float, cycle_ms: float) -> float | None:
+    return 1 - busy_ms / cycle_ms if 0 <= busy_ms <= cycle_ms and cycle_ms else None

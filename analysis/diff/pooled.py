@@ -8,10 +8,10 @@ same side differ by, which needs at least two on either side, and three on one o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ...loaders.trace import Trace
 from ..core.options import Options
@@ -22,9 +22,13 @@ from .prepare.samples import HOST, Side, match, work_of
 from .present.arrows import arrows
 from .present.columns import COLUMNS
 from .present.sentences import line, ms
-from .stats.fdr import control
+from .stats.fdr import q_values
 from .stats.robust_location import Floats, centre
-from .verdict.suspects import LEVEL, MATERIAL, in_order, kind_class
+from .verdict.comparability import Comparability
+from .verdict.cycle_time import CycleCall, CycleTime, compare_lengths
+from .verdict.function_change import REGRESSIONS, FunctionChange, category, frame_of, in_order
+from .verdict.suspects import LEVEL, MATERIAL
+from .verdict.verdict import Verdict
 
 LEAST_RUNS = 2
 COLUMN_NAMES = [column.name for column in COLUMNS]
@@ -45,23 +49,42 @@ def pooled(baseline: Sequence[Trace], candidate: Sequence[Trace], options: Optio
     for side in sides:
         for _, functions in side:
             keys |= dict.fromkeys(functions)
-    rows = [_row(key, sides, float(np.median(lengths[0]))) for key in keys]
-    control(rows)
-    _call(rows)
-    frame = in_order(_frame(rows))
-    regressions = frame.filter(pl.col("verdict").is_in(["slower", "new"])).height
     cycle = _compared(lengths[0], lengths[1])
+    rows = [_row(key, sides) for key in keys]
+    for row, q in zip(rows, q_values([row.p for row in rows]), strict=True):
+        row.q = q
+        _call(row, float(np.median(lengths[0])))
+    frame = in_order(frame_of(rows))
+    regressions = frame["verdict"].is_in(list(REGRESSIONS)).sum()
+    call = _cycle_call(cycle)
     lines = (
-        line("Cycle", f"{_verdict(cycle, None)}: {ms(cycle['a'])} → {ms(cycle['b'])} ms over {len(baseline)} and "
-             f"{len(candidate)} runs, {ms(cycle['delta'], signed=True)} ± {ms(cycle['margin'])}"),
+        line("Cycle", f"{call}: {ms(cycle.a)} → {ms(cycle.b)} ms over {len(baseline)} and "
+             f"{len(candidate)} runs, {ms(cycle.delta, signed=True)} ± {ms(cycle.margin)}"),
         line("Rows", f"{regressions} of {frame.height} functions surely slower, by what runs differ by themselves"),
     )
-    facts = {"cycle_time": cycle, "samples": "runs", "runs_a": len(baseline), "runs_b": len(candidate),
-             "comparability": {"comparable": True, "score": None, "reasons": []}}
+    verdict = Verdict(
+        Comparability(), f"{call.capitalize()} by what runs of one side differ by themselves.", "runs",
+        _cycle_time(lengths, cycle, call), runs_a=len(baseline), runs_b=len(candidate),
+    )
     return Table(
         view="diff", columns=COLUMNS, rows=Rows(arrows(frame).select(COLUMN_NAMES)), total_rows=frame.height,
-        facts=facts, summary=lines, notes=("Each run is one sample: the centre of its cycles.",),
+        facts=verdict.facts(), summary=lines, notes=("Each run is one sample: the centre of its cycles.",),
         sources=sources((*baseline, *candidate)),
+    )
+
+
+def _cycle_call(cycle: _Difference) -> CycleCall:
+    if cycle.p > LEVEL:
+        return "unchanged"
+    return "slower" if cycle.delta > 0 else "faster"
+
+
+def _cycle_time(lengths: Sequence[Floats], cycle: _Difference, call: CycleCall) -> CycleTime:
+    """The centres of the runs as the samples, with the interval that runs of one side differ by."""
+    compared = compare_lengths(lengths[0], lengths[1])
+    return replace(
+        compared, verdict=call, shift_ms=cycle.delta, ci_low_ms=cycle.delta - cycle.margin,
+        ci_high_ms=cycle.delta + cycle.margin, outliers=(),
     )
 
 
@@ -70,7 +93,7 @@ def _run(run: Trace, options: Options) -> Run:
     work = work_of(run, options)
     if work.rows.is_empty():
         raise CannotAnswer(f"{run.info.label} has no cycles; repeated runs are compared by theirs.")
-    found: dict[Function, list[tuple[float, float]]] = {}
+    collected: dict[Function, list[tuple[float, float]]] = {}
     lengths = []
     for one in match(work, work, options):
         if one.pair.a != one.pair.b:
@@ -81,9 +104,10 @@ def _run(run: Trace, options: Options) -> Run:
             known = side.seen[row]
             if known.any():
                 values = float(centre(side.launches[row, known])), float(centre(side.ms[row, known]))
-                found.setdefault((key[0], key[1] if key[1] == HOST else _any_device(key[1]), key[2]), []).append(values)
+                function = key[0], key[1] if key[1] == HOST else _any_device(key[1]), key[2]
+                collected.setdefault(function, []).append(values)
     means = {key: (float(np.mean([n for n, _ in values])), float(np.mean([t for _, t in values])))
-             for key, values in found.items()}
+             for key, values in collected.items()}
     return float(np.mean(lengths)), means
 
 
@@ -92,25 +116,35 @@ def _any_device(device: str | None) -> str | None:
     return "GPU" if device else None
 
 
-def _row(key: Function, sides: list[list[Run]], cycle_ms: float) -> dict[str, Any]:
+def _row(key: Function, sides: list[list[Run]]) -> FunctionChange:
     times = [np.array([functions.get(key, (0.0, 0.0))[1] for _, functions in side]) for side in sides]
     calls = [np.array([functions.get(key, (0.0, 0.0))[0] for _, functions in side]) for side in sides]
     moved = _compared(times[0], times[1])
-    us = [1e3 * float(t.mean()) / float(n.mean()) if n.mean() > 0 else None for t, n in zip(times, calls, strict=True)]
-    return {
-        "function": key[0], "device": key[1], "kind": key[2], "class": kind_class(key[2], key[1]),
-        "launches_a": float(calls[0].mean()), "launches_b": float(calls[1].mean()), "launch_us_a": us[0],
-        "launch_us_b": us[1], "ratio": us[1] / us[0] if us[0] and us[1] else None, "a_ms": moved["a"],
-        "b_ms": moved["b"], "delta_ms": moved["delta"], "ci_low_ms": moved["delta"] - moved["margin"],
-        "ci_high_ms": moved["delta"] + moved["margin"], "p": moved["p"], "q": moved["p"], "verdict": "~",
-        "noise_ms": moved["noise"], "sure_ms": max(0.0, abs(moved["delta"]) - moved["margin"]),
-        "material": max(moved["a"], moved["b"]) >= MATERIAL * cycle_ms, "cycles_a": len(times[0]),
-        "cycles_b": len(times[1]),
-    }
+    us_a, us_b = (
+        1e3 * float(t.mean()) / float(n.mean()) if n.mean() > 0 else None for t, n in zip(times, calls, strict=True)
+    )
+    return FunctionChange(
+        key[0], key[1], key[2], category(key[2], key[1]), launches_a=float(calls[0].mean()),
+        launches_b=float(calls[1].mean()), launch_us_a=us_a, launch_us_b=us_b,
+        ratio=us_b / us_a if us_a and us_b else None, a_ms=moved.a, b_ms=moved.b, delta_ms=moved.delta,
+        ci_low_ms=moved.delta - moved.margin, ci_high_ms=moved.delta + moved.margin, p=moved.p, noise_ms=moved.noise,
+        sure_ms=max(0.0, abs(moved.delta) - moved.margin), cycles_a=len(times[0]), cycles_b=len(times[1]),
+    )
 
 
-def _compared(a: Floats, b: Floats) -> dict[str, float]:
-    """Means, change, half its 95% interval, p, and what runs of one side differ by; a hundredth at least is assumed."""
+class _Difference(Struct, frozen=True):
+    """Means, change, half its 95% interval, p, and what runs of one side differ by."""
+
+    a: float
+    b: float
+    delta: float
+    margin: float
+    p: float
+    noise: float
+
+
+def _compared(a: Floats, b: Floats) -> _Difference:
+    """Student's test of the runs of both sides; a spread of three thousandths at least is assumed."""
     from scipy.special import stdtr, stdtrit
 
     n_a, n_b = len(a), len(b)
@@ -120,29 +154,15 @@ def _compared(a: Floats, b: Floats) -> dict[str, float]:
     error, freedom = np.sqrt(variance * (1 / n_a + 1 / n_b)), n_a + n_b - 2
     delta = mean_b - mean_a
     p = float(2 * stdtr(freedom, -abs(delta) / error)) if error > 0 else 1.0
-    return {
-        "a": mean_a, "b": mean_b, "delta": delta, "margin": float(stdtrit(freedom, 0.975) * error), "p": p,
-        "noise": float(np.sqrt(variance)),
-    }
+    return _Difference(mean_a, mean_b, delta, float(stdtrit(freedom, 0.975) * error), p, float(np.sqrt(variance)))
 
 
-def _call(rows: list[dict[str, Any]]) -> None:
-    """The verdict of each row that takes a share of the cycle worth calling, by q."""
-    for row in rows:
-        if row["material"] and row["q"] <= LEVEL:
-            row["verdict"] = _verdict({"delta": row["delta_ms"], "p": row["q"]}, (row["a_ms"], row["b_ms"]))
-
-
-def _verdict(moved: dict[str, float], ms_ab: tuple[float, float] | None) -> str:
-    if moved["p"] > LEVEL:
-        return "unchanged" if ms_ab is None else "~"
-    if ms_ab is not None and 0.0 in ms_ab:
-        return "new" if ms_ab[0] == 0 else "gone"
-    return "slower" if moved["delta"] > 0 else "faster"
-
-
-def _frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
-    types = {"text": pl.String(), "count": pl.Int64()}
-    schema: dict[str, Any] = {column.name: types.get(column.unit, pl.Float64()) for column in COLUMNS}
-    schema |= {"pid_a": pl.Int64(), "pid_b": pl.Int64(), "class": pl.String()}
-    return pl.DataFrame([{name: row.get(name) for name in schema} for row in rows], schema=schema, strict=False)
+def _call(row: FunctionChange, cycle_ms: float) -> None:
+    """The verdict of a row that takes a share of the cycle worth calling, by q."""
+    a, b = row.a_ms or 0.0, row.b_ms or 0.0
+    if max(a, b) < MATERIAL * cycle_ms or row.q is None or row.q > LEVEL:
+        return
+    if not row.launches_a or not row.launches_b:
+        row.verdict = "new" if row.launches_b else "gone"
+    else:
+        row.verdict = "slower" if b > a else "faster"

@@ -1,32 +1,55 @@
-"""One unit of work where no cycles were found: a call of the function that takes most time in both runs.
+"""One unit of work where cycles are too few to compare: the recorded step, else a call of the busiest common function.
 
-A recording of a fixed length holds fewer steps when each takes longer, and its sums fall. Counted per call of
-a function that every step needs equally often, the same recording shows what it is: slower.
+A recording of a fixed length holds fewer steps when each takes longer, and its sums fall. Counted per step, or per call
+of a function that every step needs equally often, the same recording shows what it is: slower. A collective is no such
+function while there is another: two ranks wait in it for different times and do the same work.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ...loaders.trace import Trace
-from ..core.text import fit_name
-from .present.sentences import ms
-from .stats.robust_location import Floats, hodges_lehmann
-from .verdict.cycle_time import called
+from ..core.names.short_name import fit_name
+from ..core.options import Options
+from ..cycles import assignment
+from ..cycles.account import find_cycles
+from .present.sentences import cycle_sentence, ms
+from .stats.robust_location import Floats
+from .verdict.cycle_time import CycleTime, compare_lengths
+from .verdict.verdict import UnitOfWork
 
 LEAST_CALLS = 4
+MARKED = ("recorded", "annotation")
+"""Sources of cycles that say of a single one that it is one."""
 _MANY = 300
 """Gaps between calls that the shift is taken from; more do not sharpen it and cost their square."""
 
 
-def unit_of_work(runs: tuple[Trace, Trace]) -> dict[str, Any] | None:
-    """Wall time per call of the anchor function in both runs, ms, and how many times as many calls B holds.
+class WorkTime(Struct, frozen=True):
+    """How long one unit of work takes in both runs; ``unit`` is None for a recorded step.
+
+    What was summed over a run is divided by ``per_a`` and ``per_b``: the steps of each, or 1 and how many times as
+    many calls B holds.
+    """
+
+    time: CycleTime
+    unit: UnitOfWork | None
+    per_a: float
+    per_b: float
+
+
+def unit_of_work(runs: tuple[Trace, Trace], options: Options) -> WorkTime | None:
+    """The recorded steps where both runs have some, else calls of the anchor function.
 
     None where the recordings have no timestamps or share no function called often enough.
     """
+    steps = [_marked_steps(run, options) for run in runs]
+    if all(len(side) for side in steps):
+        return WorkTime(compare_lengths(*steps), None, len(steps[0]), len(steps[1]))
     counted = [_counts(run) for run in runs]
     if any(side.is_empty() for side in counted):
         return None
@@ -34,23 +57,41 @@ def unit_of_work(runs: tuple[Trace, Trace]) -> dict[str, Any] | None:
     both = both.filter((pl.col("calls") >= LEAST_CALLS) & (pl.col("calls_b") >= LEAST_CALLS))
     if both.is_empty():
         return None
-    anchor = both.sort(pl.min_horizontal("total", "total_b"), descending=True, maintain_order=True).row(0, named=True)
-    same = both.filter(pl.col("name") == anchor["name"])
+    waits = pl.col("kind") == "collective"
+    order = both.sort(waits, -pl.min_horizontal("total", "total_b"), maintain_order=True)
+    anchor = str(order["name"][0])
+    same = both.filter(pl.col("name") == anchor)
     devices = same["device"].to_list()
-    gaps = [np.concatenate([_gaps(run, anchor["name"], device) for device in devices]) for run in runs]
+    gaps = [np.concatenate([_gaps(run, anchor, device) for device in devices]) for run in runs]
     if min(len(side) for side in gaps) < 2:
         return None
     calls_a, calls_b = int(same["calls"].sum()), int(same["calls_b"].sum())
-    return _described(gaps[0], gaps[1]) | {
-        "what": f"per call of {fit_name(anchor['name'], 48)}", "anchor": anchor["name"],
-        "units_a": calls_a, "units_b": calls_b, "ratio": calls_b / calls_a,
-    }
+    unit = UnitOfWork(f"per call of {fit_name(anchor, 48)}", anchor, calls_a, calls_b)
+    return WorkTime(_per_call(gaps[0], gaps[1], unit.what), unit, 1.0, calls_b / calls_a)
+
+
+def in_marked_steps(run: Trace, options: Options) -> pl.LazyFrame:
+    """The device activities that belong to a recorded step; all of them where no steps are marked."""
+    if not len(_marked_steps(run, options)):
+        return run.kernels
+    cycles = find_cycles(run, options)
+    return assignment.in_cycles(run, cycles.frame, cycles.device_time)
+
+
+def _marked_steps(run: Trace, options: Options) -> Floats:
+    """The lengths of the run's recorded or annotated cycles in ms."""
+    cycles = find_cycles(run, options)
+    frame = cycles.frame
+    if cycles.source not in MARKED or frame["start_ns"].null_count():
+        return np.empty(0)
+    kept = frame if options.warm_up else frame.filter(~pl.col("warm_up"))
+    return kept["dur_ns"].drop_nulls().to_numpy() / 1e6
 
 
 def _counts(run: Trace) -> pl.DataFrame:
     timed = run.kernels.filter(pl.col("start_ns").is_not_null() & pl.col("kind").is_in(["kernel", "collective"]))
     return timed.group_by(pl.col("name", "device").cast(pl.String), maintain_order=True).agg(
-        pl.len().alias("calls"), pl.col("dur_ns").sum().alias("total")
+        pl.len().alias("calls"), pl.col("dur_ns").sum().alias("total"), pl.col("kind").cast(pl.String).first()
     ).collect()
 
 
@@ -61,19 +102,18 @@ def _gaps(run: Trace, name: str, device: str | None) -> Floats:
     return np.diff(starts["start_ns"].to_numpy()) / 1e6
 
 
-def _described(a: Floats, b: Floats) -> dict[str, Any]:
-    mean_a, mean_b = float(a.mean()), float(b.mean())
+def _per_call(a: Floats, b: Floats, what: str) -> CycleTime:
     few = [side if len(side) <= _MANY else side[np.linspace(0, len(side) - 1, _MANY).astype(int)] for side in (a, b)]
-    middle, low, high = hodges_lehmann(few[0], few[1])
-    return {
-        "verdict": called(a, b, middle, low, high),
-        "mean_a_ms": mean_a, "mean_b_ms": mean_b, "median_a_ms": float(np.median(a)),
-        "median_b_ms": float(np.median(b)), "shift_ms": middle, "ci_low_ms": low if np.isfinite(low) else None,
-        "ci_high_ms": high if np.isfinite(high) else None, "outliers": [],
-    }
+    compared = compare_lengths(few[0], few[1])
+    return replace(
+        compared, cycles_a=len(a), cycles_b=len(b), mean_a_ms=float(a.mean()), mean_b_ms=float(b.mean()),
+        median_a_ms=float(np.median(a)), median_b_ms=float(np.median(b)), outliers=(), unit=what,
+    )
 
 
-def per_unit(unit: dict[str, Any]) -> str:
-    """The unit of work in words: slower per call, and how many calls each run holds."""
-    text = f"{unit['verdict']}: {ms(unit['mean_a_ms'])} → {ms(unit['mean_b_ms'])} ms {unit['what']}"
-    return text + f"; A holds {unit['units_a']:,} of them, B {unit['units_b']:,}"
+def work_sentence(work: WorkTime) -> str:
+    """The unit of work in words: slower per step or call, and how many calls each run holds."""
+    if work.unit is None:
+        return cycle_sentence(work.time)
+    text = f"{work.time.verdict}: {ms(work.time.mean_a_ms)} → {ms(work.time.mean_b_ms)} ms {work.unit.what}"
+    return text + f"; A holds {work.unit.units_a:,} of them, B {work.unit.units_b:,}"

@@ -12,7 +12,8 @@ from typing import Any
 from msgspec import Struct, field
 
 from ..core import units
-from ..core.text import display, fit_name
+from ..core.names.short_name import fit_name
+from ..core.text import display
 
 IDLE = 0.3
 """Devices idle for more than this share of a step are worth asking why..."""

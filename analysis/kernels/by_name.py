@@ -6,14 +6,14 @@ which counts overlapping streams twice; it is not the share of the wall time.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..core import units
-from ..core.options import Options
+from ..core.options import Options, Side
 from ..cycles.scope import scoped
 from ..table.view import CannotAnswer
 from .bound import bound
@@ -21,13 +21,16 @@ from .columns import COLUMNS
 from .launchers import commonest
 from .sources import KEYS, Kernels, kernels_of
 
-Side = Literal["a", "b"]
 
+def table(
+    run: Trace, options: Options, side: Side = "a", by_rank: bool = True
+) -> tuple[pl.DataFrame, Kernels]:
+    """All columns of the view for one run (scoped), most time first, and where they are from. Raises CannotAnswer.
 
-def table(run: Trace, options: Options, side: Side = "a") -> tuple[pl.DataFrame, Kernels]:
-    """All columns of the view for one run (scoped), most time first, and where they are from. Raises CannotAnswer."""
-    piece = scoped(run, options, side)
-    kernels = kernels_of(piece)
+    A job of several ranks has a row for each, unless ``by_rank`` is false.
+    """
+    piece, ranked = scoped(run, options, side), by_rank and several_ranks(run)
+    kernels = kernels_of(piece, ranked)
     if kernels is None:
         where = "" if (options.cycle if side == "a" else options.cycle_b) is None else " in this cycle"
         raise CannotAnswer(f"{run.info.label} holds no device activity{where}: no kernels, copies or sums of them.")
@@ -36,11 +39,16 @@ def table(run: Trace, options: Options, side: Side = "a") -> tuple[pl.DataFrame,
         share=pl.when(total > 0).then(pl.col("total_ns") / total), bound=bound(options.thresholds)
     )
     if kernels.source == "kernels":
-        ops = commonest(run, piece.kernels)
-        frame = frame.join(ops, on=KEYS, how="left", nulls_equal=True, maintain_order="left")
+        frame = frame.join(commonest(run, piece.kernels, ranked), on=KEYS, how="left", nulls_equal=True,
+                           maintain_order="left")
     else:
         frame = frame.with_columns(op=pl.lit(None, NAME))
     return frame.select(column.name for column in COLUMNS), kernels
+
+
+def several_ranks(run: Trace) -> bool:
+    """Whether the run is a job of several ranks."""
+    return len(run.info.ranks) > 1
 
 
 def facts_of(frame: pl.DataFrame) -> dict[str, Any]:
@@ -57,7 +65,7 @@ def facts_of(frame: pl.DataFrame) -> dict[str, Any]:
 
 
 def coverage(run: Trace, options: Options, frame: pl.DataFrame, side: Side = "a") -> float | None:
-    """Share of the run's device activity time that the table is about: 1 unless it is limited to a cycle."""
+    """Share of the device activity time in scope that the table is about: 1 unless it is limited to a cycle."""
     if (options.cycle if side == "a" else options.cycle_b) is None:
         return 1.0
     whole = kernels_of(run)

@@ -1,7 +1,7 @@
 """The kernel table of one run, from whichever of its tables can tell: launches, recorded statistics, or a profile.
 
 All three give the same columns; what a source cannot know is null. Every row is one (name, kind, device) of a device
-activity; ``sync`` is none.
+activity, of a job one of each rank, for every rank may call its device GPU 0; ``sync`` is none.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from . import launch_groups
 
 ACTIVITIES = ("kernel", "collective", "memcpy", "memset")
 """Kinds of device activity that do work; a ``sync`` only waits for one."""
-KEYS = ("name", "kind", "device")
+KEYS = ("name", "kind", "device", "rank")
 COLUMNS: dict[str, pl.DataType] = {
-    "name": NAME, "kind": NAME, "device": NAME, "count": pl.Int64(), "total_ns": pl.Int64(),
+    "name": NAME, "kind": NAME, "device": NAME, "rank": pl.Int64(), "count": pl.Int64(), "total_ns": pl.Int64(),
     "mean_ns": pl.Float64(), "min_ns": pl.Int64(), "p50_ns": pl.Int64(), "p99_ns": pl.Int64(), "max_ns": pl.Int64(),
     "tensor": pl.Float64(), "dram": pl.Float64(), "trend": pl.List(pl.Int64()), "groups": pl.Int64(),
 }
@@ -33,9 +33,9 @@ class Kernels(Struct, frozen=True):
     notes: tuple[str, ...] = field(default=())
 
 
-def kernels_of(run: Trace) -> Kernels | None:
-    """The kernel table of the run, None where it holds no device activity in any form."""
-    launched = from_launches(run.kernels)
+def kernels_of(run: Trace, by_rank: bool = False) -> Kernels | None:
+    """The kernel table of the run, None where it holds no device activity in any form; ``rank`` null unless asked."""
+    launched = from_launches(run.kernels, by_rank)
     if launched is not None:
         return launched
     if run.has("kernel_stats"):
@@ -45,9 +45,10 @@ def kernels_of(run: Trace) -> Kernels | None:
     return None
 
 
-def from_launches(launches: pl.LazyFrame) -> Kernels | None:
-    """Statistics of every (name, kind, device) among the launches, None where there are none."""
-    columns = (*KEYS, "dur_ns", "tensor", "dram", "grid")
+def from_launches(launches: pl.LazyFrame, by_rank: bool = False) -> Kernels | None:
+    """Statistics of every (name, kind, device and, if asked, rank) among the launches, None where there are none."""
+    rank = pl.col("rank") if by_rank else pl.lit(None, pl.Int64).alias("rank")
+    columns = (*KEYS[:-1], rank, "dur_ns", "tensor", "dram", "grid")
     rows = launches.select(columns).collect(engine="streaming")
     if rows.is_empty():
         return None
@@ -156,5 +157,7 @@ def _complete(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _ordered(frame: pl.DataFrame) -> pl.DataFrame:
     """Most time first; ties by name, so that the order never depends on how the rows were read."""
-    by_name = [pl.col(key).cast(pl.String) for key in KEYS]
-    return frame.sort(pl.col("total_ns"), *by_name, descending=[True, False, False, False], nulls_last=True)
+    by_name = [pl.col(key).cast(pl.String) for key in KEYS[:-1]]
+    return frame.sort(
+        pl.col("total_ns"), *by_name, "rank", descending=[True, False, False, False, False], nulls_last=True
+    )

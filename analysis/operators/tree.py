@@ -17,7 +17,7 @@ from msgspec import Struct
 from ...loaders import schema
 from ...loaders.trace import Trace
 from ..core.call_tree import Ints, among, nearest, parents, sum_below
-from ..core.launch_calls import Calls, calls_of, ids, match
+from ..core.launch_calls import ABSENT, Calls, calls_of, ids, match
 from ..core.quantiles import Codes, dense
 from ..kernels.tensor_cores import OPERATORS, kernels_on_tensor_cores
 
@@ -139,14 +139,16 @@ def _owners(calls: Calls, nodes: Nodes) -> Ints:
     """The node that made each call, -1 for none.
 
     An external id is believed where its operator was running when the call began and it is not just the correlation id
-    again: some recorders wrote other numbers there, which hit an operator by chance.
+    again: some recorders wrote other numbers there, which hit an operator by chance. A negative one was made by the
+    loader from a recorded arrow, and holds though the call came later, from the thread that empties a queue.
     """
     rank, external = ids(nodes.frame["rank"]), ids(nodes.frame["external_id"])
     earliest = np.argsort(nodes.starts, kind="stable")
     found = match((calls.rank, calls.external_id), (rank[earliest], external[earliest]))
     owner = np.where(found >= 0, earliest[np.maximum(found, 0)], -1) if len(earliest) else found
     known = np.maximum(owner, 0)
-    strange = (calls.starts < nodes.starts[known]) | (calls.starts > nodes.ends[known])
+    late = (calls.starts > nodes.ends[known]) & (calls.external_id >= 0)
+    strange = (calls.starts < nodes.starts[known]) | late
     owner[strange | (calls.external_id == calls.correlation)] = -1
     by_time = np.flatnonzero((owner < 0) & (calls.external_id != 0))
     around = nearest(nodes.host_parent, nodes.host_parent[calls.row[by_time]], nodes.number >= 0)
@@ -186,7 +188,8 @@ def _own_host_time(nodes: Nodes, into: Ints, calls: Calls, owner: Ints) -> Ints:
     durations = nodes.frame["dur_ns"].to_numpy()
     child = (nodes.parent >= 0) & (into == np.arange(len(into)))
     inner = np.bincount(into[nodes.parent[child]], weights=durations[child], minlength=len(into))
-    made = (owner >= 0) & calls.outermost
+    elsewhere = (calls.external_id < 0) & (calls.external_id != ABSENT)
+    made = (owner >= 0) & calls.outermost & ~elsewhere
     called = np.bincount(
         into[owner[made]], weights=(calls.ends - calls.starts)[made], minlength=len(into)
     )

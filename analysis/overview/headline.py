@@ -10,7 +10,7 @@ import polars as pl
 
 from ...loaders.trace import Trace
 from ..core import units
-from ..core.options import Options
+from ..core.options import Options, Side
 from ..core.text import display
 
 
@@ -36,9 +36,10 @@ def _measures(run: Trace) -> list[str]:
     return []
 
 
-def cycle_numbers(run: Trace, options: Options) -> list[int]:
-    """The numbers of the run's cycles in the order they happened; empty where none are found."""
+def cycle_numbers(run: Trace, options: Options, side: Side = "a") -> list[int]:
+    """The numbers of the run's cycles in scope in the order they happened; empty where none are found."""
     from ..cycles.account import find_cycles
+    from ..cycles.scope import part
 
-    frame = find_cycles(run, options).frame
+    frame = find_cycles(part(run, options, side), options).frame
     return frame["cycle"].drop_nulls().unique(maintain_order=True).to_list()

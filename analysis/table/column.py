@@ -5,7 +5,7 @@ A column's name, header, unit and meaning drive the list on the screen, the expo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -19,14 +19,42 @@ Unit = Literal[
 ``trend`` a list of numbers drawn as a sparkline, ``ratio`` a factor such as 3.4x, ``number`` has its own unit column or
 none, ``kinds`` is a count that only shows above one."""
 
+Dtype = Literal["str", "int", "float", "bool", "list"]
+
+Role = Literal["value", "name", "label", "time", "moment", "share", "count", "order", "place", "where", "key"]
+"""What a column is for, so that nothing has to know it by its name.
+
+``name`` is a recorded name, shown in its short form; ``label`` other recorded text. ``time`` is what a view measures
+time in, the first of them that of the state line; ``share`` and ``count`` go with it. ``moment`` says when, not how
+long; ``order`` counts the rows as recorded, ``place`` ranks them. ``where`` says of what the row is (device, kind,
+rank, metric): where it is the same on every row it is said once above them."""
+
+Pairs = Literal["", "key", "sum", "side", "alone"]
+"""How a column stands in a table of two runs. ``key`` joins the rows and stands there once; ``sum`` becomes ``_a``,
+``_b`` and ``_delta``, and a row that one run lacks is 0 there; ``side`` has no difference; ``alone`` is left out. Empty
+goes by the unit: text, flags and lists are ``side``, numbers get a difference and stay null where not measured."""
+
+Bar = Literal["", "share", "tensor", "dram"]
+"""What a bar is drawn of, which is its colour; '' for no bar."""
+
+_DTYPES: dict[Unit, Dtype] = {
+    "text": "str", "count": "int", "ns": "int", "bytes": "int", "kinds": "int", "bool": "bool", "trend": "list",
+    "list": "list",
+}
+_SIDED = frozenset(("text", "trend", "bool", "list"))
+_SIZED = frozenset(("count", "number", "ns", "us", "ms", "fraction", "percent", "bytes"))
+_ASCENDING = frozenset(("name", "order", "place", "moment"))
+
 
 class Column(Struct, frozen=True):
     """A column of a view.
 
     ``name`` is fixed (scripts rely on it) and tells the unit; ``header`` is what the eye reads. ``width`` is in cells;
     an ``elastic`` column takes what is left. When the terminal is narrow, columns with the highest ``order`` go first;
-    order 0 never goes, and columns with order None are only in exports and details. ``bar`` draws fractions as an
-    eighth-block bar. ``signed`` shows + and −. ``pinned`` columns stay when scrolling sideways. ``sorts`` names the
+    order 0 never goes, and columns with order None are only in exports and details; ``pair_order`` is that of A and B,
+    and of the difference, in a table of two runs, the same as ``order`` where empty. ``bar`` draws fractions as an
+    eighth-block bar. ``resolution`` is how many ns a moment is shown to, ``side`` the run of two it is of.
+    ``signed`` shows + and −. ``pinned`` columns stay when scrolling sideways. ``sorts`` names the
     column whose values order the rows where the column itself is only a way to show them. ``brief`` has shorter words
     for values that are wider than the column.
     """
@@ -38,36 +66,80 @@ class Column(Struct, frozen=True):
     width: int = 10
     order: int | None = 1
     elastic: bool = False
-    bar: bool = False
+    role: Role = "value"
+    pairs: Pairs = ""
+    pair_order: tuple[int, ...] = ()
+    bar: Bar = ""
     signed: bool = False
     pinned: bool = False
     sorts: str = ""
     brief: tuple[tuple[str, str], ...] = ()
+    side: Literal["", "a", "b", "delta"] = ""
+    resolution: int = 1_000
+
+    @property
+    def dtype(self) -> Dtype:
+        """What the values are; whole numbers of a ``number`` column are floats too."""
+        return _DTYPES.get(self.unit, "float")
+
+    @property
+    def sized(self) -> bool:
+        """Whether more of it is more."""
+        return self.unit in _SIZED
+
+    @property
+    def lasting(self) -> bool:
+        """Whether it says how long something took."""
+        return self.unit in ("ns", "us", "ms") and self.role != "moment"
+
+    @property
+    def ascends(self) -> bool:
+        """Whether its natural order is smallest first."""
+        return self.role in _ASCENDING
+
+    @property
+    def left(self) -> bool:
+        """Whether it reads from the left: words and pictures."""
+        return self.unit in ("text", "trend", "list")
+
+    @property
+    def differs(self) -> bool:
+        """Whether two runs have a difference in it."""
+        return self.pairs not in ("key", "side", "alone") and self.unit not in _SIDED
 
 
-def side_by_side(columns: Iterable[Column], keys: Iterable[str]) -> tuple[Column, ...]:
-    """The columns of a view for two runs: key columns once, every number as ``_a``, ``_b`` and ``_delta``.
+def keys_of(columns: Iterable[Column]) -> tuple[str, ...]:
+    """The names of the columns that join the rows of two runs."""
+    return tuple(column.name for column in columns if column.pairs == "key")
 
-    Columns that have no difference (text, lists, flags) get no ``_delta``.
-    """
+
+def ranked_sums(columns: Sequence[Column]) -> tuple[Column, ...]:
+    """The sums by which a change is large: times, then counts, then the rest."""
+    rank = {"time": 0, "count": 1}
+    return tuple(sorted((one for one in columns if one.pairs == "sum"), key=lambda one: rank.get(one.role, 2)))
+
+
+def side_by_side(columns: Iterable[Column]) -> tuple[Column, ...]:
+    """The columns of a view for two runs: keys once, every number as ``_a``, ``_b`` and ``_delta``."""
     made: list[Column] = []
-    key_names = set(keys)
     for column in columns:
-        if column.name in key_names:
-            made.append(column)
+        if column.pairs == "alone":
             continue
-        for side in ("a", "b"):
-            made.append(
-                replace(
-                    column, name=f"{column.name}_{side}", header=f"{column.header} {side.upper()}",
-                    help=f"{column.help}, in run {side.upper()}",
-                )
+        own, delta = (column.pair_order[0], column.pair_order[-1]) if column.pair_order else (column.order,) * 2
+        if column.pairs == "key":
+            made.append(replace(column, order=own))
+            continue
+        at_b = column.pair_order[1] if len(column.pair_order) > 2 else own
+        made += [
+            replace(
+                column, name=f"{column.name}_{side}", header=f"{column.header} {side.upper()}",
+                help=f"{column.help}, in run {side.upper()}", side=side, order=order,
             )
-        if column.unit not in ("text", "trend", "bool", "list"):
-            made.append(
-                replace(
-                    column, name=f"{column.name}_delta", header=f"Δ {column.header}", signed=True, bar=False,
-                    help=f"{column.help}, B − A",
-                )
-            )
+            for side, order in (("a", own), ("b", at_b))
+        ]
+        if column.differs:
+            made.append(replace(
+                column, name=f"{column.name}_delta", header=f"Δ {column.header}", signed=True, bar="", order=delta,
+                help=f"{column.help}, B − A", side="delta",
+            ))
     return tuple(made)

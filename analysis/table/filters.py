@@ -86,7 +86,7 @@ def _term(term: str, rows: Rows, columns: Sequence[Column]) -> pl.Series:
 def _passes(term: str, op: str, wanted: str, column: Column, rows: Rows) -> pl.Series:
     dtype = rows.schema[column.name]
     if dtype in (pl.Categorical, pl.String) or isinstance(dtype, pl.Enum):
-        return rows.matching(column.name, lambda texts: _text_test(texts, op, wanted))
+        return rows.matching(column.name, lambda texts: _name_test(texts, rows.shown(column.name, texts), op, wanted))
     values = rows.column(column.name)
     if dtype == pl.Boolean:
         truth = wanted.lower() in ("true", "yes", "1")
@@ -117,6 +117,15 @@ def unknown_column(text: str, columns: Sequence[Column]) -> str | None:
             known = ", ".join(column.name for column in columns)
             return f"{term} was looked for as text: there is no column {match['column']}, only {known}."
     return None
+
+
+def _name_test(texts: pl.Series, shown: pl.Series, op: str, wanted: str) -> pl.Series:
+    """The test of a text as recorded or as lists show it; to differ, both have to."""
+    recorded = _text_test(texts, op, wanted)
+    if shown is texts:
+        return recorded
+    other = _text_test(shown, op, wanted)
+    return recorded & other if op == "!=" else recorded | other
 
 
 def _text_test(texts: pl.Series, op: str, wanted: str) -> pl.Series:

@@ -8,11 +8,11 @@ from typing import Any
 
 import polars as pl
 
-from .column import Column
+from .column import Column, Dtype
 from .rows import Rows
 from .table import Table
 
-_DTYPES: dict[str, type[pl.DataType]] = {"text": pl.String, "bytes": pl.Int64, "count": pl.Int64}
+_DTYPES: dict[Dtype, type[pl.DataType]] = {"str": pl.String, "int": pl.Int64}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -21,7 +21,7 @@ def listing(name: str, columns: tuple[Column, ...], rows: Sequence[tuple[Any, ..
 
     The name of a file may hold bytes that are no text, which Python keeps as lone surrogates and no column can hold.
     """
-    schema = {column.name: _DTYPES[column.unit] for column in columns}
+    schema = {column.name: _DTYPES[column.dtype] for column in columns}
     frame = pl.DataFrame([tuple(map(_storable, row)) for row in rows], schema=schema, orient="row")
     return Table(view=name, columns=columns, rows=Rows(frame), total_rows=frame.height)
 

@@ -8,13 +8,14 @@ true: nobody can tell from the values which way they came; row numbers (``ids``)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import reduce
+from collections.abc import Callable, Collection, Sequence
+from functools import partial, reduce
 from operator import or_
 from typing import Any, cast
 
 import polars as pl
 
+from ..core.names.short_name import short_name
 from .compact_ints import Offsets
 
 STRETCH = 16_384
@@ -22,6 +23,9 @@ STRETCH = 16_384
 
 SPREAD = 131_072
 """Rows within which single ones are read from disk as one piece, some 8 ms; farther apart, whole columns are loaded."""
+
+NAMES = 20_000
+"""Different names a column may have for a search to look through their short forms too."""
 
 BLOCK = 65_536
 """Rows worked on at once where the whole would need tens of MB for a moment: fetching that memory costs more than the
@@ -38,10 +42,14 @@ class Rows:
     """Rows of an answer. ``height`` counts them, ``schema`` has the dtypes as built.
 
     ``source`` is a frame, or a lazy frame over recorded columns without any filter (so that a slice of it reads only
-    that slice); ``height`` must be given for the latter.
+    that slice); ``height`` must be given for the latter. ``named`` are the columns of recorded names, which are found
+    by the form that lists show as well.
     """
 
-    def __init__(self, source: pl.DataFrame | pl.LazyFrame, height: int | None = None) -> None:
+    def __init__(
+        self, source: pl.DataFrame | pl.LazyFrame, height: int | None = None, named: Collection[str] = ()
+    ) -> None:
+        self.named = frozenset(named)
         self._plan = source if isinstance(source, pl.LazyFrame) else None
         self._frame = source if isinstance(source, pl.DataFrame) else None
         self._loaded: dict[str, pl.Series] = {}
@@ -166,10 +174,46 @@ class Rows:
             found = self._none()
             for name, dtype in self.schema.items():
                 if dtype in (pl.Categorical, pl.String) or isinstance(dtype, pl.Enum):
-                    hits = self.matching(name, lambda values: values.str.to_lowercase().str.contains(low, literal=True))
+                    hits = self.matching(name, partial(self.holds, name, low))
                     found = found | hits.fill_null(False)
             self._match = text, found
         return self._match[1]
+
+    def holds(self, name: str, low: str, values: pl.Series) -> pl.Series:
+        """Whether texts of that column hold the text, without regard to case, as recorded or as lists show them."""
+        found = values.str.to_lowercase().str.contains(low, literal=True)
+        return found | self.shown(name, values).str.to_lowercase().str.contains(low, literal=True)
+
+    def shown(self, name: str, values: pl.Series) -> pl.Series:
+        """Texts of that column as lists show them; the same where it holds no names, or too many."""
+        if name not in self.named or values.n_unique() > NAMES:
+            return values
+        forms = [None if text is None else short_name(text) for text in values.cast(pl.String)]
+        return pl.Series(values.name, forms, dtype=pl.String)
+
+    def texts(self, name: str, most: int) -> list[str]:
+        """The different texts of a column at hand, in order; none where there are more, or they are still on disk."""
+        if not self.at_hand(name) or self.schema[name] not in (pl.Categorical, pl.String):
+            return []
+        values = self.column(name)
+        found = values.dtype.categories if isinstance(values.dtype, pl.Enum) else values.drop_nulls().unique()
+        return sorted(found.cast(pl.String)) if len(found) <= most else []
+
+    def only(self, name: str, ids: pl.Series | None) -> Any:
+        """The value that all rows with those numbers have (all for None); None where there is no such value.
+
+        On disk all rows are asked, whatever the numbers: what they have in common those have too.
+        """
+        if self._plan is None:
+            values = self.column(name) if ids is None else self.column(name).gather(ids)
+            value = values[0] if len(values) else None
+            return value if value is not None and (values == value).all(ignore_nulls=False) else None
+        first = self._cut(0, min(STRETCH, self.height))[name]
+        value = first[0]
+        if value is None or not (first == value).all(ignore_nulls=False):
+            return None
+        test = pl.col(name).eq_missing(pl.lit(value)).all()
+        return value if self._plan.select(test).collect(engine="streaming").item() else None
 
     def placed_match(self, text: str, order: pl.Series | None) -> pl.Series:
         """``containing`` in the order shown."""

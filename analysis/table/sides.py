@@ -6,22 +6,21 @@ a measurement (a mean, a utilisation) stays null.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import polars as pl
 
-from .column import Column
+from .column import Column, keys_of, ranked_sums
 
 
-def beside(
-    a: pl.DataFrame, b: pl.DataFrame, columns: Iterable[Column], keys: tuple[str, ...], sums: tuple[str, ...]
-) -> pl.DataFrame:
-    """Rows of both joined on ``keys`` (null equals null), in the columns ``column.side_by_side`` makes of ``columns``.
+def beside(a: pl.DataFrame, b: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
+    """Rows of both joined on their keys (null equals null), in the columns that ``column.side_by_side`` makes of these.
 
-    ``sums`` are the columns where a missing row means 0. Ordered by the size of the change in
-    the first of them, then in the second.
+    Ordered by the size of the change in the sum that counts most, then in the next.
     """
-    names = [column.name for column in columns if column.name not in keys]
+    columns = [column for column in columns if column.pairs != "alone"]
+    keys, sums = keys_of(columns), [column.name for column in ranked_sums(columns)]
+    names = [column.name for column in columns if column.pairs != "key"]
     joined = a.select(*keys, *(pl.col(name).alias(f"{name}_a") for name in names)).join(
         b.select(*keys, *(pl.col(name).alias(f"{name}_b") for name in names)),
         on=list(keys), how="full", nulls_equal=True, coalesce=True,
@@ -35,7 +34,7 @@ def beside(
     differences = [
         (pl.col(f"{column.name}_b") - pl.col(f"{column.name}_a")).alias(f"{column.name}_delta")
         for column in columns
-        if column.name not in keys and column.unit not in ("text", "trend", "bool", "list")
+        if column.differs
     ]
     made = filled.with_columns(differences)
     changes = [pl.col(f"{name}_delta").abs() for name in sums[:2]]

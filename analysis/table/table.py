@@ -7,7 +7,7 @@ the columns of the old one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import polars as pl
@@ -15,18 +15,17 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ...loaders.trace import Trace
-from ..core.options import Options
+from ..core import units
+from ..core.names.display_names import display_names
+from ..core.options import SIDES, Options
 from .column import Column
-from .coverage import time_column
+from .common_values import common_values, resolution
 from .filters import Filter
 from .rows import Rows, true_ids
 from .view import Answer, CannotAnswer, View
 
-_SIZES = frozenset(("count", "number", "ns", "us", "ms", "fraction", "percent", "bytes"))
-"""Units of which more is more."""
-
-_MOMENTS = frozenset(("start_ns", "start_ns_a", "start_ns_b", "start_ns_delta"))
-"""Columns that say when and not how long: the latest is not the largest."""
+_NAMED = 4_096
+"""Names of a table that are told apart from one another; the others are by the page they are on."""
 
 STANDING_OUT = 3
 """How many rows of a table stand out by the size of what it is about."""
@@ -48,7 +47,8 @@ class Source(Struct, frozen=True):
 class Table(Struct, frozen=True):
     """Rows of a view. ``total_rows`` counts what the view has before filter and ``--top``; ``len`` what is here.
 
-    ``scope`` is the sentence that says what it was limited to ('cycle 5 of A'), empty where it was not.
+    ``scope`` is the sentence that says what it was limited to ('cycle 5 of A'), empty where it was not; ``same`` the
+    header and text of each column that has one value on every row, and so is no column of a list.
     """
 
     view: str
@@ -63,8 +63,11 @@ class Table(Struct, frozen=True):
     descending: bool = False
     filter: Filter | None = None
     scope: str = ""
+    picture: tuple[tuple[str, ...], ...] = ()
+    same: tuple[tuple[str, str], ...] = ()
     order: pl.Series | None = None  # row numbers of ``rows`` in the order shown; None is as built
     kept: pl.Series | None = None  # row numbers that belong to the answer at all; None is all of them
+    named: dict[int | None, dict[str, str]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return self.rows.height if self.order is None else len(self.order)
@@ -108,7 +111,7 @@ class Table(Struct, frozen=True):
     def head(self, rows: int) -> Table:
         """The first rows in the order shown; ``total_rows`` still counts all."""
         some = self.order[:rows] if self.order is not None else pl.Series(range(min(rows, len(self))), dtype=pl.UInt32)
-        return replace(self, rows=Rows(self.rows.gather(some)), order=None, kept=None)
+        return replace(self, rows=Rows(self.rows.gather(some), named=self.rows.named), order=None, kept=None)
 
     def shown(self) -> pl.DataFrame:
         """All rows in the order shown, as a frame in the dtypes they were built with."""
@@ -133,13 +136,14 @@ class Table(Struct, frozen=True):
 
     def prepare(self) -> None:
         """Load what filtering, searching, emphasis and the share of time need; for a thread, after the first paint."""
-        time = time_column(self.columns)
+        time = self.time
         wanted = [self.main, time, *(column.name for column in self.columns if column.unit == "text")]
         for name in filter(None, wanted if self.rows.on_disk else ()):
             self.rows.column(name)
         if self.rows.on_disk and time is not None:
             self.rows.total(time, None)
         self.threshold(STANDING_OUT)
+        self.display_names(None)
 
     def threshold(self, rows: int) -> tuple[str, float] | None:
         """The main column and the size its ``rows`` largest values have at least.
@@ -155,11 +159,45 @@ class Table(Struct, frozen=True):
     @property
     def main(self) -> str | None:
         """The column that matters most: the one sorted by where it is a size, else the first duration listed."""
-        names = [column.name for column in self.columns if column.unit in _SIZES and column.order is not None]
+        names = [column.name for column in self.columns if column.sized and column.order is not None]
         if self.sorted_by in names:
             return self.sorted_by
-        times = [column for column in self.columns if column.unit in ("ns", "us", "ms") and column.order is not None]
-        return next((column.name for column in times if column.name not in _MOMENTS), None)
+        return next((column.name for column in self.columns if column.lasting and column.order is not None), None)
+
+    @property
+    def time(self) -> str | None:
+        """The column in which the view measures time; None where none does."""
+        return next((column.name for column in self.columns if column.role == "time"), None)
+
+    @property
+    def same_line(self) -> str:
+        """What every row has in common, in words: ``GPU 0 · kind kernel``."""
+        said = (text if text.startswith(("GPU", "Host")) else f"{header} {text}" for header, text in self.same)
+        return " · ".join(said)
+
+    def display_names(self, width: int | None) -> dict[str, str]:
+        """The recorded names of all rows as a list that many cells wide shows them, no two alike."""
+        if width not in self.named:
+            columns = [column.name for column in self.columns if column.role == "name" and column.order is not None]
+            texts = [text for name in columns for text in self.rows.texts(name, _NAMED)]
+            if not texts and self.rows.on_disk:
+                return {}
+            self.named[width] = display_names(texts, width)
+        return self.named[width]
+
+    def with_shown(self, width: int) -> Table:
+        """The rows in the order shown with one more column: their names as a list that many cells wide shows them."""
+        named = next((column.name for column in self.columns if column.role == "name"), None)
+        if named is None:
+            return self
+        frame = self.shown()
+        names = self.display_names(width)
+        texts = frame[named].cast(pl.String)
+        if not all(text in names for text in texts.unique().drop_nulls()):
+            names = display_names(texts.unique().drop_nulls().sort(), width)
+        shown = pl.Series("shown", [names.get(text) for text in texts], dtype=pl.String)
+        rows = Rows(frame.with_columns(shown), named=self.rows.named)
+        return replace(self, columns=(*self.columns, _shown_column(width)), rows=rows, order=None, kept=None)
 
     def find(self, text: str, start: int, backwards: bool = False) -> int | None:
         """The next position at or after ``start`` (before it, backwards) whose text holds ``text``, else None."""
@@ -169,6 +207,10 @@ class Table(Struct, frozen=True):
         if at is None or not side[at]:
             return None
         return start - at if backwards else max(0, start) + at
+
+
+def _shown_column(width: int) -> Column:
+    return Column("shown", "shown", "text", f"the name as a list {width} cells wide shows it", width=width, order=None)
 
 
 def sources(runs: tuple[Trace, ...]) -> tuple[Source, ...]:
@@ -185,26 +227,53 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
     if len(runs) == 2 and not view.two_runs:
         runs = runs[:1]
     options = options or Options()
-    if not view.scopes_itself and (options.cycle is not None or options.cycle_b is not None):
-        from ..cycles.scope import scoped
-
-        runs = (scoped(runs[0], options, "a"), *(scoped(run, options, "b") for run in runs[1:]))
+    runs, options = _limited(view, runs, options)
     answer: Answer = view.build(runs, options)
     columns = view.columns_for(len(runs))
-    rows, kept = _collected(answer, [column.name for column in columns])
-    columns = tuple(replace(column, order=None) if column.order and rows.blank(column.name) else column
-                    for column in columns)  # a column without a single value takes room from those that say something
+    rows, kept = _collected(answer, columns)
+    same = common_values(rows, columns, kept)
+    columns = tuple(_listed(column, rows, {name for name, _, _ in same}) for column in columns)
     table = Table(
         view=view.name, columns=columns, rows=rows, total_rows=rows.height if kept is None else len(kept),
         facts=answer.facts, summary=answer.summary, notes=answer.notes, sources=sources(runs), order=kept, kept=kept,
+        picture=answer.picture,
+        same=tuple((header, text) for _, header, text in same),
     )
     if rows.on_disk:
         table.window(0, 1)  # what the first paint asks for, in the thread of the question and not in that of the screen
     return table
 
 
-def _collected(answer: Answer, names: list[str]) -> tuple[Rows, pl.Series | None]:
+def _limited(view: View, runs: tuple[Trace, ...], options: Options) -> tuple[tuple[Trace, ...], Options]:
+    """The runs as the view is to see them, and the options that are left for it to heed."""
+    if options == Options(thresholds=options.thresholds, cycle_anchor=options.cycle_anchor):
+        return runs, options
+    from ..cycles.scope import part, scoped
+
+    runs = tuple(part(run, options, side, not view.windows_itself) for run, side in zip(runs, SIDES, strict=False))
+    options = options.without_part(not view.windows_itself)
+    # a comparison leaves warm-up cycles out by itself, for it says how many
+    if not view.scopes_itself:
+        chosen = options if view.one_run else replace(options, warm_up=True)
+        runs = tuple(scoped(run, chosen, side) for run, side in zip(runs, SIDES, strict=False))
+    return runs, options
+
+
+def _listed(column: Column, rows: Rows, same: Collection[str]) -> Column:
+    """The column as a list of these rows has it: one that says nothing takes room from those that do."""
+    if column.name in same or (column.order and rows.blank(column.name)):
+        return replace(column, order=None)
+    if column.role != "moment" or not rows.height:
+        return column
+    fine = resolution(rows, column.name)
+    last = rows.window(rows.height - 1, rows.height, [column.name])[0][0]
+    return replace(column, resolution=fine, width=max(column.width, len(units.moment(last or 0, fine))))
+
+
+def _collected(answer: Answer, columns: Sequence[Column]) -> tuple[Rows, pl.Series | None]:
     """The rows of the answer; recorded ones stay on disk where they are many, with the numbers of those that belong."""
+    names = [column.name for column in columns]
+    named = [column.name for column in columns if column.role == "name"]
     plan = answer.frame
     if answer.recorded:
         height = int(plan.select(pl.len()).collect().item())
@@ -213,7 +282,7 @@ def _collected(answer: Answer, names: list[str]) -> tuple[Rows, pl.Series | None
             if answer.keep is not None:
                 mask = plan.select(answer.keep.alias("keep")).collect(engine="streaming")["keep"].fill_null(False)
                 kept = None if mask.all() else true_ids(mask)
-            return Rows(plan.select(names), height), kept
+            return Rows(plan.select(names), height, named), kept
     if answer.keep is not None:
         plan = plan.filter(answer.keep)
-    return Rows(plan.select(names).collect(engine="streaming")), None
+    return Rows(plan.select(names).collect(engine="streaming"), named=named), None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
 from ..core.options import Options
+from ..details.sections import Section
 from .column import Column
 
 if TYPE_CHECKING:
@@ -20,12 +21,17 @@ class CannotAnswer(Exception):
     """The recording lacks what the question needs; the message is one sentence: what is missing, what would have it."""
 
 
+class ScopeRefused(CannotAnswer):
+    """What the question is limited to is not in the run, or the run cannot tell; the message says what there is."""
+
+
 class Answer(Struct, frozen=True):
     """What a view's ``build`` returns: rows still lazy, in their default order, and what was found out on the way.
 
     ``facts`` are values beside the rows (JSON-able, names with units); ``summary`` the sentences or lines a reader sees
     above the rows; ``notes`` what was left out, repaired or could not be known. ``recorded`` says that the rows are
     recorded columns, without a filter, so that millions of them may stay on disk; ``keep`` then says which belong.
+    ``picture`` is lines of text, a block a run, that stand for the rows where people read.
     """
 
     frame: pl.LazyFrame
@@ -34,6 +40,7 @@ class Answer(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     recorded: bool = False
     keep: pl.Expr | None = None
+    picture: tuple[tuple[str, ...], ...] = ()
 
 
 Runs = tuple["Trace", ...]
@@ -44,20 +51,32 @@ class View(Struct, frozen=True):
     """A question.
 
     ``columns`` for one run, ``pair_columns`` for two (the same where empty). ``build(runs, options)`` answers it; it
-    raises CannotAnswer with a sentence where the input cannot. ``alternate`` names the column of the other order that
-    ``s`` switches to. ``one_run``/``two_runs`` say which subjects it takes. A view gets its runs limited to the cycle
-    of the options, unless it ``scopes_itself``.
+    raises CannotAnswer with a sentence where the input cannot. ``alternates`` names the columns of the other order that
+    ``s`` switches to, of which the first that there is counts. ``noun`` is what a row is called, in the plural;
+    ``details(row, runs, options)`` gives the sections that Enter shows beside the row's own columns.
+    ``one_run``/``two_runs`` say which subjects it takes. A view gets its runs limited to the cycle of the options,
+    unless it ``scopes_itself``; every other scope is applied before it is asked, but the window of one that
+    ``windows_itself``. Where it ``lists_cycles`` a screen shows all of them, whichever is in scope.
     """
 
     name: str
     columns: tuple[Column, ...]
     build: Callable[[Runs, Options], Answer]
     pair_columns: tuple[Column, ...] = ()
-    alternate: str | None = None
+    alternates: tuple[str, ...] = ()
     one_run: bool = True
     two_runs: bool = True
     scopes_itself: bool = False
+    windows_itself: bool = False
+    lists_cycles: bool = False
+    noun: str = "rows"
+    details: Callable[[dict[str, Any], Runs, Options], list[Section]] | None = None
 
     def columns_for(self, runs: int) -> tuple[Column, ...]:
         """The columns for that many runs."""
         return self.pair_columns if runs == 2 and self.pair_columns else self.columns
+
+    def other_order(self, columns: Sequence[Column]) -> Column | None:
+        """The column of the other order among those there are; None where the view has one order."""
+        by_name = {column.name: column for column in columns}
+        return next((by_name[name] for name in self.alternates if name in by_name), None)

@@ -34,6 +34,7 @@ VIEWS: tuple[Entry, ...] = (
     Entry("kernels", "3", "Kernels", "Which kernels take the time, and what holds them back?", "kernels"),
     Entry("launches", "4", "Launches", "What ran, launch by launch?", "launches"),
     Entry("ops", "5", "Ops", "Which operators take time on the host and on the device?", "ops"),
+    Entry("timeline", "6", "Timeline", "What ran where and when?", "timeline"),
     Entry("diff", "7", "Diff", "What changed between two runs beyond chance, and which resource explains it?", "diff"),
     Entry("idle", "8", "Idle", "Why did each device wait, and what drained it?", "idle"),
     Entry("pairs", "", "Pairs", "What does the reference comparison say of every function and metric?", "pairs"),

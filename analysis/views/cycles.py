@@ -5,25 +5,34 @@ from __future__ import annotations
 import polars as pl
 
 from ..core.distribution import histogram
-from ..core.options import Options
-from ..cycles.account import counted, facts_of
+from ..core.options import SIDES, Options
+from ..cycles.account import counted, facts_of, find_cycles
+from ..cycles.scope import require_cycle
 from ..cycles.summary import pair_summary, run_summary
+from ..details.row_details import cycle_sections
 from ..table.column import Column
 from ..table.view import Answer, Runs, View
 
 
 def _build(runs: Runs, options: Options) -> Answer:
+    wanted = [options.scope(side).cycle for side in SIDES]
+    for run, cycle in zip(runs, wanted, strict=False):
+        require_cycle(run, find_cycles(run, options).frame, cycle)
     found = tuple(counted(run, options) for run in runs)
+    rows = [
+        cycles.frame if cycle is None else cycles.frame.filter(pl.col("cycle") == cycle)
+        for cycles, cycle in zip(found, wanted, strict=False)
+    ]
     spans = tuple(cycles.frame["dur_ns"].cast(pl.Float64).to_numpy() for cycles in found)
     notes = tuple(note for cycles in found for note in cycles.notes)
     labels = tuple(run.info.label for run in runs)
     shape = histogram(*spans)
     if len(found) == 1:
         facts = facts_of(found[0]) | {"histogram": shape}
-        return Answer(found[0].frame.lazy(), facts, run_summary(found[0].frame, facts), notes)
+        return Answer(rows[0].lazy(), facts, run_summary(found[0].frame, facts), notes)
     facts = {"a": facts_of(found[0]), "b": facts_of(found[1]), "histogram": shape}
     return Answer(
-        _by_rank(found[0].frame, found[1].frame), facts, pair_summary(labels, found[0].frame, found[1].frame, facts),
+        _by_rank(rows[0], rows[1]), facts, pair_summary(labels, found[0].frame, found[1].frame, facts),
         notes,
     )
 
@@ -38,6 +47,7 @@ def _by_rank(a: pl.DataFrame, b: pl.DataFrame) -> pl.LazyFrame:
                 pl.int_range(1, pl.len() + 1).cast(pl.Int64).alias("time_rank"),
                 pl.col("dur_ns").alias(f"{side}_ns"), pl.col("cycle").alias(f"cycle_{side}"),
                 pl.col("complete").alias(f"complete_{side}"), pl.col("busy_ns").alias(f"busy_{side}_ns"),
+                pl.col("rank").alias(f"rank_{side}"),
             )
         )
 
@@ -48,14 +58,17 @@ def _by_rank(a: pl.DataFrame, b: pl.DataFrame) -> pl.LazyFrame:
 
 
 COLUMNS = (
-    Column("cycle", "cycle", "number", "number of the cycle as recorded, else counted from 1", 6, order=0, pinned=True),
-    Column("label", "label", "text", "what it was taken from", 24, order=2, elastic=True),
-    Column("start_ns", "start", "ns", "start, from the start of the trace; none without timestamps", 10, order=3),
-    Column("dur_ns", "time", "ns", "how long it took", 10, order=0),
-    Column("rank", "rank", "number", "rank of the job", 5, order=9),
-    Column("source", "source", "text", "where from: recorded, annotation, anchor or pattern", 10, order=8),
+    Column("cycle", "cycle", "number", "number of the cycle as recorded, else counted from 1", 6, order=0, pinned=True,
+           role="order"),
+    Column("label", "label", "text", "what it was taken from", 24, order=2, elastic=True, role="label"),
+    Column("start_ns", "start", "ns", "start, from the start of the trace; none without timestamps", 10, order=3,
+           role="moment"),
+    Column("dur_ns", "time", "ns", "how long it took", 10, order=0, role="time"),
+    Column("rank", "rank", "number", "rank of the job", 5, order=9, role="where"),
+    Column("source", "source", "text", "where from: recorded, annotation, anchor or pattern", 10, order=8,
+           role="where"),
     Column("complete", "whole", "bool", "false: not seen whole, so device times are unknown", 6, order=4),
-    Column("kind", "kind", "text", "step, prefill or decode", 8, order=5),
+    Column("kind", "kind", "text", "step, prefill or decode", 8, order=5, role="where"),
     Column("warm_up", "warm-up", "bool", "one of the first cycles, clearly slower than the rest", 8, order=7),
     Column("busy_ns", "busy", "ns", "time its devices ran kernels, collectives or copies (their mean)", 10, order=1),
     Column("idle_ns", "idle", "ns", "time its devices ran none of these (their mean)", 10, order=2),
@@ -65,16 +78,22 @@ COLUMNS = (
     Column("last_index", "last launch", "number", "index of its last launch", 12, order=None),
 )
 PAIR_COLUMNS = (
-    Column("time_rank", "rank", "number", "place by time in each run, 1 the slowest", 5, order=0, pinned=True),
+    Column("time_rank", "rank", "number", "place by time in each run, 1 the slowest", 5, order=0, pinned=True,
+           role="place"),
     Column("a_ns", "A", "ns", "cycle time in run A", 12, order=0),
     Column("b_ns", "B", "ns", "cycle time in run B", 12, order=0),
     Column("delta_ns", "Δ", "ns", "B − A", 12, order=0, signed=True),
     Column("delta_pct", "Δ%", "percent", "B − A in percent of A", 8, order=1, signed=True),
-    Column("cycle_a", "cycle A", "number", "number of the cycle in run A", 8, order=2),
-    Column("cycle_b", "cycle B", "number", "number of the cycle in run B", 8, order=2),
+    Column("cycle_a", "cycle A", "number", "number of the cycle in run A", 8, order=2, role="order", side="a"),
+    Column("cycle_b", "cycle B", "number", "number of the cycle in run B", 8, order=2, role="order", side="b"),
+    Column("rank_a", "rank A", "number", "rank of the job in run A", 6, order=3, role="where", side="a"),
+    Column("rank_b", "rank B", "number", "rank of the job in run B", 6, order=3, role="where", side="b"),
     Column("busy_a_ns", "busy A", "ns", "time devices ran kernels, collectives or copies in it", 10, order=3),
     Column("busy_b_ns", "busy B", "ns", "time devices ran kernels, collectives or copies in it", 10, order=3),
-    Column("complete_a", "whole A", "bool", "whether the recorder saw the whole cycle", 8, order=4),
-    Column("complete_b", "whole B", "bool", "whether the recorder saw the whole cycle", 8, order=4),
+    Column("complete_a", "whole A", "bool", "whether the recorder saw the whole cycle", 8, order=4, side="a"),
+    Column("complete_b", "whole B", "bool", "whether the recorder saw the whole cycle", 8, order=4, side="b"),
 )
-VIEW = View("cycles", COLUMNS, _build, PAIR_COLUMNS, alternate="dur_ns", scopes_itself=True)
+VIEW = View(
+    "cycles", COLUMNS, _build, PAIR_COLUMNS, alternates=("dur_ns", "cycle_a"), scopes_itself=True, noun="cycles",
+    details=cycle_sections, lists_cycles=True,
+)

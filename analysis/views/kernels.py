@@ -10,14 +10,12 @@ import polars as pl
 
 from ...loaders.schema import NAME
 from ..core.device_pairs import mapped, note
-from ..core.options import Options
-from ..kernels.by_name import coverage, facts_of, notes_of, sentence, table
-from ..kernels.columns import COLUMNS, PAIR_COLUMNS, PAIRED
-from ..kernels.sources import KEYS
+from ..core.options import SIDES, Options
+from ..details.row_details import kernel_sections
+from ..kernels.by_name import coverage, facts_of, notes_of, sentence, several_ranks, table
+from ..kernels.columns import COLUMNS, PAIR_COLUMNS
 from ..table.sides import beside
 from ..table.view import Answer, Runs, View
-
-SUMS = ("total_ns", "count", "share")
 
 
 def build(runs: Runs, options: Options) -> Answer:
@@ -26,7 +24,10 @@ def build(runs: Runs, options: Options) -> Answer:
         frame, kernels = table(runs[0], options)
         facts = facts_of(frame) | {"coverage": coverage(runs[0], options, frame)}
         return Answer(frame.lazy(), facts, (sentence(runs[0], facts),), notes_of(runs[0], kernels))
-    (frame_a, kernels_a), (frame_b, kernels_b) = table(runs[0], options, "a"), table(runs[1], options, "b")
+    jobs = all(several_ranks(run) for run in runs)  # a run of one rank is held against all of a job's
+    (frame_a, kernels_a), (frame_b, kernels_b) = (
+        table(run, options, side, by_rank=jobs) for run, side in zip(runs, SIDES, strict=True)
+    )
     facts = {
         "a": facts_of(frame_a) | {"coverage": coverage(runs[0], options, frame_a, "a")},
         "b": facts_of(frame_b) | {"coverage": coverage(runs[1], options, frame_b, "b")},
@@ -36,7 +37,7 @@ def build(runs: Runs, options: Options) -> Answer:
     moved = mapped(_devices(frame_a), _devices(frame_b))
     if moved:
         frame_b = frame_b.with_columns(pl.col("device").cast(pl.String).replace(moved).cast(NAME))
-    joined = beside(frame_a, frame_b, PAIRED, KEYS, SUMS)
+    joined = beside(frame_a, frame_b, COLUMNS)
     return Answer(joined.lazy(), facts, summary, (*notes, *note(moved)))
 
 
@@ -44,4 +45,6 @@ def _devices(frame: pl.DataFrame) -> list[str | None]:
     return frame["device"].unique().cast(pl.String).to_list()
 
 
-VIEW = View("kernels", COLUMNS, build, pair_columns=PAIR_COLUMNS, scopes_itself=True)
+VIEW = View(
+    "kernels", COLUMNS, build, pair_columns=PAIR_COLUMNS, scopes_itself=True, noun="kernels", details=kernel_sections,
+)

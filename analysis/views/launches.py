@@ -12,49 +12,54 @@ from ...loaders.trace import Trace
 from ..core.callers import FRAME as CALLER_COLUMNS
 from ..core.callers import callers_of
 from ..core.options import Options
-from ..cycles.by_launch import cycle_of
+from ..cycles.by_launch import MANY, cycle_of
 from ..cycles.scope import scoped
+from ..details.row_details import launch_sections
 from ..table.column import Column
 from ..table.view import Answer, CannotAnswer, Runs, View
 
 COLUMNS = (
-    Column("index", "#", "count", "recorded order, from 0", width=7, order=0, pinned=True),
-    Column("start_ns", "start", "ns", "from the start of the trace; empty where the format has no times", width=10,
-           order=4),
-    Column("dur_ns", "duration", "ns", "duration", width=9, order=0),
-    Column("name", "kernel", "text", "name as recorded", width=34, order=0, elastic=True, pinned=True),
-    Column("kind", "kind", "text", "kernel, collective, memcpy or memset", width=10, order=7),
-    Column("device", "device", "text", "device it ran on; empty where not recorded", width=7, order=6),
-    Column("stream", "stream", "number", "stream or queue", width=6, order=5),
-    Column("tensor", "tensor", "fraction", "tensor-core utilisation, of peak", width=12, order=2, bar=True),
-    Column("dram", "DRAM", "fraction", "DRAM throughput, of peak", width=12, order=2, bar=True),
+    Column("index", "#", "count", "recorded order, from 0", width=7, order=0, pinned=True, role="order"),
+    Column("start_ns", "start", "ns", "from the start of the trace; empty where the format has no times", width=12,
+           order=4, role="moment"),
+    Column("dur_ns", "duration", "ns", "duration", width=9, order=0, role="time"),
+    Column("name", "kernel", "text", "name, in the form lists show it; the details have it as recorded", width=34,
+           order=0, elastic=True, pinned=True, role="name"),
+    Column("kind", "kind", "text", "kernel, collective, memcpy or memset", width=10, order=7, role="where"),
+    Column("device", "device", "text", "device it ran on; empty where not recorded", width=7, order=6, role="where"),
+    Column("stream", "stream", "number", "stream or queue", width=6, order=5, role="where"),
+    Column("tensor", "tensor", "fraction", "tensor-core utilisation, of peak", width=12, order=2, bar="tensor"),
+    Column("dram", "DRAM", "fraction", "DRAM throughput, of peak", width=12, order=2, bar="dram"),
     Column("grid", "grid", "text", "blocks in the grid as x,y,z", width=12, order=8),
     Column("block", "block", "text", "threads in a block as x,y,z", width=10, order=9),
-    Column("op", "operator", "text", "operator that launched it; empty where not recorded", width=22, order=3),
+    Column("op", "operator", "text", "operator that launched it; empty where not recorded", width=22, order=3,
+           role="label"),
     Column("op_forward", "forward operator", "text", "of a backward operator the forward one it belongs to", width=20,
-           order=11),
-    Column("module", "module", "text", "module the operator (or its forward one) was called in", width=20, order=10),
+           order=11, role="label"),
+    Column("module", "module", "text", "module the operator (or its forward one) was called in", width=20, order=10,
+           role="label"),
     Column("frame", "Python line", "text", "innermost Python frame around it that is not the framework's own", width=28,
-           order=5),
-    Column("launch_ns", "launched", "ns", "start of the call that launched it", width=10, order=None),
-    Column("cycle", "cycle", "number", "cycle it was launched in; empty outside of all", width=6, order=8),
+           order=5, role="label"),
+    Column("launch_ns", "launched", "ns", "start of the call that launched it", width=10, order=None, role="moment"),
+    Column("cycle", "cycle", "number", "the cycle that launched it; empty outside all of them", width=6, order=9),
     Column("rank", "rank", "number", "rank of the job", width=5, order=9),
-    Column("correlation", "correlation", "number", "id it shares with its launch call", width=11, order=None),
+    Column("correlation", "corr", "number", "ties it to the call that launched it", width=9, order=None),
 )
 FOUND = ("op", "op_forward", "module", "frame", "launch_ns")
 
 
 def build(runs: Runs, options: Options) -> Answer:
-    """The launches of run A, or of run B where the options' ``side`` says so."""
-    whole = runs[-1] if options.side == "b" else runs[0]
-    run = scoped(whole, options, options.side if len(runs) > 1 else "a")
+    """The launches of one run: of two the first, for the second is asked by itself."""
+    run = scoped(runs[0], options)
     if not run.has("kernels"):
-        if (options.cycle_b if options.side == "b" else options.cycle) is not None:
+        if options.cycle is not None:
             raise CannotAnswer(f"{run.info.label} holds no launches in this cycle.")
         if run.has("kernel_stats") or run.has("profile"):
             raise CannotAnswer(f"{run.info.label} holds sums, not launches; the kernels view shows them.")
         raise CannotAnswer(f"{run.info.label} holds no launches: nothing a device did was recorded.")
-    rows, notes = _with_launchers(whole, run, options)
+    rows, notes = _with_launchers(runs[0], run, options)
+    if len(runs) == 2:
+        notes = (*notes, "These are the launches of A; `--run b` gives those of B.")
     waits = run.kernels.select((pl.col("kind") == "sync").sum()).collect(engine="streaming").item()
     if waits:
         notes = (*notes, f"{waits:,} synchronisations only wait and are left out.")
@@ -66,23 +71,25 @@ def _with_launchers(whole: Trace, run: Trace, options: Options) -> tuple[pl.Lazy
     """The run's kernels with ``FOUND`` and ``cycle`` beside them, and what to note."""
     callers = callers_of(whole)
     beside: list[pl.DataFrame] = []
-    rows = run.kernels
+    rows, notes = run.kernels, callers.notes if callers is not None else ()
+    index = run.kernels.select("index").collect(engine="streaming")
     if callers is None:
         rows = rows.with_columns(pl.lit(None, dtype).alias(name) for name, dtype in CALLER_COLUMNS.items())
     elif run is whole:
         beside.append(callers.frame.select(FOUND))
     else:
         every = whole.kernels.select("index").collect(engine="streaming").hstack(callers.frame.select(FOUND))
-        mine = run.kernels.select("index").collect(engine="streaming")
-        beside.append(mine.join(every, on="index", how="left", maintain_order="left").drop("index"))
-    cycle = cycle_of(whole, run.kernels.select("index").collect(engine="streaming"), options)
-    if cycle is None:
-        rows = rows.with_columns(pl.lit(None, pl.Int64).alias("cycle"))
-    else:
+        beside.append(index.join(every, on="index", how="left", maintain_order="left").drop("index"))
+    cycle = cycle_of(whole, index, options)
+    if cycle is not None:
         beside.append(cycle.to_frame())
+    else:
+        rows = rows.with_columns(pl.lit(None, pl.Int64).alias("cycle"))
+        if index.height >= MANY:
+            notes = (*notes, f"Without marks of cycles the column cycle is told of up to {MANY:,} launches only.")
     if beside:
         rows = pl.concat([rows, *(frame.lazy() for frame in beside)], how="horizontal")
-    return rows, callers.notes if callers is not None else ()
+    return rows, notes
 
 
-VIEW = View("launches", COLUMNS, build, pair_columns=COLUMNS, scopes_itself=True)
+VIEW = View("launches", COLUMNS, build, pair_columns=COLUMNS, noun="launches", scopes_itself=True, details=launch_sections)

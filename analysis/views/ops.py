@@ -13,28 +13,30 @@ import polars as pl
 from ...loaders.trace import Trace
 from ..core import units
 from ..core.options import Options
+from ..details.row_details import operator_sections
 from ..operators.tree import operators_of
 from ..table.column import Column, side_by_side
 from ..table.sides import beside
 from ..table.view import Answer, CannotAnswer, Runs, View
 
 COLUMNS = (
-    Column("name", "operator", "text", "operator as recorded", width=34, order=0, elastic=True, pinned=True),
-    Column("calls", "calls", "count", "calls", width=7, order=2),
+    Column("name", "operator", "text", "operator as recorded", width=34, order=0, elastic=True, pinned=True,
+           role="name", pairs="key"),
+    Column("calls", "calls", "count", "calls", width=7, order=2, role="count", pairs="sum"),
     Column("device_self_ns", "device self", "ns", "time of the device activities it launched itself", width=11,
-           order=0),
-    Column("device_total_ns", "device total", "ns", "with those of the operators it called", width=12, order=3),
+           order=0, role="time", pairs="sum"),
+    Column("device_total_ns", "device total", "ns", "with those of the operators it called", width=12, order=3,
+           pairs="sum"),
     Column("host_self_ns", "host self", "ns", "host time outside operators and runtime calls it made", width=10,
-           order=1),
-    Column("host_total_ns", "host total", "ns", "host time", width=10, order=4),
+           order=1, role="time", pairs="sum"),
+    Column("host_total_ns", "host total", "ns", "host time", width=10, order=4, pairs="sum"),
     Column("tc_eligible", "TC able", "bool", "whether it, or an operator it called, can use tensor cores", width=7,
            order=6),
     Column("tc_self_ratio", "TC self", "fraction", "of its own device time, spent on tensor cores (by kernel name)",
-           width=8, order=5, bar=True),
+           width=8, order=5, bar="share"),
     Column("tc_total_ratio", "TC total", "fraction", "of its total device time, spent on tensor cores", width=8,
-           order=7, bar=True),
+           order=7, bar="share"),
 )
-SUMS = ("device_self_ns", "host_self_ns", "calls", "device_total_ns", "host_total_ns")
 
 
 def table(run: Trace) -> tuple[pl.DataFrame, dict[str, Any], tuple[str, ...]]:
@@ -75,9 +77,11 @@ def build(runs: Runs, options: Options) -> Answer:
         frame, facts, notes = table(runs[0])
         return Answer(frame.lazy(), facts, (_sentence(facts),), notes)
     a, b = (table(run) for run in runs)
-    joined = beside(a[0], b[0], COLUMNS, ("name",), SUMS)
+    joined = beside(a[0], b[0], COLUMNS)
     summary = (f"A: {_sentence(a[1])}", f"B: {_sentence(b[1])}")
     return Answer(joined.lazy(), {"a": a[1], "b": b[1]}, summary, tuple(dict.fromkeys((*a[2], *b[2]))))
 
 
-VIEW = View("ops", COLUMNS, build, pair_columns=side_by_side(COLUMNS, ("name",)))
+VIEW = View(
+    "ops", COLUMNS, build, pair_columns=side_by_side(COLUMNS), noun="ops", details=operator_sections,
+)

@@ -21,9 +21,11 @@ from ..table.view import Answer, Runs, View
 
 COLUMNS = (
     Column("category", "category", "text", "; ".join(f"{k}: {v}" for k, v in MEANINGS.items()), width=14, order=0,
-           elastic=True, pinned=True),
-    Column("time_ns", "time", "ns", "mean per cycle; of launches without times their sum", width=10, order=0),
-    Column("share", "share", "fraction", "of the mean cycle", width=16, order=0, bar=True),
+           elastic=True, pinned=True, role="label", pairs="key"),
+    Column("time_ns", "time", "ns", "mean per cycle; of launches without times their sum", width=10, order=0,
+           role="time", pairs="sum"),
+    Column("share", "share", "fraction", "of the mean cycle", width=16, order=0, bar="share", role="share",
+           pairs="sum"),
 )
 
 WORTH_SAYING = 0.1
@@ -44,7 +46,7 @@ def build(runs: Runs, options: Options) -> Answer:
         overview = overview_of(runs[0], options, "a")
         return Answer(_frame(overview).lazy(), overview.facts, (overview.headline,), overview.notes)
     a, b = overview_of(runs[0], options, "a"), overview_of(runs[1], options, "b")
-    joined = beside(_frame(a), _frame(b), COLUMNS, ("category",), ("time_ns", "share"))
+    joined = beside(_frame(a), _frame(b), COLUMNS)
     order = pl.col("category").replace_strict(list(CATEGORIES), range(len(CATEGORIES)), default=len(CATEGORIES))
     changes = _changes(a, b)
     facts = {"a": a.facts, "b": b.facts, "findings": [*changes]}
@@ -87,4 +89,6 @@ def _changes(a: Overview, b: Overview) -> tuple[str, ...]:
     return tuple(said)
 
 
-VIEW = View("overview", COLUMNS, build, pair_columns=side_by_side(COLUMNS, ("category",)), scopes_itself=True)
+VIEW = View(
+    "overview", COLUMNS, build, pair_columns=side_by_side(COLUMNS), scopes_itself=True, noun="categories",
+)

@@ -140,17 +140,18 @@ def _picked(rows: pl.DataFrame, options: Options) -> pl.DataFrame:
 def _columns() -> tuple[Column, ...]:
     what = {"beta": "share of the cycle", "mu": "mean of the metric while the function ran, times 100"}
     made = [
-        Column("function", "function", "text", "function as recorded", width=30, order=0, elastic=True, pinned=True),
-        Column("metric", "metric", "text", "metric seen while the function ran", width=18, order=0),
-        Column("device", "device", "text", "device", width=6, order=2),
+        Column("function", "function", "text", "function, in the form lists show it", width=30, order=0, elastic=True,
+               pinned=True, role="name"),
+        Column("metric", "metric", "text", "metric seen while the function ran", width=18, order=0, role="where"),
+        Column("device", "device", "text", "device", width=6, order=2, role="where"),
         Column("suspicion", "suspicion", "number", "the reference score, |Δβ| · (|Z(β)| + |Z(log μ)|)", order=0),
     ]
     units: dict[str, Unit] = {"beta": "percent", "mu": "number"}
     for key, sign in (("beta", "β"), ("mu", "μ")):
         unit = units[key]
         made += [
-            Column(f"{key}_a", f"{sign} A", unit, f"mean {what[key]}, run A", width=9, order=1),
-            Column(f"{key}_b", f"{sign} B", unit, f"mean {what[key]}, run B", width=9, order=1),
+            Column(f"{key}_a", f"{sign} A", unit, f"mean {what[key]}, run A", width=9, order=1, side="a"),
+            Column(f"{key}_b", f"{sign} B", unit, f"mean {what[key]}, run B", width=9, order=1, side="b"),
             Column(f"delta_{key}", f"Δ{sign}", unit, f"{sign} of B − {sign} of A", width=9, order=2, signed=True),
             Column(f"z_{key}", f"Z({sign})", "number", f"Δ{sign} in sample standard deviations of A", width=8, order=3,
                    signed=True),
@@ -162,10 +163,11 @@ def _columns() -> tuple[Column, ...]:
             Column(f"u_{key}", f"U p({sign})", "number", f"two-sided Mann-Whitney p-value of {sign}", width=8, order=4),
         ]
     made += [
-        Column(name, name.replace("_", " "), "text", f"process in run {name[-1].upper()}", width=8, order=5)
+        Column(name, name.replace("_", " "), "text", f"process in run {name[-1].upper()}", width=8, order=5,
+               role="where", side="a" if name == "pid_a" else "b")
         for name in _PIDS
     ]
     return tuple(made)
 
 
-VIEW = View("pairs", _columns(), build, alternate=None, one_run=False)
+VIEW = View("pairs", _columns(), build, one_run=False, noun="pairs")

@@ -10,9 +10,10 @@ from msgspec.structs import replace
 
 from ...loaders.trace import Trace
 from ..core.options import Options
+from ..core.scope_words import scope_words
 from ..table.filters import Filter, unknown_column
 from ..table.table import Table, ask, sources
-from ..table.view import CannotAnswer, View
+from ..table.view import CannotAnswer, ScopeRefused, View
 from . import VIEWS, view
 
 SUMMARY_ONE = ("overview", "cycles", "kernels")
@@ -23,24 +24,11 @@ class NoSuchColumn(ValueError):
     """The column to sort by is not in the view; the message lists those that are."""
 
 
-def scope_line(options: Options, runs: tuple[Trace, ...]) -> str:
-    """What the question was limited to, in words; empty where it was not."""
-    parts = []
-    if options.cycle is not None:
-        parts.append(f"cycle {options.cycle}" + (" of A" if len(runs) == 2 else ""))
-    if options.cycle_b is not None and len(runs) == 2:
-        parts.append(f"cycle {options.cycle_b} of B")
-    if options.pid_a is not None:
-        pair = f"{options.pid_a}" + (f":{options.pid_b}" if options.pid_b not in (None, options.pid_a) else "")
-        parts.append(f"pid {pair}")
-    if not options.warm_up:
-        parts.append("without warm-up")
-    return ", ".join(parts)
-
-
 def _answer(one: View, runs: tuple[Trace, ...], options: Options) -> Table:
     try:
         table = ask(one, runs, options)
+    except ScopeRefused:
+        raise
     except CannotAnswer as reason:
         import polars as pl
 
@@ -49,13 +37,7 @@ def _answer(one: View, runs: tuple[Trace, ...], options: Options) -> Table:
         columns = one.columns_for(len(runs))
         frame = pl.DataFrame(schema={column.name: pl.Null for column in columns})
         table = Table(one.name, columns, Rows(frame), 0, notes=(str(reason),), sources=sources(runs))
-    return replace(table, scope=scope_line(options, runs))
-
-
-def _only_cycle(condition: Filter | None, cycle: int | None) -> Filter | None:
-    if cycle is None:
-        return condition
-    return Filter(f"cycle={cycle}" + (f" {condition.text}" if condition else ""))
+    return replace(table, scope=scope_words(options, len(runs)))
 
 
 def report(
@@ -67,14 +49,15 @@ def report(
     sort: str | None = None,
     ascending: bool = False,
     top: int | None = None,
+    name_width: int | None = None,
 ) -> Table:
-    """One view, filtered, sorted and cut. Raises KeyError, NoSuchColumn, BadFilter."""
+    """One view, filtered, sorted, cut, its names as in a list that wide.
+
+    Raises KeyError, NoSuchColumn, BadFilter, CannotAnswer, ScopeRefused.
+    """
     one = view(name)
     if len(runs) == 1 and not one.one_run:
         raise CannotAnswer(f"The {name} view compares two runs; name a second one.")
-    if name == "cycles":  # the list of cycles is not limited to one of them: the one asked for is a row of it
-        condition = _only_cycle(condition, options.cycle) if len(runs) == 1 else condition
-        options = replace(options, cycle=None, cycle_b=None)
     table = _answer(one, runs, options)
     if condition is not None:
         table = table.filtered(condition)
@@ -85,11 +68,14 @@ def report(
         if sort not in names:
             raise NoSuchColumn(f"{name} has no column {sort}; it has {', '.join(names)}")
         table = table.sort(sort, not ascending and names[sort].unit != "text")
-    return table if top is None else table.head(top)
+    table = table if top is None else table.head(top)
+    return table if name_width is None else table.with_shown(name_width)
 
 
-def summary(runs: tuple[Trace, ...], options: Options, top: int | None = None) -> list[Table]:
+def summary(
+    runs: tuple[Trace, ...], options: Options, top: int | None = None, name_width: int | None = None
+) -> list[Table]:
     """What ``report`` without ``--view`` prints: overview, cycles, and kernels or diff."""
     known = {entry.name for entry in VIEWS}
     wanted = SUMMARY_TWO if len(runs) == 2 else SUMMARY_ONE
-    return [report(name, runs, options, top=top) for name in wanted if name in known]
+    return [report(name, runs, options, top=top, name_width=name_width) for name in wanted if name in known]

@@ -3,7 +3,9 @@
 An entry is a directory named by a hash of what it came from: the file's real path, size and times, and the state of
 the loaders' code, so that finding one needs neither the format nor its loader. Files read with it, the loader and its
 version are noted inside and checked too. It is written under a temporary name, synced, then renamed, so an
-entry that exists is whole; its file sizes are checked all the same. The least recently used ones go when the cache
+entry that exists is whole. All the same it is used only where nobody else can have written to it (``private``) and
+where every file is the one that was put there: size, time of modification and time of change, which nobody can set
+back. Anything else is discarded and read anew. The least recently used entries go when the cache
 outgrows its limit, never one that a process has open. Without a place to write, everything works from temporary
 directories. Holds no data frames, so that ``warplens cache`` starts at once.
 """
@@ -21,15 +23,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from . import spill
+from . import private, spill
 from .digest import blake2b
 
-LAYOUT = 1
+LAYOUT = 2
 """Goes up when the files of an entry change in a way an older version cannot read."""
 _ENTRY = "entry.json"
 Stamp = tuple[str, int, int, int]
 """A file's real path, size, time of modification and time of change, both in nanoseconds."""
 _MOST_ENTRIES = 2000
+_MOST_DESCRIPTION = 1 << 20
+"""Bytes of an entry's description: a folder of four thousand ranks has four thousand entries, not a long one."""
 _DEFAULT_BYTES, _DEFAULT_SHARE = 20 << 30, 0.1
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
@@ -100,13 +104,17 @@ def find(file: str | os.PathLike[str]) -> Found | None:
     try:
         (stamp,) = stamps([file])
         directory = path() / _digest(stamp)
-        if not directory.is_dir() or not spill.hold(directory):
+        if not _is_ours() or not os.path.lexists(directory):
+            return None
+        if not spill.hold(directory):
+            if not spill.is_held(directory):
+                discard(directory)
             return None
     except OSError:
         return None
     raw = _read(directory)
-    if raw is None or not _is_current(raw):
-        drop(directory)
+    if raw is None or _stamps_of(raw)[0] != stamp or not _is_current(raw):
+        discard(directory)
         return None
     return Found(directory, Origin(_stamps_of(raw), raw["loader"], raw["version"], raw["alone"]))
 
@@ -114,8 +122,8 @@ def find(file: str | os.PathLike[str]) -> Found | None:
 def begin() -> Path:
     """A temporary directory on the cache's disk to write an entry into. Raises OSError where there can be none."""
     root = path()
-    root.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return spill.directory(root)
+    private.make(Path(os.path.realpath(root.parent)))
+    return spill.directory(private.make(root))
 
 
 def commit(origin: Origin, written: Path) -> Path:
@@ -123,8 +131,10 @@ def commit(origin: Origin, written: Path) -> Path:
 
     It is kept unless the source changed meanwhile or it alone outgrows the limit. Raises OSError on a full disk.
     """
-    files = {str(file.relative_to(written)): file.stat().st_size for file in written.rglob("*") if file.is_file()}
-    size, most = sum(files.values()), limit()
+    _sync(written)
+    states = {str(file.relative_to(written)): file.stat() for file in _inside(written) if not file.is_dir()}
+    files = {name: _state(state) for name, state in states.items()}
+    size, most = sum(state.st_size for state in states.values()), limit()
     if size > most or not _unchanged(origin.stamps):
         return written
     entry = {
@@ -132,8 +142,8 @@ def commit(origin: Origin, written: Path) -> Path:
         "loader": origin.loader, "version": origin.version, "alone": origin.alone,
         "bytes": size, "files": files, "created": time.time(),
     }
-    (written / _ENTRY).write_text(json.dumps(entry))
-    _sync(written)
+    # Not brought to the disk: a description that a crash cut is told by its checksum.
+    private.write(written / _ENTRY, private.sealed(json.dumps(entry).encode()))
     target = path() / _digest(origin.stamps[0])
     for _ in range(2):
         if spill.keep(written, target):
@@ -142,7 +152,7 @@ def commit(origin: Origin, written: Path) -> Path:
         if (found := find(origin.stamps[0][0])) is not None and found.origin == origin:  # another was faster
             spill.remove(written)
             return target
-        drop(target)
+        discard(target)
     return written
 
 
@@ -152,11 +162,17 @@ def drop(directory: Path) -> bool:
     return spill.remove_if_free(directory)
 
 
+def discard(directory: Path) -> None:
+    """Remove what is no entry, or no longer one, from where an entry should be; not one that a process reads."""
+    if not drop(directory) and not spill.is_held(directory):
+        private.discard(directory)
+
+
 def entries() -> tuple[Entry, ...]:
     """What is cached, the most recently used first."""
     found = []
     with contextlib.suppress(OSError):
-        for directory in path().iterdir():
+        for directory in path().iterdir() if _is_ours() else ():
             if (raw := _read(directory)) is not None:
                 found.append(_entry(directory, raw))
     return tuple(sorted(found, key=lambda entry: -entry.used))
@@ -164,11 +180,14 @@ def entries() -> tuple[Entry, ...]:
 
 def clear() -> tuple[int, int, int]:
     """Remove all that no process has open: how many entries went, how many bytes, how many are still there."""
+    if not _is_ours():
+        return 0, 0, 0
     spill.sweep(path())
     gone = [entry for entry in entries() if drop(entry.path)]
     with contextlib.suppress(OSError):
         for left in path().iterdir():  # damaged entries are no entries
-            spill.remove_if_free(left)
+            if not spill.is_temporary(left):
+                discard(left)
     return len(gone), sum(entry.bytes for entry in gone), len(entries())
 
 
@@ -193,24 +212,51 @@ def _digest(stamp: Stamp) -> str:
 @functools.cache
 def _code() -> str:
     """The state of our own loaders: tables that other code wrote may differ, whether or not it said so."""
-    here = os.path.dirname(__file__)
-    files = [os.path.join(folder, name) for folder, _, names in os.walk(here) for name in names if name.endswith(".py")]
-    states = [(os.path.relpath(file, here), os.stat(file)) for file in sorted(files)]
-    return repr([(name, state.st_size, state.st_mtime_ns) for name, state in states])
+    here = Path(__file__).parents[1]
+    states = [(file.relative_to(here), file.stat()) for file in sorted(here.rglob("*.py"))]
+    return repr([(str(name), state.st_size, state.st_mtime_ns) for name, state in states])
+
+
+def _is_ours() -> bool:
+    """Whether the cache is there and nobody else can have put anything into it."""
+    root = path()
+    return private.is_private(Path(os.path.realpath(root.parent))) and private.is_private(root)
 
 
 def _read(directory: Path) -> dict[str, Any] | None:
-    """The entry's description, None where it is damaged or incomplete."""
+    """The entry's description, None where it, or any of its files, is not what was put there."""
     try:
-        raw: dict[str, Any] = json.loads((directory / _ENTRY).read_text())
-        whole = all((directory / name).stat().st_size == size for name, size in raw["files"].items())
-        return raw if whole and _stamps_of(raw) and {"loader", "version", "alone", "bytes"} <= raw.keys() else None
-    except (OSError, ValueError, KeyError, AttributeError, TypeError, IndexError):
+        if not private.is_private(directory):
+            return None
+        raw: dict[str, Any] = json.loads(private.unsealed(private.read(directory / _ENTRY, _MOST_DESCRIPTION)))
+        present = {str(file.relative_to(directory)) for file in _inside(directory) if not file.is_dir()}
+        whole = present == raw["files"].keys() and all(
+            _state_of(directory / name) == state for name, state in raw["files"].items()
+        )
+        return raw if whole and _stamps_of(raw) else None
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, IndexError, RecursionError):
         return None
 
 
+def _inside(directory: Path) -> list[Path]:
+    """What an entry is made of, its description and its lock excepted; links are not followed."""
+    return sorted(file for file in directory.rglob("*") if file.name != spill.HOLD and file != directory / _ENTRY)
+
+
+def _state(state: os.stat_result) -> list[int]:
+    return [state.st_size, state.st_mtime_ns, state.st_ctime_ns]
+
+
+def _state_of(file: Path) -> list[int]:
+    descriptor = private.open_file(file)
+    try:
+        return _state(os.fstat(descriptor))
+    finally:
+        os.close(descriptor)
+
+
 def _entry(directory: Path, raw: dict[str, Any]) -> Entry:
-    (source, size, *_), used = _stamps_of(raw)[0], (directory / ".held").stat().st_mtime
+    (source, size, *_), used = _stamps_of(raw)[0], (directory / spill.HOLD).lstat().st_mtime
     return Entry(directory, source, raw["loader"], size, raw["bytes"], used, _is_current(raw))
 
 
@@ -231,18 +277,24 @@ def _unchanged(known: tuple[Stamp, ...]) -> bool:
 
 def _sync(directory: Path) -> None:
     """Bring all files of the directory to the disk, several at a time: the journal takes them together."""
-    def sync(file: Path) -> None:
-        descriptor = os.open(file, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
     from concurrent.futures import ThreadPoolExecutor
 
-    files = [file for file in directory.rglob("*") if not file.is_dir()]
-    with ThreadPoolExecutor(min(8, len(files))) as pool:
-        list(pool.map(sync, files))
+    files = _inside(directory)
+    with ThreadPoolExecutor(max(1, min(8, len(files)))) as pool:
+        list(pool.map(_sync_one, files))
+
+
+def _sync_one(path: Path) -> None:
+    """One file to the disk; a file or folder becomes the user's own, whatever the umask was."""
+    if path.is_dir() and os.name == "nt":
+        return
+    descriptor = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
+    try:
+        private.close_to_others(descriptor)
+        if not path.is_dir():
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _nearest(directory: Path) -> Path:

@@ -137,6 +137,7 @@ def _is_text(head: bytes) -> bool:
 
 def _folder(shown: str, folder: Path, request: Request) -> list[Part]:
     """The traces of a folder: of one job, or just one. Raises Unreadable where it holds none or a mixture."""
+    folder = _inside(folder)
     try:
         names = sorted(entry.path for entry in os.scandir(folder) if not entry.name.startswith("."))
     except OSError as error:
@@ -156,11 +157,41 @@ def _folder(shown: str, folder: Path, request: Request) -> list[Part]:
             continue
     if not parts:
         raise Unreadable(shown, f"holds no trace ({len(files)} other files)", _GIVE)
+    parts = _recordings(_without_twins(parts))
     formats = sorted({part.format for part in parts} - {_COUNTERS})
     if len(formats) > 1:
         listed = ", ".join(part.path.name for part in parts[:4])
         raise Unreadable(shown, f"holds recordings of several formats ({', '.join(formats)})", f"Name one: {listed}.")
     return sorted(parts, key=lambda part: part.format == _COUNTERS)
+
+
+def _inside(folder: Path) -> Path:
+    """The folder, or the one in it that some format always puts its recording in."""
+    names = (getattr(loader, "directory_within", None) for loader in registry.loaders())
+    return next((folder / name for name in names if name and (folder / name).is_dir()), folder)
+
+
+def _without_twins(parts: list[Part]) -> list[Part]:
+    """Without files that repeat, in another format, what a recording beside them holds."""
+    formats = {part.format for part in parts}
+    twins = {loader.name: getattr(loader, "twins", ()) for loader in registry.loaders() if loader.name in formats}
+    return [
+        part for part in parts
+        if not any(part.path.name.endswith(ends) for name, ends in twins.items() if ends and name != part.format)
+    ]
+
+
+def _recordings(parts: list[Part]) -> list[Part]:
+    """The parts that are recordings of their own: of files that are read together, the one that leads stands for all."""
+    together: set[Path] = set()
+    kept = []
+    for part in sorted(parts, key=lambda part: not getattr(part.loader, "leads", lambda path: True)(part.path)):
+        if part.path in together:
+            continue
+        kept.append(part)
+        if part.loader is not None and getattr(part.loader, "one_recording", False):
+            together |= set(part.loader.companions(part.path))  # type: ignore[attr-defined]
+    return [part for part in parts if part in kept]
 
 
 def _load(shown: str, parts: list[Part], request: Request) -> tuple[list[Path], list[tuple[Trace, ...]]]:
@@ -284,12 +315,20 @@ class Opened(Struct, frozen=True):
         files = [Path(file) for file in dict.fromkeys(trace.info.source for trace in singles)]
         recorded = [trace.info.ranks for trace in singles]
         found = ranks.ranks_of(files, recorded) if len(singles) == len(files) else None
-        if found is None or len({trace.info.format for trace in singles}) > 1:
+        formats = {trace.info.format for trace in singles}
+        if found is None and len(singles) == len(files) and _one_run(formats):
+            found = list(range(len(files)))
+        if found is None or len(formats) > 1:
             listed = ", ".join(file.name for file in files[:4]) + (", …" if len(files) > 4 else "")
             reason = f"holds {len(files)} recordings that are not the ranks of one job"
             raise Unreadable(self.shown, reason, f"Name one: {listed}.")
         label = Path(os.path.abspath(self.shown)).name or self.shown
         return ranks.merge(self.shown, label, singles, found)
+
+
+def _one_run(formats: set[str]) -> bool:
+    """Whether files of the format that lie together are always one run's, whatever they are called."""
+    return all(getattr(loader, "folder_is_one_run", False) for loader in registry.loaders() if loader.name in formats)
 
 
 def _named(trace: Trace, source: str) -> Trace:

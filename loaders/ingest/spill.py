@@ -3,24 +3,30 @@
 Each directory has a file ``.held`` on which its users keep a lock: exclusive while it is being written or is
 temporary, shared while a finished one is read. The kernel drops the lock with the process, however it ends. So a
 temporary directory goes at exit and at SIGTERM and SIGHUP; one whose owner was killed outright is found unlocked by the
-next process and goes then; and nothing that somebody still reads is ever removed.
+next process and goes then; and nothing that somebody still reads is ever removed. Where there are no locks (Windows)
+a directory with an open file in it cannot be renamed or removed, which keeps what is in use just as well.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import fcntl
 import os
 import shutil
 import signal
+import stat
 import tempfile
 import threading
+import time
 from pathlib import Path
 from types import FrameType
 
-_PREFIX = f"warplens-{os.getuid()}-"
-_HOLD = ".held"
+from . import locks
+
+_PREFIX = f"warplens-{os.getuid() if hasattr(os, 'getuid') else os.environ.get('USERNAME', '')}-"
+HOLD = ".held"
+"""The file in each directory on which its users keep their lock."""
+_OLD_SECONDS = 86_400
 _temporary: dict[Path, int] = {}
 _shared: dict[Path, int] = {}
 _owner: list[int] = []
@@ -38,8 +44,8 @@ def directory(parent: Path | None = None) -> Path:
     clean_up_at_the_end()
     while True:
         made = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
-        descriptor = os.open(made / _HOLD, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        descriptor = os.open(made / HOLD, os.O_RDWR | os.O_CREAT | locks.OWN, 0o600)
+        locks.exclusive(descriptor)
         if made.is_dir():  # else a sweep of another process came between the two lines above
             _temporary[made] = descriptor
             return made
@@ -55,7 +61,7 @@ def keep(made: Path, target: Path) -> bool:
             return False
         raise
     descriptor = _temporary.pop(made)
-    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    locks.shared(descriptor)
     _shared[target] = descriptor
     return True
 
@@ -68,13 +74,13 @@ def hold(made: Path) -> bool:
     if made in _shared or made in _temporary:
         return made.is_dir()
     try:
-        descriptor = os.open(made / _HOLD, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = os.open(made / HOLD, os.O_RDWR | locks.OWN)
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        if os.stat(made / _HOLD).st_ino == os.fstat(descriptor).st_ino:
-            os.utime(made / _HOLD)
+        locks.shared(descriptor, wait=False)
+        if os.path.samestat(os.lstat(made / HOLD), state := os.fstat(descriptor)) and stat.S_ISREG(state.st_mode):
+            os.utime(made / HOLD)
             (_temporary if made.name.startswith(_PREFIX) else _shared)[made] = descriptor
             return True
     except OSError:
@@ -86,7 +92,7 @@ def hold(made: Path) -> bool:
 def hand_over(made: Path) -> None:
     """Leave a temporary directory to another process, which takes it with ``hold`` while this one still lives."""
     if (descriptor := _temporary.pop(made, None)) is not None:
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        locks.shared(descriptor)
         _shared[made] = descriptor
 
 
@@ -99,28 +105,58 @@ def release(made: Path) -> None:
 def remove(made: Path) -> None:
     """Remove one of this process's temporary directories now; one that is gone is no error."""
     descriptor = _temporary.pop(made, None)
+    if descriptor is not None and not locks.ARE_THERE:  # an open file keeps its directory
+        os.close(descriptor)
     shutil.rmtree(made, ignore_errors=True)
-    if descriptor is not None:
+    if descriptor is not None and locks.ARE_THERE:
         os.close(descriptor)
 
 
 def remove_if_free(made: Path) -> bool:
     """Remove a directory unless a process holds it."""
     try:
-        descriptor = os.open(made / _HOLD, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = os.open(made / HOLD, os.O_RDWR | locks.OWN)
     except OSError:
         return False  # being made this moment, or not ours
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        locks.exclusive(descriptor, wait=False)
+        if not locks.ARE_THERE:
+            os.close(descriptor)
+            descriptor = -1
         # Renamed first: a reader that comes now finds nothing rather than half of it.
         going = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=made.parent))
-        os.rename(made, going / "gone")
-        shutil.rmtree(going, ignore_errors=True)
+        try:
+            os.rename(made, going / "gone")
+        finally:
+            shutil.rmtree(going, ignore_errors=True)
     except OSError:
         return False
     finally:
-        os.close(descriptor)
+        if descriptor >= 0:
+            os.close(descriptor)
     return True
+
+
+def is_held(made: Path) -> bool:
+    """Whether some process, this one among them, may be using the directory; one without a proper lock nobody uses."""
+    if made in _shared or made in _temporary:
+        return True
+    try:
+        descriptor = os.open(made / HOLD, os.O_RDWR | locks.OWN)
+    except OSError:
+        return False
+    try:
+        locks.exclusive(descriptor, wait=False)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def is_temporary(made: Path) -> bool:
+    """Whether a directory's name is that of a temporary one, which may be in the making."""
+    return made.name.startswith(_PREFIX)
 
 
 def sweep(base: Path) -> None:
@@ -128,8 +164,16 @@ def sweep(base: Path) -> None:
     with contextlib.suppress(OSError):
         left = [Path(entry.path) for entry in os.scandir(base) if entry.name.startswith(_PREFIX)]
         for made in left:
-            if made not in _temporary and made.is_dir() and not made.is_symlink():
+            if made not in _temporary and _is_ours(made):
                 remove_if_free(made)
+
+
+def _is_ours(made: Path) -> bool:
+    """Whether it is a directory that we made: in a folder for everybody, anybody may use our names."""
+    state = os.lstat(made)
+    mine = not hasattr(os, "geteuid") or state.st_uid == os.geteuid()
+    # Without locks a living process is told by the age of what it left only.
+    return mine and stat.S_ISDIR(state.st_mode) and (locks.ARE_THERE or time.time() - state.st_mtime > _OLD_SECONDS)
 
 
 def remove_all() -> None:
@@ -145,7 +189,7 @@ def clean_up_at_the_end() -> None:
         _owner.append(os.getpid())
         atexit.register(remove_all)
     if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        for number in filter(None, (signal.SIGTERM, getattr(signal, "SIGHUP", None))):
             if signal.getsignal(number) is signal.SIG_DFL:
                 signal.signal(number, _leave)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 _ANOTHER = "Give the profiler's trace, not this file."
 _UNPACK = "Unpack it and give the trace inside."
 _RECOMPRESS = "Unpack it, or compress it with gzip or zstd instead."
+_BINARY = "Copy it again, in binary mode: text tools replace bytes."
 _NSYS = "Export it with `nsys export --type sqlite FILE` and open the .sqlite file."
 _NCU = "Print it with `ncu --import FILE --csv --page raw` (or `--page details`) into a file and open that."
 
@@ -38,9 +39,27 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
 _SUFFIX: tuple[tuple[tuple[str, ...], str, str], ...] = (
     ((".nsys-rep", ".qdrep", ".qdstrm"), "is an Nsight Systems report, not its SQLite export", _NSYS),
     ((".ncu-rep", ".nsight-cuprof-report"), "is an Nsight Compute report", _NCU),
-    ((".xplane.pb",), "is an XLA profile in protocol buffers", "Convert it to trace JSON with xprof and open that."),
-    ((".pftrace", ".perfetto-trace"), "is a Perfetto trace in protocol buffers", "Export it as Chrome JSON instead."),
+    ((".xplane.pb",), "is named as an XLA profile, but does not begin as one", _BINARY),
+    ((".pftrace", ".perfetto-trace"), "is named as a Perfetto trace, but does not begin with its packets", _BINARY),
 )
+
+_KERNEL_TRACE = "Open the kernel trace of the same run (`rocprofv3 --kernel-trace --output-format csv`)."
+_WORKLOAD = "Open its folder, or the pmc_perf.csv in it."
+_HEADERS: tuple[tuple[frozenset[str], str, str], ...] = tuple(
+    (frozenset(columns.split()), reason, advice)
+    for columns, reason, advice in (
+        ("sample_timestamp exec_mask dispatch_id", "holds samples of program counters, no kernels", _KERNEL_TRACE),
+        ("node_id logical_node_id agent_type", "is the list of agents of a rocprofv3 run, no trace", _KERNEL_TRACE),
+        ("counter_name counter_value kernel_name", "holds counters of kernels without their times", _KERNEL_TRACE),
+        ("workload_name gpu_model gpu_arch", "describes the machine of a rocprofiler-compute workload", _WORKLOAD),
+        ("dispatch_id kernel_name gpu_id", "lists the kernels of a rocprofiler-compute workload, no times", _WORKLOAD),
+        (
+            "index kernelname gpu-id", "is a result of rocprof without times",
+            "Record it again with `rocprof --timestamp on` and open that.",
+        ),
+    )
+)
+"""Columns of a CSV file's header, in lower case → what it is and what to do: tables of AMD's tools that are no traces."""
 
 _KINETO = "Export the trace itself with `prof.export_chrome_trace('trace.json')`."
 
@@ -62,13 +81,9 @@ def recognise(path: Path, head: bytes) -> tuple[str, str] | None:
 
 
 def _database(head: bytes) -> tuple[str, str]:
-    if b"rocpd_kernel_dispatch" in head or b"rocpd_info_" in head:
-        return "is a rocpd database of rocprofv3, which is not supported yet", (
-            "Give its CSV or JSON output (`rocprofv3 --output-format csv json`)."
-        )
     if b"rocpd_" in head:
-        return "is an rpd database of rocmProfileData, which is not supported yet", (
-            "Convert it to a Chrome trace with `rpd2tracing.py` and open that."
+        return "is a database of rocmProfileData or rocprofv3 without the tables of what ran", (
+            "Give the .rpd file that the tracer wrote, or the .db file of `rocprofv3 --output-format rocpd`."
         )
     if b"StringTable" in head and b"CUPTI_ACTIVITY_KIND_" in head:
         return "is a database of nvprof, which is not supported", (
@@ -91,6 +106,10 @@ def _text(head: bytes) -> tuple[str, str] | None:
         )
     if b"\0" in head[:4096]:
         return None
+    columns = {cell.strip().strip(b'"').lower() for cell in start.split(b"\n", 1)[0].split(b",")}
+    for needed, reason, advice in _HEADERS:
+        if {column.encode() for column in needed} <= columns:
+            return reason, advice
     if b"** CUDA GPU" in head or b"[cuda_gpu_" in head or b"Time (%)" in head:
         return "is a text report of nsys stats", (
             "Print it as CSV (`nsys stats --format csv --report cuda_gpu_trace FILE`) or give the .sqlite export."

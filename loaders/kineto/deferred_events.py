@@ -26,6 +26,8 @@ from .tables import Tables
 _HEAD = struct.Struct("<qi")
 _BATCH = 50_000
 _MEMORY = b'"[memory]"'
+ASCEND = "NPU"
+"""What Ascend's devices are called."""
 
 
 class Aside:
@@ -177,6 +179,7 @@ class Roles:
     """
 
     _XLA_DEVICE = re.compile(r"/device:(\w+):(\d+)")
+    _RPD_DEVICE = re.compile(r"GPU(\d{1,4})")
     _DERIVED = ("XLA Modules", "XLA Ops", "Framework", "TensorFlow", "Source", "Async XLA")
 
     def __init__(self, processes: dict[Any, dict[str, str]], threads: dict[tuple[Any, Any], str]) -> None:
@@ -184,8 +187,10 @@ class Roles:
         self.word: str | None = None
         self._threads = threads
         self._ascend: dict[Any, int] = {}
+        self._ascend_links: dict[Any, int] = {}
         self._xla: dict[Any, int] = {}
         self._derived: set[Any] = set()
+        self._rpd: dict[Any, int] = {}
         self.xla = False
         for pid, known in processes.items():
             name, labels = known.get("name", ""), known.get("labels", "")
@@ -195,11 +200,16 @@ class Roles:
                 self.word = found[1]
             elif name == "Ascend Hardware":
                 self._ascend[pid] = len(self._ascend)
-                self.word = "NPU"
+                self.word = ASCEND
+            elif name in ("HCCL", "Communication"):
+                self._ascend_links[pid] = len(self._ascend_links)
             elif name == "Overlap Analysis":
                 self._derived.add(pid)
             elif type(pid) is int and re.fullmatch(r"GPU \d+", labels.strip()):
                 self.devices[pid] = labels.strip()
+            elif (rpd := self._RPD_DEVICE.fullmatch(name)) and pid == int(rpd[1]):
+                self._rpd[pid] = pid
+                self.devices[pid] = f"GPU {pid}"
         self._streams = {pid for (pid, _), name in threads.items() if pid in self._xla and name.startswith("Stream")}
 
     def placed(self, event: dict[str, Any], args: dict[str, Any]) -> dict[str, Any] | None:
@@ -209,10 +219,21 @@ class Roles:
         if pid in self._derived:
             return None
         if pid in self._ascend:
-            return {**event, "cat": _ascend_category(args), "args": {
-                "device": self._ascend[pid], "stream": args.get("Stream Id", event.get("tid")),
-                "correlation": args.get("connection_id"),
+            if self._ascend_links and args.get("Task Type") in _ASCEND_STEPS:
+                return None
+            return {**event, "cat": _ascend_category(args, name), "args": {
+                "device": self._ascend[pid], "stream": event.get("tid"), "correlation": args.get("connection_id"),
+                "bytes": args.get("data size(Byte)"),
             }}  # fmt: skip
+        if pid in self._ascend_links:  # whole operations; their steps, on lanes called planes, are tasks of the device
+            if not self._threads.get((pid, tid), "").startswith("Group"):
+                return None
+            return {**event, "cat": "collective_comm", "args": {
+                "device": self._ascend_links[pid], "stream": tid, "correlation": args.get("connection_id"),
+            }}  # fmt: skip
+        if pid in self._rpd:
+            category = _rpd_category(str(args.get("desc", "")))
+            return category and {**event, "cat": category, "args": {"device": pid, "stream": event.get("tid")}}
         if pid in self._xla:
             return self._on_xla_device(event, args, pid, self._threads.get((pid, tid), ""), name)
         link = args.get("connection_id", args.get("correlation_id"))
@@ -245,11 +266,35 @@ def _key(value: Any) -> Any:
     return found if found != NULL else str(value)
 
 
-def _ascend_category(args: dict[str, Any]) -> str:
-    task = str(args.get("Task Type", "")).upper()
-    if "MEMCPY" in task:
+_ASCEND_STEPS = ("SDMA", "RDMA", "Write Value", "Notify Wait", "Notify Record", "Reduce_Inline")
+"""Tasks that are the steps of a collective, where that has a slice of its own."""
+_ASCEND_COPY = re.compile(r"MEMCPY|SDMA|PCIE_DMA|RDMA")
+_ASCEND_WAIT = re.compile(
+    r"EVENT|NOTIFY|.*[ _]WAIT\b|PLACE_HOLDER|PROFILING|WRITE[ _]VALUE|STREAM_|MODEL_EXECUTE|PROFILER|CMO|.*RECORD\b"
+)
+
+
+def _ascend_category(args: dict[str, Any], name: str) -> str:
+    """What a task of an NPU is; those that only order streams, or note something, are no kernels."""
+    task, name = str(args.get("Task Type", "")).upper(), name.upper()
+    if name.startswith("HCOM"):
+        return "collective_comm"
+    if _ASCEND_COPY.match(task) or _ASCEND_COPY.match(name):
         return "gpu_memcpy"
-    return "cuda_sync" if task.startswith(("EVENT", "NOTIFY", "WAIT")) or task.endswith("_WAIT") else "kernel"
+    if task.startswith("MEMSET") or name.startswith("MEMSET"):
+        return "gpu_memset"
+    return "cuda_sync" if _ASCEND_WAIT.match(task) or _ASCEND_WAIT.match(name) else "kernel"
+
+
+def _rpd_category(operation: str) -> Any:
+    """What ROCm's rpd2tracing writes on the process of a device, by the type of operation; None for its mirrored ranges."""
+    if operation.startswith("UserMarker frame"):
+        return None
+    if operation.startswith("Copy"):
+        return "gpu_memcpy"
+    if operation.startswith(("Fill", "Memset")):
+        return "gpu_memset"
+    return "cuda_sync" if operation.startswith(("Barrier", "Marker")) else "kernel"
 
 
 def _detail(details: str, key: str) -> list[int] | None:

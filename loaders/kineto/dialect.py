@@ -37,7 +37,7 @@ _CATEGORIES = {
 }  # fmt: skip
 
 _STEP = re.compile(r"ProfilerStep\*?#(\d{1,18})\Z", re.ASCII)
-_RUNTIME = re.compile(r"(?:cuda|hip|acl|nccl|rccl|zes?)[A-Z]|cu[A-Z][a-z]|AscendCL@")
+_RUNTIME = re.compile(r"(?:cuda|hip|acl|nccl|rccl|zes?)[A-Z]|cu[A-Z][a-z]|(?:AscendCL|Node|Runtime|Communication|Model|Hccl|HCCL)@")
 
 
 def kind_of_category(category: str) -> str:
@@ -128,7 +128,7 @@ def _device_of(given: Any, name: str, pid: Any, devices: dict[int, str]) -> str 
     found = _GPU_IN_NAME.search(name)
     if found:
         return f"GPU {found[1]}"
-    return devices.get(pid) if type(pid) is int else None
+    return devices.get(number_in(pid) if isinstance(pid, str) else pid) if type(pid) in (int, str) else None
 
 
 def number(value: Any) -> float | None:

@@ -15,7 +15,7 @@ from ..loader import Job
 from ..native.allocator import keep_freed
 from ..trace import Trace
 from .columns import Strings
-from .deferred_events import Aside
+from .deferred_events import ASCEND, Aside
 from .document import HEADER_BYTES, Document, open_document
 from .info import Tally, describe, rank_of
 from .pipeline import Pipeline, block_for
@@ -75,6 +75,8 @@ def _scan(job: Job) -> Scanned:
         document = open_document(source, HEADER_BYTES)
         if not document.found:
             raise Unreadable(job.path, "it holds no list of trace events", "Give a trace, not its metadata.")
+        if (known := job.options.get("rank")) is not None:  # a recorder that says it in another file
+            document.values.setdefault("distributedInfo", {"rank": known})
         tables = Tables(Strings(), job.workspace, job.lasting)
         tables.rank = rank_of(document.values)
         shown = job.first_rows is None
@@ -137,7 +139,12 @@ def _counted(tally: Tally, tables: Tables, aside: Aside) -> None:
 
 def _trace(job: Job, found: Scanned) -> Trace:
     frames = found.tables.finish(rank_of(found.document), job.lasting)
-    return _described(job, found).with_tables(**frames)
+    trace = _described(job, found).with_tables(**frames)
+    if found.tables.texts.device_word != ASCEND:
+        return trace
+    from .ascend_arrows import tie
+
+    return tie(trace, job, found.tables.earliest or 0)
 
 
 def _described(job: Job, found: Scanned) -> Trace:

@@ -1,8 +1,11 @@
 """Where compiled functions are kept, whether they are there, and how they get there without anybody waiting.
 
 Compiling takes seconds, so it happens once per machine, in a process of its own that outlives the load which asked for
-it; that load goes on without and may change over when the code is there. The folder's name depends on all that the
-code depends on, so nothing stale is ever used. Without numba, or without a folder to write to, there never is any code.
+it; that load goes on without and may change over when the code is there. It ends by itself after a time no compilation
+takes, and holds a lock meanwhile, so that one which was killed is not waited for. The folder's name depends on all that
+the code depends on, numba's and llvmlite's versions among it, so nothing stale is ever used. Code is run, so it comes
+only from a folder and a file that nobody else can have written to (``ingest.private``); everything else in its place is
+discarded and compiled anew. Without numba, or without a folder to write to, there never is any code.
 """
 
 from __future__ import annotations
@@ -10,22 +13,31 @@ from __future__ import annotations
 import gc
 import os
 import platform
+import signal
+import stat
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from functools import cache
 from importlib import util
 from pathlib import Path
 
 from msgspec import Struct, json
 
+from ..ingest import locks, private
 from ..ingest.digest import blake2b
 from .functions import Native, Unusable, from_bytes, to_bytes
 
 _SOURCES = ("jit.py", "simd.py", "emit.py", "link.py", "functions.py")
 """What every program's code depends on."""
 _FILE = "code"
-_STALE_SECONDS = 300
+_MARK = "compiling"
+_MOST_BYTES = 16 << 20
+"""No program of ours is longer."""
+_LONGEST_SECONDS = 300
+"""Compiling takes some 5 s, ten times that on a busy machine."""
+_COMPILERS = "numba", "llvmlite"
 
 
 class Program(Struct, frozen=True):
@@ -48,7 +60,7 @@ class Program(Struct, frozen=True):
     def ready(self) -> bool:
         """Whether the compiled code is there."""
         place = self.folder()
-        return place is not None and (place / _FILE).exists()
+        return place is not None and os.path.lexists(place / _FILE)
 
     def functions(self) -> Native | None:
         """The compiled functions; None where they are not there or cannot be used here, which is then so for good."""
@@ -59,20 +71,24 @@ class Program(Struct, frozen=True):
         place = self.folder()
         if place is None or self.ready():
             return
-        mark = place / "compiling"
         try:
-            if mark.exists() and time.time() - mark.stat().st_mtime > _STALE_SECONDS:
-                mark.unlink(missing_ok=True)
-            mark.open("x").close()
-        except OSError:
+            mark = _taken(place / _MARK)
+        except OSError:  # somebody compiles, or nobody can here
             return
         import subprocess
 
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        subprocess.Popen(
-            [sys.executable, "-m", __name__, json.encode(self).decode()], env=environment, start_new_session=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        try:
+            # The lock is the open file's, so it is the compiler's from here on.
+            subprocess.Popen(
+                [sys.executable, "-P", "-m", __name__, json.encode(self).decode()], env=environment, close_fds=True,
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                start_new_session=True, pass_fds=(mark,) if locks.ARE_THERE else (),
+            )  # fmt: skip
+        except OSError:
+            return
+        finally:
+            os.close(mark)
 
     def compile(self) -> None:
         """Compile everything into the folder; takes seconds. Raises whatever numba does where it cannot."""
@@ -82,43 +98,68 @@ class Program(Struct, frozen=True):
         try:
             from .emit import emit
 
-            whole = to_bytes(emit(self.module, self.names))
-            part = place / f"{_FILE}.{os.getpid()}"
-            part.write_bytes(whole)
-            part.replace(place / _FILE)
+            private.write(place / _FILE, private.sealed(to_bytes(emit(self.module, self.names))))
         finally:
-            (place / "compiling").unlink(missing_ok=True)
+            private.discard(place / _MARK)
+
+
+def _taken(mark: Path) -> int:
+    """The open file that says who compiles, locked. Raises OSError where another process has it."""
+    flags = os.O_RDWR | os.O_CREAT | locks.OWN | (0 if locks.ARE_THERE else os.O_EXCL)
+    with suppress(FileNotFoundError):
+        state = os.lstat(mark)
+        left = not locks.ARE_THERE and time.time() - state.st_mtime > _LONGEST_SECONDS
+        if left or not stat.S_ISREG(state.st_mode):
+            private.discard(mark)
+    descriptor = os.open(mark, flags, 0o600)
+    try:
+        locks.exclusive(descriptor, wait=False)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 @cache
 def _folder(program: Program) -> Path | None:
-    if util.find_spec("numba") is None:
+    found = [util.find_spec(name) for name in _COMPILERS]
+    if any(spec is None or not spec.origin for spec in found):
         return None
     import platformdirs
 
     machine = sys.version, platform.node(), platform.machine()
     seen = blake2b(repr((machine, program.module, program.names)).encode(), digest_size=12)
+    for spec in found:
+        assert spec is not None and spec.origin is not None
+        seen.update(_version(Path(spec.origin)))
     for source in (*program.sources, *(str(Path(__file__).with_name(name)) for name in _SOURCES)):
         status = os.stat(source)
         seen.update(f"{source} {status.st_size} {status.st_mtime_ns}".encode())
     name = f"{program.name}-{seen.hexdigest()}"
     for base in (platformdirs.user_cache_path("warplens"), Path(tempfile.gettempdir()) / f"warplens-{_user()}"):
         try:
-            (base / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+            place = private.make(Path(os.path.realpath(base))) / name
+            if os.path.lexists(place) and not private.is_private(place):
+                private.discard(place)
+            private.make(place)
         except OSError:
             continue
-        if os.access(base / name, os.W_OK) and _ours(base):
-            return base / name
+        if os.access(place, os.W_OK):
+            return place
     return None
+
+
+def _version(package: Path) -> bytes:
+    """What a compiler says its version is, without importing it: that takes longer than reading most traces."""
+    try:
+        return package.with_name("_version.py").read_bytes()
+    except OSError:
+        status = package.stat()
+        return f"{package} {status.st_size} {status.st_mtime_ns}".encode()
 
 
 def _user() -> int:
     return os.getuid() if hasattr(os, "getuid") else 0
-
-
-def _ours(path: Path) -> bool:
-    """Code is loaded from there, so nobody else may have made the folder."""
-    return not hasattr(os, "getuid") or path.stat().st_uid == os.getuid()
 
 
 @cache
@@ -127,9 +168,13 @@ def _functions(program: Program) -> Native | None:
     if place is None:
         return None
     try:
-        return Native(from_bytes((place / _FILE).read_bytes()), program.names)
-    except Unusable:  # damaged, or this name now belongs to another machine: let the next load compile anew
-        (place / _FILE).unlink(missing_ok=True)
+        if private.is_private(place):
+            whole = private.unsealed(private.read(place / _FILE, _MOST_BYTES))
+            return Native(from_bytes(whole), program.names)
+    except FileNotFoundError:
+        return None
+    except (Unusable, ValueError, OSError):  # altered, or of another machine by this name: the next load compiles anew
+        private.discard(place / _FILE)
     except Exception:
         pass
     return None
@@ -139,6 +184,8 @@ def main() -> None:
     """Compile the program that the command line gives as JSON, out of everybody's way."""
     if hasattr(os, "nice"):
         os.nice(5)
+    if hasattr(signal, "alarm"):
+        signal.alarm(_LONGEST_SECONDS)
     gc.disable()
     json.decode(sys.argv[1], type=Program).compile()
 

@@ -12,18 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from msgspec import Struct, ValidationError, msgpack
-
-from ..ingest.digest import blake2b
+from msgspec import DecodeError, Struct, msgpack
 
 _READ_AND_RUN = 1 | 4
 """PROT_READ and PROT_EXEC."""
 _CPUINFO_BYTES = 1 << 14
-_CHECKSUM_BYTES = 32
 
 
 class Unusable(Exception):
-    """The code is damaged, or was made for another processor."""
+    """The code is none of ours, or was made for another processor."""
 
 
 class Image(Struct, frozen=True, tag=True):
@@ -46,25 +43,17 @@ Code = Image | Objects
 
 
 def to_bytes(code: Code) -> bytes:
-    """As a file, which begins with a checksum of the rest."""
-    rest = msgpack.encode(code)
-    return _checksum(rest) + rest
+    """As a file."""
+    return msgpack.encode(code)
 
 
 def from_bytes(data: bytes) -> Code:
-    """The inverse of ``to_bytes``. Raises Unusable for a file that is not whole."""
-    checksum, rest = data[:_CHECKSUM_BYTES], data[_CHECKSUM_BYTES:]
-    if checksum != _checksum(rest):
-        raise Unusable("the file is damaged")
+    """The inverse of ``to_bytes``. Raises Unusable for what is none of ours."""
     try:
-        found: Code = msgpack.decode(rest, type=Code)
-    except ValidationError as error:
+        found: Code = msgpack.decode(data, type=Code)
+    except DecodeError as error:
         raise Unusable("the file is none of ours") from error
     return found
-
-
-def _checksum(data: bytes) -> bytes:
-    return blake2b(data, digest_size=_CHECKSUM_BYTES).digest()
 
 
 def processor() -> str:

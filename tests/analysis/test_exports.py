@@ -18,10 +18,10 @@ from warplens.analysis.table.rows import Rows
 from warplens.analysis.table.table import Source, Table
 
 COLUMNS = (
-    Column("name", "kernel", "text", "name as recorded", order=0, elastic=True),
+    Column("name", "kernel", "text", "name as recorded", order=0, elastic=True, role="name"),
     Column("dur_ns", "time", "ns", "duration"),
-    Column("tensor", "tensor", "fraction", "tensor-core utilisation", bar=True),
-    Column("dram", "DRAM", "fraction", "DRAM throughput", bar=True),
+    Column("tensor", "tensor", "fraction", "tensor-core utilisation", bar="tensor"),
+    Column("dram", "DRAM", "fraction", "DRAM throughput", bar="dram"),
 )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from warplens.analysis.core.options import Options
 from warplens.analysis.table.view import CannotAnswer
 
 A = [{"name": "first", "kind": "kernel", "dur_ns": 5}, {"name": "wait", "kind": "sync", "dur_ns": 9},
@@ -17,11 +16,11 @@ def test_launches_come_in_recorded_order_without_waits(run_of, asked):
     assert table.notes == ("1 synchronisations only wait and are left out.",)
 
 
-def test_of_two_runs_the_side_is_an_option(run_of, rows_of):
+def test_of_two_runs_the_first_is_shown_and_the_note_says_so(run_of, asked):
     b = [{"name": "other", "kind": "kernel", "dur_ns": 5}]
-    runs = run_of("a", kernels=A), run_of("b", kernels=b)
-    assert [r["name"] for r in rows_of("launches", *runs)] == ["first", "second"]
-    assert [r["name"] for r in rows_of("launches", *runs, options=Options(side="b"))] == ["other"]
+    table = asked("launches", run_of("a", kernels=A), run_of("b", kernels=b))
+    assert table.frame["name"].to_list() == ["first", "second"]
+    assert table.notes[0].startswith("These are the launches of A")
 
 
 def test_sums_have_no_launches(run_of, asked):

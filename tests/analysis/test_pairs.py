@@ -53,9 +53,19 @@ def test_a_constant_baseline_scores_zero_however_large_the_change() -> None:
     assert one(samples([1.0] * 4, [1.0] * 4), samples([9.0] * 4, [50.0] * 4))["suspicion"] == 0.0
 
 
-def test_one_cycle_on_a_side_has_p_one() -> None:
-    row = one(samples([1.0, 2.0, 3.0]), samples([9.0]))
-    assert row["p_mu"] == 1.0
+P_VALUES = ("p_beta", "u_beta", "p_mu", "u_mu")
+
+
+@pytest.mark.parametrize(("a", "b"), [([1.0, 2.0, 3.0], [9.0]), ([5.0] * 4, [5.0]), ([5.0], [6.0]), ([5.0], [5.0])])
+def test_with_one_cycle_on_a_side_all_p_values_are_one_flat_and_equal_or_not(a: list[float], b: list[float]) -> None:
+    row = one(samples(a), samples(b))
+    assert [row[name] for name in P_VALUES] == [1.0] * 4
+
+
+def test_samples_of_one_cycle_are_one_cycle_however_many_they_are() -> None:
+    several = samples([1.0, 2.0, 3.0, 4.0, 5.0]).with_columns(cycle=pl.lit(7, pl.Int64))
+    row = one(several, samples([21.0, 22.0, 23.0, 24.0, 25.0]))
+    assert [row[name] for name in P_VALUES] == [1.0] * 4
 
 
 def test_what_one_side_lacks_is_zero_there() -> None:

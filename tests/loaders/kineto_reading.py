@@ -139,7 +139,7 @@ def reference(data: bytes) -> tuple[list[Row], list[Row]]:
         if kind not in dialect.DEVICE_KINDS:
             sequence, forward = _id(args.get("Sequence number")), _id(args.get("Fwd thread id"))
             sequence = sequence if sequence is not None and sequence >= 0 else None
-            forward = forward if forward is not None and forward > 0 else None
+            forward = forward if (forward or 0) > 0 else None
             host.append([*common, pid, tid, correlation, external, rank, sequence, forward])
             continue
         device, stream = _id(args.get("device")), _id(args.get("stream"))

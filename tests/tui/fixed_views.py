@@ -17,13 +17,13 @@ from warplens.analysis.table.column import Column
 from warplens.analysis.table.view import Answer, Runs, View
 from warplens.analysis.views import VIEWS
 
-NAME = Column("name", "kernel", "text", "name as recorded", 34, order=0, elastic=True, pinned=True)
+NAME = Column("name", "kernel", "text", "name as recorded", 34, order=0, elastic=True, pinned=True, role="name")
 TIME = Column("total_ns", "total", "ns", "summed duration", 10, order=0)
 SHARE = Column("share", "share", "fraction", "of the summed duration", 6, order=1)
 COUNT = Column("count", "count", "count", "launches", 7, order=2)
 TREND = Column("trend", "latency", "trend", "distribution, log axis", 12, order=4)
-TENSOR = Column("tensor", "tensor", "fraction", "tensor-core use of peak", 12, order=3, bar=True)
-DRAM = Column("dram", "DRAM", "fraction", "DRAM throughput of peak", 12, order=3, bar=True)
+TENSOR = Column("tensor", "tensor", "fraction", "tensor-core use of peak", 12, order=3, bar="tensor")
+DRAM = Column("dram", "DRAM", "fraction", "DRAM throughput of peak", 12, order=3, bar="dram")
 BOUND = Column("bound", "bound", "text", "what holds it back", 7, order=5)
 
 
@@ -123,7 +123,7 @@ FIXED = {
         Column("start_ns", "start", "ns", "from the start of the trace", 10, order=2),
         Column("dur_ns", "duration", "ns", "duration", 9, order=0), NAME, TENSOR), launches, launch_columns),
     "ops": View("ops", (
-        Column("name", "operator", "text", "operator", 30, order=0, elastic=True, pinned=True),
+        Column("name", "operator", "text", "operator", 30, order=0, elastic=True, pinned=True, role="name"),
         Column("calls", "calls", "count", "calls", 8, order=1),
         Column("device_self_ns", "device self", "ns", "own kernels", 12, order=0)), ops),
     "cycles": View("cycles", cycle_columns := (
@@ -137,12 +137,12 @@ FIXED = {
         Column("time_ns", "time", "ns", "mean per step", 10, order=0),
         Column("share", "share", "fraction", "of the step", 7, order=0)), overview),
     "diff": View("diff", (
-        Column("function", "kernel", "text", "function", 30, order=0, elastic=True, pinned=True),
+        Column("function", "kernel", "text", "function", 30, order=0, elastic=True, pinned=True, role="name"),
         Column("device", "device", "text", "device", 6, order=2),
         Column("delta_ms", "Δ ms/cycle", "ms", "B − A", 10, order=0, signed=True),
         Column("verdict", "verdict", "text", "slower or not", 8, order=0),
-        Column("suspicion", "suspicion", "number", "the reference score", 10, order=5)), diff, alternate="suspicion",
-        one_run=False),
+        Column("suspicion", "suspicion", "number", "the reference score", 10, order=5)), diff,
+        alternates=("suspicion",), one_run=False),
 }
 
 

@@ -18,15 +18,15 @@ from warplens.tui.list.table_list import TableList
 from warplens.tui.terminal.writer import Wired
 
 COLUMNS = (
-    Column("name", "kernel", "text", "kernel name", width=31, order=0, elastic=True),
+    Column("name", "kernel", "text", "kernel name", width=31, order=0, elastic=True, role="name"),
     Column("total_ns", "total", "ns", "summed duration", width=9, order=0),
     Column("share", "share", "fraction", "share of the time", width=6, order=1),
     Column("count", "count", "count", "launches", width=6, order=2),
     Column("p50_ns", "p50", "ns", "median", width=8, order=4),
     Column("p99_ns", "p99", "ns", "99th percentile", width=8, order=5),
     Column("trend", "latency", "trend", "distribution", width=12, order=6),
-    Column("tensor", "tensor", "fraction", "tensor cores", width=12, order=3, bar=True),
-    Column("dram", "DRAM", "fraction", "memory", width=12, order=3, bar=True),
+    Column("tensor", "tensor", "fraction", "tensor cores", width=12, order=3, bar="tensor"),
+    Column("dram", "DRAM", "fraction", "memory", width=12, order=3, bar="dram"),
     Column("bound", "bound", "text", "what holds it", width=8, order=7),
 )
 HOSTILE = [

@@ -38,7 +38,7 @@ def state(app: WarplensApp) -> Any:
     return app.main.pane.state
 
 
-@pytest.mark.parametrize("name", [one.name for one in KEYS])
+@pytest.mark.parametrize("name", [one.name for one in KEYS if one.place != "timeline"])
 async def test_key(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TERM", "xterm-256color")
@@ -56,6 +56,15 @@ async def details(app: WarplensApp, pilot: Pilot[Any]) -> None:
     assert "Latency in A" in shown and "By cycle in B" in shown
     await press(pilot, "escape")
     assert app.screen is app.main
+
+
+@key("place")
+async def place(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    name = pane(app).row()["name"]
+    await press(pilot, "t")
+    assert pane(app).entry.name == "timeline"
+    assert name in {app.main.pane.canvas.runs[0].names[int(code)] for code in pane(app).canvas.lane.slices.names}
+    assert pane(app).canvas.slice() is not None
 
 
 @key("search")

@@ -74,7 +74,7 @@ class WarplensApp(Wired, Background):
         self.keys_in_force = remapped(self.settings.keys)
         self.start = start or Start()
         self.session = Session(thresholds=self.settings.thresholds, extra=dict(self.start.options))
-        self.session.scope(self.start.cycle, self.start.cycle if len(runs) > 1 else None)
+        self.session.scope(self.start.cycle, self.start.cycle)
         self.session.inputs = [Run(path) for path in runs]
         self.main = MainScreen(self.session)
         self.headlines = Asker(self)

@@ -116,9 +116,10 @@ class Background(App[None]):
         traces, session = self.session.traces, self.session
 
         def job() -> list[list[int]]:
+            from ...analysis.core.options import SIDES
             from ...analysis.overview.headline import cycle_numbers
 
-            return [cycle_numbers(trace, session.options) for trace in traces]
+            return [cycle_numbers(trace, session.options, side) for trace, side in zip(traces, SIDES, strict=False)]
 
         def take(value: Any) -> None:
             if isinstance(value, Exception) or not any(value):
@@ -126,7 +127,7 @@ class Background(App[None]):
                 return
             now = (session.cycle, session.cycle_b)
             moved = [neighbour(numbers, at, step) for numbers, at in zip(value, now, strict=False)]
-            session.scope(moved[0], moved[1] if len(moved) > 1 else None)
+            session.scope(moved[0], moved[1] if len(moved) > 1 else None, session.rank, session.rank_b)
             self.scope_changed()
 
         self.errand("looking for cycles", job, take)

@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec import Struct
 from textual.binding import Binding, BindingType
 
-Place = Literal["screen", "pane", "list"]
+Place = Literal["screen", "pane", "list", "timeline"]
 
 
 class Key(Struct, frozen=True):
@@ -34,7 +34,9 @@ class Key(Struct, frozen=True):
     @property
     def id(self) -> str:
         """The id of its binding."""
-        return _IN_LIST.get(self.name, f"list.{self.name}") if self.place == "list" else self.name
+        if self.place == "list":
+            return _IN_LIST.get(self.name, f"list.{self.name}")
+        return f"timeline.{self.name}" if self.place == "timeline" else self.name
 
 
 _IN_LIST = {"details": "list.open"}
@@ -58,7 +60,8 @@ KEYS: tuple[Key, ...] = (
     Key("unscope", "C", "unscope", "all cycles", "All cycles again"),
     Key("cycle_previous", "left_square_bracket", "step_cycle(-1)", "cycle", "Previous cycle"),
     Key("cycle_next", "right_square_bracket", "step_cycle(1)", "cycle", "Next cycle"),
-    Key("other_run", "x", "other_run", "A/B", "The other run: both, A, B; in the diff its direction", rank=5),
+    Key("other_run", "x", "other_run", "A/B", "The other run: both, A, B", rank=5),
+    Key("place", "t", "place", "timeline", "Show this row in the timeline; Backspace comes back", rank=8),
     Key("export", "e", "export", "export", "Write this view as it stands to a markdown file here", rank=9),
     Key("export_as", "E", "export_as", "export as", "Export, choosing the file; its ending is the format"),
     Key("copy", "y", "copy", "copy", "Copy this view as markdown", rank=10),
@@ -85,6 +88,23 @@ KEYS: tuple[Key, ...] = (
     Key("last", "end,G", "end(1)", "", "Last row", "list"),
     Key("left", "left,h", "column(-1)", "", "Column to the left", "list"),
     Key("right", "right,l", "column(1)", "", "Column to the right", "list"),
+    Key("zoom_in", "plus", "zoom(-1)", "closer", "Timeline: closer, at the cursor", "timeline", rank=1),
+    Key("zoom_out", "minus", "zoom(1)", "wider", "Timeline: wider, at the cursor", "timeline", rank=2),
+    Key("fit", "equals_sign", "fit", "all", "Timeline: the whole run", "timeline", rank=3),
+    Key("zoom_to", "enter", "open", "zoom to", "Timeline: the slice or gap under the cursor", "timeline", rank=4),
+    Key("goto", "g", "goto", "go to", "Timeline: to a time (12.5ms) or a launch (#1204)", "timeline", rank=5),
+    Key("same_next", "n", "same(1)", "same", "Timeline: next slice of the same name in this lane", "timeline", rank=6),
+    Key("same_previous", "N", "same(-1)", "", "Timeline: previous slice of the same name", "timeline"),
+    Key("earlier", "left", "pan(-1)", "", "Timeline: earlier", "timeline"),
+    Key("later", "right", "pan(1)", "", "Timeline: later", "timeline"),
+    Key("column_left", "h", "step(-1)", "", "Timeline: cursor one column to the left", "timeline"),
+    Key("column_right", "l", "step(1)", "", "Timeline: cursor one column to the right", "timeline"),
+    Key("lane_up", "up,k", "lane(-1)", "", "Timeline: lane above", "timeline"),
+    Key("lane_down", "down,j", "lane(1)", "", "Timeline: lane below", "timeline"),
+    Key("lanes_up", "pageup", "page(-1)", "", "Timeline: a screenful of lanes up", "timeline"),
+    Key("lanes_down", "pagedown", "page(1)", "", "Timeline: a screenful of lanes down", "timeline"),
+    Key("beginning", "home", "end(-1)", "", "Timeline: beginning of the run", "timeline"),
+    Key("ending", "end,G", "end(1)", "", "Timeline: end of the run", "timeline"),
 )
 
 NAMES: frozenset[str] = frozenset(key.name for key in KEYS)
@@ -100,7 +120,8 @@ def bindings(place: Place) -> list[BindingType]:
 
 _SPELLED = {
     "slash": "/", "exclamation_mark": "!", "less_than_sign": "<", "greater_than_sign": ">", "colon": ":",
-    "question_mark": "?", "left_square_bracket": "[", "right_square_bracket": "]", "enter": "Enter", "space": "Space",
+    "question_mark": "?", "plus": "+", "minus": "-", "equals_sign": "=",
+    "left_square_bracket": "[", "right_square_bracket": "]", "enter": "Enter", "space": "Space",
     "escape": "Esc", "backspace": "Backspace", "tab": "Tab", "shift+tab": "S-Tab", "pagedown": "PgDn",
     "pageup": "PgUp", "up": "↑", "down": "↓", "left": "←", "right": "→", "home": "Home", "end": "End",
 }

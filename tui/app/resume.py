@@ -76,7 +76,8 @@ def keep(session: Session) -> None:
     key = _key([run.path for run in session.inputs])
     sessions.pop(key, None)
     sessions[key] = {
-        "view": session.current, "cycle": session.cycle, "cycle_b": session.cycle_b, "at": int(time.time()),
+        "view": session.current, "cycle": session.cycle, "cycle_b": session.cycle_b,
+        "rank": session.rank, "rank_b": session.rank_b, "at": int(time.time()),
         "views": {name: _view(state) for name, state in session.views.items()},
     }
     kept["sessions"] = dict(list(sessions.items())[-MOST_SESSIONS:])
@@ -98,6 +99,7 @@ def restore(session: Session) -> bool:
         return False
     session.current = str(mine.get("view", ""))
     session.cycle, session.cycle_b = _whole(mine.get("cycle")), _whole(mine.get("cycle_b"))
+    session.rank, session.rank_b = _whole(mine.get("rank")), _whole(mine.get("rank_b"))
     for name, given in (mine.get("views") or {}).items():
         try:
             session.views[str(name)] = ViewState(

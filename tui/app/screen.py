@@ -18,7 +18,7 @@ from ...analysis.views import VIEWS, Entry
 from ..panes import pane_class
 from ..panes.chrome import Footer, Header, Loading, State, Tabs
 from ..panes.prompt import Prompt
-from ..panes.status_text import header_text, order_text, rows_text, subject_text
+from ..panes.status_text import header_text, order_text, rows_text, same_text, subject_text
 from ..panes.table import TablePane
 from .keys import bindings, footer, spelled
 from .paths import split_paths
@@ -102,7 +102,7 @@ class MainScreen(Screen[None]):
         """The pane is there: it may take keys and ask its question."""
         self.arriving -= 1
         if pane is self.pane:
-            self.set_focus(pane.rows)
+            self.set_focus(pane.focused_part)
             pane.wake()
 
     def action_view(self, name: str) -> None:
@@ -144,9 +144,9 @@ class MainScreen(Screen[None]):
         if pane is not None:
             state = pane.state
             self.state.tell(
-                order=order_text(pane), filter=state.arrangement.filter, invert=state.arrangement.invert,
-                scope=self.session.scope_text,
-                scoped=self.session.cycle is not None or self.session.cycle_b is not None,
+                order=order_text(pane), same=same_text(pane), filter=state.arrangement.filter,
+                invert=state.arrangement.invert, scope=self.session.scope_text or "all cycles",
+                scoped=bool(self.session.scope_text),
                 subject=subject_text(pane), right=rows_text(pane, self.size.width < 100), search=state.search,
                 marks=len(state.marks),
             )
@@ -177,7 +177,7 @@ class MainScreen(Screen[None]):
         if self.pane is not None:
             if event.kind == "search":
                 self.pane.search("")
-            self.set_focus(self.pane.rows)
+            self.set_focus(self.pane.focused_part)
         self.close_prompt()
 
     def ask_for(self, kind: Any, text: str = "", placeholder: str = "") -> None:
@@ -190,7 +190,7 @@ class MainScreen(Screen[None]):
         self.prompt.close()
         self.footer.display = True
         if self.pane is not None:
-            self.set_focus(self.pane.rows)
+            self.set_focus(self.pane.focused_part)
 
     def action_escape(self) -> None:
         """Clear the search, then the filter; never more."""

@@ -6,21 +6,21 @@ are kept as the text the user typed, so that nothing heavy is imported to hold o
 
 from __future__ import annotations
 
-from collections.abc import Container
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ...analysis.core.options import Options, Thresholds
+from ...analysis.core.scope_words import scope_words
 from .opening import Run
 
 if TYPE_CHECKING:
     from ...analysis.table.table import Table
     from ...analysis.table.view import Runs, View
 
-Subject = Literal["both", "A", "B", "B to A"]
-"""What of two runs a view looks at; ``B to A`` is both in the other direction."""
+Subject = Literal["both", "A", "B"]
+"""What of two runs a view looks at."""
 
 
 class Arrangement(Struct, frozen=True):
@@ -32,7 +32,7 @@ class Arrangement(Struct, frozen=True):
     descending: bool = True
     alternate: bool = False
 
-    def apply(self, table: Table, alternate: str | None) -> Table:
+    def apply(self, table: Table, view: View) -> Table:
         """The table so arranged. Raises BadFilter."""
         from ...analysis.table.filters import Filter
 
@@ -41,20 +41,10 @@ class Arrangement(Struct, frozen=True):
         names = {column.name for column in table.columns}
         if self.sort in names:
             return table.sort(str(self.sort), self.descending)
-        other = other_order(alternate, names)
+        other = view.other_order(table.columns)
         if self.alternate and other is not None:
-            return table.sort(other, other not in _ASCENDING)
+            return table.sort(other.name, not other.ascends)
         return table
-
-
-_ASCENDING = frozenset({"cycle", "cycle_a", "index", "start_ns", "time_rank", "name", "function"})
-
-
-def other_order(alternate: str | None, names: Container[str]) -> str | None:
-    """The column of a view's other order among those it has for these runs; None where it has one order."""
-    if alternate is None:
-        return None
-    return next((name for name in (alternate, f"{alternate}_b", "cycle_a") if name in names), None)
 
 
 class ViewState(Struct):
@@ -87,20 +77,32 @@ class Session(Struct):
     inputs: list[Run] = field(default_factory=list)
     cycle: int | None = None
     cycle_b: int | None = None
+    rank: int | None = None
+    rank_b: int | None = None
     thresholds: Thresholds = field(default_factory=Thresholds)
     views: dict[str, ViewState] = field(default_factory=dict)
     history: list[str] = field(default_factory=list)
     current: str = ""
     epoch: int = 0
+    place: tuple[int, dict[str, Any]] | None = None
+    """A row to be shown in the timeline, and the run it is of (0 for A)."""
     extra: dict[str, Any] = field(default_factory=dict)
-    """Further options of the command line: cycle_anchor, pid_a, pid_b."""
+    """Further options of the command line: cycle_anchor, and scopes that no key changes."""
+    opened: Runs = ()
+    labelled: Runs = ()
+    """``opened`` under titles that tell them apart; the same objects as long as what is open is the same."""
 
     @property
     def traces(self) -> Runs:
         """The runs as views take them: one, or A and B."""
         if len(self.inputs) == 1:
             return self.inputs[0].traces[:2]
-        return tuple(trace for run in self.inputs for trace in run.traces[:1])[:2]
+        opened = tuple(trace for run in self.inputs for trace in run.traces[:1])[:2]
+        if not (len(opened) == len(self.opened) and all(a is b for a, b in zip(opened, self.opened, strict=True))):
+            from ...analysis.core.run_labels import distinct_labels
+
+            self.opened, self.labelled = opened, distinct_labels(opened)
+        return self.labelled
 
     @property
     def loading(self) -> bool:
@@ -122,12 +124,14 @@ class Session(Struct):
             return ("both",)
         if not view.two_runs or view.pair_columns == view.columns:
             return ("A", "B")  # it shows one at a time
-        return ("both", "A", "B") if view.one_run else ("both", "B to A")
+        return ("both", "A", "B") if view.one_run else ("both",)
 
     @property
     def options(self) -> Options:
         """What every question is asked with, apart from which run."""
-        return Options(cycle=self.cycle, cycle_b=self.cycle_b, thresholds=self.thresholds, **self.extra)
+        given = Options(cycle=self.cycle, cycle_b=self.cycle_b, thresholds=self.thresholds, **self.extra)
+        ranks = {name: rank for name, rank in (("rank", self.rank), ("rank_b", self.rank_b)) if rank is not None}
+        return replace(given, **ranks)
 
     def question(self, view: View, subject: str = "") -> tuple[Runs, Options]:
         """The runs and options to ask the view with, of the runs chosen last or of that ``subject``."""
@@ -135,15 +139,12 @@ class Session(Struct):
         state = self.state(view.name)
         subject = subject or state.subject
         subject = subject if subject in subjects else subjects[0]
-        options = self.options
+        options = self.options.any_cycle() if view.lists_cycles else self.options
         runs = self.traces
         if subject == "A":
             return runs[:1], options
-        if subject in ("B", "B to A"):
-            swapped = replace(
-                options, cycle=self.cycle_b, cycle_b=self.cycle, pid_a=options.pid_b, pid_b=options.pid_a
-            )
-            return (runs[1:2] if subject == "B" else runs[::-1]), swapped
+        if subject == "B":
+            return runs[1:2], options.swapped()
         return runs, options
 
     def visit(self, view: str) -> None:
@@ -160,18 +161,15 @@ class Session(Struct):
         self.current = self.history.pop()
         return self.current
 
-    def scope(self, cycle: int | None, cycle_b: int | None = None) -> None:
-        """Limit every view to one cycle of each run; None and None is all of them."""
+    def scope(
+        self, cycle: int | None, cycle_b: int | None = None, rank: int | None = None, rank_b: int | None = None
+    ) -> None:
+        """Limit every view to one cycle of each run, and of a job to one rank's; None and None is all of them."""
         self.cycle, self.cycle_b = cycle, cycle_b
+        self.rank, self.rank_b = rank, rank_b
         self.epoch += 1
 
     @property
     def scope_text(self) -> str:
-        """The scope in words, for the state line."""
-        if self.cycle is None and self.cycle_b is None:
-            return "all cycles"
-        if self.cycle_b is None:
-            return f"cycle {self.cycle}"
-        if self.cycle is None:
-            return f"cycle B {self.cycle_b}"
-        return f"cycle A {self.cycle} · B {self.cycle_b}"
+        """The scope in words, for the state line; empty where there is none."""
+        return scope_words(self.options, max(1, len(self.traces)))

@@ -48,6 +48,12 @@ class Look(Struct, frozen=True):
     up: Style
     down: Style
 
+    @property
+    def slices(self) -> dict[str, Style]:
+        """The styles of slices of the timeline by class; each class also has signs of its own."""
+        return {"kernel": self.bar_tensor, "collective": self.b, "copy": self.bar_dram, "wait": self.dim,
+                "host": self.bar}
+
 
 @cache
 def names() -> tuple[str, ...]:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 from rich.cells import cell_len
 
 from ...analysis.core import text, units
+from ...analysis.core.names import short_name
 from ...analysis.table.column import Column
 from ..terminal import sanitiser
 from . import glyphs
@@ -30,8 +30,14 @@ BAR_NUMBER = 4
 
 @lru_cache(maxsize=16_384)
 def name(raw: str, width: int) -> str:
-    """A recorded string shortened and padded to the width. Cached: a trace has few names and many rows."""
-    return fit(text.fit_name(raw, width), width)
+    """A recorded name in its short form, padded to the width. Cached: a trace has few names and many rows."""
+    return fit(short_name.fit_name(raw, width), width)
+
+
+@lru_cache(maxsize=16_384)
+def words(raw: str, width: int) -> str:
+    """Other recorded text, cut or padded to the width."""
+    return fit(text.display(raw, width), width)
 
 
 def fit(shown: str, width: int, right: bool = False) -> str:
@@ -53,7 +59,8 @@ def cell(value: Any, column: Column, width: int) -> str:
         return spark(value, width)
     if column.unit == "text" and not missing(value):
         shown = str(value)
-        return name(dict(column.brief).get(shown, shown) if len(shown) > width else shown, width)
+        brief = dict(column.brief).get(shown, shown) if len(shown) > width else shown
+        return name(shown, width) if column.role == "name" else words(brief, width)
     if column.bar and column.unit == "fraction" and width > BAR_NUMBER + 1:
         return bar(value, width - BAR_NUMBER) + fit(units.short(value, column), BAR_NUMBER, right=True)
     shown = units.short(value, column)
@@ -76,17 +83,4 @@ def bar(value: Any, width: int) -> str:
 
 def spark(values: Sequence[float | None] | None, width: int) -> str:
     """Numbers as one glyph each, scaled to the largest; more numbers than cells are drawn by their largest."""
-    if not values:
-        return fit(units.MISSING, width)
-    if len(values) > width:
-        edges = [len(values) * i // width for i in range(width + 1)]
-        parts = [values[start:stop] for start, stop in pairwise(edges)]
-        values = [max((v for v in part if v is not None and v == v), default=None) for part in parts]
-    top = max((v for v in values if v is not None and v == v), default=0)
-    drawn = []
-    for value in values:
-        if value is None or value != value:
-            drawn.append(" ")
-        else:
-            drawn.append(glyphs.LEVELS[min(7, int(8 * value / top))] if top > 0 and value > 0 else glyphs.LEVELS[0])
-    return "".join(drawn).ljust(width)
+    return units.sparkline(values, width).ljust(width) if values else fit(units.MISSING, width)

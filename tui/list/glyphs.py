@@ -11,8 +11,7 @@ from rich.segment import Segment
 from textual.color import Color
 from textual.filter import LineFilter
 
-LEVELS = "▁▂▃▄▅▆▇█"
-"""Eight heights, for sparklines and distributions."""
+from ...analysis.core.units import LEVELS
 
 EIGHTHS = " ▏▎▍▌▋▊▉"
 """A cell filled from the left by 0 to 7 eighths; full is ``FULL``."""

@@ -15,7 +15,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from ...analysis.core import text
-from ...analysis.core.distinct_names import told_apart
+from ...analysis.core.names.display_names import display_names
 from ..terminal import sanitiser
 from . import cells, glyphs
 from .columns import GRAPHIC, Layout, is_text, listed
@@ -64,15 +64,15 @@ class Page:
         self._look = look
         self._digits = gutter(table)
         self._emphasis = table.threshold(TOP)  # name of the column that matters, size of its third largest
-        have = {column.name for column in table.columns}
+        self._share = next((one.name for one in table.columns if one.role == "share" and not one.side), None)
         also = {self._emphasis[0]} if self._emphasis else set()
         shown = [placed.column.name for placed in layout.placed]
-        names = [*shown, *sorted((also | ({"share"} & have)) - set(shown))]
+        names = [*shown, *sorted((also | ({self._share} if self._share else set())) - set(shown))]
         self._at = {name: number for number, name in enumerate(names)}
         self.values = table.window(top, top + height, names) if names else []
         self._texts: list[list[str] | None] = [None] * len(self.values)
         self._strips: dict[int, tuple[object, Strip]] = {}
-        self._apart = [self._alike(number) for number in range(len(layout.placed))]
+        self._names = [self._display_names(number) for number in range(len(layout.placed))]
 
     def header(self, table: Table, selected: int | None) -> list[Segment]:
         """The column headers; the sorted one has its arrow in the gap after it."""
@@ -83,9 +83,9 @@ class Page:
         for number, placed in enumerate(self.layout.placed):
             column = placed.column
             style = look.header
-            for side, colour in (("_a", look.a), ("_b", look.b)):
-                if column.name.endswith(side):
-                    style = look.header + Style(color=colour.color, bold=colour.bold)
+            if column.side in ("a", "b"):
+                colour = look.a if column.side == "a" else look.b
+                style = look.header + Style(color=colour.color, bold=colour.bold)
             if column.name == table.sorted_by:
                 style = look.header_sorted
             if placed.index == selected:
@@ -159,25 +159,27 @@ class Page:
         if made is None:
             row = self.values[index]
             made = [
-                cells.fit(apart[value], p.width) if apart and value in apart else cells.cell(value, p.column, p.width)
-                for p, value, apart in zip(self.layout.placed, row, self._apart, strict=False)
+                cells.fit(names[value], p.width) if names and value in names else cells.cell(value, p.column, p.width)
+                for p, value, names in zip(self.layout.placed, row, self._names, strict=False)
             ]
             self._texts[index] = made
         return made
 
-    def _alike(self, number: int) -> dict[Any, str]:
-        """Names in sight that would look the same in that column → text that tells them apart."""
+    def _display_names(self, number: int) -> dict[Any, str]:
+        """The names in that column as text no two of which look the same; by the rows in sight where they are many."""
         placed = self.layout.placed[number]
-        if not placed.column.elastic or placed.column.unit != "text":
+        if placed.column.role != "name":
             return {}
-        return told_apart((str(row[number]) for row in self.values if row[number] is not None), placed.width)
+        return self._table.display_names(placed.width) or display_names(
+            (str(row[number]) for row in self.values if row[number] is not None), placed.width
+        )
 
     def _weight(self, values: tuple[Any, ...]) -> Style:
         if self._emphasis is not None:
             value = values[self._at[self._emphasis[0]]]
             if not cells.missing(value) and abs(value) >= self._emphasis[1]:
                 return self._look.top
-        share = values[self._at["share"]] if "share" in self._at else None
+        share = values[self._at[self._share]] if self._share else None
         if share is not None and share < SMALL:
             return self._look.dim
         return self._look.base
@@ -186,10 +188,9 @@ class Page:
         return self._look.up if value > 0 else self._look.down if value < 0 else self._look.base
 
     def _bar(self, column: Column) -> Style:
-        name = column.name
-        if name.startswith("tensor"):
+        if column.bar == "tensor":
             return self._look.bar_tensor
-        return self._look.bar_dram if name.startswith("dram") else self._look.bar
+        return self._look.bar_dram if column.bar == "dram" else self._look.bar
 
 
 class Line:

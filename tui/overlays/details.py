@@ -17,7 +17,7 @@ from .overlay import Overlay, heading, pairs
 if TYPE_CHECKING:
     from ...analysis.details.sections import Detail, Event, Section
     from ...analysis.table.table import Table
-    from ...analysis.table.view import Runs
+    from ...analysis.table.view import Runs, View
 
 
 HISTOGRAM_LINES = 13
@@ -28,11 +28,11 @@ class DetailsScreen(Overlay):
     """The details of one row."""
 
     def __init__(
-        self, entry: Entry, table: Table, position: int, runs: Runs, options: Options,
+        self, entry: Entry, view: View, table: Table, position: int, runs: Runs, options: Options,
     ) -> None:
         super().__init__(f"{entry.title}: details")
         self._asker = Asker(self.app)
-        self._question = (entry.name, table, position, runs, options)
+        self._question = (view, table, position, runs, options)
         self._detail: Detail | None = None
         self._failed = ""
         self._recorded: dict[Event, tuple[tuple[str, str], ...]] = {}

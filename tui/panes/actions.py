@@ -6,6 +6,7 @@ acts on what is shown.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
@@ -107,16 +108,27 @@ class PaneActions(Container):
             return {}
         return {column.name: value for column, value in zip(self.rows.table.columns, values, strict=True)}
 
+    def action_place(self) -> None:
+        """Show where the row under the cursor lies in the timeline."""
+        row = self.row()
+        if not row:
+            self.app.bell()
+            return
+        run = 1 if self.subject == "B" and len(self.session.traces) > 1 else 0
+        self.session.place = run, row
+        self.main.open_view("timeline")
+
     def action_scope(self) -> None:
-        """Limit every view to the cycle under the cursor."""
+        """Limit every view to the cycle under the cursor, of a job to that of the cursor's rank."""
         row = self.row()
         a, b = row.get("cycle_a", row.get("cycle")), row.get("cycle_b")
+        ranks = row.get("rank_a", row.get("rank")), row.get("rank_b")
         if "cycle" in row and self.subject == "B" and len(self.session.traces) > 1:
-            a, b = None, row["cycle"]
+            a, b, ranks = None, row["cycle"], (None, row.get("rank"))
         if a is None and b is None:
             self.notify("The row under the cursor is of no cycle; choose one in view 2.", markup=False)
             return
-        self.session.scope(a, b)
+        self.session.scope(a, b, *ranks)
         self.warplens.scope_changed()
 
     def action_unscope(self) -> None:
@@ -141,16 +153,21 @@ class PaneActions(Container):
         from ..overlays.details import DetailsScreen
 
         runs, options = self.session.question(self.shown.view, self.subject)  # of the rows on the screen
-        self.app.push_screen(DetailsScreen(self.entry, self.rows.table, position, runs, options))
+        self.app.push_screen(DetailsScreen(self.entry, self.shown.view, self.rows.table, position, runs, options))
+
+    def export_job(self) -> Callable[[], Table] | None:
+        """What gives the table an export writes, in a thread; None where there is nothing to write."""
+        table = self.exported
+        return None if table is None else lambda: table
 
     def action_export(self) -> None:
         """Write this view as it stands as markdown, under a name nothing has yet."""
         self._export(None)
 
     def _export(self, name: str | None) -> None:
-        table, view = self.exported, self.entry.name
-        if table is not None:
-            self.warplens.errand("writing", lambda: exported(table, view, name), self._written)
+        job, view = self.export_job(), self.entry.name
+        if job is not None:
+            self.warplens.errand("writing", lambda: exported(job(), view, name), self._written)
 
     def _written(self, value: Any) -> None:
         if isinstance(value, Exception):
@@ -163,6 +180,6 @@ class PaneActions(Container):
 
     def action_copy(self) -> None:
         """Copy this view as markdown."""
-        table, view = self.exported, self.entry.name
-        if table is not None:
-            self.warplens.errand("copying", lambda: copied(table, view), self.warplens.take_copy)
+        job, view = self.export_job(), self.entry.name
+        if job is not None:
+            self.warplens.errand("copying", lambda: copied(job(), view), self.warplens.take_copy)

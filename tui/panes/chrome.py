@@ -122,7 +122,7 @@ class State(Line):
 
     def tell(
         self, *, order: str, filter: str, invert: bool, scope: str, scoped: bool, subject: str, right: str,
-        search: str = "", marks: int = 0,
+        search: str = "", marks: int = 0, same: str = "",
     ) -> None:
         """What is in force for the view shown."""
         dot = ("  ", "")
@@ -135,6 +135,8 @@ class State(Line):
         parts += [dot, (f" {scope} " if scoped else scope, "$primary reverse" if scoped else "dim")]
         if subject:
             parts += [dot, (subject, "bold $foreground")]
+        if same:
+            parts += [dot, (same, "dim")]
         if search:
             parts += [dot, (f"/{display(search, 24)}", "$accent")]
         if marks:

@@ -17,8 +17,8 @@ from textual.widgets import Input
 from ...analysis.core.text import display
 from .chrome import Line
 
-Kind = Literal["search", "filter", "export", "open"]
-_LABEL: dict[Kind, str] = {"search": "/", "filter": "filter ", "export": "write to ", "open": "open "}
+Kind = Literal["search", "filter", "export", "open", "goto"]
+_LABEL: dict[Kind, str] = {"search": "/", "filter": "filter ", "export": "write to ", "open": "open ", "goto": "go to "}
 
 
 class Prompt(Horizontal):

@@ -11,9 +11,6 @@ from ..app.session import Session
 if TYPE_CHECKING:
     from .table import TablePane
 
-_NOUN = {"overview": "kernels", "diff": "rows", "pairs": "pairs", "cycles": "cycles", "ops": "ops"}
-
-
 def header_text(session: Session, headline: str) -> str:
     """What is open: the headline of the analysis once there is one, the names until then."""
     if headline:
@@ -27,7 +24,7 @@ def order_text(pane: TablePane) -> str:
     if table is None:
         return ""
     if table.sorted_by is None:
-        return "as recorded" if table.columns[0].name in ("index", "cycle") else "ranked"
+        return "as recorded" if table.columns[0].role == "order" else "ranked"
     header = next((column.header for column in table.columns if column.name == table.sorted_by), table.sorted_by)
     return f"{header} {'↓' if table.descending else '↑'}"
 
@@ -40,7 +37,12 @@ def subject_text(pane: TablePane) -> str:
     if len(subjects) < 2:
         return ""
     now = pane.subject if pane.subject in subjects else subjects[0]
-    return {"both": "A and B", "A": "run A", "B": "run B", "B to A": "B → A"}[now]
+    return {"both": "A and B", "A": "run A", "B": "run B"}[now]
+
+
+def same_text(pane: TablePane) -> str:
+    """What all rows have in common, and so is no column."""
+    return pane.shown.table.same_line if pane.shown else ""
 
 
 def rows_text(pane: TablePane, narrow: bool) -> str:
@@ -50,9 +52,8 @@ def rows_text(pane: TablePane, narrow: bool) -> str:
         return ""
     if shown.bad_filter:
         return display(shown.bad_filter, 60)
-    noun = _NOUN.get(pane.entry.name, pane.entry.name)
     total, rows = units.count(shown.table.total_rows), units.count(len(shown.table))
-    text = f"{rows} of {total}" + ("" if narrow else f" {noun}")
+    text = f"{rows} of {total}" + ("" if narrow else f" {shown.view.noun}")
     if shown.coverage is not None:
         text += f", {100 * shown.coverage:.0f}% of time"
     if pane.session.partial:

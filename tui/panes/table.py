@@ -20,7 +20,7 @@ from textual.widget import Widget
 from ...analysis.views import Entry
 from ..app.jobs import Asker
 from ..app.keys import bindings
-from ..app.session import Arrangement, Session, other_order
+from ..app.session import Arrangement, Session
 from ..list.table_list import TableList
 from .actions import PaneActions
 
@@ -119,6 +119,11 @@ class TablePane(PaneActions, can_focus=False):
     def table(self) -> Table | None:
         """The rows shown, as they stand; what an export writes."""
         return self.shown.table if self.shown else None
+
+    @property
+    def focused_part(self) -> Widget:
+        """What takes the keys when the view is opened."""
+        return self.rows
 
     @property
     def exported(self) -> Table | None:
@@ -270,9 +275,8 @@ class TablePane(PaneActions, can_focus=False):
 
     def other_order(self) -> str | None:
         """The column of the view's other order, where it has one for these runs."""
-        if self.shown is None:
-            return None
-        return other_order(self.shown.view.alternate, {column.name for column in self.shown.base.columns})
+        other = self.shown.view.other_order(self.shown.base.columns) if self.shown else None
+        return other.name if other else None
 
     def action_other_run(self) -> None:
         """Go through what this view can look at: both runs, A, B."""
@@ -280,7 +284,9 @@ class TablePane(PaneActions, can_focus=False):
             return
         subjects = self.session.subjects(self.shown.view)
         if len(subjects) < 2:
-            self.notify("Only one run is open; o opens another.", markup=False)
+            pair = len(self.session.traces) > 1
+            said = "This view is about both runs; open them the other way round to turn it."
+            self.notify(said if pair else "Only one run is open; o opens another.", markup=False)
             return
         now = self.state.subject if self.state.subject in subjects else subjects[0]
         self.state.subject = subjects[(subjects.index(now) + 1) % len(subjects)]
@@ -288,7 +294,7 @@ class TablePane(PaneActions, can_focus=False):
 
     def wanted(self) -> list[str]:
         """The names of the keys that matter now, for the footer."""
-        names = "details filter search sort_right reverse mark export copy open_trace palette help quit".split()
+        names = "details filter search sort_right reverse mark place export copy open_trace palette help quit".split()
         if self.shown is not None and len(self.session.subjects(self.shown.view)) > 1:
             names.append("other_run")
         if self.other_order() is not None:
@@ -327,18 +333,19 @@ def arranged(view: View, base: Table, arrangement: Arrangement) -> Shown:
 
     bad = ""
     try:
-        table = arrangement.apply(base, view.alternate)
+        table = arrangement.apply(base, view)
     except BadFilter as error:
         bad = str(error)
-        table = replace(arrangement, filter="").apply(base, view.alternate)
+        table = replace(arrangement, filter="").apply(base, view)
+    base.display_names(None)  # here and not on the way to the screen
     return Shown(view, base, table, coverage(base, table), bad)
 
 
 def scoped_table(table: Table, runs: Runs, options: Options) -> Table:
     """The answer with the sentence that says what it was limited to, which every export carries."""
-    from ...analysis.views.report import scope_line
+    from ...analysis.core.scope_words import scope_words
 
-    return replace(table, scope=scope_line(options, runs))
+    return replace(table, scope=scope_words(options, len(runs)))
 
 
 def sentence(error: object) -> str:

@@ -7,8 +7,6 @@ So the row of a collective is about its transfer, its waiting is in columns of i
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import polars as pl
 from msgspec import Struct
@@ -30,46 +28,64 @@ class Waits(Struct, frozen=True):
     b: dict[tuple[int, int], float]
 
 
-def split(matched: list[Matched]) -> tuple[list[Matched], Waits, list[dict[str, Any]]]:
-    """The pairs with collectives reduced to their transfer, the waiting taken out of them, and what is to be told."""
+class RankWait(Struct, frozen=True):
+    """What one rank's device waited for the others in a collective, ms per cycle (medians)."""
+
+    device: str
+    a_ms: float
+    b_ms: float
+
+
+class CollectiveTiming(Struct, frozen=True):
+    """One collective over the ranks of a job: the transfer itself, which rank came last, and what each waited."""
+
+    function: str
+    transfer_a_us: float
+    transfer_b_us: float
+    last_a: str
+    last_b: str
+    waits: tuple[RankWait, ...]
+
+    @property
+    def longest_wait_ms(self) -> float:
+        """The longest any rank waited, in either run."""
+        return max(max(wait.a_ms, wait.b_ms) for wait in self.waits)
+
+
+def split(matched: list[Matched]) -> tuple[list[Matched], Waits, list[CollectiveTiming]]:
+    """The pairs with collectives reduced to their transfer, the waiting taken out of them, and the timing of each."""
     waits = Waits({}, {})
-    told: list[dict[str, Any]] = []
+    timings: list[CollectiveTiming] = []
     strict = [one for one in matched if one.pair.strict] or matched
     ranks = [{one.pair.a for one in strict}, {one.pair.b for one in strict}]
     if len(strict) < 2 or any(len(side) < len(strict) for side in ranks):
-        return matched, waits, told
+        return matched, waits, timings
     made = {id(one): [one.a.ms.copy(), one.b.ms.copy()] for one in strict}
     for function in _collectives(strict):
         rows = [(one, _row(one, function)) for one in strict]
         present = [(one, row) for one, row in rows if row is not None]
-        sides = [_transfer([(one.a if side == 0 else one.b, row) for one, row in present]) for side in (0, 1)]
-        if len(present) < 2 or sides[0] is None or sides[1] is None:
+        a, b = (_transfer([(one.a if side == 0 else one.b, row) for one, row in present]) for side in (0, 1))
+        if len(present) < 2 or a is None or b is None:
             continue
-        line: dict[str, Any] = {"function": function, "waits": []}
-        for side, (name, found) in enumerate(zip("ab", sides, strict=True)):
-            assert found is not None
-            for (one, row), transfer, wait in zip(present, found.transfer_ms, found.wait_ms, strict=True):
-                made[id(one)][side][row] = transfer
+        for side, transfer in enumerate((a, b)):
+            for (one, row), ms, wait in zip(present, transfer.transfer_ms, transfer.wait_ms, strict=True):
+                made[id(one)][side][row] = ms
                 (waits.a if side == 0 else waits.b)[matched.index(one), row] = wait
-            line[f"transfer_{name}_us"] = found.transfer_us
-            late = present[found.last][0]
-            line[f"last_{name}"] = _device(late, present[found.last][1])
-        for (one, row) in present:
-            index = matched.index(one)
-            line["waits"].append({
-                "device": _device(one, row), "a_ms": waits.a[index, row], "b_ms": waits.b[index, row],
-            })
-        told.append(line)
+        devices = [_device(one, row) for one, row in present]
+        timings.append(CollectiveTiming(
+            function, a.transfer_us, b.transfer_us, devices[a.last], devices[b.last],
+            tuple(RankWait(*wait) for wait in zip(devices, a.wait_ms, b.wait_ms, strict=True)),
+        ))
     reduced = [
         replace(one, a=replace(one.a, ms=made[id(one)][0]), b=replace(one.b, ms=made[id(one)][1]))
         if id(one) in made else one
         for one in matched
     ]
-    told.sort(key=lambda line: -max(max(w["a_ms"], w["b_ms"]) for w in line["waits"]))
-    return reduced, waits, told
+    timings.sort(key=lambda timing: -timing.longest_wait_ms)
+    return reduced, waits, timings
 
 
-class _Found(Struct, frozen=True):
+class _Transfer(Struct, frozen=True):
     transfer_ms: list[Floats]
     wait_ms: list[float]
     transfer_us: float
@@ -93,7 +109,7 @@ def _device(one: Matched, row: int) -> str:
     return str(one.functions["device"][row])
 
 
-def _transfer(ranks: list[tuple[Side, int]]) -> _Found | None:
+def _transfer(ranks: list[tuple[Side, int]]) -> _Transfer | None:
     """The shortest rank of each cycle that all ranks have whole; None where they do not share the collective."""
     if len(ranks) < 2:
         return None
@@ -118,23 +134,22 @@ def _transfer(ranks: list[tuple[Side, int]]) -> _Found | None:
         transfer.append(values)
     waits = [float(np.median((each[i] - shortest) * launches[i])) for i in range(len(ranks))]
     last = int(np.bincount(each.argmin(axis=0), minlength=len(ranks)).argmax())
-    return _Found(transfer, waits, float(np.median(shortest)) * 1e3, last)
+    return _Transfer(transfer, waits, float(np.median(shortest)) * 1e3, last)
 
 
-def sentence(told: list[dict[str, Any]], names: dict[str, str], cycle_ms: float) -> str | None:
+def sentence(timings: list[CollectiveTiming], names: dict[str, str], cycle_ms: float) -> str | None:
     """Who came last, in words, for the collective with the most waiting; None where nobody waits much of a cycle."""
-    for line in told:
-        most = max(max(w["a_ms"], w["b_ms"]) for w in line["waits"])
-        if most < MATERIAL * cycle_ms:
+    for timing in timings:
+        if timing.longest_wait_ms < MATERIAL * cycle_ms:
             continue
-        name = names.get(line["function"], line["function"])
-        transfer = f"transfer {line['transfer_a_us']:.1f} → {line['transfer_b_us']:.1f} µs"
-        if line["last_a"] == line["last_b"]:
-            return f"{line['last_a']} comes last to {name} in both runs and the others wait; {transfer}"
-        waited = {w["device"]: w for w in line["waits"]}[line["last_b"]]
+        name = names.get(timing.function, timing.function)
+        transfer = f"transfer {timing.transfer_a_us:.1f} → {timing.transfer_b_us:.1f} µs"
+        if timing.last_a == timing.last_b:
+            return f"{timing.last_a} comes last to {name} in both runs and the others wait; {transfer}"
+        waited = {wait.device: wait for wait in timing.waits}[timing.last_b]
         return (
-            f"the late rank changed sides: {name} waited for {line['last_a']}, now for {line['last_b']} "
-            f"(which waited {_short(waited['a_ms'])} → {_short(waited['b_ms'])} ms per cycle); {transfer}"
+            f"the late rank changed sides: {name} waited for {timing.last_a}, now for {timing.last_b} "
+            f"(which waited {_short(waited.a_ms)} → {_short(waited.b_ms)} ms per cycle); {transfer}"
         )
     return None
 

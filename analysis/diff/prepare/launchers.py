@@ -46,8 +46,8 @@ def by_launch(
     known_b = _launched(b.run, b, asked[1], there, options) if not known_a.is_empty() else known_a
     both = known_a.join(known_b, on=["device", "kind", "op"], suffix="_b")
     rarer = (pl.col("per_cycle") - pl.col("per_cycle_b")).abs() / pl.max_horizontal("per_cycle", "per_cycle_b")
-    apart = [(pl.col(place) - pl.col(f"{place}_b")).abs() for place in _PLACES]
-    distance = pl.max_horizontal(rarer / OFTEN, *(far / NEAR for far in apart)).alias("distance")
+    place_gaps = [(pl.col(place) - pl.col(f"{place}_b")).abs() for place in _PLACES]
+    distance = pl.max_horizontal(rarer / OFTEN, *(far / NEAR for far in place_gaps)).alias("distance")
     near = both.select("function", "function_b", "device", distance).filter(pl.col("distance") <= CLEAR)
     alone = (pl.len().over("function", "device") == 1) & (pl.len().over("function_b", "device") == 1)
     clear = near.filter(alone & (pl.col("distance") <= 1))

@@ -5,8 +5,6 @@ The table and the details of a suspect both begin here, so that they speak of th
 
 from __future__ import annotations
 
-from typing import Any
-
 import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,7 +19,7 @@ from .stratify import same_kind
 class Prepared(Struct, frozen=True):
     """``names`` are those B has for functions of A called otherwise there, ``moved`` B's devices under A's names.
 
-    ``waits`` and ``told`` are what was taken out of collectives, ``notes`` what was done, in sentences.
+    ``waits`` and ``timings`` are what was taken out of collectives, ``notes`` what was done, in sentences.
     """
 
     works: tuple[Work, Work]
@@ -29,17 +27,17 @@ class Prepared(Struct, frozen=True):
     names: dict[tuple[str, str | None], str]
     moved: dict[str, str]
     waits: collectives.Waits
-    told: list[dict[str, Any]]
+    timings: list[collectives.CollectiveTiming]
     notes: tuple[str, ...]
 
 
 def prepared(a: Work, b: Work, options: Options) -> Prepared:
     """Match the work of two runs. Raises CannotAnswer for a process that is not there."""
     a, b, moved = _on_one_device(a, b)
-    a, b, apart = same_kind(a, b)
+    a, b, excluded = same_kind(a, b)
     works, names = _under_one_name(a, b, moved, options)
-    matched, waits, told = collectives.split(match(*works, options))
-    return Prepared(works, matched, names, moved, waits, told, (*devices.note(moved), *apart))
+    matched, waits, timings = collectives.split(match(*works, options))
+    return Prepared(works, matched, names, moved, waits, timings, (*devices.note(moved), *excluded))
 
 
 def _on_one_device(a: Work, b: Work) -> tuple[Work, Work, dict[str, str]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from ...table.column import Column
 
 COLUMNS: tuple[Column, ...] = (
-    Column("function", "kernel", "text", "function as recorded in A", width=28, order=0, elastic=True, pinned=True),
-    Column("device", "device", "text", "device, or Host", width=6, order=2),
-    Column("kind", "kind", "text", "kernel, collective, memcpy, oncpu, …", width=10, order=9),
+    Column("function", "kernel", "text", "function, in the form lists show it; recorded so in A", width=28,
+           order=0, elastic=True, pinned=True, role="name"),
+    Column("device", "device", "text", "device, or Host", width=6, order=2, role="where"),
+    Column("kind", "kind", "text", "kernel, collective, memcpy, oncpu, …", width=10, order=9, role="where"),
     Column("pid_a", "pid A", "text", "process in A", width=8, order=None),
     Column("pid_b", "pid B", "text", "process in B", width=8, order=None),
     Column("launches_a", "launches A", "number", "launches per cycle in A", width=10, order=None),
@@ -19,7 +20,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("launch_us", "µs/launch A → B", "text", "time per launch, µs", width=17, order=3, sorts="launch_us_b"),
     Column("ratio", "×", "ratio", "time per launch, B over A", width=5, order=1),
     Column("a_ms", "A ms", "ms", "ms per cycle in A: launches times time per launch", width=9, order=8),
-    Column("b_ms", "B ms", "ms", "ms per cycle in B", width=9, order=8),
+    Column("b_ms", "B ms", "ms", "ms per cycle in B", width=9, order=8, role="time"),
     Column("delta_ms", "Δ ms/cycle", "ms", "B − A in ms per cycle", width=10, order=0, signed=True),
     Column("ci_low_ms", "from", "ms", "low end of the 95% interval of Δ", width=8, order=7, signed=True),
     Column("ci_high_ms", "to", "ms", "high end of the 95% interval of Δ", width=8, order=7, signed=True),
@@ -27,7 +28,8 @@ COLUMNS: tuple[Column, ...] = (
     Column("verdict", "verdict", "text", "slower, faster, new, gone, ~ (no sure change), too few cycles", width=7,
            order=0, brief=(("too few cycles", "too few"),)),
     Column("path", "path", "text", "exposed: the cycle waits for it; hidden: nobody does", width=7, order=5),
-    Column("metric", "metric", "text", "the metric that tells most of those read while it ran", width=16, order=4),
+    Column("metric", "metric", "text", "the metric that tells most of those read while it ran", width=16, order=4,
+           role="where"),
     Column("change", "A → B", "text", "the metric's mean while it ran, in its unit", width=16, order=4, sorts="mu_b"),
     Column("mu_a", "metric A", "number", "its mean in A, in its unit", width=9, order=None),
     Column("mu_b", "metric B", "number", "its mean in B, in its unit", width=9, order=None),
@@ -39,5 +41,8 @@ COLUMNS: tuple[Column, ...] = (
     Column("wait_b_ms", "wait B", "ms", "waiting for other ranks per cycle in B", width=8, order=None),
     Column("cycles_a", "cycles A", "count", "cycles of A the row rests on", width=8, order=None),
     Column("cycles_b", "cycles B", "count", "cycles of B the row rests on", width=8, order=None),
-    Column("renamed", "name in B", "text", "its name in B where that differs", width=20, order=None),
+    Column("category", "category", "text", "device, host or communication", width=13, order=None),
+    Column("lost_here_ms", "lost here", "ms", "of what is surely lost the function's own part, without the calls "
+           "inside it and without waiting for a device; rows rank by it", width=9, order=None),
+    Column("renamed", "name in B", "text", "its name in B where that differs", width=20, order=None, role="name"),
 )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from ...core.metrics import change
-from ...core.text import display
+from ..prepare.collectives import CollectiveTiming
 from ..prepare.collectives import sentence as collective_sentence
 from ..prepare.samples import Matched
-from ..verdict.device_work import CHANGED
+from ..verdict.comparability import Comparability
+from ..verdict.cycle_time import CycleTime, SlowCycle
+from ..verdict.device_work import CHANGED, DeviceWork
+from ..verdict.resources import ChangedResource, foremost_cause
 
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
@@ -37,53 +40,64 @@ def line(label: str, text: str) -> str:
     return f"{label:<8}{text}"
 
 
-def cycle_line(cycles: dict[str, Any]) -> str:
-    """Whether the cycle got slower, by how much, and which cycles stand out with what is special in them."""
-    a, b = cycles["median_a_ms"], cycles["median_b_ms"]
-    text = f"{cycles['verdict']}: {ms(a)} → {ms(b)} ms"
-    if cycles["verdict"] in ("slower", "faster") and a and (b / a >= 1.5 or b / a <= 1 / 1.5):
+def cycle_line(cycles: CycleTime) -> str:
+    """The pair's headline as the line of the diff."""
+    return line("Cycle", cycle_sentence(cycles))
+
+
+def cycle_sentence(cycles: CycleTime) -> str:
+    """The one headline of two runs, in the same words in every view.
+
+    Whether the cycle got slower, by how much, and which cycles stand out with what is special in them.
+    """
+    a, b = cycles.median_a_ms, cycles.median_b_ms
+    text = f"{cycles.verdict}: {ms(a)} → {ms(b)} ms{f' {cycles.unit}' if cycles.unit else ''}"
+    if cycles.verdict in ("slower", "faster") and a and (b / a >= 1.5 or b / a <= 1 / 1.5):
         text += f" ({b / a:.1f}×)"
-    if cycles["ci_low_ms"] is not None:
-        text += f", {_rough(cycles['shift_ms'])} [{_rough(cycles['ci_low_ms'])}, {_rough(cycles['ci_high_ms'])}]"
-    for side, run in (("cycles_a", "A"), ("cycles_b", "B")):
-        if cycles[side] < 5:
-            text += f"; only {some(cycles[side])} cycle{'' if cycles[side] == 1 else 's'} in {run}"
-    slow = [one for one in cycles["outliers"] if one["run"] == "B"]
-    if slow and cycles["verdict"] != "slower":
-        named = " and ".join(f"B{one['cycle']} {ms(one['ms'])}" for one in slow[:3])
-        count = f"{some(len(slow))} slow one{'' if len(slow) == 1 else 's'}"
-        text += f"; {count}, {named} ms{' and more' if len(slow) > 3 else ''}, {special(slow)}"
-    return line("Cycle", text)
+    if cycles.ci_low_ms is not None and cycles.ci_high_ms is not None:
+        text += f", {_rough(cycles.shift_ms)} [{_rough(cycles.ci_low_ms)}, {_rough(cycles.ci_high_ms)}]"
+    for count, run in ((cycles.cycles_a, "A"), (cycles.cycles_b, "B")):
+        if count < 5:
+            text += f"; only {some(count)} cycle{'' if count == 1 else 's'} in {run}"
+    slow = cycles.slow_in_b
+    if slow and cycles.verdict != "slower":
+        named = " and ".join(f"{'' if one.cycle is None else f'B{one.cycle} '}{ms(one.ms)}" for one in slow[:3])
+        count_text = f"{some(len(slow))} slow one{'' if len(slow) == 1 else 's'}"
+        reason = special(slow)
+        text += f"; {count_text}, {named} ms{' and more' if len(slow) > 3 else ''}{f', {reason}' if reason else ''}"
+    return text
 
 
-def special(slow: list[dict[str, Any]]) -> str:
-    """What the slow cycles have more of: what most of them share."""
-    kinds = {name: sum(name in one["special"] for one in slow) for name in ("host", "device", "idle")}
-    device_known = any(one["more_device_ms"] is not None for one in slow)
-    if kinds["host"] * 2 > len(slow):
-        if kinds["device"] * 2 > len(slow):
+def special(slow: Sequence[SlowCycle]) -> str:
+    """What the slow cycles have more of: what most of them share. Empty where only their times are known."""
+    if not any(one.reasons for one in slow):
+        return ""
+    host, device = (sum(reason in one.reasons for one in slow) for reason in ("host", "device"))
+    device_known = any(one.more_device_ms is not None for one in slow)
+    if host * 2 > len(slow):
+        if device * 2 > len(slow):
             return "with more host time and more GPU time"
         return "with more host time" + (", not more GPU time" if device_known else "")
-    if kinds["device"] * 2 > len(slow):
+    if device * 2 > len(slow):
         return "with more GPU time"
     return "with neither more host time nor more GPU time: they waited"
 
 
 def device_lines(
-    work: list[dict[str, Any]], collectives: list[dict[str, Any]], names: dict[str, str], cycle_ms: float
+    work: Sequence[DeviceWork], timings: list[CollectiveTiming], names: dict[str, str], cycle_ms: float
 ) -> list[str]:
     """What the devices did: the one whose work changed most, and how many others."""
     made = []
-    ranked = sorted(work, key=lambda row: -abs(row["delta_ms"]))
-    several = len({row["device"] for row in work}) > 1
-    for row in ranked[:2]:
-        prefix = f"{row['device']} " if several else ""
-        made.append(line(_label(row["device"]), prefix + _device_text(row)))
-    if len(ranked) > 2:
-        made[-1] += f"; {len(ranked) - 2} more process pairs or devices in the facts"
-    told = collective_sentence(collectives, names, cycle_ms)
-    if told:
-        made.append(line("Ranks", told))
+    changed_most = sorted(work, key=lambda row: -abs(row.delta_ms))
+    several = len({row.device for row in work}) > 1
+    for row in changed_most[:2]:
+        prefix = f"{row.device} " if several else ""
+        made.append(line(_label(row.device), prefix + _device_text(row)))
+    if len(changed_most) > 2:
+        made[-1] += f"; {len(changed_most) - 2} more process pairs or devices in the facts"
+    ranks = collective_sentence(timings, names, cycle_ms)
+    if ranks:
+        made.append(line("Ranks", ranks))
     return made
 
 
@@ -91,13 +105,13 @@ def _label(device: str | None) -> str:
     return (device or "Device").split()[0]
 
 
-def _device_text(row: dict[str, Any]) -> str:
-    ratio, per_launch = row["ratio"], row["per_launch_ratio"]
-    text = f"busy {ms(row['busy_a_ms'])} → {ms(row['busy_b_ms'])} ms per cycle"
-    if row["communication_a_ms"] or row["communication_b_ms"]:
+def _device_text(row: DeviceWork) -> str:
+    ratio, per_launch = row.ratio, row.per_launch_ratio
+    text = f"busy {ms(row.busy_a_ms)} → {ms(row.busy_b_ms)} ms per cycle"
+    if row.communication_a_ms or row.communication_b_ms:
         text += " beside collectives"  # which wait for other ranks, and have a line of their own
     if ratio is None:
-        return f"{text}: {'new' if row['busy_b_ms'] else 'no'} work"
+        return f"{text}: {'new' if row.busy_b_ms else 'no'} work"
     if abs(ratio - 1) > CHANGED:
         times = f"{ratio:.1f}×" if ratio >= 1.5 or ratio <= 0.67 else f"{100 * (ratio - 1):+.0f}%".replace("-", "−")
         text += f" ({times})"
@@ -105,24 +119,29 @@ def _device_text(row: dict[str, Any]) -> str:
             text += ", per launch unchanged"
     else:
         text += ", unchanged" + (" per launch too" if per_launch and abs(per_launch - 1) <= CHANGED else "")
-    idle_a, idle_b = row["idle_a"], row["idle_b"]
-    if idle_a is not None and idle_b is not None:
-        waits = " or waiting for other ranks" if row["waits"] else ""
-        if round(100 * idle_a) == round(100 * idle_b) or row["path"] == "hidden":
-            text += f", still {idle_b:.0%} idle{waits}"
-        else:
-            text += f", idle{waits} {idle_a:.0%} → {idle_b:.0%}"
-    if row["path"] == "hidden":
+    text += _idle_text(row)
+    if row.path == "hidden":
         text += ": hidden behind the host"
-    elif row["path"] == "exposed":
+    elif row.path == "exposed":
         text += ": the cycle waits for it"
     return text
 
 
-def resource_text(row: dict[str, Any]) -> str:
+def _idle_text(row: DeviceWork) -> str:
+    """The idle share; "still" where it is the same, or where a device that worked more is idle most of the time."""
+    a, b = row.idle_a, row.idle_b
+    if a is None or b is None:
+        return ""
+    waits = " or waiting for other ranks" if row.others_waited_for else ""
+    if round(100 * a) == round(100 * b) or (row.path == "hidden" and 0.5 <= b < a):
+        return f", still {b:.0%} idle{waits}"
+    return f", idle{waits} {a:.0%} → {b:.0%}"
+
+
+def resource_text(row: ChangedResource) -> str:
     """A changed resource: name, values in natural units, where, and which functions ran under it."""
-    text = f"{row['metric']} {change(row['mu_a'], row['mu_b'], row['unit'])} on {row['device']}"
-    slower, under = row["functions"], row["seen_by"]
+    text = f"{row.metric} {change(row.mu_a, row.mu_b, row.unit)} on {row.device}"
+    slower, under = row.functions, row.seen_by
     if not slower:
         return text
     if slower == under:
@@ -131,29 +150,29 @@ def resource_text(row: dict[str, Any]) -> str:
     return f"{text}, under {slower} slower functions of the {under} it was read with"
 
 
-def changed_line(resources: list[dict[str, Any]], explains: str) -> str:
+def changed_line(resources: Sequence[ChangedResource], explains: str) -> str:
     """The resource most likely to come from outside, and what it explains."""
-    outside = [row for row in resources if row["role"] == "capacity" and row["loss"] > 0]
-    if not outside:
-        if not resources:
-            return line("Changed", f"no resource that was read; {explains}")
-        return line("Changed", f"no capacity; {resource_text(resources[0])}, which follows from the work; {explains}")
-    return line("Changed", f"{resource_text(outside[0])}: {explains}")
+    cause = foremost_cause(resources)
+    if cause is not None:
+        return line("Changed", f"{resource_text(cause)}: {explains}")
+    if not resources:
+        return line("Changed", f"no resource that was read; {explains}")
+    return line("Changed", f"no capacity; {resource_text(resources[0])}, which follows from the work; {explains}")
 
 
-def data_line(comparability: dict[str, Any], matched: list[Matched], calibration: dict[str, Any]) -> str:
+def data_line(comparability: Comparability, matched: list[Matched], row_noise_ms: float | None) -> str:
     """What the verdict rests on: comparable or not, what was left out, how much a row moves by chance."""
-    parts = [] if not comparability["comparable"] else ["comparable"]
-    if comparability["reasons"]:
-        parts = [("comparable with reserve: " if comparability["comparable"] else "NOT comparable: ")
-                 + "; ".join(comparability["reasons"])]
+    parts = [] if not comparability.comparable else ["comparable"]
+    if comparability.reasons:
+        parts = [("comparable with reserve: " if comparability.comparable else "NOT comparable: ")
+                 + "; ".join(comparability.reasons)]
     total, lacking, warm_up = left_out(matched)
     if lacking:
         parts.append(f"{lacking} of {total} cycles lack GPU records and are left out of GPU rows")
     if warm_up:
         parts.append(f"{warm_up} warm-up cycle{'' if warm_up == 1 else 's'} left out")
-    if calibration.get("row_ms") is not None:
-        parts.append(f"by chance a row moves up to ±{ms(calibration['row_ms'])} ms")
+    if row_noise_ms is not None:
+        parts.append(f"by chance a row moves up to ±{ms(row_noise_ms)} ms")
     return line("Data", "; ".join(parts))
 
 
@@ -165,9 +184,3 @@ def left_out(matched: list[Matched]) -> tuple[int, int, int]:
             seen[run, pid] = (kept.cycles, kept.not_whole, kept.warm_up)
     columns = list(zip(*seen.values(), strict=True)) or [(0,), (0,), (0,)]
     return sum(columns[0]), sum(columns[1]), sum(columns[2])
-
-
-def short_name(name: str) -> str:
-    """A function's name short enough for a sentence."""
-    bare = name.split("<")[0].split("(")[0].replace("void ", "")
-    return display(bare or name, 40)

@@ -1,9 +1,9 @@
-"""Could it be chance? The data answers: the cycles are dealt anew to A and B, many times.
+"""Could it be chance? A permutation test: the cycles are assigned to A and B anew, many times.
 
-A function counts as changed only if its statistic beats the largest of *all* functions in 95 of 100 deals (Westfall and
-Young, Resampling-Based Multiple Testing, 1993), so a run compared with itself raises a false alarm at most once in
-twenty comparisons, whatever its noise looks like and however many functions it has. Functions seen in the same cycles
-are dealt together as one block, which keeps what they have in common.
+A function counts as changed only if its statistic beats the largest of *all* functions in 95 of 100 permutations
+(Westfall and Young, Resampling-Based Multiple Testing, 1993), so a run compared with itself raises a false alarm at
+most once in twenty comparisons, whatever its noise looks like and however many functions it has. Functions seen in the
+same cycles are permuted together as one block, which keeps what they have in common.
 
 Two things are tested, each in a family of its own: time per launch (logarithms, outlying cycles pulled in) and launches
 per cycle (mostly constant, where any steady change is real and a statistic in standard deviations would be infinite).
@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 from .robust_location import PRIOR_WEIGHT, Floats, centre, pulled_in
 
 Flags = NDArray[np.bool_]
-DEALS = 999
-"""Random deals of the cycles, where all there are would be more."""
+PERMUTATIONS = 999
+"""Random permutations of the cycles, where all there are would be more."""
 COUNT_GRAIN = 0.02
 """Launches per cycle are told apart in steps of this share of them: a difference of half a step is none."""
 HALVINGS = 300
-"""Random halvings of the baseline that its own noise is taken from, where all there are would be more than DEALS."""
+"""Random halvings of the baseline that its own noise is taken from, where there are more than PERMUTATIONS of them."""
 _CHUNK = 1_000_000
 
 
@@ -46,24 +46,24 @@ class Block(Struct, frozen=True):
 
 
 @lru_cache(maxsize=32)
-def dealt(n_a: int, n_b: int) -> Flags:
-    """Ways to deal n_a + n_b cycles, True for those that go to B: all of them, or DEALS random ones, fixed by a seed.
+def assignments(n_a: int, n_b: int) -> Flags:
+    """Ways to assign n_a + n_b cycles, True for those that go to B: all, or PERMUTATIONS random ones, fixed by a seed.
 
-    The first is the deal as it was.
+    The first is the cycles as they were.
     """
     n = n_a + n_b
     actual = np.arange(n) >= n_a
-    if comb(n, n_b) <= DEALS:
+    if comb(n, n_b) <= PERMUTATIONS:
         made = np.zeros((comb(n, n_b), n), dtype=bool)
         for row, chosen in enumerate(combinations(range(n - 1, -1, -1), n_b)):
             made[row, list(chosen)] = True
         return made
-    order = np.random.default_rng(20_261_121).random((DEALS, n)).argsort(axis=1)
+    order = np.random.default_rng(20_261_121).random((PERMUTATIONS, n)).argsort(axis=1)
     return np.concatenate([actual[None, :], order < n_b])
 
 
 def enough(n_a: int, n_b: int) -> bool:
-    """Whether there are enough ways to deal these cycles to tell chance at one in twenty."""
+    """Whether there are enough permutations of these cycles to tell chance at one in twenty."""
     return min(n_a, n_b) > 0 and comb(n_a + n_b, n_b) >= 20
 
 
@@ -97,7 +97,7 @@ def _as_it_was(a: Floats, b: Floats) -> _Sums:
     return _Sums(a.shape[1], b.shape[1], a.mean(axis=1), b.mean(axis=1), squares)
 
 
-def chance(blocks: list[Block], family: Literal["time", "count"], functions: int) -> Floats:
+def familywise_q(blocks: list[Block], family: Literal["time", "count"], functions: int) -> Floats:
     """Per function the probability that some function of its family moves this far by chance; NaN where not tested."""
     q: Floats = np.full(functions, np.nan)
     statistic = _time_statistic if family == "time" else _count_statistic
@@ -110,7 +110,7 @@ def chance(blocks: list[Block], family: Literal["time", "count"], functions: int
         none = np.ones(len(found))
         for other, _, largest in seen:
             beaten = len(largest) - np.searchsorted(largest, found * (1 - 1e-9), side="left")
-            if other is not block:  # the deal as it was is no chance result of the others
+            if other is not block:  # the cycles as they were are no chance result of the others
                 beaten = np.maximum(beaten - 1, 0)
             none *= 1 - beaten / len(largest)
         q[block.rows] = np.clip(1 - none, 1 / len(own), 1.0)
@@ -120,14 +120,14 @@ def chance(blocks: list[Block], family: Literal["time", "count"], functions: int
 def _largest(
     sides: tuple[Floats, Floats], prior: Floats, statistic: Callable[[_Sums, Floats], Floats]
 ) -> Floats:
-    """The largest statistic over the functions in each deal; the deal as it was is among them.
+    """The largest statistic over the functions in each permutation; the cycles as they were are among them.
 
-    Means and squares of every deal are matrix products of the values with the deals, so a thousand functions take
-    milliseconds. Values are taken relative to their mean, which keeps the squares exact.
+    Means and squares of every permutation are matrix products of the values with the assignments, so a thousand
+    functions take milliseconds. Values are taken relative to their mean, which keeps the squares exact.
     """
     values = np.concatenate(sides, axis=1)
     n_a, n_b = sides[0].shape[1], sides[1].shape[1]
-    to_b = dealt(n_a, n_b).T.astype(np.float64)
+    to_b = assignments(n_a, n_b).T.astype(np.float64)
     largest: Floats = np.zeros(to_b.shape[1])
     step = max(1, _CHUNK // to_b.shape[1])
     for start in range(0, len(values), step):
@@ -145,8 +145,8 @@ def _largest(
 def half_noise(values: Floats) -> Floats:
     """How far the centres of two random halves of the cycles (columns) lie apart, at most, in 95 of 100 halvings."""
     n = values.shape[1]
-    halves = dealt(n // 2, n - n // 2)
-    if len(halves) > DEALS:  # random ones, of which the first are as good as all
+    halves = assignments(n // 2, n - n // 2)
+    if len(halves) > PERMUTATIONS:  # random ones, of which the first are as good as all
         halves = halves[:HALVINGS]
     first = np.argsort(halves, axis=1, kind="stable")
     out: Floats = np.zeros(len(values))

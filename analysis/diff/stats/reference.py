@@ -21,6 +21,8 @@ NUMBERS = (
     "suspicion", "beta_a", "beta_b", "delta_beta", "z_beta", "p_beta", "u_beta",
     "mu_a", "mu_b", "delta_mu", "z_mu", "z_log_mu", "p_mu", "u_mu",
 )
+LEAST_CYCLES = 2
+"""Distinct cycles a side needs for any p-value; with fewer on either side all of them are 1."""
 FLAT = 1e-9
 """A standard deviation at most this counts as none (absolute for Z, relative to the values for p)."""
 
@@ -29,7 +31,7 @@ def compare(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
     """One row per (function, metric, device) of either side with the columns of ``NUMBERS``, most suspicious first.
 
     ``a`` and ``b`` hold one sample a row: ``function metric device cycle beta mu``. A missing μ counts as 0, as does
-    everything of a side that lacks the triplet.
+    everything of a side that lacks the triplet. p is null only where both sides are flat and equal.
     """
     columns = [*KEYS, "cycle", "beta", "mu"]
     sides = [a.select(*columns, in_b=pl.lit(False)), b.select(*columns, in_b=pl.lit(True))]
@@ -47,13 +49,16 @@ def compare(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
     beta, mu = rows["beta"].to_numpy(), rows["mu"].to_numpy()
     log_mu = np.log1p(np.maximum(mu, -1 + 1e-15))
     shares, values, logs = (_Samples(group, in_b, x, groups) for x in (beta, mu, log_mu))
+    few = (cycles[0] < LEAST_CYCLES) | (cycles[1] < LEAST_CYCLES)
     suspicion = np.abs(shares.delta) * (np.abs(shares.z()) + np.abs(logs.z()))
     numbers: dict[str, Floats] = {
         "suspicion": suspicion,
         "beta_a": shares.mean[0], "beta_b": shares.mean[1], "delta_beta": shares.delta, "z_beta": shares.z(),
-        "p_beta": shares.welch(cycles), "u_beta": u_test(group, in_b, beta, groups),
+        "p_beta": np.where(few, 1.0, shares.welch(cycles)),
+        "u_beta": np.where(few, 1.0, u_test(group, in_b, beta, groups)),
         "mu_a": values.mean[0], "mu_b": values.mean[1], "delta_mu": values.delta, "z_mu": values.z(),
-        "z_log_mu": logs.z(), "p_mu": values.welch(cycles), "u_mu": u_test(group, in_b, mu, groups),
+        "z_log_mu": logs.z(), "p_mu": np.where(few, 1.0, values.welch(cycles)),
+        "u_mu": np.where(few, 1.0, u_test(group, in_b, mu, groups)),
     }
     table = keys.select(KEYS).with_columns(pl.Series(name, numbers[name], nan_to_null=True) for name in NUMBERS)
     return table.sort("suspicion", descending=True, maintain_order=True)
@@ -102,6 +107,4 @@ class _Samples:
             t = self.delta / np.sqrt(v_a + v_b)
             freedom = (v_a + v_b) ** 2 / (v_a**2 / np.maximum(n_a - 1, 1) + v_b**2 / np.maximum(n_b - 1, 1))
             p: Floats = 2 * stdtr(freedom, -np.abs(t))
-        p = np.where(flat, np.where(equal, np.nan, 0.0), p)
-        few = (cycles[0] < 2) | (cycles[1] < 2)
-        return np.where(few & ~(flat & equal), 1.0, p)
+        return np.where(flat, np.where(equal, np.nan, 0.0), p)

@@ -3,7 +3,7 @@
 Values are logarithms (of time per launch), so a shift is a ratio. The centre of a side is a trimmed mean: one odd cycle
 must neither raise an alarm nor hide a change. The spread comes from Winsorised variances, each drawn towards what is
 usual for functions of its kind, since six cycles alone say little about a variance. Whether a shift could be chance is
-a question of its own, asked in ``deals``.
+a question of its own, for ``permutation``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SMALL = {1: 1.0, 2: 0.5, 3: 0.449, 4: 0.298}
 """Variance of the trimmed mean of n normal values, in units of theirs."""
 
 
-class Shift(Struct, frozen=True):
+class LocationShift(Struct, frozen=True):
     """Per function: both centres, the standard error of each, and the degrees of freedom of their difference."""
 
     a: Floats
@@ -77,14 +77,14 @@ def usual_variance(sides: list[Floats]) -> float:
     return float(np.median(np.concatenate(found))) if found else 0.0
 
 
-def shift(a: Floats, b: Floats, prior: Floats | float) -> Shift:
+def location_shift(a: Floats, b: Floats, prior: Floats | float) -> LocationShift:
     """Compare the last axes of ``a`` and ``b``; ``prior`` is the usual variance of one value."""
     (var_a, free_a), (var_b, free_b) = variance(a), variance(b)
     free = free_a + free_b
     both = (free_a * var_a + free_b * var_b + PRIOR_WEIGHT * prior) / (free + PRIOR_WEIGHT)
     own_a = (free_a * var_a + SIDE_WEIGHT * both) / (free_a + SIDE_WEIGHT)
     own_b = (free_b * var_b + SIDE_WEIGHT * both) / (free_b + SIDE_WEIGHT)
-    return Shift(
+    return LocationShift(
         centre(a), centre(b), np.sqrt(own_a / a.shape[-1]), np.sqrt(own_b / b.shape[-1]),
         np.full(a.shape[:-1], free + PRIOR_WEIGHT),
     )

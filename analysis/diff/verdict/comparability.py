@@ -6,10 +6,9 @@ the time and how often they are launched. How long anything took never counts: t
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from ....loaders.trace import Trace
 from ...core.options import Options
@@ -17,6 +16,7 @@ from ...core.text import display
 from ...cycles.account import find_cycles
 from ..prepare.samples import Matched, Side
 from ..prepare.stratify import replay_reasons, replays
+from ..stats.robust_location import Floats
 
 LEAST_SHARED = 0.5
 """Below this share of device time in functions both runs have, they are different workloads."""
@@ -25,8 +25,22 @@ LAUNCHES = 0.9
 """Below this likeness of launches per cycle, the cycles do different work."""
 
 
-def comparability(runs: tuple[Trace, Trace], matched: list[Matched], options: Options) -> dict[str, Any]:
-    """``comparable``, the ``score`` 0-1 and the ``reasons`` against it as sentences, gravest first."""
+class Comparability(Struct, frozen=True):
+    """Whether two runs can be compared, how alike they are (``score``, 0-1), and what speaks against it, gravest first.
+
+    ``shared_time`` is the share of time in functions both have, ``launch_likeness`` how far launches per cycle agree;
+    None where that is not known.
+    """
+
+    comparable: bool = True
+    score: float | None = None
+    reasons: tuple[str, ...] = ()
+    shared_time: float | None = None
+    launch_likeness: float | None = None
+
+
+def comparability(runs: tuple[Trace, Trace], matched: list[Matched], options: Options) -> Comparability:
+    """Judge two runs by their devices, cycles, functions and launches."""
     reasons = [*different_devices(runs), *_different_cycles(runs, options)]
     reasons += replay_reasons((replays(runs[0]), replays(runs[1])))
     grave = len(reasons) if different_devices(runs) else 0
@@ -40,10 +54,7 @@ def comparability(runs: tuple[Trace, Trace], matched: list[Matched], options: Op
         reasons.append(f"launches per cycle agree to {alike:.0%}: the cycles do different work")
     score = min([value for value in (shared, alike) if value is not None], default=1.0) * (0.5 if grave else 1.0)
     comparable = not grave and (shared is None or shared >= LEAST_SHARED) and (alike is None or alike >= LEAST_SHARED)
-    return {
-        "comparable": comparable, "score": round(score, 4), "reasons": reasons, "shared_time": shared,
-        "launch_likeness": alike,
-    }
+    return Comparability(comparable, round(score, 4), tuple(reasons), shared, alike)
 
 
 def different_devices(runs: tuple[Trace, Trace]) -> list[str]:
@@ -76,7 +87,7 @@ def _source(source: str | None) -> str:
             "pattern": "a repeating pattern of kernels"}.get(source or "", "another source")
 
 
-def _time(one: Matched, side: Side) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _time(one: Matched, side: Side) -> Floats:
     rows = one.on_device if one.on_device.any() else np.ones(one.functions.height, dtype=bool)
     return np.where(rows, np.nan_to_num(side.ms).sum(axis=1), 0.0)
 

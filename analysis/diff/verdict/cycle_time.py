@@ -6,9 +6,12 @@ and they are named instead: "two slow ones" is another answer than "all of them 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from ...core.distribution import fence
 from ..prepare.samples import Matched, Side
@@ -21,39 +24,97 @@ CLEAR = 0.1
 LARGE_PART = 0.25
 """Share of a slow cycle's excess that host or device time must make up to be named."""
 HOST_BUSY = ("oncpu", "sched")
+CycleCall = Literal["slower", "faster", "unchanged", "cannot tell"]
+Reason = Literal["host", "device", "idle"]
+"""What a slow cycle has more of."""
 
 
-def cycle_time(matched: list[Matched]) -> dict[str, Any]:
-    """Medians, means, shift with interval, spread, outliers of the first process pair, ms; ``others`` that differ."""
-    described = [_described(one) for one in matched]
-    first = described[0]
-    others = [other for other in described[1:] if other["shift_ms"] != first["shift_ms"]]
-    return first | ({"others": others} if others else {})
+class SlowCycle(Struct, frozen=True):
+    """A cycle far slower than the rest of its run; ``more_…`` is against the usual ones, None where not known.
+
+    ``cycle`` is None where the run is known by its ranked times only, and then ``reasons`` is empty.
+    """
+
+    run: Literal["A", "B"]
+    cycle: int | None
+    ms: float
+    excess_ms: float
+    more_host_ms: float | None = None
+    more_device_ms: float | None = None
+    reasons: tuple[Reason, ...] = ()
 
 
-def _described(one: Matched) -> dict[str, Any]:
-    a, b = one.a.cycle_ms, one.b.cycle_ms
+class CycleTime(Struct, frozen=True):
+    """How long a cycle takes in both runs, in ms; ``shift_ms`` with its 95% interval, None where cycles are too few.
+
+    ``unit`` says what one sample is where that is no cycle ("per call of gemm"). ``others`` are further pairs of
+    processes whose shift differs.
+    """
+
+    verdict: CycleCall
+    cycles_a: int
+    cycles_b: int
+    mean_a_ms: float
+    mean_b_ms: float
+    median_a_ms: float
+    median_b_ms: float
+    shift_ms: float
+    ci_low_ms: float | None
+    ci_high_ms: float | None
+    spread_a_ms: float
+    spread_b_ms: float
+    outliers: tuple[SlowCycle, ...] = ()
+    unit: str | None = None
+    pid_a: int | None = None
+    pid_b: int | None = None
+    others: tuple[CycleTime, ...] = ()
+
+    @property
+    def ratio(self) -> float:
+        """How many times as long the median cycle takes in B."""
+        return self.median_b_ms / self.median_a_ms if self.median_a_ms else 1.0
+
+    @property
+    def slow_in_b(self) -> list[SlowCycle]:
+        """The slow cycles of B."""
+        return [one for one in self.outliers if one.run == "B"]
+
+
+def cycle_time(matched: list[Matched]) -> CycleTime:
+    """The cycles of the first process pair, with the other pairs that differ beside it."""
+    compared = [_of_pair(one) for one in matched]
+    first = compared[0]
+    return replace(first, others=tuple(other for other in compared[1:] if other.shift_ms != first.shift_ms))
+
+
+def compare_lengths(a: Floats, b: Floats) -> CycleTime:
+    """Two sets of cycle times in ms, neither empty; slow cycles are found by their time alone."""
     middle, low, high = hodges_lehmann(a, b)
-    base = float(np.median(a))
-    known = np.isfinite(low)
-    return {
-        "verdict": called(a, b, middle, low, high), "pid_a": one.pair.a, "pid_b": one.pair.b,
-        "cycles_a": len(a), "cycles_b": len(b), "mean_a_ms": float(a.mean()), "mean_b_ms": float(b.mean()),
-        "median_a_ms": base, "median_b_ms": float(np.median(b)), "shift_ms": middle,
-        "ci_low_ms": low if known else None, "ci_high_ms": high if known else None,
-        "spread_a_ms": spread(a), "spread_b_ms": spread(b),
-        "outliers": [*_outliers("A", one.a, one), *_outliers("B", one.b, one)],
-    }
+    known = bool(np.isfinite(low))
+    return CycleTime(
+        verdict=_verdict(float(np.median(a)), middle, low, high), cycles_a=len(a), cycles_b=len(b),
+        mean_a_ms=float(a.mean()), mean_b_ms=float(b.mean()), median_a_ms=float(np.median(a)),
+        median_b_ms=float(np.median(b)), shift_ms=middle, ci_low_ms=low if known else None,
+        ci_high_ms=high if known else None, spread_a_ms=spread(a), spread_b_ms=spread(b),
+        outliers=tuple(
+            SlowCycle(run, None, float(side[i]), float(side[i]) - float(np.median(side[~slow])))
+            for run, side in _sides(a, b) for slow in [side > fence(side)] for i in np.flatnonzero(slow)
+        ),
+    )
 
 
-def called(a: Floats, b: Floats, middle: float, low: float, high: float) -> str:
-    """'slower', 'faster', 'unchanged' or 'cannot tell'."""
-    base = float(np.median(a))
+def _sides(a: Floats, b: Floats) -> tuple[tuple[Literal["A", "B"], Floats], ...]:
+    return ("A", a), ("B", b)
+
+
+def _of_pair(one: Matched) -> CycleTime:
+    slow = (*_slow_cycles("A", one.a, one), *_slow_cycles("B", one.b, one))
+    compared = compare_lengths(one.a.cycle_ms, one.b.cycle_ms)
+    return replace(compared, pid_a=one.pair.a, pid_b=one.pair.b, outliers=slow)
+
+
+def _verdict(base: float, middle: float, low: float, high: float) -> CycleCall:
     if not np.isfinite(low):
-        if len(a) > 1 and len(b) > 1 and b.min() > a.max() * 1.1:
-            return "slower"
-        if len(a) > 1 and len(b) > 1 and a.min() > b.max() * 1.1:
-            return "faster"
         return "cannot tell"
     if low <= 0 <= high:
         return "unchanged" if (high - low) / 2 <= CLEAR * base else "cannot tell"
@@ -80,28 +141,30 @@ def device_busy(one: Matched, side: Side) -> Floats | None:
     return side.ms[rows].sum(axis=0) if rows.any() else None
 
 
-def _outliers(run: str, side: Side, one: Matched) -> list[dict[str, Any]]:
+def _slow_cycles(run: Literal["A", "B"], side: Side, one: Matched) -> list[SlowCycle]:
     slow = side.cycle_ms > fence(side.cycle_ms)
     if not slow.any():
         return []
     usual = float(np.median(side.cycle_ms[~slow]))
+    host, device = host_busy(one, side), device_busy(one, side)
     found = []
     for i in np.flatnonzero(slow):
         excess = float(side.cycle_ms[i]) - usual
-        parts = {}
-        for name, values in (("host", host_busy(one, side)), ("device", device_busy(one, side))):
-            more = _more(values, int(i), slow)
-            parts[name] = None if more is None else round(more, 6)
-        special = [name for name, more in parts.items() if more is not None and more >= LARGE_PART * excess]
-        found.append({
-            "run": run, "cycle": int(side.cycles[i]), "ms": float(side.cycle_ms[i]), "excess_ms": excess,
-            "more_host_ms": parts["host"], "more_device_ms": parts["device"], "special": special or ["idle"],
-        })
+        more_host, more_device = _more(host, int(i), slow), _more(device, int(i), slow)
+        reasons: list[Reason] = []
+        if more_host is not None and more_host >= LARGE_PART * excess:
+            reasons.append("host")
+        if more_device is not None and more_device >= LARGE_PART * excess:
+            reasons.append("device")
+        found.append(SlowCycle(
+            run, int(side.cycles[i]), float(side.cycle_ms[i]), excess, more_host, more_device,
+            tuple(reasons) or ("idle",),
+        ))
     return found
 
 
-def _more(values: Floats | None, at: int, slow: Any) -> float | None:
+def _more(values: Floats | None, at: int, slow: NDArray[np.bool_]) -> float | None:
     """How much more than in the usual cycles; None where not known."""
     if values is None or np.isnan(values[at]) or np.isnan(values[~slow]).all():
         return None
-    return float(values[at] - np.nanmedian(values[~slow]))
+    return round(float(values[at] - np.nanmedian(values[~slow])), 6)

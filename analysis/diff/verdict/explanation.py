@@ -7,78 +7,81 @@ explain the device line at most.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from ...core.metrics import change
-from .device_work import CHANGED
+from .comparability import Comparability
+from .cycle_time import CycleTime
+from .device_work import CHANGED, DeviceWork
+from .resources import ChangedResource
 
 
-def explains(top: dict[str, Any] | None, cycles: dict[str, Any], work: list[dict[str, Any]]) -> str:
+def explains(top: ChangedResource | None, cycles: CycleTime | None, work: Sequence[DeviceWork]) -> str:
     """What the foremost changed capacity explains, as the end of a sentence."""
     if top is None:
         return _without_a_cause(cycles, work)
-    slower = cycles["verdict"] == "slower"
-    odd = any(one["run"] == "B" for one in cycles["outliers"]) and not slower
-    on_host = top["device"] == "Host"
-    device_slower = any(_slower(row) and (on_host or row["device"] == top["device"]) for row in work)
+    slower = cycles is not None and cycles.verdict == "slower"
+    odd = cycles is not None and bool(cycles.slow_in_b) and not slower
+    on_host = top.device == "Host"
+    device_slower = any(row.slower and (on_host or row.device == top.device) for row in work)
     if on_host:
         if slower:
-            if top["functions"]:
+            if top.functions:
                 return "explains the slower cycle" + ("" if device_slower else "; GPU work per launch is unchanged")
             return "nothing on the host got slower under it, so the slower cycle is not explained"
-        if odd and top["functions"]:
+        if odd and top.functions:
             return "may explain the slow cycles"
-        return f"{_kept(cycles)}, so it explains no slower cycle"
-    if not device_slower and not top["functions"]:
+        return f"{_length_kept(cycles)}, so it explains no slower cycle"
+    if not device_slower and not top.functions:
         return "no function got slower under it, so it explains nothing"
-    exposed = any(row["path"] == "exposed" and row["device"] == top["device"] for row in work)
-    if slower and exposed:
+    paths = {row.path for row in work if row.device == top.device}
+    if slower and "exposed" in paths:
         return "explains the slower cycle"
+    if slower and paths == {"hidden"}:
+        return "explains the GPU line, which is hidden behind the host, not the slower cycle"
     if slower:
         return "explains the GPU line; whether the cycle waited for it cannot be told"
-    return "explains the GPU line, not " + ("the slow cycles" if odd else f"any slower cycle: {_kept(cycles)}")
+    return "explains the GPU line, not " + ("the slow cycles" if odd else f"any slower cycle: {_length_kept(cycles)}")
 
 
-def _kept(cycles: dict[str, Any]) -> str:
+def _length_kept(cycles: CycleTime | None) -> str:
     """What the cycle did that did not get slower."""
+    verdict = cycles.verdict if cycles is not None else "cannot tell"
     return {"unchanged": "the cycle kept its length", "faster": "the cycle got no slower"}.get(
-        cycles["verdict"], "whether the cycle changed cannot be told"
+        verdict, "whether the cycle changed cannot be told"
     )
 
 
-def _without_a_cause(cycles: dict[str, Any], work: list[dict[str, Any]]) -> str:
+def _without_a_cause(cycles: CycleTime | None, work: Sequence[DeviceWork]) -> str:
     """Where no capacity changed: at least which part of the machine the time was lost on."""
-    if cycles["verdict"] != "slower":
-        return "nothing needs one to explain it" if cycles["verdict"] == "unchanged" else "no cause can be told"
-    if any(row["path"] == "exposed" for row in work):
+    if cycles is None or cycles.verdict != "slower":
+        unchanged = cycles is not None and cycles.verdict == "unchanged"
+        return "nothing needs one to explain it" if unchanged else "no cause can be told"
+    if any(row.path == "exposed" for row in work):
         return "the cycle waits for more GPU work"
-    idle = [(row["idle_a"], row["idle_b"]) for row in work if row["idle_a"] is not None and row["idle_b"] is not None]
-    same = all(row["ratio"] is not None and abs(row["ratio"] - 1) <= CHANGED for row in work)
+    idle = [(row.idle_a, row.idle_b) for row in work if row.idle_a is not None and row.idle_b is not None]
+    same = all(row.ratio is not None and abs(row.ratio - 1) <= CHANGED for row in work)
     if work and same and idle and all(b > a + 0.01 for a, b in idle):
         return "GPU work is unchanged and the GPU waits longer: the time is lost on the host"
     return "no cause can be told"
 
 
-def _slower(row: dict[str, Any]) -> bool:
-    return row["per_launch_ratio"] is not None and row["per_launch_ratio"] > 1 + CHANGED
-
-
 def explanation(
-    top: dict[str, Any] | None, cycles: dict[str, Any], work: list[dict[str, Any]], regressions: int,
-    comparability: dict[str, Any],
+    top: ChangedResource | None, cycles: CycleTime | None, work: Sequence[DeviceWork], regressions: int,
+    comparability: Comparability,
 ) -> str:
     """The whole in one sentence, for those who read only one."""
-    if not comparability["comparable"]:
-        return f"These runs cannot be compared as one thing changed: {'; '.join(comparability['reasons'])}."
+    if not comparability.comparable:
+        return f"These runs cannot be compared as one thing changed: {'; '.join(comparability.reasons)}."
     cycle = {
         "slower": "The cycle got slower", "faster": "The cycle got faster", "unchanged": "The cycle kept its length",
-    }.get(cycles["verdict"], "Whether the cycle changed cannot be told")
+    }.get(cycles.verdict if cycles is not None else "", "Whether the cycle changed cannot be told")
     count = "no function surely slower" if not regressions else (
         f"{regressions} function{'' if regressions == 1 else 's'} surely slower"
     )
     if top is None:
         return f"{cycle}, {count}; no capacity that was read changed, {_without_a_cause(cycles, work)}."
-    went = f"{top['metric']} on {top['device']} went {change(top['mu_a'], top['mu_b'], top['unit'])}"
+    went = f"{top.metric} on {top.device} went {change(top.mu_a, top.mu_b, top.unit)}"
     return f"{cycle}, {count}; {went}, which {_which(explains(top, cycles, work))}."
 
 

@@ -8,7 +8,7 @@ not known. Collectives are left out: their time is mostly waiting for other rank
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -20,7 +20,8 @@ from ...cycles import assignment
 from ...cycles.account import find_cycles
 from ..prepare.prepared import Prepared
 from ..prepare.samples import Matched, Side, Work
-from ..stats.robust_location import Floats, hodges_lehmann, shift
+from ..stats.robust_location import Floats, hodges_lehmann, location_shift
+from .device_work import Path
 
 MOSTLY_BUSY = 0.9
 """Share of the cycle a device must work, in both runs, for its growth to be the cycle's."""
@@ -32,7 +33,19 @@ Key = tuple[str, str | None, int | None, int | None]
 """Function, device and the pids of A and B."""
 
 
-class Device(Struct, frozen=True):
+class SlowedFunction(NamedTuple):
+    """A row of the diff that got slower or is new: what its path is asked by. Times in ms per cycle."""
+
+    function: str
+    device: str | None
+    pid_a: int | None
+    pid_b: int | None
+    kind: str | None
+    delta_ms: float | None
+    ci_low_ms: float | None
+
+
+class DeviceTime(Struct, frozen=True):
     """One device in the whole cycles of one process, ms per cycle: ``exposed`` per function, ``work`` without and
     ``busy`` with collectives (overlap counted once), and how long the cycle took.
     """
@@ -43,14 +56,14 @@ class Device(Struct, frozen=True):
     cycle: Floats
 
 
-def paths(ready: Prepared, slowed: list[dict[str, Any]], options: Options) -> dict[Key, str | None]:
+def paths(ready: Prepared, slowed: list[SlowedFunction], options: Options) -> dict[Key, Path | None]:
     """'exposed', 'hidden' or None for each of the ``slowed`` rows whose devices have times; the others are left out."""
-    found: dict[Key, str | None] = {}
+    found: dict[Key, Path | None] = {}
     theirs = {mine: name for name, mine in ready.moved.items()}
-    by_device: dict[tuple[str | None, int | None, int | None], list[dict[str, Any]]] = {}
+    by_device: dict[tuple[str | None, int | None, int | None], list[SlowedFunction]] = {}
     for row in slowed:
-        if row["kind"] != "collective" and row["device"] not in (None, "Host"):
-            by_device.setdefault((row["device"], row["pid_a"], row["pid_b"]), []).append(row)
+        if row.kind != "collective" and row.device not in (None, "Host"):
+            by_device.setdefault((row.device, row.pid_a, row.pid_b), []).append(row)
     pairs = {(one.pair.a, one.pair.b): one for one in ready.matched}
     for (device, pid_a, pid_b), rows in by_device.items():
         one, name = pairs[pid_a, pid_b], str(device)
@@ -58,49 +71,51 @@ def paths(ready: Prepared, slowed: list[dict[str, Any]], options: Options) -> di
         b = _device(ready.works[1], one.b, theirs.get(name, name), options)
         if a is None or b is None:
             continue
-        told = _of_device(a, b, one)
+        growth = _of_device(a, b, one)
         for row in rows:
-            there = ready.names.get((row["function"], device), row["function"])
-            found[row["function"], device, pid_a, pid_b] = _of_function(row, a, b, there, told)
+            there = ready.names.get((row.function, device), row.function)
+            found[row.function, device, pid_a, pid_b] = _of_function(row, a, b, there, growth)
     return found
 
 
-class _Told(Struct, frozen=True):
+class _DeviceGrowth(Struct, frozen=True):
     """What is known of the device as a whole; the cycle's shift in ms, at least and at most."""
 
-    path: str | None
+    path: Path | None
     least: float
     most: float
     spare_ms: float
     idle: float
 
 
-def _of_device(a: Device, b: Device, one: Matched) -> _Told:
+def _of_device(a: DeviceTime, b: DeviceTime, one: Matched) -> _DeviceGrowth:
     _, least, most = hodges_lehmann(one.a.cycle_ms, one.b.cycle_ms)
     low, high = _grown(a.work, b.work)
     spare = float(np.median(a.cycle - a.busy))
     idle = float(np.median(1 - b.busy / b.cycle))
     busy = min(float(np.median(side.work / side.cycle)) for side in (a, b))
-    path = None
+    path: Path | None = None
     if low > 0 and max(0.0, most) < 0.5 * low and idle > IDLE:
         path = "hidden"
     elif low > 0 and least > 0 and (busy >= MOSTLY_BUSY or (least >= 0.5 * high and most <= 2 * high)):
         path = "exposed"
-    return _Told(path, least, most, spare, idle)
+    return _DeviceGrowth(path, least, most, spare, idle)
 
 
-def _of_function(row: dict[str, Any], a: Device, b: Device, there: str, told: _Told) -> str | None:
-    if told.path == "hidden":
+def _of_function(
+    row: SlowedFunction, a: DeviceTime, b: DeviceTime, there: str, growth: _DeviceGrowth
+) -> Path | None:
+    if growth.path == "hidden":
         return "hidden"
-    own = row["ci_low_ms"]
-    if own is None or own <= 0 or not np.isfinite([told.least, told.most]).all():
+    own = row.ci_low_ms
+    if own is None or own <= 0 or not np.isfinite([growth.least, growth.most]).all():
         return None
     none = np.zeros(len(a.cycle)), np.zeros(len(b.cycle))
-    low, high = _grown(a.exposed.get(row["function"], none[0]), b.exposed.get(there, none[1]))
-    if told.path == "exposed":
-        return "exposed" if 0 < low <= told.most else None
-    still = max(0.0, told.most) < 0.5 * own
-    absorbed = told.idle > IDLE and told.spare_ms >= row["delta_ms"]
+    low, high = _grown(a.exposed.get(row.function, none[0]), b.exposed.get(there, none[1]))
+    if growth.path == "exposed":
+        return "exposed" if 0 < low <= growth.most else None
+    still = max(0.0, growth.most) < 0.5 * own
+    absorbed = growth.idle > IDLE and growth.spare_ms >= (row.delta_ms or 0.0)
     covered = high < 0.5 * own
     return "hidden" if still and (absorbed or covered) else None
 
@@ -109,13 +124,13 @@ def _grown(a: Floats, b: Floats) -> tuple[float, float]:
     """By how much the centre grew, at least and at most; unknown for fewer than three cycles."""
     if min(len(a), len(b)) < 3:
         return float("-inf"), float("inf")
-    moved = shift(a[None, :], b[None, :], float(np.median([a.var(), b.var()])))
+    moved = location_shift(a[None, :], b[None, :], float(np.median([a.var(), b.var()])))
     middle = float(moved.b[0] - moved.a[0])
     margin = FACTOR * float(np.hypot(moved.error_a[0], moved.error_b[0]))
     return middle - margin, middle + margin
 
 
-def _device(work: Work, side: Side, device: str, options: Options) -> Device | None:
+def _device(work: Work, side: Side, device: str, options: Options) -> DeviceTime | None:
     """The device in the side's whole cycles; None without times, or where several processes or ranks share its name."""
     run = work.run
     if run is None or run.has("profile") or not run.has("kernels"):
@@ -141,7 +156,7 @@ def _device(work: Work, side: Side, device: str, options: Options) -> Device | N
         union(some["start_ns"].to_numpy(), (some["start_ns"] + some["dur_ns"]).to_numpy())
         .within(begin, begin + length) / 1e6 for some in (every.filter(pl.col("kind") != "collective"), every)
     )
-    return Device(_exposed(rows, numbers), working, busy, length / 1e6)
+    return DeviceTime(_exposed(rows, numbers), working, busy, length / 1e6)
 
 
 def _exposed(rows: pl.DataFrame, numbers: Ints) -> dict[str, Floats]:

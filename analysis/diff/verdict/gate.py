@@ -1,63 +1,89 @@
 """The rule of ``--fail-on regression[:PCT]``: when a pipeline should stop.
 
-It stops where the cycle got surely slower by more than PCT percent (the near end of its interval counts), or where
-functions the cycle waits for, or whose path is not known, lose surely more than PCT percent of a cycle together. What
-is hidden behind the host stops nothing; neither does what too few cycles leave open, and that is said.
+The cycle time of the headline decides: it stops where the cycle got surely slower by more than PCT percent (the near
+end of its interval counts). Only where the cycle cannot tell (none were found, or too few or too uneven ones) do the
+functions decide: it stops where they surely lose more than PCT percent of a cycle on balance, on the device, on the
+host or in communication; new functions count as lost and gone ones as won. What is hidden behind the host stops
+nothing; neither does what too few cycles leave open, and that is said.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
-from msgspec import Struct
+import polars as pl
 
-from ...core.text import fit_name
+from ...core.names.short_name import fit_name
 from ...table.table import Table
-from ..present.sentences import ms
+from ..present.sentences import cycle_sentence, ms
+from .function_change import REGRESSIONS
 from .gate_rule import DEFAULT_PERCENT
+from .verdict import Verdict, verdict_of
 
 
-class Gate(Struct, frozen=True):
+class Gate(NamedTuple):
     """Whether the gate lets the run pass, and why in one sentence."""
 
     passed: bool
     sentence: str
 
-    def __iter__(self) -> Any:
-        return iter((self.passed, self.sentence))
+
+class _Loss(NamedTuple):
+    """What the functions of one category lose on balance, ms per cycle, over how many, and the foremost of them."""
+
+    ms: float
+    functions: int
+    first: str
 
 
 def gate(table: Table, percent: float = DEFAULT_PERCENT) -> Gate:
     """Apply the rule to the answer of the view ``diff``."""
-    comparability = table.facts.get("comparability") or {}
-    if not comparability.get("comparable", True):
-        return Gate(False, f"Fails: the runs cannot be compared: {'; '.join(comparability['reasons'])}.")
-    cycles = table.facts.get("cycle_time")
-    base = cycles["median_a_ms"] if cycles else None
-    if cycles and cycles["verdict"] == "slower" and base:
-        sure = cycles["ci_low_ms"] if cycles["ci_low_ms"] is not None else cycles["shift_ms"]
-        if 100 * sure / base > percent:
-            return Gate(False, f"Fails: the cycle takes surely {ms(sure)} ms more ({100 * sure / base:+.1f}%).")
-    rows = [row for row in _rows(table) if row["verdict"] in ("slower", "new") and row["path"] != "hidden"]
-    lost = sum(_sure(row) for row in rows if row["device"] != "Host")
-    reference = base or sum(row["a_ms"] or 0.0 for row in _rows(table))
-    share = 100 * lost / reference if reference else 0.0
-    if rows and share > percent:
-        first = rows[0]["function"]
-        what = f"{len(rows)} function{'' if len(rows) == 1 else 's'} surely lose {ms(lost)} ms per cycle ({share:.1f}%)"
-        return Gate(False, f"Fails: {what}, first {fit_name(first, 60)}.")
-    return Gate(True, _passes(table, percent))
+    verdict = verdict_of({name: value for name, value in table.facts.items() if name != "histogram"})
+    if not verdict.comparability.comparable:
+        return Gate(False, f"Fails: the runs cannot be compared: {'; '.join(verdict.comparability.reasons)}.")
+    cycles = verdict.cycle_time
+    if cycles is not None and cycles.verdict != "cannot tell":
+        sure = cycles.ci_low_ms if cycles.ci_low_ms is not None else cycles.shift_ms
+        share = 100 * sure / cycles.median_a_ms if cycles.median_a_ms else 0.0
+        if cycles.verdict != "slower" or share <= percent:
+            return Gate(True, f"Passes: the cycle is not surely slower by more than {percent:g}%{_open(table)}")
+        lost = _largest_loss(table)
+        first = f", first {fit_name(lost.first, 60)}" if lost.functions else ""
+        return Gate(False, f"Fails: the cycle takes surely {ms(sure)} ms more ({share:+.1f}%){first}.")
+    lost = _largest_loss(table)
+    share = 100 * lost.ms / _reference(table, verdict) if lost.functions else 0.0
+    if share > percent:
+        what = f"{lost.functions} function{'' if lost.functions == 1 else 's'}"
+        text = f"{what} surely lose {ms(lost.ms)} ms per cycle ({share:.1f}%), first {fit_name(lost.first, 60)}"
+        return Gate(False, f"Fails: {text}.")
+    told = f"; cycle {cycle_sentence(cycles)}" if cycles is not None else ""
+    return Gate(True, f"Passes: nothing is surely slower by more than {percent:g}% of a cycle{told}{_open(table)}")
 
 
-def _rows(table: Table) -> list[dict[str, Any]]:
-    return table.frame.select("function", "device", "verdict", "path", "a_ms", "sure_ms", "delta_ms").to_dicts()
+def _reference(table: Table, verdict: Verdict) -> float:
+    """What percents are of: the cycle of A, else all its functions took."""
+    if verdict.cycle_time is not None and verdict.cycle_time.median_a_ms:
+        return verdict.cycle_time.median_a_ms
+    return float(table.frame["a_ms"].sum()) or 1.0
 
 
-def _sure(row: dict[str, Any]) -> float:
-    return float(row["sure_ms"] or row["delta_ms"] or 0.0)
+def _largest_loss(table: Table) -> _Loss:
+    """Of device, host and communication the one that loses most: what runs beside each other is not added up."""
+    called = table.frame.filter(pl.col("verdict").is_in(["slower", "new", "faster", "gone"]))
+    rows = called.select("category", "verdict", "function", "path", "sure_ms", "lost_here_ms", "delta_ms").rows()
+    losses: dict[str, _Loss] = {}
+    for category, verdict, function, path, sure_ms, here_ms, delta_ms in rows:
+        if path == "hidden":
+            continue
+        amount = min(sure_ms or abs(delta_ms or 0.0), here_ms if here_ms is not None else float("inf"))
+        before = losses.get(category, _Loss(0.0, 0, ""))
+        if verdict in REGRESSIONS:
+            losses[category] = _Loss(before.ms + amount, before.functions + 1, before.first or function)
+        else:
+            losses[category] = before._replace(ms=before.ms - amount)
+    return max(losses.values(), default=_Loss(0.0, 0, ""))
 
 
-def _passes(table: Table, percent: float) -> str:
-    open_rows = int((table.frame["verdict"] == "too few cycles").sum())
-    text = f"Passes: nothing is surely slower by more than {percent:g}% of a cycle"
-    return f"{text}; {open_rows} rows have too few cycles to tell." if open_rows else f"{text}."
+def _open(table: Table) -> str:
+    rows = int((table.frame["verdict"] == "too few cycles").sum())
+    return f"; {rows} rows have too few cycles to tell." if rows else "."

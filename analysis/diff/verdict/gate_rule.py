@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 RULE = (
-    "exit 1 where the cycle is slower, or the functions on its path surely lose, by more than PCT percent of a cycle "
-    "(default 1): the near end of the 95% interval counts and hidden functions do not; runs that cannot be compared "
-    "fail too"
+    "exit 1 where the cycle is surely slower by more than PCT percent (default 1): the near end of the 95% interval "
+    "counts; where cycles cannot tell, where functions that are not hidden surely lose more than that of a cycle; runs "
+    "that cannot be compared fail too"
 )
 DEFAULT_PERCENT = 1.0
 

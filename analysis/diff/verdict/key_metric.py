@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import polars as pl
 
 from ...core.metrics import metric
 from ..prepare.samples import Work, of_process
 from ..stats.reference import compare
+from .resources import ChangedResource
 
 _KEYS = ["function", "device", "pid_a", "pid_b"]
-_MADE = {"metric": pl.String, "mu_a": pl.Float64, "mu_b": pl.Float64, "unit": pl.String, "suspicion": pl.Float64}
+_FILLED = ["metric", "mu_a", "mu_b", "unit", "suspicion"]
 
 
-def with_metrics(table: pl.DataFrame, scored: pl.DataFrame, changed: list[dict[str, Any]]) -> pl.DataFrame:
+def with_metrics(table: pl.DataFrame, scored: pl.DataFrame, changed: Sequence[ChangedResource]) -> pl.DataFrame:
     """``table`` with ``metric mu_a mu_b unit`` (natural units) and the largest ``suspicion`` of each row's metrics."""
     if scored.is_empty():
-        return table.with_columns(pl.lit(None, dtype).alias(name) for name, dtype in _MADE.items())
+        return table
     rank = pl.DataFrame(
-        [(row["metric"], row["device"], place) for place, row in enumerate(changed)],
+        [(row.metric, row.device, place) for place, row in enumerate(changed)],
         schema={"metric": pl.String, "device": pl.String, "place": pl.Int64}, orient="row",
     )
     best = (
@@ -28,7 +29,7 @@ def with_metrics(table: pl.DataFrame, scored: pl.DataFrame, changed: list[dict[s
         .group_by(_KEYS, maintain_order=True)
         .agg(pl.col("metric", "mu_a", "mu_b", "unit").first(), pl.col("suspicion").max())
     )
-    return table.join(best, on=_KEYS, how="left", nulls_equal=True, maintain_order="left")
+    return table.drop(_FILLED).join(best, on=_KEYS, how="left", nulls_equal=True, maintain_order="left")
 
 
 def scored_metrics(works: tuple[Work, Work], table: pl.DataFrame, units: dict[str, str]) -> pl.DataFrame:

@@ -7,11 +7,12 @@ middle in the table and given in full below it.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...core import units
-from ...core.text import clean, fit_name
+from ...core.names.short_name import fit_name
+from ...core.text import clean, cut
 from ..column import Column
 from ..table import Table
 from .state import findings, notes, state_line
@@ -35,44 +36,60 @@ def code(text: str) -> str:
     return f"{fence}{pad}{text}{pad}{fence}".replace("|", "\\|")
 
 
-def _cell(value: Any, column: Column) -> str:
+def _cell(value: Any, column: Column, names: Mapping[str, str]) -> str:
     shown = units.short(value, column)
     if column.unit != "text" or shown == units.MISSING:
         return escape(shown)
-    if column.name in ("name", "function", "label", "metric") or not re.fullmatch(r"[\w .,:~→+-]*", shown):
-        return code(fit_name(shown, _NAME))
+    if column.role == "name":
+        return code(names.get(value) or fit_name(value, _NAME))
+    if column.role == "label" or not re.fullmatch(r"[\w .,:~→+-]*", shown):
+        return code(cut(clean(shown), _NAME))
     return shown
 
 
-def rows_as_markdown(table: Table) -> list[str]:
-    """Header, alignment and one line a row; only columns a list would show and that hold something."""
+def _filled(table: Table) -> list[tuple[int, Column]]:
+    """The columns a list would show that hold something, with their places among all."""
     sample = table.window(0, min(_BLOCK, len(table)))
-    columns = [
+    return [
         (at, column)
         for at, column in enumerate(table.columns)
         if column.order is not None
         and (not sample or any(units.short(row[at], column) not in units.NOTHING for row in sample))
     ]
-    left = ("text", "trend", "list")
+
+
+def rows_as_markdown(table: Table) -> list[str]:
+    """Header, alignment and one line a row; only columns a list would show and that hold something."""
+    columns = _filled(table)
+    names = table.display_names(_NAME)
     lines = [
         "| " + " | ".join(escape(column.header or column.name) for _, column in columns) + " |",
-        "|" + "|".join(":---" if column.unit in left else "---:" for _, column in columns) + "|",
+        "|" + "|".join(":---" if column.left else "---:" for _, column in columns) + "|",
     ]
     for start in range(0, len(table), _BLOCK):
         for row in table.window(start, min(start + _BLOCK, len(table))):
-            lines.append("| " + " | ".join(_cell(row[at], column) for at, column in columns) + " |")
+            lines.append("| " + " | ".join(_cell(row[at], column, names) for at, column in columns) + " |")
     return lines
 
 
+def _fenced(lines: Sequence[str]) -> list[str]:
+    """Lines as they are, in a block that no run of backticks within them can end."""
+    longest = max((len(run) for line in lines for run in re.findall(r"`+", line)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [f"{fence}text", *lines, fence, ""]
+
+
 def _full_names(table: Table) -> list[str]:
-    names = [at for at, column in enumerate(table.columns) if column.name in ("name", "function")]
-    long: dict[str, None] = {}
+    places = [at for at, column in enumerate(table.columns) if column.role == "name" and column.order is not None]
+    names = table.display_names(_NAME)
+    long: dict[str, str] = {}
     for start in range(0, len(table), _BLOCK):
         for row in table.window(start, min(start + _BLOCK, len(table))):
-            long.update((row[at], None) for at in names if row[at] and len(row[at]) > _NAME)
+            found = ((row[at], names.get(row[at]) or fit_name(row[at], _NAME)) for at in places if row[at])
+            long.update((name, shown) for name, shown in found if shown != name)
     if not long:
         return []
-    listed = [f"- {code(name)}" for name in long]
+    listed = [f"- {code(shown)}: {code(name)}" for name, shown in long.items()]
     return ["", "<details><summary>Names in full</summary>", "", *listed, "", "</details>"]
 
 
@@ -109,13 +126,15 @@ def section(table: Table, level: int = 2) -> list[str]:
     if isinstance(histogram, dict) and histogram.get("edges_ns"):
         lines += ["", "```text", *histogram_lines(histogram), "```"]
     lines += ["", f"*{escape(state_line(table))}*", ""]
-    if len(table):
+    if table.picture:
+        lines += [line for block in table.picture for line in _fenced(block)]
+    elif len(table):
         lines += rows_as_markdown(table)
         lines += _full_names(table)
     said = notes(table)
     if said:
         lines += ["", *(f"> ⚠ {escape(note)}  " for note in said)]
-    legend = [column for column in table.columns if column.order is not None]
+    legend = [column for _, column in _filled(table)]
     lines += ["", "<details><summary>Legend</summary>", ""]
     lines += [f"- **{escape(column.header or column.name)}**: {escape(column.help)}" for column in legend]
     return [*lines, "", "</details>", ""]

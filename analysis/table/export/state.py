@@ -32,6 +32,8 @@ def state(table: Table) -> dict[str, Any]:
         made["descending"] = table.descending
     if table.scope:
         made["scope"] = table.scope
+    if table.same:
+        made["same"] = dict(table.same)
     made["shown"] = len(table)
     return made
 
@@ -48,4 +50,6 @@ def state_line(table: Table) -> str:
         parts.append(table.scope)
     rows = "row" if table.total_rows == 1 else "rows"
     shown = "" if len(table) == table.total_rows else f"{len(table):,} of "
+    if table.same:
+        parts.append(table.same_line)
     return " · ".join([*parts, f"{shown}{table.total_rows:,} {rows}"])

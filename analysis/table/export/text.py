@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.cells import cell_len
 
 from ...core import units
-from ...core.text import display, fit_name
+from ...core.names.short_name import fit_name
+from ...core.text import clean, cut, display
 from ..column import Column
 from ..table import Table
 from .state import findings, notes, state_line
@@ -19,13 +20,11 @@ _MEASURED = 2_000
 _NAME = 72
 
 
-def _text(value: Any, column: Column) -> str:
+def _text(value: Any, column: Column, names: Mapping[str, str]) -> str:
     shown = units.short(value, column)
-    return fit_name(shown, _NAME) if column.unit == "text" else shown
-
-
-def _left(column: Column) -> bool:
-    return column.unit in ("text", "trend", "list")
+    if column.role == "name" and value is not None:
+        return names.get(value) or fit_name(value, _NAME)
+    return cut(clean(shown), _NAME) if column.unit == "text" else shown
 
 
 def _pad(text: str, width: int, left: bool) -> str:
@@ -42,14 +41,16 @@ def rows_as_text(table: Table) -> list[str]:
         for at, column in shown
         if not sample or any(units.short(row[at], column) not in units.NOTHING for row in sample)
     ]
+    names = table.display_names(_NAME)
     widths = [
-        max([cell_len(column.header), *(cell_len(_text(row[at], column)) for row in sample)]) for at, column in filled
+        max([cell_len(column.header), *(cell_len(_text(row[at], column, names)) for row in sample)])
+        for at, column in filled
     ]
-    lines = ["  ".join(_pad(column.header, w, _left(column)) for (_, column), w in zip(filled, widths, strict=True))]
+    lines = ["  ".join(_pad(column.header, w, column.left) for (_, column), w in zip(filled, widths, strict=True))]
     for start in range(0, len(table), _BLOCK):
         for row in table.window(start, min(start + _BLOCK, len(table))):
             cells = (
-                _pad(_text(row[at], column), w, _left(column))
+                _pad(_text(row[at], column, names), w, column.left)
                 for (at, column), w in zip(filled, widths, strict=True)
             )
             lines.append("  ".join(cells).rstrip())
@@ -62,7 +63,9 @@ def block(table: Table) -> str:
     lines += [f"  {display(line, 400)}" for line in table.summary]
     lines += [f"  · {display(line, 400)}" for line in findings(table)]
     lines.append("")
-    if len(table):
+    if table.picture:
+        lines += [line for block in table.picture for line in (*block, "")]
+    elif len(table):
         lines += rows_as_text(table)
     lines += [f"! {display(note, 600)}" for note in notes(table)]
     return "\n".join(line.rstrip() for line in lines) + "\n"

@@ -1,0 +1,179 @@
+"""C++ names → a tree of scopes, template arguments and parameters.
+
+Three ways of writing a lambda are read: that of the profilers (``{lambda(float)#1}``), Nsight's (``[lambda(float)
+(instance 1)]``) and LLVM's (``'lambda'(float)``). What must stay true: time is linear in the text, nesting is bounded,
+and a name cut off in its middle still gives the tree of what is there.
+"""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct, field
+
+_DEEPEST = 48
+_TOKEN = re.compile(
+    r"\((?:anonymous namespace|instance \d+)\)|<unnamed>|\{anonymous\}|'(?:unnamed|lambda)[\w ]*'|#\d+"
+    r"|operator ?\(\)|operator(?=[^\w])[ ]?(?:<=>|<<=?|>>=?|->\*?|[-+*/%^&|=!<>~]=?|\[\])|::|[A-Za-z_~$][\w$]*"
+    r"|-?\d[\w.]*|[<>(),{}\[\]&*]|\.\.\.|…|\s+|."
+)
+_QUALIFIERS = frozenset(("const", "volatile", "typename", "class", "struct", "enum", "__restrict__", "restrict"))
+_BUILTIN = frozenset((
+    "void", "bool", "char", "short", "int", "long", "unsigned", "signed", "float", "double", "half", "__int128",
+    "wchar_t", "char8_t", "char16_t", "char32_t", "_Float16", "decltype", "auto", "std",
+))
+_LAMBDA = "lambda"
+
+
+class Part(Struct):
+    """One component of a qualified name; ``arguments`` of its template, ``parameters`` where it is called or a lambda.
+
+    None means that it has no such list, which is not the same as an empty one.
+    """
+
+    name: str
+    arguments: list[Name] | None = None
+    parameters: list[Name] | None = None
+
+
+class Name(Struct):
+    """A qualified name, its components from outside in; a literal or a built-in type has one."""
+
+    parts: list[Part] = field(default_factory=list)
+
+    @property
+    def last(self) -> Part:
+        """The innermost component that is no lambda and no call operator; the first where all are."""
+        for part in reversed(self.parts):
+            if part.name not in (_LAMBDA, "operator()"):
+                return part
+        return self.parts[0]
+
+    @property
+    def called(self) -> list[Name] | None:
+        """The parameters of the innermost lambda; None where there is none."""
+        for part in reversed(self.parts):
+            if part.name == _LAMBDA:
+                return part.parameters
+        return None
+
+
+class TooDeep(ValueError):
+    """The text nests beyond reason."""
+
+
+def parsed(text: str) -> Name | None:
+    """The function the text names, without what it returns; None where there is none, or it nests beyond reason."""
+    try:
+        names = _Reader(text).sequence("", 0)
+    except TooDeep:
+        return None
+    return names[0] if names and names[0].parts else None
+
+
+class _Reader:
+    """Reads one text from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = [token for token in _TOKEN.findall(text)]
+        self._at = 0
+
+    def sequence(self, closing: str, depth: int) -> list[Name]:
+        """Names up to the closing bracket, which is consumed; at the end of the text every bracket closes."""
+        if depth > _DEEPEST:
+            raise TooDeep
+        made: list[Name] = []
+        reading = _Reading()
+        while self._at < len(self._tokens):
+            token = self._tokens[self._at]
+            self._at += 1
+            if token == closing:
+                break
+            if token == ",":
+                reading.close_into(made)
+            else:
+                self._take(token, reading, closing, depth)
+        reading.close_into(made)
+        return made
+
+    def _take(self, token: str, reading: _Reading, closing: str, depth: int) -> None:
+        """One token of a name, with the list that it opens."""
+        if token == "<" and reading.open_part is not None and reading.open_part.arguments is None:
+            reading.open_part.arguments = self.sequence(">", depth + 1)
+        elif token == "(":
+            inner = self.sequence(")", depth + 1)
+            if reading.open_part is not None:
+                reading.open_part.parameters = inner
+                reading.after_call = True
+            elif inner and inner[0].parts:
+                reading.group = inner[0]
+        elif token in "{[" :
+            self._braces("}" if token == "{" else "]", reading, depth)
+        elif token == "::":
+            reading.scope()
+        elif token.startswith("'") and len(token) > 1:
+            reading.word(_LAMBDA if "lambda" in token else "unnamed")
+        elif token[0].isspace() or token in "&*.…" or token == "...":
+            reading.gap = True
+        elif token in ("(anonymous namespace)", "<unnamed>", "{anonymous}"):
+            reading.word("", hidden=True)
+        elif token.startswith("operator"):
+            reading.word("operator()" if "(" in token else token)
+        elif token[0].isalnum() or token[0] in "_~$-":
+            reading.word(token)
+        # anything else is an operator of an expression, which names nothing
+
+    def _braces(self, closing: str, reading: _Reading, depth: int) -> None:
+        """``{lambda(float)#1}`` and the like: one component."""
+        inner = self.sequence(closing, depth + 1)
+        part = inner[0].parts[-1] if inner and inner[0].parts else Part("")
+        reading.word(_LAMBDA if part.name == _LAMBDA else part.name)
+        if reading.open_part is not None:
+            reading.open_part.parameters = part.parameters
+
+
+class _Reading:
+    """A name while it is read: the chain so far, and what stood before it (a return type, a cast, ``unsigned``)."""
+
+    def __init__(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
+        self.chain: list[Part] = []
+        self.words: list[str] = []
+        self.open_part: Part | None = None
+        self.group: Name | None = None
+        self.joined = self.gap = self.after_call = False
+
+    def scope(self) -> None:
+        """``::`` joins the next component to the chain."""
+        self.joined, self.gap, self.after_call = True, False, False
+
+    def word(self, text: str, hidden: bool = False) -> None:
+        """A component, or a word of a type."""
+        if text in _QUALIFIERS:
+            self.gap = True
+            return
+        if not self.joined and self.chain:
+            if self.after_call and not hidden and (self.gap or text.startswith("#")):
+                return  # what stands behind a call: ``const``, ``#1``, ``[clone …]``
+            if all(part.name in _BUILTIN and part.arguments is None for part in self.chain):
+                self.words += [part.name for part in self.chain]
+            self.chain = []
+        self.joined = self.gap = self.after_call = False
+        if text.startswith("#"):
+            return
+        self.open_part = Part(text)
+        if not hidden:
+            self.chain.append(self.open_part)
+
+    def close_into(self, made: list[Name]) -> None:
+        """The name is complete."""
+        chain = self.chain
+        if chain and len(chain) == 1 and chain[0].name in _BUILTIN and chain[0].arguments is None:
+            chain = [Part(" ".join([*self.words, chain[0].name]), None, chain[0].parameters)]
+        if not chain and self.group is not None:
+            chain = self.group.parts
+        if chain:
+            made.append(Name(chain))
+        self._clear()

@@ -1,0 +1,189 @@
+"""The names of one table as a list so many cells wide shows them: short, cut in the middle, and no two alike.
+
+Two names may have one short form (two Tensile GEMMs that differ in a tuning field), or forms that look the same once
+they are cut. Those are shown with what tells them apart: first the field or argument in which they differ, then the
+stretch of the form in which they differ, last a number. What must stay true: different names give different text where
+the width allows it, all of it fits, and the time is linear in the names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
+
+from rich.cells import cell_len
+
+from ..text import cut, cut_end
+from .short_name import full_text, short_name
+
+_LEAST = 12
+"""Cells under which a form and what tells it from another are no name any more."""
+
+_FIELDS = 3
+"""Fields shown at most to tell names apart."""
+
+_COMPARED = 64
+"""Names of one form that are compared with one another; of more the first fields are shown."""
+
+_EVERYWHERE = frozenset(
+    "void at native std kernel impl gpu nocast cuda char unsigned const operator lambda instance anonymous namespace ul"
+    .split()
+)
+"""Words of a name that tell nobody anything."""
+
+_FIELD_CELLS = 12
+"""Cells of a field that is shown alone."""
+
+_DEEPEST = 8
+"""How often what still looks alike is cut once more."""
+
+_READ = 2_000
+"""Characters of a name that are compared field by field."""
+
+_ROOM = 0.6
+"""Share of the width the fields may take."""
+
+_FIELD = re.compile(r"[A-Za-z]+[A-Za-z0-9]*|-?\d+(?:x\d+)*[A-Za-z]*")
+_SEPARATOR = " ·"
+
+
+def display_names(names: Iterable[str], width: int | None = None) -> dict[str, str]:
+    """Each recorded name → its display text of at most ``width`` cells (any length for None), different for each."""
+    raw = dict.fromkeys(names)
+    forms = {name: short_name(name) for name in raw}
+    fields: dict[str, str] = {}
+    for group in _alike(forms):
+        fields |= _differing(group)
+    shown = {name: _placed(form, fields.get(name, ""), width) for name, form in forms.items()}
+    if width is not None and width >= _LEAST:
+        for group in _alike(shown):
+            texts = {name: _joined(forms[name], fields.get(name, "")) for name in group}
+            shown |= _stretches(texts, width)
+    for group in _alike(shown):
+        shown |= _numbered(group, shown, set(shown.values()), width)
+    return shown
+
+
+def _alike(shown: dict[str, str]) -> list[list[str]]:
+    """The groups of names that have one text."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name, text in shown.items():
+        groups[text].append(name)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _joined(form: str, field: str) -> str:
+    return f"{form}{_SEPARATOR}{field}" if field else form
+
+
+def _placed(form: str, field: str, width: int | None) -> str:
+    """The form, then the fields that tell it apart; with fields the form gives up its end, else its middle."""
+    whole = _joined(form, field)
+    if width is None or cell_len(whole) <= width:
+        return whole
+    if not field or width < _LEAST:
+        return cut(form, width)
+    tail = _SEPARATOR + cut(field, int(width * _ROOM) - len(_SEPARATOR))
+    return cut_end(form, width - cell_len(tail)) + tail
+
+
+def _differing(group: Sequence[str]) -> dict[str, str]:
+    """What each name of a group has and the others have not: one field where one is enough, else the first few.
+
+    Of names with as many fields the same place is compared, so that ``<4, 1>`` and ``<1, 4>`` differ.
+    """
+    split = {name: _fields(name) for name in group}
+    as_many = len({len(fields) for fields in split.values()}) == 1
+    keyed = {
+        name: list(enumerate(fields)) if as_many else [(0, field) for field in dict.fromkeys(fields)]
+        for name, fields in split.items()
+    }
+    held = Counter(key for keys in keyed.values() for key in keys)
+    own = {name: [key for key in keys if held[key] < len(group)] for name, keys in keyed.items()}
+    made: dict[str, str] = {}
+    for name, keys in own.items():
+        alone = [key[1] for key in keys if len(key[1]) <= _FIELD_CELLS and held[key] == 1]
+        words = [field for field in alone if field[0].isalpha()]
+        made[name] = next(iter(words or alone), None) or _combined(name, own)
+    return made
+
+
+def _fields(name: str) -> list[str]:
+    """The words and numbers of a name, without those that most templates hold."""
+    found = _FIELD.findall(full_text(name)[:_READ])
+    return [field.rstrip("ul") if field[0].isdigit() else field for field in found if field not in _EVERYWHERE]
+
+
+def _combined(name: str, own: dict[str, list[tuple[int, str]]]) -> str:
+    """Fields that set the name apart only together: each leaves fewer of the others that have it too."""
+    if len(own) > _COMPARED:
+        return " ".join(field for _, field in own[name][:_FIELDS])
+    others = [set(keys) for other, keys in own.items() if other != name]
+    taken: list[str] = []
+    for key in own[name]:
+        left = [keys for keys in others if key in keys]
+        if len(left) < len(others):
+            taken.append(key[1])
+            others = left
+        if not others or len(taken) == _FIELDS:
+            break
+    return " ".join(taken)
+
+
+def _stretches(texts: dict[str, str], width: int, depth: int = 0) -> dict[str, str]:
+    """Cut the texts of a group again, by where they differ; those that still look alike by where these do."""
+    if depth > _DEEPEST:
+        return {}
+    begin = _agreed(texts.values())
+    end = _agreed([text[begin:][::-1] for text in texts.values()])
+    shown: dict[str, list[str]] = defaultdict(list)
+    for name, text in texts.items():
+        shown[_parts(text, begin, len(text) - end, width)].append(name)
+    made: dict[str, str] = {}
+    for text, group in shown.items():
+        if len(group) == 1 and cell_len(text) <= width:
+            made[group[0]] = text
+        elif 1 < len(group) < len(texts):
+            made |= _stretches({name: texts[name] for name in group}, width, depth + 1)
+    return made
+
+
+def _agreed(texts: Collection[str]) -> int:
+    """How many characters all of them begin with."""
+    low, high = min(texts), max(texts)
+    return next((at for at, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
+
+
+def _parts(text: str, start: int, stop: int, width: int) -> str:
+    """The text's begin, what lies from ``start`` to ``stop`` with what is around it, and its end; ``width`` cells."""
+    room = width - 2
+    head = tail = room // 4
+    middle = room - head - tail
+    before = max(0, middle - (stop - start)) // 2
+    first = max(0, min(start - before, len(text) - middle))
+    kept = [(0, head), (first, first + middle), (len(text) - tail, len(text))]
+    out, at = "", 0
+    for low, high in kept:
+        if high > at:
+            out += ("…" if low > at else "") + text[max(low, at) : high]
+            at = high
+    return out
+
+
+def _numbered(group: list[str], shown: dict[str, str], taken: set[str], width: int | None) -> dict[str, str]:
+    """The last resort: the first keeps its text, the others get a number, in the order of the raw names."""
+    made: dict[str, str] = {}
+    number = 2
+    for name in sorted(group)[1:]:
+        while True:
+            tail = f" #{number}"
+            number += 1
+            if width is not None and len(tail) >= width:
+                return made
+            text = shown[name] + tail if width is None else cut(shown[name], width - len(tail)) + tail
+            if text not in taken:
+                break
+        taken.add(text)
+        made[name] = text
+    return made

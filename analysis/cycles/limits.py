@@ -1,0 +1,206 @@
+"""A run limited to a process, a rank, a device and a window of time: what ``scope`` is made of, cycles apart.
+
+Every table that has rows must be able to tell the limit, or the question is refused: a scope that is printed and not
+applied would be worse than none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import polars as pl
+from msgspec.structs import replace
+
+from ...loaders.trace import Trace
+from ..core import units
+from ..core.call_tree import calls_where
+from ..core.options import Options, Scope
+from ..table.view import ScopeRefused
+from . import assignment
+from .account import find_cycles
+from .cycles_found import LIMITED
+
+MOST = 12
+"""Processes, ranks or devices named in a refusal."""
+_BY = {
+    "pid": ("kernels", "host", "metrics", "cycles", "profile", "comparison"),
+    "rank": ("kernels", "host", "metrics", "cycles"),
+    "device": ("kernels", "host", "metrics", "cycles", "profile", "kernel_stats", "comparison"),
+    "window": ("kernels", "host", "metrics", "cycles", "profile"),
+}
+"""The tables that can tell each limit."""
+_TOTALS = ("profile", "operators", "kernel_stats", "breakdown", "comparison")
+
+
+def limited(run: Trace, scope: Scope, options: Options) -> Trace:
+    """What of the run is of that process, rank, device and window (the scope's cycle is not looked at).
+
+    Raises ScopeRefused.
+    """
+    for name, wanted in (("pid", scope.pid), ("rank", scope.rank), ("device", scope.device)):
+        if wanted is not None:
+            _refuse_totals(run, name, f"{name} {wanted}" if name != "device" else str(wanted))
+    windowed = scope.from_ns is not None or scope.to_ns is not None
+    if windowed:
+        _refuse_totals(run, "window", "a window of time")
+    if options.cycle_anchor is not None or not run.has("cycles"):
+        # found once, in the whole run: a part of it would have a rhythm of its own
+        schema = run.cycles.collect_schema().names()
+        run = _derived(run, find_cycles(run, options).frame.select(schema))
+    if scope.rank is not None:
+        run = _of_rank(run, scope.rank)
+    if scope.pid is not None:
+        run = _of_process(run, scope.pid)
+    if scope.device is not None:
+        run = _of_device(run, scope.device)
+    return _of_window(run, scope) if windowed else run
+
+
+def _derived(run: Trace, cycles: pl.DataFrame) -> Trace:
+    info = replace(run.info, facts={**run.info.facts, LIMITED: True})
+    return replace(run, info=info, cycles=cycles.lazy())
+
+
+def _refuse_totals(run: Trace, limit: str, what: str) -> None:
+    for name in _TOTALS:
+        if name not in _BY[limit] and run.has(name):
+            raise ScopeRefused(
+                f"{run.info.label} holds sums over the whole run (table {name}); they cannot be limited to {what}."
+            )
+
+
+def _refuse(run: Trace, kind: str, wanted: object, have: Iterable[object], plural: str) -> ScopeRefused:
+    known = [str(one) for one in have]
+    named = ", ".join(known[:MOST]) + (f" and {len(known) - MOST} more" if len(known) > MOST else "")
+    there = f"it has {named}" if known else f"it names no {plural}"
+    return ScopeRefused(f"{run.info.label} has no {kind} {wanted}; {there}.")
+
+
+def _distinct(tables: Iterable[pl.LazyFrame], column: str) -> set[Any]:
+    found: set[Any] = set()
+    for table in tables:
+        values = table.select(pl.col(column).unique()).collect(engine="streaming")[column]
+        found |= set((values.cast(pl.String) if values.dtype == pl.Categorical else values).drop_nulls().to_list())
+    return found
+
+
+def _of_rank(run: Trace, rank: int) -> Trace:
+    there = run.info.ranks or tuple(sorted(_distinct((run.kernels, run.host, run.cycles), "rank")))
+    if rank not in there:
+        raise _refuse(run, "rank", rank, there, "ranks")
+    if len(there) == 1:
+        return run
+    mine = pl.col("rank") == rank
+    tables = {name: run.table(name).filter(mine) for name in ("kernels", "cycles")}
+    tables["host"] = calls_where(run.host, mine)
+    metrics = run.metrics.filter(mine | pl.col("rank").is_null())
+    return _about(run.with_tables(**tables, metrics=metrics), ranks=(rank,))
+
+
+def _of_process(run: Trace, pid: int) -> Trace:
+    there = _distinct((run.kernels, run.host, run.profile), "pid")
+    for column in ("pid_a", "pid_b"):
+        there |= _distinct((run.comparison,), column)
+    if pid not in there:
+        raise _refuse(run, "process", pid, sorted(there), "processes")
+    kernels = assignment.launched(run).drop("launch_ns")
+    if len(there) == 1:  # what names no process, and no call that launched it, can only be of this one
+        kernels = kernels.with_columns(pl.col("pid").fill_null(pid))
+    mine = pl.col("pid") == pid
+    host = calls_where(run.host, mine)
+    cycles = run.cycles
+    if run.has("profile"):
+        of_profile = run.profile.filter(mine).select("cycle", start_ns="cycle_start_ns").unique()
+        cycles = cycles.join(of_profile, on=["cycle", "start_ns"], how="semi", nulls_equal=True, maintain_order="left")
+    recorded = pl.col("pid_a").is_null() | (pl.col("pid_a") == pid) | (pl.col("pid_b") == pid)
+    piece = run.with_tables(
+        kernels=kernels.filter(mine), host=host, metrics=run.metrics.filter(mine | pl.col("pid").is_null()),
+        profile=run.profile.filter(mine), comparison=run.comparison.filter(recorded), cycles=cycles,
+    )
+    ranks = _distinct((piece.kernels, piece.host), "rank")
+    if ranks and len(run.info.ranks) > 1:
+        here = pl.col("rank").is_null() | pl.col("rank").is_in(sorted(ranks))
+        piece = piece.with_tables(cycles=cycles.filter(here), metrics=piece.metrics.filter(here))
+    return _about(piece, ranks=tuple(sorted(ranks)))
+
+
+def _of_device(run: Trace, device: str) -> Trace:
+    tables = (run.kernels, run.kernel_stats, run.profile, run.comparison)
+    there: set[str] = _distinct(tables, "device") - {"Host"}
+    if device not in there:
+        known = sorted(there, key=_natural)
+        raise _refuse(run, "device", device, known, "devices")
+    on_it, host_too = pl.col("device") == device, pl.col("device").is_null() | (pl.col("device") == "Host")
+    kernels = run.kernels.filter(on_it)
+    users = _distinct((kernels,), "rank")
+    of_user = pl.col("rank").is_null() | pl.col("rank").is_in(sorted(users)) if users else pl.lit(True)
+    piece = run.with_tables(
+        kernels=kernels, host=calls_where(run.host, of_user & ~_elsewhere(run, device)),
+        cycles=run.cycles.filter(of_user),
+        metrics=run.metrics.filter(on_it | host_too, of_user), profile=run.profile.filter(on_it | host_too),
+        kernel_stats=run.kernel_stats.filter(on_it), comparison=run.comparison.filter(on_it | host_too),
+    )
+    return _about(piece, ranks=tuple(sorted(users)))
+
+
+def _elsewhere(run: Trace, device: str) -> pl.Expr:
+    """Whether a host slice is of a process that launched work, and none of it on the device."""
+    used = assignment.launched(run).group_by("pid", "device").agg().drop_nulls().collect(engine="streaming")
+    here = used.filter(pl.col("device") == device)["pid"].unique().to_list()
+    others = [pid for pid in used["pid"].unique().to_list() if pid not in here]
+    return pl.col("pid").is_in(others).fill_null(False) if here and others else pl.lit(False)
+
+
+def _of_window(run: Trace, scope: Scope) -> Trace:
+    first, end = scope.from_ns or 0, scope.to_ns
+    if end is not None and end <= first:
+        raise ScopeRefused(f"The window ends at {units.duration(end)}, before it begins at {units.duration(first)}.")
+    untimed = run.kernels.filter(pl.col("start_ns").is_null()).head(1).collect()
+    if not untimed.is_empty():
+        raise ScopeRefused(f"{run.info.label} has launches without times: they cannot be limited to a window of time.")
+
+    def inside(column: str) -> pl.Expr:
+        late = pl.col(column) >= first
+        return late if end is None else late & (pl.col(column) < end)
+
+    cycles = run.cycles.filter(inside("start_ns"))
+    if end is not None:  # the rest of the last one is not in sight
+        whole = pl.col("start_ns") + pl.col("dur_ns") <= end
+        cycles = cycles.with_columns(complete=pl.col("complete").fill_null(True) & whole)
+    piece = run.with_tables(
+        kernels=run.kernels.filter(inside("start_ns")), host=calls_where(run.host, inside("start_ns")),
+        metrics=run.metrics.filter(inside("ts_ns")), profile=run.profile.filter(inside("cycle_start_ns")),
+        cycles=cycles,
+    )
+    if not any(piece.has(name) for name in ("kernels", "host", "metrics", "profile", "cycles")):
+        raise ScopeRefused(f"{run.info.label} has nothing that begins in this window; {_extent(run)}.")
+    return _about(piece, ranks=run.info.ranks)
+
+
+def _extent(run: Trace) -> str:
+    """From when to when the run lasts."""
+    bounds = [
+        run.table(name).select(a=pl.col(start).min(), b=(pl.col(start) + pl.col(span)).max()).collect().row(0)
+        for name, start, span in (("kernels", "start_ns", "dur_ns"), ("host", "start_ns", "dur_ns"),
+                                  ("cycles", "start_ns", "dur_ns"), ("profile", "cycle_start_ns", "cycle_ns"))
+    ]
+    starts, ends = [a for a, _ in bounds if a is not None], [b for _, b in bounds if b is not None]
+    if not starts or not ends:
+        return "it has no times"
+    return f"it lasts from {units.duration(min(starts))} to {units.duration(max(ends))}"
+
+
+def _about(run: Trace, ranks: tuple[int, ...]) -> Trace:
+    """The same run with the ranks and devices that are left in it."""
+    there = _distinct((run.kernels, run.kernel_stats, run.profile), "device")
+    devices = tuple(device for device in run.info.devices if device.id in there) if there else run.info.devices
+    facts = {**run.info.facts, LIMITED: True}
+    kept = ranks if run.info.ranks else ()
+    return replace(run, info=replace(run.info, devices=devices, ranks=kept, facts=facts))
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Sorts GPU 10 after GPU 2."""
+    return [(int(part or 0), text) for text, part in re.findall(r"(\D*)(\d*)", name)]

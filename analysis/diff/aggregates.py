@@ -1,0 +1,135 @@
+"""The diff of runs of which only sums are known: a step breakdown and totals per kernel, subtracted.
+
+No statistics are possible, and the verdict says so. The breakdown comes first: where a step took five seconds longer in
+runtime calls, totals of kernels that agree to a percent are not the news.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from ...loaders.trace import Trace
+from ..core import units
+from ..core.options import Options
+from ..kernels.sources import kernels_of
+from ..overview.sources import Overview, overview_of
+from ..table.view import Answer, CannotAnswer
+from .prepare.stratify import replay_reasons, replays
+from .present.sentences import line, ms
+from .verdict.comparability import LEAST_SHARED, Comparability, different_devices
+from .verdict.device_work import DeviceWork
+from .verdict.function_change import FunctionChange, category, frame_of, in_order
+from .verdict.verdict import CategoryTime, Verdict
+
+SAID = 0.1
+"""A category is named where its change makes up this share of all change."""
+_NO_STATISTICS = "Only aggregates were recorded: differences, no statistics are possible."
+
+
+def aggregates(runs: tuple[Trace, Trace], options: Options) -> Answer:
+    """Breakdowns and sums of kernels subtracted. Raises CannotAnswer where a run holds neither."""
+    steps = breakdowns(runs, options)
+    found = [kernels_of(run) for run in runs]
+    if (found[0] is None or found[1] is None) and steps is None:
+        lacking = [run.info.label for run, side in zip(runs, found, strict=True) if side is None]
+        raise CannotAnswer(f"{' and '.join(lacking)} hold neither cycles nor launches nor sums of kernels to compare.")
+    sides = [_sums(side.frame) if side is not None else {} for side in found]
+    rows = []
+    for key in dict.fromkeys([*sides[0], *sides[1]]):
+        (a_ns, n_a, kind_a), (b_ns, n_b, kind_b) = (side.get(key, (0, 0, None)) for side in sides)
+        us_a, us_b = (total / count / 1e3 if count else None for total, count in ((a_ns, n_a), (b_ns, n_b)))
+        kind = kind_a or kind_b
+        rows.append(FunctionChange(
+            key[0], key[1], kind, category(kind, key[1]), launches_a=float(n_a), launches_b=float(n_b),
+            launch_us_a=us_a, launch_us_b=us_b, ratio=us_b / us_a if us_a and us_b else None, a_ms=a_ns / 1e6,
+            b_ms=b_ns / 1e6, delta_ms=(b_ns - a_ns) / 1e6,
+            verdict="new" if not n_a else "gone" if not n_b else "too few cycles",
+        ))
+    comparability = comparability_of_sums(runs, rows)
+    step = step_sentence(*steps) if steps else None
+    verdict = Verdict(
+        comparability, f"{step}. {_NO_STATISTICS}" if step else _NO_STATISTICS, "aggregates", work=work_of_sums(rows),
+        breakdown=_categories(*steps) if steps else (),
+    )
+    reasons = "; ".join(comparability.reasons) or "comparable"
+    lines = [
+        *([line("Step", step)] if step else []), *([total_line(rows, False)] if rows else []),
+        line("Data", f"{reasons}; aggregates only, no statistics are possible"),
+    ]
+    return Answer(in_order(frame_of(rows)).lazy(), verdict.facts(), tuple(lines), (_NO_STATISTICS,))
+
+
+def breakdowns(runs: tuple[Trace, Trace], options: Options) -> tuple[Overview, Overview] | None:
+    """The step of both runs by category; None where one has no recorded breakdown."""
+    if not all(run.has("breakdown") for run in runs):
+        return None
+    return overview_of(runs[0], options, "a"), overview_of(runs[1], options, "b")
+
+
+def _categories(a: Overview, b: Overview) -> tuple[CategoryTime, ...]:
+    """Every category of either run, the one that changed most first."""
+    names = dict.fromkeys([*a.times, *b.times])
+    made = [CategoryTime(name, a.times.get(name, 0.0) / 1e6, b.times.get(name, 0.0) / 1e6) for name in names]
+    return tuple(sorted(made, key=lambda one: -abs(one.delta_ms)))
+
+
+def step_sentence(a: Overview, b: Overview) -> str | None:
+    """'6.29 s → 1.07 s per step (−83.0%): Runtime 4.83 s → 114.4 ms (−4.71 s), CPU Exec …'."""
+    if not a.step_ns or not b.step_ns:
+        return None
+    changes = _categories(a, b)
+    moved = sum(abs(one.delta_ms) for one in changes)
+    named = [
+        f"{one.category} {units.duration(one.a_ms * 1e6)} → {units.duration(one.b_ms * 1e6)}"
+        f" ({units.duration(one.delta_ms * 1e6, signed=True)})"
+        for place, one in enumerate(changes) if one.delta_ms and (place == 0 or abs(one.delta_ms) >= SAID * moved)
+    ]
+    percent = units.percent(100 * (b.step_ns - a.step_ns) / a.step_ns, signed=True)
+    text = f"{units.duration(a.step_ns)} → {units.duration(b.step_ns)} per step ({percent})"
+    return f"{text}: {', '.join(named)}" if named else text
+
+
+def _sums(frame: pl.DataFrame) -> dict[tuple[str, str | None], tuple[int, int, str | None]]:
+    columns = frame.select(pl.col("name", "device", "kind").cast(pl.String), "total_ns", "count")
+    made: dict[tuple[str, str | None], tuple[int, int, str | None]] = {}
+    for name, device, kind, total, count in columns.rows():
+        before = made.get((name, device), (0, 0, kind))
+        made[name, device] = (before[0] + (total or 0), before[1] + (count or 0), kind)
+    return made
+
+
+def comparability_of_sums(runs: tuple[Trace, Trace], rows: Sequence[FunctionChange]) -> Comparability:
+    """Judged by the devices and by the share of time in functions both runs have."""
+    totals = sum(row.a_ms or 0.0 for row in rows), sum(row.b_ms or 0.0 for row in rows)
+    both = [row for row in rows if row.launches_a and row.launches_b]
+    common = sum(row.a_ms or 0.0 for row in both), sum(row.b_ms or 0.0 for row in both)
+    shared = min((part / whole for part, whole in zip(common, totals, strict=True) if whole), default=1.0)
+    reasons = different_devices(runs)
+    comparable = not reasons and shared >= LEAST_SHARED
+    if shared < LEAST_SHARED:
+        reasons.append(f"different workloads: only {shared:.0%} of the time is in functions both runs have")
+    reasons += replay_reasons((replays(runs[0]), replays(runs[1])))
+    lone = len(rows) - len(both)
+    if lone:
+        reasons.append(f"{lone} of {len(rows)} functions have no partner in the other run")
+    return Comparability(comparable, round(shared, 4), tuple(reasons), shared)
+
+
+def work_of_sums(rows: Sequence[FunctionChange]) -> tuple[DeviceWork, ...]:
+    """Device time per device, over all its functions."""
+    sums: dict[str | None, tuple[float, float]] = {}
+    for row in rows:
+        a, b = sums.get(row.device, (0.0, 0.0))
+        sums[row.device] = a + (row.a_ms or 0.0), b + (row.b_ms or 0.0)
+    return tuple(DeviceWork(device, None, None, a, b) for device, (a, b) in sums.items())
+
+
+def total_line(rows: Sequence[FunctionChange], same_work: bool) -> str:
+    """Device time of both runs in a line; ``same_work`` where it was brought to the same amount of work."""
+    a, b = sum(row.a_ms or 0.0 for row in rows), sum(row.b_ms or 0.0 for row in rows)
+    text = f"{ms(a)} → {ms(b)} ms of device time{' for the same work' if same_work else ''}"
+    if a:
+        text += f" ({100 * (b / a - 1):+.1f}%)".replace("-", "−")
+    return line("GPU", text)

@@ -1,0 +1,151 @@
+"""The diff of runs with cycles: each function's time in each cycle are the samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import polars as pl
+
+from ...loaders.trace import Trace
+from ..core.distribution import histogram
+from ..core.names.short_name import fit_name
+from ..core.options import Options
+from ..table.view import Answer
+from .prepare.prepared import Prepared
+from .prepare.samples import Matched
+from .prepare.self_time import own_shares, waits_for_device
+from .prepare.stratify import replay_notes, replays
+from .present.sentences import changed_line, cycle_line, data_line, device_lines
+from .verdict.comparability import comparability
+from .verdict.cycle_time import cycle_time
+from .verdict.device_work import DeviceWork, agreed, device_work
+from .verdict.explanation import explains, explanation
+from .verdict.exposure import SlowedFunction, paths
+from .verdict.function_change import REGRESSIONS, FunctionChange, frame_of, in_order
+from .verdict.key_metric import scored_metrics, with_metrics
+from .verdict.resources import foremost_cause, resources
+from .verdict.suspects import suspects
+from .verdict.verdict import Calibration, FunctionNoise, Verdict
+
+
+def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Answer:
+    """The ranking and the verdict over two runs that are matched cycle by cycle."""
+    matched = ready.matched
+    cycles = cycle_time(matched)
+    rows = suspects(matched)
+    slowed = [row for row in rows if row.verdict in REGRESSIONS]
+    for row, key in zip(rows, _places(matched), strict=True):
+        row.wait_a_ms, row.wait_b_ms = ready.waits.a.get(key), ready.waits.b.get(key)
+        row.renamed = ready.names.get((row.function, row.device))
+    _locate_losses(slowed, runs, ready)
+    work = _with_paths(device_work(matched, cycles, bool(ready.timings)), slowed, ready, options)
+    table = frame_of(rows)
+    units = recorded_units(runs)
+    pids = [(one.pair.a, one.pair.b) for one in matched]
+    changed = resources(
+        *ready.works, pids, units, {(row.function, str(row.device)) for row in slowed}, cycles.ratio
+    )
+    table = with_metrics(table, scored_metrics(ready.works, table, units), changed)
+    top = foremost_cause(changed)
+    comparable, calibration = comparability(runs, matched, options), _calibration(rows)
+    verdict = Verdict(
+        comparable, explanation(top, cycles, work, len({(row.function, row.device) for row in slowed}), comparable),
+        "cycles", cycles, tuple(work), tuple(changed), calibration, tuple(ready.timings),
+    )
+    shape = histogram(matched[0].a.cycle_ms * 1e6, matched[0].b.cycle_ms * 1e6)
+    short = {name: fit_name(name, 40) for name in table["function"].unique()}
+    lines = [
+        cycle_line(cycles), *device_lines(work, ready.timings, short, cycles.median_a_ms),
+        changed_line(changed, explains(top, cycles, work)),
+    ]
+    data = data_line(comparable, matched, calibration.row_ms)
+    lines = [*lines, data] if comparable.comparable else [data, *lines]
+    notes = [*ready.notes, *replay_notes((replays(runs[0]), replays(runs[1]))), *_notes(matched, rows, ready)]
+    return Answer(in_order(table).lazy(), verdict.facts() | {"histogram": shape}, tuple(lines), tuple(notes))
+
+
+def _places(matched: list[Matched]) -> list[tuple[int, int]]:
+    """(pair, function) of every row of ``suspects``, in its order."""
+    return [(index, row) for index, one in enumerate(matched) for row in range(one.functions.height)]
+
+
+def _locate_losses(slowed: Iterable[FunctionChange], runs: tuple[Trace, Trace], ready: Prepared) -> None:
+    """What host functions lost themselves, and not in the calls inside them or waiting for a device."""
+    on_host = [row for row in slowed if row.category == "host"]
+    for row in on_host:
+        if waits_for_device(row.function, row.kind):
+            row.lost_here_ms = 0.0
+    left = [row for row in on_host if row.lost_here_ms is None]
+    own_a = own_shares(runs[0], {row.function for row in left})
+    own_b = own_shares(runs[1], {_name_in_b(row, ready) for row in left})
+    for row in left:
+        there = _name_in_b(row, ready)
+        if row.function in own_a or there in own_b:
+            a, b = (row.a_ms or 0.0) * own_a.get(row.function, 0.0), (row.b_ms or 0.0) * own_b.get(there, 0.0)
+            row.lost_here_ms = max(0.0, b - a)
+
+
+def _name_in_b(row: FunctionChange, ready: Prepared) -> str:
+    return ready.names.get((row.function, row.device), row.function)
+
+
+def _with_paths(
+    work: list[DeviceWork], slowed: list[FunctionChange], ready: Prepared, options: Options
+) -> list[DeviceWork]:
+    """Fill the path of every slowed row, and bring the devices to what their rows say.
+
+    A function is hidden or exposed as its device is; from when each function ran it is known better.
+    """
+    of_device = {(one.device, one.pid_a, one.pid_b): one.path for one in work}
+    known = paths(ready, [
+        SlowedFunction(row.function, row.device, row.pid_a, row.pid_b, row.kind, row.delta_ms, row.ci_low_ms)
+        for row in slowed
+    ], options)
+    told: dict[tuple[str | None, int | None, int | None], list[str | None]] = {}
+    for row in slowed:
+        place = row.device, row.pid_a, row.pid_b
+        row.path = known.get((row.function, *place), of_device.get(place))
+        if row.category == "device":
+            told.setdefault(place, []).append(row.path)
+    return [agreed(one, told.get((one.device, one.pid_a, one.pid_b), ())) for one in work]
+
+
+def recorded_units(runs: Iterable[Trace]) -> dict[str, str]:
+    """The unit of every counter that was recorded with one."""
+    found: dict[str, str] = {}
+    for run in runs:
+        pairs = run.metrics.select(pl.col("metric", "unit").cast(pl.String)).unique().collect(engine="streaming")
+        found |= {metric: unit for metric, unit in pairs.rows() if metric and unit}
+    return found
+
+
+def _calibration(rows: Iterable[FunctionChange]) -> Calibration:
+    """What the baseline's own halves differ by: at most per category in ms per cycle, and per function."""
+    most: dict[str, float] = {}
+    functions = []
+    for row in rows:
+        if row.noise_ms is not None:
+            most[row.category] = max(most.get(row.category, 0.0), row.noise_ms)
+            functions.append(FunctionNoise(row.function, row.device, row.pid_a, row.noise_ms))
+    return Calibration(
+        "two random halves of the baseline's cycles, 95 of 100 halvings", most.get("device", most.get("host")),
+        dict(sorted(most.items())), tuple(functions),
+    )
+
+
+def _notes(matched: list[Matched], rows: list[FunctionChange], ready: Prepared) -> list[str]:
+    notes = []
+    crossed = sum(not one.pair.strict for one in matched)
+    if crossed:
+        notes.append(f"{crossed} process pair{'' if crossed == 1 else 's'} crossed: their pids occur in one run only.")
+    few = sum(row.verdict == "too few cycles" for row in rows)
+    if few:
+        notes.append(f"{few} of {len(rows)} rows have too few cycles for a verdict.")
+    if ready.names:
+        notes.append(f"{len(ready.names)} functions of B are paired with one of A under another name.")
+    if any(row.wait_a_ms is not None for row in rows):
+        notes.append("Rows of collectives are about the transfer (the rank that came last); waiting is beside it.")
+    notes.append(
+        "One run a side cannot show how runs differ by themselves: changes below 2% of a function are not called."
+    )
+    return notes

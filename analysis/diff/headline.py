@@ -1,0 +1,85 @@
+"""The headline of two runs: the one sentence that says whether a cycle takes longer, made here for every view.
+
+The overview, the cycles and the diff of a pair all show it, so that no view says "+7.8%" where another says
+"unchanged". It is about the same samples as the rows of the diff.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import polars as pl
+from msgspec import Struct
+
+from ...loaders.trace import Trace
+from ..core.options import Options
+from .aggregates import breakdowns, step_sentence
+from .finished import recorded_cycles
+from .prepare.prepared import Prepared, prepared
+from .prepare.samples import Work, work_of
+from .present.sentences import cycle_sentence, line
+from .unit_of_work import unit_of_work, work_sentence
+from .verdict.cycle_time import CycleTime, cycle_time
+from .without_cycles import under_the_same_devices
+
+LEAST_TO_COMPARE = 2
+"""Cycles each run must have; with fewer, launches are the samples."""
+_known: deque[tuple[Trace, Trace, Options, Prepared | None]] = deque(maxlen=2)
+
+
+class Headline(Struct, frozen=True):
+    """``label`` is 'Cycle', 'Work' or 'Step', ``text`` the sentence; ``time`` the figures, where there are samples."""
+
+    label: str
+    text: str
+    time: CycleTime | None = None
+
+    @property
+    def line(self) -> str:
+        """The sentence as the diff shows it."""
+        return line(self.label, self.text)
+
+
+def pair_headline(runs: tuple[Trace, Trace], options: Options) -> Headline | None:
+    """Whether a cycle of B takes longer than one of A; None where neither cycles nor a unit of work are known."""
+    if runs[0].has("comparison"):
+        cycles = recorded_cycles(runs)
+        return Headline("Cycle", cycle_sentence(cycles), cycles) if cycles else None
+    ready = prepared_pair(runs, options)
+    if ready is not None:
+        cycles = cycle_time(ready.matched)
+        return Headline("Cycle", cycle_sentence(cycles), cycles)
+    if not all(run.has("kernels") for run in runs):
+        steps = breakdowns(runs, options)
+        text = step_sentence(*steps) if steps else None
+        return Headline("Step", text) if text else None
+    work = unit_of_work(under_the_same_devices(runs)[0], options)
+    if work is None:
+        return None
+    return Headline("Cycle" if work.unit is None else "Work", work_sentence(work), work.time)
+
+
+def prepared_pair(runs: tuple[Trace, Trace], options: Options) -> Prepared | None:
+    """The runs matched cycle by cycle, kept for the next view; None where one has too few cycles to be compared.
+
+    Raises CannotAnswer for a process that is not there.
+    """
+    for a, b, asked, ready in _known:
+        if a is runs[0] and b is runs[1] and asked == options:
+            return ready
+    works = work_of(runs[0], options), work_of(runs[1], options)
+    few = min(_cycles(work) for work in works) < LEAST_TO_COMPARE or not all(_timed(run) for run in runs)
+    ready = None if few else prepared(*works, options)
+    _known.append((*runs, options, ready))
+    return ready
+
+
+def _cycles(work: Work) -> int:
+    return 0 if work.rows.is_empty() else int(work.rows["cycle"].n_unique())
+
+
+def _timed(run: Trace) -> bool:
+    """Whether cycles are of time: launches without timestamps have patterns, but no cycle anybody waits for."""
+    if not run.has("kernels"):
+        return True
+    return not run.kernels.filter(pl.col("start_ns").is_not_null()).head(1).collect().is_empty()

@@ -1,0 +1,1 @@
+"""Where everything ran: lanes of streams and threads, exact at any zoom."""

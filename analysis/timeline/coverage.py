@@ -1,0 +1,65 @@
+"""How much of any stretch of time a lane was busy, exactly, whatever the zoom.
+
+The union of a lane's slices and its running length are computed once; a column of the screen is then the difference of
+two binary searches. Moments are int64: float edges make numpy convert every start at each question, which is 200 times
+slower on five million slices.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from ..core.intervals import Intervals, union
+
+Ints = npt.NDArray[np.int64]
+
+
+class Coverage(Struct, frozen=True):
+    """A union of intervals: ``starts``, ``ends`` (ns, in order, disjoint) and the length ``before`` each (ns)."""
+
+    starts: Ints
+    ends: Ints
+    before: Ints
+
+    def busy(self, edges: Ints) -> Ints:
+        """The time covered between each edge and the next, ns: one value less than there are edges."""
+        return np.diff(self.until(edges))
+
+    def until(self, moments: Ints) -> Ints:
+        """The time covered before each moment, ns."""
+        if not len(self.starts):
+            return np.zeros(len(moments), dtype=np.int64)
+        at = np.searchsorted(self.starts, moments, side="right")
+        last = np.maximum(at - 1, 0)
+        into = np.minimum(moments, self.ends[last]) - self.starts[last]
+        return np.where(at > 0, self.before[last] + into, 0)
+
+
+def covered(starts: Ints, ends: Ints) -> Coverage:
+    """The coverage of slices in the order of their starts; they may overlap and nest."""
+    overlap = bool(len(starts)) and bool((starts[1:] < ends[:-1]).any())
+    joined = union(starts, ends) if overlap else Intervals(starts, ends)  # of most streams the arrays can be shared
+    lengths = joined.ends - joined.starts
+    before = np.cumsum(lengths)
+    before -= lengths
+    return Coverage(joined.starts, joined.ends, before)
+
+
+def levels(starts: Ints, ends: Ints, most: int) -> npt.NDArray[np.uint8]:
+    """The row each slice is drawn in, so that none hides another: 0 outermost, ``most`` − 1 for all that are deeper.
+
+    Slices come in the order of their starts. One goes a row deeper than where it would overlap an earlier one.
+    """
+    level = np.zeros(len(starts), dtype=np.uint8)
+    rest = np.arange(len(starts))
+    for deeper in range(1, most):
+        latest = np.maximum.accumulate(ends[rest])
+        overlaps = np.zeros(len(rest), dtype=bool)
+        overlaps[1:] = starts[rest][1:] < latest[:-1]
+        rest = rest[overlaps]
+        if not len(rest):
+            break
+        level[rest] = deeper
+    return level

@@ -1,0 +1,155 @@
+"""A window of the timeline: its columns, what runs in each, and the slices wide enough to carry a name."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+from msgspec import Struct
+
+from .coverage import Ints
+from .lanes import BLOCK, Lane, Timeline
+
+
+class Window(Struct, frozen=True):
+    """The stretch ``start``..``end`` (ns) in ``columns`` equal parts, to the nearest nanosecond."""
+
+    start: int
+    end: int
+    columns: int
+
+    @property
+    def edges(self) -> Ints:
+        """The moments between columns, ns: ``columns`` + 1 of them."""
+        return _edges(self.start, self.end, self.columns)
+
+    def column(self, moment: int) -> int:
+        """The column a moment lies in; below 0 or beyond the last where it is outside."""
+        return (moment - self.start) * self.columns // max(1, self.end - self.start)
+
+
+@lru_cache(maxsize=8)
+def _edges(start: int, end: int, columns: int) -> Ints:
+    """Asked once a lane; in whole numbers of any size, as a recording may span all 64 bits."""
+    return np.array([start + (end - start) * at // columns for at in range(columns + 1)], dtype=np.int64)
+
+
+def fraction(lane: Lane, window: Window) -> tuple[np.ndarray, np.ndarray]:
+    """Per column how much of it was busy (0-1) and the class that took most of it (a code; the lane's only one)."""
+    edges = window.edges
+    widths = np.maximum(np.diff(edges), 1)
+    busy = lane.busy.busy(edges) / widths
+    if len(lane.by_class) < 2:
+        return busy, np.full(len(busy), next(iter(lane.by_class), 0), dtype=np.uint8)
+    codes = np.array(sorted(lane.by_class), dtype=np.uint8)
+    parts = np.stack([lane.by_class[int(code)].busy(edges) for code in codes])
+    return busy, codes[parts.argmax(axis=0)]
+
+
+def counts(lane: Lane, edges: Ints) -> Ints:
+    """Per column how many slices touch it."""
+    begun = np.searchsorted(lane.slices.starts, edges[1:], side="left")
+    ends = lane.slices.ends
+    ordered = ends if (ends[1:] >= ends[:-1]).all() else np.sort(ends)
+    return begun - np.searchsorted(ordered, edges[:-1], side="right")
+
+
+def longest(lane: Lane, edges: Ints) -> list[int | None]:
+    """Per column the slice (its place in the lane) that takes most of it; None where none does.
+
+    Among those that begin in the column and the last one that began before it: in a stream whose kernels overlap, a
+    third one that began still earlier is not looked at.
+    """
+    slices = lane.slices
+    first = np.searchsorted(slices.starts, edges, side="left")
+    picked: list[int | None] = []
+    for column, (begin, stop) in enumerate(pairwise(first.tolist())):
+        low, high = int(edges[column]), int(edges[column + 1])
+        best, most = None, 0
+        if stop > begin:
+            inside = np.minimum(slices.ends[begin:stop], high) - slices.starts[begin:stop]
+            at = int(inside.argmax())
+            best, most = begin + at, int(inside[at])
+        if begin > 0:
+            before = min(int(slices.ends[begin - 1]), high) - low
+            if before > most:
+                best, most = begin - 1, before
+        picked.append(best)
+    return picked
+
+
+class Labelled(Struct, frozen=True):
+    """A slice that is wide enough to be read: its first and last column, and its place in the lane."""
+
+    first: int
+    last: int
+    at: int
+
+
+def wide(lane: Lane, window: Window, least: int) -> list[Labelled]:
+    """The slices of the window at least so many columns wide, in order."""
+    slices = lane.slices
+    least_ns = max(1, (window.end - window.start) * least // window.columns)
+    begin = int(np.searchsorted(slices.starts, window.start, side="left"))
+    stop = int(np.searchsorted(slices.starts, window.end, side="left"))
+    begin = max(0, begin - 1)  # one that began before and reaches in
+    if begin == stop:
+        return []
+    found: list[int] = []
+    blocks = np.flatnonzero(lane.longest[begin // BLOCK : (stop - 1) // BLOCK + 1] >= least_ns) + begin // BLOCK
+    for block in blocks.tolist():
+        low, high = max(begin, block * BLOCK), min(stop, (block + 1) * BLOCK)
+        lengths = np.minimum(slices.ends[low:high], window.end) - np.maximum(slices.starts[low:high], window.start)
+        found += (np.flatnonzero(lengths >= least_ns) + low).tolist()
+    return [
+        Labelled(
+            max(0, window.column(int(slices.starts[at]))),
+            min(window.columns - 1, window.column(int(slices.ends[at]) - 1)), at,
+        )
+        for at in found
+    ]
+
+
+NEARLY = 0.9
+"""The share of a window that one slice has to take to stand for the whole of it, where nothing else is in the lane."""
+
+
+def spans(lane: Lane, window: Window) -> int | None:
+    """The only slice of a lane in the window, by its place, where it takes nearly all of it; None elsewhere."""
+    slices = lane.slices
+    stop = int(np.searchsorted(slices.starts, window.end, side="left"))
+    at = stop - 1
+    if at < 0 or (at > 0 and slices.ends[at - 1] > window.start):
+        return None
+    inside = min(int(slices.ends[at]), window.end) - max(int(slices.starts[at]), window.start)
+    return at if inside >= NEARLY * (window.end - window.start) else None
+
+
+def at_moment(lane: Lane, moment: int, reach: int) -> int | None:
+    """The slice that runs at a moment (ns), else the nearest that lies at most ``reach`` ns away; None where none."""
+    slices = lane.slices
+    at = int(np.searchsorted(slices.starts, moment, side="right"))
+    for back in range(at - 1, max(-1, at - 9), -1):
+        if slices.ends[back] > moment:
+            return back
+    near = [place for place in (at - 1, at) if 0 <= place < len(slices)]
+    distance = {p: max(int(slices.starts[p]) - moment, moment - int(slices.ends[p])) for p in near}
+    best = min(near, key=lambda place: distance[place], default=None)
+    return best if best is not None and distance[best] <= reach else None
+
+
+def gap_at(lane: Lane, moment: int) -> tuple[int, int] | None:
+    """The idle stretch of the lane around a moment (ns); None where it was busy or nothing lies on both sides."""
+    busy = lane.busy
+    at = int(np.searchsorted(busy.starts, moment, side="right"))
+    if at == 0 or at == len(busy.starts) or busy.ends[at - 1] > moment:
+        return None
+    return int(busy.ends[at - 1]), int(busy.starts[at])
+
+
+def same_name(timeline: Timeline, lane: Lane, at: int, step: int) -> int | None:
+    """The next (``step`` 1) or previous (−1) slice of the same name in the lane; None where there is none."""
+    same = np.flatnonzero(lane.slices.names == lane.slices.names[at])
+    place = int(np.searchsorted(same, at)) + step
+    return int(same[place]) if 0 <= place < len(same) else None

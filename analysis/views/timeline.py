@@ -1,0 +1,126 @@
+"""Timeline: what ran where and when, a lane for each stream and thread, exact at any zoom.
+
+One row per lane and column of the window. ``busy_ns`` is how much of the column the lane was busy, its slices taken
+together, so that it never passes the column's length; ``count`` is how many of them touch it, ``name`` the longest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from ...loaders.schema import NAME
+from ..core import units
+from ..core.options import Options
+from ..table.column import Column
+from ..table.view import Answer, CannotAnswer, Runs, View
+from ..timeline.lanes import Timeline, timeline_of
+from ..timeline.picture import LEGEND, axis, layout, line_of, marks
+from ..timeline.window import Window, counts, longest
+
+COLUMNS = (
+    Column("lane", "lane", "text", "stream of a device, or nesting depth of a host thread", 22, order=0, pinned=True),
+    Column("device", "device", "text", "device; none for host threads", 8, order=5),
+    Column("stream", "stream", "number", "stream; none for host threads", 7, order=5),
+    Column("pid", "pid", "number", "process of a host thread", 8, order=6),
+    Column("tid", "tid", "number", "host thread", 8, order=6),
+    Column("depth", "depth", "number", "nesting depth of the host slices in this lane, 0 outermost", 6, order=6),
+    Column("start_ns", "from", "ns", "start of the column", 10, order=1),
+    Column("end_ns", "to", "ns", "end of the column", 10, order=4),
+    Column("busy_ns", "busy", "ns", "how much of the column something ran", 10, order=0),
+    Column("count", "slices", "count", "slices that touch the column", 7, order=2),
+    Column("name", "name", "text", "the slice that took most of the column", 30, order=1, elastic=True),
+)
+PAIR_COLUMNS = (Column("run", "run", "text", "A or B", 4, order=0, pinned=True), *COLUMNS)
+_TYPES: dict[str, Any] = {
+    "lane": pl.String, "device": pl.String, "stream": pl.Int64, "pid": pl.Int64, "tid": pl.Int64, "depth": pl.Int64,
+    "start_ns": pl.Int64, "end_ns": pl.Int64, "busy_ns": pl.Int64, "count": pl.Int64, "name": pl.String,
+}
+PICTURE_LANES = 60
+"""Lanes of the text picture; more are counted below it."""
+
+
+def rows(timeline: Timeline, window: Window) -> pl.DataFrame:
+    """The lanes × columns of a window as a frame; host lanes nothing ran in there are left out."""
+    edges = window.edges
+    frames = []
+    for lane in timeline.lanes:
+        busy, touching = lane.busy.busy(edges), counts(lane, edges)
+        if lane.tid is not None and not touching.any():
+            continue
+        codes = lane.slices.names
+        names = [None if at is None else timeline.names[int(codes[at])] for at in longest(lane, edges)]
+        one = pl.DataFrame(
+            {"start_ns": edges[:-1], "end_ns": edges[1:], "busy_ns": busy, "count": touching, "name": names},
+            schema_overrides={"name": pl.String},
+        )
+        fixed = {"lane": lane.name, "device": lane.device, "stream": lane.stream, "pid": lane.pid, "tid": lane.tid,
+                 "depth": lane.depth}
+        frames.append(one.select(
+            *(pl.lit(value, dtype=_TYPES[key]).alias(key) for key, value in fixed.items()), pl.all()
+        ))
+    made = pl.concat(frames) if frames else pl.DataFrame(schema=_TYPES)
+    return made.select(list(_TYPES)).cast({"lane": NAME, "device": NAME, "name": NAME})
+
+
+def picture(timeline: Timeline, window: Window) -> list[str]:
+    """The window as lines of text: ruler, cycles, lanes, legend."""
+    rows = layout(timeline, window)
+    room = max([len(row.label) for row in rows[:PICTURE_LANES]], default=0) + 1
+    lines = [" " * room + axis(window), *([" " * room + cycles] if (cycles := marks(timeline, window)) else [])]
+    lines += [f"{row.label:<{room}}{line_of(timeline, row, window).text}" for row in rows[:PICTURE_LANES]]
+    if len(rows) > PICTURE_LANES:
+        lines.append(f"… {len(rows) - PICTURE_LANES} more lanes")
+    return [line.rstrip() for line in (*lines, LEGEND)]
+
+
+def aligned(timelines: tuple[Timeline, ...]) -> tuple[int, ...]:
+    """What to add to a moment of run A to be at the same place of each run, ns: by first cycle, else first activity."""
+    if all(len(one.marks.starts) for one in timelines):
+        anchors = [int(one.marks.starts[0]) for one in timelines]
+    else:
+        anchors = [one.first_activity() for one in timelines]
+    return tuple(anchor - anchors[0] for anchor in anchors)
+
+
+def _window(timelines: tuple[Timeline, ...], options: Options) -> Window:
+    """The window asked for in the time of run A; without one all that was recorded, of both runs."""
+    offsets = aligned(timelines)
+    start = min(one.start - offset for one, offset in zip(timelines, offsets, strict=True))
+    end = max(one.end - offset for one, offset in zip(timelines, offsets, strict=True))
+    return Window(
+        start if options.from_ns is None else options.from_ns, end if options.to_ns is None else options.to_ns,
+        options.columns,
+    )
+
+
+def build(runs: Runs, options: Options) -> Answer:
+    """Lanes × columns of one run, or of two above one another."""
+    timelines = tuple(timeline_of(run, options) for run in runs)
+    for run, one in zip(runs, timelines, strict=True):
+        if not one.lanes:
+            raise CannotAnswer(f"{run.info.label} holds nothing that has a time: its format records no timestamps.")
+    window = _window(timelines, options)
+    if window.end <= window.start:
+        raise CannotAnswer("The window is empty: --to must come after --from.")
+    offsets = aligned(timelines)
+    windows = [Window(window.start + offset, window.end + offset, window.columns) for offset in offsets]
+    drawn = tuple(tuple(picture(one, each)) for one, each in zip(timelines, windows, strict=True))
+    facts: dict[str, Any] = {
+        "from_ns": window.start, "to_ns": window.end, "columns": window.columns,
+        "offset_b_ns": offsets[1] if len(offsets) > 1 else None,
+    }
+    span = f"{units.duration(window.end - window.start)} in {window.columns} columns"
+    summary = tuple(f"{side}{one.label}: {span}, {len(one.device_lanes)} streams" for side, one in zip(
+        ("A ", "B ") if len(runs) > 1 else ("",), timelines, strict=True))
+    frames = [rows(one, each) for one, each in zip(timelines, windows, strict=True)]
+    if len(frames) == 1:
+        return Answer(frames[0].lazy(), facts, summary, picture=drawn)
+    both = pl.concat(
+        [frame.select(pl.lit(side).cast(NAME).alias("run"), pl.all()) for side, frame in zip("AB", frames, strict=True)]
+    )
+    return Answer(both.lazy(), facts, summary, picture=drawn)
+
+
+VIEW = View("timeline", COLUMNS, build, PAIR_COLUMNS, scopes_itself=True)

@@ -1,0 +1,30 @@
+"""The command ``convert``: a run's columnar tables as Parquet files."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from .arguments import FINE, Command, open_runs, opening_arguments, print_path
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("runs", nargs=1, metavar="RUN")
+    parser.add_argument("-o", "--output", metavar="DIR", required=True)
+    opening_arguments(parser)
+
+
+def _convert(arguments: argparse.Namespace) -> int:
+    from ..loaders.trace import TABLE_NAMES
+
+    for number, run in enumerate(open_runs(arguments.runs, arguments)):
+        folder = Path(arguments.output) if number == 0 else Path(arguments.output) / f"worker-{number}"
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in TABLE_NAMES:
+            if run.has(name):
+                run.table(name).sink_parquet(folder / f"{name}.parquet")
+                print_path(folder / f"{name}.parquet")
+    return FINE
+
+
+CONVERT = Command("convert", "Write a run's tables as Parquet files.", _arguments, _convert)

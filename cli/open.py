@@ -1,0 +1,100 @@
+"""The command ``open``, which is also what no command is: the app on a terminal, else the report.
+
+Only here is the app imported, and only when it is to be shown; it is handed what screens may not know of, which is how
+traces are read and found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..analysis.views import VIEWS
+from .arguments import Command, Wrong, leave_out, opening_arguments, scope_arguments, scope_of
+from .report import print_report
+
+if TYPE_CHECKING:
+    from ..loaders.ingest.discovery import Found
+    from ..loaders.ingest.process import Ingest
+    from ..loaders.trace import Info
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="a file, a directory of ranks, or - for stdin")
+    app_arguments(parser)
+
+
+def app_arguments(parser: argparse.ArgumentParser) -> None:
+    """How the app begins, and what of the runs it shows."""
+    parser.add_argument("--view", choices=[entry.name for entry in VIEWS], help="the view to begin with")
+    parser.add_argument("--resume", action="store_true", help="go on where this run or pair was left")
+    parser.add_argument("--watch", metavar="DIR", help="offer new traces as a profiler writes them here")
+    parser.add_argument("--theme", metavar="NAME", help="colours: dark, light, terminal, monochrome")
+    parser.add_argument("--ascii", action="store_true", help="no box, block or arrow glyphs")
+    opening_arguments(parser)
+    scope_arguments(parser)
+
+
+def open_runs_in_app(arguments: argparse.Namespace) -> int:
+    """The app; where no terminal can show it, the report."""
+    if len(arguments.runs) > 2:
+        raise Wrong(f"{len(arguments.runs)} runs: name one, or two to compare")
+    if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
+        if not arguments.runs:
+            raise Wrong("name a run; without a terminal there is nothing to choose from")
+        arguments.format = arguments.output = arguments.top = arguments.sort = arguments.filter = arguments.run = None
+        arguments.ascending = False
+        return print_report(arguments)
+    return _open_app(arguments)
+
+
+def _open_app(arguments: argparse.Namespace) -> int:
+    """The app on a terminal; hands in what the screens may not know: how traces are read and found."""
+    gc.disable()  # until the app has started: what is imported stays, and looking through it takes a tenth of the time
+    from ..loaders.ingest.process import Ingest
+
+    def ingest(path: str) -> Ingest:
+        return Ingest(path, worker=arguments.worker, use_cache=not arguments.no_cache)
+
+    begun = {path: ingest(path) for path in arguments.runs}
+    for one in begun.values():
+        with contextlib.suppress(OSError):  # which it meets again, and tells, when the app starts it
+            one.begin()  # it reads while the screen is still being imported
+
+    def opener(path: str) -> Ingest:
+        return begun.pop(path, None) or ingest(path)
+
+    leave_out("ssl", "asyncio")  # 10 ms for connections that nobody opens
+    from ..tui.app.app import run
+    from ..tui.app.settings import BadSettings, load
+    from ..tui.app.start import Start
+
+    try:
+        settings = load(theme=arguments.theme, ascii=arguments.ascii)
+    except BadSettings as error:
+        raise Wrong(str(error)) from error
+
+    def discover(folder: Path) -> Iterator[Found]:
+        from ..loaders.ingest.discovery import discover
+
+        return discover(folder)
+
+    def recorded(info: Info, rank: int | None, offset: int, name: str) -> dict[str, object]:
+        from ..loaders.ingest.event_arguments import arguments
+
+        return arguments(info, rank, offset, name)
+
+    start = Start(
+        view=arguments.view or "", resume=arguments.resume, watch=arguments.watch, cycle=arguments.cycle,
+        options=scope_of(arguments),
+    )
+    return run(arguments.runs, opener, discover, settings, start, recorded)
+
+
+OPEN = Command("open", "Open one run or two; with no terminal, print the report.", _arguments, open_runs_in_app)

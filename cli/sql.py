@@ -1,0 +1,30 @@
+"""The command ``sql``: polars SQL over the tables of one run or two."""
+
+from __future__ import annotations
+
+import argparse
+
+from .arguments import FINE, Command, Wrong, emit, open_runs, opening_arguments, output_arguments
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="one run or two, then the query in quotes")
+    opening_arguments(parser)
+    output_arguments(parser)
+
+
+def _sql(arguments: argparse.Namespace) -> int:
+    from ..analysis.table.sql import BadQuery, query
+
+    *paths, statement = arguments.runs
+    if not 1 <= len(paths) <= 2:
+        raise Wrong('give one run or two, then the query: warplens sql A "select count(*) from kernels"')
+    try:
+        table = query(open_runs(paths, arguments), statement)
+    except BadQuery as error:
+        raise Wrong(str(error)) from error
+    emit([table if arguments.top is None else table.head(arguments.top)], arguments)
+    return FINE
+
+
+SQL = Command("sql", "Run polars SQL over the tables; of two runs a_kernels, b_kernels...", _arguments, _sql)

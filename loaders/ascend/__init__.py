@@ -1,0 +1,56 @@
+"""Ascend's profiler output: the tables and the trace it writes into one folder, read as one run.
+
+``kernel_details.csv`` is what the folder is known by; it also opens alone. A ``trace_view.json`` without it is a Chrome
+trace like others, and ``kineto`` reads it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..loader import Job
+from ..trace import Trace
+
+COLUMNS = (b"Name", b"Type", b"Accelerator Core", b"Start Time(us)", b"Duration(us)")
+BESIDE = ("trace_view.json", "step_trace_time.csv", "memory_record.csv", "communication.json", "op_statistic.csv")
+RANK = ("profiler_info_*.json", "profiler_info.json")
+
+
+class Ascend:
+    """The loader of ``ASCEND_PROFILER_OUTPUT``."""
+
+    name = "ascend"
+    title = "Ascend profiler output (folder *_ascend_pt or ASCEND_PROFILER_OUTPUT, or kernel_details.csv alone)"
+    suffixes = (".csv",)
+    version = 1
+    directory_file = "kernel_details.csv"
+    directory_within = "ASCEND_PROFILER_OUTPUT"
+
+    def sniff(self, head: bytes) -> bool:
+        """The header of kernel_details.csv, of any version."""
+        header = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
+        cells = {cell.strip().strip(b'"') for cell in header.split(b",")}
+        return cells.issuperset(COLUMNS)
+
+    def companions(self, path: Path) -> tuple[Path, ...]:
+        """The other files of the folder that are read with it."""
+        beside = [path.with_name(name) for name in BESIDE]
+        if path.parent.name == self.directory_within:
+            beside += sorted(found for pattern in RANK for found in path.parent.parent.glob(pattern))
+        return tuple(file for file in beside if file.is_file()) if path.name == self.directory_file else ()
+
+    def load(self, job: Job) -> tuple[Trace, ...]:
+        """One Trace of the folder. Raises Unreadable where it holds no activity."""
+        from .read import load
+
+        return (load(job),)
+
+    def arguments(self, path: Path, offset: int, name: str) -> dict[str, Any]:
+        """Those of the event of the trace, where the rows have their offsets from."""
+        from ..kineto.arguments import arguments
+
+        return arguments(path.with_name("trace_view.json"), offset, name)
+
+
+LOADER = Ascend()

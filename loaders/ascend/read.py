@@ -1,0 +1,197 @@
+"""The folder as one run: the trace with its operators, and what only the tables say.
+
+``trace_view.json`` has every task with its times, the host and the arrows; ``kernel_details.csv`` adds how busy the
+matrix units were and on how many cores a kernel ran. Without the trace the kernels are the table's. The rank is in
+``profiler_info_N.json`` above the folder. What the profiler itself summed up (``step_trace_time.csv``) is kept in
+``info.facts`` as it is, to be compared with.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import orjson
+import polars as pl
+from msgspec.structs import replace
+
+from .. import csv_table, kineto, schema
+from ..errors import Unreadable
+from ..ingest import stream
+from ..loader import Job
+from ..schema import NAME
+from ..trace import Device, Info, Trace
+from . import RANK
+from .details import rows
+from .memory import samples
+
+_TOOL = "Ascend PyTorch profiler"
+
+
+def load(job: Job) -> Trace:
+    """Read the table, and the files beside it where it lies in its folder. Raises Unreadable where nothing is in it."""
+    text, ended = stream.whole(job.path)
+    table, lost = rows(text)
+    warnings = [f"truncated: {ended}"] if ended else []
+    if lost:
+        warnings.append(f"left out of {job.path.name}: {lost:,} rows without a usable time")
+    named = job.path.name == "kernel_details.csv"
+    trace = _of_trace(job, table, warnings) if named and job.path.with_name("trace_view.json").is_file() else None
+    if trace is None:
+        trace = _of_table(job, table, warnings)
+    return _placed(trace, job) if named else trace
+
+
+def _of_trace(job: Job, table: pl.DataFrame, warnings: list[str]) -> Trace | None:
+    """The run as its trace has it; None where that cannot be read or has no activities."""
+    path = job.path.with_name("trace_view.json")
+    try:
+        rank = _rank(job.path.parent)
+        options = job.options if rank is None else {**job.options, "rank": rank}
+        (trace,) = kineto.LOADER.load(replace(job, path=path, options=options))
+    except Unreadable as refused:
+        warnings.append(f"trace_view.json {refused.reason}: operators and the host are not known")
+        for file in job.workspace.iterdir():
+            file.unlink()
+        return None
+    zero = trace.info.epoch_ns
+    kernels = trace.kernels.select("index", "start_ns", "stream", "kind").collect()
+    if zero is None or kernels.is_empty():
+        warnings.append("trace_view.json has no activities of a device; these are kernel_details.csv's")
+        return None if table.height else trace.warn(*warnings)
+    known = table.with_columns(pl.col("start_ns") - zero).unique(["start_ns", "stream"], maintain_order=True)
+    found = kernels.join(known, on=["start_ns", "stream"], how="inner").select("index", "grid", "tensor")
+    compute = int((table["kind"] == "kernel").sum()) if table.height else 0
+    traced = int((kernels["kind"].cast(pl.String) == "kernel").sum())
+    if compute != traced:
+        warnings.append(f"kernel_details.csv lists {compute:,} kernels, trace_view.json {traced:,}: these are the trace's")
+    trace = trace.with_tables(kernels=_filled(trace.kernels, found, job))
+    return replace(trace, info=replace(trace.info, warnings=(*trace.info.warnings, *warnings)))
+
+
+def _filled(kernels: pl.LazyFrame, found: pl.DataFrame, job: Job) -> pl.LazyFrame:
+    """The table with the grids and shares of the rows that have them."""
+    new = found.lazy().select("index", new_grid=pl.col("grid").cast(NAME), new_tensor=pl.col("tensor").cast(pl.Float32))
+    made = kernels.join(new, on="index", how="left", maintain_order="left").with_columns(
+        pl.coalesce("new_grid", "grid").alias("grid"), pl.coalesce("new_tensor", "tensor").alias("tensor"),
+    )
+    made = schema.conform("kernels", made)
+    if not job.lasting:
+        return made.collect().lazy()
+    part = job.workspace / ".kernels-filled.arrow"
+    made.sink_ipc(part, compression="lz4", maintain_order=True)
+    for old in (*job.workspace.glob("kernels.arrow"), *job.workspace.glob("kernels-*.arrow")):
+        old.unlink()
+    path = job.workspace / "kernels.arrow"
+    part.rename(path)
+    return schema.conform("kernels", pl.scan_ipc(path))
+
+
+def _of_table(job: Job, table: pl.DataFrame, warnings: list[str]) -> Trace:
+    """The run as its table has it: device activities alone, and steps as the time their kernels took."""
+    if table.is_empty():
+        raise Unreadable(job.path, "lists no kernel with a usable time", "Check what was recorded.")
+    lowest = table["start_ns"].min()
+    assert isinstance(lowest, int)
+    made = table.with_columns(
+        pl.col("start_ns") - lowest, pl.col("name", "kind", "device", "grid").cast(NAME), pl.col("tensor").cast(pl.Float32)
+    ).with_row_index("index")
+    end = pl.col("start_ns") + pl.col("dur_ns")
+    steps = (
+        made.drop_nulls("step").group_by("step")
+        .agg(pl.col("start_ns").min(), (end.max() - pl.col("start_ns").min()).alias("dur_ns"),
+             pl.col("index").min().alias("first_index"), pl.col("index").max().alias("last_index"))
+        .sort("start_ns").select(
+            pl.col("step").alias("cycle"), "start_ns", "dur_ns", pl.col("first_index", "last_index").cast(pl.Int64),
+            pl.format("step {}", "step").cast(NAME).alias("label"), kind=pl.lit("step", NAME),
+            source=pl.lit("recorded", NAME), complete=True,
+        )
+    )  # fmt: skip
+    devices = made["device"].cast(pl.String).unique().sort().to_list()
+    info = Info(
+        source=str(job.path), label=_label(job.path), format="ascend", tool=_TOOL, bytes=job.path.stat().st_size,
+        devices=tuple(Device(device) for device in devices), epoch_ns=lowest if lowest > 10**18 else None,
+        clock="wall clock" if lowest > 10**18 else None, warnings=tuple(warnings),
+    )  # fmt: skip
+    kernels = schema.conform("kernels", made.lazy())
+    return Trace(info, kernels=kernels, cycles=schema.conform("cycles", steps.lazy()))
+
+
+def _placed(trace: Trace, job: Job) -> Trace:
+    """The run with its rank, the profiler's own sums and its samples of memory."""
+    folder = job.path.parent
+    facts: dict[str, Any] = {**trace.info.facts}
+    for name in ("step_trace_time", "op_statistic"):
+        if found := _table(folder / f"{name}.csv"):
+            facts[name] = found
+    if collectives := _collectives(folder / "communication.json"):
+        facts["communication"] = collectives
+    sizes = [path.stat().st_size for name in ("kernel_details.csv", "trace_view.json") if (path := folder / name).exists()]
+    rank = _rank(folder)
+    info = replace(
+        trace.info, source=str(job.path), label=_label(job.path), format="ascend", tool=_TOOL, facts=facts,
+        bytes=sum(sizes), ranks=trace.info.ranks if rank is None else (rank,),
+    )  # fmt: skip
+    trace = replace(trace, info=info)
+    record = folder / "memory_record.csv"
+    if info.epoch_ns is None or not record.is_file():
+        return trace
+    return _with_samples(trace, samples(record, info.epoch_ns, rank), job)
+
+
+def _with_samples(trace: Trace, more: pl.LazyFrame, job: Job) -> Trace:
+    """The run with more samples, which wait in memory; those that were written come before them."""
+    rows = pl.concat([schema.conform("metrics", trace.metrics), more]).collect()
+    for old in (*job.workspace.glob("metrics.arrow"), *job.workspace.glob("metrics-*.arrow")):
+        old.unlink()
+    return trace.with_tables(metrics=rows.lazy())
+
+
+def _rank(folder: Path) -> int | None:
+    """The rank in ``profiler_info_N.json`` above the folder."""
+    for file in (found for pattern in RANK for found in sorted(folder.parent.glob(pattern))):
+        try:
+            said = orjson.loads(file.read_bytes())
+        except (OSError, ValueError):
+            said = None
+        rank = said.get("rank_id") if isinstance(said, dict) else None
+        if type(rank) is int and 0 <= rank < 1 << 31:
+            return rank
+        if found := re.search(r"_(\d{1,9})\.json$", file.name):
+            return int(found[1])
+    return None
+
+
+_MOST_ROWS = 1000
+
+
+def _table(path: Path) -> list[dict[str, Any]]:
+    """A small table as rows of text by column; [] where it is not there or cannot be read."""
+    if not path.is_file() or path.stat().st_size > 8 << 20:
+        return []
+    return csv_table.read(path.read_bytes()).head(_MOST_ROWS).to_dicts()
+
+
+def _collectives(path: Path) -> dict[str, Any]:
+    """Of ``communication.json`` how long each collective of each step took and waited; {} where it cannot be read."""
+    try:
+        said = orjson.loads(path.read_bytes()) if path.is_file() and path.stat().st_size <= 32 << 20 else {}
+    except (OSError, ValueError):
+        return {}
+    found: dict[str, Any] = {}
+    for step, kinds in list(said.items())[:_MOST_ROWS] if isinstance(said, dict) else ():
+        group = kinds.get("collective") if isinstance(kinds, dict) else None
+        for name, one in list(group.items())[:_MOST_ROWS] if isinstance(group, dict) else ():
+            if isinstance(one, dict) and isinstance(one.get("Communication Time Info"), dict):
+                found.setdefault(str(step), {})[str(name)] = one["Communication Time Info"]
+    return found
+
+
+def _label(path: Path) -> str:
+    """The name of the folder the profiler made, or the file's."""
+    above = path.resolve().parent
+    if path.name != "kernel_details.csv":
+        return path.name.split(".")[0]
+    folder = above.parent if above.name == "ASCEND_PROFILER_OUTPUT" else above
+    return folder.name or path.name

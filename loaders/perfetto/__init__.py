@@ -1,0 +1,91 @@
+"""Perfetto traces in protocol buffers: what PyTorch writes natively, and what the Perfetto SDK writes of anything.
+
+This module only recognises them, and is imported whenever a file is opened; ``read`` does the rest.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..loader import Job
+from ..trace import Trace
+
+_PACKET = 0x0A
+_NUMBERS = {8, 10, 13, 41, 42, 58, 79, 87, 98, 64, 3, 46}
+"""Fields of packets that are numbers (time, sequence, flags); all others that are known here are messages or bytes."""
+_TELLING = {6, 11, 12, 33, 36, 43, 45, 50, 59, 60, 89}
+"""Clocks, track events, texts, configuration, markers, system info, compressed packets, defaults, tracks, trace id."""
+_HIGHEST = 130
+
+
+class Perfetto:
+    """The loader of Perfetto traces."""
+
+    name = "perfetto"
+    title = "Perfetto trace (.pftrace, .perfetto-trace): track events of PyTorch and others, counters, .gz and .zst"
+    suffixes = (".pftrace", ".perfetto-trace", ".perfetto")
+    version = 1
+
+    def sniff(self, head: bytes) -> bool:
+        """Packets one after the other, all of known fields of the right wire types, some of which only traces have."""
+        at, told = 0, False
+        for _ in range(64):
+            if at >= len(head):
+                break
+            size, begin = _varint(head, at + 1) if head[at] == _PACKET else (-1, 0)
+            if size < 0:
+                return False
+            fields = _fields(head, begin, begin + size)
+            if fields is None:
+                return False
+            told = told or bool(fields & _TELLING)
+            at = begin + size
+        return told
+
+    def load(self, job: Job) -> tuple[Trace, ...]:
+        """One Trace with ``kernels``, ``host``, ``metrics`` and ``cycles``. Raises Unreadable where it has no events."""
+        from .read import load
+
+        return (load(job),)
+
+    def arguments(self, path: Path, offset: int, name: str) -> dict[str, Any]:
+        """``arguments.arguments``."""
+        from .arguments import arguments
+
+        return arguments(path, offset, name)
+
+
+def _fields(head: bytes, at: int, end: int) -> set[int] | None:
+    """The fields of one packet as far as it lies in the head; None where it cannot be a packet."""
+    found = set[int]()
+    while at < min(end, len(head)):
+        tag, at = _varint(head, at)
+        number, wire = tag >> 3, tag & 7
+        if not 0 < number <= _HIGHEST and number not in range(900, 1000):
+            return None
+        if (number in _NUMBERS and wire != 0) or (number in _TELLING and wire != 2) or wire not in (0, 1, 2, 5):
+            return None
+        if wire == 0:
+            _, at = _varint(head, at)
+        elif wire == 2:
+            size, at = _varint(head, at)
+            at += size
+        else:
+            at += 8 if wire == 1 else 4
+        found.add(number)
+    return found if at <= end or end > len(head) else None
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    for byte in data[at : at + 10]:
+        at += 1
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            return value, at
+    return value, len(data) + 1
+
+
+LOADER = Perfetto()

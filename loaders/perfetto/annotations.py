@@ -1,0 +1,220 @@
+"""Debug annotations of events as the columns Kineto's arguments have.
+
+PyTorch writes the arguments of its JSON traces as annotations of the same names; its first writer put them all into one
+text, ``metadata``. A number may be written as any kind of number, or as text; a grid as a list or as text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from ..kineto.columns import NULL, Strings, amount, integer, real, triple
+from ..protobuf.tokens import Ints, Tokens, reals
+from .sequences import Sequences
+
+_INTS = {
+    "correlation": "correlation", "correlation id": "correlation", "external id": "external_id", "rank": "rank",
+    "stream": "stream", "stream id": "stream", "device": "device", "device id": "device",
+    "registers per thread": "registers", "shared memory": "shared", "bytes": "bytes", "graph id": "graph",
+    "graph node id": "graph_node", "corr id": "correlation", "queue": "stream", "agent": "device",
+}  # fmt: skip
+Reals = npt.NDArray[np.float64]
+_QUANTITIES = ("registers", "shared", "bytes")
+_CODES = {"grid": "grid", "block": "block", "grid size": "grid", "block size": "block"}
+_FLOATS = {"est. achieved occupancy %": "occupancy", "blocks per sm": "blocks_per_sm"}
+_HINTS = {
+    "python id": "python_function", "python parent id": "python_function", "ev idx": "cpu_op",
+    "sequence number": "cpu_op", "record function id": "cpu_op", "fwd thread id": "cpu_op",
+}  # fmt: skip
+_METADATA = "metadata"
+_LIST = re.compile(r"\s*[\[(]?\s*(\d{1,18}(?:\s*,\s*\d{1,18}){0,2})\s*[\])]?\s*\Z")
+
+
+def _known(name: str) -> str:
+    return name.lower().replace("_", " ")
+
+
+class Columns:
+    """What the annotations of some events say. ``hint`` is the category they imply, -1 for none."""
+
+    def __init__(self, rows: int) -> None:
+        self.ints = {name: np.full(rows, NULL, np.int64) for name in set(_INTS.values())}
+        self.codes = {name: np.full(rows, -1, np.int64) for name in ("grid", "block", "hint")}
+        self.floats = {name: np.full(rows, np.nan) for name in set(_FLOATS.values())}
+
+
+class Annotations:
+    """Reads annotations."""
+
+    def __init__(self, strings: Strings, sequences: Sequences) -> None:
+        self._strings, self._sequences = strings, sequences
+        self._meanings: dict[int, tuple[str, str] | None] = {}
+
+    def columns(self, tokens: Tokens, rows: int, spans: Ints) -> Columns:
+        """The columns of ``rows`` events whose spans are given."""
+        out = Columns(rows)
+        owner = tokens.owners("packet.event.annotation").astype(np.int64)
+        self._level(tokens, "packet.event.annotation", owner, spans, out)
+        inner = owner[tokens.owners("packet.event.annotation.entry")]
+        self._level(tokens, "packet.event.annotation.entry", inner, spans, out)
+        return out
+
+    def names(self, tokens: Tokens, path: str, owner: Ints, spans: Ints) -> Ints:
+        """The codes of the annotations' names."""
+        names = tokens.text_column(f"{path}.name", len(owner), self._strings.code)
+        ids = tokens.field(f"{path}.name_id")
+        names[ids.owners] = self._sequences.texts("annotation", spans[owner[ids.owners]], ids.values)
+        return names
+
+    def values(self, tokens: Tokens, path: str, owner: Ints, spans: Ints) -> Ints:
+        """The codes of the annotations' texts, -1 where they are none."""
+        texts = tokens.text_column(f"{path}.text", len(owner), self._strings.code)
+        ids = tokens.field(f"{path}.text_id")
+        texts[ids.owners] = self._sequences.texts("value", spans[owner[ids.owners]], ids.values)
+        return texts
+
+    def whole(self, tokens: Tokens, spans: Ints, rows: set[int]) -> dict[int, dict[str, Any]]:
+        """All annotations of some events by name; those in a dictionary stand beside the others."""
+        out: dict[int, dict[str, Any]] = {}
+        outer = tokens.owners("packet.event.annotation").astype(np.int64)
+        path = "packet.event.annotation"
+        for owner, where in ((outer, path), (outer[tokens.owners(f"{path}.entry")], f"{path}.entry")):
+            names, texts = self.names(tokens, where, owner, spans), self.values(tokens, where, owner, spans)
+            said: dict[int, Any] = {at: self._strings.texts[c] for at, c in enumerate(texts.tolist()) if c >= 0}
+            for kind in ("flag", "pointer", "unsigned", "signed", "real"):
+                found = tokens.field(f"{where}.{kind}")
+                values = reals(found.values) if kind == "real" else found.values
+                said.update(zip(found.owners.tolist(), values.tolist(), strict=True))
+            said |= {at: bool(said[at]) for at in tokens.field(f"{where}.flag").owners.tolist()}
+            said |= self._lists(tokens, where)
+            for at, value in said.items():
+                if int(owner[at]) in rows and names[at] >= 0:
+                    out.setdefault(int(owner[at]), {})[self._strings.texts[names[at]]] = value
+        return out
+
+    def _lists(self, tokens: Tokens, path: str) -> dict[int, list[int]]:
+        """Annotations that are lists of numbers."""
+        inside = tokens.owners(f"{path}.item")
+        values = np.full(len(inside), NULL, np.int64)
+        for kind in ("unsigned", "signed"):
+            found = tokens.field(f"{path}.item.{kind}")
+            values[found.owners] = found.values
+        lists: dict[int, list[int]] = {}
+        for place, value in zip(inside.tolist(), values.tolist(), strict=True):
+            lists.setdefault(place, []).append(value)
+        return lists
+
+    def _level(self, tokens: Tokens, path: str, owner: Ints, spans: Ints, out: Columns) -> None:
+        if not len(owner):
+            return
+        names = self.names(tokens, path, owner, spans)
+        texts: Ints | None = None
+        for code in np.unique(names).tolist():
+            meaning = self._meaning(code)
+            if meaning is None:
+                continue
+            at = np.flatnonzero(names == code)
+            kind, column = meaning
+            if kind == "hint":
+                out.codes["hint"][owner[at]] = self._strings.code(column)
+                continue
+            if texts is None:
+                texts = self.values(tokens, path, owner, spans)
+            if kind == "metadata":
+                self._metadata(owner[at], texts[at], out)
+            elif kind == "codes":
+                self._triples(tokens, path, at, owner, texts, out.codes[column])
+            elif kind == "ints":
+                self._numbers(tokens, path, at, owner, texts, out.ints[column], column in _QUANTITIES)
+            else:
+                self._reals(tokens, path, at, owner, texts, out.floats[column])
+
+    def _meaning(self, code: int) -> tuple[str, str] | None:
+        if code < 0:
+            return None
+        if code not in self._meanings:
+            name = _known(self._strings.texts[code][:64])
+            tables = (("ints", _INTS), ("codes", _CODES), ("floats", _FLOATS), ("hint", _HINTS))
+            found = next(((kind, table[name]) for kind, table in tables if name in table), None)
+            self._meanings[code] = (_METADATA, _METADATA) if name == _METADATA else found
+        return self._meanings[code]
+
+    def _numbers(
+        self, tokens: Tokens, path: str, at: Ints, owner: Ints, texts: Ints, out: Ints, quantity: bool
+    ) -> None:
+        values = np.full(len(owner), NULL, np.int64)
+        for kind in ("pointer", "unsigned", "signed"):
+            found = tokens.field(f"{path}.{kind}")
+            values[found.owners] = found.values
+        found = tokens.field(f"{path}.real")
+        floats = reals(found.values)
+        with np.errstate(invalid="ignore"):
+            whole = (np.abs(floats) < 1e15) & (np.floor(floats) == floats)
+        values[found.owners[whole]] = floats[whole].astype(np.int64)
+        said = at[(values[at] == NULL) & (texts[at] >= 0)]
+        convert = amount if quantity else integer
+        for code in np.unique(texts[said]).tolist():
+            values[said[texts[said] == code]] = convert(self._strings.texts[code].strip())
+        if quantity:
+            values[at] = np.where(values[at] < 0, NULL, values[at])
+        known = at[values[at] != NULL]
+        out[owner[known]] = values[known]
+
+    def _reals(self, tokens: Tokens, path: str, at: Ints, owner: Ints, texts: Ints, out: Reals) -> None:
+        values = np.full(len(owner), np.nan)
+        for kind in ("unsigned", "signed", "real"):
+            found = tokens.field(f"{path}.{kind}")
+            values[found.owners] = reals(found.values) if kind == "real" else found.values
+        for place in at[np.isnan(values[at]) & (texts[at] >= 0)].tolist():
+            values[place] = _real(self._strings.texts[texts[place]])
+        out[owner[at]] = values[at]
+
+    def _triples(self, tokens: Tokens, path: str, at: Ints, owner: Ints, texts: Ints, out: Ints) -> None:
+        code = self._strings.code
+        for text in np.unique(texts[at]).tolist():
+            if text >= 0 and (found := _LIST.match(self._strings.texts[text][:64])):
+                out[owner[at[texts[at] == text]]] = code("".join(found[1].split()))
+        wanted = set(at.tolist())
+        for place, parts in self._lists(tokens, path).items():
+            if place in wanted and len(parts) <= 3 and NULL not in parts:
+                out[owner[place]] = code(",".join(map(str, parts)))
+
+    def _metadata(self, rows: Ints, texts: Ints, out: Columns) -> None:
+        """Arguments written as the inside of a JSON object, text by text."""
+        for row, code in zip(rows.tolist(), texts.tolist(), strict=True):
+            for name, value in (fragment(self._strings.texts[code]) if code >= 0 else {}).items():
+                self._argument(row, _known(name[:64]), value, out)
+
+    def _argument(self, row: int, name: str, value: object, out: Columns) -> None:
+        if name in _INTS:
+            column = _INTS[name]
+            number = amount(value) if column in _QUANTITIES else integer(value)
+            if number != NULL:
+                out.ints[column][row] = number
+        elif name in _CODES and (text := triple(value)) is not None:
+            out.codes[_CODES[name]][row] = self._strings.code(text)
+        elif name in _FLOATS:
+            out.floats[_FLOATS[name]][row] = real(value) if type(value) is int else _real(value)
+        elif name in _HINTS:
+            out.codes["hint"][row] = self._strings.code(_HINTS[name])
+
+
+def fragment(text: str) -> dict[str, object]:
+    """The members of a JSON object from what is between its braces; {} where that cannot be read."""
+    try:
+        found = orjson.loads("{" + text.strip().strip(",") + "}" if not text.lstrip().startswith("{") else text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _real(value: object) -> float:
+    try:
+        return float(value) if isinstance(value, (str, float)) and len(str(value)) < 400 else float("nan")
+    except ValueError:
+        return float("nan")

@@ -1,0 +1,101 @@
+"""Counter events as samples of metrics: named by their track, with the unit its descriptor gives or its name implies."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..kineto import dialect
+from ..kineto.columns import NULL
+from ..kineto.samples import Samples
+from ..kineto.tables import Tables
+from ..protobuf.tokens import Ints
+from .events import Events
+from .tracks import Tracks
+
+_HELD = 1 << 20
+"""Samples that wait for the descriptor of their track; of those beyond, the track stays unnamed."""
+
+
+class _Series(NamedTuple):
+    metric: int
+    device: int
+    unit: int
+    pid: int
+    multiplier: int
+    incremental: bool
+
+
+class Counters:
+    """Hands samples to the tables; those of a track nobody described yet wait."""
+
+    def __init__(self, tables: Tables, tracks: Tracks) -> None:
+        self._tables, self._tracks = tables, tracks
+        self._memory = Samples(tables)
+        self._series: dict[int, _Series] = {}
+        self._sums: dict[int, float] = {}
+        self._held: list[tuple[Ints, Ints, npt.NDArray[np.float64]]] = []
+        self._waiting = 0
+
+    def add(self, events: Events, values: npt.NDArray[np.float64], at: Ints) -> None:
+        """Samples in the order of the trace."""
+        at = at[np.isfinite(values[at])]
+        times, tracks, values = events.time[at], events.track[at], values[at]
+        known = np.isin(tracks, [track for track in np.unique(tracks).tolist() if track in self._tracks.known])
+        if self._waiting >= _HELD:
+            known[:] = True
+        if not known.all():
+            late = ~known
+            self._held.append((times[late], tracks[late], values[late]))
+            self._waiting += int(late.sum())
+        self._put(times[known], tracks[known], values[known])
+
+    def memory(self, time: int, pid: int, arguments: dict[str, Any]) -> None:
+        """One sample of allocated memory."""
+        event = {"ts": f"{time // 1000}.{time % 1000:03d}", "pid": None if pid == NULL else pid, "args": arguments}
+        self._memory.add(event, dialect.memory(arguments))
+
+    def flush(self) -> None:
+        """Hand over what waits."""
+        self._memory.flush()
+        held, self._held = self._held, []
+        for times, tracks, values in held:
+            self._put(times, tracks, values)
+
+    def _put(self, times: Ints, tracks: Ints, values: npt.NDArray[np.float64]) -> None:
+        if not len(times):
+            return
+        known, where = np.unique(tracks, return_inverse=True)
+        series = [self._of(track) for track in known.tolist()]
+        values = values.copy()
+        for number, one in enumerate(series):
+            if one.incremental:
+                mine = where == number
+                track = int(known[number])
+                values[mine] = np.cumsum(values[mine]) + self._sums.get(track, 0.0)
+                self._sums[track] = float(values[mine][-1])
+        unit = np.array([one.multiplier for one in series], np.float64)[where]
+        columns = {name: np.array([getattr(one, name) for one in series], np.int32)[where]
+                   for name in ("metric", "device", "unit")}  # fmt: skip
+        pids = np.array([one.pid for one in series], np.int64)[where]
+        self._tables.sample({
+            "ts_ns": times, **columns, "value": values * unit, "pid": pids, "rank": np.full(len(times), NULL, np.int64),
+        })  # fmt: skip
+
+    def _of(self, track: int) -> _Series:
+        if track not in self._series:
+            chain = self._tracks.around(track)
+            own = chain[0] if chain else None
+            name = next((each.name for each in chain if each.name), "counter")
+            metric, device, _, unit = dialect.counter({"name": name, "args": {"value": 0}}, {})[0]
+            place = self._tracks.place(track)
+            if device is None and place.on_device and place.device != NULL:
+                device = f"GPU {place.device}"
+            code = self._tables.strings.code
+            self._series[track] = _Series(
+                code(metric), -1 if device is None else code(device), code((own.unit if own else "") or unit),
+                NULL if device is not None else place.pid, own.multiplier if own else 1, bool(own and own.incremental),
+            )  # fmt: skip
+        return self._series[track]

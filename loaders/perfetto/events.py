@@ -1,0 +1,114 @@
+"""Track events of one stretch as raw columns, on their way to be paired and to become rows.
+
+What a begin says is written to a scratch file as Kineto's columns, in the order of the trace; its end may come much
+later. Counters become samples at once, so their track has to be described before they come.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..kineto import dialect
+from ..kineto.columns import CODES, FLOATS, INTS, NULL, Block, Strings
+from ..protobuf.tokens import Ints, Tokens, reals
+from .annotations import Annotations, Columns
+from .packets import BEGIN, COUNTER, END, INSTANT
+from .sequences import Sequences
+
+Mask = npt.NDArray[np.bool_]
+
+
+class Events(NamedTuple):
+    """The events of some packets: each one's packet, type, time (ns, NULL if none), track and span."""
+
+    packet: Ints
+    type: Ints
+    time: Ints
+    track: Ints
+    span: Ints
+
+
+def events_of(tokens: Tokens, sequences: Sequences) -> Events:
+    """The events among the packets, after taking in what the packets say of their sequences."""
+    packets, count = tokens.count("packet"), tokens.count("packet.event")
+    spans = sequences.spans(tokens, packets)
+    times = sequences.times(tokens, packets, spans)
+    packet = tokens.owners("packet.event").astype(np.int64)
+    span = spans[packet]
+    track = sequences.tracks(span, tokens.column("packet.event.track", count))
+    return Events(packet, tokens.column("packet.event.type", count, 0), times[packet], track, span)
+
+
+class Begins:
+    """Reads what begins say: names, categories, arguments, flows."""
+
+    def __init__(self, strings: Strings, sequences: Sequences) -> None:
+        self._strings, self._sequences = strings, sequences
+        self.annotations = Annotations(strings, sequences)
+
+    def names(self, tokens: Tokens, events: Events) -> Ints:
+        """The code of each event's name, -1 where it has none."""
+        names = tokens.text_column("packet.event.name", len(events.type), self._strings.code)
+        ids = tokens.field("packet.event.name_id")
+        names[ids.owners] = self._sequences.texts("name", events.span[ids.owners], ids.values)
+        return names
+
+    def _categories(self, tokens: Tokens, events: Events) -> Ints:
+        """The code of each event's category: the one that is known where there are several."""
+        out = np.full(len(events.type), -1, np.int64)
+        owners, codes = tokens.texts("packet.event.category", self._strings.code)
+        ids = tokens.field("packet.event.category_id")
+        interned = self._sequences.texts("category", events.span[ids.owners], ids.values)
+        owners, codes = np.concatenate((owners, ids.owners)), np.concatenate((codes, interned))
+        known = np.array([dialect.known(self._strings.texts[code]) for code in np.unique(codes).tolist()], bool)
+        sure = known[np.searchsorted(np.unique(codes), codes)] & (codes >= 0) if len(codes) else np.empty(0, bool)
+        out[owners[~sure]] = codes[~sure]
+        out[owners[sure]] = codes[sure]
+        return out
+
+    def _flows(self, tokens: Tokens, rows: int) -> Ints:
+        """The flow an event begins or ends; the last where there are several, NULL where none."""
+        out = np.full(rows, NULL, np.int64)
+        for name in ("old_flow", "flow", "old_last_flow", "last_flow"):
+            found = tokens.field(f"packet.event.{name}")
+            out[found.owners] = found.values
+        return out
+
+    def block(self, tokens: Tokens, events: Events, names: Ints, places: Ints, base: int) -> Block:
+        """Some of the events as Kineto's columns. ``tid`` holds the track, ``pid`` the flow, ``end`` the category the
+        arguments imply, until the tracks are known."""
+        rows = len(events.type)
+        said: Columns = self.annotations.columns(tokens, rows, events.span)
+        ints = np.full((len(INTS), rows), NULL, np.int64)
+        codes = np.full((len(CODES), rows), -1, np.int32)
+        floats = np.full((len(FLOATS), rows), np.nan)
+        columns = {
+            **said.ints, "ts": events.time, "tid": events.track, "pid": self._flows(tokens, rows),
+            "end": said.codes["hint"], "offset": base + tokens.field("packet").values[events.packet],
+        }  # fmt: skip
+        for name, values in columns.items():
+            ints[INTS.index(name)] = values
+        texts = {"name": names, "cat": self._categories(tokens, events), "grid": said.codes["grid"],
+                 "block": said.codes["block"]}  # fmt: skip
+        for name, values in texts.items():
+            codes[CODES.index(name)] = values
+        for name, reals_ in said.floats.items():
+            floats[FLOATS.index(name)] = reals_
+        return Block(ints[:, places], codes[:, places], floats[:, places], 0)
+
+
+def kinds(events: Events) -> tuple[Mask, Mask, Mask, Mask]:
+    """Which events are begins, ends, instants and counters."""
+    return events.type == BEGIN, events.type == END, events.type == INSTANT, events.type == COUNTER
+
+
+def counts(tokens: Tokens, rows: int) -> npt.NDArray[np.float64]:
+    """The value of each counter event, NaN where it has none."""
+    out = np.full(rows, np.nan)
+    whole, real = tokens.field("packet.event.count"), tokens.field("packet.event.real_count")
+    out[whole.owners] = whole.values
+    out[real.owners] = reals(real.values)
+    return out

@@ -1,0 +1,111 @@
+"""Slices by their tracks and categories: which are of a device, of which thread the others are, what kind each is.
+
+Categories are Kineto's where PyTorch wrote them, and AMD's SDK has its own. A slice without a category that is known is
+told by its track and its arguments; on a device's stream one that nothing launched repeats an annotation of the host.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import numpy as np
+
+from ..kineto import dialect
+from ..kineto.columns import CODES, INTS, NULL, Block, Strings
+from ..protobuf.tokens import Ints
+from .tracks import Place, Tracks
+
+_INT = {name: row for row, name in enumerate(INTS)}
+_CODE = {name: row for row, name in enumerate(CODES)}
+_AMD = {
+    "kernel_dispatch": "kernel", "memory_copy": "gpu_memcpy", "hip_api": "hip_runtime", "hsa_api": "hip_runtime",
+    "rccl_api": "hip_runtime", "hip_runtime_api": "hip_runtime", "marker_api": "user_annotation",
+}  # fmt: skip
+_COPY, _SET = re.compile(r"mem_?cpy", re.I), re.compile(r"mem_?set", re.I)
+_SYNC = re.compile(r"(?:Stream|Context|Event|Device) (?:Wait|Sync)")
+_OPERATOR = re.compile(r"[a-z_]\w*::", re.ASCII)
+_MIRROR = "gpu_user_annotation"
+_NO_NAME = "event without a name"
+
+
+class Lanes:
+    """Places slices; ``ignored`` counts those that only repeat others."""
+
+    def __init__(self, tracks: Tracks, strings: Strings, ignored: Counter[str]) -> None:
+        self._tracks, self._strings, self._ignored = tracks, strings, ignored
+        self._places: dict[int, Place] = {}
+        self._categories: dict[int, int] = {}
+
+    def placed(self, block: Block) -> Block:
+        """A block of begins (``events.Begins.block``) with categories, devices and threads."""
+        ints, codes = block.ints, block.codes
+        flow, hint = ints[_INT["pid"]].copy(), ints[_INT["end"]].copy()
+        self._place(ints)
+        names = codes[_CODE["name"]]
+        names[names < 0] = self._strings.code(_NO_NAME)
+        on_device = ints[_INT["end"]] != 0
+        codes[_CODE["cat"]] = self._known(codes[_CODE["cat"]])
+        self._guess(ints, codes, hint, on_device)
+        untied = (ints[_INT["correlation"]] == NULL) & (flow != NULL)
+        ints[_INT["correlation"]] = np.where(untied & self._launches(codes[_CODE["cat"]]), flow, ints[_INT["correlation"]])
+        mirror = codes[_CODE["cat"]] == self._strings.code(_MIRROR)
+        self._ignored["mirrors"] += int(mirror.sum())
+        return block.take(np.flatnonzero(~mirror)) if mirror.any() else block
+
+    def _place(self, ints: Ints) -> None:
+        """Device and stream, or process and thread, by the track; ``end`` is 1 for tracks of devices."""
+        known, where = np.unique(ints[_INT["tid"]], return_inverse=True)
+        for track in known.tolist():
+            if track not in self._places:
+                self._places[track] = self._tracks.place(track)
+        places = np.array([self._places[track] for track in known.tolist()], np.int64).reshape(len(known), 5)[where]
+        device, stream = ints[_INT["device"]], ints[_INT["stream"]]
+        ints[_INT["end"]] = places[:, 0]
+        ints[_INT["device"]] = np.where(device == NULL, places[:, 1], device)
+        ints[_INT["stream"]] = np.where(stream == NULL, places[:, 2], stream)
+        ints[_INT["pid"]], ints[_INT["tid"]] = places[:, 3], places[:, 4]
+
+    def _known(self, categories: Ints) -> Ints:
+        """Categories with AMD's as Kineto's; -1 for those nobody knows."""
+        known, where = np.unique(categories, return_inverse=True)
+        for code in known.tolist():
+            if code not in self._categories:
+                text = self._strings.texts[code].lower() if code >= 0 else ""
+                text = _AMD.get(text, text)
+                self._categories[code] = self._strings.code(text) if dialect.known(text) else -1
+        found: Ints = np.array([self._categories[code] for code in known.tolist()], np.int64)[where]
+        return found
+
+    def _launches(self, categories: Ints) -> Ints:
+        """Which are of kinds that an id ties together: device activities and the calls that launch them."""
+        known, where = np.unique(categories, return_inverse=True)
+        kinds = [dialect.kind_of_category(self._strings.texts[code]) for code in known.tolist()]
+        tied = np.array([kind in dialect.DEVICE_KINDS or kind in ("runtime", "driver") for kind in kinds], bool)
+        found: Ints = tied[where]
+        return found
+
+    def _guess(self, ints: Ints, codes: Ints, hint: Ints, on_device: Ints) -> None:
+        categories, names = codes[_CODE["cat"]], codes[_CODE["name"]]
+        launched = (ints[_INT["correlation"]] != NULL) | (codes[_CODE["grid"]] >= 0) | (ints[_INT["bytes"]] != NULL)
+        unknown = np.flatnonzero(categories < 0)
+        if not len(unknown):
+            return
+        keys = np.stack([names[unknown], hint[unknown], on_device[unknown], launched[unknown]], axis=1)
+        known, where = np.unique(keys, axis=0, return_inverse=True)
+        guesses = [self._category(*(int(part) for part in key)) for key in known.tolist()]
+        categories[unknown] = np.array(guesses, np.int32)[where.ravel()]
+
+    def _category(self, name: int, hint: int, on_device: int, launched: int) -> int:
+        text, code = self._strings.texts[name], self._strings.code
+        if on_device:
+            for pattern, category in ((_COPY, "gpu_memcpy"), (_SET, "gpu_memset"), (_SYNC, "cuda_sync")):
+                if pattern.match(text):
+                    return code(category)
+            return code("kernel" if launched else _MIRROR)
+        said = dialect.category_without(text)
+        if dialect.step_number(text) is not None or said != "user_annotation":
+            return code(said)
+        if hint >= 0:
+            return hint
+        return code("cpu_op" if _OPERATOR.match(text) else said)

@@ -1,0 +1,249 @@
+"""One Perfetto trace from its first packet to the Trace, in bounded memory.
+
+Packets are walked stretch by stretch. Begins of slices wait in a scratch file, as columns, until their ends are known;
+then each is placed by its track and its category, which are Kineto's, and becomes a row as Kineto's events do: the same
+kinds, the same names. Slices without a category are told by what they are on and by what their arguments are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import orjson
+
+from ..errors import Unreadable
+from ..ingest import stream
+from ..kineto.columns import CODES, FLOATS, INTS, NULL, Block, Strings
+from ..kineto.info import devices_of, rank_of
+from ..kineto.tables import Tables
+from ..loader import Job
+from ..native.allocator import keep_freed
+from ..protobuf.program import walk_for
+from ..protobuf.stretches import Stretch, Stretches
+from ..protobuf.tokens import Ints
+from ..trace import Device, Info, Trace
+from .counters import Counters
+from .events import Begins, Events, counts, events_of, kinds
+from .lanes import Lanes
+from .packets import PACKETS
+from .sequences import Sequences
+from .slices import Slices
+from .tracks import Tracks
+from .unpack import Unpacked, has_compressed
+
+_ABSOLUTE = 10**18
+_BATCH = 1 << 16
+_INT = {name: row for row, name in enumerate(INTS)}
+_DOCUMENT = ("trace_metadata", "device_properties")
+"""Instants in which PyTorch's first writer put what its JSON has beside the events."""
+
+
+def load(job: Job) -> Trace:
+    """Read the file, also a compressed one. Raises Unreadable where it holds no track events."""
+    keep_freed()
+    with stream.Source(job.path) as source, (job.workspace / ".begins").open("w+b") as scratch:
+        try:
+            return _Load(job, source, scratch).trace()
+        finally:
+            (job.workspace / ".begins").unlink(missing_ok=True)
+
+
+class _Load:
+    def __init__(self, job: Job, source: stream.Source, scratch: BinaryIO) -> None:
+        self.job, self.source, self.scratch = job, source, scratch
+        self.strings = Strings()
+        self.tables = Tables(self.strings, job.workspace, job.lasting)
+        self.sequences, self.tracks, self.slices = Sequences(self.strings), Tracks(), Slices()
+        self.begins = Begins(self.strings, self.sequences)
+        self.counters = Counters(self.tables, self.tracks)
+        self.lanes: dict[int, int] = {}
+        self.document: dict[str, Any] = {}
+        self.ignored: Counter[str] = Counter()
+        self.events = self.packets = self.untimed = self.rows = 0
+
+    def trace(self) -> Trace:
+        with closing(self.tables):
+            compressed = has_compressed(stream.head(self.job.path))
+            unpacked = Unpacked(self.source) if compressed else None
+            growth = 8 if self.source.compressed or compressed else 1
+            stretches = Stretches(PACKETS, walk_for(self.source.size * growth, self.job.compiled))
+            for stretch in stretches.over((unpacked or self.source).readinto):
+                self._take(stretch)
+                self.job.progress(self.source.position, self.source.size, self.events)
+            broken = stretches.broken + (unpacked.damaged if unpacked else 0)
+            if not self.events:
+                raise Unreadable(self.job.path, *self._nothing(broken, stretches.damage))
+            self._finish()
+            self.counters.flush()
+            frames = self.tables.finish(rank_of(self.document), self.job.lasting)
+            return Trace(self._info(broken, stretches, compressed)).with_tables(**frames)
+
+    def _take(self, stretch: Stretch) -> None:
+        tokens = stretch.tokens
+        found = tokens.count("packet")
+        if not found:
+            return
+        self.packets += found
+        self.tracks.learn(tokens)
+        events = events_of(tokens, self.sequences)
+        self.ignored["compressed packets"] += tokens.count("packet.compressed")
+        if not len(events.type):
+            return
+        timed = events.time != NULL
+        begin, end, instant, counter = kinds(events)
+        self.events += int((begin | instant | counter).sum())
+        self.untimed += int((~timed & (begin | end | counter)).sum())
+        self.ignored["events of other types"] += int((~(begin | end | instant | counter)).sum())
+        names = self.begins.names(tokens, events)
+        if instant.any():
+            self._instants(stretch, events, names, np.flatnonzero(instant))
+        if counter.any():
+            self.counters.add(events, counts(tokens, len(events.type)), np.flatnonzero(counter & timed))
+        paired = np.flatnonzero((begin | end) & timed)
+        if not len(paired):
+            return
+        self.slices.add(events.time[paired], self._numbers(events.track[paired]), begin[paired])
+        at = np.flatnonzero(begin & timed)
+        if len(at):
+            self._wait(self.begins.block(tokens, events, names, at, stretch.base))
+
+    def _numbers(self, tracks: Ints) -> Ints:
+        """Small numbers for the tracks."""
+        known, where = np.unique(tracks, return_inverse=True)
+        found = [self.lanes.setdefault(track, len(self.lanes)) for track in known.tolist()]
+        numbers: Ints = np.array(found, np.int64)[where]
+        return numbers
+
+    def _wait(self, block: Block) -> None:
+        self.rows += block.rows
+        np.array([block.rows], np.int64).tofile(self.scratch)
+        for array in (block.ints, block.codes, block.floats):
+            np.ascontiguousarray(array).tofile(self.scratch)
+
+    def _waited(self) -> Block | None:
+        rows = np.fromfile(self.scratch, np.int64, 1)
+        if not len(rows):
+            return None
+        count = int(rows[0])
+        ints = np.fromfile(self.scratch, np.int64, len(INTS) * count).reshape(len(INTS), count)
+        codes = np.fromfile(self.scratch, np.int32, len(CODES) * count).reshape(len(CODES), count)
+        floats = np.fromfile(self.scratch, np.float64, len(FLOATS) * count).reshape(len(FLOATS), count)
+        return Block(ints, codes, floats, 0)
+
+    def _instants(self, stretch: Stretch, events: Events, names: Ints, at: Ints) -> None:
+        """Memory samples, and what PyTorch says of the recording; other instants are counted."""
+        texts = self.strings.texts
+        wanted = {code: texts[code] for code in np.unique(names[at]).tolist()
+                  if code >= 0 and texts[code] in (*_DOCUMENT, "[memory]")}  # fmt: skip
+        mine = at[np.isin(names[at], list(wanted))] if wanted else at[:0]
+        self.ignored["instants"] += len(at) - len(mine)
+        if not len(mine):
+            return
+        arguments = self.begins.annotations.whole(stretch.tokens, events.span, set(mine.tolist()))
+        for row in mine.tolist():
+            said = arguments.get(row, {})
+            if wanted[int(names[row])] == "[memory]":
+                place = self.tracks.place(int(events.track[row]))
+                self.counters.memory(int(events.time[row]), place.pid, said)
+            else:
+                self.document.update(_document(said))
+
+    def _finish(self) -> None:
+        """Pair begins and ends, and make rows of them."""
+        durations, done = self.slices.durations(), 0
+        lanes = Lanes(self.tracks, self.strings, self.ignored)
+        self.scratch.seek(0)
+        while (block := self._waited()) is not None:
+            block.ints[_INT["dur"]] = durations[done : done + block.rows]
+            done += block.rows
+            kept = lanes.placed(block)
+            if kept.rows:
+                self.tables.add(self.tables.rows_of(kept))
+            self.job.progress(self.source.position, self.source.size, self.events)
+        self.tables.texts.device_word = self.tracks.word or self.tables.texts.device_word
+
+    def _nothing(self, broken: int, damage: int | None) -> tuple[str, str]:
+        if broken or damage is not None:
+            return "is a damaged Perfetto trace: none of its packets can be read", "Copy it again in binary mode."
+        why = f"is a Perfetto trace without track events ({self.packets:,} packets of other kinds)"
+        return why, "Open it in Perfetto itself; warplens reads what PyTorch and the track event SDK record."
+
+    def _info(self, broken: int, stretches: Stretches, compressed: bool) -> Info:
+        tables, word = self.tables, self.tables.texts.device_word
+        known = devices_of(self.document)
+        ids = [f"{word} {number}" for number in sorted(tables.spools["kernels"].devices) if number >= 0]
+        said = rank_of(self.document)
+        own = tables.spools["kernels"].ranks | tables.spools["host"].ranks
+        epoch = tables.earliest
+        if epoch is not None and epoch < _ABSOLUTE:
+            shift = self.sequences.to_realtime
+            epoch = None if shift is None else epoch + shift
+        facts: dict[str, Any] = {"events": self.events, "packets": self.packets}
+        facts |= {"ignored": {key: count for key, count in self.ignored.items() if count}}
+        distributed = self.document.get("distributedInfo")
+        if isinstance(distributed, dict):
+            facts |= {key: distributed[key] for key in ("backend", "world_size") if key in distributed}
+        covered = stretches.damage / self.source.given if stretches.damage is not None and self.source.given else 1.0
+        return Info(
+            source=str(self.job.path), label=_label(self.job.path), format="perfetto", tool=self._tool(),
+            bytes=self.source.size, devices=tuple(known.get(each, Device(each)) for each in ids),
+            ranks=tuple(sorted(own if said is None else {said, *own})), epoch_ns=epoch,
+            clock="wall clock" if epoch is not None else None,
+            coverage=None if self.source.ended or compressed else min(1.0, covered),
+            warnings=self._warnings(broken, stretches), facts=facts,
+        )  # fmt: skip
+
+    def _tool(self) -> str:
+        named = {track.process for track in self.tracks.known.values()}
+        return "PyTorch Kineto (Perfetto)" if "Kineto Trace" in named or self.document else "Perfetto"
+
+    def _warnings(self, broken: int, stretches: Stretches) -> tuple[str, ...]:
+        told = []
+        if self.source.ended:
+            told.append(f"truncated: {self.source.ended}")
+        elif stretches.damage is not None:
+            how = "ends in the middle of a packet" if stretches.cut else "is damaged"
+            told.append(f"truncated: the file {how} at byte {stretches.damage:,}; {self.events:,} events were read")
+        counted = (
+            (broken, "damaged packets were passed over"),
+            (self.ignored["compressed packets"], "compressed packets in the middle of the trace were passed over"),
+            (self.sequences.lost, "times the recorder lost packets: slices and texts may be missing"),
+            (self.untimed + self.tables.untimed, "events have no usable time and are left out"),
+            (self.slices.open, "slices were still open at the end: their duration is not known"),
+            (self.slices.stray, "ends of slices have no begin and are left out"),
+            (self.tables.negative, "negative durations are taken as not recorded"),
+        )
+        told += [f"{count:,} {what}" for count, what in counted if count]
+        return tuple(told)
+
+
+def _document(said: dict[str, Any]) -> dict[str, Any]:
+    """Metadata as the keys and values Kineto's JSON has; a value may be JSON itself, or a member with its key."""
+    found: dict[str, Any] = {}
+    for key, value in said.items():
+        text = value.strip() if isinstance(value, str) else value
+        if isinstance(text, str) and key == "properties":
+            text = text.strip(",")
+            inside = _json("{" + text + "}" if text.startswith('"') else text)
+            found |= inside if isinstance(inside, dict) else {"deviceProperties": inside}
+        else:
+            parsed = _json(text) if isinstance(text, str) else text
+            found[key] = text if parsed is None else parsed
+    return found
+
+
+def _json(text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except ValueError:
+        return None
+
+
+def _label(path: Path) -> str:
+    name = re.sub(r"(\.gz|\.zst)$", "", path.name)
+    return re.sub(r"(\.pftrace|\.perfetto-trace|\.perfetto|\.pb)$", "", name) or path.name

@@ -1,0 +1,71 @@
+"""The fields of one large message without what is in them: where each begins and how long it is.
+
+For messages of which a few fields are most of the file (a space of planes, a plane of lines). Reads little more than
+the headers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from .layout import EIGHT_BYTES, FOUR_BYTES, LENGTH, VARINT
+
+_WINDOW = 64 << 10
+_HEADER = 20
+"""Bytes of the longest tag and length."""
+
+
+class Part(NamedTuple):
+    """A field: its number, where the field itself, its content and what follows begin. A number's content is empty."""
+
+    number: int
+    start: int
+    begin: int
+    end: int
+    value: int
+
+
+class Cut(Exception):
+    """The message ends in the middle of a field, or goes on as no message does; ``at`` is where in the file."""
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+
+
+def parts(file: int, begin: int, end: int) -> Iterator[Part]:
+    """The fields of the message between two places of an open file. Raises Cut where it is damaged."""
+    window, base = b"", begin
+    at = begin
+    while at < end:
+        if at + _HEADER > base + len(window):
+            window, base = os.pread(file, _WINDOW, at), at
+        tag, behind = _varint(window, at - base, at)
+        wire, number = tag & 7, tag >> 3
+        value = size = 0
+        if wire in (VARINT, LENGTH):
+            value, behind = _varint(window, behind, at)
+        if wire == LENGTH:
+            size, value = value, 0
+        elif wire in (EIGHT_BYTES, FOUR_BYTES):
+            size = 8 if wire == EIGHT_BYTES else 4
+        elif wire != VARINT:
+            raise Cut(at)
+        content = base + behind
+        if number == 0 or size > end - content:
+            raise Cut(at)
+        yield Part(number, at, content, content + size, value)
+        at = content + size
+
+
+def _varint(window: bytes, at: int, place: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < len(window) and shift < 70:
+        byte = window[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+    raise Cut(place)

@@ -1,0 +1,156 @@
+"""The walk in Python: what the compiled one does, some dozen times slower."""
+
+from __future__ import annotations
+
+from .layout import (
+    AT,
+    BROKEN,
+    BYTES,
+    DAMAGED,
+    DEEPEST,
+    DONE,
+    EIGHT_BYTES,
+    FIXED,
+    FOUR_BYTES,
+    FULL,
+    INCOMPLETE,
+    ITEM,
+    LENGTH,
+    MESSAGE,
+    NUMBER,
+    NUMBERS_END,
+    TEXT,
+    TOKENS,
+    VARINT,
+)  # fmt: skip
+from .shape import Shape
+from .tokens import Room
+
+
+class _Broken(Exception):
+    """Not wire format, or cut off."""
+
+
+def walk(data: memoryview, end: int, shape: Shape, room: Room) -> int:
+    """Walk the items from ``room.state[AT]`` to ``end``; why it ended. See ``walk.walk``."""
+    return _Walk(data, end, shape, room).run()
+
+
+class _Walk:
+    def __init__(self, data: memoryview, end: int, shape: Shape, room: Room) -> None:
+        self.data, self.end, self.room = data, end, room
+        self.slots = [{number: slot for number, slot in enumerate(row) if slot >= 0} for row in shape.slots.tolist()]
+        self.kinds, self.inside = shape.kinds.tolist(), shape.inside.tolist()
+        self.counts = room.counts.tolist()
+        self.rows: list[tuple[int, int, int, int, int]] = []
+
+    def run(self) -> int:
+        state = self.room.state
+        at, capacity = int(state[AT]), self.room.capacity
+        why = DONE
+        while at < self.end:
+            try:
+                tag, begin = self._varint(at, self.end)
+                wire = tag & 7
+                size, begin = self._varint(begin, self.end) if wire == LENGTH else (0, begin)
+            except _Broken:
+                why = INCOMPLETE if self.end - at < 20 else DAMAGED
+                break
+            if wire not in (VARINT, EIGHT_BYTES, LENGTH, FOUR_BYTES) or tag >> 3 == 0 or not 0 <= size < 1 << 62:
+                why = DAMAGED
+                break
+            state[ITEM] = size
+            if wire == LENGTH and size > self.end - begin:
+                why = INCOMPLETE
+                break
+            slot = self.slots[0].get(tag >> 3, -1)
+            if len(self.rows) + (size if slot >= 0 and self.kinds[slot] == MESSAGE else 1) + 2 > capacity:
+                why = FULL
+                break
+            saved, counts = len(self.rows), self.counts.copy()
+            try:
+                after = self._field(slot, wire, size, begin, self.end, 0, 0, 0)
+            except _Broken:
+                if wire != LENGTH:
+                    why = INCOMPLETE
+                    break
+                del self.rows[saved:]
+                self.counts = counts
+                state[BROKEN] += 1
+                after = begin + size
+            at = after
+        state[AT], state[TOKENS] = at, len(self.rows)
+        self.room.put(self.rows)
+        self.room.counts[:] = self.counts
+        return why
+
+    def _varint(self, at: int, end: int) -> tuple[int, int]:
+        value = shift = 0
+        while at < end and shift < 70:
+            byte = self.data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            if byte < 128:
+                value &= (1 << 64) - 1
+                return value - (1 << 64) if value >> 63 else value, at
+            shift += 7
+        raise _Broken
+
+    def _message(self, kind: int, own: int, at: int, end: int, depth: int) -> None:
+        if depth >= DEEPEST:
+            raise _Broken
+        slots = self.slots[kind]
+        while at < end:
+            tag, at = self._varint(at, end)
+            wire, number = tag & 7, tag >> 3
+            if not 0 < number < 1 << 29:
+                raise _Broken
+            size = 0
+            if wire == LENGTH:
+                size, at = self._varint(at, end)
+            if not 0 <= size <= end - at:
+                raise _Broken
+            slot = slots.get(number, -1) if number < NUMBERS_END else -1
+            at = self._field(slot, wire, size, at, end, kind, own, depth)
+
+    def _field(self, slot: int, wire: int, size: int, at: int, end: int, kind: int, own: int, depth: int) -> int:
+        what = self.kinds[slot]
+        if wire == VARINT:
+            value, at = self._varint(at, end)
+            if what == NUMBER:
+                self.rows.append((slot, own, value, 0, 0))
+            return at
+        if wire == LENGTH:
+            self._bytes(slot, what, size, at, own, depth)
+            return at + size
+        width = 8 if wire == EIGHT_BYTES else 4
+        if wire not in (EIGHT_BYTES, FOUR_BYTES) or end - at < width:
+            raise _Broken
+        if what == FIXED and width == 8:
+            self.rows.append((slot, own, int.from_bytes(self.data[at : at + 8], "little", signed=True), 0, 0))
+        return at + width
+
+    def _bytes(self, slot: int, what: int, size: int, at: int, own: int, depth: int) -> None:
+        if what == MESSAGE:
+            child = self.inside[slot]
+            number = self.counts[child]
+            self.counts[child] += 1
+            self.rows.append((slot, own, at, size, 0))
+            self._message(child, number, at, at + size, depth + 1)
+        elif what == TEXT:
+            self.rows.append((slot, own, at, size, hash(bytes(self.data[at : at + size]))))
+        elif what == BYTES:
+            self.rows.append((slot, own, at, size, 0))
+        elif what == NUMBER:
+            stop = at + size
+            while at < stop:
+                value, at = self._varint(at, stop)
+                if len(self.rows) >= self.room.capacity:
+                    raise _Broken
+                self.rows.append((slot, own, value, 0, 0))
+        elif what == FIXED:
+            for place in range(at, at + size - 7, 8):
+                if len(self.rows) >= self.room.capacity:
+                    break
+                value = int.from_bytes(self.data[place : place + 8], "little", signed=True)
+                self.rows.append((slot, own, value, 0, 0))

@@ -1,0 +1,119 @@
+"""A file's items stretch by stretch: read, walked, and given as columns, in bounded memory.
+
+The data of a message may be gigabytes. It is read into one buffer after the other; an item that does not fit waits for
+the next. What is larger than ``LARGEST`` is passed over and counted: no profiler writes such an event.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from .layout import DAMAGED, FULL, INCOMPLETE, PAD
+from .shape import Shape
+from .tokens import Tokens, Walk, Walker, header
+
+BUFFER = 1 << 20
+"""Bytes of data walked at once: with the tokens made of them they stay in the processor's cache."""
+LARGEST = 8 << 20
+"""Bytes of the largest item that is entered."""
+Read = Callable[[memoryview], int]
+"""Fills a buffer with the bytes that come next; fewer than it has room for only at the end."""
+
+
+class Stretch(NamedTuple):
+    """Tokens of some items, the place of their data in the source, and where the last of them ends."""
+
+    tokens: Tokens
+    base: int
+    end: int
+
+
+class Stretches:
+    """The items of one message, from wherever ``read`` is. Afterwards it says how that went.
+
+    ``broken`` counts items that were damaged or too large, ``damage`` is the place (of those read) where the format
+    ended before the data did, None where it did not.
+    """
+
+    def __init__(self, shape: Shape, walk: Walk, base: int = 0) -> None:
+        self._walker = Walker(shape, walk, BUFFER // 2, LARGEST)
+        self._base = base
+        self.damage: int | None = None
+        self.cut = False
+
+    @property
+    def broken(self) -> int:
+        """Items passed over so far."""
+        return self._walker.broken
+
+    def over(self, read: Read) -> Iterator[Stretch]:
+        """Walk all that ``read`` gives."""
+        buffer, filled, more = np.zeros(BUFFER + PAD, np.uint8), 0, True
+        while True:
+            if more:
+                room = len(buffer) - PAD
+                while filled < room and (got := read(memoryview(buffer.data)[filled:room])):
+                    filled += got
+                more = filled == room
+                buffer[filled : filled + PAD] = 0
+            at = 0
+            while True:
+                tokens, why, after = self._walker.next(buffer, at, filled)
+                yield Stretch(tokens, self._base, self._base + after)
+                at = after
+                if why != FULL:
+                    break
+            if why == DAMAGED or (why == INCOMPLETE and not more):
+                self.damage, self.cut = self._base + at, why == INCOMPLETE
+                return
+            if why != INCOMPLETE and not more:
+                return
+            if at == 0 and filled == len(buffer) - PAD:  # an item larger than the buffer
+                begin, size = header(buffer, 0, filled)
+                if size > LARGEST:
+                    self._walker.broken += 1
+                    if not self._pass_over(read, begin + size - filled):
+                        self.damage, self.cut = self._base, True
+                        return
+                    self._base += begin + size
+                    filled = 0
+                    continue
+                larger = np.zeros(max(2 * len(buffer), begin + size + PAD), np.uint8)
+                larger[:filled] = buffer[:filled]
+                buffer = larger
+                continue
+            left = filled - at
+            if len(buffer) > BUFFER + PAD and left < BUFFER:
+                buffer, old = np.zeros(BUFFER + PAD, np.uint8), buffer
+                buffer[:left] = old[at:filled]
+            else:
+                buffer[:left] = buffer[at:filled].copy()
+            self._base += at
+            filled = left
+
+    def _pass_over(self, read: Read, size: int) -> bool:
+        """Read on without looking; whether there was as much."""
+        spare = memoryview(bytearray(min(size, BUFFER)))
+        while size:
+            got = read(spare[: min(size, len(spare))])
+            if not got:
+                return False
+            size -= got
+        return True
+
+
+def part_of(file: int, begin: int, end: int) -> Read:
+    """Reads one part of an open file."""
+    at = begin
+
+    def read(view: memoryview) -> int:
+        nonlocal at
+        got = os.preadv(file, [view[: max(end - at, 0)]], at) if at < end else 0
+        at += got
+        return got
+
+    return read

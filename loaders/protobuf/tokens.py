@@ -1,0 +1,173 @@
+"""What a walk found, as columns: each value with the message it belongs to, each message by its number.
+
+The tokens of one field are three arrays: whose (``owner``, the number of the message among its kind), the value (of
+texts and messages the place in the data) and the size. Fields become columns over all messages of a kind by one
+assignment each, where the last of several wins, which is what the format wants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from .layout import AT, BROKEN, DEEPEST, FULL, ITEM, LENGTH, STATE, TOKENS
+from .shape import Shape
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+Bytes = npt.NDArray[np.uint8]
+NULL = -(1 << 63)
+
+
+class Room:
+    """The arrays a walk fills, room for ``capacity`` tokens, and its state (``layout``)."""
+
+    def __init__(self, shape: Shape, capacity: int) -> None:
+        self.shape, self.capacity = shape, capacity
+        self.state, self.counts = np.zeros(STATE, np.int64), np.zeros(shape.messages, np.int64)
+        self.saved, self.stack = np.zeros(shape.messages, np.int64), np.zeros((DEEPEST + 1, 3), np.int64)
+        self.slots, self.owners = np.empty(capacity, np.int16), np.empty(capacity, np.int32)
+        self.values, self.sizes = np.empty(capacity, np.int64), np.empty(capacity, np.int32)
+        self.hashes = np.empty(capacity, np.int64)
+
+    def put(self, rows: list[tuple[int, int, int, int, int]]) -> None:
+        """Take in the tokens a walk in Python found."""
+        if rows:
+            columns = self.slots, self.owners, self.values, self.sizes, self.hashes
+            for array, column in zip(columns, zip(*rows, strict=True), strict=True):
+                array[: len(rows)] = column
+
+
+class Walk(Protocol):
+    """A way to walk: from ``room.state[AT]`` to ``end``; the data has ``PAD`` bytes behind that."""
+
+    def __call__(self, data: Bytes, end: int, room: Room) -> int:
+        """Why it ended."""
+        ...
+
+
+class Field(NamedTuple):
+    """All values of one field."""
+
+    owners: Codes
+    values: Ints
+    sizes: Codes
+    hashes: Ints
+
+
+class Tokens:
+    """The tokens of one stretch of data, by field. ``counts`` says how many messages each field of them has."""
+
+    def __init__(self, data: Bytes, room: Room) -> None:
+        self.data, self._room = data, room
+        found = int(room.state[TOKENS])
+        slots = room.slots[:found]
+        self._order = np.argsort(slots, kind="stable")
+        self._starts = np.searchsorted(slots[self._order], np.arange(room.shape.count + 1, dtype=np.int16))
+
+    def field(self, name: str) -> Field:
+        """The values of a field ('event.name') in the order of the data."""
+        slot, room = self._room.shape.names[name], self._room
+        at = self._order[self._starts[slot] : self._starts[slot + 1]]
+        return Field(room.owners[at], room.values[at], room.sizes[at], room.hashes[at])
+
+    def count(self, name: str) -> int:
+        """How many values a field has; of a message, how many there are."""
+        slot = self._room.shape.names[name]
+        return int(self._starts[slot + 1] - self._starts[slot])
+
+    def column(self, name: str, of: int, default: int = NULL) -> Ints:
+        """A field of numbers over the ``of`` messages that may have it; ``default`` where one has not."""
+        out = np.full(of, default, np.int64)
+        found = self.field(name)
+        out[found.owners] = found.values
+        return out
+
+    def owners(self, name: str) -> Codes:
+        """Of each message of a field, which message it is in."""
+        return self.field(name).owners
+
+    def text(self, value: int, size: int) -> str:
+        """The text at a place of the data; bytes that are not UTF-8 are replaced."""
+        return self.data[value : value + size].tobytes().decode("utf-8", "replace")
+
+    def texts(self, name: str, code: Callable[[str], int]) -> tuple[Codes, Ints]:
+        """Owners of a field of texts and the codes of its values; ``code`` is asked once for each distinct text."""
+        found = self.field(name)
+        if not len(found.owners):
+            return found.owners, found.values
+        _, first, inverse = np.unique(found.hashes, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        codes = np.empty(len(first), np.int64)
+        for place in order.tolist():
+            at = first[place]
+            codes[place] = code(self.text(int(found.values[at]), int(found.sizes[at])))
+        return found.owners, codes[inverse]
+
+    def text_column(self, name: str, of: int, code: Callable[[str], int]) -> Ints:
+        """A field of texts as codes over the messages that may have it; -1 where one has not."""
+        out = np.full(of, -1, np.int64)
+        owners, codes = self.texts(name, code)
+        out[owners] = codes
+        return out
+
+
+def reals(values: Ints) -> npt.NDArray[np.float64]:
+    """Eight bytes each as the floating-point numbers they are."""
+    found: npt.NDArray[np.float64] = np.ascontiguousarray(values).view(np.float64)
+    return found
+
+
+class Walker:
+    """Walks data of one shape, stretch after stretch, in as much room as its items need.
+
+    ``broken`` counts damaged items that were passed over. ``largest`` bounds the size of an item and so the memory;
+    what is larger is passed over too.
+    """
+
+    def __init__(self, shape: Shape, walk: Walk, capacity: int, largest: int) -> None:
+        self._shape, self._walk, self._largest = shape, walk, largest
+        self._room = Room(shape, capacity)
+        self.broken = 0
+
+    def next(self, data: Bytes, at: int, end: int) -> tuple[Tokens, int, int]:
+        """The tokens of the items from ``at`` on, why the walk ended and where: before ``FULL`` at least one item."""
+        while True:
+            room = self._room
+            room.state[:] = 0
+            room.counts[:] = 0
+            room.state[AT] = at
+            why = self._walk(data, end, room)
+            after = int(room.state[AT])
+            self.broken += int(room.state[BROKEN])
+            size = int(room.state[ITEM])
+            if why != FULL or after > at or room.state[TOKENS]:
+                return Tokens(data, room), why, after
+            if size > self._largest:
+                self.broken += 1
+                begin, size = header(data, at, end)
+                at = min(begin + size, end)
+                continue
+            self._room = Room(self._shape, max(2 * room.capacity, size + 64))
+
+
+def header(data: Bytes, at: int, end: int) -> tuple[int, int]:
+    """Where the content of an item begins, and its size; a size of 0 where it says none, or says it beyond ``end``."""
+    tag, at = _number(data, at, end)
+    size, at = _number(data, at, end) if tag & 7 == LENGTH else (0, at)
+    return at, size
+
+
+def _number(data: Bytes, at: int, end: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < end:
+        byte = int(data[at])
+        at += 1
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            break
+    return value, at

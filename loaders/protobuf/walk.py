@@ -1,0 +1,212 @@
+"""The compiled walk: one pass over the bytes, straight into the arrays of a ``Room``.
+
+It reads hostile bytes without the interpreter's help: every index is compared with an end that lies within the data
+before the byte there is read, lengths are compared with what is left before anything is added to them, and an item is
+begun only where there is room for as many tokens as it has bytes, more than which it cannot have.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..native.jit import compiled, inlined
+from ..native.simd import item, word_at
+from .layout import (
+    AT,
+    BROKEN,
+    BYTES,
+    DAMAGED,
+    DEEPEST,
+    DONE,
+    EIGHT_BYTES,
+    FIXED,
+    FOUR_BYTES,
+    FULL,
+    INCOMPLETE,
+    ITEM,
+    LENGTH,
+    MESSAGE,
+    NUMBER,
+    NUMBERS_END,
+    TEXT,
+    TOKENS,
+    VARINT,
+)  # fmt: skip
+
+_LONGEST = 1 << 29
+_LARGEST = 1 << 62
+_MIX, _OTHER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+_SHIFT, _EIGHT, _ONE = np.uint64(29), np.uint64(8), np.uint64(1)
+
+
+@inlined
+def _varint(data: Any, at: Any, end: Any) -> Any:
+    """The number there as 64 bits and the place behind it, which is 0 where it is cut off or too long."""
+    value, shift = np.int64(0), np.int64(0)
+    while at < end and shift < 70:
+        byte = np.int64(item(data, at))
+        at += 1
+        if shift < 64:
+            value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+    return np.int64(0), np.int64(0)
+
+
+@inlined
+def _hash(data: Any, at: Any, size: Any, seed: Any) -> Any:
+    """64 bits that tell texts apart; the seed is not known to whoever made them."""
+    mixed = np.uint64(seed) ^ (np.uint64(size) * _OTHER)
+    place, left = at, size
+    while left > 0:
+        word = word_at(data, place)
+        if left < 8:
+            word &= (_ONE << (_EIGHT * np.uint64(left))) - _ONE
+        mixed = (mixed ^ word) * _MIX
+        mixed ^= mixed >> _SHIFT
+        mixed = mixed * _OTHER + np.uint64(seed)
+        place += 8
+        left -= 8
+    return np.int64(mixed ^ (mixed >> _SHIFT))
+
+
+@compiled
+def walk(
+    data: Any, end: Any, slots: Any, kinds: Any, inside: Any, seed: Any, state: Any, counts: Any, saved: Any,
+    stack: Any, token_slots: Any, owners: Any, values: Any, sizes: Any, hashes: Any,
+) -> int:  # fmt: skip
+    """Walk the items from ``state[AT]`` to ``end``; why it ended (``layout``).
+
+    ``stack`` (shape: ``DEEPEST`` + 1, 3) and ``saved`` (as ``counts``) are its own to write to. A damaged item that
+    says its length leaves nothing behind and is counted in ``state[BROKEN]``.
+    """
+    at, done, last = np.int64(state[AT]), np.int64(0), slots.shape[0] - 1
+    while at < end:
+        tag, begin = _varint(data, at, end)
+        if begin == 0:
+            state[AT], state[TOKENS] = at, done
+            return INCOMPLETE if end - at < 20 else DAMAGED
+        wire, number, size = tag & 7, tag >> 3, np.int64(0)
+        if wire == LENGTH:
+            size, begin = _varint(data, begin, end)
+            if begin == 0:
+                state[AT], state[TOKENS] = at, done
+                return INCOMPLETE if end - at < 20 else DAMAGED
+        known = wire == VARINT or wire == EIGHT_BYTES or wire == LENGTH or wire == FOUR_BYTES
+        if not known or number == 0 or size < 0 or size >= _LARGEST:
+            state[AT], state[TOKENS] = at, done
+            return DAMAGED
+        state[ITEM] = size
+        if wire == LENGTH and size > end - begin:
+            state[AT], state[TOKENS] = at, done
+            return INCOMPLETE
+        slot = np.int64(-1)
+        if 0 < number < NUMBERS_END:
+            slot = np.int64(item(slots, number))
+        what = np.int64(item(kinds, slot)) if slot >= 0 else np.int64(0)
+        if done + (size if what == MESSAGE else 1) + 2 > values.size:
+            state[AT], state[TOKENS] = at, done
+            return FULL
+        before = done
+        for place in range(counts.size):
+            saved[place] = counts[place]
+        depth, kind, own, stop, broken, place = 0, np.int64(0), np.int64(0), end, False, begin
+        first = True
+        while True:
+            if not first:
+                while depth > 0 and place == stop:
+                    depth -= 1
+                    kind, own, stop = stack[depth, 0], stack[depth, 1], stack[depth, 2]
+                if depth == 0:
+                    break
+                tag, place = _varint(data, place, stop)
+                wire, number, size = tag & 7, tag >> 3, np.int64(0)
+                if place == 0 or number <= 0 or number >= _LONGEST:
+                    broken = True
+                    break
+                if wire == LENGTH:
+                    size, place = _varint(data, place, stop)
+                    if place == 0 or size < 0 or size > stop - place:
+                        broken = True
+                        break
+                slot = np.int64(-1)
+                if number < NUMBERS_END:
+                    slot = np.int64(item(slots, kind * NUMBERS_END + number))
+                what = np.int64(item(kinds, slot)) if slot >= 0 else np.int64(0)
+            first = False
+            if wire == VARINT:
+                value, place = _varint(data, place, stop)
+                if place == 0:
+                    broken = True
+                    break
+                if what == NUMBER:
+                    token_slots[done], owners[done], values[done], sizes[done] = slot, own, value, 0
+                    done += 1
+            elif wire == LENGTH:
+                if what == MESSAGE:
+                    child = np.int64(item(inside, slot))
+                    token_slots[done], owners[done], values[done], sizes[done] = slot, own, place, size
+                    done += 1
+                    if depth + 1 >= DEEPEST or child > last:
+                        broken = True
+                        break
+                    stack[depth, 0], stack[depth, 1], stack[depth, 2] = kind, own, stop
+                    depth += 1
+                    kind, own, stop = child, counts[child], place + size
+                    counts[child] += 1
+                    if size == 0:
+                        continue
+                    continue
+                if what == TEXT or what == BYTES:
+                    token_slots[done], owners[done], values[done], sizes[done] = slot, own, place, size
+                    hashes[done] = _hash(data, place, size, seed) if what == TEXT else 0
+                    done += 1
+                elif what == NUMBER:
+                    inner, rest = place, place + size
+                    while inner < rest:
+                        value, inner = _varint(data, inner, rest)
+                        if inner == 0:
+                            broken = True
+                            break
+                        if done >= values.size:  # only at the outermost level, where room is kept for one
+                            broken = True
+                            break
+                        token_slots[done], owners[done], values[done], sizes[done] = slot, own, value, 0
+                        done += 1
+                    if broken:
+                        break
+                elif what == FIXED:
+                    inner = place
+                    while place + size - inner >= 8 and done < values.size:
+                        value = np.int64(word_at(data, inner))
+                        token_slots[done], owners[done], values[done], sizes[done] = slot, own, value, 0
+                        done += 1
+                        inner += 8
+                place += size
+            else:
+                width = 8 if wire == EIGHT_BYTES else 4
+                if (wire != EIGHT_BYTES and wire != FOUR_BYTES) or stop - place < width:
+                    broken = True
+                    break
+                if what == FIXED and width == 8:
+                    value = np.int64(word_at(data, place))
+                    token_slots[done], owners[done], values[done], sizes[done] = slot, own, value, 0
+                    done += 1
+                place += width
+        if broken:
+            tag, begin = _varint(data, at, end)
+            if tag & 7 != LENGTH:
+                state[AT], state[TOKENS] = at, before
+                return INCOMPLETE
+            size, begin = _varint(data, begin, end)
+            done = before
+            for back in range(counts.size):
+                counts[back] = saved[back]
+            state[BROKEN] += 1
+            place = begin + size
+        at = place
+    state[AT], state[TOKENS] = at, done
+    return DONE

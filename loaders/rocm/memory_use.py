@@ -1,0 +1,29 @@
+"""How much memory of each device is allocated over time, from its allocations and frees.
+
+A free names only an address, so its size and device are those of the allocation that was last made there; one whose
+allocation was not recorded changes nothing.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from .recording import Recording
+
+
+def add(recording: Recording, rows: pl.DataFrame) -> None:
+    """Add the metric ``memory allocated``; rows have ``at key free size device`` (ns, address, bool, B, text)."""
+    rows = rows.drop_nulls(["at", "key"]).sort("at", maintain_order=True)
+    if rows.is_empty():
+        return
+    made = pl.col("size").clip(lower_bound=0).fill_null(0).cast(pl.Float64)
+    rows = rows.with_columns(
+        change=pl.when("free").then(-made.shift(1).over("key")).otherwise(made),
+        device=pl.when("free").then(pl.col("device").shift(1).over("key")).otherwise(pl.col("device")),
+        after=pl.col("free").shift(1).over("key"),
+    )
+    known = rows.filter(~pl.col("free") | pl.col("after").eq(False)).drop_nulls("change")
+    recording.samples(known.select(
+        "device", ts_ns="at", metric=pl.lit("memory allocated"), unit=pl.lit("B"),
+        value=pl.col("change").cum_sum().over("device"),
+    ), "memory allocations")

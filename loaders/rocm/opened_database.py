@@ -1,0 +1,64 @@
+"""A SQLite recording from its file to a Database and a Recording, and every failure of SQLite as one sentence."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from ..errors import Unreadable
+from ..ingest import stream
+from ..loader import Job
+from ..trace import Info, Trace
+from .database import Database
+from .recording import Recording
+
+Read = Callable[[Database, Recording], Trace]
+
+
+def load(job: Job, info: Info, read: Read) -> Trace:
+    """What ``read`` makes of the database, which may be compressed. Raises Unreadable where SQLite cannot read it."""
+    path, ended = _plain_file(job)
+    size = path.stat().st_size
+    try:
+        with ThreadPoolExecutor(1) as writer:
+            recording = Recording(job, info, writer)
+
+            def tick() -> None:  # SQLite does not say how far it is: half of the way while it reads
+                job.progress(size // 2, size, recording.rows)
+
+            database = Database(path, recording.faults, tick)
+            try:
+                trace = read(database, recording)
+            finally:
+                database.close()
+    except (sqlite3.Error, UnicodeError) as error:
+        said = " ".join(str(error).split())[:120]
+        raise Unreadable(job.path, f"is damaged: SQLite cannot read it ({said})", "Write or copy it again.") from None
+    finally:
+        if path != job.path:
+            path.unlink()
+    job.progress(size, size, recording.rows)
+    return trace.warn(f"truncated: {ended}") if ended else trace
+
+
+def _plain_file(job: Job) -> tuple[Path, str | None]:
+    """The database itself: SQLite reads no compressed one."""
+    with stream.Source(job.path) as source:
+        if not source.compressed:
+            return job.path, None
+        path = job.workspace / "database"
+        with open(path, "wb") as out:
+            for block in source:
+                out.write(block)
+                job.progress(source.position // 2, source.size, 0)
+        return path, source.ended
+
+
+def label(path: Path) -> str:
+    """The file's name without the endings of databases."""
+    name = path.name
+    for suffix in (".gz", ".zst", ".rpd", ".db", ".sqlite", ".sqlite3"):
+        name = name.removesuffix(suffix) or name
+    return name

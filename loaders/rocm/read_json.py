@@ -1,0 +1,424 @@
+"""rocprofv3's JSON: lists of records beside the tables that name their agents, kernels and operations.
+
+The lists are taken apart without being decoded (``msgspec.Raw``) and decoded by a fixed type each, in blocks, so that
+only the fields used here are ever built. A record that is not of that type is read leniently, field by field, and what
+it lacks is counted. A file that was cut off is closed after its last whole record. ``metadata`` has the command line of
+whoever was recorded and ``config`` the paths they used: neither is decoded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import msgspec
+import polars as pl
+from msgspec import Raw, Struct, field
+
+from ..errors import Unreadable
+from ..ingest import stream
+from ..loader import Job
+from ..trace import Device, Info, Trace
+from . import memory_use
+from .api_kinds import kind_of_domain
+from .recording import Recording, size
+from .values import LIMIT
+
+_BLOCK = 100_000
+_GPU = 2
+_RECORD = re.compile(rb'\}\s*,\s*(?=\{\s*"size"\s*:)')
+_CLOSINGS = (b"]}}]}", b"]}]}", b"]}}}]}")
+"""What closes a document that ends inside a list of records, of the buffers', of one beside them, or one deeper."""
+_APIS = ("hip_api", "hsa_api", "rccl_api", "rocdecode_api", "rocjpeg_api", "marker_api", "ompt", "kfd_events")
+_UNUSED = ("pc_sample_host_trap", "pc_sample_stochastic")
+
+
+class _Handle(Struct):
+    handle: int = -1
+
+
+class _Extent(Struct):
+    x: int | None = None
+    y: int | None = None
+    z: int | None = None
+
+
+class _Ids(Struct):
+    internal: int | None = None
+
+
+class _Dispatch(Struct):
+    agent_id: _Handle = field(default_factory=_Handle)
+    queue_id: _Handle = field(default_factory=_Handle)
+    kernel_id: int = -1
+    dispatch_id: int | None = None
+    group_segment_size: int | None = None
+    workgroup_size: _Extent = field(default_factory=_Extent)
+    grid_size: _Extent = field(default_factory=_Extent)
+
+
+class _Record(Struct):
+    """The fields of all kinds of buffer records that are used."""
+
+    kind: int = -1
+    operation: int = -1
+    thread_id: int | None = None
+    correlation_id: _Ids = field(default_factory=_Ids)
+    start_timestamp: int | None = None
+    end_timestamp: int | None = None
+    dispatch_info: _Dispatch | None = None
+    stream_id: _Handle = field(default_factory=_Handle)
+    src_agent_id: _Handle = field(default_factory=_Handle)
+    dst_agent_id: _Handle = field(default_factory=_Handle)
+    agent_id: _Handle = field(default_factory=_Handle)
+    queue_id: _Handle = field(default_factory=_Handle)
+    bytes: int | None = None
+    allocation_size: int | None = None
+    address: Any = None
+
+
+class _Value(Struct):
+    counter_id: _Handle = field(default_factory=_Handle)
+    value: float | None = None
+
+
+class _Counted(Struct):
+    """One dispatch with its counters, from ``callback_records``."""
+
+    dispatch_data: _Record = field(default_factory=_Record)
+    records: list[_Value] = field(default_factory=list)
+
+
+class _Agent(Struct):
+    id: _Handle = field(default_factory=_Handle)
+    type: int = 0
+    node_id: int | None = None
+    logical_node_type_id: int | None = None
+    name: str = ""
+    product_name: str = ""
+    cu_count: int | None = None
+    num_xcc: int | None = None
+    simd_per_cu: int | None = None
+    wave_front_size: int | None = None
+
+
+class _Symbol(Struct):
+    kernel_id: int = -1
+    kernel_name: str = ""
+    demangled_kernel_name: str = ""
+    arch_vgpr_count: int | None = None
+
+
+class _Kind(Struct):
+    kind: str = ""
+    operations: list[str] = field(default_factory=list)
+
+
+class _Counter(Struct):
+    id: _Handle = field(default_factory=_Handle)
+    name: str = ""
+
+
+class _Said(Struct):
+    key: int = -1
+    value: str = ""
+
+
+class _Strings(Struct):
+    buffer_records: Raw = field(default_factory=lambda: Raw(b"[]"))
+    marker_api: Raw = field(default_factory=lambda: Raw(b"[]"))
+
+
+class _Metadata(Struct):
+    pid: int | None = None
+
+
+class _Process(Struct):
+    """One process: everything that may be large or broken stays as text."""
+
+    metadata: Raw = field(default_factory=lambda: Raw(b"{}"))
+    agents: Raw = field(default_factory=lambda: Raw(b"[]"))
+    counters: Raw = field(default_factory=lambda: Raw(b"[]"))
+    strings: Raw = field(default_factory=lambda: Raw(b"{}"))
+    kernel_symbols: Raw = field(default_factory=lambda: Raw(b"[]"))
+    callback_records: Raw = field(default_factory=lambda: Raw(b"{}"))
+    buffer_records: Raw = field(default_factory=lambda: Raw(b"{}"))
+
+
+class _Document(Struct, rename={"processes": "rocprofiler-sdk-tool"}):
+    processes: list[_Process] = field(default_factory=list)
+
+
+def load(job: Job) -> tuple[Trace, ...]:
+    """One Trace a process. Raises Unreadable where the text is no JSON, or has no record with a time."""
+    text, ended = stream.whole(job.path)
+    total = len(text)
+    job.progress(total // 4, total, 0)
+    document, coverage = _document(job, text)
+    del text
+    traces = []
+    for number, process in enumerate(document.processes):
+        info = Info(
+            source=str(job.path), label=_label(job, number, len(document.processes)), format="rocprofv3-json",
+            tool="rocprofv3", bytes=job.path.stat().st_size, clock="since boot, ns", coverage=coverage,
+        )
+        # the workspace is that of the first trace: what others need on disk does not go there
+        alone = job if not number else msgspec.structs.replace(job, workspace=_beside(job, number), first_rows=None)
+        with ThreadPoolExecutor(1) as writer:
+            trace = _Reader(process, Recording(alone, info, writer), job, total).read()
+        if ended or coverage is not None:
+            share = f"read {coverage:.0%}, " if coverage is not None else ""
+            trace = trace.warn(f"truncated: {share}{ended or 'the file ends in the middle of a record'}")
+        traces.append(trace)
+    if not traces:
+        raise Unreadable(job.path, "is a rocprofv3 document without a process", "Check that the recording has any.")
+    job.progress(total, total, 0)
+    return tuple(traces)
+
+
+def _beside(job: Job, number: int) -> Any:
+    path = job.workspace.parent / str(number)
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _label(job: Job, number: int, of: int) -> str:
+    name = job.path.name
+    for suffix in (".gz", ".zst", ".json", "_results"):
+        name = name.removesuffix(suffix) or name
+    return name if of == 1 else f"{name} [{number}]"
+
+
+def _document(job: Job, text: bytes) -> tuple[_Document, float | None]:
+    """The document, and the fraction of it that was read where its end is missing."""
+    text = text.removeprefix(b"\xef\xbb\xbf")
+    decoder = msgspec.json.Decoder(_Document)
+    try:
+        return decoder.decode(text), None
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        said = " ".join(str(error).split())[:100]
+    cuts = [found.start() + 1 for found in _RECORD.finditer(text)][-1:]
+    for cut in cuts:
+        for closing in _CLOSINGS:
+            try:
+                return decoder.decode(text[:cut] + closing), cut / len(text)
+            except (msgspec.DecodeError, RecursionError, UnicodeError):
+                continue
+    repaired = text.decode("utf-8", "replace").encode()
+    if repaired != text:
+        return _document(job, repaired)
+    raise Unreadable(job.path, f"is damaged: it is no whole JSON document ({said})", "Write or copy it again.")
+
+
+def _decoded(raw: Raw, kind: type[Any], fallback: Any) -> Any:
+    """A value of a type; ``fallback`` where it is none."""
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return fallback
+
+
+def _blocks(raw: Raw | None, kind: type[Any], rows: int) -> Iterator[tuple[list[Any], int]]:
+    """A list of records of a type in blocks, each with how many of its values are no such record."""
+    apart: list[Raw] = _decoded(raw, list[Raw], []) if raw is not None else []
+    for first in range(0, len(apart), rows):
+        block = apart[first : first + rows]
+        found = _decoded(Raw(b"[" + b",".join(block) + b"]"), list[kind], None)  # type: ignore[valid-type]
+        if found is None:
+            each = [_decoded(one, kind, None) for one in block]
+            found = [one for one in each if one is not None]
+        yield found, len(block) - len(found)
+
+
+def _list(raw: Raw | None, kind: type[Any]) -> tuple[list[Any], int]:
+    """The same whole, for lists that are small."""
+    blocks = list(_blocks(raw, kind, _BLOCK))
+    return [one for block, _ in blocks for one in block], sum(lost for _, lost in blocks)
+
+
+def _int(value: object) -> int | None:
+    """An integer that fits a column."""
+    return value if type(value) is int and -LIMIT < value < LIMIT else None
+
+
+class _Reader:
+    """Reads one process into a recording."""
+
+    def __init__(self, process: _Process, recording: Recording, job: Job, total: int) -> None:
+        self._recording, self._job, self._total = recording, job, total
+        self._lists: dict[str, Raw] = _decoded(process.buffer_records, dict[str, Raw], {})
+        self._callbacks: dict[str, Raw] = _decoded(process.callback_records, dict[str, Raw], {})
+        self._pid = _int(_decoded(process.metadata, _Metadata, _Metadata()).pid)
+        strings = _decoded(process.strings, _Strings, _Strings())
+        self._kinds: list[_Kind] = self._few(strings.buffer_records, _Kind)
+        self._said = self._messages(strings.marker_api)
+        self._symbols = {one.kernel_id: one for one in self._few(process.kernel_symbols, _Symbol)}
+        self._counters = {one.id.handle: one.name for one in self._few(process.counters, _Counter)}
+        self._agents: dict[int, str] = {}
+        for agent in self._few(process.agents, _Agent):
+            self._agent(agent)
+
+    def _few(self, raw: Raw | None, kind: type[Any]) -> list[Any]:
+        found, lost = _list(raw, kind)
+        if lost:
+            self._recording.faults.values["the description of agents and kernels"] += lost
+        return found
+
+    def _messages(self, raw: Raw) -> dict[int, str]:
+        pairs = _list(raw, _Said)[0]
+        if pairs:
+            return {one.key: one.value for one in pairs}
+        table = _decoded(raw, dict[str, str], {})
+        return {int(key): value for key, value in table.items() if key.isascii() and key.isdigit() and len(key) < 19}
+
+    def _agent(self, agent: _Agent) -> None:
+        number = agent.logical_node_type_id if agent.logical_node_type_id is not None else agent.node_id
+        if agent.type != _GPU or _int(number) is None:
+            self._agents[agent.id.handle] = "Host"
+            return
+        device = f"GPU {number}"
+        self._agents[agent.id.handle] = device
+        facts = {"chip": agent.name, "cu_count": agent.cu_count, "num_xcc": agent.num_xcc,
+                 "simd_per_cu": agent.simd_per_cu, "wave_front_size": agent.wave_front_size}
+        known = {key: value for key, value in facts.items() if value and (isinstance(value, str) or _int(value))}
+        self._recording.known[device] = Device(device, agent.product_name or agent.name or None, known)
+
+    def read(self) -> Trace:
+        """All lists, then the Trace."""
+        dispatched: set[int] = set()
+        for rows in self._records("kernel_dispatch"):
+            dispatched |= {one.dispatch_info.dispatch_id for one in rows if one.dispatch_info} - {None}  # type: ignore[operator]
+            self._dispatches(rows)
+        for rows in self._records("memory_copy"):
+            self._copies(rows)
+        for name in (*_APIS, *(key for key in self._lists if key.endswith("_api") and key not in _APIS)):
+            for rows in self._records(name):
+                self._calls(rows, name)
+        for rows in self._records("scratch_memory"):
+            self._calls(rows, "scratch_memory")
+        self._allocations()
+        self._counted(dispatched)
+        for name in _UNUSED:
+            if count := len(_decoded(self._lists.get(name, Raw(b"[]")), list[Raw], ())):
+                self._recording.faults.sentences.append(f"{count:,} samples of program counters are not shown")
+        return self._recording.finish()
+
+    def _records(self, name: str) -> Iterator[list[_Record]]:
+        """Blocks of the records of one list."""
+        for rows, lost in _blocks(self._lists.get(name), _Record, _BLOCK):
+            if lost:
+                self._recording.faults.left_out[name] += lost
+            self._job.progress(self._total // 2, self._total, self._recording.rows)
+            yield rows
+
+    def _frame(self, rows: list[_Record], **more: tuple[list[Any], Any]) -> pl.DataFrame:
+        columns: dict[str, tuple[list[Any], Any]] = {
+            "start": ([_int(one.start_timestamp) for one in rows], pl.Int64),
+            "end": ([_int(one.end_timestamp) for one in rows], pl.Int64),
+            "tid": ([_int(one.thread_id) for one in rows], pl.Int64),
+            "correlation": ([_int(one.correlation_id.internal) or None for one in rows], pl.Int64), **more,
+        }
+        frame = pl.DataFrame({name: pl.Series(values, dtype=dtype) for name, (values, dtype) in columns.items()})
+        return frame.with_columns(pid=pl.lit(self._pid, pl.Int64))
+
+    def _dispatches(self, rows: list[_Record]) -> None:
+        whole = [one for one in rows if one.dispatch_info is not None]
+        if len(whole) < len(rows):
+            self._recording.faults.left_out["kernel_dispatch"] += len(rows) - len(whole)
+        given = [one.dispatch_info for one in whole if one.dispatch_info is not None]
+        symbols = [self._symbols.get(one.kernel_id) for one in given]
+        streams = [_int(one.stream_id.handle) for one in whole]
+        if not any(stream and stream > 0 for stream in streams):  # HIP streams were not recorded
+            streams = [_int(one.queue_id.handle) for one in given]
+        extents = {
+            f"{name}_{axis}": ([_int(getattr(getattr(one, name), axis)) for one in given], pl.Int64)
+            for name in ("grid_size", "workgroup_size") for axis in "xyz"
+        }
+        frame = self._frame(
+            whole, name=([
+                (one.demangled_kernel_name or one.kernel_name) if one else f"[kernel {given[at].kernel_id}]"
+                for at, one in enumerate(symbols)
+            ], pl.String),
+            device=([self._agents.get(one.agent_id.handle) for one in given], pl.String),
+            stream=([stream if stream != -1 else None for stream in streams], pl.Int64),
+            registers=([_int(one.arch_vgpr_count) if one else None for one in symbols], pl.Int64),
+            shared_bytes=([_int(one.group_segment_size) for one in given], pl.Int64), **extents,
+        )
+        self._recording.activities(frame.with_columns(
+            grid=size("grid_size_x", "grid_size_y", "grid_size_z"),
+            block=size("workgroup_size_x", "workgroup_size_y", "workgroup_size_z"),
+        ), "kernel_dispatch")
+
+    def _copies(self, rows: list[_Record]) -> None:
+        sides = [(self._agents.get(one.dst_agent_id.handle), self._agents.get(one.src_agent_id.handle)) for one in rows]
+        streams = [_int(one.stream_id.handle) for one in rows]
+        self._recording.activities(self._frame(
+            rows, name=([self._operation(one) for one in rows], pl.String),
+            device=([next((side for side in both if side not in (None, "Host")), None) for both in sides], pl.String),
+            stream=([stream if stream != -1 else None for stream in streams], pl.Int64),
+            bytes=([_int(one.bytes) for one in rows], pl.Int64),
+        ), "memory_copy", "memcpy")
+
+    def _calls(self, rows: list[_Record], name: str) -> None:
+        domains = [self._domain(one) or name for one in rows]
+        kinds = {domain: kind_of_domain(domain) for domain in set(domains)}
+        names = [
+            (self._said.get(one.correlation_id.internal or -1) if kinds[domain] == "annotation" else None)
+            or self._operation(one) or domain
+            for one, domain in zip(rows, domains, strict=True)
+        ]
+        self._recording.calls(self._frame(
+            rows, name=(names, pl.String), kind=([kinds[domain] for domain in domains], pl.String)
+        ), name)
+
+    def _domain(self, one: _Record) -> str | None:
+        return self._kinds[one.kind].kind if 0 <= one.kind < len(self._kinds) else None
+
+    def _operation(self, one: _Record) -> str | None:
+        if not 0 <= one.kind < len(self._kinds):
+            return None
+        names = self._kinds[one.kind].operations
+        return names[one.operation] if 0 <= one.operation < len(names) else self._kinds[one.kind].kind
+
+    def _allocations(self) -> None:
+        for rows in self._records("memory_allocation"):
+            self._calls(rows, "memory_allocation")
+            names = [self._operation(one) or "" for one in rows]
+            frame = self._frame(
+                rows, key=([_address(one.address) for one in rows], pl.String), free=(["FREE" in n for n in names], pl.Boolean),
+                size=([_int(one.allocation_size) for one in rows], pl.Int64),
+                device=([self._agents.get(one.agent_id.handle) for one in rows], pl.String),
+            )
+            memory_use.add(self._recording, frame.rename({"end": "at"}))
+
+    def _counted(self, dispatched: set[int]) -> None:
+        """Counters of dispatches; those whose kernel records are not in the file are kernels as well."""
+        found, lost = _list(self._callbacks.get("counter_collection"), _Counted)
+        if lost:
+            self._recording.faults.left_out["counter_collection"] += lost
+        alone = [
+            one.dispatch_data for one in found
+            if one.dispatch_data.dispatch_info and one.dispatch_data.dispatch_info.dispatch_id not in dispatched
+        ]
+        if alone:
+            self._dispatches(alone)
+        samples = [
+            (_int(one.dispatch_data.start_timestamp), self._counters.get(value.counter_id.handle), value.value,
+             self._agents.get(one.dispatch_data.dispatch_info.agent_id.handle) if one.dispatch_data.dispatch_info else None)
+            for one in found for value in one.records
+        ]
+        if samples:
+            frame = pl.DataFrame(samples, orient="row", schema={
+                "ts_ns": pl.Int64, "metric": pl.String, "value": pl.Float64, "device": pl.String,
+            })
+            summed = frame.group_by("ts_ns", "device", "metric", maintain_order=True).agg(pl.col("value").sum())
+            self._recording.samples(summed.with_columns(unit=pl.lit("")), "counter_collection")
+
+
+def _address(value: Any) -> str | None:
+    """An address, written as a number, as text, or as an object around either."""
+    if isinstance(value, dict):
+        value = value.get("handle", value.get("value"))
+    return str(value) if isinstance(value, (int, str)) else None

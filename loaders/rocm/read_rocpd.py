@@ -1,0 +1,191 @@
+"""rocpd: the database rocprofv3 writes, in both layouts that call themselves schema version 3.
+
+Tables either have a suffix of their own for every process that was recorded (``rocpd_string_<uuid>``), with views under
+the plain names that put them together, or the plain names themselves. Ids are counted anew in every process: rows are
+joined within the table they come from (``source``), and correlation ids are widened by it where there are several. What
+ties a call to its work is the event's ``stack_id``; its ``correlation_id`` is the application's own.
+
+``rocpd_info_process`` has the command line and the environment of whoever was recorded. Neither is ever read.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import orjson
+import polars as pl
+
+from ..loader import Job
+from ..trace import Device, Info, Trace
+from . import memory_use, opened_database
+from .api_kinds import kind_of_domain
+from .database import Database
+from .recording import Recording, size
+
+_WIDTH = 1 << 40
+"""Correlation ids below this are told apart by process; no recording has more."""
+_SIZES = ("grid_size_x", "grid_size_y", "grid_size_z", "workgroup_size_x", "workgroup_size_y", "workgroup_size_z")
+_DISPATCH = (
+    "pid", "agent_id", "kernel_id", "queue_id", "stream_id", "start", "end", "group_segment_size", "event_id",
+    "graph_exec_id", *_SIZES,
+)
+
+
+def load(job: Job) -> Trace:
+    """Read the database, also a compressed one. Raises Unreadable where SQLite cannot."""
+    info = Info(
+        source=str(job.path), label=opened_database.label(job.path), format="rocpd", tool="rocprofv3",
+        bytes=job.path.stat().st_size, clock="since boot, ns",
+    )
+    return opened_database.load(job, info, _read)
+
+
+def _read(database: Database, recording: Recording) -> Trace:
+    tables = _Tables(database, recording)
+    for block in database.blocks("rocpd_kernel_dispatch", _DISPATCH):
+        _dispatches(recording, tables, block)
+    copies = ("pid", "start", "end", "name_id", "dst_agent_id", "src_agent_id", "size", "queue_id", "stream_id", "event_id")
+    for block in database.blocks("rocpd_memory_copy", copies):
+        _copies(recording, tables, block)
+    for block in database.blocks("rocpd_region", ("pid", "tid", "start", "end", "name_id", "event_id")):
+        _regions(recording, tables, block)
+    _allocations(recording, tables)
+    _counters(recording, tables)
+    version = database.read("rocpd_metadata", (), ("tag", "value")).filter(pl.col("tag") == "schema_version")["value"]
+    return recording.finish(facts={"schema": version[0]} if version.len() else {})
+
+
+class _Tables:
+    """The small tables that others refer to, by (source, id)."""
+
+    def __init__(self, database: Database, recording: Recording) -> None:
+        self.database = database
+        self.several = len(database.sources("rocpd_kernel_dispatch")) > 1 or len(database.sources("rocpd_region")) > 1
+        self.strings = _by_id(database.read("rocpd_string", ("id",), ("string",)))
+        self.pids = _by_id(database.read("rocpd_info_process", ("id", "pid"))).rename({"pid": "process"})
+        self.threads = _by_id(database.read("rocpd_info_thread", ("id", "tid"))).rename({"tid": "thread"})
+        symbols = database.read(
+            "rocpd_info_kernel_symbol", ("id", "arch_vgpr_count"), ("display_name", "kernel_name")
+        )
+        name = pl.coalesce(pl.when(pl.col("display_name") != "").then("display_name"), "kernel_name")
+        self.symbols = _by_id(symbols.with_columns(name=name)).select("source", "id", "name", registers="arch_vgpr_count")
+        agents = database.read(
+            "rocpd_info_agent", ("id", "absolute_index", "type_index"), ("type", "name", "product_name")
+        )
+        number = pl.coalesce("type_index", "absolute_index")
+        label = pl.when(pl.col("type") == "GPU").then(pl.format("GPU {}", number)).otherwise(pl.lit("Host"))
+        self.agents = _by_id(agents.with_columns(device=label)).select("source", "id", "device", "name", "product_name")
+        for device, chip, product in self.agents.select("device", "name", "product_name").iter_rows():
+            if device not in (None, "Host"):
+                recording.known[device] = Device(device, product or chip, {"chip": chip} if chip else {})
+        events = database.read("rocpd_event", ("id", "category_id", "stack_id"))
+        self.events = _by_id(events).rename({"stack_id": "correlation"})
+
+    @cached_property
+    def messages(self) -> pl.DataFrame:
+        """What the program said at each mark, by event: the ``message`` in its extra data."""
+        rows = self.database.read("rocpd_event", ("id",), ("extdata",))
+        rows = rows.filter(pl.col("extdata").str.contains('"message"', literal=True))
+        said = {text: _message(text) for text in rows["extdata"].unique().drop_nulls()}
+        message = pl.col("extdata").replace_strict(said, default=None, return_dtype=pl.String)
+        return _by_id(rows.with_columns(message=message)).select("source", "message", event_id="id")
+
+    def named(self, rows: pl.DataFrame, table: pl.DataFrame, key: str, **renamed: str) -> pl.DataFrame:
+        """The rows with what their ``key`` refers to in the same source; ``renamed`` is its columns' names here."""
+        wanted = table.rename({theirs: ours for theirs, ours in renamed.items() if theirs in table.columns})
+        return rows.join(wanted, left_on=["source", key], right_on=["source", "id"], how="left", maintain_order="left")
+
+    def placed(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Rows with their process as ``pid``, their event's ``correlation``, wide enough, and its category's id."""
+        rows = self.named(self.named(rows, self.pids, "pid"), self.events, "event_id")
+        good = (pl.col("correlation") > 0) & (pl.col("correlation") < _WIDTH)
+        wide = pl.col("correlation") + (pl.col("source") * _WIDTH if self.several else 0)
+        return rows.with_columns(pid=pl.col("process"), correlation=pl.when(good).then(wide))
+
+
+def _by_id(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.drop_nulls("id").unique(["source", "id"], keep="first", maintain_order=True)
+
+
+def _dispatches(recording: Recording, tables: _Tables, rows: pl.DataFrame) -> None:
+    rows = tables.named(tables.placed(rows), tables.symbols, "kernel_id")
+    rows = tables.named(rows, tables.agents.select("source", "id", "device"), "agent_id")
+    unknown = pl.format("[kernel {}]", "kernel_id")
+    recording.activities(rows.with_columns(
+        name=pl.coalesce("name", unknown), stream=_stream(rows), shared_bytes="group_segment_size",
+        grid=size(*_SIZES[:3]), block=size(*_SIZES[3:]),
+        graph=pl.when(pl.col("graph_exec_id") > 0).then("graph_exec_id"),
+    ), "kernel dispatches")
+
+
+def _stream(rows: pl.DataFrame) -> str:
+    """HIP streams where any is recorded but the default one; else queues."""
+    return "stream_id" if (rows["stream_id"].fill_null(0) != 0).any() else "queue_id"
+
+
+def _copies(recording: Recording, tables: _Tables, rows: pl.DataFrame) -> None:
+    rows = tables.named(tables.placed(rows), tables.strings, "name_id", string="name")
+    agents = tables.agents.select("source", "id", "device")
+    rows = tables.named(tables.named(rows, agents, "dst_agent_id", device="to"), agents, "src_agent_id", device="from")
+    gpu = pl.coalesce(*(pl.when(pl.col(side) != "Host").then(side) for side in ("to", "from")))
+    recording.activities(
+        rows.with_columns(device=gpu, stream=_stream(rows), bytes="size"), "memory copies", "memcpy"
+    )
+
+
+def _regions(recording: Recording, tables: _Tables, rows: pl.DataFrame) -> None:
+    rows = tables.named(tables.placed(rows), tables.strings, "name_id", string="name")
+    rows = tables.named(rows, tables.strings, "category_id", string="category")
+    rows = tables.named(rows, tables.threads, "tid").with_columns(tid="thread")
+    domains = rows["category"].unique().drop_nulls()
+    kinds = {name: kind_of_domain(name) for name in domains}
+    rows = rows.with_columns(
+        kind=pl.col("category").replace_strict(kinds, default="annotation", return_dtype=pl.String)
+    )
+    marks = rows["kind"] == "annotation"
+    if marks.any():
+        rows = rows.join(tables.messages, on=["source", "event_id"], how="left", maintain_order="left")
+        rows = rows.with_columns(name=pl.coalesce("message", "name"))
+    recording.calls(rows, "regions")
+
+
+def _message(text: str) -> str | None:
+    try:
+        value: Any = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    found = value.get("message") if isinstance(value, dict) else None
+    return found if isinstance(found, str) and found else None
+
+
+def _allocations(recording: Recording, tables: _Tables) -> None:
+    columns = ("pid", "agent_id", "start", "end", "address", "size", "event_id", "tid")
+    for rows in tables.database.blocks("rocpd_memory_allocate", columns, ("type", "level")):
+        rows = tables.named(tables.placed(rows), tables.agents.select("source", "id", "device"), "agent_id")
+        rows = tables.named(rows, tables.threads, "tid").with_columns(tid="thread")
+        name = pl.format("{} {}", pl.col("level").fill_null("MEMORY"), pl.col("type").fill_null("OPERATION"))
+        recording.calls(rows.with_columns(name=name), "memory allocations", "driver")
+        real = rows.filter(pl.col("level") == "REAL").with_columns(
+            at=pl.col("end"), key=pl.format("{}:{}", "source", "address"), free=pl.col("type") == "FREE"
+        )
+        memory_use.add(recording, real)
+
+
+def _counters(recording: Recording, tables: _Tables) -> None:
+    """Counters of dispatches as samples at their start."""
+    described = tables.database.read("rocpd_info_pmc", ("id",), ("name", "symbol", "units"))
+    label = pl.coalesce(pl.when(pl.col("name") != "").then("name"), "symbol")
+    described = _by_id(described.with_columns(metric=label)).select("source", "id", "metric", unit="units")
+    events = tables.database.read("rocpd_pmc_event", ("event_id", "pmc_id"), (), ("value",))
+    if events.is_empty():
+        return
+    dispatches = tables.database.read("rocpd_kernel_dispatch", ("event_id", "start", "agent_id"))
+    dispatches = dispatches.drop_nulls("event_id").unique(["source", "event_id"], keep="first")
+    rows = tables.named(events.drop_nulls("value"), described, "pmc_id")
+    rows = rows.join(dispatches, on=["source", "event_id"], how="inner", maintain_order="left")
+    rows = tables.named(rows, tables.agents.select("source", "id", "device"), "agent_id")
+    summed = rows.group_by("source", "event_id", "metric", maintain_order=True).agg(
+        pl.col("value").sum(), pl.col("start", "device", "unit").first()
+    )
+    recording.samples(summed.with_columns(ts_ns="start", unit=pl.col("unit").fill_null("")), "counters")

@@ -1,0 +1,141 @@
+"""rocmProfileData: operations on devices, API calls, what ties them, and samples of the system monitor.
+
+Times are nanoseconds since boot and clocks are MHz, whatever its documentation says: in microseconds a recording of half
+a second would have lasted eight minutes. An operation's type says what it is; ``KernelExecution`` is a kernel, and so is
+``Task``, a kernel that a HIP graph replayed: tasks have kernel names, run one after the other on the queue, and are tied
+to their ``hipGraphLaunch``. Ids are unique in a database, of merged ones too, so an API call's id is the correlation.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ..loader import Job
+from ..trace import Info, Trace
+from . import opened_database, values
+from .database import Database
+from .recording import Recording, size
+
+KERNEL_TYPES = ("KernelExecution", "Task")
+"""Types of operations that are kernels; ``Task`` is what HIP calls a kernel inside a graph."""
+_WAITS = "Barrier|Marker|Signal|Wait"
+_SETS = "Fill|Memset"
+_GRAPH_LAUNCH = "hipGraphLaunch"
+_RANGE = "UserMarker"
+_OVERHEAD = r"::writeRows$|^rpdflush$|_activity_callback$"
+"""What the recorder does itself: writing its tables, emptying its buffers."""
+_UNITS = {"sclk": "MHz", "mclk": "MHz", "fclk": "MHz", "socclk": "MHz", "temp": "C", "power": "W", "use": "%"}
+
+
+def load(job: Job) -> Trace:
+    """Read the database, also a compressed one. Raises Unreadable where SQLite cannot."""
+    info = Info(
+        source=str(job.path), label=opened_database.label(job.path), format="rpd", tool="rocmProfileData",
+        bytes=job.path.stat().st_size, clock="since boot, ns",
+    )
+    return opened_database.load(job, info, _read)
+
+
+def _read(database: Database, recording: Recording) -> Trace:
+    strings = database.read("rocpd_string", ["id"], ["string"]).drop("source").unique("id", keep="first")
+    ties = database.read("rocpd_api_ops", ["api_id", "op_id"]).drop("source").drop_nulls()
+    ties = ties.unique("op_id", keep="first", maintain_order=True)
+    launches = _launches(database, strings)
+    for block in database.blocks("rocpd_op", ["id", "gpuId", "queueId", "start", "end", "description_id", "opType_id"]):
+        _operations(recording, block, strings, ties, launches)
+    operators = _operators(database, strings)
+    calls = ["id", "pid", "tid", "start", "end", "apiName_id", "args_id"]
+    for block in database.blocks("rocpd_api", calls):
+        _calls(recording, block, strings, operators)
+    _monitor(recording, database.read("rocpd_monitor", ["deviceId", "start", "end"], ["deviceType", "monitorType", "value"]))
+    return recording.finish()
+
+
+def _launches(database: Database, strings: pl.DataFrame) -> pl.DataFrame:
+    """What is known of a call that launched something: its process, graph, sizes and bytes, by its id."""
+    calls = _named(database.read("rocpd_api", ["id", "pid", "apiName_id"]), strings, "apiName_id", "name")
+    graph = pl.when(pl.col("name") == _GRAPH_LAUNCH).then("id").alias("graph")
+    calls = calls.select(pl.col("id").alias("api_id"), "pid", graph).unique("api_id", keep="first")
+    wide = ["gridX", "gridY", "gridZ", "workgroupX", "workgroupY", "workgroupZ", "groupSegmentSize"]
+    kernels = _by_call(database, "rocpd_kernelapi", wide).select(
+        "api_id", grid=size("gridX", "gridY", "gridZ"), block=size("workgroupX", "workgroupY", "workgroupZ"),
+        shared_bytes="groupSegmentSize",
+    )
+    copies = _by_call(database, "rocpd_copyapi", ["size"]).select("api_id", bytes="size")
+    return calls.join(kernels, on="api_id", how="left").join(copies, on="api_id", how="left")
+
+
+def _by_call(database: Database, table: str, columns: list[str]) -> pl.DataFrame:
+    """A table of arguments with the id of the call they are of, under either of its names."""
+    rows = database.read(table, ["api_ptr_id", "api_id", *columns])
+    return rows.with_columns(api_id=pl.coalesce("api_ptr_id", "api_id")).drop_nulls("api_id").unique(
+        "api_id", keep="first"
+    )
+
+
+def _named(rows: pl.DataFrame, strings: pl.DataFrame, key: str, name: str) -> pl.DataFrame:
+    return rows.join(strings.rename({"string": name}), left_on=key, right_on="id", how="left", maintain_order="left")
+
+
+def _operations(
+    recording: Recording, rows: pl.DataFrame, strings: pl.DataFrame, ties: pl.DataFrame, launches: pl.DataFrame
+) -> None:
+    rows = _named(_named(rows, strings, "opType_id", "type"), strings, "description_id", "description")
+    rows = rows.join(ties, left_on="id", right_on="op_id", how="left", maintain_order="left")
+    rows = rows.join(launches, on="api_id", how="left", maintain_order="left")
+    kernel = pl.col("type").is_in(KERNEL_TYPES)
+    copy, fill = pl.col("type").str.starts_with("Copy"), pl.col("type").str.contains(_SETS)
+    rows = rows.with_columns(
+        name=pl.coalesce(pl.when(pl.col("description") != "").then("description"), "type"),
+        device=pl.format("GPU {}", "gpuId"), stream="queueId", correlation="api_id",
+    )
+    recording.activities(rows.filter(kernel).drop("bytes"), "operations")
+    others = rows.filter(~kernel.fill_null(False)).drop("grid", "block", "shared_bytes")
+    recording.activities(others.filter(copy), "operations", "memcpy")
+    recording.activities(others.filter(fill & ~copy), "operations", "memset")
+    rest = others.filter(~(copy | fill).fill_null(False)).drop("bytes")
+    waits = pl.col("type").str.contains(_WAITS).fill_null(False)
+    recording.activities(rest.filter(waits), "operations", "sync")
+    unknown = rest.filter(~waits)
+    if unknown.height:
+        named = ", ".join(sorted({str(kind)[:40] for kind in unknown["type"].unique()})[:4])
+        recording.faults.sentences.append(f"{unknown.height:,} operations of unknown type are taken as kernels ({named})")
+        recording.activities(unknown, "operations")
+
+
+def _operators(database: Database, strings: pl.DataFrame) -> pl.DataFrame:
+    """PyTorch operators by the id of their range, from the table that its subclass writes."""
+    rows = database.read("ext_autogradapi", ["api_ptr_id", "autogradName_id"])
+    named = _named(rows, strings, "autogradName_id", "operator")
+    return named.select("api_ptr_id", "operator").drop_nulls().unique("api_ptr_id", keep="first")
+
+
+def _calls(recording: Recording, rows: pl.DataFrame, strings: pl.DataFrame, operators: pl.DataFrame) -> None:
+    rows = _named(_named(rows, strings, "apiName_id", "api"), strings, "args_id", "args")
+    rows = rows.join(operators, left_on="id", right_on="api_ptr_id", how="left", maintain_order="left")
+    said = pl.when((pl.col("api") == _RANGE) & (pl.col("args") != "")).then("args")
+    kind = (
+        pl.when(pl.col("operator").is_not_null()).then(pl.lit("op"))
+        .when(pl.col("api").str.contains(_OVERHEAD)).then(pl.lit("overhead"))
+        .when(pl.col("api").str.contains("^_*(?:hip|roc|nccl|rccl|mi)[A-Z]")).then(pl.lit("runtime"))
+        .when(pl.col("api").str.starts_with("hsa_")).then(pl.lit("driver"))
+        .otherwise(pl.lit("annotation"))
+    )
+    recording.calls(
+        rows.with_columns(name=pl.coalesce("operator", said, "api"), kind=kind, correlation="id"), "API calls"
+    )
+
+
+def _monitor(recording: Recording, rows: pl.DataFrame) -> None:
+    """Samples at the start of the time they hold for, and at the end of the last one of each."""
+    rows = values.numbers(rows, "the monitor", recording.faults, floats=["value"])
+    device = pl.when(pl.col("deviceType").str.to_lowercase() == "gpu").then(pl.format("GPU {}", "deviceId"))
+    rows = rows.drop_nulls("value").with_columns(
+        device=device.otherwise(pl.lit("Host")), metric="monitorType",
+        unit=pl.col("monitorType").replace_strict(_UNITS, default="", return_dtype=pl.String),
+    )
+    lasts = rows.group_by("device", "metric", maintain_order=True).agg(pl.all().sort_by("end").last())
+    both = pl.concat([
+        rows.with_columns(ts_ns="start"), lasts.with_columns(ts_ns="end").select(*rows.columns, "ts_ns"),
+    ])
+    recording.samples(both, "the monitor")

@@ -1,0 +1,151 @@
+"""One recording of AMD's tools on its way to a Trace: rows as they come, times as recorded, put in order at the end.
+
+Every reader of the family gives frames with ``start`` and ``end`` (Int64, ns of the recorder's clock) and columns named
+as those of the table. Here times that are none are counted, collectives are told from kernels, and the earliest time of
+the whole recording becomes zero.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+
+import polars as pl
+
+from .. import schema
+from ..collective_names import kernel_kind
+from ..errors import Unreadable
+from ..loader import Job
+from ..nsys.spool import Spool
+from ..trace import Device, Info, Trace
+from .values import LIMIT, Faults
+
+_FIRST_ROWS = 100_000
+_UNNAMED = "[no name recorded]"
+
+
+class Recording:
+    """Collects rows of the three tables. ``known`` describes devices by id; those that only occur are added to them."""
+
+    def __init__(self, job: Job, info: Info, writer: Executor) -> None:
+        self.faults = Faults()
+        self.known: dict[str, Device] = {}
+        self._job, self._info = job, info
+        self._kernels, self._host = (Spool(table, job.workspace, writer) for table in ("kernels", "host"))
+        self._metrics = Spool("metrics", job.workspace, writer, "ts_ns")
+        self._devices: set[str] = set()
+        self._kinds: set[str] = set()
+        self._shown = False
+
+    @property
+    def rows(self) -> int:
+        """Rows so far, of all tables."""
+        return self._kernels.rows + self._host.rows + self._metrics.rows
+
+    def activities(self, rows: pl.DataFrame, what: str, kind: str | None = None) -> None:
+        """Add device activities; ``kind`` None tells collectives from kernels by name, or takes the column."""
+        rows = self._timed(rows, what)
+        if kind is not None:
+            rows = rows.with_columns(kind=pl.lit(kind))
+        elif "kind" not in rows.columns:
+            names = rows["name"].unique()
+            kinds = pl.DataFrame({"name": names, "kind": [kernel_kind(name) for name in names]}, schema=_KINDS)
+            rows = rows.join(kinds, on="name", how="left", maintain_order="left")
+        self._kinds |= set(rows["kind"].unique())
+        if "device" in rows.columns:
+            self._devices |= set(rows["device"].drop_nulls().unique())
+        self._kernels.add(_conformed("kernels", rows))
+        if self._job.first_rows is not None and not self._shown and self._kernels.rows > _FIRST_ROWS:
+            self._show_first()
+
+    def calls(self, rows: pl.DataFrame, what: str, kind: str | None = None) -> None:
+        """Add host slices, all of one kind or with a column of it."""
+        rows = self._timed(rows, what)
+        if kind is not None:
+            rows = rows.with_columns(kind=pl.lit(kind))
+        self._host.add(_conformed("host", rows))
+
+    def samples(self, rows: pl.DataFrame, what: str) -> None:
+        """Add samples: ``ts_ns metric value`` and, where known, ``device unit pid``. A sample without time is none."""
+        good = (pl.col("ts_ns") >= 0) & (pl.col("ts_ns") < LIMIT) & pl.col("value").is_finite()
+        kept = rows.filter(good & pl.col("metric").is_not_null())
+        if lost := rows.height - kept.height:
+            self.faults.left_out[what] += lost
+        if "device" in kept.columns:
+            self._devices |= set(kept["device"].drop_nulls().unique()) - {"Host"}
+        self._metrics.add(_conformed("metrics", kept))
+
+    def _timed(self, rows: pl.DataFrame, what: str) -> pl.DataFrame:
+        """Rows that have a start, with ``start_ns`` and ``dur_ns``; an end that is no time leaves the duration null."""
+        start, end = (_time(column) for column in ("start", "end"))
+        bad = rows.select(
+            start=(pl.col("start").is_not_null() & start.is_null()).sum(),
+            end=(pl.col("end").is_not_null() & end.is_null()).sum(),
+        ).row(0)
+        if sum(bad):
+            self.faults.values[what] += sum(bad)
+        kept = rows.with_columns(start_ns=start, dur_ns=end - start).drop_nulls("start_ns")
+        if lost := rows.height - kept.height:
+            self.faults.left_out[what] += lost
+        return kept.with_columns(pl.col("name").fill_null(_UNNAMED).cast(pl.String))
+
+    def _show_first(self) -> None:
+        self._shown = True
+        first = self._kernels.first(_FIRST_ROWS)
+        if first is not None and self._job.first_rows is not None:
+            zero = self._kernels.earliest or 0
+            shown = schema.conform("kernels", _moved(first.lazy(), zero).with_row_index("index"))
+            self._job.first_rows(Trace(self._info, kernels=shown))
+
+    def finish(self, **about: object) -> Trace:
+        """The Trace; ``about`` are more fields of its Info. Raises Unreadable where nothing was recorded."""
+        spools = (self._kernels, self._host, self._metrics)
+        begins = [spool.earliest for spool in spools if spool.earliest is not None]
+        if not begins:
+            raise Unreadable(self._job.path, "holds no event with a time", "Check that the recording has any.")
+        zero = min(begins)
+        devices = sorted(self._devices | self.known.keys(), key=lambda name: (len(name), name))
+        info = Info(**{
+            **{name: getattr(self._info, name) for name in Info.__struct_fields__}, **about,
+            "devices": tuple(self.known.get(device) or Device(device) for device in devices),
+            "warnings": (*self._info.warnings, *self._warnings()),
+        })
+        return Trace(
+            info,
+            kernels=self._kernels.finish(lambda rows: _moved(rows, zero).with_row_index("index"), ("index",)),
+            host=self._host.finish(lambda rows: _moved(rows, zero)),
+            metrics=self._metrics.finish(lambda rows: rows.with_columns(pl.col("ts_ns") - zero)),
+        )
+
+    def _warnings(self) -> list[str]:
+        said = self.faults.warnings()
+        if not self._kernels.rows:
+            said.append("no device activity was recorded: no kernels, copies or sets")
+        elif not self._kinds & {"kernel", "collective"}:
+            said.append("no kernels were recorded, only copies, sets or waits")
+        for spool, what in ((self._kernels, "device activities"), (self._host, "host slices")):
+            if spool.negative:
+                said.append(f"{spool.negative:,} {what} end before they start: their duration is taken as 0")
+        return said
+
+
+_KINDS = {"name": pl.String, "kind": pl.String}
+
+
+def _time(column: str) -> pl.Expr:
+    """A recorded time, null where it cannot be one."""
+    return pl.when((pl.col(column) >= 0) & (pl.col(column) < LIMIT)).then(column)
+
+
+def _moved(rows: pl.LazyFrame, zero: int) -> pl.LazyFrame:
+    return rows.with_columns(pl.col("start_ns") - zero, pl.col("dur_ns").clip(lower_bound=0))
+
+
+def _conformed(table: str, rows: pl.DataFrame) -> pl.DataFrame:
+    """The columns that are the table's, in its dtypes, so that blocks of several sources go together."""
+    wanted = schema.polars_schema(table)
+    return rows.select(pl.col(name).cast(dtype, strict=False) for name, dtype in wanted.items() if name in rows.columns)
+
+
+def size(x: str, y: str, z: str) -> pl.Expr:
+    """A grid or block as 'x,y,z'; null where a part is."""
+    return pl.format("{},{},{}", x, y, z)

@@ -1,0 +1,87 @@
+"""CSV files of rocprofv3: one table a file, those of one run beside each other under one prefix. Read by ``read_csv``.
+
+``run_kernel_trace.csv``, ``run_hip_api_trace.csv`` and their like are one recording: opening one opens them all. A file
+whose name is only that of its table has no prefix to tell what belongs to it, and is opened alone. What table a file
+holds is told by its header, never by its name.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ..loader import Job
+from ..trace import Trace
+
+_MEMBER = re.compile(
+    r"(?P<prefix>.+?)_(?:(?:kernel|memory_copy|memory_allocation|scratch_memory|regions?|marker(?:_api)?|ompt|kfd"
+    r"|(?:hip|hsa|rccl|rocdecode|rocjpeg)(?:_[a-z]+){0,3})_trace|counter_collection|agent_info|[a-z_]+_stats)\.csv(?:\.gz|\.zst)?"
+)
+_TIMES = {"start_timestamp", "end_timestamp"}
+TABLES: dict[str, frozenset[str]] = {
+    "counters": frozenset({"counter_name", "counter_value", "kernel_name", "dispatch_id", *_TIMES}),
+    "kernels": frozenset({"kind", "agent_id", "kernel_name", *_TIMES}),
+    "copies": frozenset({"direction", "source_agent_id", "destination_agent_id", *_TIMES}),
+    "calls": frozenset({"domain", "function", *_TIMES}),
+    "memory": frozenset({"kind", "operation", "agent_id", *_TIMES}),
+    "statistics": frozenset({"name", "calls", "totaldurationns", "averagens", "percentage"}),
+    "agents": frozenset({"node_id", "logical_node_id", "agent_type"}),
+}
+"""Table → columns its header must have, in lower case (a later version writes ``Lds_Block_Size`` for ``LDS_…``)."""
+
+
+def columns(head: bytes) -> list[str]:
+    """The header's names in lower case; [] where the first line is none."""
+    line = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].strip()
+    if b"\0" in line:
+        return []
+    return [cell.replace('"', "").strip().lower() for cell in line.decode("utf-8", "replace").split(",")]
+
+
+def table_of(head: bytes) -> str | None:
+    """Which table a file holds; None for what is none of them."""
+    have = set(columns(head))
+    return next((table for table, needed in TABLES.items() if needed <= have), None)
+
+
+class RocprofCsv:
+    """The loader of rocprofv3's CSV files."""
+
+    name = "rocprofv3-csv"
+    title = "rocprofv3 CSV set: kernel, copy, HIP/HSA/RCCL, marker and memory traces, counters; statistics alone"
+    suffixes = ("_kernel_trace.csv", "_hip_api_trace.csv", "_kernel_stats.csv")
+    version = 1
+    one_recording = True
+    """The companions of a file are read with it, so a folder that holds them holds one recording."""
+
+    def sniff(self, head: bytes) -> bool:
+        """A header of one of the tables that has events, or of a summary."""
+        table = table_of(head)
+        return table is not None and table != "agents" and b"begin_timestamp" not in head[:4096].lower()
+
+    def leads(self, path: Path) -> bool:
+        """Whether a folder is opened by this file rather than by another of its run: not by a summary."""
+        return "_stats.csv" not in path.name
+
+    def companions(self, path: Path) -> tuple[Path, ...]:
+        """The files of the same run: in the same folder, with the same prefix before the names of their tables."""
+        mine = _MEMBER.fullmatch(path.name)
+        if mine is None:
+            return ()
+        try:
+            names = sorted(entry.name for entry in path.parent.iterdir() if entry.name.startswith(mine["prefix"]))
+        except OSError:
+            return ()
+        found = [name for name in names if (other := _MEMBER.fullmatch(name)) and other["prefix"] == mine["prefix"]]
+        return tuple(path.with_name(name) for name in found if name != path.name and path.with_name(name).is_file())
+
+    def load(self, job: Job) -> tuple[Trace, ...]:
+        """One Trace of the file and those beside it. Raises Unreadable where no row has a time."""
+        mine = _MEMBER.fullmatch(job.path.name)
+        label = mine["prefix"] if mine else job.path.name.split(".")[0]
+        from .read_csv import load
+
+        return (load(job, label, self.companions(job.path)),)
+
+
+LOADER = RocprofCsv()

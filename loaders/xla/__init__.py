@@ -1,0 +1,64 @@
+"""XLA's own profiles: the ``.xplane.pb`` that JAX, TensorFlow and PyTorch/XLA write.
+
+This module only recognises them, and is imported whenever a file is opened; ``read`` does the rest.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..loader import Job
+from ..trace import Trace
+
+_PLANE = 0x0A
+_ID, _NAME = 0x08, 0x12
+_NAMES = (b"/host:", b"/device:", b"Task Environment", b"/job:", b"#Chip", b"TPU")
+
+
+class Xla:
+    """The loader of XSpace files."""
+
+    name = "xla"
+    title = "XLA profile (.xplane.pb of JAX, TensorFlow, PyTorch/XLA): kernels with their HLO ops, host threads, steps"
+    suffixes = (".xplane.pb",)
+    version = 1
+    folder_is_one_run = True
+    twins = (".trace.json.gz", ".trace.json")
+
+    def sniff(self, head: bytes) -> bool:
+        """A first plane that begins with its number and its name, as every writer of the format orders them."""
+        size, at = _varint(head, 1) if head[:1] == bytes([_PLANE]) else (0, 0)
+        end = at + size
+        if size and head[at : at + 1] == bytes([_ID]):
+            _, at = _varint(head, at + 1)
+        if not size or head[at : at + 1] != bytes([_NAME]):
+            return False
+        length, at = _varint(head, at + 1)
+        return at + length <= end and head[at : at + length].startswith(_NAMES)
+
+    def load(self, job: Job) -> tuple[Trace, ...]:
+        """One Trace with ``kernels``, ``host`` and ``cycles``. Raises Unreadable where it holds no plane."""
+        from .read import load
+
+        return (load(job),)
+
+    def arguments(self, path: Path, offset: int, name: str) -> dict[str, Any]:
+        """``arguments.arguments``."""
+        from .arguments import arguments
+
+        return arguments(path, offset, name)
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    for byte in data[at : at + 10]:
+        at += 1
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            break
+    return value, at
+
+
+LOADER = Xla()

@@ -1,0 +1,67 @@
+"""All statistics of one event, read again from the file when somebody asks for them."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+from ..ingest.stream import Source
+from ..protobuf.outline import Cut, Part, parts
+from ..protobuf.program import in_python
+from .space import Plane, space_of
+
+_EVENT, _NAME, _STATISTIC = 4, 1, 4
+_REAL, _WHOLE, _SIGNED, _TEXT, _BYTES, _REFERENCE = range(2, 8)
+_LONGEST_TEXT = 1 << 16
+
+
+def arguments(path: Path, offset: int, name: str) -> dict[str, Any]:
+    """The statistics of the event of that name whose content begins at ``offset``.
+
+    Raises OSError as ``open`` does, ValueError where no such event begins there or the file is compressed.
+    """
+    with Source(path) as source:
+        if source.compressed:
+            raise ValueError("a compressed profile is not unpacked again")
+    file = os.open(path, os.O_RDONLY)
+    try:
+        space = space_of(file, os.fstat(file).st_size, in_python)
+        lines = ((plane, line) for plane in space.planes for line in plane.lines if line.start <= offset < line.end)
+        for plane, line in lines:
+            for part in parts(file, line.start, line.end):
+                if part.number == _EVENT and part.begin == offset:
+                    return _statistics(file, part, plane, name)
+                if part.begin > offset:
+                    break
+    except Cut:
+        pass
+    finally:
+        os.close(file)
+    raise ValueError(f"no event begins at byte {offset:,}")
+
+
+def _statistics(file: int, event: Part, plane: Plane, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for part in parts(file, event.begin, event.end):
+        if part.number == _NAME and plane.events.get(part.value) != name:
+            raise ValueError("another event is there")
+        if part.number == _STATISTIC:
+            said = list(parts(file, part.begin, part.end))
+            label = next((plane.statistics.get(p.value, str(p.value)) for p in said if p.number == 1), "")
+            for each in said:
+                if each.number != 1:
+                    found[label] = _value(file, each, plane)
+    return found
+
+
+def _value(file: int, part: Part, plane: Plane) -> Any:
+    if part.number == _REFERENCE:
+        return plane.statistics.get(part.value)
+    if part.number in (_WHOLE, _SIGNED):
+        return part.value - (1 << 64) if part.number == _SIGNED and part.value >> 63 else part.value
+    content = os.pread(file, min(part.end - part.begin, _LONGEST_TEXT), part.begin)
+    if part.number == _REAL and part.end - part.begin == 8:
+        return struct.unpack("<d", content)[0]
+    return content.decode("utf-8", "replace") if part.number == _TEXT else f"{part.end - part.begin:,} bytes"

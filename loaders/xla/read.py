@@ -1,0 +1,288 @@
+"""One profile from its planes to the Trace.
+
+Device planes come first: their streams (or, on a TPU, the line of XLA Ops) become kernels, their line of steps cycles,
+and they say which HLO ops there are. On the host the runtime records each op it launches as a slice of that name, inside
+one of the module: those become operators, and the launch calls, which lie on lines of their own, are tied to them by the
+op they say they are of. So a kernel leads over its correlation id to its launch, the HLO op and the module. Lines that
+only repeat others (modules, name scopes) are left out. Times are the line's plus the event's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import Unreadable
+from ..ingest import stream
+from ..kineto import dialect
+from ..kineto.columns import NULL, Strings
+from ..kineto.tables import Tables
+from ..loader import Job
+from ..native.allocator import keep_freed
+from ..protobuf.program import walk_for
+from ..protobuf.tokens import Ints
+from ..trace import Device, Info, Trace
+from .events import Details, Events, Reader, block
+from .operators import Operators
+from .space import Line, Plane, Space, space_of
+
+_AGAIN = "Copy it again, in binary mode."
+_ABSOLUTE = 10**18
+"""Nanoseconds: later than September 2001 is a date, earlier is time since something."""
+_HOST_PID = 701
+"""What XLA's trace viewer calls the host, so that both exports of a capture name one process."""
+_COPY, _SET = re.compile(r"mem_?cpy", re.I), re.compile(r"mem_?set", re.I)
+_COLLECTIVE = re.compile(r"%?(?:all-reduce|all-gather|reduce-scatter|all-to-all|collective-|ragged-all-to-all)", re.I)
+_CONTAINER = re.compile(r"%?(?:while|conditional|call)(?:[.\d ]|$)")
+_OF_DEVICE = ("compute_cap_major", "compute_cap_minor", "core_count", "clock_rate", "memory_size", "memory_bandwidth")
+
+
+def load(job: Job) -> Trace:
+    """Read the file, also a compressed one. Raises Unreadable where it holds no events."""
+    keep_freed()
+    path, ended = _plain_file(job)
+    try:
+        file = os.open(path, os.O_RDONLY)
+        try:
+            return _Load(job, file, path.stat().st_size, ended).trace()
+        finally:
+            os.close(file)
+    finally:
+        if path != job.path:
+            path.unlink()
+
+
+def _plain_file(job: Job) -> tuple[Path, str | None]:
+    """The profile itself: its tables may come after what refers to them, so it is not read as it is unpacked."""
+    with stream.Source(job.path) as source:
+        if not source.compressed:
+            return job.path, None
+        path = job.workspace / "space"
+        with open(path, "wb") as out:
+            for piece in source:
+                out.write(piece)
+                job.progress(source.position // 2, source.size, 0)
+        return path, source.ended
+
+
+class _Load:
+    def __init__(self, job: Job, file: int, size: int, ended: str | None) -> None:
+        self.job, self.file, self.size, self.ended = job, file, size, ended
+        self.walk = walk_for(size, job.compiled)
+        self.strings = Strings()
+        self.tables = Tables(self.strings, job.workspace, job.lasting)
+        self.reader = Reader(file, self.walk, self.strings)
+        self.details = Details(self.strings)
+        self.operators = Operators(self.strings)
+        self.ignored: Counter[str] = Counter()
+        self.events = 0
+        self.stepped = False
+
+    def trace(self) -> Trace:
+        with closing(self.tables):
+            space = space_of(self.file, self.size, self.walk)
+            for plane in space.planes:
+                if plane.device:
+                    self._device(plane, *plane.device)
+            hosts = [plane for plane in space.planes if not plane.device and plane.name != "/host:metadata"]
+            for plane in hosts:
+                self._learn(plane)
+            for plane in hosts:
+                self._host(plane)
+            if not self.events:
+                raise Unreadable(self.job.path, *_nothing(space, self.reader, _is_mangled(self.file)))
+            frames = self.tables.finish(None, self.job.lasting)
+            self.job.progress(self.size, self.size, self.events)
+            return Trace(self._info(space)).with_tables(**frames)
+
+    def _met(self, events: Events) -> None:
+        self.events += events.rows
+        self.job.progress(min(int(events.offset[-1]), self.size), self.size, self.events)
+
+    def _device(self, plane: Plane, word: str, number: int) -> None:
+        self.tables.texts.device_word = word
+        streams = [line for line in plane.lines if line.name.startswith("Stream")]
+        ops = streams or [line for line in plane.lines if line.name == "XLA Ops"]
+        for line in plane.lines:
+            if line.name == "Steps":
+                self._steps(plane, line)
+            elif line in ops:
+                found = re.search(r"#(\d{1,18})", line.name)
+                for events in self.reader.events(plane, line):
+                    self._met(events)
+                    self._kernels(events, number, int(found[1]) if found else line.id, bool(streams))
+            elif line.name:
+                self.ignored[line.name] += 1
+
+    def _kernels(self, events: Events, device: int, stream: int, launched: bool) -> None:
+        names, stats = events.name, events.statistics
+        self.operators.meet(stats.texts("hlo_op"))
+        kernel, copy = stats.texts("kernel_details"), stats.texts("memcpy_details")
+        copy = np.where(copy < 0, stats.texts("memset_details"), copy)
+        keep = np.ones(events.rows, bool) if launched else ~self._contains(events)
+        self.ignored["loops and branches around other ops"] += int((~keep).sum())
+        occupancy = self.details.numbers(kernel, ["occ_pct"])
+        made = block(
+            events.rows,
+            {
+                "ts": events.start, "dur": events.dur, "device": device, "stream": stream, "offset": events.offset,
+                "correlation": stats.numbers("correlation_id"), "bytes": self.details.numbers(copy, ["size"]),
+                "registers": self.details.numbers(kernel, ["regs"]),
+                "shared": self.details.numbers(kernel, ["static_shared", "dynamic_shared", "group_mem"]),
+            },
+            {
+                "cat": self._categories(names, launched), "name": names,
+                "grid": self.details.triples(kernel, "grid"), "block": self.details.triples(kernel, "block"),
+            },
+            {"occupancy": np.where(occupancy > 0, occupancy, np.nan)},
+        )  # fmt: skip
+        self.tables.add(self.tables.rows_of(made.take(np.flatnonzero(keep))))
+
+    def _categories(self, names: Ints, launched: bool) -> Ints:
+        def category(name: str) -> str:
+            if launched and _COPY.match(name):
+                return "gpu_memcpy"
+            if launched and _SET.match(name):
+                return "gpu_memset"
+            return "collective_comm" if _COLLECTIVE.match(name) else "kernel"
+
+        return self._by_name(names, category)
+
+    def _by_name(self, names: Ints, category: object) -> Ints:
+        known, where = np.unique(names, return_inverse=True)
+        texts = self.strings.texts
+        codes = [self.strings.code(category(texts[code])) for code in known.tolist()]  # type: ignore[operator]
+        found: Ints = np.array(codes, np.int64)[where]
+        return found
+
+    def _contains(self, events: Events) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Which of a core's ops are loops and branches around the ops that follow, which did the work."""
+        order = np.lexsort((-events.dur, events.start))
+        start, end = events.start[order], events.start[order] + events.dur[order]
+        around = np.zeros(events.rows, bool)
+        around[order[:-1]] = start[1:] < end[:-1]
+        known, where = np.unique(events.name, return_inverse=True)
+        named = np.array([bool(_CONTAINER.match(self.strings.texts[code])) for code in known.tolist()])
+        return around & named[where] & (events.start != NULL)
+
+    def _steps(self, plane: Plane, line: Line) -> None:
+        """Steps as the recorder has them; those of further devices are the same again."""
+        if self.stepped:
+            return
+        for events in self.reader.events(plane, line):
+            self._met(events)
+            self._cycles(events, events.name, np.arange(events.rows))
+
+    def _cycles(self, events: Events, labels: Ints, rows: Ints | np.ndarray[tuple[int], np.dtype[np.intp]]) -> None:
+        for row in rows.tolist():
+            start, dur = int(events.start[row]), int(events.dur[row])
+            if start != NULL and dur >= 0:
+                self.stepped = True
+                self.tables.cycle(self.strings.texts[labels[row]], start, dur)
+
+    def _learn(self, plane: Plane) -> None:
+        """Where on the host each HLO op was being launched."""
+        for line in plane.lines:
+            for events in self.reader.events(plane, line):
+                self.operators.learn(events, line.id)
+        self.reader.broken = self.reader.damaged = 0  # all of it is read again
+
+    def _host(self, plane: Plane) -> None:
+        recorded = self.stepped
+        for line in plane.lines:
+            for events in self.reader.events(plane, line):
+                self._met(events)
+                steps = events.statistics.numbers("step_num")
+                marked = np.flatnonzero(steps != NULL)
+                if len(marked) and not recorded:
+                    texts = self.strings.texts
+                    labels = events.name.copy()
+                    labels[marked] = [
+                        self.strings.code(f"{texts[code]} {number}")
+                        for code, number in zip(events.name[marked].tolist(), steps[marked].tolist(), strict=True)
+                    ]
+                    self._cycles(events, labels, marked)
+                self._slices(events, line)
+
+    def _slices(self, events: Events, line: Line) -> None:
+        correlation = events.statistics.numbers("correlation_id")
+        external, is_operator = self.operators.of(events, line.id)
+        category = self._by_name(events.name, dialect.category_without)
+        category[is_operator] = self.strings.code("cpu_op")
+        called = (correlation != NULL) & ~is_operator & (category == self.strings.code("user_annotation"))
+        category[called] = self.strings.code("cuda_runtime")
+        made = block(
+            events.rows,
+            {
+                "ts": events.start, "dur": events.dur, "pid": _HOST_PID, "tid": line.id, "offset": events.offset,
+                "correlation": correlation, "external_id": external,
+            },
+            {"cat": category, "name": events.name}, {},
+        )  # fmt: skip
+        self.tables.add(self.tables.rows_of(made))
+
+    def _info(self, space: Space) -> Info:
+        word, tables = self.tables.texts.device_word, self.tables
+        own = {plane.device[1]: plane.own for plane in space.planes if plane.device}
+        used = sorted(number for number in tables.spools["kernels"].devices if number >= 0)
+        began = next((p.own.get("profile_start_time") for p in space.planes if "profile_start_time" in p.own), None)
+        first, epoch = tables.earliest, None
+        if first is not None:
+            epoch = first if first >= _ABSOLUTE else began + first if isinstance(began, int) else None
+        facts: dict[str, object] = {"events": self.events}
+        facts |= {"host_name": space.hosts[0]} if space.hosts else {}
+        ignored = {name: count for name, count in self.ignored.items() if count}
+        facts |= {"ignored": ignored} if ignored else {}
+        return Info(
+            source=str(self.job.path), label=_label(self.job.path), format="xla", tool="XLA profiler",
+            bytes=self.job.path.stat().st_size, epoch_ns=epoch, clock="wall clock" if epoch is not None else None,
+            devices=tuple(_described(f"{word} {number}", own.get(number, {})) for number in used),
+            coverage=None if self.ended else min(1.0, space.end / self.size) if space.cut else 1.0,
+            warnings=self._warnings(space), facts=facts,
+        )  # fmt: skip
+
+    def _warnings(self, space: Space) -> tuple[str, ...]:
+        told = []
+        if self.ended:
+            told.append(f"truncated: {self.ended}")
+        elif space.cut or self.reader.damaged:
+            told.append("truncated or damaged: a plane of the file could be read only in part")
+        broken = self.reader.broken + space.broken
+        if broken:
+            told.append(f"{broken:,} damaged stretches of the file were passed over")
+        if self.tables.untimed:
+            told.append(f"dropped {self.tables.untimed:,} events without a usable time")
+        if self.tables.negative:
+            told.append(f"{self.tables.negative:,} negative durations taken as not recorded")
+        if not self.tables.spools["kernels"].rows:
+            told.append("no device activity was recorded, only the host")
+        told += [f"the recorder says: {' '.join(text.split())[:200]}" for text in space.complaints[:5]]
+        return tuple(told)
+
+
+def _nothing(space: Space, reader: Reader, mangled: bool) -> tuple[str, str]:
+    """Why there is nothing to show, and what to do."""
+    if space.cut or space.broken or reader.broken or reader.damaged:
+        why = "is damaged: it begins as an XLA profile, but its messages cannot be read"
+        return why + (", for its bytes were replaced (U+FFFD) by a text tool" if mangled else ""), _AGAIN
+    return "is an XLA profile without a single event", "Check that work ran while it was recorded."
+
+
+def _is_mangled(file: int) -> bool:
+    """Whether somebody read the bytes as UTF-8 and wrote them back, which loses all that is none."""
+    return os.pread(file, 1 << 16, 0).count(b"\xef\xbf\xbd") > 16
+
+
+def _described(name: str, own: dict[str, int | float | str]) -> Device:
+    kind = own.get("device_type_string") or own.get("device_vendor")
+    return Device(name, kind if isinstance(kind, str) else None, {key: own[key] for key in _OF_DEVICE if key in own})
+
+
+def _label(path: Path) -> str:
+    name = re.sub(r"(\.gz|\.zst)$", "", path.name)
+    return name.removesuffix(".pb").removesuffix(".xplane") or path.name

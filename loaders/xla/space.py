@@ -1,0 +1,214 @@
+"""The planes of a profile: what each is of, the names its events refer to, and where its lines lie in the file.
+
+An XSpace has a plane for each device and for the host; a plane has lines (streams, threads) and, beside them, tables of
+the names that events and their statistics give by number. Those may follow the lines that use them, so they are read
+first. The messages: https://github.com/openxla/xla/blob/main/third_party/tsl/tsl/profiler/protobuf/xplane.proto.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+
+import numpy as np
+from msgspec import Struct, field
+
+from ..protobuf.layout import FIXED, LENGTH, NUMBER, SKIP, TEXT
+from ..protobuf.outline import Cut, Part, parts
+from ..protobuf.shape import Fields, Shape
+from ..protobuf.stretches import Stretches, part_of
+from ..protobuf.tokens import Tokens, Walk, header, reals
+
+PLANE, HOSTNAME, ERROR, WARNING = 1, 4, 2, 3
+_LINE, _EVENT_NAMES, _STAT_NAMES = 3, 4, 5
+STATISTIC: Fields = {
+    1: ("name", NUMBER), 2: ("real", FIXED), 3: ("whole", NUMBER), 4: ("signed", NUMBER), 5: ("text", TEXT),
+    7: ("reference", NUMBER),
+}  # fmt: skip
+_NAMES = Shape({
+    2: ("name", TEXT),
+    4: ("event", {1: ("key", NUMBER), 2: ("of", {1: ("id", NUMBER), 2: ("name", TEXT), 4: ("display", TEXT)})}),
+    5: ("stat", {1: ("key", NUMBER), 2: ("of", {1: ("id", NUMBER), 2: ("name", TEXT)})}),
+    6: ("own", STATISTIC),
+})  # fmt: skip
+_HEADER = Shape({
+    1: ("id", NUMBER), 2: ("name", TEXT), 3: ("begin", NUMBER), 11: ("display", TEXT), 4: ("event", SKIP),
+})  # fmt: skip
+_DEVICE = re.compile(r"/device:(GPU|TPU):(\d{1,9})\b")
+
+
+class Line(Struct, frozen=True):
+    """A line: its number and name, the absolute time its events count from (ns), and its place in the file."""
+
+    id: int
+    name: str
+    begin_ns: int
+    start: int
+    end: int
+
+
+class Plane(Struct):
+    """A plane: its names of events and of statistics by number, its own statistics, its lines.
+
+    ``device`` is (word, number) as ('GPU', 0), None for planes of the host and others.
+    """
+
+    name: str = ""
+    lines: list[Line] = field(default_factory=list)
+    events: dict[int, str] = field(default_factory=dict)
+    statistics: dict[int, str] = field(default_factory=dict)
+    recorded: dict[int, int | float | str] = field(default_factory=dict)
+
+    @property
+    def own(self) -> dict[str, int | float | str]:
+        """What the plane says of itself, by name."""
+        return {self.statistics.get(number, ""): value for number, value in self.recorded.items()}
+
+    @property
+    def device(self) -> tuple[str, int] | None:
+        """Which device this is a plane of."""
+        found = _DEVICE.match(self.name)
+        return (found[1], int(found[2])) if found else None
+
+
+class Space(Struct):
+    """All planes, the host's name, what the recorder complained of, and what was damaged.
+
+    ``end`` is where the file could be read to.
+    """
+
+    planes: list[Plane] = field(default_factory=list)
+    hosts: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+    broken: int = 0
+    end: int = 0
+    cut: bool = False
+
+
+_LONGEST_TEXT = 4096
+
+
+def space_of(file: int, size: int, walk: Walk) -> Space:
+    """The planes of an open file of so many bytes, without their events."""
+    space = Space()
+    try:
+        for part in parts(file, 0, size):
+            if part.number == PLANE:
+                space.planes.append(_plane(file, part, walk, space))
+            elif part.number in (HOSTNAME, ERROR, WARNING) and part.end > part.begin:
+                text = _bytes(file, part)
+                (space.hosts if part.number == HOSTNAME else space.complaints).append(text)
+            space.end = part.end
+    except Cut as cut:
+        space.end, space.cut = cut.at, True
+        if last := _last(file, cut.at, size, walk, space):
+            space.planes.append(last)
+    return space
+
+
+def _bytes(file: int, part: Part) -> str:
+    return os.pread(file, min(part.end - part.begin, _LONGEST_TEXT), part.begin).decode("utf-8", "replace")
+
+
+def _last(file: int, at: int, size: int, walk: Walk, space: Space) -> Plane | None:
+    """Of a file that was cut off: the plane it ends in, as far as it goes."""
+    begin = _cut_content(file, at, size, PLANE)
+    plane = _plane(file, Part(PLANE, at, begin, size, 0), walk, space) if begin else Plane()
+    return plane if plane.lines else None
+
+
+def _plane(file: int, part: Part, walk: Walk, space: Space) -> Plane:
+    plane = Plane()
+    spans: list[list[int]] = []
+    try:
+        for inner in parts(file, part.begin, part.end):
+            if inner.number == _LINE:
+                if (line := _line(file, inner.begin, inner.end, walk)) is not None:
+                    plane.lines.append(line)
+            elif spans and spans[-1][1] == inner.start:
+                spans[-1][1] = inner.end
+            else:
+                spans.append([inner.start, inner.end])
+    except Cut as cut:
+        space.broken += 1
+        if (line := _cut_line(file, cut.at, part.end, walk)) is not None:
+            plane.lines.append(line)
+    for start, end in spans:
+        _name(plane, file, start, end, walk, space)
+    return plane
+
+
+def _cut_line(file: int, at: int, end: int, walk: Walk) -> Line | None:
+    """Of a plane that was cut off: the line it ends in, as far as it goes."""
+    begin = _cut_content(file, at, end, _LINE)
+    return _line(file, begin, end, walk) if begin else None
+
+
+def _cut_content(file: int, at: int, end: int, number: int) -> int:
+    """Where the content of a message begins that would go on behind ``end``; 0 where none is there."""
+    head = np.frombuffer(os.pread(file, 16, at), np.uint8)
+    if not len(head) or head[0] != number << 3 | LENGTH:
+        return 0
+    begin, size = header(head, 0, len(head))
+    return at + begin if at + begin + size > end else 0
+
+
+def _line(file: int, begin: int, end: int, walk: Walk) -> Line | None:
+    number, start, names = 0, 0, {"name": "", "display": ""}
+    some = False
+    for stretch in Stretches(_HEADER, walk).over(part_of(file, begin, end)):
+        tokens = stretch.tokens
+        for name in names:
+            found = tokens.field(name)
+            if len(found.values):
+                names[name] = tokens.text(int(found.values[-1]), int(found.sizes[-1]))
+        if len(values := tokens.field("id").values):
+            number = int(values[-1])
+        if len(values := tokens.field("begin").values):
+            start = int(values[-1])
+        some = True
+    return Line(number, names["display"] or names["name"], start, begin, end) if some else None
+
+
+def _name(plane: Plane, file: int, start: int, end: int, walk: Walk, space: Space) -> None:
+    """Take in the names and statistics between two places."""
+    stretches = Stretches(_NAMES, walk)
+    for stretch in stretches.over(part_of(file, start, end)):
+        tokens, texts = stretch.tokens, list[str]()
+
+        def code(text: str, texts: list[str] = texts) -> int:
+            texts.append(text)
+            return len(texts) - 1
+
+        names = tokens.field("name")
+        if len(names.values):
+            plane.name = tokens.text(int(names.values[-1]), int(names.sizes[-1]))
+        for what, known in (("event", plane.events), ("stat", plane.statistics)):
+            count = tokens.count(f"{what}.of")
+            keys = tokens.column(f"{what}.key", tokens.count(what), 0)[tokens.owners(f"{what}.of")]
+            shown = tokens.text_column(f"{what}.of.name", count, code)
+            if what == "event":
+                better = tokens.text_column("event.of.display", count, code)
+                shown = [b if b >= 0 and texts[b] else a for a, b in zip(shown.tolist(), better.tolist(), strict=True)]
+            else:
+                shown = shown.tolist()
+            known.update({key: texts[at] for key, at in zip(keys.tolist(), shown, strict=True) if at >= 0})
+        plane.recorded.update(_own(tokens, code, texts))
+    space.broken += stretches.broken + (stretches.damage is not None)
+
+
+def _own(tokens: Tokens, code: Callable[[str], int], texts: list[str]) -> dict[int, int | float | str]:
+    """A plane's own statistics by the number of their name."""
+    count = tokens.count("own")
+    names = tokens.column("own.name", count, 0).tolist()
+    found: dict[int, int | float | str] = {}
+    for kind in ("whole", "signed", "real"):
+        values = tokens.field(f"own.{kind}")
+        numbers = reals(values.values) if kind == "real" else values.values
+        for owner, value in zip(values.owners.tolist(), numbers.tolist(), strict=True):
+            found[names[owner]] = value
+    owners, codes = tokens.texts("own.text", code)
+    for owner, at in zip(owners.tolist(), codes.tolist(), strict=True):
+        found[names[owner]] = texts[at]
+    return found

@@ -1,0 +1,167 @@
+"""The timeline holds exactly what ran: coverage at any zoom, no slice hidden by another, rows found again."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from runs import host, kernel, run_of, steps
+
+from warplens.analysis.core.options import Options
+from warplens.analysis.table.export import markdown, text
+from warplens.analysis.table.table import ask
+from warplens.analysis.table.view import CannotAnswer
+from warplens.analysis.timeline.coverage import covered, levels
+from warplens.analysis.timeline.lanes import timeline_of
+from warplens.analysis.timeline.picture import axis, layout, minimap
+from warplens.analysis.timeline.place import describe, find, launcher
+from warplens.analysis.timeline.window import Window, at_moment, counts, gap_at, longest, same_name, wide
+from warplens.analysis.views.timeline import VIEW, picture
+
+SLICES = st.lists(st.tuples(st.integers(0, 200), st.integers(0, 60)), min_size=1, max_size=30)
+
+
+def arrays(slices):
+    ordered = sorted((start, -dur) for start, dur in slices)
+    starts = np.array([start for start, _ in ordered], dtype=np.int64)
+    return starts, starts + np.array([-dur for _, dur in ordered], dtype=np.int64)
+
+
+@given(SLICES, st.integers(-20, 250), st.integers(1, 300), st.integers(1, 40))
+def test_a_column_holds_the_moments_at_which_anything_ran(slices, start, length, columns):
+    starts, ends = arrays(slices)
+    window = Window(start, start + length, columns)
+    ran = {moment for a, b in zip(starts, ends, strict=True) for moment in range(a, b)}
+    edges = window.edges
+    want = [len(ran & set(range(a, b))) for a, b in pairwise(edges)]
+    assert covered(starts, ends).busy(edges).tolist() == want
+    assert edges[0] == start and edges[-1] == start + length
+
+
+@given(SLICES)
+def test_in_one_row_no_slice_overlaps_another(slices):
+    starts, ends = arrays(slices)
+    level = levels(starts, ends, most=100)
+    for row in range(int(level.max()) + 1):
+        those = level == row
+        assert (starts[those][1:] >= ends[those][:-1]).all()
+
+
+def busy_run():
+    return run_of(
+        kernels=[
+            kernel(0, 100, 50, "a", stream=7, correlation=1), kernel(1, 200, 100, "b", stream=7, correlation=2),
+            kernel(2, 120, 100, "c", stream=8), kernel(3, 180, 20, "d", stream=8),
+            kernel(4, 400, 100, "nccl", stream=7, kind="collective"), kernel(5, 420, 10, "wait", stream=7, kind="sync"),
+        ],
+        host=[
+            host("step", 0, 600, "annotation"), host("aten::mm", 10, 100),
+            host("cudaLaunchKernel", 20, 30, "runtime", correlation=2),
+        ],
+        cycles=steps(300, 300),
+    )
+
+
+def test_lanes_are_streams_and_nesting_depths_of_threads():
+    timeline = timeline_of(busy_run(), Options())
+    assert [lane.name for lane in timeline.lanes] == [
+        "GPU 0 stream 7", "GPU 0 stream 8", "thread 1", "thread 1 depth 1", "thread 1 depth 2",
+    ]
+    assert (timeline.start, timeline.end) == (0, 600)
+    assert len(timeline.drawn) == 6  # of stream 8 two overlap
+    seven = timeline.lanes[0]
+    assert len(seven.slices) == 3  # a wait is no work
+    assert counts(seven, np.array([0, 150, 250, 450])).tolist() == [1, 1, 2]
+    names = [None if at is None else timeline.names[int(seven.slices.names[at])]
+             for at in longest(seven, np.array([0, 150, 200, 390, 600]))]
+    assert names == ["a", None, "b", "nccl"]
+
+
+def test_the_report_says_the_same_as_the_lanes():
+    table = ask(VIEW, (busy_run(),), Options(from_ns=100, to_ns=500, columns=4))
+    rows = table.frame.filter(table.frame["lane"].cast(str) == "GPU 0 stream 7")
+    assert rows["start_ns"].to_list() == [100, 200, 300, 400] and rows["end_ns"].to_list()[-1] == 500
+    assert rows["busy_ns"].to_list() == [50, 100, 0, 100]
+    assert rows["name"].cast(str).to_list() == ["a", "b", None, "nccl"]
+    assert rows["stream"].to_list() == [7] * 4
+
+
+def test_people_read_a_picture_in_which_kinds_differ_without_colour():
+    table = ask(VIEW, (busy_run(),), Options(columns=60))
+    for module in (text, markdown):
+        shown = module.render([table]).decode()
+        assert "GPU 0 stream 7" in shown and "▓" in shown and "thread 1" in shown
+    drawn = picture(timeline_of(busy_run(), Options()), Window(380, 520, 40))
+    line = next(line for line in drawn if "stream 7" in line)
+    assert "[nccl" in line
+
+
+def test_calls_that_take_the_whole_window_are_one_line():
+    timeline = timeline_of(busy_run(), Options())
+    rows = layout(timeline, Window(20, 50, 30))
+    thread = next(row for row in rows if row.label == "thread 1")
+    assert thread.crumbs == ("step", "aten::mm", "cudaLaunchKernel") and rows[-1] is thread
+
+
+def test_what_is_under_a_moment():
+    timeline = timeline_of(busy_run(), Options())
+    seven = timeline.lanes[0]
+    assert at_moment(seven, 210, 0) == 1 and at_moment(seven, 170, 5) is None and at_moment(seven, 152, 5) == 0
+    assert gap_at(seven, 160) == (150, 200) and gap_at(seven, 210) is None and gap_at(seven, 50) is None
+    assert describe(timeline, seven, None, 160).startswith("idle 50 ns")
+    assert launcher(busy_run(), timeline, seven, 1) == "launched 180 ns before by cudaLaunchKernel on thread 1"
+    assert launcher(busy_run(), timeline, seven, 0) == "launch not recorded"
+
+
+def test_a_row_of_another_view_is_found_again():
+    timeline = timeline_of(busy_run(), Options())
+    place = find(timeline, {"start_ns": 200, "dur_ns": 100, "name": "b", "device": "GPU 0", "stream": 7})
+    assert place is not None and (place.start, place.end, place.lane, place.slice) == (200, 300, 0, 1)
+    named = find(timeline, {"name": "c", "count": 1})
+    assert named is not None and (named.start, named.end) == (120, 220)
+    assert find(timeline, {"name": "nobody"}) is None
+
+
+def test_the_next_of_the_same_name():
+    run = run_of(kernels=[kernel(i, 10 * i, 5, "ab"[i % 2]) for i in range(6)])
+    timeline = timeline_of(run, Options())
+    lane = timeline.lanes[0]
+    assert same_name(timeline, lane, 0, 1) == 2 and same_name(timeline, lane, 4, -1) == 2
+    assert same_name(timeline, lane, 4, 1) is None
+
+
+def test_wide_slices_are_found_among_very_many():
+    run = run_of(kernels=[kernel(i, 10 * i, 900 if i == 9_000 else 5, "k") for i in range(9_001)])
+    lane = timeline_of(run, Options()).lanes[0]
+    assert [one.at for one in wide(lane, Window(0, 90_900, 101), 1)] == [9_000]
+
+
+def test_two_runs_stand_at_the_same_place_by_their_first_cycle():
+    a = run_of("a", kernels=[kernel(0, 100, 50)], cycles=steps(300))
+    b = run_of("b", kernels=[kernel(0, 1100, 50)], cycles=[{**steps(300)[0], "start_ns": 1000}])
+    table = ask(VIEW, (a, b), Options(columns=10))
+    assert table.facts["offset_b_ns"] == 1000
+    busy = {side: group["busy_ns"].to_list() for (side,), group in table.frame.group_by("run")}
+    assert busy["A"] == busy["B"]
+    assert len(table.picture) == 2
+
+
+def test_the_ruler_and_the_map():
+    timeline = timeline_of(busy_run(), Options())
+    assert "╵200 ns" in axis(Window(0, 600, 60))
+    drawn, first, last = minimap(timeline, Window(300, 600, 60), 60)
+    assert len(drawn) == 60 and (first, last) == (30, 59) and drawn[0] == " "
+
+
+def test_a_run_without_times_says_so():
+    with pytest.raises(CannotAnswer, match="no timestamps"):
+        ask(VIEW, (run_of(kernels=[kernel(0, None, 5)]),))
+
+
+def test_times_at_the_ends_of_64_bits_are_drawn():
+    run = run_of(kernels=[kernel(0, 0, 1), kernel(1, 2**62, 5)])
+    table = ask(VIEW, (run,), Options(columns=3))
+    assert table.frame["busy_ns"].to_list() == [1, 0, 5]

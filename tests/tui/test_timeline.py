@@ -1,0 +1,224 @@
+"""The timeline in the app: every key of it, two runs, the way there from a row and back, and what it exports."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from app_runs import Shelf, app_on, press, screen_text, settled, small_run
+from textual.pilot import Pilot
+
+from warplens.tui.app.app import WarplensApp
+from warplens.tui.app.keys import KEYS
+from warplens.tui.panes.timeline_canvas import LEAST_NS, TimelineCanvas
+
+Check = Callable[[TimelineCanvas, Pilot[Any]], Awaitable[None]]
+CHECKS: dict[str, Check] = {}
+
+
+def key(name: str) -> Callable[[Check], Check]:
+    def keep(check: Check) -> Check:
+        CHECKS[name] = check
+        return check
+
+    return keep
+
+
+def canvas(app: WarplensApp) -> TimelineCanvas:
+    found = app.main.pane.canvas
+    assert isinstance(found, TimelineCanvas)
+    return found
+
+
+def under(c: TimelineCanvas) -> str:
+    lane, at = c.lane, c.slice()
+    assert lane is not None
+    return "" if at is None else c.runs[c.run].names[int(lane.slices.names[at])]
+
+
+@pytest.mark.parametrize("name", [one.name for one in KEYS if one.place == "timeline"])
+async def test_key(name: str) -> None:
+    app = app_on("a", view="timeline")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await CHECKS[name](canvas(app), pilot)
+
+
+def length(c: TimelineCanvas) -> int:
+    return c.window_ns[1] - c.window_ns[0]
+
+
+@key("zoom_in")
+async def zoom_in(c: TimelineCanvas, pilot: Pilot[Any]) -> None:
+    before, moment = length(c), c.moment
+    await press(pilot, "+")
+    assert length(c) == before // 2 and abs(c.moment - moment) <= before // 50
+    await press(pilot, *"+" * 40)
+    assert length(c) == LEAST_NS
+
+
+@key("zoom_out")
+async def zoom_out(c: TimelineCanvas, pilot: Pilot[Any]) -> None:
+    whole = c.window_ns
+    await press(pilot, "+", "+", "-")
+    assert length(c) == (whole[1] - whole[0]) // 4 * 2
+    await press(pilot, "-", "-", "-")
+    assert c.window_ns == whole
+
+
+@key("fit")
+async def fit(c: TimelineCanvas, pilot: Pilot[Any]) -> None:
+    whole = c.window_ns
+    await press(pilot, "+", "+", "right", "=")
+    assert c.window_ns == whole
+
+
+@key("zoom_to")
+async def zoom_to(c: TimelineCanvas, pilot: Pilot[Any]) -> None:
+    await press(pilot, "g", *"#4", "enter", "-", "-")
+    name, at = under(c), c.slice()
+    await press(pilot, "enter")
+    assert under(c) == name and c.slice() == at
+    lane = c.lane
+    assert lane is not None and at is not None
+    assert c.window_ns[0] < int(lane.slices.starts[at]) < int(lane.slices.ends[at]) < c.window_ns[1]
+    assert length(c) <= 1.3 * int(lane.slices.ends[at] - lane.slices.starts[at])
+
+
+@key("goto")
+async def goto(c: TimelineCanvas, pilot: Pilot[Any]) -> None:
+    await press(pilot, "+", "+", "g", *"#4", "enter")
+    lane = c.lane
+    assert lane is not None and c.slice() == 4
+    await press(pilot, "g", *"0.5ms", "enter")
+    assert c.window_ns[0] < 500_000 < c.window_ns[1]
+    await press(pilot, "g", *"nonsense", "enter")
+    assert "a time, as 12.5ms" in screen_text(pilot.app)
+
+
+@key("same_next")
+async def same_next(c: TimelineCanvas, pilot: Pilot[Any]) -> None:
+    await press(pilot, "g", *"#1", "enter")
+    assert c.slice() == 1
+    await press(pilot, "n")
+    assert c.slice() == 7
+
+
+@key("same_previous")
+async def same_previous(c: TimelineCanvas, pilot: Pilot[Any]) -> None:
+    await press(pilot, "g", *"#7", "enter", "N")
+    assert c.slice() == 1
+
+
+@key("earlier")
+async def earlier(c: TimelineCanvas, pilot: Pilot[Any]) -> None:
+    await press(pilot, "+", "+")
+    before = c.window_ns
+    await press(pilot, "left")
+    assert c.window_ns[0] == before[0] - (before[1] - before[0]) // 8
+
+
+@key("later")
+async def later(c: TimelineCanvas, pilot: Pilot[Any]) -> None:
+    await press(pilot, "+", "+")
+    before = c.window_ns
+    await press(pilot, "right")
+    assert c.window_ns[0] == before[0] + (before[1] - before[0]) // 8
+
+
+@key("column_left")
+async def column_left(c: TimelineCanvas, pilot: Pilot[Any]) -> None:
+    before, window = c.column, c.window_ns
+    await press(pilot, "h", "h")
+    assert c.column == before - 2 and c.window_ns == window
+
+
+@key("column_right")
+async def column_right(c: TimelineCanvas, pilot: Pilot[Any]) -> None:
+    before, window = c.column, c.window_ns
+    await press(pilot, "l")
+    assert c.column == before + 1 and c.window_ns == window
+
+
+@key("lane_down")
+async def lane_down(c: TimelineCanvas, pilot: Pilot[Any]) -> None:
+    await press(pilot, "j")
+    assert c.selected == min(1, len(c.rows()) - 1)
+
+
+@key("lane_up")
+async def lane_up(c: TimelineCanvas, pilot: Pilot[Any]) -> None:
+    await press(pilot, "j", "k")
+    assert c.selected == 0
+
+
+@key("lanes_down")
+async def lanes_down(c: TimelineCanvas, pilot: Pilot[Any]) -> None:
+    await press(pilot, "pagedown")
+    assert c.selected == len(c.rows()) - 1
+
+
+@key("lanes_up")
+async def lanes_up(c: TimelineCanvas, pilot: Pilot[Any]) -> None:
+    await press(pilot, "pagedown", "pageup")
+    assert c.selected == 0
+
+
+@key("beginning")
+async def beginning(c: TimelineCanvas, pilot: Pilot[Any]) -> None:
+    start = c.window_ns[0]
+    await press(pilot, "+", "+", "home")
+    assert c.window_ns[0] == start and c.column == 0
+
+
+@key("ending")
+async def ending(c: TimelineCanvas, pilot: Pilot[Any]) -> None:
+    end = c.window_ns[1]
+    await press(pilot, "+", "+", "end")
+    assert c.window_ns[1] == end
+
+
+async def test_the_screen_says_what_is_under_the_cursor() -> None:
+    app = app_on("a", view="timeline")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "g", *"#0", "enter")
+        shown = screen_text(app)
+        assert "GPU 0 stream 7" in shown and "ampere_bf16" in shown and "launch not recorded" in shown
+        assert "ProfilerStep#1" in shown
+
+
+async def test_from_a_row_to_its_place_and_back() -> None:
+    app = app_on("a", view="launches")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "j", "j", "t")
+        assert app.main.pane.entry.name == "timeline" and canvas(app).slice() == 2
+        await press(pilot, "backspace")
+        assert app.main.pane.entry.name == "launches" and app.main.pane.rows.cursor == 2
+        await press(pilot, "3", "t")
+        assert under(canvas(app)) == app.main.pane.session.inputs[0].traces[0].kernels.collect()["name"][5]
+
+
+async def test_two_runs_are_above_one_another_at_the_same_step() -> None:
+    shelf = Shelf(a=small_run("normal"), b=small_run("abnormal", slow=3.0))
+    app = app_on("a", "b", shelf=shelf, view="timeline")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        c = canvas(app)
+        assert [run for run, row in c.rows() if row.lane is not None] == [0, 1]
+        shown = screen_text(app)
+        assert "A GPU 0 stream 7" in shown and "B GPU 0 stream 7" in shown
+
+
+async def test_the_window_as_it_stands_is_what_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = app_on("a", view="timeline")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "g", *"#4", "enter", "e")
+        (written,) = tmp_path.glob("*.md")
+        text = written.read_text()
+        assert "softmax" in text and "GPU 0 stream 7" in text and "```text" in text
