@@ -26,7 +26,7 @@ COLUMNS = (
     Column("start_ns", "start", "ns", "from the start of the trace", width=12, order=3, role="moment"),
     Column("dur_ns", "idle", "ns", "length of the gap", width=10, order=0, pinned=True, role="time"),
     Column("cause", "cause", "text", _MEANINGS, width=10, order=0),
-    Column("before", "before", "text", "activity that ended when the gap began", width=20, order=7, role="label"),
+    Column("before", "before", "text", "activity that ended when the gap began", width=20, order=7, role="name"),
     Column("after", "after", "text", "activity that ended the gap", width=24, order=1, elastic=True, role="name"),
     Column("call", "call", "text", "runtime or driver call that launched it", width=18, order=8, role="label"),
     Column("op", "operator", "text", "operator that launched it", width=20, order=2, role="label"),
@@ -55,7 +55,8 @@ def build(runs: Runs, options: Options) -> Answer:
         gaps = idle.gaps.with_columns(pl.lit(None, pl.Int64).alias("cycle") if cycle is None else cycle.alias("cycle"))
         return Answer(gaps.select(c.name for c in COLUMNS).lazy(), facts_of(idle), _summary(idle), idle.notes)
     a, b = _idle(runs[0], options, "a"), _idle(runs[1], options, "b")
-    left, right = by_cause(a), by_cause(b)
+    jobs = all(len(run.info.ranks) > 1 for run in runs)  # a run of one rank is held against all of a job's
+    left, right = by_cause(a, jobs), by_cause(b, jobs)
     moved = mapped(*([device.device for device in idle.devices] for idle in (a, b)))
     if moved:
         right = right.with_columns(pl.col("device").cast(pl.String).replace(moved).cast(NAME))
@@ -85,8 +86,8 @@ def facts_of(idle: Idle) -> dict[str, Any]:
     ]}
 
 
-def by_cause(idle: Idle) -> pl.DataFrame:
-    """One row per device and cause: ``device rank cause total_ns share``."""
+def by_cause(idle: Idle, by_rank: bool) -> pl.DataFrame:
+    """One row per device, cause and, if asked, rank: ``device rank cause total_ns share``."""
     rows = [
         (device.device, device.rank, cause, total, total / device.window_ns if device.window_ns else None)
         for device in idle.devices for cause, total in _ordered(device)
@@ -94,7 +95,12 @@ def by_cause(idle: Idle) -> pl.DataFrame:
     dtypes: dict[str, Any] = {
         "device": NAME, "rank": pl.Int64, "cause": NAME, "total_ns": pl.Int64, "share": pl.Float64,
     }
-    return pl.DataFrame(rows, schema=dtypes, orient="row")
+    frame = pl.DataFrame(rows, schema=dtypes, orient="row")
+    if by_rank:
+        return frame
+    return frame.group_by("device", "cause", maintain_order=True).agg(
+        pl.lit(None, pl.Int64).alias("rank"), pl.col("total_ns").sum(), pl.col("share").mean()
+    ).select(frame.columns)
 
 
 def _ordered(device: DeviceIdle) -> list[tuple[str, int]]:
