@@ -9,13 +9,13 @@ from ..core.options import Options
 from .account import find_cycles
 from .assignment import in_cycles
 
-_MANY = 500_000
+MANY = 500_000
 """Launches among which a rhythm is not looked for only to number them: that takes longer than to show them."""
 
 
 def cycle_of(run: Trace, index: pl.DataFrame, options: Options) -> pl.Series | None:
     """The cycle of each of the launches in ``index`` (a column of that name), null outside; None without cycles."""
-    if index.height >= _MANY and not run.has("host") and not run.has("cycles"):
+    if index.height >= MANY and not run.has("host") and not run.has("cycles"):
         return None
     cycles = find_cycles(run, options)
     if cycles.frame.is_empty():

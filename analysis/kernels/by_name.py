@@ -29,9 +29,8 @@ def table(
 
     A job of several ranks has a row for each, unless ``by_rank`` is false.
     """
-    piece = scoped(run, options, side)
-    apart = by_rank and several_ranks(run)
-    kernels = kernels_of(piece, apart)
+    piece, ranked = scoped(run, options, side), by_rank and several_ranks(run)
+    kernels = kernels_of(piece, ranked)
     if kernels is None:
         where = "" if (options.cycle if side == "a" else options.cycle_b) is None else " in this cycle"
         raise CannotAnswer(f"{run.info.label} holds no device activity{where}: no kernels, copies or sums of them.")
@@ -40,9 +39,8 @@ def table(
         share=pl.when(total > 0).then(pl.col("total_ns") / total), bound=bound(options.thresholds)
     )
     if kernels.source == "kernels":
-        launches = piece.kernels if apart else piece.kernels.with_columns(rank=pl.lit(None, pl.Int64))
-        ops = commonest(run, launches)
-        frame = frame.join(ops, on=KEYS, how="left", nulls_equal=True, maintain_order="left")
+        frame = frame.join(commonest(run, piece.kernels, ranked), on=KEYS, how="left", nulls_equal=True,
+                           maintain_order="left")
     else:
         frame = frame.with_columns(op=pl.lit(None, NAME))
     return frame.select(column.name for column in COLUMNS), kernels

@@ -39,6 +39,6 @@ COLUMNS = (
     Column("bound", "bound", "text", "; ".join(f"{k}: {v}" for k, v in MEANINGS.items()), width=7, order=3,
            pair_order=(7,)),
     Column("op", "operator", "text", "operator behind most of its launches; empty where not recorded", width=22,
-           order=7, pair_order=(12,)),
+           order=7, pair_order=(12,), role="label"),
 )
 PAIR_COLUMNS = side_by_side(COLUMNS)

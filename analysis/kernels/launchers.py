@@ -25,11 +25,13 @@ def with_callers(run: Trace, launches: pl.LazyFrame, *columns: str) -> pl.DataFr
     return some.join(every, on="index", how="left", maintain_order="left")
 
 
-def commonest(run: Trace, launches: pl.LazyFrame) -> pl.DataFrame:
+def commonest(run: Trace, launches: pl.LazyFrame, by_rank: bool) -> pl.DataFrame:
     """``KEYS`` and ``op``, the operator behind most launches of each kernel; ties go to the first by name."""
     rows = with_callers(run, launches, *KEYS)
     if rows is None:
-        return pl.DataFrame(schema={**dict.fromkeys((*KEYS, "op"), NAME), "rank": pl.Int64})
+        return pl.DataFrame(schema=dict.fromkeys((*KEYS, "op"), NAME) | {"rank": pl.Int64()})
+    if not by_rank:
+        rows = rows.with_columns(pl.lit(None, pl.Int64).alias("rank"))
     counted = rows.lazy().drop_nulls("op").group_by(*KEYS, "op").len()
     first = counted.sort("len", pl.col("op").cast(pl.String), descending=[True, False])
     return first.unique(KEYS, keep="first", maintain_order=True).drop("len").collect()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
 
@@ -10,7 +10,7 @@ from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..core import units
 from ..core.device_pairs import mapped, note
-from ..core.options import Options
+from ..core.options import Options, Side
 from ..cycles.by_launch import cycle_of
 from ..cycles.scope import scoped
 from ..idle.account import DeviceIdle, Idle, idle_of
@@ -19,19 +19,20 @@ from ..table.column import Column, side_by_side
 from ..table.sides import beside
 from ..table.view import Answer, CannotAnswer, Runs, View
 
+_MEANINGS = "; ".join(f"{k}: {v}" for k, v in CAUSES.items())
 COLUMNS = (
     Column("device", "device", "text", "device that waited", width=7, order=5, role="where"),
     Column("rank", "rank", "number", "rank of the job", width=5, order=9, role="where"),
-    Column("start_ns", "start", "ns", "from the start of the trace", width=10, order=3, role="moment"),
+    Column("start_ns", "start", "ns", "from the start of the trace", width=12, order=3, role="moment"),
     Column("dur_ns", "idle", "ns", "length of the gap", width=10, order=0, pinned=True, role="time"),
-    Column("cause", "cause", "text", "; ".join(f"{k}: {v}" for k, v in CAUSES.items()), width=10, order=0),
+    Column("cause", "cause", "text", _MEANINGS, width=10, order=0),
     Column("before", "before", "text", "activity that ended when the gap began", width=20, order=7, role="name"),
     Column("after", "after", "text", "activity that ended the gap", width=24, order=1, elastic=True, role="name"),
-    Column("call", "call", "text", "runtime or driver call that launched it", width=18, order=8),
-    Column("op", "operator", "text", "operator that launched it", width=20, order=2, role="name"),
-    Column("frame", "Python line", "text", "Python frame around the operator", width=28, order=4),
+    Column("call", "call", "text", "runtime or driver call that launched it", width=18, order=8, role="label"),
+    Column("op", "operator", "text", "operator that launched it", width=20, order=2, role="label"),
+    Column("frame", "Python line", "text", "Python frame around the operator", width=28, order=4, role="label"),
     Column("drained_by", "drained by", "text", "what last waited for the device before that; empty where the host "
-           "simply never got ahead", width=26, order=6, role="name"),
+           "simply never got ahead", width=26, order=6, role="label"),
     Column("cycle", "cycle", "number", "cycle in which the activity that ended it was launched", width=6, order=8),
     Column("cause_ns", "of it", "ns", "how much of the gap had that cause", width=10, order=9),
     Column("index", "launch", "number", "launch that ended it", width=8, order=None),
@@ -39,10 +40,10 @@ COLUMNS = (
 BY_CAUSE = (
     Column("device", "device", "text", "device that waited", width=8, order=3, role="where", pairs="key"),
     Column("rank", "rank", "number", "rank of the job", width=5, order=9, role="where", pairs="key"),
-    Column("cause", "cause", "text", "; ".join(f"{k}: {v}" for k, v in CAUSES.items()), width=12, order=0, pinned=True,
-           pairs="key"),
+    Column("cause", "cause", "text", _MEANINGS, width=12, order=0, pinned=True, pairs="key"),
     Column("total_ns", "idle", "ns", "idle time with that cause", width=10, order=0, role="time", pairs="sum"),
-    Column("share", "share", "fraction", "of the time from the device's first to its last activity", width=8, order=1),
+    Column("share", "share", "fraction", "of the time from the device's first to its last activity", width=8, order=1,
+           role="share", pairs="sum"),
 )
 
 
@@ -54,7 +55,8 @@ def build(runs: Runs, options: Options) -> Answer:
         gaps = idle.gaps.with_columns(pl.lit(None, pl.Int64).alias("cycle") if cycle is None else cycle.alias("cycle"))
         return Answer(gaps.select(c.name for c in COLUMNS).lazy(), facts_of(idle), _summary(idle), idle.notes)
     a, b = _idle(runs[0], options, "a"), _idle(runs[1], options, "b")
-    left, right = by_cause(a), by_cause(b)
+    jobs = all(len(run.info.ranks) > 1 for run in runs)  # a run of one rank is held against all of a job's
+    left, right = by_cause(a, jobs), by_cause(b, jobs)
     moved = mapped(*([device.device for device in idle.devices] for idle in (a, b)))
     if moved:
         right = right.with_columns(pl.col("device").cast(pl.String).replace(moved).cast(NAME))
@@ -64,7 +66,7 @@ def build(runs: Runs, options: Options) -> Answer:
     return Answer(joined.lazy(), {"a": facts_of(a), "b": facts_of(b)}, summary, (*notes, *note(moved)))
 
 
-def _idle(run: Trace, options: Options, side: Literal["a", "b"]) -> Idle:
+def _idle(run: Trace, options: Options, side: Side) -> Idle:
     piece = scoped(run, options, side)
     idle = idle_of(run, piece) if piece.has("kernels") else None
     if idle is None:
@@ -84,8 +86,8 @@ def facts_of(idle: Idle) -> dict[str, Any]:
     ]}
 
 
-def by_cause(idle: Idle) -> pl.DataFrame:
-    """One row per device and cause: ``device rank cause total_ns share``."""
+def by_cause(idle: Idle, by_rank: bool) -> pl.DataFrame:
+    """One row per device, cause and, if asked, rank: ``device rank cause total_ns share``."""
     rows = [
         (device.device, device.rank, cause, total, total / device.window_ns if device.window_ns else None)
         for device in idle.devices for cause, total in _ordered(device)
@@ -93,7 +95,12 @@ def by_cause(idle: Idle) -> pl.DataFrame:
     dtypes: dict[str, Any] = {
         "device": NAME, "rank": pl.Int64, "cause": NAME, "total_ns": pl.Int64, "share": pl.Float64,
     }
-    return pl.DataFrame(rows, schema=dtypes, orient="row")
+    frame = pl.DataFrame(rows, schema=dtypes, orient="row")
+    if by_rank:
+        return frame
+    return frame.group_by("device", "cause", maintain_order=True).agg(
+        pl.lit(None, pl.Int64).alias("rank"), pl.col("total_ns").sum(), pl.col("share").mean()
+    ).select(frame.columns)
 
 
 def _ordered(device: DeviceIdle) -> list[tuple[str, int]]:

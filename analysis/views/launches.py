@@ -12,7 +12,7 @@ from ...loaders.trace import Trace
 from ..core.callers import FRAME as CALLER_COLUMNS
 from ..core.callers import callers_of
 from ..core.options import Options
-from ..cycles.by_launch import cycle_of
+from ..cycles.by_launch import MANY, cycle_of
 from ..cycles.scope import scoped
 from ..details.row_details import launch_sections
 from ..table.column import Column
@@ -32,31 +32,32 @@ COLUMNS = (
     Column("dram", "DRAM", "fraction", "DRAM throughput, of peak", width=12, order=2, bar="dram"),
     Column("grid", "grid", "text", "blocks in the grid as x,y,z", width=12, order=8),
     Column("block", "block", "text", "threads in a block as x,y,z", width=10, order=9),
-    Column("op", "operator", "text", "operator that launched it; empty where not recorded", width=22, order=3),
+    Column("op", "operator", "text", "operator that launched it; empty where not recorded", width=22, order=3,
+           role="label"),
     Column("op_forward", "forward operator", "text", "of a backward operator the forward one it belongs to", width=20,
-           order=11),
-    Column("module", "module", "text", "module the operator (or its forward one) was called in", width=20, order=10),
-    Column("frame", "Python line", "text", "innermost Python frame around it that is not the framework's own", width=28,
-           order=5),
+           order=11, role="label"),
+    Column("module", "module", "text", "module the operator (or its forward one) was called in", width=20, order=10,
+           role="label"),
+    Column("frame", "Python line", "text", "innermost Python frame around it that is not the framework's own",
+           width=28, order=5, role="label"),
     Column("launch_ns", "launched", "ns", "start of the call that launched it", width=10, order=None, role="moment"),
-    Column("cycle", "cycle", "number", "cycle it was launched in; empty outside of all", width=6, order=8),
-    Column("rank", "rank", "number", "rank of the job", width=5, order=9, role="where"),
-    Column("correlation", "correlation", "number", "id it shares with its launch call", width=11, order=None),
+    Column("cycle", "cycle", "number", "the cycle that launched it; empty outside all of them", width=6, order=9),
+    Column("rank", "rank", "number", "rank of the job", width=5, order=9),
+    Column("correlation", "corr", "number", "ties it to the call that launched it", width=9, order=None),
 )
 FOUND = ("op", "op_forward", "module", "frame", "launch_ns")
 
 
 def build(runs: Runs, options: Options) -> Answer:
     """The launches of one run: of two the first, for the second is asked by itself."""
-    whole = runs[0]
-    run = scoped(whole, options)
+    run = scoped(runs[0], options)
     if not run.has("kernels"):
         if options.cycle is not None:
             raise CannotAnswer(f"{run.info.label} holds no launches in this cycle.")
         if run.has("kernel_stats") or run.has("profile"):
             raise CannotAnswer(f"{run.info.label} holds sums, not launches; the kernels view shows them.")
         raise CannotAnswer(f"{run.info.label} holds no launches: nothing a device did was recorded.")
-    rows, notes = _with_launchers(whole, run, options)
+    rows, notes = _with_launchers(runs[0], run, options)
     if len(runs) == 2:
         notes = (*notes, "These are the launches of A; `--run b` gives those of B.")
     waits = run.kernels.select((pl.col("kind") == "sync").sum()).collect(engine="streaming").item()
@@ -70,25 +71,25 @@ def _with_launchers(whole: Trace, run: Trace, options: Options) -> tuple[pl.Lazy
     """The run's kernels with ``FOUND`` and ``cycle`` beside them, and what to note."""
     callers = callers_of(whole)
     beside: list[pl.DataFrame] = []
-    rows = run.kernels
+    rows, notes = run.kernels, callers.notes if callers is not None else ()
+    index = run.kernels.select("index").collect(engine="streaming")
     if callers is None:
         rows = rows.with_columns(pl.lit(None, dtype).alias(name) for name, dtype in CALLER_COLUMNS.items())
     elif run is whole:
         beside.append(callers.frame.select(FOUND))
     else:
         every = whole.kernels.select("index").collect(engine="streaming").hstack(callers.frame.select(FOUND))
-        mine = run.kernels.select("index").collect(engine="streaming")
-        beside.append(mine.join(every, on="index", how="left", maintain_order="left").drop("index"))
-    cycle = cycle_of(whole, run.kernels.select("index").collect(engine="streaming"), options)
-    if cycle is None:
-        rows = rows.with_columns(pl.lit(None, pl.Int64).alias("cycle"))
-    else:
+        beside.append(index.join(every, on="index", how="left", maintain_order="left").drop("index"))
+    cycle = cycle_of(whole, index, options)
+    if cycle is not None:
         beside.append(cycle.to_frame())
+    else:
+        rows = rows.with_columns(pl.lit(None, pl.Int64).alias("cycle"))
+        if index.height >= MANY:
+            notes = (*notes, f"Without marks of cycles the column cycle is told of up to {MANY:,} launches only.")
     if beside:
         rows = pl.concat([rows, *(frame.lazy() for frame in beside)], how="horizontal")
-    return rows, callers.notes if callers is not None else ()
+    return rows, notes
 
 
-VIEW = View(
-    "launches", COLUMNS, build, pair_columns=COLUMNS, scopes_itself=True, noun="launches", details=launch_sections
-)
+VIEW = View("launches", COLUMNS, build, pair_columns=COLUMNS, noun="launches", scopes_itself=True, details=launch_sections)
