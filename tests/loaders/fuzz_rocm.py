@@ -3,8 +3,8 @@
     python tests/loaders/fuzz_rocm.py MUTATIONS [SEED]
 
 Whatever is done to a file, its loader gives tables that keep to the schema and are in order, or raises Unreadable. A
-loader that computes for longer than ``SECONDS`` on a file of some kilobytes, or does not come back in ``WAITED``, counts
-as one that hangs, and the memory of the whole run is held to ``MEMORY``.
+loader that computes for longer than ``SECONDS`` on a file of some kilobytes, or does not come back in ``WAITED``,
+counts as one that hangs, and the memory of the whole run is held to ``MEMORY``.
 """
 
 from __future__ import annotations
