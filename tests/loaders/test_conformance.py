@@ -15,7 +15,7 @@ from warplens.loaders.loader import Job, Loader
 from warplens.loaders.trace import TABLE_NAMES, Trace
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
-BESIDE = ("_agent_info.csv", "sysinfo.csv")
+BESIDE = ("_agent_info.csv", "sysinfo.csv", "step_trace_time.csv", "memory_record.csv", "profiler_info_1.json")
 """Ends of names of samples that are no input of their own: they are read with the files beside them."""
 FILES = sorted(
     path
@@ -126,6 +126,9 @@ RECORDINGS = {
         f"traces/rocprof/omniperf/*/*/{name}.csv" for name in ("timestamps", "pmc_perf", "SQ_LEVEL_WAVES")
     ),
     "rpd": ("traces/rpd/*",),
+    "ascend": ("traces/ascend/**/*kernel_details.csv",),
+    "xla": ("traces/**/*.xplane.pb",),
+    "perfetto": ("traces/**/*.pftrace",),
 }
 """Our text formats → their files among the real recordings; no other file there is one of them."""
 
