@@ -4,8 +4,8 @@ A limited run is a Trace like any other, with lazy tables, so that no view knows
 Each limit keeps what is of it: activities and host slices by process and rank, activities by device, and of a window
 what begins in it. The cycles are those of the whole run (the one account), so that a cycle means the same in every
 scope. Of a cycle the device activities are those it launched (see ``assignment``), wherever they ran; host slices are
-those that begin inside it, samples those in its window. What is not there, or what a table of sums cannot tell, is refused with
-what there is.
+those that begin inside it, samples those in its window. What is not there, or what a table of sums cannot tell, is
+refused with what there is.
 """
 
 from __future__ import annotations

@@ -27,7 +27,8 @@ SHOWN = 8
 class Overview(Struct, frozen=True):
     """One run: ``times`` per category (mean per cycle, ns), what a cycle is called here, and all that is said.
 
-    ``window_ns`` is the time of a cycle that the categories divide, None where no wall time is known. ``host`` has ``on_cpu`` and ``queued`` where recorded: shares of a cycle, summed over threads.
+    ``window_ns`` is the time of a cycle that the categories divide, None where no wall time is known. ``host``
+    has ``on_cpu`` and ``queued`` where recorded: shares of a cycle, summed over threads.
     """
 
     times: dict[str, float]
