@@ -104,7 +104,7 @@ def _of_device(one: Matched, device: str | None, rows: Flags) -> DeviceWork | No
 
 
 def _known(side: Side, rows: Flags) -> Flags:
-    found: Flags = ~np.isnan(side.ms[rows]).any(axis=0)
+    found: Flags = np.asarray(~np.isnan(side.ms[rows]).any(axis=0), dtype=np.bool_)
     return found
 
 
