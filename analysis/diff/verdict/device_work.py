@@ -104,8 +104,8 @@ def _of_device(one: Matched, device: str | None, rows: Flags) -> DeviceWork | No
 
 
 def _known(side: Side, rows: Flags) -> Flags:
-    unknown: Flags = np.asarray(np.isnan(side.ms[rows]).any(axis=0), dtype=np.bool_)
-    return ~unknown
+    found: Flags = np.asarray(~np.isnan(side.ms[rows]).any(axis=0), dtype=np.bool_)
+    return found
 
 
 def _busy(side: Side, rows: Flags) -> Floats:
