@@ -138,9 +138,9 @@ def test_a_table_without_a_usable_row_is_refused(tmp_path: Path) -> None:
         load(path, tmp_path)
 
 
-def test_columns_called_alike_are_one(tmp_path: Path) -> None:
+def test_columns_called_alike_are_one_and_a_pattern_is_a_name(tmp_path: Path) -> None:
     path = tmp_path / "details.csv"
-    path.write_text("Name, Name,Type,Accelerator Core,Start Time(us),Duration(us)\na,b,x,AI_CORE,5.5,1.5\n")
+    path.write_text("Name, Name,Type,*,Accelerator Core,Start Time(us),Duration(us)\na,b,x,y,AI_CORE,5.5,1.5\n")
     assert load(path, tmp_path).kernels.select("name", "dur_ns").collect().rows() == [("a", 1500)]
 
 
