@@ -22,7 +22,7 @@ def read(text: bytes) -> pl.DataFrame:
     names: dict[str, str] = {}
     for name in table.columns:
         names.setdefault(name.strip(), name)
-    return table.select(pl.col(name).alias(plain) for plain, name in names.items())
+    return pl.DataFrame([table[name].alias(plain) for plain, name in names.items()])  # a name may look like a pattern
 
 
 def rows(text: bytes) -> tuple[pl.DataFrame, int]:

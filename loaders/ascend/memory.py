@@ -35,7 +35,8 @@ def samples(path: Path, zero: int, rank: int | None) -> pl.LazyFrame:
     made = [
         own.select(
             "ts_ns", pl.lit(metric).alias("metric"), pl.col("Device Type").str.replace(":", " ").alias("device"),
-            (pl.col(column).str.strip_chars().cast(pl.Float64, strict=False) * _MEGABYTE).alias("value"), unit=pl.lit("B"),
+            (pl.col(column).str.strip_chars().cast(pl.Float64, strict=False) * _MEGABYTE).alias("value"),
+            unit=pl.lit("B"),
             rank=pl.lit(rank, pl.Int64),
         ).drop_nulls("value")
         for metric, column in _COLUMNS.items()

@@ -139,7 +139,8 @@ class Details:
 
     def triples(self, codes: Ints, key: str) -> Ints:
         """The code of a grid or block, -1 where the text has none."""
-        return self._each(codes, lambda said: self._strings.code(said[key]) if said.get(key, "").count(",") == 2 else -1)
+        code = self._strings.code
+        return self._each(codes, lambda said: code(said[key]) if said.get(key, "").count(",") == 2 else -1)
 
     def _each(self, codes: Ints, made: Callable[[dict[str, str]], int]) -> Ints:
         known, where = np.unique(codes, return_inverse=True)

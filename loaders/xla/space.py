@@ -187,12 +187,10 @@ def _name(plane: Plane, file: int, start: int, end: int, walk: Walk, space: Spac
         for what, known in (("event", plane.events), ("stat", plane.statistics)):
             count = tokens.count(f"{what}.of")
             keys = tokens.column(f"{what}.key", tokens.count(what), 0)[tokens.owners(f"{what}.of")]
-            shown = tokens.text_column(f"{what}.of.name", count, code)
+            shown = tokens.text_column(f"{what}.of.name", count, code).tolist()
             if what == "event":
-                better = tokens.text_column("event.of.display", count, code)
-                shown = [b if b >= 0 and texts[b] else a for a, b in zip(shown.tolist(), better.tolist(), strict=True)]
-            else:
-                shown = shown.tolist()
+                better = tokens.text_column("event.of.display", count, code).tolist()
+                shown = [b if b >= 0 and texts[b] else a for a, b in zip(shown, better, strict=True)]
             known.update({key: texts[at] for key, at in zip(keys.tolist(), shown, strict=True) if at >= 0})
         plane.recorded.update(_own(tokens, code, texts))
     space.broken += stretches.broken + (stretches.damage is not None)

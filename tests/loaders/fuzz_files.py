@@ -67,7 +67,7 @@ def _late(number: int, frame: FrameType | None) -> None:
 def fuzz(
     loader: Loader, place: Callable[[Path, random.Random], Path], seed: int, until: Callable[[int], bool]
 ) -> Done:
-    """Have ``place`` put a changed input into a folder and say which file to load, until ``until`` says so of the tries.
+    """Have ``place`` put a changed input into a folder and say what to load, until ``until`` says so of the tries.
 
     AssertionError, or whatever else a loader must not raise, ends it; the input is kept and named.
     """

@@ -22,7 +22,9 @@ from warplens.loaders.protobuf.stretches import Stretches
 from warplens.loaders.protobuf.tokens import NULL, reals
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
-SHAPE = Shape({1: ("item", {1: ("number", NUMBER), 2: ("text", TEXT), 3: ("real", FIXED), 4: ("inner", {5: ("id", NUMBER)})})})
+SHAPE = Shape({
+    1: ("item", {1: ("number", NUMBER), 2: ("text", TEXT), 3: ("real", FIXED), 4: ("inner", {5: ("id", NUMBER)})}),
+})  # fmt: skip
 Item = tuple[int, str, float, list[int]]
 items = st.lists(
     st.tuples(
@@ -67,7 +69,8 @@ def read(data: bytes, made: Stretches | None = None) -> list[Item]:
         ids = tokens.column("item.inner.id", tokens.count("item.inner"))
         for owner, value in zip(tokens.owners("item.inner").tolist(), ids.tolist(), strict=True):
             inner[owner].append(value)
-        for number, name, real, each in zip(tokens.column("item.number", count).tolist(), names, floats, inner, strict=True):
+        numbers = tokens.column("item.number", count).tolist()
+        for number, name, real, each in zip(numbers, names, floats, inner, strict=True):
             out.append((number, texts[name] if name >= 0 else "", real, each))
     return out
 

@@ -47,7 +47,7 @@ class Compared:
         self._shapes, self._guarded = shapes, Guarded(256)
 
     def sometimes(self, data: bytes, chance: random.Random) -> Walk:
-        """The walk to load these bytes with; one time in eight the walks are compared before, and the slow one taken."""
+        """The walk to load these bytes with; one time in eight they are compared first, and the slow one taken."""
         if chance.random() < 0.875:
             return program.compiled(native())
         self.same(data, chance)
