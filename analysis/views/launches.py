@@ -92,4 +92,6 @@ def _with_launchers(whole: Trace, run: Trace, options: Options) -> tuple[pl.Lazy
     return rows, notes
 
 
-VIEW = View("launches", COLUMNS, build, pair_columns=COLUMNS, noun="launches", scopes_itself=True, details=launch_sections)
+VIEW = View(
+    "launches", COLUMNS, build, pair_columns=COLUMNS, noun="launches", scopes_itself=True, details=launch_sections,
+)
