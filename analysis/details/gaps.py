@@ -48,13 +48,15 @@ def _stack(run: Trace, row: Row, begin: int, end: int) -> list[Section]:
     if found.is_empty():
         return []
     shown = found.top_k(MOST, by="within").sort("depth", "start_ns")
+    outermost = min(found["depth"].to_list())
     rows = tuple(
-        ("  " * min(depth - int(found["depth"].min() or 0), 8) + display(str(name), 60),
+        ("  " * min(depth - outermost, 8) + display(str(name), 60),
          _bar(start, start + dur, begin, end), units.duration(within))
         for name, start, dur, depth, within in shown.rows()
     )
     capped = f", the longest {MOST} of {units.count(found.height)}" if found.height > MOST else ""
-    return [Section(f"The launching thread over the gap{capped}", rows, ("slice", "from begin to end of the gap", "in it"))]
+    titles = ("slice", "from begin to end of the gap", "in it")
+    return [Section(f"The launching thread over the gap{capped}", rows, titles)]
 
 
 def _bar(start: int, stop: int, begin: int, end: int) -> str:

@@ -39,7 +39,8 @@ def kernel_section(run: Trace, operator: str, tail: str) -> list[Section]:
     if found.is_empty():
         return []
     told = tuple(
-        (display(str(name)), units.count(count), units.duration(total)) for name, count, total in found.head(MOST).rows()
+        (display(str(name)), units.count(count), units.duration(total))
+        for name, count, total in found.head(MOST).rows()
     )
     capped = f", {MOST} of {units.count(found.height)}" if found.height > MOST else ""
     return [Section(f"Kernels it launched{tail}{capped}", told, ("kernel", "launches", "total"))]

@@ -86,7 +86,8 @@ def kernel_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
         tail = f" in {side.upper()}" if len(runs) > 1 else ""
         sections += [
             _percentiles(launches, tail), *_groups(launches, tail, options), *_by_cycle(launches, run, options, tail),
-            _longest(launches, tail), *caller_section(run, launches, tail), *_longest_callers(launches, run, "ab".index(side), tail),
+            _longest(launches, tail), *caller_section(run, launches, tail),
+            *_longest_callers(launches, run, "ab".index(side), tail),
         ]
     return sections
 

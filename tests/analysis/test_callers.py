@@ -10,6 +10,7 @@ from runs import host, kernel, run_of, steps
 from warplens.analysis.core.call_tree import among, nearest, sum_below
 from warplens.analysis.core.callers import callers_of
 from warplens.analysis.core.options import Options
+from warplens.analysis.details.row_details import details
 from warplens.analysis.table.table import ask
 from warplens.analysis.views import view
 
@@ -83,6 +84,15 @@ def test_a_kernel_names_the_operator_behind_most_of_its_launches() -> None:
     run = run_of(host=[*FORWARD, *other], kernels=[kernel(n, 600 + n, 5, correlation=n + 1) for n in range(3)])
     (row,) = ask(view("kernels"), (run,)).frame.to_dicts()
     assert row["op"] == "aten::mul" and row["count"] == 3
+
+
+def test_a_kernel_opens_into_its_callers_and_an_operator_into_its_kernels() -> None:
+    run = run_of(host=FORWARD, kernels=[kernel(0, 600, 5, correlation=1)])
+    opened = {}
+    for name in ("kernels", "ops"):
+        opened |= {s.title: s.rows for s in details(view(name), ask(view(name), (run,)), 0, (run,), Options()).sections}
+    assert opened["Launched by"][0] == ("aten::addmm", "Linear_0", "train.py(41): main", "1", "5 ns")
+    assert opened["Kernels it launched"] == (("gemm", "1", "5 ns"),)
 
 
 def test_launches_without_a_host_have_no_caller() -> None:

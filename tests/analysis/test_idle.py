@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from runs import host, kernel, run_of
 
 from warplens.analysis.core.options import Options
+from warplens.analysis.details.row_details import details
 from warplens.analysis.idle.account import idle_of
 from warplens.analysis.idle.causes import CAUSES, cause_of_call
 from warplens.analysis.table.table import ask
@@ -89,6 +90,16 @@ def test_a_gap_says_what_came_before_what_ended_it_and_what_drained_the_queue() 
         "call": "cudaLaunchKernel", "op": "aten::mul", "frame": "train.py(3): loop",
     }
     assert row["drained_by"] == "aten::item, train.py(3): loop"
+
+
+def test_a_gap_opens_into_the_host_s_stack_over_it_and_the_launches_around() -> None:
+    run = gap(host("train.py(3): loop", 0, 200 * US, "python"), call(10 * US, 45 * US, None, "cudaStreamSynchronize"))
+    table = ask(view("idle"), (run,))
+    stack, around = details(view("idle"), table, 0, (run,), Options()).sections[1:3]
+    assert [(row[0].strip(), row[1], row[2]) for row in stack.rows] == [
+        ("train.py(3): loop", "█" * 40, "90.00 µs"), ("cudaStreamSynchronize", "█" * 20 + "·" * 20, "45.00 µs"),
+        ("cudaLaunchKernel", "·" * 31 + "█" * 5 + "·" * 4, "10.00 µs")]
+    assert [(row[0], row[1]) for row in around.rows] == [("#0", "gemm"), ("#1", "late")]
 
 
 def test_a_wait_that_was_over_before_the_gap_began_drained_nothing() -> None:
