@@ -11,9 +11,8 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from ..analysis.core.options import Options
@@ -39,17 +38,8 @@ class Command(NamedTuple):
     run: Callable[[argparse.Namespace], int]
 
 
-def leave_out(module: str, of: str) -> None:
-    """Import ``of`` as where ``module``, which it can do without, is not installed; later imports have that again."""
-    if module not in sys.modules and of not in sys.modules:
-        cast(dict[str, object], sys.modules)[module] = None
-        import_module(of)
-        del sys.modules[module]
-
-
 def open_runs(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[Trace, ...]:
     """Open one path or two; a file that holds two runs is two. Shows progress on a terminal."""
-    leave_out("typing_extensions", "msgspec")  # 10 ms for hints that no record of ours has
     from ..analysis.core.run_labels import distinct_labels
     from ..loaders.ingest.opening import open_run
     from ..loaders.ingest.progress import Progress
@@ -102,6 +92,10 @@ def opening_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("opening")
     group.add_argument("--worker", type=int, metavar="N", help="of a file with several runs, only the Nth, from 0")
     group.add_argument("--no-cache", action="store_true", help="neither read nor write the cache")
+    group.add_argument(
+        "--limit", action="append", type=_limit, metavar="NAME=VALUE",
+        help="raise what an input may ask for, as in header=64M; a refusal names the limit",
+    )
 
 
 def scope_arguments(parser: argparse.ArgumentParser) -> None:
@@ -133,6 +127,17 @@ def output_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--name-width", type=_whole, metavar="N",
                        help="add the column shown: the name as a list N cells wide shows it")
     group.add_argument("--filter", metavar="EXPR", help="only matching rows: text, column>value, name~regex, !inverted")
+
+
+def _limit(text: str) -> str:
+    """Set a limit at once, for this process and the one that reads."""
+    from ..loaders.ingest import limits
+
+    try:
+        limits.adjust(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
 
 
 def _pattern(text: str) -> str:

@@ -24,11 +24,12 @@ from .doctor import DOCTOR
 from .formats import FORMATS
 from .open import OPEN
 from .report import REPORT
+from .slice import SLICE
 from .sql import SQL
 from .views import VIEW_LIST
 
 COMMANDS: tuple[Command, ...] = (
-    OPEN, REPORT, DIFF, SQL, CONVERT, FORMATS, VIEW_LIST, CACHE, DEMO_PAIR, DOCTOR,
+    OPEN, REPORT, DIFF, SQL, CONVERT, SLICE, FORMATS, VIEW_LIST, CACHE, DEMO_PAIR, DOCTOR,
 )
 """Every command, in the order of the help. The first is what is meant where none is named."""
 _COLLECT = 100_000
@@ -83,6 +84,15 @@ def _guarded(run: Callable[[argparse.Namespace], int], arguments: argparse.Names
         return _say("stopped", 130)
     except OSError as error:
         return _say(f"{error.filename or 'output'}: {error.strerror or error}.", USAGE)
+    except MemoryError:
+        return _say("This needs more memory than there is.", UNREADABLE)
+    except Exception as error:  # a mistake of ours, or what a damaged input led to that nobody thought of
+        if os.environ.get("WARPLENS_DEBUG"):
+            raise
+        said = (str(error).splitlines() or [""])[0][:160]
+        what = f"{type(error).__name__}: {said}" if said else type(error).__name__
+        advice = "WARPLENS_DEBUG=1 shows where it stopped."
+        return _say(f"This cannot be answered of what was recorded ({what}). {advice}", UNREADABLE)
 
 
 def _say(message: str, status: int) -> int:

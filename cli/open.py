@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..analysis.views import VIEWS
-from .arguments import Command, Wrong, leave_out, opening_arguments, scope_arguments, scope_of
+from .arguments import Command, Wrong, opening_arguments, scope_arguments, scope_of
 from .report import print_report
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def open_runs_in_app(arguments: argparse.Namespace) -> int:
         if not arguments.runs:
             raise Wrong("name a run; without a terminal there is nothing to choose from")
         arguments.format = arguments.output = arguments.top = arguments.sort = arguments.filter = arguments.run = None
+        arguments.name_width = None
         arguments.ascending = False
         return print_report(arguments)
     return _open_app(arguments)
@@ -70,7 +71,6 @@ def _open_app(arguments: argparse.Namespace) -> int:
     def opener(path: str) -> Ingest:
         return begun.pop(path, None) or ingest(path)
 
-    leave_out("ssl", "asyncio")  # 10 ms for connections that nobody opens
     from ..tui.app.app import run
     from ..tui.app.settings import BadSettings, load
     from ..tui.app.start import Start

@@ -38,6 +38,6 @@ def cells(line: str) -> list[str]:
 
 def _by_line(lines: bytes) -> pl.DataFrame:
     header, *rest = [line.rstrip("\r") for line in lines.decode("utf-8-sig", "replace").split("\n")]
-    columns = list(dict.fromkeys(cells(header)))
+    columns = list(dict.fromkeys(cells(header) or [header]))
     rows = [(found + [None] * len(columns))[: len(columns)] for line in rest if (found := [*cells(line)])]
     return pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")

@@ -67,6 +67,8 @@ class Loader(Protocol):
 
     # A loader that reads other files beside the one it is given also has
     # ``companions(path: Path) -> tuple[Path, ...]``: those that exist, so that the cache notices when one changes.
+    # Where all of them are one recording whichever is opened, it has ``one_recording = True``, and may say by
+    # ``leads(path: Path) -> bool`` which of them a folder is opened by.
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """Read the whole input: one Trace, or two where the file holds two runs. Raises Unreadable."""

@@ -12,7 +12,7 @@ import re
 import polars as pl
 from msgspec import Struct
 
-from . import schema
+from . import csv_table, schema
 from .collective_names import kernel_kind
 from .errors import Unreadable
 from .ingest import stream
@@ -21,7 +21,7 @@ from .schema import NAME
 from .trace import Device, Info, Trace
 
 _HEADER = re.compile(rb'(?m)^"?(?:Start ?\(|Time ?\(%\))[^\r\n]*')
-_UNIT = re.compile(r"\(([^)]*)\)\s*$")
+_UNIT = re.compile(r"\(([^()]*)\)\s*$")
 _TIMES = {"ns": 1, "nsec": 1, "us": 10**3, "usec": 10**3, "ms": 10**6, "msec": 10**6, "s": 10**9, "sec": 10**9}
 _SIZES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 _COUNTS = ("instances", "count", "operations")
@@ -107,12 +107,13 @@ class NsysStats:
 
 
 def _read(text: bytes, report: _Report) -> pl.DataFrame:
-    """The rows as text, under the plain names of their columns."""
-    frame = pl.read_csv(
-        text[report.start : report.end], infer_schema=False, truncate_ragged_lines=True, encoding="utf8-lossy"
+    """The rows as text, under the plain names of their columns; a column whose name is damaged is one of nulls."""
+    frame = csv_table.read(text[report.start : report.end])
+    present = {column.strip(): column for column in reversed(frame.columns)}
+    return frame.select(
+        pl.col(present[written]).alias(plain) if written in present else pl.lit(None, dtype=pl.String).alias(plain)
+        for plain, (written, _) in report.columns.items()
     )
-    wanted = {written: plain for plain, (written, _) in report.columns.items()}
-    return frame.rename({column: wanted[column.strip()] for column in frame.columns if column.strip() in wanted})
 
 
 def _number(report: _Report, column: str, units: dict[str, int]) -> pl.Expr:

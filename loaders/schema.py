@@ -65,7 +65,7 @@ TABLES: dict[str, tuple[Field, ...]] = {
         _f("tid", pl.Int64, "", "thread"),
         _f("rank", pl.Int64, "", "rank of the job this recording belongs to"),
         _f("correlation", pl.Int64, "", "ties a runtime call to the device activity it launched"),
-        _f("external_id", pl.Int64, "", "ties an operator to the calls and activity under it; negative where an arrow did"),
+        _f("external_id", pl.Int64, "", "ties an operator to calls and activities; negative where an arrow did"),
         _f("sequence", pl.Int64, "", "number that a backward operator shares with the forward operator it belongs to"),
         _f("forward_tid", pl.Int64, "", "thread of the forward operator; null where it is no backward operator"),
         _f("parent", pl.Int64, "", "row of the slice in this table that encloses it most closely on its thread"),

@@ -1,7 +1,8 @@
 """Make ``ascend/``: the folder Ascend's PyTorch profiler writes for one rank, made up and small.
 
 Two steps of a toy training loop: operators put tasks into a queue, another thread launches them, a collective overlaps
-with a kernel. The tables agree with the trace. Run it again after changing it: ``python samples/make_ascend.py [FOLDER]``.
+with a kernel. The tables agree with the trace. Run it again after changing it:
+``python samples/make_ascend.py [FOLDER]``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 STARTED = 1_760_000_000_000_000_000
 PYTHON, CANN, HARDWARE, LINKS, OVERLAP = 4711, 482406560, 482406752, 482406816, 482407072
 MAIN, QUEUE = 4711, 4755
+Place = tuple[int, int, int]
 HEADER = (
     "Step Id,Model ID,Task ID,Stream ID,Name,Type,Accelerator Core,Start Time(us),Duration(us),Wait Time(us),Block Dim,"
     "Mix Block Dim,aicore_time(us),aic_mac_ratio,cube_utilization(%)"
@@ -39,7 +41,9 @@ class Run:
         self.rows = [HEADER]
         self.compute: list[tuple[int, int]] = []
         self.links: list[tuple[int, int]] = []
-        names = {PYTHON: "Python", CANN: "CANN", HARDWARE: "Ascend Hardware", LINKS: "HCCL", OVERLAP: "Overlap Analysis"}
+        names = {PYTHON: "Python", CANN: "CANN", HARDWARE: "Ascend Hardware", LINKS: "HCCL"} | {
+            OVERLAP: "Overlap Analysis"
+        }
         for pid, name in names.items():
             self.events.append({"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}})
         for tid, name in ((0, "Group 0 Communication"), (1, "Plane 0")):
@@ -50,7 +54,7 @@ class Run:
         event = {"ph": "X", "name": name, "pid": pid, "tid": tid, "ts": us(start), "dur": dur / 1000, "args": args}
         self.events.append({**event, "cat": cat} if cat else event)
 
-    def arrow(self, name: str, cat: str, number: object, begin: tuple[int, int, int], end: tuple[int, int, int]) -> None:
+    def arrow(self, name: str, cat: str, number: object, begin: Place, end: Place) -> None:
         """An arrow between two (process, thread, time)."""
         for phase, (pid, tid, time) in (("s", begin), ("f", end)):
             self.events.append(
@@ -73,7 +77,8 @@ class Run:
             pid = LINKS if core == "HCCL" else HARDWARE
             self.arrow("torch_to_npu", "async_npu", STARTED + start, (PYTHON, MAIN, at), (pid, stream, start))
             if core == "HCCL":
-                self.slice(f"{name}_{number}_1", LINKS, 0, start, dur, connection_id=connection, data_type="FP32", count=1 << 20)
+                said = {"connection_id": connection, "data_type": "FP32", "count": 1 << 20}
+                self.slice(f"{name}_{number}_1", LINKS, 0, start, dur, **said)
                 self.slice("Reduce_Inline", LINKS, 1, start, dur // 2, **{"task type": "Reduce_Inline"})
                 self.slice("SDMA", HARDWARE, 4, start, dur // 2, **{"Task Type": "SDMA", "connection_id": connection})
                 self.links.append((start, start + dur))

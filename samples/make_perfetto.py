@@ -54,7 +54,8 @@ def run(steps: int = 4) -> list[Event]:
             if cat == "gpu_memcpy":
                 args |= {"bytes": 1 << 20}
             else:
-                args |= {"grid": [number, 1, 1], "block": [256, 1, 1], "registers per thread": 64, "shared memory": 4096}
+                args |= {"grid": [number, 1, 1], "block": [256, 1, 1]}
+                args |= {"registers per thread": 64, "shared memory": 4096}
                 args |= {"est. achieved occupancy %": 50}
             if "nccl" in kernel:
                 args |= {"Collective name": "allreduce", "dtype": "BFloat16", "In msg nelems": 1 << 20, "Group size": 8}
@@ -169,7 +170,8 @@ def with_metadata(events: list[Event]) -> bytes:
         return tracks[key]
 
     properties = '"deviceProperties": [{"id": 0, "name": "Made-up GPU", "numSms": 80}]'
-    packets.append([(10, 9), (11, [(9, INSTANT), (23, "device_properties"), (4, [(10, "properties"), (6, properties)])])])
+    annotation = [(10, "properties"), (6, properties)]
+    packets.append([(10, 9), (11, [(9, INSTANT), (23, "device_properties"), (4, annotation)])])
     said = json.dumps({"backend": "nccl", "rank": 3, "world_size": 8})
     packets.append([(10, 9), (11, [(9, INSTANT), (23, "trace_metadata"), (4, [(10, "distributedInfo"), (6, said)])])])
     for event in events:

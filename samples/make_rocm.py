@@ -219,7 +219,8 @@ def document() -> str:
              "product_name": "AMD Instinct MI300X", "cu_count": 304, "num_xcc": 8},
         ],
         "counters": [], "strings": {
-            "callback_records": [], "buffer_records": [{"kind": kind, "operations": names.get(kind, [])} for kind in kinds],
+            "callback_records": [],
+            "buffer_records": [{"kind": kind, "operations": names.get(kind, [])} for kind in kinds],
             "marker_api": [{"key": one.correlation, "value": one.name} for one in marks],
         },
         "code_objects": [], "kernel_symbols": [
@@ -253,8 +254,9 @@ create table rocpd_region{u} (id integer primary key, guid text, nid integer, pi
     end bigint, name_id integer, event_id integer);
 create table rocpd_kernel_dispatch{u} (id integer primary key, guid text, nid integer, pid integer, tid integer,
     agent_id integer, kernel_id integer, dispatch_id integer, queue_id integer, stream_id integer, start bigint,
-    end bigint, group_segment_size integer, workgroup_size_x integer, workgroup_size_y integer, workgroup_size_z integer,
-    grid_size_x integer, grid_size_y integer, grid_size_z integer, region_name_id integer, event_id integer);
+    end bigint, group_segment_size integer, workgroup_size_x integer, workgroup_size_y integer,
+    workgroup_size_z integer, grid_size_x integer, grid_size_y integer, grid_size_z integer, region_name_id integer,
+    event_id integer);
 create table rocpd_memory_copy{u} (id integer primary key, guid text, nid integer, pid integer, tid integer,
     start bigint, end bigint, name_id integer, dst_agent_id integer, src_agent_id integer, size integer,
     queue_id integer, stream_id integer, event_id integer);
@@ -293,12 +295,15 @@ def rocpd(path: Path, suffix: str) -> None:
         product_name="AMD Instinct MI300X")  # fmt: skip
     put("rocpd_info_pmc", id=1, name="SQ_WAVES", symbol="SQ_WAVES", units="")
     for at, (name, _, _, _, registers, _) in enumerate(KERNELS):
-        put("rocpd_info_kernel_symbol", id=at + 10, kernel_name=f"{name}.kd", display_name=name, arch_vgpr_count=registers)
+        put("rocpd_info_kernel_symbol", id=at + 10, kernel_name=f"{name}.kd", display_name=name,
+            arch_vgpr_count=registers)  # fmt: skip
     for one in activities:
-        place = {"nid": 1, "pid": 1, "tid": 1, "queue_id": QUEUE, "stream_id": STREAM, "start": one.start, "end": one.end}
+        place = {
+            "nid": 1, "pid": 1, "tid": 1, "queue_id": QUEUE, "stream_id": STREAM, "start": one.start, "end": one.end,
+        }  # fmt: skip
         if one.kernel < 0:
-            put("rocpd_memory_copy", **place, name_id=string("MEMORY_COPY_HOST_TO_DEVICE"), dst_agent_id=2, src_agent_id=1,
-                size=COPY_BYTES, event_id=event("MEMORY_COPY", one.correlation))  # fmt: skip
+            put("rocpd_memory_copy", **place, name_id=string("MEMORY_COPY_HOST_TO_DEVICE"), dst_agent_id=2,
+                src_agent_id=1, size=COPY_BYTES, event_id=event("MEMORY_COPY", one.correlation))  # fmt: skip
             continue
         _, _, grid, block, _, shared = KERNELS[one.kernel]
         happened = event("KERNEL_DISPATCH", one.correlation)
@@ -313,8 +318,8 @@ def rocpd(path: Path, suffix: str) -> None:
         put("rocpd_region", nid=1, pid=1, tid=1, start=call.start, end=call.end,
             name_id=string("roctxRangePushA" if mark else call.name),
             event_id=event(call.domain, call.correlation, extra))  # fmt: skip
-    put("rocpd_memory_allocate", nid=1, pid=1, tid=1, agent_id=2, type="ALLOC", level="REAL", start=BOOT, end=BOOT + 4000,
-        address=140_715_647_614_976, size=8192, event_id=event("MEMORY_ALLOCATION", 100))  # fmt: skip
+    put("rocpd_memory_allocate", nid=1, pid=1, tid=1, agent_id=2, type="ALLOC", level="REAL", start=BOOT,
+        end=BOOT + 4000, address=140_715_647_614_976, size=8192, event_id=event("MEMORY_ALLOCATION", 100))  # fmt: skip
     for name in names if suffix else ():
         database.execute(f"create view {name.removesuffix(suffix)} as select * from {name}")
     _close(database)

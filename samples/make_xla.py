@@ -67,8 +67,8 @@ def gpu(steps: int = 4) -> bytes:
     at, number, free = 5_000, 100, 0
     for step in range(steps):
         begin = at
-        python.append(("$train.py:12 step", at, 400_000, {}))
-        python.append(("jit_step:XLA GPU module", at + 2_000, 300_000, {}))
+        python.append(("$train.py:12 step", at, 250_000, {}))
+        python.append(("jit_step:XLA GPU module", at + 2_000, 240_000, {}))
         for op, kernel in (
             ("copy.1", "MemcpyH2D"), ("gemm_fusion_dot.3", "gemm_fusion_dot_3"), ("loop_add_fusion", "loop_add_fusion"),
             ("all-reduce.5", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096>)"),

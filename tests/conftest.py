@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,8 +33,18 @@ def samples() -> Path:
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test reads or writes the user's cache, configuration or state."""
+    """No test reads or writes the user's cache, configuration or state, nor the folder the tests were started in."""
     base = tmp_path_factory.mktemp("home")
     for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME"):
         monkeypatch.setenv(name, str(base / name))
+    monkeypatch.chdir(base)
     os.environ.pop("NO_COLOR", None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_left_in_the_repository() -> Iterator[None]:
+    """What a test writes lies in a folder of its own."""
+    before = set(os.listdir(ROOT))
+    yield
+    left = {name for name in set(os.listdir(ROOT)) - before if not name.startswith((".", "__pycache__"))}
+    assert not left, f"tests left {', '.join(sorted(left))} in the repository"

@@ -188,17 +188,6 @@ def test_a_column_without_a_value_is_left_out_of_what_people_read(table: Path, c
     assert "device" in json.loads(capsysbinary.readouterr().out)["rows"][0]
 
 
-def test_what_is_left_out_of_one_import_is_there_for_the_next() -> None:
-    program = (
-        "import sys; from warplens.cli.arguments import leave_out; leave_out('ssl', 'asyncio')\n"
-        "import asyncio; assert 'ssl' not in sys.modules\n"
-        "async def five(): await asyncio.sleep(0); return 5\n"
-        "assert asyncio.run(five()) == 5; import ssl; print(ssl.create_default_context().verify_mode.name)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout == "CERT_REQUIRED\n", done.stderr
-
-
 @pytest.mark.parametrize("closed", [1, 2])
 def test_a_closed_output_is_no_failure(closed: int, tmp_path: Path) -> None:
     command = f"exec {sys.executable} -m warplens cache clear {closed}>&-"

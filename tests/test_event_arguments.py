@@ -47,8 +47,8 @@ def run(tmp_path: Path) -> Trace:
 
 
 def asked(run: Trace, name: str, row: int = 0) -> Detail:
-    table = ask(view("kernels" if name == "overview" else name), (run,), Options())
-    return details(name, table, row, (run,), Options())
+    one = view("kernels" if name == "overview" else name)  # whose rows are the list of the overview
+    return details(one, ask(one, (run,), Options()), row, (run,), Options())
 
 
 def read(run: Trace, event: Event) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def test_a_kernel_tells_who_launched_the_longest(run: Trace, name: str) -> None:
 def test_an_operator_tells_what_its_longest_call_was_given(run: Trace) -> None:
     table = ask(view("ops"), (run,), Options())
     names = [row[0] for row in table.window(0, len(table))]
-    detail = details("ops", table, names.index("aten::mm"), (run,), Options())
+    detail = details(view("ops"), table, names.index("aten::mm"), (run,), Options())
     calls = next(section for section in detail.sections if section.title == "Longest calls")
     assert [row[3] for row in calls.rows] == ["100.0 µs", "50.00 µs"]
     (event,) = (section.event for section in detail.sections if section.event)
@@ -115,3 +115,10 @@ def test_ranks_are_read_from_their_own_files(tmp_path: Path) -> None:
     seen = [arguments(run.info, row["rank"], row["offset"], row["name"])["warps per SM"] for row in rows]
     assert seen == [0.25, 1.25]
     shutil.rmtree(tmp_path)
+
+
+def test_an_operator_tells_what_its_longest_call_was_part_of_and_what_it_called(run: Trace) -> None:
+    names = [row["name"] for row in ask(view("ops"), (run,), Options()).frame.to_dicts()]
+    sections = {one.title: [row[0] for row in one.rows] for one in asked(run, "ops", names.index("aten::mm")).sections}
+    assert sections["The longest is inside of, innermost last"] == ["forward", "aten::linear"]
+    assert sections["The longest calls, longest first"] == ["cudaLaunchKernel"]

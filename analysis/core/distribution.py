@@ -2,8 +2,7 @@
 
 Plain numpy, so that asking costs nothing. Outliers are Tukey's (beyond the upper quartile plus one and a half times the
 interquartile range) and at least a twentieth above the median, since among very regular cycles a microsecond is no
-outlier. Two medians differ when their notches (McGill, Tukey and Larsen, 1978) do not overlap and they are a hundredth
-apart.
+outlier.
 """
 
 from __future__ import annotations
@@ -16,8 +15,6 @@ Durations = np.ndarray[Any, np.dtype[np.float64]]
 LEAST_FOR_OUTLIERS = 4
 """With fewer values nothing can stand out."""
 LEAST_EXCESS = 0.05
-LEAST_SHIFT = 0.01
-_NOTCH = 1.58
 
 
 def fence(values: Durations) -> float:
@@ -60,12 +57,3 @@ def histogram(*sides: Durations) -> dict[str, Any]:
     edges = np.linspace(low, high if high > low else low + 1, bins + 1)
     counts = {name: np.histogram(values, edges)[0].tolist() for name, values in zip("ab", sides, strict=False)}
     return {"edges_ns": edges.tolist(), **counts}
-
-
-def shifted(a: Durations, b: Durations) -> bool | None:
-    """Whether the medians differ beyond their notches and by a hundredth; None where a side has too few values."""
-    if min(len(a), len(b)) < LEAST_FOR_OUTLIERS:
-        return None
-    (low_a, a50, high_a), (low_b, b50, high_b) = (np.quantile(side, (0.25, 0.5, 0.75)) for side in (a, b))
-    notch = _NOTCH * np.hypot((high_a - low_a) / np.sqrt(len(a)), (high_b - low_b) / np.sqrt(len(b)))
-    return bool(abs(b50 - a50) > max(float(notch), LEAST_SHIFT * a50))

@@ -15,12 +15,14 @@ _LONGEST = 4096
 """Characters looked at before a name is cut: nobody reads more, and a megabyte must not cost a frame."""
 
 
-def clean(raw: str) -> str:
+def clean(raw: str | None) -> str:
     """The string in one line with everything a terminal or a text renderer might act on made visible.
 
     C0 controls become their symbols, other controls, format characters (bidi marks, zero-width), surrogates and
-    unassigned code points become U+FFFD or ``⟨U+202E⟩``-like marks. Length is bounded.
+    unassigned code points become U+FFFD or ``⟨U+202E⟩``-like marks. Length is bounded. What has no name says so.
     """
+    if raw is None:
+        return "(no name)"
     if len(raw) > _LONGEST:
         raw = raw[: _LONGEST // 2] + "…" + raw[-_LONGEST // 2 :]
     return visible(raw)

@@ -1,9 +1,10 @@
 """The cycles of a run: how long each took, how busy its devices were, which stand out, and what two runs differ by.
 
-``cycles_of`` is the one answer to "which cycles does this run have"; every other question (scope, β, the diff) asks it,
-so that all of them speak of the same cycles. A cycle the recorder did not see whole is ``complete = false``: its length
-is known, what its devices did is not, and stays null. Nothing is left out silently: warm-up cycles are marked, and
-counted even when ``Options.warm_up`` leaves them out.
+``find_cycles`` is the one answer to "which cycles does this run have"; every view asks it, so that all of them speak of
+the same cycles. A cycle takes as long as its mark; what its devices did is taken over its window (see ``assignment``).
+A cycle the recorder did not see whole is ``complete = false``: its length is known, what its devices did is not, and
+stays null. Nothing is left out silently: warm-up cycles are marked, and counted even when ``Options.warm_up`` leaves
+them out.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from msgspec.structs import replace
 
 from ...loaders import schema
 from ...loaders.trace import Trace
+from ..core import units
 from ..core.distribution import fence, statistics
 from ..core.options import Options
-from ..table.view import CannotAnswer
-from . import assignment, launch_runs
+from . import assignment, completeness, launch_runs
 from . import sources as cycle_sources
 from .cycles_found import LIMITED, Found
 from .phases import with_phases
@@ -30,27 +31,32 @@ WARM_UP_FACTOR = 1.5
 """A first cycle this many times the median is warm-up, and so is each after it that still is..."""
 WARM_UP_SHARE = 0.25
 """...as long as at most this share of all cycles are."""
-LIKE = 0.98
-"""Where most cycles have the same number of device records, one with fewer than this share of it was not seen whole."""
-LIKE_LOOSE = 0.5
-"""The same where their numbers differ from cycle to cycle."""
-LATE = 0.3
-"""Share of the device time after the last cycle's end from which a note says so."""
+LEAST_HELD = 0.5
+"""Share of the device time that cycles found by regularity must hold; less explains nothing of the run."""
 
 EXTRA = {
     "busy_ns": pl.Int64, "idle_ns": pl.Int64, "warm_up": pl.Boolean, "outlier": pl.Boolean, "records": pl.Int64,
+    **dict.fromkeys(assignment.WINDOW, pl.Int64),
 }
-"""What ``cycles_of`` has beside the columns of the table: device time, flags, and the number of device activities."""
+"""What ``cycles_of`` has beside the columns of the table: device time, flags, the number of device activities, and the
+window in which the cycle happens on host and devices together."""
 
 
 class Cycles(Struct, frozen=True):
-    """The cycles of one run: ``frame`` (schema of ``cycles`` and ``EXTRA``), where they are from, what to know."""
+    """The cycles of one run: ``frame`` (schema of ``cycles`` and ``EXTRA``), where they are from, what to know.
+
+    ``before`` and ``elsewhere`` count the device activities that belong to no cycle: those before the first one, and
+    the others. ``held`` is the share of the device time that does belong to one, None where nobody measured any.
+    """
 
     frame: pl.DataFrame
     source: str | None
     anchor: str | None
     device_time: bool = False
     notes: tuple[str, ...] = ()
+    before: int = 0
+    elsewhere: int = 0
+    held: float | None = None
 
 
 _known: deque[tuple[Trace, str | None, Cycles]] = deque(maxlen=8)
@@ -67,7 +73,7 @@ def find_cycles(run: Trace, options: Options) -> Cycles:
 
 
 def cycles_of(run: Trace, options: Options) -> pl.LazyFrame:
-    """The run's cycles in the schema of the table ``cycles`` with ``busy_ns idle_ns warm_up outlier records`` added."""
+    """The run's cycles in the schema of the table ``cycles`` with the columns of ``EXTRA`` added."""
     return find_cycles(run, options).frame.lazy()
 
 
@@ -83,11 +89,16 @@ def _find(run: Trace, anchor: str | None) -> Cycles:
         return _complete(run, found)
     if run.info.facts.get(LIMITED) and not run.has("cycles"):
         return _none("no cycles in what it is limited to")
+    first: Cycles | None = None
     for source in SOURCES:
         found = source(run)
-        if found is not None:
-            return _complete(run, found)
-    return _none("no cycles: no step marks, and no annotation, function or run of launches that repeats")
+        if found is None:
+            continue
+        cycles = _complete(run, found)
+        if found.certain or cycles.held is None or cycles.held >= LEAST_HELD:
+            return cycles
+        first = first or cycles
+    return first or _none("no cycles: no step marks, and no annotation, function or run of launches that repeats")
 
 
 def _none(note: str) -> Cycles:
@@ -97,52 +108,49 @@ def _none(note: str) -> Cycles:
 
 def _complete(run: Trace, found: Found) -> Cycles:
     """The source's cycles with everything that follows from the rest of the recording."""
-    frame = with_phases(run, found.frame, found.device_time)
-    records, busy = _device_records(run, found)
+    frame = assignment.with_windows(run, found.frame, found.device_time)
+    frame = with_phases(run, frame, found.device_time)
+    records = _records(run, frame, found.device_time)
     frame = frame.with_columns(
-        pl.Series("records", records, dtype=pl.Int64), pl.Series("busy_ns", busy, dtype=pl.Int64)
+        pl.Series("records", records.count, dtype=pl.Int64), pl.Series("busy_ns", records.busy_ns, dtype=pl.Int64)
     )
     # cycles made of what was recorded cannot show what was not
-    seen = [True] * frame.height if found.device_time else _whole(frame)
+    seen = [True] * frame.height if found.device_time else completeness.whole(frame)
     whole = pl.Series("complete", seen, dtype=pl.Boolean)
     frame = frame.with_columns(whole & frame["complete"].fill_null(True)).with_columns(
         pl.when("complete").then("busy_ns").alias("busy_ns"),
         pl.Series("warm_up", _warm_up(frame), dtype=pl.Boolean),
     )
     timed = pl.col("start_ns").is_not_null()  # without timestamps nobody saw what lies between two launches
+    window = pl.col(assignment.WINDOW[1]) - pl.col(assignment.WINDOW[0])
     frame = frame.with_columns(
-        pl.when((pl.col("busy_ns") <= pl.col("dur_ns")) & timed).then(pl.col("dur_ns") - pl.col("busy_ns"))
-        .alias("idle_ns"),
+        pl.when((pl.col("busy_ns") <= window) & timed).then(window - pl.col("busy_ns")).alias("idle_ns"),
         pl.Series("outlier", _outliers(frame), dtype=pl.Boolean),
     )
     order = [*schema.polars_schema("cycles"), *EXTRA]
-    notes = (*found.notes, *_late_note(run, found, frame))
-    return Cycles(frame.select(order), found.source, found.anchor, found.device_time, notes)
+    return Cycles(
+        frame.select(order), found.source, found.anchor, found.device_time, found.notes,
+        records.before, records.elsewhere, records.held,
+    )
 
 
-def _late_note(run: Trace, found: Found, frame: pl.DataFrame) -> list[str]:
-    """Says so where the devices mostly work after the host left the cycle: then busy time tells little about it."""
-    if found.device_time or frame["start_ns"].null_count() or not frame["records"].sum():
-        return []
-    last = cast(int | None, (frame["start_ns"] + frame["dur_ns"]).max()) or 0
-    work = run.kernels.filter(pl.col("kind") != "sync").select("dur_ns", late=pl.col("start_ns") >= last)
-    late, total = work.select((pl.col("dur_ns") * pl.col("late")).sum(), all=pl.col("dur_ns").sum()).collect().row(0)
-    if not total or late < LATE * total:
-        return []
-    return [f"{100 * late / total:.0f}% of the device time lies after the last cycle, which the host did not wait for"]
+class _Records(Struct, frozen=True):
+    """Per cycle the device activities that belong to it and how long devices were busy; what belongs to none."""
+
+    count: list[int | None]
+    busy_ns: list[int | None]
+    before: int = 0
+    elsewhere: int = 0
+    held: float | None = None
 
 
-def _device_records(run: Trace, found: Found) -> tuple[list[int | None], list[int | None]]:
-    """Per cycle how many device activities belong to it and how long devices were busy (None where not recorded)."""
-    frame = found.frame
+def _records(run: Trace, frame: pl.DataFrame, device_time: bool) -> _Records:
+    if run.has("kernels") and frame["start_ns"].null_count():
+        counts = assignment.in_cycles(run, frame, device_time).filter(pl.col("kind") != "sync").group_by("cycle").len()
+        counted = frame.join(counts.collect(engine="streaming"), on="cycle", how="left", maintain_order="left")
+        return _Records(counted["len"].fill_null(0).to_list(), [int(span) for span in frame["dur_ns"]])
     if run.has("kernels"):
-        inside = assignment.in_cycles(run, frame, found.device_time).filter(pl.col("kind") != "sync")
-        keys = ["cycle"] if frame["rank"].null_count() else ["rank", "cycle"]
-        counts = inside.group_by(keys).len().collect(engine="streaming")
-        records = frame.join(counts, on=keys, how="left", maintain_order="left")["len"].fill_null(0).to_list()
-        if frame["start_ns"].null_count():
-            return records, [int(span) for span in frame["dur_ns"]]
-        return records, assignment.busy_ns(run, frame)
+        return _timed_records(run, frame, device_time)
     if run.has("profile"):
         # two processes may each have a cycle 3, which began at different times
         same = ["cycle", "start_ns"]
@@ -152,32 +160,26 @@ def _device_records(run: Trace, found: Found) -> tuple[list[int | None], list[in
             pl.col("device").n_unique().alias("devices"),
         ).collect(engine="streaming")
         joined = frame.join(sums, on=same, how="left", nulls_equal=True, maintain_order="left")
-        return joined["records"].fill_null(0).to_list(), (joined["busy"] // joined["devices"]).to_list()
-    return [None] * frame.height, [None] * frame.height
+        return _Records(joined["records"].fill_null(0).to_list(), (joined["busy"] // joined["devices"]).to_list())
+    return _Records([None] * frame.height, [None] * frame.height)
 
 
-def like(frame: pl.DataFrame) -> str:
-    """The column that says which cycles are like each other: their kind, or the rhythms of one sequence."""
-    sources, kinds = (frame[name].cast(pl.String) for name in ("source", "kind"))
-    return "label" if sources.eq("pattern").any() and kinds.eq("step").all() else "kind"
-
-
-def _whole(frame: pl.DataFrame) -> list[bool]:
-    """Whether each cycle has as many device records as its like (the cycles of its kind and rank)."""
-    whole = [True] * frame.height
-    rows = frame.with_row_index("row").filter(pl.col("records").is_not_null())
-    for _, group in rows.group_by("rank", like(frame)):
-        counts = group["records"].to_numpy()
-        seen = counts[counts > 0]
-        if not len(seen):
-            continue
-        values, times = np.unique(seen, return_counts=True)
-        common = int(values[times.argmax()])
-        uniform = len(counts) > 2 and times.max() * 2 > len(seen)
-        least = LIKE * common if uniform else LIKE_LOOSE * float(np.median(seen))
-        for row, count in zip(group["row"], counts, strict=True):
-            whole[row] = bool(count > 0 and count >= least)
-    return whole
+def _timed_records(run: Trace, frame: pl.DataFrame, device_time: bool) -> _Records:
+    work = assignment.launched(run).filter(pl.col("kind") != "sync").select(
+        "launch_ns", "start_ns", "dur_ns", "rank"
+    ).collect(engine="streaming")
+    at = assignment.place(work, frame, device_time)
+    count = np.bincount(at[at >= 0], minlength=frame.height)
+    spent = work["dur_ns"].fill_null(0).to_numpy().astype(np.float64)
+    first = cast(int | None, frame["start_ns"].min())
+    outside = work.filter(pl.Series(at < 0))
+    begun = outside.select(pl.coalesce("launch_ns", "start_ns")).to_series()
+    before = 0 if first is None else int((begun < first).sum())
+    total = float(spent.sum())
+    return _Records(
+        count.tolist(), assignment.busy_ns(run, frame), before, outside.height - before,
+        float(spent[at >= 0].sum()) / total if total else None,
+    )
 
 
 def _warm_up(frame: pl.DataFrame) -> list[bool]:
@@ -186,7 +188,7 @@ def _warm_up(frame: pl.DataFrame) -> list[bool]:
     if frame["start_ns"].null_count():
         return marks  # launches without times were replayed, or are the layers of one iteration
     rows = frame.with_row_index("row")
-    for _, group in rows.group_by("rank", like(frame), maintain_order=True):
+    for _, group in rows.group_by("rank", completeness.like(frame), maintain_order=True):
         spans = group["dur_ns"].to_numpy()
         most = int(len(spans) * WARM_UP_SHARE)
         limit = WARM_UP_FACTOR * float(np.median(spans[most:])) if len(spans) else 0.0
@@ -200,28 +202,67 @@ def _warm_up(frame: pl.DataFrame) -> list[bool]:
 def _outliers(frame: pl.DataFrame) -> list[bool]:
     """Which cycles are much slower than the steady ones like them."""
     marks = [False] * frame.height
-    for _, group in frame.with_row_index("row").group_by(like(frame)):
+    for _, group in frame.with_row_index("row").group_by(completeness.like(frame)):
         limit = fence(group.filter(~pl.col("warm_up"))["dur_ns"].cast(pl.Float64).to_numpy())
         for row, span in zip(group["row"], group["dur_ns"], strict=True):
             marks[row] = span > limit
     return marks
 
 
-def counted(run: Trace, options: Options) -> Cycles:
-    """The run's cycles without the warm-up where the options leave it out."""
+def spoken_of(run: Trace, options: Options) -> Cycles:
+    """The cycles every view speaks of: all that were found, without the warm-up where the options leave it out."""
     cycles = find_cycles(run, options)
-    if cycles.frame.is_empty():
-        raise CannotAnswer(
-            f"{run.info.label} has {cycles.notes[0]}; --cycle-anchor names a function or kernel to take them from."
-            if cycles.notes and cycles.notes[0].startswith("no cycles") else f"{run.info.label}: {cycles.notes[0]}."
-        )
     if options.warm_up or not cycles.frame["warm_up"].any():
         return cycles
-    left_out = int(cycles.frame["warm_up"].sum())
+    left = int(cycles.frame["warm_up"].sum())
     return replace(
         cycles, frame=cycles.frame.filter(~pl.col("warm_up")),
-        notes=(*cycles.notes, f"{left_out} warm-up cycle{'s' if left_out > 1 else ''} of {run.info.label} left out"),
+        notes=(*cycles.notes, f"{left} warm-up cycle{'s' if left > 1 else ''} of {run.info.label} left out"),
     )
+
+
+def why_none(run: Trace, cycles: Cycles) -> str:
+    """Why a run has no cycles, and what would give it some, as a sentence."""
+    why = cycles.notes[0] if cycles.notes else "no cycles"
+    if why.startswith("no cycles"):
+        return f"{run.info.label} has {why}; --cycle-anchor names a function or kernel to take them from."
+    return f"{run.info.label}: {why}."
+
+
+def stated(cycles: Cycles) -> dict[str, Any]:
+    """What every view says of a run's cycles: source, anchor, kind, how many, how many whole, mean and median length.
+
+    ``kind`` names every kind there is; lengths are null where there are no cycles.
+    """
+    spans = cycles.frame["dur_ns"].drop_nulls()
+    kinds = cycles.frame["kind"].cast(pl.String).drop_nulls().unique().sort().to_list()
+    return {
+        "source": cycles.source, "anchor": cycles.anchor, "kind": ", ".join(kinds) or None,
+        "count": len(spans), "whole": int(cycles.frame["complete"].sum()), "mean_ns": spans.mean(),
+        "median_ns": spans.median(),
+    }
+
+
+def left_out(cycles: Cycles) -> str | None:
+    """How many cycles are missing from device figures, as a sentence; None where all were recorded whole."""
+    count, lacking = cycles.frame.height, int((~cycles.frame["complete"]).sum())
+    if not lacking:
+        return None
+    were, are = ("was", "is") if lacking == 1 else ("were", "are")
+    return f"{lacking} of {count} cycles {were} not recorded whole and {are} left out of device figures."
+
+
+def homeless(cycles: Cycles) -> str | None:
+    """How many device activities belong to no cycle, as a sentence; None where all belong to one."""
+    if not cycles.before + cycles.elsewhere:
+        return None
+    parts = []
+    if cycles.before:
+        parts.append(f"{units.count(cycles.before)} before the first one")
+    if cycles.elsewhere:
+        parts.append(f"{units.count(cycles.elsewhere)} between or after them")
+    held = "" if cycles.held is None else f"; the cycles hold {units.percent(100 * cycles.held)} of the device time"
+    return f"Device activities that belong to no cycle: {' and '.join(parts)}{held}."
 
 
 def facts_of(cycles: Cycles) -> dict[str, Any]:
@@ -233,7 +274,7 @@ def facts_of(cycles: Cycles) -> dict[str, Any]:
         "warm_up": int(frame["warm_up"].sum()), "outliers": int(frame["outlier"].sum()),
         "kinds": {
             str(kind): statistics(group["dur_ns"].cast(pl.Float64).to_numpy())
-            for (kind,), group in frame.group_by(pl.col(like(frame)).cast(pl.String), maintain_order=True)
+            for (kind,), group in frame.group_by(pl.col(completeness.like(frame)).cast(pl.String), maintain_order=True)
         },
     }
     return facts

@@ -1,9 +1,10 @@
-"""Which launches belong to which cycle, and how busy the devices were in it.
+"""Which activities belong to which cycle, and the windows in which cycles happen on host and device together.
 
-The host runs ahead of the device, so an activity belongs to the cycle that *launched* it, told by the runtime call of
-the same correlation; where that call was not recorded, or where cycles were found on the device itself, by its own
-start. Where there are no timestamps a cycle is a range of launch indices. Busy time is another question: it is what a
-device did between the two ends of the cycle, whoever launched it, so that busy and idle always add up to the cycle.
+The host runs ahead of the device, so an activity belongs to the cycle in which the call that *launched* it began,
+wherever it ran. A cycle's window goes from its start to the later of its end and the end of the last activity launched
+in it, and the next window begins no earlier; an activity without a recorded launch belongs to the window it ran in.
+What fits nowhere belongs to no cycle. Where cycles were found on the device itself, their bounds are the windows; where
+there are no timestamps a cycle is a range of launch indices.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ import numpy as np
 import polars as pl
 
 from ...loaders.trace import Trace
+from ..core.intervals import union
 
 Times = np.ndarray[Any, np.dtype[np.int64]]
+WINDOW = ("window_start_ns", "window_end_ns")
+_NEVER = np.iinfo(np.int64).min
 
 
 def launched(run: Trace) -> pl.LazyFrame:
-    """The kernels with ``launch_ns``: start of the call that launched each, its own start where none was recorded.
+    """The kernels with ``launch_ns``: start of the earliest call with their correlation, null where none was recorded.
 
     A kernel that names no process gets the one of its call, so that both sides of a launch speak of one process.
     """
@@ -30,26 +34,55 @@ def launched(run: Trace) -> pl.LazyFrame:
         )
     )
     joined = run.kernels.join(calls, on=["rank", "correlation"], how="left", nulls_equal=True, maintain_order="left")
-    return joined.with_columns(
-        pl.min_horizontal("launch_ns", "start_ns").alias("launch_ns"), pl.coalesce("pid", "launch_pid").alias("pid")
-    ).drop("launch_pid")
+    return joined.with_columns(pl.coalesce("pid", "launch_pid").alias("pid")).drop("launch_pid")
+
+
+def with_windows(run: Trace, cycles: pl.DataFrame, device_time: bool) -> pl.DataFrame:
+    """The cycles with their ``WINDOW`` (ns; null without timestamps); ``cycles`` as from a cycle source."""
+    start, end = WINDOW
+    marked = cycles.with_columns(pl.col("start_ns").alias(start), (pl.col("start_ns") + pl.col("dur_ns")).alias(end))
+    if device_time or cycles.is_empty() or cycles["start_ns"].null_count() or not run.has("kernels"):
+        return marked
+    work = launched(run).filter(pl.col("kind") != "sync").drop_nulls(["start_ns", "launch_ns"]).select(
+        "launch_ns", "rank", (pl.col("start_ns") + pl.col("dur_ns").fill_null(0)).alias("end")
+    ).collect(engine="streaming")
+    at = row_at(work["launch_ns"], work["rank"], cycles, ("start_ns", "dur_ns"))
+    last = marked[end].to_numpy().copy()
+    np.maximum.at(last, at[at >= 0], work["end"].to_numpy()[at >= 0])
+    order = ["rank", "start_ns", "dur_ns"]
+    marked = marked.with_columns(pl.Series(end, last)).with_row_index("_row").sort(order, maintain_order=True)
+    marked = marked.with_columns(pl.col(end).cum_max().over("rank"))
+    before = pl.col(end).shift(1).over("rank")
+    return marked.with_columns(pl.max_horizontal(start, before)).sort("_row").drop("_row")
 
 
 def in_cycles(run: Trace, cycles: pl.DataFrame, device_time: bool) -> pl.LazyFrame:
-    """The kernels that belong to a cycle, with its number in ``cycle`` (those outside all cycles are left out).
-
-    ``cycles`` as from a cycle source; overlapping cycles give an activity to the one that began last.
-    """
+    """The kernels that belong to a cycle, with its number in ``cycle`` (those outside all cycles are left out)."""
     if cycles["start_ns"].null_count():
         return _by_index(run, cycles)
     numbered = run.with_tables(kernels=run.kernels.with_row_index("_row"))
-    kernels = numbered.kernels.with_columns(launch_ns="start_ns") if device_time else launched(numbered)
     # only what decides is collected; the other columns stay lazy, for whoever needs them
-    rows = kernels.select("_row", "launch_ns", "rank", "pid").collect()
-    rows = rows.with_columns(cycle_at(rows["launch_ns"], rows["rank"], cycles)).drop_nulls("cycle")
+    rows = launched(numbered).select("_row", "launch_ns", "start_ns", "rank", "pid").collect(engine="streaming")
+    at = place(rows, cycles, device_time)
+    number = pl.Series("cycle", cycles["cycle"].to_numpy()[at] if cycles.height else at)
+    rows = rows.with_columns(number).filter(pl.Series(at >= 0))
     return numbered.kernels.drop("pid").join(
         rows.lazy().select("_row", "pid", "cycle"), on="_row", how="inner", maintain_order="left"
     ).drop("_row")
+
+
+def place(rows: pl.DataFrame, cycles: pl.DataFrame, device_time: bool) -> Times:
+    """The row of ``cycles`` each activity (``launch_ns start_ns rank``) belongs to, -1 for none."""
+    marks = ("start_ns", "dur_ns")
+    if device_time:
+        return row_at(rows["start_ns"], rows["rank"], cycles, marks)
+    at = row_at(rows["launch_ns"], rows["rank"], cycles, marks)
+    unknown = rows["launch_ns"].is_null().to_numpy()
+    if unknown.any():
+        windows = WINDOW if WINDOW[0] in cycles.columns else marks
+        some = rows.filter(pl.Series(unknown))
+        at[unknown] = row_at(some["start_ns"], some["rank"], cycles, windows)
+    return at
 
 
 def host_in_cycles(run: Trace, cycles: pl.DataFrame, condition: pl.Expr) -> pl.DataFrame:
@@ -58,24 +91,35 @@ def host_in_cycles(run: Trace, cycles: pl.DataFrame, condition: pl.Expr) -> pl.D
         return run.host.head(0).with_columns(pl.lit(None, pl.Int64).alias("cycle")).collect()
     columns = ("name", "kind", "pid", "rank", "start_ns", "dur_ns")
     rows = run.host.filter(condition).select(columns).drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
-    return rows.with_columns(cycle_at(rows["start_ns"], rows["rank"], cycles)).drop_nulls("cycle")
+    at = row_at(rows["start_ns"], rows["rank"], cycles, ("start_ns", "dur_ns"))
+    number = pl.Series("cycle", cycles["cycle"].to_numpy()[at] if cycles.height else at)
+    return rows.with_columns(number).filter(pl.Series(at >= 0))
 
 
-def cycle_at(times: pl.Series, ranks: pl.Series, cycles: pl.DataFrame) -> pl.Series:
-    """Number of the cycle each moment lies in, null outside all of them; a cycle of a rank holds only that rank's."""
-    at_ns = times.fill_null(-1).to_numpy()
-    number = np.full(len(at_ns), -1, dtype=np.int64)
-    outside = np.iinfo(np.int64).min
-    rank_of = ranks.fill_null(outside).to_numpy()
-    for (rank,), group in cycles.sort("start_ns").group_by("rank", maintain_order=True):
-        starts = group["start_ns"].to_numpy()
-        ends = starts + group["dur_ns"].to_numpy()
-        at = np.searchsorted(starts, at_ns, side="right") - 1
-        inside = (at >= 0) & (at_ns < ends[at])
+def row_at(times: pl.Series, ranks: pl.Series, cycles: pl.DataFrame, bounds: tuple[str, str]) -> Times:
+    """Row of the cycle each moment lies in, -1 outside all of them and for null; a rank's cycle holds only that rank's.
+
+    ``bounds`` are the columns of start and duration, or of start and end. Overlapping cycles give a moment to the one
+    that began last. A moment without a rank may lie in any rank's cycle.
+    """
+    at_ns, rank_of = times.fill_null(_NEVER).to_numpy(), ranks.fill_null(_NEVER).to_numpy()
+    found = np.full(len(at_ns), -1, dtype=np.int64)
+    order = np.argsort(rank_of, kind="stable")
+    ordered = rank_of[order]
+    homeless = order[: np.searchsorted(ordered, _NEVER, side="right")]
+    known = cycles.with_row_index("_row").sort(bounds[0], maintain_order=True)
+    for (rank,), group in known.group_by("rank", maintain_order=True):
+        mine = np.arange(len(at_ns))
         if rank is not None:
-            inside &= (rank_of == rank) | (rank_of == outside)
-        number[inside] = group["cycle"].to_numpy()[at[inside]]
-    return pl.Series("cycle", number).replace(-1, None)
+            own = order[np.searchsorted(ordered, rank, side="left") : np.searchsorted(ordered, rank, side="right")]
+            mine = np.concatenate((own, homeless))
+        starts, ends = (group[name].to_numpy() for name in bounds)
+        if bounds[1] == "dur_ns":
+            ends = starts + ends
+        last = np.searchsorted(starts, at_ns[mine], side="right") - 1
+        inside = (last >= 0) & (at_ns[mine] < ends[last])
+        found[mine[inside]] = group["_row"].to_numpy()[last[inside]]
+    return found
 
 
 def _by_index(run: Trace, cycles: pl.DataFrame) -> pl.LazyFrame:
@@ -88,47 +132,26 @@ def _by_index(run: Trace, cycles: pl.DataFrame) -> pl.LazyFrame:
     )
 
 
-def merged(starts: Times, ends: Times) -> tuple[Times, Times]:
-    """The union of intervals as disjoint ones, in order."""
-    if not len(starts):
-        return starts, ends
-    order = np.argsort(starts, kind="stable")
-    starts, ends = starts[order], np.maximum.accumulate(ends[order])
-    opens = np.concatenate(([True], starts[1:] > ends[:-1]))
-    closes = np.concatenate((opens[1:], [True]))
-    return starts[opens], ends[closes]
-
-
-def covered(starts: Times, ends: Times, begin: Times, end: Times) -> Times:
-    """How much of each window ``begin``..``end`` the disjoint ordered intervals cover."""
-    if not len(starts):
-        return np.zeros(len(begin), dtype=np.int64)
-    before = np.concatenate(([0], np.cumsum(ends - starts)))
-
-    def until(time: Times) -> Times:
-        at = np.searchsorted(starts, time, side="right")
-        within = np.where(at > 0, np.minimum(time - starts[at - 1], (ends - starts)[at - 1]), 0)
-        done: Times = before[np.maximum(at - 1, 0)] + within
-        return done
-
-    return until(end) - until(begin)
-
-
 def busy_ns(run: Trace, cycles: pl.DataFrame) -> list[int | None]:
-    """Per cycle the time its devices were busy, the mean over the devices that did anything; None without times."""
+    """Per cycle the time of its window in which its devices were busy; None without times.
+
+    The mean over the devices that did anything in the recording.
+    """
     if cycles.is_empty():
         return []
     if cycles["start_ns"].null_count():
         return [None] * cycles.height
     work = run.kernels.filter(pl.col("kind") != "sync").select("start_ns", "dur_ns", "device", "rank")
     rows = work.drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
-    begin, end = cycles["start_ns"].to_numpy(), (cycles["start_ns"] + cycles["dur_ns"]).to_numpy()
+    begin, end = (cycles[name].to_numpy() for name in WINDOW)
     total, devices = np.zeros(cycles.height), np.zeros(cycles.height)
-    rank_of = cycles["rank"].to_list()
+    rank_of = cycles["rank"].fill_null(_NEVER).to_numpy()
+    by_rank = {rank: np.flatnonzero(rank_of == rank) for rank in np.unique(rank_of)}
+    everywhere, nobody = by_rank.get(_NEVER, np.empty(0, np.int64)), np.empty(0, np.int64)
     for (_, rank), group in rows.group_by("device", "rank", maintain_order=True):
+        own = by_rank.get(rank, nobody)
+        mine = np.arange(cycles.height) if rank is None else np.concatenate((everywhere, own))
         starts = group["start_ns"].to_numpy()
-        mine = np.array([theirs is None or rank is None or theirs == rank for theirs in rank_of])
-        union = merged(starts, starts + group["dur_ns"].to_numpy())
-        total += np.where(mine, covered(*union, begin, end), 0)
-        devices += mine
+        total[mine] += union(starts, starts + group["dur_ns"].to_numpy()).within(begin[mine], end[mine])
+        devices[mine] += 1
     return [int(busy / count) if count else None for busy, count in zip(total, devices, strict=True)]

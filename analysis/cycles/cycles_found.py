@@ -13,11 +13,13 @@ class Found(Struct, frozen=True):
     """Cycles and where they are from: ``frame`` in the schema of ``cycles``, the ``anchor`` they are taken from.
 
     ``device_time`` is true where bounds are device times, so that an activity belongs to the cycle it runs in, not to
-    the one it was launched in. ``notes`` say what a reader must know.
+    the one it was launched in. ``certain`` cycles were marked as such; others must hold most of the device time.
+    ``notes`` say what a reader must know.
     """
 
     frame: pl.DataFrame
     source: str
     anchor: str | None
     device_time: bool = False
+    certain: bool = True
     notes: tuple[str, ...] = ()

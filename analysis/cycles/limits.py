@@ -153,13 +153,22 @@ def _elsewhere(run: Trace, device: str) -> pl.Expr:
     return pl.col("pid").is_in(others).fill_null(False) if here and others else pl.lit(False)
 
 
-def _of_window(run: Trace, scope: Scope) -> Trace:
+def require_window(run: Trace, scope: Scope) -> None:
+    """Raises ScopeRefused for a window that ends before it begins, that lies behind the run, or of launches untimed."""
     first, end = scope.from_ns or 0, scope.to_ns
     if end is not None and end <= first:
         raise ScopeRefused(f"The window ends at {units.duration(end)}, before it begins at {units.duration(first)}.")
     untimed = run.kernels.filter(pl.col("start_ns").is_null()).head(1).collect()
     if not untimed.is_empty():
         raise ScopeRefused(f"{run.info.label} has launches without times: they cannot be limited to a window of time.")
+    bounds = _bounds(run)
+    if bounds is not None and first >= bounds[1]:
+        raise _nothing_there(run)
+
+
+def _of_window(run: Trace, scope: Scope) -> Trace:
+    require_window(run, scope)
+    first, end = scope.from_ns or 0, scope.to_ns
 
     def inside(column: str) -> pl.Expr:
         late = pl.col(column) >= first
@@ -175,21 +184,25 @@ def _of_window(run: Trace, scope: Scope) -> Trace:
         cycles=cycles,
     )
     if not any(piece.has(name) for name in ("kernels", "host", "metrics", "profile", "cycles")):
-        raise ScopeRefused(f"{run.info.label} has nothing that begins in this window; {_extent(run)}.")
+        raise _nothing_there(run)
     return _about(piece, ranks=run.info.ranks)
 
 
-def _extent(run: Trace) -> str:
-    """From when to when the run lasts."""
+def _nothing_there(run: Trace) -> ScopeRefused:
+    bounds = _bounds(run)
+    there = "it has no times" if bounds is None else f"it lasts from {' to '.join(map(units.duration, bounds))}"
+    return ScopeRefused(f"{run.info.label} has nothing in this window; {there}.")
+
+
+def _bounds(run: Trace) -> tuple[int, int] | None:
+    """From when to when the run lasts, ns; None without times."""
     bounds = [
         run.table(name).select(a=pl.col(start).min(), b=(pl.col(start) + pl.col(span)).max()).collect().row(0)
         for name, start, span in (("kernels", "start_ns", "dur_ns"), ("host", "start_ns", "dur_ns"),
                                   ("cycles", "start_ns", "dur_ns"), ("profile", "cycle_start_ns", "cycle_ns"))
     ]
     starts, ends = [a for a, _ in bounds if a is not None], [b for _, b in bounds if b is not None]
-    if not starts or not ends:
-        return "it has no times"
-    return f"it lasts from {units.duration(min(starts))} to {units.duration(max(ends))}"
+    return (min(starts), max(ends)) if starts and ends else None
 
 
 def _about(run: Trace, ranks: tuple[int, ...]) -> Trace:

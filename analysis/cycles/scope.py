@@ -3,9 +3,9 @@
 A limited run is a Trace like any other, with lazy tables, so that no view knows about scope and none can forget it.
 Each limit keeps what is of it: activities and host slices by process and rank, activities by device, and of a window
 what begins in it. The cycles are those of the whole run (the one account), so that a cycle means the same in every
-scope. Of a cycle the device activities are those it launched (see ``assignment``), wherever they ran; host slices and
-samples are those that begin inside it. What is not there, or what a table of sums cannot tell, is refused with what
-there is.
+scope. Of a cycle the device activities are those it launched (see ``assignment``), wherever they ran; host slices are
+those that begin inside it, samples those in its window. What is not there, or what a table of sums cannot tell, is
+refused with what there is.
 """
 
 from __future__ import annotations
@@ -67,11 +67,12 @@ def _cut(run: Trace, wanted: int, options: Options) -> Trace:
     require_cycle(run, cycles.frame, wanted)
     mine = cycles.frame.filter(pl.col("cycle") == wanted)
     inside = _begins_in(mine)
+    in_window = _begins_in(mine, assignment.WINDOW)
     kernels = assignment.in_cycles(run, cycles.frame, cycles.device_time)
     return run.with_tables(
         kernels=kernels.filter(pl.col("cycle") == wanted).select(run.kernels.collect_schema().names()),
         host=calls_where(run.host.with_columns(_at="start_ns"), inside).drop("_at"),
-        metrics=run.metrics.with_columns(_at="ts_ns").filter(inside).drop("_at"),
+        metrics=run.metrics.with_columns(_at="ts_ns").filter(in_window).drop("_at"),
         cycles=mine.select(run.cycles.collect_schema().names()).lazy(),
         profile=run.profile.filter(pl.col("cycle") == wanted),
     )
@@ -97,12 +98,13 @@ def _steady(run: Trace, options: Options) -> Trace:
     )
 
 
-def _begins_in(cycles: pl.DataFrame) -> pl.Expr:
-    """Whether the moment ``_at`` lies in one of these cycles of its rank."""
+def _begins_in(cycles: pl.DataFrame, window: tuple[str, str] | None = None) -> pl.Expr:
+    """Whether the moment ``_at`` lies in one of these cycles of its rank, or in the columns that hold its window."""
     inside = pl.lit(False)
-    for start, dur, rank in cycles.select("start_ns", "dur_ns", "rank").rows():
-        if start is not None:
-            here = pl.col("_at").is_between(start, start + dur, closed="left")
+    start, end = (pl.col("start_ns"), pl.col("start_ns") + pl.col("dur_ns")) if window is None else map(pl.col, window)
+    for first, last, rank in cycles.select(start.alias("first"), end.alias("last"), "rank").rows():
+        if first is not None:
+            here = pl.col("_at").is_between(first, last, closed="left")
             inside = inside | (here if rank is None else here & (pl.col("rank").is_null() | (pl.col("rank") == rank)))
     return inside
 

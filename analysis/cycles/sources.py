@@ -27,6 +27,12 @@ STEP = re.compile(
 _NO_STEP = re.compile(
     r"nccl:|gloo:|mpi:|Optimizer\.|enumerate\(DataLoader\)|CompiledFxGraph|^\[?(pytorch|cuda|gpu) ", re.IGNORECASE
 )
+_WAITS = re.compile(
+    r"block_until_ready|synchroni[sz]e|(event|stream)query"
+    r"|(^|[.:_ ])(wait|sleep|poll|select|join|acquire)(_\w*)?( |\(|$)",
+    re.IGNORECASE,
+)
+"""Functions that only wait for somebody: as regular as the work they wait for, but not it."""
 _NUMBER = re.compile(r"(\d+)\D*$")
 LEAST_MARKED, LEAST_CALLED = 2, 3
 """Repetitions that make a rhythm: of an annotation somebody put there, and of a function, which may be chance."""
@@ -42,6 +48,8 @@ LARGEST_SPREAD = 0.5
 def recorded(run: Trace) -> Found | None:
     """The cycles the recorder itself marked (``ProfilerStep#N``, an anchor of a finished profile or comparison)."""
     frame = run.cycles.collect()
+    if frame.is_empty() and run.has("profile"):
+        frame = _profiled(run)
     if frame.is_empty():
         return None
     anchor = _common(frame["label"].cast(pl.String).drop_nulls().to_list())
@@ -49,6 +57,16 @@ def recorded(run: Trace) -> Found | None:
     source = sources[0] if len(sources) == 1 else "recorded"
     frame = frame.with_columns(pl.col("complete").fill_null(True))
     return Found(frame, source, anchor, device_time=source == "pattern" or frame["first_index"].null_count() == 0)
+
+
+def _profiled(run: Trace) -> pl.DataFrame:
+    """The cycles that a profile per cycle speaks of, where nobody listed them."""
+    same = {"cycle": "cycle", "cycle_start_ns": "start_ns", "cycle_ns": "dur_ns", "anchor": "label"}
+    rows = run.profile.drop_nulls("cycle").group_by("cycle", "cycle_start_ns").agg(
+        pl.col("cycle_ns").first(), pl.col("anchor").first()
+    ).rename(same).sort("start_ns", "cycle", nulls_last=True)
+    marked = rows.with_columns(pl.lit("step").alias("kind"), pl.lit("recorded").alias("source"))
+    return schema.conform("cycles", marked).collect()
 
 
 def annotated(run: Trace) -> Found | None:
@@ -60,7 +78,7 @@ def annotated(run: Trace) -> Found | None:
     steps = [name for name in names if STEP.match(name)]
     if steps:
         return _found(_outermost(rows.filter(pl.col("name").is_in(steps))), "annotation")
-    rows = rows.filter(~pl.col("name").is_in([name for name in names if _NO_STEP.search(name)]))
+    rows = rows.filter(~pl.col("name").is_in([name for name in names if _NO_STEP.search(name) or _WAITS.search(name)]))
     extent = _extent(run)
     return _most_regular(rows, extent, "annotation", stem=True) or _rounds(rows, extent)
 
@@ -72,6 +90,8 @@ def anchored(run: Trace) -> Found | None:
     sums = run.host.filter(condition).group_by("name").agg(pl.len().alias("n"), pl.col("dur_ns").sum())
     enough = sums.filter(pl.col("n") >= LEAST_CALLED, pl.col("dur_ns") >= LEAST_EXTENT * extent)
     names = enough.select("name").collect(engine="streaming")["name"]
+    waits = [bool(_WAITS.search(name or "")) for name in names.cast(pl.String)]
+    names = names.filter(~pl.Series(waits, dtype=pl.Boolean))
     rows = _slices(run, condition & pl.col("name").is_in(names.implode()))
     return None if rows is None else _most_regular(rows, extent, "anchor", stem=False)
 
@@ -125,7 +145,7 @@ def _extent(run: Trace) -> int:
         for frame in (run.host, run.kernels)
     ]
     starts, ends = ([row[i] for row in bounds if row[i] is not None] for i in (0, 1))
-    return int(max(ends) - min(starts)) if starts else 0
+    return int(max(ends) - min(starts)) if starts and ends else 0
 
 
 def _stem(name: str) -> str:
@@ -175,7 +195,7 @@ def _most_regular(rows: pl.DataFrame, extent: int, source: str, stem: bool) -> F
     close = totals.filter(pl.col("busy") >= 0.99 * pl.col("busy").max())
     winner = close.sort("n", "busy", "stem", descending=[False, True, False])["stem"][0]
     chosen = rows.join(good.filter(pl.col("stem") == winner).select(keys), on=keys, how="semi", nulls_equal=True)
-    return _found(_outermost(chosen), source)
+    return _found(_outermost(chosen), source, certain=False)
 
 
 def _rounds(rows: pl.DataFrame, extent: int) -> Found | None:
@@ -201,10 +221,10 @@ def _rounds(rows: pl.DataFrame, extent: int) -> Found | None:
         busy, total = int(turns["dur_ns"].sum()), int(spans.sum())
         if busy >= max(LEAST_COVER * total, LEAST_EXTENT * extent):
             pieces.append(first.with_columns(dur_ns=spans))
-    return _found(pl.concat(pieces), "annotation") if pieces else None
+    return _found(pl.concat(pieces), "annotation", certain=False) if pieces else None
 
 
-def _found(rows: pl.DataFrame, source: str, anchor: str | None = None) -> Found:
+def _found(rows: pl.DataFrame, source: str, anchor: str | None = None, certain: bool = True) -> Found:
     """Cycles from host slices: numbered by the number in their name where all have a different one, else from 1."""
     rows = rows.sort("rank", "start_ns", nulls_last=True)
     numbers = [int(match[1]) if (match := _NUMBER.search(name)) and len(match[1]) < 16 else None
@@ -219,7 +239,7 @@ def _found(rows: pl.DataFrame, source: str, anchor: str | None = None) -> Found:
         pl.Series("kind", [_kind(name) for name in rows["name"]], dtype=pl.String),
     )
     frame = schema.conform("cycles", frame.with_columns(source=pl.lit(source)).lazy()).collect()
-    return Found(frame, source, anchor or _common(rows["name"].to_list()))
+    return Found(frame, source, anchor or _common(rows["name"].to_list()), certain=certain)
 
 
 def _common(names: list[str]) -> str | None:

@@ -63,16 +63,38 @@ def callers(run: Trace, launch: dict[str, Any], side: int, tail: str = "") -> li
 
 
 def longest_calls(run: Trace, name: str, side: int, tail: str = "") -> list[Section]:
-    """The longest calls of an operator and the arguments of the first of them."""
+    """The longest calls of an operator, what the first of them was part of, what it called, and its arguments."""
     found = (
         run.host.filter((pl.col("name").cast(pl.String) == name) & (pl.col("kind").cast(pl.String) == "op"))
-        .select(*_COLUMNS).drop_nulls("dur_ns").top_k(5, by="dur_ns").collect(engine="streaming")
+        .select(*_COLUMNS, "pid", "tid").drop_nulls("dur_ns").top_k(5, by="dur_ns").collect(engine="streaming")
     )
     if found.is_empty():
         return []
     ordered = found.sort("dur_ns", "start_ns", descending=[True, False])
     first = ordered.row(0, named=True)
-    return [_listed(f"Longest calls{tail}", ordered), *_arguments(f"Arguments of the longest call{tail}", first, side)]
+    sections = [_listed(f"Longest calls{tail}", ordered)]
+    if first["start_ns"] is not None:
+        around, inside = _others(_around(run, first), first), _inside(run, first)
+        if not around.is_empty():
+            sections.append(_listed(f"The longest is inside of{tail}, innermost last", around))
+        if not inside.is_empty():
+            sections.append(_listed(f"The longest calls{tail}, longest first", inside))
+    return [*sections, *_arguments(f"Arguments of the longest call{tail}", first, side)]
+
+
+def _others(slices: pl.DataFrame, call: dict[str, Any]) -> pl.DataFrame:
+    """The slices without the call itself."""
+    own = (pl.col("start_ns") == call["start_ns"]) & (pl.col("dur_ns") == call["dur_ns"])
+    return slices.filter(~(own & (pl.col("name").cast(pl.String) == call["name"])))
+
+
+def _inside(run: Trace, call: dict[str, Any]) -> pl.DataFrame:
+    """The slices of the call's thread that began and ended in it, of whatever kind, the longest first."""
+    begin, end = call["start_ns"], call["start_ns"] + (call["dur_ns"] or 0)
+    within = (pl.col("start_ns") >= begin) & (pl.col("start_ns") + pl.col("dur_ns") <= end)
+    found = run.host.filter(within, *_same(call, "rank", "pid", "tid")).select(*_COLUMNS)
+    longest = found.sort("dur_ns", "start_ns", descending=[True, False]).head(MOST + 1).collect(engine="streaming")
+    return _others(longest, call).head(MOST)
 
 
 def _arguments(title: str, row: dict[str, Any], side: int) -> list[Section]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ...loaders.trace import Trace
 from ..core import units
@@ -10,34 +11,33 @@ from ..core.options import Options
 from ..core.text import display
 from .sections import MOST, Section
 
-_NS = {"ms": 1e6, "µs": 1e3, "ns": 1.0}
-
+if TYPE_CHECKING:
+    from ..diff.present.details import BothSides, MetricChange
 
 def suspect_sections(row: dict[str, Any], runs: tuple[Trace, ...], options: Options) -> list[Section]:
     """What the row rests on, from the same samples as its verdict; empty where only aggregates were compared."""
-    from ..diff.present.details import suspect
+    from ..diff.present.details import function_details
 
     if len(runs) != 2:
         return []
     try:
-        found = suspect(
+        found = function_details(
             (runs[0], runs[1]), options, row["function"], row["device"], _number(row["pid_a"]), _number(row["pid_b"])
         )
     except KeyError:
         return []
     sections = [_verdict(row)]
-    for name, title in (("cycles", "Time per cycle"), ("per_launch", "Time per launch, mean of each cycle")):
-        if name in found:
-            sections.append(_distribution(title, found[name]))
-    if "launches" in found and "cycles" not in found:
-        sections.append(Section("Launches", shape=found["launches"]))
-    if found.get("metrics"):
-        sections.append(_metrics(found["metrics"]))
-    for side in ("a", "b"):
-        launchers = found["launched_by"][side]
+    if found.cycles_ms is not None and found.per_launch_us is not None:
+        sections.append(_distribution("Time per cycle", found.cycles_ms, 1e6))
+        sections.append(_distribution("Time per launch, mean of each cycle", found.per_launch_us, 1e3))
+    elif found.launches_ns is not None:
+        sections.append(Section("Launches", shape=_shape(found.launches_ns, 1.0)))
+    if found.metrics:
+        sections.append(_metrics(found.metrics))
+    for side, launchers in (("A", found.launchers_a), ("B", found.launchers_b)):
         if launchers:
-            rows = tuple((display(one["name"]), units.count(one["launches"])) for one in launchers)
-            sections.append(Section(f"Launched by, in {side.upper()}", rows, ("operator", "launches")))
+            rows = tuple((display(one.name), units.count(one.launches)) for one in launchers)
+            sections.append(Section(f"Launched by, in {side}", rows, ("operator", "launches")))
     return sections
 
 
@@ -59,27 +59,33 @@ def _verdict(row: dict[str, Any]) -> Section:
     return Section("How sure", tuple((label, text.replace("-", "−")) for label, text in rows))
 
 
-def _distribution(title: str, found: dict[str, Any]) -> Section:
-    factor = _NS[found["unit"]]
-    shape = {"edges_ns": [edge * factor for edge in found["edges"]], "a": found["a"], "b": found["b"]}
-    rows = tuple(
-        (f"{side.upper()} median", units.duration(found[f"median_{side}"] * factor) + _spread(found, side, factor))
-        for side in ("a", "b") if found[f"median_{side}"] is not None
-    )
-    return Section(title, rows, shape=shape)
+def _distribution(title: str, found: BothSides, unit_ns: float) -> Section:
+    from ..diff.present.details import summary
 
-
-def _spread(found: dict[str, Any], side: str, factor: float) -> str:
-    spread, count = found[f"spread_{side}"], len(found[f"values_{side}"])
-    told = f" ± {units.duration(spread * factor)}" if spread is not None else ""
-    return f"{told}, {units.count(count)} cycles"
-
-
-def _metrics(metrics: list[dict[str, Any]]) -> Section:
+    sides = (("A", summary(found.values_a)), ("B", summary(found.values_b)))
     rows = tuple(
         (
-            display(one["metric"]), units.number(one["mu_a"]), units.number(one["mu_b"]), one["unit"] or "",
-            units.MISSING if one["p"] is None else units.number(one["p"]),
+            f"{name} median",
+            f"{units.duration(side.median * unit_ns)} ± {units.duration(side.spread * unit_ns)}, "
+            f"{units.count(side.count)} cycles",
+        )
+        for name, side in sides if side is not None
+    )
+    return Section(title, rows, shape=_shape(found, unit_ns))
+
+
+def _shape(found: BothSides, unit_ns: float) -> dict[str, Any]:
+    """The histogram as sections draw it, in ns."""
+    return {
+        "edges_ns": [edge * unit_ns for edge in found.edges], "a": list(found.counts_a), "b": list(found.counts_b),
+    }
+
+
+def _metrics(metrics: Sequence[MetricChange]) -> Section:
+    rows = tuple(
+        (
+            display(one.metric), units.number(one.mu_a), units.number(one.mu_b), one.unit,
+            units.MISSING if one.p is None else units.number(one.p),
         )
         for one in metrics[:MOST]
     )

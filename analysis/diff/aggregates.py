@@ -14,7 +14,8 @@ from ...loaders.trace import Trace
 from ..core import units
 from ..core.options import Options
 from ..kernels.sources import kernels_of
-from ..overview.sources import Overview, overview_of
+from ..overview.sources import overview_of
+from ..overview.told import Overview
 from ..table.view import Answer, CannotAnswer
 from .prepare.stratify import replay_reasons, replays
 from .present.sentences import line, ms
@@ -77,7 +78,7 @@ def _categories(a: Overview, b: Overview) -> tuple[CategoryTime, ...]:
 
 def step_sentence(a: Overview, b: Overview) -> str | None:
     """'6.29 s → 1.07 s per step (−83.0%): Runtime 4.83 s → 114.4 ms (−4.71 s), CPU Exec …'."""
-    if not a.step_ns or not b.step_ns:
+    if not a.window_ns or not b.window_ns:
         return None
     changes = _categories(a, b)
     moved = sum(abs(one.delta_ms) for one in changes)
@@ -86,8 +87,8 @@ def step_sentence(a: Overview, b: Overview) -> str | None:
         f" ({units.duration(one.delta_ms * 1e6, signed=True)})"
         for place, one in enumerate(changes) if one.delta_ms and (place == 0 or abs(one.delta_ms) >= SAID * moved)
     ]
-    percent = units.percent(100 * (b.step_ns - a.step_ns) / a.step_ns, signed=True)
-    text = f"{units.duration(a.step_ns)} → {units.duration(b.step_ns)} per step ({percent})"
+    percent = units.percent(100 * (b.window_ns - a.window_ns) / a.window_ns, signed=True)
+    text = f"{units.duration(a.window_ns)} → {units.duration(b.window_ns)} per step ({percent})"
     return f"{text}: {', '.join(named)}" if named else text
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import polars as pl
-
 from ...loaders.trace import Trace
 from ..core.distribution import histogram
 from ..core.names.short_name import fit_name
 from ..core.options import Options
 from ..table.view import Answer
+from .prepare.counter_units import recorded_units
 from .prepare.prepared import Prepared
 from .prepare.samples import Matched
 from .prepare.self_time import own_shares, waits_for_device
@@ -108,15 +107,6 @@ def _with_paths(
         if row.category == "device":
             told.setdefault(place, []).append(row.path)
     return [agreed(one, told.get((one.device, one.pid_a, one.pid_b), ())) for one in work]
-
-
-def recorded_units(runs: Iterable[Trace]) -> dict[str, str]:
-    """The unit of every counter that was recorded with one."""
-    found: dict[str, str] = {}
-    for run in runs:
-        pairs = run.metrics.select(pl.col("metric", "unit").cast(pl.String)).unique().collect(engine="streaming")
-        found |= {metric: unit for metric, unit in pairs.rows() if metric and unit}
-    return found
 
 
 def _calibration(rows: Iterable[FunctionChange]) -> Calibration:

@@ -39,6 +39,17 @@ class Headline(Struct, frozen=True):
         """The sentence as the diff shows it."""
         return line(self.label, self.text)
 
+    @property
+    def spoken(self) -> str:
+        """The sentence with what it is about, for where no label stands before it."""
+        about = "Cycle time" if self.label == "Cycle" else self.label
+        return f"{about}{',' if self.text.startswith('cannot') else ''} {self.text}"
+
+    @property
+    def moved(self) -> bool:
+        """Whether it says that a cycle takes longer or shorter."""
+        return self.time is not None and self.time.verdict in ("slower", "faster")
+
 
 def pair_headline(runs: tuple[Trace, Trace], options: Options) -> Headline | None:
     """Whether a cycle of B takes longer than one of A; None where neither cycles nor a unit of work are known."""

@@ -1,1 +1,1 @@
-"""What stands out in one run."""
+"""What a run's overview amounts to: rules, and the findings they make of the evidence."""

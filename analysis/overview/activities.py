@@ -21,6 +21,8 @@ COMMUNICATION = re.compile(r"(nccl|gloo):")
 """Host slices that ask for a collective; the kernels launched under them communicate whatever they are called."""
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float32]
+Places = npt.NDArray[np.intp]
+"""Which rows, by their numbers."""
 
 
 class Activities(Struct, frozen=True):
@@ -47,7 +49,7 @@ class Activities(Struct, frozen=True):
         """Which activities are kernels, collectives among them."""
         return self.of("kernel", "collective")
 
-    def union(self, some: Mask) -> Intervals:
+    def union(self, some: Mask | Places) -> Intervals:
         """The moments at which one of these activities runs."""
         return union(self.starts[some], self.ends[some])
 

@@ -15,9 +15,9 @@ import polars as pl
 from ...loaders.trace import Trace
 from ..core.intervals import EMPTY, Intervals, Ints, union
 from ..core.launch_calls import Calls
-from ..cycles.steps import Steps
 from ..operators.tree import DATA_LOADER
 from .activities import COMMUNICATION, Activities, named
+from .windows import Windows
 
 CATEGORIES = ("Kernel", "Memcpy", "Memset", "Communication", "Runtime", "DataLoader", "CPU Exec", "Other")
 """In the order in which they claim an instant."""
@@ -34,16 +34,16 @@ MEANINGS = {
 _STEP = re.compile(r"ProfilerStep#")
 
 
-def breakdown(run: Trace, steps: Steps, activities: Activities | None, calls: Calls) -> dict[str, Ints]:
-    """Category → time in each step, ns; only categories the recording could have shown."""
+def breakdown(run: Trace, windows: Windows, activities: Activities | None, calls: Calls) -> dict[str, Ints]:
+    """Category → time in each window, ns; only categories the recording could have shown."""
     covered = EMPTY
-    so_far = np.zeros(len(steps), dtype=np.int64)
+    so_far = np.zeros(len(windows), dtype=np.int64)
     times: dict[str, Ints] = {}
     for category, moments in _moments(run, activities, calls).items():
         covered = covered | moments
-        now = covered.within(steps.starts, steps.ends)
+        now = covered.within(windows.starts, windows.ends)
         times[category], so_far = now - so_far, now
-    times["Other"] = (steps.ends - steps.starts) - so_far
+    times["Other"] = (windows.ends - windows.starts) - so_far
     return times
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...loaders.trace import Device
 from ..core.intervals import Intervals, Ints
-from .activities import Activities, Floats, Mask
+from .activities import Activities, Floats, Places
 
 GAUGES = ("utilisation", "sm_efficiency", "occupancy", "tensor_share")
 """What every device is told by; fractions 0-1, None where nothing was recorded to tell."""
@@ -21,11 +21,14 @@ GAUGES = ("utilisation", "sm_efficiency", "occupancy", "tensor_share")
 def gauges(activities: Activities, window: Intervals, known: tuple[Device, ...]) -> list[dict[str, Any]]:
     """One dict a device that ran kernels: ``device``, product ``name``, the ``GAUGES`` and the times behind them."""
     products = {device.id: device.name for device in known}
-    told = []
-    for number, device in enumerate(activities.devices):
-        mine = activities.kernels & (activities.device == number)
-        if not mine.any() or not window.length:
-            continue
+    told: list[dict[str, Any]] = []
+    if not window.length:
+        return told
+    kernels = np.flatnonzero(activities.kernels)
+    order = np.argsort(activities.device[kernels], kind="stable")  # one look at all of them, however many devices
+    kernels, numbers = kernels[order], activities.device[kernels[order]]
+    for mine in np.split(kernels, np.flatnonzero(np.diff(numbers)) + 1) if len(kernels) else ():
+        device = activities.devices[activities.device[mine[0]]]
         inside = np.maximum(window.within(activities.starts[mine], activities.ends[mine]), 0)
         busy = activities.union(mine) & window
         total = int(inside.sum())
@@ -46,7 +49,7 @@ def _mean(values: Floats, weights: Ints) -> float | None:
     return float((values[measured].astype(np.float64) * weights[measured]).sum() / total) if total else None
 
 
-def _sm_efficiency(activities: Activities, mine: Mask, window: Intervals) -> float | None:
+def _sm_efficiency(activities: Activities, mine: Places, window: Intervals) -> float | None:
     """Mean over the window of min(1, blocks per multiprocessor of all kernels that run at an instant)."""
     blocks = activities.blocks_per_sm[mine].astype(np.float64)
     measured = blocks > 0

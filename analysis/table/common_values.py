@@ -14,6 +14,12 @@ from ..core.text import display
 from .column import Column
 from .rows import Rows
 
+_MEASURED = ("value", "time", "share", "count", "moment")
+"""Roles of columns that say how much or when: two rows that differ in them only are not told apart by them."""
+
+_COMPARED = 100_000
+"""Rows up to which it is looked up what tells them apart."""
+
 _LOOKED_AT = 2_000
 """Rows whose moments say to how many digits these are shown."""
 
@@ -30,6 +36,29 @@ def common_values(rows: Rows, columns: Sequence[Column], kept: pl.Series | None)
         if column.role == "where" and column.order is not None and (value := rows.only(column.name, kept)) is not None:
             made.append((column.name, column.header, display(str(value), 60)))
     return made
+
+
+def telling_apart(rows: Rows, columns: Sequence[Column]) -> set[str]:
+    """The columns that say of what a row is without which rows read alike: the ranks of a job, the devices of a rank.
+
+    A list never drops them, however narrow it is.
+    """
+    if rows.on_disk or not 2 <= rows.height <= _COMPARED:
+        return set()
+    listed = [column for column in columns if column.order is not None]
+    known = [column.name for column in listed if column.role not in ("where", *_MEASURED)]
+    where = sorted((column for column in listed if column.role == "where"), key=lambda column: column.order or 0)
+    needed: set[str] = set()
+    different = rows.distinct(known)
+    for column in where:
+        if different == rows.height:
+            break
+        more = rows.distinct([*known, column.name])
+        if more > different:
+            needed.add(column.name)
+            known.append(column.name)
+            different = more
+    return needed
 
 
 def resolution(rows: Rows, name: str) -> int:

@@ -7,7 +7,8 @@ the columns of the old one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -19,9 +20,10 @@ from ..core import units
 from ..core.names.display_names import display_names
 from ..core.options import SIDES, Options
 from .column import Column
-from .common_values import common_values, resolution
+from .common_values import common_values, resolution, telling_apart
 from .filters import Filter
-from .rows import Rows, true_ids
+from .rows import Rows
+from .sorting import true_ids
 from .view import Answer, CannotAnswer, View
 
 _NAMED = 4_096
@@ -48,7 +50,8 @@ class Table(Struct, frozen=True):
     """Rows of a view. ``total_rows`` counts what the view has before filter and ``--top``; ``len`` what is here.
 
     ``scope`` is the sentence that says what it was limited to ('cycle 5 of A'), empty where it was not; ``same`` the
-    header and text of each column that has one value on every row, and so is no column of a list.
+    header and text of each column that has one value on every row, and so is no column of a list. ``cycle_facts``
+    finds what ``all_facts`` adds: finding cycles takes longer than most answers, and a screen does not need it.
     """
 
     view: str
@@ -65,9 +68,21 @@ class Table(Struct, frozen=True):
     scope: str = ""
     picture: tuple[tuple[str, ...], ...] = ()
     same: tuple[tuple[str, str], ...] = ()
+    cycle_facts: Callable[[], dict[str, Any]] | None = None
     order: pl.Series | None = None  # row numbers of ``rows`` in the order shown; None is as built
     kept: pl.Series | None = None  # row numbers that belong to the answer at all; None is all of them
     named: dict[int | None, dict[str, str]] = field(default_factory=dict)
+
+    @property
+    def all_facts(self) -> dict[str, Any]:
+        """The view's facts and, the same for every view, what the runs' cycles are (found now, where nobody asked yet).
+
+        One run has them under ``cycles``, two under ``a`` and ``b``. Raises CannotAnswer for a bad cycle anchor.
+        """
+        facts = dict(self.facts)
+        for name, value in (self.cycle_facts() if self.cycle_facts is not None else {}).items():
+            facts[name] = {**facts.get(name, {}), **value}
+        return facts
 
     def __len__(self) -> int:
         return self.rows.height if self.order is None else len(self.order)
@@ -227,17 +242,21 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
     if len(runs) == 2 and not view.two_runs:
         runs = runs[:1]
     options = options or Options()
+    whole, asked = runs, options
     runs, options = _limited(view, runs, options)
     answer: Answer = view.build(runs, options)
     columns = view.columns_for(len(runs))
     rows, kept = _collected(answer, columns)
     same = common_values(rows, columns, kept)
     columns = tuple(_listed(column, rows, {name for name, _, _ in same}) for column in columns)
+    needed = telling_apart(rows, columns)
+    columns = tuple(replace(column, order=0) if column.name in needed else column for column in columns)
     table = Table(
         view=view.name, columns=columns, rows=rows, total_rows=rows.height if kept is None else len(kept),
         facts=answer.facts, summary=answer.summary, notes=answer.notes, sources=sources(runs), order=kept, kept=kept,
         picture=answer.picture,
         same=tuple((header, text) for _, header, text in same),
+        cycle_facts=partial(_cycle_facts, whole, asked),
     )
     if rows.on_disk:
         table.window(0, 1)  # what the first paint asks for, in the thread of the question and not in that of the screen
@@ -250,6 +269,11 @@ def _limited(view: View, runs: tuple[Trace, ...], options: Options) -> tuple[tup
         return runs, options
     from ..cycles.scope import part, scoped
 
+    if view.windows_itself and (options.from_ns is not None or options.to_ns is not None):
+        from ..cycles.limits import require_window
+
+        for run, side in zip(runs, SIDES, strict=False):
+            require_window(run, options.scope(side))
     runs = tuple(part(run, options, side, not view.windows_itself) for run, side in zip(runs, SIDES, strict=False))
     options = options.without_part(not view.windows_itself)
     # a comparison leaves warm-up cycles out by itself, for it says how many
@@ -268,6 +292,17 @@ def _listed(column: Column, rows: Rows, same: Collection[str]) -> Column:
     fine = resolution(rows, column.name)
     last = rows.window(rows.height - 1, rows.height, [column.name])[0][0]
     return replace(column, resolution=fine, width=max(column.width, len(units.moment(last or 0, fine))))
+
+
+def _cycle_facts(runs: tuple[Trace, ...], options: Options) -> dict[str, Any]:
+    """What every view says of the cycles of its runs, whatever cycle it is limited to."""
+    from ..cycles.account import spoken_of, stated
+    from ..cycles.scope import part
+
+    told = [stated(spoken_of(part(run, options, side), options)) for run, side in zip(runs, SIDES, strict=False)]
+    if len(told) == 1:
+        return {"cycles": told[0]}
+    return {name: {"cycles": one} for name, one in zip(SIDES, told, strict=True)}
 
 
 def _collected(answer: Answer, columns: Sequence[Column]) -> tuple[Rows, pl.Series | None]:

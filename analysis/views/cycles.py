@@ -6,35 +6,49 @@ import polars as pl
 
 from ..core.distribution import histogram
 from ..core.options import SIDES, Options
-from ..cycles.account import counted, facts_of, find_cycles
+from ..cycles.account import Cycles, facts_of, find_cycles, homeless, left_out, spoken_of, why_none
 from ..cycles.scope import require_cycle
 from ..cycles.summary import pair_summary, run_summary
 from ..details.row_details import cycle_sections
+from ..diff.headline import pair_headline
 from ..table.column import Column
-from ..table.view import Answer, Runs, View
+from ..table.view import Answer, CannotAnswer, Runs, View
 
 
 def _build(runs: Runs, options: Options) -> Answer:
     wanted = [options.scope(side).cycle for side in SIDES]
     for run, cycle in zip(runs, wanted, strict=False):
         require_cycle(run, find_cycles(run, options).frame, cycle)
-    found = tuple(counted(run, options) for run in runs)
+    found = tuple(spoken_of(run, options) for run in runs)
     rows = [
         cycles.frame if cycle is None else cycles.frame.filter(pl.col("cycle") == cycle)
         for cycles, cycle in zip(found, wanted, strict=False)
     ]
+    for run, cycles in zip(runs, found, strict=True):
+        if len(runs) == 2 and cycles.frame.is_empty():
+            raise CannotAnswer(why_none(run, cycles))
     spans = tuple(cycles.frame["dur_ns"].cast(pl.Float64).to_numpy() for cycles in found)
-    notes = tuple(note for cycles in found for note in cycles.notes)
+    notes = _notes(found)
     labels = tuple(run.info.label for run in runs)
     shape = histogram(*spans)
     if len(found) == 1:
         facts = facts_of(found[0]) | {"histogram": shape}
-        return Answer(rows[0].lazy(), facts, run_summary(found[0].frame, facts), notes)
+        if found[0].frame.is_empty():
+            return Answer(found[0].frame.lazy(), facts, (why_none(runs[0], found[0]),))
+        return Answer(rows[0].lazy(), facts, run_summary(found[0], facts), notes)
     facts = {"a": facts_of(found[0]), "b": facts_of(found[1]), "histogram": shape}
-    return Answer(
-        _by_rank(rows[0], rows[1]), facts, pair_summary(labels, found[0].frame, found[1].frame, facts),
-        notes,
-    )
+    told = pair_headline((runs[0], runs[1]), options)
+    lines = pair_summary(labels, facts, told.spoken if told is not None else "", told is not None and told.moved)
+    return Answer(_by_rank(rows[0], rows[1]), facts, lines, notes)
+
+
+def _notes(found: tuple[Cycles, ...]) -> tuple[str, ...]:
+    """What is left out of each run's cycles, with the run's letter where there are two."""
+    made = []
+    for letter, cycles in zip("AB", found, strict=False):
+        said = [*cycles.notes, *filter(None, (left_out(cycles), homeless(cycles)))]
+        made += said if len(found) == 1 else [f"{letter}: {note}" for note in said]
+    return tuple(dict.fromkeys(made))
 
 
 def _by_rank(a: pl.DataFrame, b: pl.DataFrame) -> pl.LazyFrame:
@@ -70,10 +84,13 @@ COLUMNS = (
     Column("complete", "whole", "bool", "false: not seen whole, so device times are unknown", 6, order=4),
     Column("kind", "kind", "text", "step, prefill or decode", 8, order=5, role="where"),
     Column("warm_up", "warm-up", "bool", "one of the first cycles, clearly slower than the rest", 8, order=7),
-    Column("busy_ns", "busy", "ns", "time its devices ran kernels, collectives or copies (their mean)", 10, order=1),
-    Column("idle_ns", "idle", "ns", "time its devices ran none of these (their mean)", 10, order=2),
+    Column("busy_ns", "busy", "ns", "time of its window its devices ran kernels or copies (their mean)", 10, order=1),
+    Column("idle_ns", "idle", "ns", "time of its window its devices ran none of these (their mean)", 10, order=2),
     Column("outlier", "outlier", "bool", "much slower than the rest", 8, order=3),
     Column("records", "records", "count", "device activities that belong to it", 8, order=6),
+    Column("window_start_ns", "window", "ns", "where its window begins: its start, or the end of the window before", 10,
+           order=None),
+    Column("window_end_ns", "window end", "ns", "its end, or that of the last activity launched in it", 10, order=None),
     Column("first_index", "first launch", "number", "index of its first launch, for runs of launches", 12, order=None),
     Column("last_index", "last launch", "number", "index of its last launch", 12, order=None),
 )

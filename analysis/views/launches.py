@@ -93,5 +93,5 @@ def _with_launchers(whole: Trace, run: Trace, options: Options) -> tuple[pl.Lazy
 
 
 VIEW = View(
-    "launches", COLUMNS, build, pair_columns=COLUMNS, noun="launches", scopes_itself=True, details=launch_sections,
+    "launches", COLUMNS, build, pair_columns=COLUMNS, noun="launches", scopes_itself=True, details=launch_sections
 )

@@ -13,8 +13,11 @@ import polars as pl
 from ..core import units
 from ..core.device_pairs import mapped
 from ..core.options import Options
+from ..core.text import display
+from ..diff.headline import Headline, pair_headline
 from ..overview.breakdown import CATEGORIES, MEANINGS
-from ..overview.sources import Overview, overview_of
+from ..overview.sources import overview_of
+from ..overview.told import Overview
 from ..table.column import Column, side_by_side
 from ..table.sides import beside
 from ..table.view import Answer, Runs, View
@@ -30,6 +33,8 @@ COLUMNS = (
 
 WORTH_SAYING = 0.1
 """A change of host time below this share of it is not mentioned."""
+SHOWN = 3
+"""Devices whose utilisation is compared in words, those that differ most first."""
 
 
 def _frame(overview: Overview) -> pl.DataFrame:
@@ -48,8 +53,8 @@ def build(runs: Runs, options: Options) -> Answer:
     a, b = overview_of(runs[0], options, "a"), overview_of(runs[1], options, "b")
     joined = beside(_frame(a), _frame(b), COLUMNS)
     order = pl.col("category").replace_strict(list(CATEGORIES), range(len(CATEGORIES)), default=len(CATEGORIES))
-    changes = _changes(a, b)
-    facts = {"a": a.facts, "b": b.facts, "findings": [*changes]}
+    found = pair_headline((runs[0], runs[1]), options)
+    facts = {"a": a.facts, "b": b.facts, "findings": [*_changes(a, b, found)]}
     summary = (f"A: {a.headline}", f"B: {b.headline}")
     notes = tuple(dict.fromkeys(
         note if note in a.notes and note in b.notes else f"{letter}: {note}"
@@ -58,35 +63,44 @@ def build(runs: Runs, options: Options) -> Answer:
     return Answer(joined.sort(order, "category").lazy(), facts, summary, notes)
 
 
-def _changes(a: Overview, b: Overview) -> tuple[str, ...]:
-    """What moved between two runs: the mean cycle, the category that moved most, and each device's utilisation."""
-    said = []
-    if a.step_ns and b.step_ns:
-        change = b.step_ns - a.step_ns
-        said.append(
-            f"The mean {b.word} goes from {units.duration(a.step_ns)} to {units.duration(b.step_ns)} "
-            f"({units.percent(100 * change / a.step_ns, signed=True)})."
-        )
-    moved = {name: b.times.get(name, 0.0) - a.times.get(name, 0.0) for name in {**a.times, **b.times}}
-    if moved:
-        name = max(sorted(moved), key=lambda category: abs(moved[category]))
-        if moved[name]:
+def _changes(a: Overview, b: Overview, found: Headline | None) -> tuple[str, ...]:
+    """The pair's headline, and what goes with it: the category that moved most, each device's utilisation, the host."""
+    said = [f"{found.spoken}."] if found is not None else []
+    if found is not None and found.moved:
+        moved = {name: b.times.get(name, 0.0) - a.times.get(name, 0.0) for name in {**a.times, **b.times}}
+        name = max(sorted(moved), key=lambda category: abs(moved[category]), default=None)
+        if name is not None and moved[name]:
             said.append(f"{name} moves most: {units.duration(moved[name], signed=True)} per {b.word}.")
+    return (*said, *_devices(a, b), *_host(a, b))
+
+
+def _devices(a: Overview, b: Overview) -> list[str]:
+    """In one line how much of the time the devices run kernels in A and in B, where that differs."""
     before: dict[str, Any] = {device["device"]: device.get("utilisation") for device in a.facts["devices"]}
     same = mapped(before, [device["device"] for device in b.facts["devices"]])
+    differ = []
     for device in b.facts["devices"]:
         name = device["device"]
         was, now = before.get(same.get(name, name)), device.get("utilisation")
         if was is not None and now is not None and round(was, 3) != round(now, 3):
-            shown = f"{same[name]} in A and {name} in B run" if name in same else f"{name} runs"
+            shown = f"{same[name]} in A and {name} in B run" if name in same else f"{name or 'The device'} runs"
             times = f"{units.percent(100 * was)} of the time in A, {units.percent(100 * now)} in B"
-            said.append(f"{shown} kernels {times}.")
+            differ.append((abs(now - was), f"{display(shown, 48)} kernels {times}"))
+    differ.sort(key=lambda one: -one[0])
+    told = "; ".join(text for _, text in differ[:SHOWN])
+    more = f"; {len(differ) - SHOWN} more devices differ" if len(differ) > SHOWN else ""
+    return [f"{told}{more}."] if told else []
+
+
+def _host(a: Overview, b: Overview) -> list[str]:
+    """What the process did on the processors of the host, where that differs clearly."""
+    said = []
     for key, what in (("on_cpu", "is on a CPU"), ("queued", "waits for a CPU")):
         was, now = a.host.get(key), b.host.get(key)
         if was is not None and now is not None and abs(now - was) > WORTH_SAYING * max(was, now):
             said.append(f"The process {what} {units.percent(100 * was)} of the {b.word} in A, "
                         f"{units.percent(100 * now)} in B, all threads together.")
-    return tuple(said)
+    return said
 
 
 VIEW = View(

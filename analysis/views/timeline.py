@@ -123,4 +123,4 @@ def build(runs: Runs, options: Options) -> Answer:
     return Answer(both.lazy(), facts, summary, picture=drawn)
 
 
-VIEW = View("timeline", COLUMNS, build, PAIR_COLUMNS, scopes_itself=True)
+VIEW = View("timeline", COLUMNS, build, PAIR_COLUMNS, windows_itself=True)

@@ -16,10 +16,18 @@ _CUBE = ("aic_mac_ratio", "mac_ratio", "cube_utilization(%)")
 """How busy the matrix units were: a share of the core's cycles, or percent."""
 
 
+def read(text: bytes) -> pl.DataFrame:
+    """A table of text under the names of its columns without blanks; of several called the same, the first."""
+    table = csv_table.read(text)
+    names: dict[str, str] = {}
+    for name in table.columns:
+        names.setdefault(name.strip(), name)
+    return pl.DataFrame([table[name].alias(plain) for plain, name in names.items()])  # a name may look like a pattern
+
+
 def rows(text: bytes) -> tuple[pl.DataFrame, int]:
     """The rows as columns of ``kernels`` with ``step``, times absolute (ns), by start; and how many had no time."""
-    table = csv_table.read(text)
-    table = table.rename({name: name.strip() for name in table.columns if name != name.strip()})
+    table = read(text)
     for name in ("Name", "Start Time(us)", "Duration(us)"):
         if name not in table.columns:
             return pl.DataFrame(schema={**schema.polars_schema("kernels"), "step": pl.Int64}), table.height

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import polars as pl
 
-from .. import csv_table, schema
+from .. import schema
 from ..kineto import dialect
 from ..kineto.columns import NULL, nanoseconds
+from .details import read
 
 _OF = "PTA"
 """The framework's own allocator; the others are the graph engine, both together, and the whole process."""
@@ -23,8 +24,7 @@ def samples(path: Path, zero: int, rank: int | None) -> pl.LazyFrame:
     """Rows of ``metrics`` in bytes, counted from the absolute time ``zero``; none where the file has none."""
     if path.stat().st_size > _LARGEST:
         return schema.empty("metrics")
-    table = csv_table.read(path.read_bytes())
-    table = table.rename({name: name.strip() for name in table.columns if name != name.strip()})
+    table = read(path.read_bytes())
     if not {"Component", "Timestamp(us)", "Device Type", *_COLUMNS.values()} <= set(table.columns):
         return schema.empty("metrics")
     own = table.filter(pl.col("Component") == _OF)
@@ -35,7 +35,8 @@ def samples(path: Path, zero: int, rank: int | None) -> pl.LazyFrame:
     made = [
         own.select(
             "ts_ns", pl.lit(metric).alias("metric"), pl.col("Device Type").str.replace(":", " ").alias("device"),
-            (pl.col(column).str.strip_chars().cast(pl.Float64, strict=False) * _MEGABYTE).alias("value"), unit=pl.lit("B"),
+            (pl.col(column).str.strip_chars().cast(pl.Float64, strict=False) * _MEGABYTE).alias("value"),
+            unit=pl.lit("B"),
             rank=pl.lit(rank, pl.Int64),
         ).drop_nulls("value")
         for metric, column in _COLUMNS.items()

@@ -16,14 +16,14 @@ import orjson
 import polars as pl
 from msgspec.structs import replace
 
-from .. import csv_table, kineto, schema
+from .. import kineto, schema
 from ..errors import Unreadable
 from ..ingest import stream
 from ..loader import Job
 from ..schema import NAME
 from ..trace import Device, Info, Trace
 from . import RANK
-from .details import rows
+from .details import read, rows
 from .memory import samples
 
 _TOOL = "Ascend PyTorch profiler"
@@ -65,7 +65,8 @@ def _of_trace(job: Job, table: pl.DataFrame, warnings: list[str]) -> Trace | Non
     compute = int((table["kind"] == "kernel").sum()) if table.height else 0
     traced = int((kernels["kind"].cast(pl.String) == "kernel").sum())
     if compute != traced:
-        warnings.append(f"kernel_details.csv lists {compute:,} kernels, trace_view.json {traced:,}: these are the trace's")
+        listed = f"kernel_details.csv lists {compute:,} kernels, trace_view.json {traced:,}"
+        warnings.append(f"{listed}: these are the trace's")
     trace = trace.with_tables(kernels=_filled(trace.kernels, found, job))
     return replace(trace, info=replace(trace.info, warnings=(*trace.info.warnings, *warnings)))
 
@@ -95,7 +96,8 @@ def _of_table(job: Job, table: pl.DataFrame, warnings: list[str]) -> Trace:
     lowest = table["start_ns"].min()
     assert isinstance(lowest, int)
     made = table.with_columns(
-        pl.col("start_ns") - lowest, pl.col("name", "kind", "device", "grid").cast(NAME), pl.col("tensor").cast(pl.Float32)
+        pl.col("start_ns") - lowest, pl.col("name", "kind", "device", "grid").cast(NAME),
+        pl.col("tensor").cast(pl.Float32),
     ).with_row_index("index")
     end = pl.col("start_ns") + pl.col("dur_ns")
     steps = (
@@ -127,7 +129,8 @@ def _placed(trace: Trace, job: Job) -> Trace:
             facts[name] = found
     if collectives := _collectives(folder / "communication.json"):
         facts["communication"] = collectives
-    sizes = [path.stat().st_size for name in ("kernel_details.csv", "trace_view.json") if (path := folder / name).exists()]
+    read_from = (folder / name for name in ("kernel_details.csv", "trace_view.json"))
+    sizes = [file.stat().st_size for file in read_from if file.exists()]
     rank = _rank(folder)
     info = replace(
         trace.info, source=str(job.path), label=_label(job.path), format="ascend", tool=_TOOL, facts=facts,
@@ -170,7 +173,7 @@ def _table(path: Path) -> list[dict[str, Any]]:
     """A small table as rows of text by column; [] where it is not there or cannot be read."""
     if not path.is_file() or path.stat().st_size > 8 << 20:
         return []
-    return csv_table.read(path.read_bytes()).head(_MOST_ROWS).to_dicts()
+    return read(path.read_bytes()).head(_MOST_ROWS).to_dicts()
 
 
 def _collectives(path: Path) -> dict[str, Any]:

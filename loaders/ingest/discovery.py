@@ -37,6 +37,7 @@ class Found(Struct, frozen=True):
 def discover(root: Path) -> Iterator[Found]:
     """Recognised traces under ``root``, nearest first. What cannot be read is passed over."""
     whole = {getattr(loader, "directory_file", None): loader.name for loader in registry.loaders()}
+    several = {loader.name: loader for loader in registry.loaders() if getattr(loader, "one_recording", False)}
     level, seen = [root], 0
     for _ in range(DEEPEST):
         below: list[Path] = []
@@ -47,11 +48,16 @@ def discover(root: Path) -> Iterator[Found]:
             if named:
                 yield Found(folder, sum(file.stat().st_size for file in files), whole[named[0].name])
                 continue
+            together: set[Path] = set()
             for file in files:
+                if file in together:  # read with one that was offered
+                    continue
                 seen += 1
                 if seen > MOST_FILES:
                     return
                 if (found := recognise(file)) is not None:
+                    if found.format in several:
+                        together |= set(several[found.format].companions(file))  # type: ignore[attr-defined]
                     yield found
         level = below
 

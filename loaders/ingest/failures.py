@@ -47,7 +47,7 @@ def ended(shown: str, status: int) -> Unreadable:
     how = f"signal {-status}, {signal.strsignal(-status)}" if status < 0 else f"status {status}"
     return Unreadable(
         shown, f"the process that read it ended unexpectedly ({how})",
-        "If it is a valid trace, report this; WARPLENS_DEBUG=1 shows what the process printed.",
+        "Record or copy it again; WARPLENS_DEBUG=1 shows what the process printed.",
     )
 
 
@@ -63,6 +63,6 @@ def _sentence(shown: str, loader: str, error: BaseException) -> Unreadable:
     said = (str(error).splitlines() or [""])[0][:160]
     what = f"{type(error).__name__}: {said}" if said else type(error).__name__
     return Unreadable(
-        shown, f"could not be read by the {loader} loader ({what})",
-        "If it is a valid trace, report this; WARPLENS_DEBUG=1 shows where it happened.",
+        shown, f"is damaged, or is not what {loader} files are: it could not be read ({what})",
+        "Record or copy it again; WARPLENS_DEBUG=1 shows where reading stopped.",
     )

@@ -19,7 +19,7 @@ from ..errors import Unreadable
 from ..loader import Job, Loader
 from ..native.allocator import keep_freed
 from ..trace import Trace
-from . import cache, call_tree, failures, inputs, ranks, spill, store, stream, unsupported
+from . import cache, call_tree, failures, inputs, ranks, spill, store, stream, unsupported, windows
 
 Progress = Callable[[int, int, int], None]
 _GIVE = "Give a trace, or the folder that holds one."
@@ -182,7 +182,7 @@ def _without_twins(parts: list[Part]) -> list[Part]:
 
 
 def _recordings(parts: list[Part]) -> list[Part]:
-    """The parts that are recordings of their own: of files that are read together, the one that leads stands for all."""
+    """The parts that are recordings of their own: of files read together, the one that leads stands for all."""
     together: set[Path] = set()
     kept = []
     for part in sorted(parts, key=lambda part: not getattr(part.loader, "leads", lambda path: True)(part.path)):
@@ -318,11 +318,13 @@ class Opened(Struct, frozen=True):
         formats = {trace.info.format for trace in singles}
         if found is None and len(singles) == len(files) and _one_run(formats):
             found = list(range(len(files)))
+        label = Path(os.path.abspath(self.shown)).name or self.shown
+        if found is None and len(formats) == 1 and windows.are_windows(files, singles):
+            return windows.joined(self.shown, label, singles)
         if found is None or len(formats) > 1:
             listed = ", ".join(file.name for file in files[:4]) + (", …" if len(files) > 4 else "")
             reason = f"holds {len(files)} recordings that are not the ranks of one job"
             raise Unreadable(self.shown, reason, f"Name one: {listed}.")
-        label = Path(os.path.abspath(self.shown)).name or self.shown
         return ranks.merge(self.shown, label, singles, found)
 
 

@@ -21,9 +21,13 @@ if TYPE_CHECKING:
 
 _MARK = re.compile(r"(?:rank|worker|proc(?:ess)?|gpu|dev(?:ice)?|dp|pp|tp|ep)[-_.]?(\d+)", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
-_CLOCKED = {
+CLOCKED = {
     "kernels": "start_ns", "host": "start_ns", "cycles": "start_ns", "profile": "cycle_start_ns", "metrics": "ts_ns",
 }
+
+
+TIME = 10**9
+"""From here on a number in the name of a file is when it was written (seconds, or parts of them), not a rank."""
 
 
 def ranks_of(files: Sequence[Path], recorded: Sequence[tuple[int, ...]]) -> list[int] | None:
@@ -40,7 +44,9 @@ def ranks_of(files: Sequence[Path], recorded: Sequence[tuple[int, ...]]) -> list
     if len(shapes) != 1:
         return None
     columns = [column for column in zip(*numbers, strict=True) if len(set(column)) > 1]
-    return list(columns[0]) if len(columns) == 1 and len(set(columns[0])) == len(names) else None
+    if len(columns) != 1 or len(set(columns[0])) != len(names) or min(columns[0]) >= TIME:
+        return None
+    return list(columns[0])
 
 
 def _numbered(marks: Sequence[tuple[int, ...]]) -> list[int]:
@@ -94,8 +100,8 @@ def _placed(name: str, table: pl.LazyFrame, rank: int, shift: int, first: int, s
 
     columns = table.collect_schema().names()
     moved = [pl.col("rank").fill_null(rank)] if "rank" in columns else []
-    if shift and name in _CLOCKED:
-        moved.append(pl.col(_CLOCKED[name]) + shift)
+    if shift and name in CLOCKED:
+        moved.append(pl.col(CLOCKED[name]) + shift)
     if first:
         moved += [pl.col(c) + first for c in ("index", "first_index", "last_index") if c in columns]
     if slices and name == "host":

@@ -3,7 +3,7 @@
 Files come from killed jobs and full disks, so a compressed stream may stop or turn to noise anywhere. Whatever was
 decoded before that point is handed out and ``Source.ended`` says in words why it stopped; no library error leaves this
 module. Compression is told by magic bytes, never by the file's name. What a block costs in memory is bounded whatever
-the stream claims to expand to.
+the stream claims to expand to, and so is what the whole of it may unfold to (``limits``).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Protocol
 
 from ..loader import HEAD_BYTES
+from . import limits
 
 BLOCK_BYTES = 8 << 20
 """Decompressed bytes in one block."""
@@ -85,11 +86,12 @@ class Source:
 
     ``size`` is the file's length and ``position`` how much of it was consumed, both in bytes as stored: their ratio is
     the progress. ``given`` counts the decompressed bytes handed out. ``ended`` is None, or a clause that says why a
-    compressed stream stopped before its end. Raises OSError as ``open`` does, nothing else.
+    compressed stream stopped before its end. Raises OSError as ``open`` does, and Unreadable where a compressed file
+    unfolds to more than the limit; nothing else.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._file = FileIO(path)
+        self._path, self._file = path, FileIO(path)
         self.size = os.fstat(self._file.fileno()).st_size
         self.position = 0
         self.given = 0
@@ -101,6 +103,7 @@ class Source:
         kinds: tuple[type[_Gzip] | type[_Zstd], ...] = (_Gzip, _Zstd)
         self._kind = next((kind for kind in kinds if magic.startswith(kind.magic)), None)
         self.compressed = self._kind is not None
+        self._most = max(limits.UNCOUNTED_BYTES, self.size * limits.limit("unfolded"))
         self._decoder: _Decoder | None = None
 
     def read(self, size: int = BLOCK_BYTES) -> bytes:
@@ -163,6 +166,9 @@ class Source:
             piece, self._spare = piece[:size], piece[size:]
             size -= len(piece)
             self.given += len(piece)
+            if self.given > self._most:
+                what = f"unfolds to more than {self._most / (1 << 30):,.1f} GiB from {self.size / (1 << 20):,.1f} MiB"
+                raise limits.Exceeded("unfolded", what).unreadable(os.fspath(self._path))
             yield piece
 
     def _piece(self, room: int) -> bytes:

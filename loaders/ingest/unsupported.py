@@ -59,7 +59,7 @@ _HEADERS: tuple[tuple[frozenset[str], str, str], ...] = tuple(
         ),
     )
 )
-"""Columns of a CSV file's header, in lower case → what it is and what to do: tables of AMD's tools that are no traces."""
+"""Columns of a CSV header, in lower case → what it is and what to do: tables of AMD's tools that are no traces."""
 
 _KINETO = "Export the trace itself with `prof.export_chrome_trace('trace.json')`."
 

@@ -40,13 +40,9 @@ class Kineto(Struct, frozen=True):
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """Read the file, whatever its size, in bounded memory."""
-        from .forked_reader import read_apart
-
-        scanned = read_apart(job)
-
         from .load import load
 
-        return (load(job, scanned),)
+        return (load(job),)
 
     def arguments(self, path: Path, offset: int, name: str) -> dict[str, Any]:
         """``arguments.arguments``."""

@@ -12,7 +12,8 @@ from typing import Any
 from ..ingest.stream import Source
 from .columns import name_text
 from .decode import decode, plain_numbers
-from .recovery import LONGEST_EVENT, extent
+from .document import extent
+from .recovery import LONGEST_EVENT
 
 _FIRST = 64 << 10
 

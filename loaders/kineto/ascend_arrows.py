@@ -84,12 +84,15 @@ def tie(trace: Trace, job: Job, origin: int) -> Trace:
     asked, launched = (kind.frame() for kind in arrows(job.path))
     if asked.is_empty() and launched.is_empty():
         return trace
-    asked, launched = (frame.with_columns(pl.col("from") - origin, pl.col("to") - origin) for frame in (asked, launched))
+    asked, launched = (
+        frame.with_columns(pl.col("from") - origin, pl.col("to") - origin) for frame in (asked, launched)
+    )
     kernels = trace.kernels.select("start_ns", "stream", "correlation").with_row_index("row").collect()
     wanted = ["op", *_CALLS]
     host = (
         trace.host.with_row_index("row").filter(pl.col("kind").cast(pl.String).is_in(wanted))
-        .select("row", "start_ns", "dur_ns", "tid", "correlation", calls=pl.col("kind").cast(pl.String) != "op").collect()
+        .select("row", "start_ns", "dur_ns", "tid", "correlation", calls=pl.col("kind").cast(pl.String) != "op")
+        .collect()
     )
     calls = host.filter("calls")
     correlation = _launches(kernels, calls, launched)
@@ -117,7 +120,8 @@ def tie(trace: Trace, job: Job, origin: int) -> Trace:
 
 def _launches(kernels: pl.DataFrame, calls: pl.DataFrame, launched: pl.DataFrame) -> pl.DataFrame:
     """The correlation of each activity: its own where a call has it, else that of the call its arrow begins in."""
-    known = kernels.join(calls.select("correlation").unique(), on="correlation", how="semi").select("row", "correlation")
+    known = kernels.join(calls.select("correlation").unique(), on="correlation", how="semi")
+    known = known.select("row", "correlation")
     lost = kernels.join(known, on="row", how="anti").join(
         launched, left_on=["start_ns", "stream"], right_on=["to", "stream"], how="inner"
     ).unique("row", maintain_order=True)

@@ -18,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from ..ingest import limits
+
 HOST_INTS = "ts dur pid tid correlation external_id rank offset sequence forward_tid".split()
 HOST_CODES = "cat name pid_text tid_text".split()
 """What events of the host are asked for; all columns begin with these."""
@@ -92,9 +94,13 @@ class Block(Struct):
 
 
 class Strings:
-    """Every distinct text of a load, numbered in the order it was first seen, by whichever thread."""
+    """Every distinct text of a load, numbered in the order it was first seen, by whichever thread.
+
+    Raises limits.Exceeded where there are more than anybody records.
+    """
 
     def __init__(self) -> None:
+        self._most, self._room = limits.limit("names"), limits.limit("name-bytes")
         self.texts: list[str] = []
         self._codes: dict[str, int] = {}
         self._lock = threading.Lock()
@@ -106,6 +112,11 @@ class Strings:
             with self._lock:
                 found = self._codes.get(text)
                 if found is None:
+                    self._room -= len(text)
+                    if self._room < 0:
+                        raise limits.Exceeded("name-bytes", "its names are longer than can be held")
+                    if len(self.texts) >= self._most:
+                        raise limits.Exceeded("names", f"has more than {self._most:,} different names and other texts")
                     self.texts.append(text)
                     found = self._codes[text] = len(self.texts) - 1
         return found

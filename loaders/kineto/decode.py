@@ -2,7 +2,8 @@
 
 What ``orjson`` accepts gives what ``orjson`` gives, except that numbers which are no integers stay text (``Number``).
 What it refuses but a recorder is known to write is repaired and reported: bare ``nan`` and ``inf`` in any spelling,
-raw control characters and lone surrogates in strings, bytes that are no UTF-8. Everything else raises ValueError.
+raw control characters and lone surrogates in strings, bytes that are no UTF-8, integers of thousands of digits, which
+become ``Number`` too. Everything else raises ValueError.
 """
 
 from __future__ import annotations
@@ -16,7 +17,16 @@ import msgspec
 from .columns import Number
 
 _exact = msgspec.json.Decoder(float_hook=Number)
-_lenient = json.JSONDecoder(parse_float=Number, parse_constant=lambda word: None, strict=False)
+_DIGITS = 400
+"""More digits than any integer, or float, a recorder writes."""
+
+
+def whole(text: str) -> int | Number:
+    """The integer of its digits; the digits themselves where Python would refuse to convert so many."""
+    return int(text) if len(text) <= _DIGITS else Number(text)
+
+
+_lenient = json.JSONDecoder(parse_int=whole, parse_float=Number, parse_constant=lambda word: None, strict=False)
 _WORD = re.compile(r'"(?:[^"\\]|\\.)*"|(-?\b(?:inf(?:inity)?|nan)\b)', re.IGNORECASE | re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

@@ -287,7 +287,7 @@ def _ascend_category(args: dict[str, Any], name: str) -> str:
 
 
 def _rpd_category(operation: str) -> Any:
-    """What ROCm's rpd2tracing writes on the process of a device, by the type of operation; None for its mirrored ranges."""
+    """What ROCm's rpd2tracing writes on a device's process, by the operation's type; None for its mirrored ranges."""
     if operation.startswith("UserMarker frame"):
         return None
     if operation.startswith("Copy"):

@@ -37,7 +37,9 @@ _CATEGORIES = {
 }  # fmt: skip
 
 _STEP = re.compile(r"ProfilerStep\*?#(\d{1,18})\Z", re.ASCII)
-_RUNTIME = re.compile(r"(?:cuda|hip|acl|nccl|rccl|zes?)[A-Z]|cu[A-Z][a-z]|(?:AscendCL|Node|Runtime|Communication|Model|Hccl|HCCL)@")
+_RUNTIME = re.compile(
+    r"(?:cuda|hip|acl|nccl|rccl|zes?)[A-Z]|cu[A-Z][a-z]|(?:AscendCL|Node|Runtime|Communication|Model|Hccl|HCCL)@"
+)
 
 
 def kind_of_category(category: str) -> str:

@@ -1,32 +1,44 @@
 """The JSON document around the events: where their list begins and ends, and the values before and after it.
 
 The list may be the document itself (Ascend) or the value of ``traceEvents``, with megabytes of metadata on either side.
-Top-level keys are walked exactly, so that a ``traceEvents`` inside a string or a nested object does not mislead.
+Top-level keys are walked exactly, so that a ``traceEvents`` inside a string or a nested object does not mislead. Values
+are passed over without being made into objects, which take thirty times the room of their text; only short ones are.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from mmap import mmap
 from typing import Any, Protocol
 
+import msgspec
 from msgspec import Struct, field
 
+from ..ingest import limits
 from .columns import Number
-from .decode import decode
+from .decode import decode, whole
 
 HEADER_BYTES = 1 << 20
 """Bytes read at first to find the list of events."""
-HEADER_LIMIT = 64 << 20
-"""Bytes of metadata before or after the events that are looked at."""
+TRAILER_BYTES = 64 << 20
+"""Bytes of metadata after the events that are looked at."""
+_KEPT_BYTES = 1 << 20
+"""A longer value, and values that are longer together, mean nothing to us."""
+_GROWTH = 4
 KEYS = rb'"(?:ph|name|cat|ts|dur|pid|tid|id|args|s|bp)"\s*:'
 """Keys an event may begin with."""
 SEPARATOR = re.compile(rb"\}\s*,\s*\{")
 _BORDER = re.compile(rb"\}\s*,\s*\{\s*" + KEYS)
 EVENT = re.compile(rb"\{\s*(?=" + KEYS + rb")")
 
-_walker = json.JSONDecoder(strict=False, parse_float=Number)
+_walker = json.JSONDecoder(strict=False, parse_int=whole, parse_float=Number)
+_passer = msgspec.json.Decoder(msgspec.Raw)
+_ENDED = re.compile(r"trailing characters \(byte (\d+)\)")
+"""How msgspec says where a value ended that others follow; where it says something else, a slower way is taken."""
+_PLAIN = re.compile(rb'(?:-?[0-9]{1,15}|true|false|null|"[^"\\\x00-\x1f\x80-\xff]{0,200}")(?=\s*[,}])')
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|["{}\[\]]', re.DOTALL)
 _BLANK = re.compile(r"[ \t\r\n]*")
 
 
@@ -57,13 +69,16 @@ class Document(Struct):
 
 
 def open_document(reader: Reader, block: int) -> Document:
-    """Read up to the first event. ``found`` stays false where there is no list of events."""
-    data = reader.read(block)
+    """Read up to the first event. ``found`` stays false where there is no list of events. Raises limits.Exceeded."""
+    data, most = reader.read(block), limits.limit("header")
     while True:
         try:
             return _enter(data)
         except Incomplete:
-            more = reader.read(max(block, len(data))) if len(data) < HEADER_LIMIT else b""
+            if len(data) > most:
+                what = "has more than its metadata should take before the events"
+                raise limits.Exceeded("header", what) from None
+            more = reader.read(min((_GROWTH - 1) * len(data), most + 1 - len(data)) if data else block)
             if not more:
                 return Document(rest=data)
             data += more
@@ -83,8 +98,12 @@ def _enter(data: bytes) -> Document:
 
 
 def _pairs(data: bytes, text: str, place: int) -> tuple[dict[str, Any], int]:
-    """Key and value pairs from ``place`` on, up to and into ``traceEvents``; -1 as place where the object ends."""
+    """Key and value pairs from ``place`` on, up to and into ``traceEvents``; -1 as place where the object ends.
+
+    Of the values those that are short. Raises limits.Exceeded for more keys than there can be.
+    """
     values: dict[str, Any] = {}
+    keys, most, room = 0, limits.limit("header-keys"), _KEPT_BYTES
     while True:
         place = _skip(text, place)
         if text.startswith("}", place):
@@ -92,30 +111,74 @@ def _pairs(data: bytes, text: str, place: int) -> tuple[dict[str, Any], int]:
         if text.startswith(",", place):
             place += 1
             continue
-        key, place = _value(data, text, place)
+        key, place = _key(text, place)
         place = _skip(text, place)
-        if not isinstance(key, str) or not text.startswith(":", place):
+        if key is None or not text.startswith(":", place):
             return values, -1
         place = _skip(text, place + 1)
         if key == "traceEvents" and text.startswith("[", place):
             return values, place + 1
-        values[key], place = _value(data, text, place)
+        keys += 1
+        if keys > most:
+            raise limits.Exceeded("header-keys", f"has more than {most:,} keys beside its events")
+        end = _passed(data, text, place)
+        room -= end - place
+        values[key] = None
+        if room > 0:
+            with suppress(ValueError):
+                values[key] = decode(data[place:end])[0]
+        else:
+            room += end - place
+        place = end
 
 
-def _value(data: bytes, text: str, place: int) -> tuple[Any, int]:
-    """The value at ``place`` and where it ends. Raises Incomplete where the text may only be too short."""
+def _key(text: str, place: int) -> tuple[str | None, int]:
+    """The string at ``place`` and its end; None where something else is there. Raises Incomplete."""
+    if not text.startswith('"', place):
+        return None, place
     try:
-        _, end = _walker.raw_decode(text, place)
-    except RecursionError:
-        return None, len(text)
-    except json.JSONDecodeError as error:
+        found, end = _walker.raw_decode(text, place)
+    except ValueError as error:
         raise Incomplete from error
-    if end >= len(text):
-        raise Incomplete
+    return str(found), end
+
+
+def _passed(data: bytes, text: str, place: int) -> int:
+    """The end of the value at ``place``. Raises Incomplete where the text may only be too short."""
+    if plain := _PLAIN.match(data, place):
+        return plain.end()
     try:
-        return decode(data[place:end])[0], end
-    except ValueError:
-        return None, end
+        _passer.decode(memoryview(data)[place:])
+        raise Incomplete
+    except (msgspec.DecodeError, RecursionError) as error:
+        if ended := _ENDED.search(str(error)):
+            return place + int(ended[1]) - 1
+    if data[place] in b"{[":
+        end = extent(data, place)
+    else:
+        try:
+            _, end = _walker.raw_decode(text, place)
+        except ValueError:
+            end = -1
+    if not 0 <= end < len(data):
+        raise Incomplete
+    return end
+
+
+def extent(data: bytes, start: int, stop: int | None = None) -> int:
+    """The end of the object or list that begins at ``start``; -1 where the data, or ``stop``, comes first."""
+    depth = 0
+    for found in _TOKEN.finditer(data, start, len(data) if stop is None else stop):
+        token = found[0]
+        if token == b'"':
+            return -1
+        if token in (b"{", b"["):
+            depth += 1
+        elif token in (b"}", b"]"):
+            depth -= 1
+            if depth <= 0:
+                return found.end()
+    return -1
 
 
 def _skip(text: str, place: int) -> int:
@@ -130,12 +193,14 @@ def trailer(document: Document, data: bytes) -> bool:
     """Take in the values after the end of the list (``data`` starts behind its ``]``); whether the document closed."""
     if not document.wrapped:
         return True
-    if len(data) > HEADER_LIMIT:
+    if len(data) > TRAILER_BYTES:
         return True
     try:
         values, place = _pairs(data + b" ", data.decode("latin-1") + " ", 0)
     except Incomplete:
         return False
+    except limits.Exceeded:  # all events are there
+        return True
     document.values |= values
     return place < 0
 

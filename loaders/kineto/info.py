@@ -11,6 +11,8 @@ from msgspec import Struct, field
 from ..trace import Device, Info
 from .decode import plain_numbers
 
+XLA_MOST_EVENTS = 1_000_000
+"""XLA's trace viewer export drops what exceeds this many events."""
 _ABSOLUTE = 10**18
 """Nanoseconds: later than September 2001 is a date, earlier is time since something."""
 
@@ -101,8 +103,18 @@ def describe(
         devices=tuple(seen[key] for key in sorted(seen, key=_natural)), ranks=tuple(sorted(set(ranks))),
         epoch_ns=epoch, clock="wall clock" if epoch is not None else None,
         coverage=1.0 if tally.closed and not tally.skipped_bytes else _coverage(tally),
-        warnings=tally.warnings(), facts=_facts(document, tally),
+        warnings=(*tally.warnings(), *_capped(tally, xla)), facts=_facts(document, tally),
     )  # fmt: skip
+
+
+def _capped(tally: Tally, xla: bool) -> tuple[str, ...]:
+    """Whether XLA's exporter stopped at its limit, which it does not say."""
+    if not xla or tally.events < XLA_MOST_EVENTS:
+        return ()
+    return (
+        f"this export of XLA holds {tally.events:,} events, about the {XLA_MOST_EVENTS:,} at which it stops: the rest "
+        "of the capture may be missing; open its .xplane.pb, which has all",
+    )
 
 
 def _coverage(tally: Tally) -> float | None:

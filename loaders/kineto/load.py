@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from ..errors import Unreadable
+from ..ingest import limits
 from ..ingest.stream import Source
 from ..loader import Job
 from ..native.allocator import keep_freed
@@ -40,20 +41,12 @@ class Scanned(Struct):
     xla: bool
 
 
-def load(job: Job, scanned: Scanned | None = None) -> Trace:
-    """Read ``job.path``, unless that was done. Raises Unreadable where there is no list of events, OSError."""
-    with _collecting_nothing():
-        found = scanned or _scan(job)
-        with closing(found.tables):
-            return _trace(job, found)
-
-
-def scan(job: Job) -> Scanned:
-    """The first half of ``load``, all rows settled."""
+def load(job: Job) -> Trace:
+    """Read ``job.path``. Raises Unreadable where there is no list of events, OSError."""
     with _collecting_nothing():
         found = _scan(job)
-        found.tables.settle()
-        return found
+        with closing(found.tables):
+            return _trace(job, found)
 
 
 @contextmanager
@@ -72,7 +65,10 @@ def _collecting_nothing() -> Iterator[None]:
 def _scan(job: Job) -> Scanned:
     tally = Tally()
     with Source(job.path) as source:
-        document = open_document(source, HEADER_BYTES)
+        try:
+            document = open_document(source, HEADER_BYTES)
+        except limits.Exceeded as error:
+            raise error.unreadable(job.path) from None
         if not document.found:
             raise Unreadable(job.path, "it holds no list of trace events", "Give a trace, not its metadata.")
         if (known := job.options.get("rank")) is not None:  # a recorder that says it in another file
@@ -93,6 +89,9 @@ def _scan(job: Job) -> Scanned:
                 _read(job, source, progress, document, tables, aside, tally)
                 tally.given, tally.ended = source.given, source.ended
                 aside.resolve()
+        except limits.Exceeded as error:
+            tables.close()
+            raise error.unreadable(job.path) from None
         except BaseException:
             tables.close()
             raise

@@ -2,32 +2,36 @@
 
 What cannot be an event is skipped up to the next thing that looks like one, and counted. An event is accepted after
 damage only where an event may begin (behind a ``},``) and where it has a phase, so that the inside of a broken event
-is not taken for events.
+is not taken for events. How far a broken event may seem to reach is bounded, so that time grows with the length of the
+text and not with the number of its faults times that.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
 
 from .columns import Number
-from .decode import decode
-from .document import KEYS
+from .decode import decode, whole
+from .document import KEYS, extent
 from .info import Tally
 
 LONGEST_EVENT = 16 << 20
 """An event that is longer is taken for damage."""
 
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|["{}\[\]]', re.DOTALL)
+_NESTED = 64
+"""What looks like the beginning of another event may stand inside one this often, as in a list of objects with names; a
+damaged event that seems to reach further has lost its end."""
 _AGAIN = re.compile(rb"\}\s*,\s*(?=\{\s*" + KEYS + rb")")
 _AFTER = re.compile(rb",\s*(?=\{\s*" + KEYS + rb")")
 _ENDED = re.compile(rb"\s*(?:[,\]]|\Z)")
 _BLANK = re.compile(rb"[ \t\r\n]*")
-_walker = json.JSONDecoder(parse_float=Number)
+_walker = json.JSONDecoder(parse_int=whole, parse_float=Number)
 
 Take = Callable[[dict[str, Any], int, int, bool], None]
 """Receives an event, its start and end in the data and whether it was repaired."""
@@ -45,20 +49,19 @@ class Walk(Struct):
     moved: bool
 
 
-def extent(data: bytes, start: int) -> int:
-    """The end of the object or list that begins at ``start``; -1 where the data ends first."""
-    depth = 0
-    for found in _TOKEN.finditer(data, start):
-        token = found[0]
-        if token == b'"':
-            return -1
-        if token in (b"{", b"["):
-            depth += 1
-        elif token in (b"}", b"]"):
-            depth -= 1
-            if depth <= 0:
-                return found.end()
-    return -1
+class _Reach:
+    """How far an event that begins somewhere may be taken to extend."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._borders: list[int] | None = None
+
+    def __call__(self, start: int) -> int:
+        """The place behind which nothing belongs to the event at ``start``."""
+        if self._borders is None:
+            self._borders = [found.end() for found in _AGAIN.finditer(self._data)]
+        last = bisect_right(self._borders, start) + _NESTED
+        return self._borders[last] if last < len(self._borders) else len(self._data)
 
 
 def walk(
@@ -66,7 +69,7 @@ def walk(
 ) -> Walk:
     """Read events from ``place`` on; ``limit`` stops after that many. ``final`` says that no data follows,
     ``comma`` that none is due before the first event."""
-    text = data.decode("latin-1")
+    text, reach = data.decode("latin-1"), _Reach(data)
     count, skipped_to = 0, -1
 
     def skip(to: int) -> int:
@@ -89,15 +92,15 @@ def walk(
         if head == 0x2C:
             comma, place = True, place + 1
             continue
-        end, event, repaired = _event(data, text, place, final)
-        if end < 0:
-            again = _resume(data, place, _AGAIN) if final or len(data) - place > LONGEST_EVENT else -1
+        end, event, repaired = _event(data, text, place, final, reach)
+        if end == _CUT:
+            again = _resume(data, place, _AGAIN, reach) if final or len(data) - place > LONGEST_EVENT else -1
             if again < 0 and (final or len(data) - place < LONGEST_EVENT):
                 return done(False)
             place, comma = skip(again if again >= 0 else len(data)), True
         elif event is _BROKEN:
-            again = end if head in b"{[" and _ENDED.match(data, end) else -1
-            again = again if again >= 0 else _resume(data, place, _AGAIN if head in b"{[" else _AFTER)
+            again = end if end >= 0 and head in b"{[" and _ENDED.match(data, end) else -1
+            again = again if again >= 0 else _resume(data, place, _AGAIN if head in b"{[" else _AFTER, reach)
             if again < 0 and not final and len(data) - place < LONGEST_EVENT:
                 return done(False)
             place, comma = skip(again if again >= 0 else len(data)), again != end
@@ -115,20 +118,23 @@ class _Broken:
 
 
 _BROKEN = _Broken()
+_CUT, _ENDLESS = -1, -2
+"""In place of an event's end: the data ends first; it has lost its end."""
 
 
-def _event(data: bytes, text: str, place: int, final: bool) -> tuple[int, Any, bool]:
-    """The end of the value at ``place`` (-1: the data ends first), the value and whether it was repaired."""
+def _event(data: bytes, text: str, place: int, final: bool, reach: _Reach) -> tuple[int, Any, bool]:
+    """The end of the value at ``place`` (or _CUT or _ENDLESS), the value and whether it was repaired."""
     try:
         _, end = _walker.raw_decode(text, place)
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # no JSON, or an integer of more digits than Python converts
         if data[place] not in b"{[":
             return place + 1, _BROKEN, False
-        end = extent(data, place)
+        stop = reach(place)
+        end = extent(data, place, stop)
         if end < 0:
-            return -1, None, False
+            return (_CUT, None, False) if stop == len(data) else (_ENDLESS, _BROKEN, False)
     if end >= len(data) and not final and data[place] not in b"{[":
-        return -1, None, False
+        return _CUT, None, False
     try:
         value, repaired = decode(data[place:end])
     except ValueError:
@@ -136,11 +142,11 @@ def _event(data: bytes, text: str, place: int, final: bool) -> tuple[int, Any, b
     return end, value, repaired
 
 
-def _resume(data: bytes, place: int, pattern: re.Pattern[bytes]) -> int:
+def _resume(data: bytes, place: int, pattern: re.Pattern[bytes], reach: _Reach) -> int:
     """The next place behind a damaged one where an event begins; -1 where there is none."""
     for found in pattern.finditer(data, place):
         start = found.end()
-        end = extent(data, start)
+        end = extent(data, start, reach(start))
         if end < 0:
             continue
         try:

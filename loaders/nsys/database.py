@@ -89,7 +89,8 @@ class Database:
         """StringIds: ``id`` and ``text``; empty where there are none."""
         if not self.has("StringIds", "id", "value"):
             return pl.DataFrame(schema={"id": pl.Int64, "text": pl.String})
-        rows = self._connection.execute("select id, value from StringIds").fetchall()
+        said = "cast(id as integer), cast(value as text)"  # any column may hold anything
+        rows = self._connection.execute(f"select {said} from StringIds where typeof(id) = 'integer'").fetchall()
         return pl.DataFrame(rows, schema={"id": pl.Int64, "text": pl.String}, orient="row", strict=False).unique("id")
 
     def read(

@@ -6,6 +6,9 @@ their codes by a join on an integer.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import polars as pl
 
 from ..collective_names import kernel_kind
@@ -29,6 +32,26 @@ def names(strings: pl.DataFrame) -> pl.DataFrame:
         pl.col("text").cast(NAME).alias("name"),
         pl.col("text").map_elements(kernel_kind, return_dtype=pl.String).cast(NAME).alias("kind"),
     )
+
+
+def typed(rows: Sequence[tuple[object, ...]], schema: Mapping[str, type[pl.DataType]]) -> pl.DataFrame:
+    """Rows of a small table as a frame of integers and texts. SQLite keeps anything in any column: what is neither
+    becomes null, bytes in place of a text become one."""
+    columns: list[tuple[Any, ...]] = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+    return pl.DataFrame(
+        [
+            pl.Series(name, [_value(value, dtype) for value in column], dtype=dtype)
+            for (name, dtype), column in zip(schema.items(), columns, strict=True)
+        ]
+    )
+
+
+def _value(value: object, dtype: type[pl.DataType]) -> int | str | None:
+    if dtype == pl.Int64:
+        return value if isinstance(value, int) else None
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return value if isinstance(value, str) else None
 
 
 def word(label: str) -> pl.Expr:
@@ -83,7 +106,7 @@ def devices(database: Database) -> pl.DataFrame:
     """Device by ``pid`` and the number it had in that process (``deviceId``), where the export maps them."""
     rows = database.rows("TARGET_INFO_CUDA_DEVICE", "pid", "cudaId", "gpuId")
     schema = {"pid": pl.Int64, "deviceId": pl.Int64, "gpu": pl.Int64}
-    return pl.DataFrame(rows, schema=schema, orient="row", strict=False).drop_nulls().unique(["pid", "deviceId"])
+    return typed(rows, schema).drop_nulls().unique(["pid", "deviceId"])
 
 
 def pid(column: str) -> pl.Expr:

@@ -15,6 +15,7 @@ import polars as pl
 
 from ..schema import NAME
 from .database import Database
+from .lookups import typed
 
 _UNIT = re.compile(r"\[([^\]]*)\]\s*$")
 _COLUMNS = ("ts_ns", "metric", "device", "value", "unit")
@@ -34,10 +35,10 @@ def _own_table(database: Database, table: str, names: str) -> Iterator[pl.DataFr
     if not database.has(table, "timestamp", "metricId", "value") or not database.has(names, "metricId", "metricName"):
         return
     by_type = database.has(names, "typeId") and database.has(table, "typeId")
-    known = pl.DataFrame(
+    known = typed(
         database.rows(names, "typeId", "metricId", "metricName"),
-        schema={"typeId": pl.Int64, "metricId": pl.Int64, "metric": pl.String}, orient="row", strict=False,
-    )
+        {"typeId": pl.Int64, "metricId": pl.Int64, "metric": pl.String},
+    ).drop_nulls("metric")
     keys = ["typeId", "metricId"] if by_type else ["metricId"]
     known = known.unique(keys, keep="first", maintain_order=True).select(*keys, "metric")
     labels = known.with_columns(_unit(), pl.col("metric").cast(NAME))
@@ -51,8 +52,8 @@ def _own_table(database: Database, table: str, names: str) -> Iterator[pl.DataFr
 
 def _generic(database: Database) -> Iterator[pl.DataFrame]:
     types = [
-        int(str(number)) for number, described, source in _types(database)
-        if re.search("metric", f"{described} {source}", re.IGNORECASE)
+        number for number, described, source in _types(database)
+        if isinstance(number, int) and re.search("metric", f"{described} {source}", re.IGNORECASE)
     ]
     if not types:
         return
@@ -84,7 +85,7 @@ def _values(rows: pl.DataFrame) -> Iterator[tuple[int, int, str, float]]:
         for name, value in fields.items() if isinstance(fields, dict) else ():
             try:
                 number = float(value)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 continue
             if number == number and not isinstance(value, bool):
                 yield time, kind, str(name), number

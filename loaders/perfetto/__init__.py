@@ -44,7 +44,7 @@ class Perfetto:
         return told
 
     def load(self, job: Job) -> tuple[Trace, ...]:
-        """One Trace with ``kernels``, ``host``, ``metrics`` and ``cycles``. Raises Unreadable where it has no events."""
+        """One Trace: kernels, host, metrics and cycles. Raises Unreadable where it has no track events."""
         from .read import load
 
         return (load(job),)

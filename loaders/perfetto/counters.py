@@ -1,4 +1,4 @@
-"""Counter events as samples of metrics: named by their track, with the unit its descriptor gives or its name implies."""
+"""Counter events as samples of metrics: named by their track, the unit its descriptor's or what the name implies."""
 
 from __future__ import annotations
 

@@ -10,10 +10,11 @@ import re
 from collections import Counter
 
 import numpy as np
+import numpy.typing as npt
 
 from ..kineto import dialect
 from ..kineto.columns import CODES, INTS, NULL, Block, Strings
-from ..protobuf.tokens import Ints
+from ..protobuf.tokens import Codes, Ints
 from .tracks import Place, Tracks
 
 _INT = {name: row for row, name in enumerate(INTS)}
@@ -25,6 +26,7 @@ _AMD = {
 _COPY, _SET = re.compile(r"mem_?cpy", re.I), re.compile(r"mem_?set", re.I)
 _SYNC = re.compile(r"(?:Stream|Context|Event|Device) (?:Wait|Sync)")
 _OPERATOR = re.compile(r"[a-z_]\w*::", re.ASCII)
+Mask = npt.NDArray[np.bool_]
 _MIRROR = "gpu_user_annotation"
 _NO_NAME = "event without a name"
 
@@ -47,8 +49,9 @@ class Lanes:
         on_device = ints[_INT["end"]] != 0
         codes[_CODE["cat"]] = self._known(codes[_CODE["cat"]])
         self._guess(ints, codes, hint, on_device)
-        untied = (ints[_INT["correlation"]] == NULL) & (flow != NULL)
-        ints[_INT["correlation"]] = np.where(untied & self._launches(codes[_CODE["cat"]]), flow, ints[_INT["correlation"]])
+        own = ints[_INT["correlation"]]
+        untied = (own == NULL) & (flow != NULL) & self._launches(codes[_CODE["cat"]])
+        ints[_INT["correlation"]] = np.where(untied, flow, own)
         mirror = codes[_CODE["cat"]] == self._strings.code(_MIRROR)
         self._ignored["mirrors"] += int(mirror.sum())
         return block.take(np.flatnonzero(~mirror)) if mirror.any() else block
@@ -66,7 +69,7 @@ class Lanes:
         ints[_INT["stream"]] = np.where(stream == NULL, places[:, 2], stream)
         ints[_INT["pid"]], ints[_INT["tid"]] = places[:, 3], places[:, 4]
 
-    def _known(self, categories: Ints) -> Ints:
+    def _known(self, categories: Codes) -> Ints:
         """Categories with AMD's as Kineto's; -1 for those nobody knows."""
         known, where = np.unique(categories, return_inverse=True)
         for code in known.tolist():
@@ -77,15 +80,15 @@ class Lanes:
         found: Ints = np.array([self._categories[code] for code in known.tolist()], np.int64)[where]
         return found
 
-    def _launches(self, categories: Ints) -> Ints:
+    def _launches(self, categories: Codes) -> Mask:
         """Which are of kinds that an id ties together: device activities and the calls that launch them."""
         known, where = np.unique(categories, return_inverse=True)
         kinds = [dialect.kind_of_category(self._strings.texts[code]) for code in known.tolist()]
         tied = np.array([kind in dialect.DEVICE_KINDS or kind in ("runtime", "driver") for kind in kinds], bool)
-        found: Ints = tied[where]
+        found: Mask = tied[where]
         return found
 
-    def _guess(self, ints: Ints, codes: Ints, hint: Ints, on_device: Ints) -> None:
+    def _guess(self, ints: Ints, codes: Codes, hint: Ints, on_device: Mask) -> None:
         categories, names = codes[_CODE["cat"]], codes[_CODE["name"]]
         launched = (ints[_INT["correlation"]] != NULL) | (codes[_CODE["grid"]] >= 0) | (ints[_INT["bytes"]] != NULL)
         unknown = np.flatnonzero(categories < 0)

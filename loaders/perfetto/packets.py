@@ -1,7 +1,7 @@
 """The packets of a Perfetto trace and the fields of them that mean something to the tables.
 
-A trace is a row of packets. Those of track events refer to tracks, which descriptors describe, and to texts and defaults
-that earlier packets of the same sequence gave. The messages: https://perfetto.dev/docs/reference/trace-packet-proto.
+A trace is a row of packets. Those of track events refer to tracks, which descriptors describe, and to texts and
+defaults that earlier packets of the same sequence gave. The messages: https://perfetto.dev/docs/reference/trace-packet-proto.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ _DESCRIPTOR: Fields = {
     1: ("uuid", NUMBER), 5: ("parent", NUMBER), 2: ("name", TEXT), 10: ("static_name", TEXT),
     3: ("process", {1: ("pid", NUMBER), 6: ("name", TEXT)}),
     4: ("thread", {1: ("pid", NUMBER), 2: ("tid", NUMBER), 5: ("name", TEXT)}),
-    8: ("counter", {3: ("unit", NUMBER), 4: ("multiplier", NUMBER), 5: ("incremental", NUMBER), 6: ("unit_name", TEXT)}),
+    8: ("counter", {
+        3: ("unit", NUMBER), 4: ("multiplier", NUMBER), 5: ("incremental", NUMBER), 6: ("unit_name", TEXT),
+    }),
 }  # fmt: skip
 _CLOCKS: Fields = {
     1: ("clock", {1: ("id", NUMBER), 2: ("time", NUMBER), 3: ("incremental", NUMBER), 4: ("multiplier", NUMBER)}),

@@ -119,7 +119,8 @@ class Sequences:
         ids, times, counts = (column.tolist() for column in columns)
         unit = tokens.column("packet.snapshot.clock.multiplier", count, 1).tolist()
         found: dict[int, list[tuple[int, int, bool, int]]] = {}
-        for owner, *clock in zip(tokens.owners("packet.snapshot.clock").tolist(), ids, times, counts, unit, strict=True):
+        owners = tokens.owners("packet.snapshot.clock").tolist()
+        for owner, *clock in zip(owners, ids, times, counts, unit, strict=True):
             found.setdefault(int(packet[owner]), []).append((clock[0], clock[1], bool(clock[2]), clock[3]))
         return sorted(found.items())
 

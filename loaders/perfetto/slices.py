@@ -7,12 +7,17 @@ memory stays a small multiple of 12 bytes an event.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
+import numpy.typing as npt
 
 from ..kineto.columns import NULL
 from ..protobuf.tokens import Ints
 
 _AT_ONCE = 1 << 20
+Lanes = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
 
 
 class Slices:
@@ -20,11 +25,11 @@ class Slices:
 
     def __init__(self) -> None:
         self._times: list[Ints] = []
-        self._lanes: list[np.ndarray[tuple[int], np.dtype[np.int32]]] = []
-        self._begins: list[np.ndarray[tuple[int], np.dtype[np.bool_]]] = []
+        self._lanes: list[Lanes] = []
+        self._begins: list[Mask] = []
         self.open = self.stray = 0
 
-    def add(self, times: Ints, lanes: Ints, begins: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
+    def add(self, times: Ints, lanes: Ints, begins: Mask) -> None:
         """Times in ns, small numbers of the tracks, and which are begins."""
         self._times.append(times)
         self._lanes.append(lanes.astype(np.int32))
@@ -34,7 +39,8 @@ class Slices:
         """How long each slice lasted, by its begin in the order they were added; NULL for those without an end."""
         if not self._times:
             return np.empty(0, np.int64)
-        times, lanes, begins = (np.concatenate(parts) for parts in (self._times, self._lanes, self._begins))
+        times, lanes = np.concatenate(self._times), np.concatenate(self._lanes)
+        begins = np.concatenate(self._begins)
         self._times, self._lanes, self._begins = [], [], []
         number = np.cumsum(begins, dtype=np.int64) - 1
         out = np.full(int(begins.sum()), NULL, np.int64)
@@ -44,14 +50,14 @@ class Slices:
         for border in (*borders.tolist(), len(order)):
             if border - edges[-1] >= _AT_ONCE or border == len(order):
                 edges.append(border)
-        for low, high in zip(edges, edges[1:], strict=False):
+        for low, high in pairwise(edges):
             at = order[low:high]
             self._pair(times[at], lanes[at], begins[at], number[at], out)
         return out
 
     def _pair(
-        self, times: Ints, lanes: np.ndarray[tuple[int], np.dtype[np.int32]],
-        begins: np.ndarray[tuple[int], np.dtype[np.bool_]], number: Ints, out: Ints,
+        self, times: Ints, lanes: Lanes,
+        begins: Mask, number: Ints, out: Ints,
     ) -> None:  # fmt: skip
         order = np.lexsort((times, lanes))
         times, lanes, begins, number = times[order], lanes[order], begins[order], number[order]
@@ -78,7 +84,7 @@ class Slices:
 
 
 def _depths(
-    lanes: np.ndarray[tuple[int], np.dtype[np.int32]], begins: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    lanes: Lanes, begins: Mask
 ) -> tuple[Ints, Ints]:
     """Begins less ends up to each event of its lane, itself included, and the lowest that was so far, at most 0."""
     running = np.cumsum(np.where(begins, 1, -1))

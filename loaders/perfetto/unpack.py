@@ -1,7 +1,7 @@
 """The bytes of a trace with its compressed packets unpacked.
 
-A writer may put many packets into one, deflated. Such packets are few and large, so a trace that has them is read packet
-by packet here, and what comes out is a trace without.
+A writer may put many packets into one, deflated. Such packets are few and large, so a trace that has them is read
+packet by packet here, and what comes out is a trace without.
 """
 
 from __future__ import annotations

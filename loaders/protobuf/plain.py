@@ -39,7 +39,7 @@ def walk(data: memoryview, end: int, shape: Shape, room: Room) -> int:
 class _Walk:
     def __init__(self, data: memoryview, end: int, shape: Shape, room: Room) -> None:
         self.data, self.end, self.room = data, end, room
-        self.slots = [{number: slot for number, slot in enumerate(row) if slot >= 0} for row in shape.slots.tolist()]
+        self.slots = shape.by_number
         self.kinds, self.inside = shape.kinds.tolist(), shape.inside.tolist()
         self.counts = room.counts.tolist()
         self.rows: list[tuple[int, int, int, int, int]] = []

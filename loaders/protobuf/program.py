@@ -25,7 +25,7 @@ _SEED = random.SystemRandom().getrandbits(62)
 
 def in_python(data: Bytes, end: int, room: Room) -> int:
     """Walk in Python."""
-    return plain.walk(memoryview(data), end, room.shape, room)
+    return plain.walk(data.data, end, room.shape, room)
 
 
 def compiled(native: Native) -> Walk:

@@ -18,8 +18,8 @@ class Shape:
 
     The outermost message (kind 0) is what the data is the inside of; its fields are the items of a walk. A kind of
     message belongs to one field, so the n-th message of a kind is the n-th token of that field's slot.
-    ``slots`` (kinds of messages × field numbers) is the slot of each field or -1, ``kinds`` and ``inside`` say of each
-    slot what it is and which kind of message it leads to.
+    ``slots`` (kinds of messages × field numbers) is the slot of each field or -1, ``by_number`` the same as one mapping
+    for each kind; ``kinds`` and ``inside`` say of each slot what it is and which kind of message it leads to.
     """
 
     def __init__(self, fields: Fields) -> None:
@@ -43,6 +43,7 @@ class Shape:
             return own
 
         message(fields, "", 0)
+        self.by_number = rows
         self.slots: npt.NDArray[np.int16] = np.full((len(rows), NUMBERS_END), -1, np.int16)
         for own, row in enumerate(rows):
             for number, slot in row.items():

@@ -36,9 +36,10 @@ class Room:
     def put(self, rows: list[tuple[int, int, int, int, int]]) -> None:
         """Take in the tokens a walk in Python found."""
         if rows:
-            columns = self.slots, self.owners, self.values, self.sizes, self.hashes
-            for array, column in zip(columns, zip(*rows, strict=True), strict=True):
-                array[: len(rows)] = column
+            slots, owners, values, sizes, hashes = zip(*rows, strict=True)
+            end = len(rows)
+            self.slots[:end], self.owners[:end], self.values[:end] = slots, owners, values
+            self.sizes[:end], self.hashes[:end] = sizes, hashes
 
 
 class Walk(Protocol):

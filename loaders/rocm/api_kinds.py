@@ -1,4 +1,4 @@
-"""What kind of host slice a call is, by the domain its profiler files it under (HIP_RUNTIME_API, MARKER_CORE_API, …)."""
+"""What kind of host slice a call is, by the domain it is filed under (HIP_RUNTIME_API, MARKER_CORE_API, …)."""
 
 from __future__ import annotations
 

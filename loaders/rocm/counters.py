@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from .recording import Recording
+from .recording import Recording, one_axis
 
 _DISPATCH = ("run", "dispatch_id", "start")
 _FRACTIONS = {"MfmaUtil": "tensor", "OccupancyPercent": "occupancy"}
@@ -25,10 +25,11 @@ def add(recording: Recording, rows: pl.DataFrame, has_trace: bool) -> None:
     if not has_trace:
         launches = rows.group_by(*_DISPATCH, maintain_order=True).agg(pl.all().first()).drop("metric", "value")
         for counter, column in _FRACTIONS.items():
-            found = summed.filter(pl.col("metric") == counter).select(*_DISPATCH, fraction(pl.col("value") / 100, column))
+            share = fraction(pl.col("value") / 100, column)
+            found = summed.filter(pl.col("metric") == counter).select(*_DISPATCH, share)
             launches = launches.join(found, on=_DISPATCH, how="left", nulls_equal=True, maintain_order="left")
-        one = [pl.when(pl.col(name).is_not_null()).then(pl.format("{},1,1", name)) for name in ("grid_size", "workgroup_size")]
-        recording.activities(launches.with_columns(grid=one[0], block=one[1]), "counters")
+        grid, block = one_axis("grid_size"), one_axis("workgroup_size")
+        recording.activities(launches.with_columns(grid=grid, block=block), "counters")
     recording.samples(summed.with_columns(ts_ns="start", unit=pl.lit("")), "counters")
 
 

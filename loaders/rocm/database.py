@@ -69,7 +69,8 @@ class Database:
         """The tables that hold the rows of ``name``: those its view names, else itself, else those with a suffix."""
         if name in self._views:
             body = _PLAIN_VIEW.match(self._views[name])
-            branches = [_BRANCH.match(part) for part in re.split(r"\bunion\s+all\b", body[1], flags=re.I)] if body else []
+            parts = re.split(r"\bunion\s+all\b", body[1], flags=re.IGNORECASE) if body else []
+            branches = [_BRANCH.match(part) for part in parts]
             named = [branch[2] for branch in branches if branch is not None and branch[2] in self.tables]
             if named and len(named) == len(branches):
                 return named
@@ -127,7 +128,7 @@ class Database:
             frame = pl.DataFrame(rows, schema=dict(columns), orient="row")
             if wrong := int(frame["wrong"].sum()):
                 self._faults.values[name] += wrong
-            yield frame.drop("wrong").with_columns(source=pl.lit(number, pl.Int64)).select("source", *list(columns)[:-1])
+            yield frame.select(pl.lit(number, pl.Int64).alias("source"), *list(columns)[:-1])
 
     def _columns(self, table: str) -> tuple[str, ...]:
         """Stored columns only: a generated one is an expression of whoever made the file."""
@@ -147,7 +148,8 @@ def _typed(column: str, kind: str) -> str:
 
 def _text(column: str) -> str:
     name = _quoted(column)
-    return f"case when typeof({name}) in ('text', 'integer', 'real') then substr(cast({name} as text), 1, {_LONGEST_NAME}) end"
+    readable = f"typeof({name}) in ('text', 'integer', 'real')"
+    return f"case when {readable} then substr(cast({name} as text), 1, {_LONGEST_NAME}) end"
 
 
 def _real(column: str) -> str:

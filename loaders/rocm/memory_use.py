@@ -11,11 +11,14 @@ import polars as pl
 from .recording import Recording
 
 
-def add(recording: Recording, rows: pl.DataFrame) -> None:
-    """Add the metric ``memory allocated``; rows have ``at key free size device`` (ns, address, bool, B, text)."""
-    rows = rows.drop_nulls(["at", "key"]).sort("at", maintain_order=True)
-    if rows.is_empty():
+def add(recording: Recording, blocks: list[pl.DataFrame]) -> None:
+    """Add the metric ``memory allocated`` of the whole run.
+
+    Its blocks of rows have ``at key free size device`` (ns, address, bool, B, text).
+    """
+    if not blocks:
         return
+    rows = pl.concat(blocks).drop_nulls(["at", "key"]).sort("at", maintain_order=True)
     made = pl.col("size").clip(lower_bound=0).fill_null(0).cast(pl.Float64)
     rows = rows.with_columns(
         change=pl.when("free").then(-made.shift(1).over("key")).otherwise(made),

@@ -5,7 +5,7 @@ Utilisation follows the tool's own definitions (its performance model: "MFMA uti
 - ``tensor`` is SQ_VALU_MFMA_BUSY_CYCLES over the cycles of all matrix units, GRBM_GUI_ACTIVE per die · CUs · SIMDs.
 - ``dram`` is the bytes that went to HBM over what its bandwidth could have moved meanwhile. The L2 counts requests of
   32, 64 and, on MI300, 128 bytes (TCC_BUBBLE), and how many of them went to HBM rather than to a peer or the host. On
-  gfx950 a request may be of other sizes that the same counters do not tell apart: there it takes the counters of its own.
+  gfx950 requests have other sizes too, which these counters do not tell apart: it has counters of its own for them.
 
 Where a counter or a limit is missing the fraction is null. Times are those of the pass without counters.
 """
@@ -25,8 +25,7 @@ from . import values
 from .compute import COUNTERS, SYSTEM, TIMES
 from .counters import fraction
 from .csv_blocks import frames
-from .read_rocprof import one_axis
-from .recording import Recording
+from .recording import Recording, one_axis
 
 _INTS = (
     "dispatch_id", "gpu_id", "queue-id", "queue_id", "pid", "tid", "grid_size", "workgroup_size", "lds_per_workgroup",

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
-from .. import schema
+from .. import csv_table, schema
 from ..collective_names import kernel_kind
 from ..errors import Unreadable
 from ..ingest import stream
@@ -28,6 +28,8 @@ from .rocprofv3_csv import table_of
 
 _FAR = 3_600 * 10**9
 """Files whose events lie further apart than this are not of one run, whatever their names say."""
+_LOOK = 1 << 16
+"""Bytes at either end of a file that tell when it was recorded."""
 _WIDTH = 1 << 40
 _GRID = ("grid_size_x", "grid_size_y", "grid_size_z")
 _BLOCK = ("workgroup_size_x", "workgroup_size_y", "workgroup_size_z")
@@ -48,7 +50,7 @@ def load(job: Job, label: str, beside: tuple[Path, ...]) -> Trace:
     mine = tables[job.path]
     if mine == "statistics":
         return _statistics(job, label)
-    files = sorted((path for path in tables if tables[path] in _ORDER), key=lambda path: _ORDER.index(str(tables[path])))
+    files = [path for table in _ORDER for path in tables if tables[path] == table]
     info = Info(
         source=str(job.path), label=label, format="rocprofv3-csv", tool="rocprofv3",
         bytes=sum(path.stat().st_size for path in files), clock="since boot, ns",
@@ -67,6 +69,7 @@ class _Reader:
         self._pids: dict[int, set[int]] = {}
         self._when: tuple[int, int] | None = None
         self._counts: list[pl.DataFrame] = []
+        self._allocated: list[pl.DataFrame] = []
         self._total, self._done = sum(path.stat().st_size for path in files), 0
 
     def read(self) -> Trace:
@@ -86,6 +89,7 @@ class _Reader:
             self._recording.faults.sentences.append(
                 f"not read with it, for their times are of another run: {', '.join(sorted(left))}"
             )
+        memory_use.add(self._recording, self._allocated)
         if self._counts:
             counters.add(self._recording, pl.concat(self._counts, how="diagonal"), "kernels" in self._files.values())
         return self._recording.finish()
@@ -100,14 +104,21 @@ class _Reader:
             self._done += source.size
 
     def _span(self, path: Path) -> tuple[int, int] | None:
-        """The first times of a file, of its first rows: enough to tell one run from another."""
+        """When a file begins and ends, of its first and last rows; None where that cannot be seen at once."""
         with stream.Source(path) as source:
-            first = next(frames(source, 1 << 16), None)
-        if first is None or "start_timestamp" not in first.columns:
-            return None
-        starts = values.integers(first["start_timestamp"])[0]
-        starts = starts.filter((starts > 0) & (starts < values.LIMIT))
-        low, high = starts.min(), starts.max()
+            if source.compressed:
+                return None
+            first = next(frames(source, _LOOK), None)
+            if first is None or "start_timestamp" not in first.columns:
+                return None
+            starts = [first["start_timestamp"]]
+            if source.size > source.position:
+                source.skip(max(source.size - source.position - _LOOK, 0))
+                lines = source.read(2 * _LOOK).partition(b"\n")[2]
+                starts.append(csv_table.read(lines, first.columns)["start_timestamp"])
+        times = values.integers(pl.concat(starts))[0]
+        times = times.filter((times > 0) & (times < values.LIMIT))
+        low, high = times.min(), times.max()
         return (low, high) if isinstance(low, int) and isinstance(high, int) else None
 
     def _is_of_another_run(self, path: Path) -> bool:
@@ -181,7 +192,8 @@ class _Reader:
         rows = self._process(self._timed(self._of_kind(rows, "KERNEL_DISPATCH", table), table, _KERNEL))
         self._recording.activities(rows.select(
             "start", "end", "pid", "correlation", name="kernel_name", device=self._device("agent_id"),
-            stream=_stream(rows), grid=size(*_GRID), block=size(*_BLOCK), registers="vgpr_count",
+            stream="stream_id" if self._recording.by_stream(rows["stream_id"]) else "queue_id",
+            grid=size(*_GRID), block=size(*_BLOCK), registers="vgpr_count",
             shared_bytes=pl.coalesce("lds_block_size", "group_segment_size"),
         ), table)
 
@@ -205,7 +217,7 @@ class _Reader:
         )
         if "address" in rows.columns:
             free = pl.col("operation").str.contains("FREE").fill_null(False)
-            memory_use.add(self._recording, rows.filter(pl.col("kind") == "MEMORY_ALLOCATION").select(
+            self._allocated.append(rows.filter(pl.col("kind") == "MEMORY_ALLOCATION").select(
                 "device", at="end", key="address", free=free, size="allocation_size"
             ))
 
@@ -215,15 +227,9 @@ class _Reader:
         self._counts.append(rows.select(
             "start", "end", "run", "pid", "correlation", "dispatch_id", "grid_size", "workgroup_size",
             pl.coalesce("lds_block_size", "group_segment_size").alias("shared_bytes"), name="kernel_name",
-            stream=_stream(rows), registers="vgpr_count", device=self._device("agent_id"),
+            stream="queue_id", registers="vgpr_count", device=self._device("agent_id"),
             metric="counter_name", value="counter_value",
         ))
-
-
-def _stream(rows: pl.DataFrame) -> pl.Expr:
-    """HIP streams where they were recorded; else queues."""
-    recorded = (rows["stream_id"].fill_null(0) != 0).any()
-    return pl.col("stream_id") if recorded else pl.col("queue_id")
 
 
 def _statistics(job: Job, label: str) -> Trace:

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 import polars as pl
-from msgspec import Raw, Struct, field
+from msgspec import Raw
 
 from ..errors import Unreadable
 from ..ingest import stream
@@ -23,6 +23,7 @@ from ..loader import Job
 from ..trace import Device, Info, Trace
 from . import memory_use
 from .api_kinds import kind_of_domain
+from .json_records import Agent, Counted, Counter, Document, Kind, Metadata, Process, Record, Said, Strings, Symbol
 from .recording import Recording, size
 from .values import LIMIT
 
@@ -33,122 +34,6 @@ _CLOSINGS = (b"]}}]}", b"]}]}", b"]}}}]}")
 """What closes a document that ends inside a list of records, of the buffers', of one beside them, or one deeper."""
 _APIS = ("hip_api", "hsa_api", "rccl_api", "rocdecode_api", "rocjpeg_api", "marker_api", "ompt", "kfd_events")
 _UNUSED = ("pc_sample_host_trap", "pc_sample_stochastic")
-
-
-class _Handle(Struct):
-    handle: int = -1
-
-
-class _Extent(Struct):
-    x: int | None = None
-    y: int | None = None
-    z: int | None = None
-
-
-class _Ids(Struct):
-    internal: int | None = None
-
-
-class _Dispatch(Struct):
-    agent_id: _Handle = field(default_factory=_Handle)
-    queue_id: _Handle = field(default_factory=_Handle)
-    kernel_id: int = -1
-    dispatch_id: int | None = None
-    group_segment_size: int | None = None
-    workgroup_size: _Extent = field(default_factory=_Extent)
-    grid_size: _Extent = field(default_factory=_Extent)
-
-
-class _Record(Struct):
-    """The fields of all kinds of buffer records that are used."""
-
-    kind: int = -1
-    operation: int = -1
-    thread_id: int | None = None
-    correlation_id: _Ids = field(default_factory=_Ids)
-    start_timestamp: int | None = None
-    end_timestamp: int | None = None
-    dispatch_info: _Dispatch | None = None
-    stream_id: _Handle = field(default_factory=_Handle)
-    src_agent_id: _Handle = field(default_factory=_Handle)
-    dst_agent_id: _Handle = field(default_factory=_Handle)
-    agent_id: _Handle = field(default_factory=_Handle)
-    queue_id: _Handle = field(default_factory=_Handle)
-    bytes: int | None = None
-    allocation_size: int | None = None
-    address: Any = None
-
-
-class _Value(Struct):
-    counter_id: _Handle = field(default_factory=_Handle)
-    value: float | None = None
-
-
-class _Counted(Struct):
-    """One dispatch with its counters, from ``callback_records``."""
-
-    dispatch_data: _Record = field(default_factory=_Record)
-    records: list[_Value] = field(default_factory=list)
-
-
-class _Agent(Struct):
-    id: _Handle = field(default_factory=_Handle)
-    type: int = 0
-    node_id: int | None = None
-    logical_node_type_id: int | None = None
-    name: str = ""
-    product_name: str = ""
-    cu_count: int | None = None
-    num_xcc: int | None = None
-    simd_per_cu: int | None = None
-    wave_front_size: int | None = None
-
-
-class _Symbol(Struct):
-    kernel_id: int = -1
-    kernel_name: str = ""
-    demangled_kernel_name: str = ""
-    arch_vgpr_count: int | None = None
-
-
-class _Kind(Struct):
-    kind: str = ""
-    operations: list[str] = field(default_factory=list)
-
-
-class _Counter(Struct):
-    id: _Handle = field(default_factory=_Handle)
-    name: str = ""
-
-
-class _Said(Struct):
-    key: int = -1
-    value: str = ""
-
-
-class _Strings(Struct):
-    buffer_records: Raw = field(default_factory=lambda: Raw(b"[]"))
-    marker_api: Raw = field(default_factory=lambda: Raw(b"[]"))
-
-
-class _Metadata(Struct):
-    pid: int | None = None
-
-
-class _Process(Struct):
-    """One process: everything that may be large or broken stays as text."""
-
-    metadata: Raw = field(default_factory=lambda: Raw(b"{}"))
-    agents: Raw = field(default_factory=lambda: Raw(b"[]"))
-    counters: Raw = field(default_factory=lambda: Raw(b"[]"))
-    strings: Raw = field(default_factory=lambda: Raw(b"{}"))
-    kernel_symbols: Raw = field(default_factory=lambda: Raw(b"[]"))
-    callback_records: Raw = field(default_factory=lambda: Raw(b"{}"))
-    buffer_records: Raw = field(default_factory=lambda: Raw(b"{}"))
-
-
-class _Document(Struct, rename={"processes": "rocprofiler-sdk-tool"}):
-    processes: list[_Process] = field(default_factory=list)
 
 
 def load(job: Job) -> tuple[Trace, ...]:
@@ -191,10 +76,10 @@ def _label(job: Job, number: int, of: int) -> str:
     return name if of == 1 else f"{name} [{number}]"
 
 
-def _document(job: Job, text: bytes) -> tuple[_Document, float | None]:
+def _document(job: Job, text: bytes) -> tuple[Document, float | None]:
     """The document, and the fraction of it that was read where its end is missing."""
     text = text.removeprefix(b"\xef\xbb\xbf")
-    decoder = msgspec.json.Decoder(_Document)
+    decoder = msgspec.json.Decoder(Document)
     try:
         return decoder.decode(text), None
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
@@ -246,18 +131,18 @@ def _int(value: object) -> int | None:
 class _Reader:
     """Reads one process into a recording."""
 
-    def __init__(self, process: _Process, recording: Recording, job: Job, total: int) -> None:
+    def __init__(self, process: Process, recording: Recording, job: Job, total: int) -> None:
         self._recording, self._job, self._total = recording, job, total
         self._lists: dict[str, Raw] = _decoded(process.buffer_records, dict[str, Raw], {})
         self._callbacks: dict[str, Raw] = _decoded(process.callback_records, dict[str, Raw], {})
-        self._pid = _int(_decoded(process.metadata, _Metadata, _Metadata()).pid)
-        strings = _decoded(process.strings, _Strings, _Strings())
-        self._kinds: list[_Kind] = self._few(strings.buffer_records, _Kind)
+        self._pid = _int(_decoded(process.metadata, Metadata, Metadata()).pid)
+        strings = _decoded(process.strings, Strings, Strings())
+        self._kinds: list[Kind] = self._few(strings.buffer_records, Kind)
         self._said = self._messages(strings.marker_api)
-        self._symbols = {one.kernel_id: one for one in self._few(process.kernel_symbols, _Symbol)}
-        self._counters = {one.id.handle: one.name for one in self._few(process.counters, _Counter)}
+        self._symbols = {one.kernel_id: one for one in self._few(process.kernel_symbols, Symbol)}
+        self._counters = {one.id.handle: one.name for one in self._few(process.counters, Counter)}
         self._agents: dict[int, str] = {}
-        for agent in self._few(process.agents, _Agent):
+        for agent in self._few(process.agents, Agent):
             self._agent(agent)
 
     def _few(self, raw: Raw | None, kind: type[Any]) -> list[Any]:
@@ -267,13 +152,13 @@ class _Reader:
         return found
 
     def _messages(self, raw: Raw) -> dict[int, str]:
-        pairs = _list(raw, _Said)[0]
+        pairs = _list(raw, Said)[0]
         if pairs:
             return {one.key: one.value for one in pairs}
         table = _decoded(raw, dict[str, str], {})
         return {int(key): value for key, value in table.items() if key.isascii() and key.isdigit() and len(key) < 19}
 
-    def _agent(self, agent: _Agent) -> None:
+    def _agent(self, agent: Agent) -> None:
         number = agent.logical_node_type_id if agent.logical_node_type_id is not None else agent.node_id
         if agent.type != _GPU or _int(number) is None:
             self._agents[agent.id.handle] = "Host"
@@ -287,9 +172,9 @@ class _Reader:
 
     def read(self) -> Trace:
         """All lists, then the Trace."""
-        dispatched: set[int] = set()
+        dispatched: set[int | None] = set()
         for rows in self._records("kernel_dispatch"):
-            dispatched |= {one.dispatch_info.dispatch_id for one in rows if one.dispatch_info} - {None}  # type: ignore[operator]
+            dispatched |= {one.dispatch_info.dispatch_id for one in rows if one.dispatch_info}
             self._dispatches(rows)
         for rows in self._records("memory_copy"):
             self._copies(rows)
@@ -305,15 +190,15 @@ class _Reader:
                 self._recording.faults.sentences.append(f"{count:,} samples of program counters are not shown")
         return self._recording.finish()
 
-    def _records(self, name: str) -> Iterator[list[_Record]]:
+    def _records(self, name: str) -> Iterator[list[Record]]:
         """Blocks of the records of one list."""
-        for rows, lost in _blocks(self._lists.get(name), _Record, _BLOCK):
+        for rows, lost in _blocks(self._lists.get(name), Record, _BLOCK):
             if lost:
                 self._recording.faults.left_out[name] += lost
             self._job.progress(self._total // 2, self._total, self._recording.rows)
             yield rows
 
-    def _frame(self, rows: list[_Record], **more: tuple[list[Any], Any]) -> pl.DataFrame:
+    def _frame(self, rows: list[Record], **more: tuple[list[Any], Any]) -> pl.DataFrame:
         columns: dict[str, tuple[list[Any], Any]] = {
             "start": ([_int(one.start_timestamp) for one in rows], pl.Int64),
             "end": ([_int(one.end_timestamp) for one in rows], pl.Int64),
@@ -323,14 +208,14 @@ class _Reader:
         frame = pl.DataFrame({name: pl.Series(values, dtype=dtype) for name, (values, dtype) in columns.items()})
         return frame.with_columns(pid=pl.lit(self._pid, pl.Int64))
 
-    def _dispatches(self, rows: list[_Record]) -> None:
+    def _dispatches(self, rows: list[Record]) -> None:
         whole = [one for one in rows if one.dispatch_info is not None]
         if len(whole) < len(rows):
             self._recording.faults.left_out["kernel_dispatch"] += len(rows) - len(whole)
         given = [one.dispatch_info for one in whole if one.dispatch_info is not None]
         symbols = [self._symbols.get(one.kernel_id) for one in given]
         streams = [_int(one.stream_id.handle) for one in whole]
-        if not any(stream and stream > 0 for stream in streams):  # HIP streams were not recorded
+        if not self._recording.by_stream(pl.Series(streams, dtype=pl.Int64)):
             streams = [_int(one.queue_id.handle) for one in given]
         extents = {
             f"{name}_{axis}": ([_int(getattr(getattr(one, name), axis)) for one in given], pl.Int64)
@@ -351,7 +236,7 @@ class _Reader:
             block=size("workgroup_size_x", "workgroup_size_y", "workgroup_size_z"),
         ), "kernel_dispatch")
 
-    def _copies(self, rows: list[_Record]) -> None:
+    def _copies(self, rows: list[Record]) -> None:
         sides = [(self._agents.get(one.dst_agent_id.handle), self._agents.get(one.src_agent_id.handle)) for one in rows]
         streams = [_int(one.stream_id.handle) for one in rows]
         self._recording.activities(self._frame(
@@ -361,7 +246,7 @@ class _Reader:
             bytes=([_int(one.bytes) for one in rows], pl.Int64),
         ), "memory_copy", "memcpy")
 
-    def _calls(self, rows: list[_Record], name: str) -> None:
+    def _calls(self, rows: list[Record], name: str) -> None:
         domains = [self._domain(one) or name for one in rows]
         kinds = {domain: kind_of_domain(domain) for domain in set(domains)}
         names = [
@@ -373,29 +258,32 @@ class _Reader:
             rows, name=(names, pl.String), kind=([kinds[domain] for domain in domains], pl.String)
         ), name)
 
-    def _domain(self, one: _Record) -> str | None:
+    def _domain(self, one: Record) -> str | None:
         return self._kinds[one.kind].kind if 0 <= one.kind < len(self._kinds) else None
 
-    def _operation(self, one: _Record) -> str | None:
+    def _operation(self, one: Record) -> str | None:
         if not 0 <= one.kind < len(self._kinds):
             return None
         names = self._kinds[one.kind].operations
         return names[one.operation] if 0 <= one.operation < len(names) else self._kinds[one.kind].kind
 
     def _allocations(self) -> None:
+        blocks = []
         for rows in self._records("memory_allocation"):
             self._calls(rows, "memory_allocation")
             names = [self._operation(one) or "" for one in rows]
             frame = self._frame(
-                rows, key=([_address(one.address) for one in rows], pl.String), free=(["FREE" in n for n in names], pl.Boolean),
+                rows, key=([_address(one.address) for one in rows], pl.String),
+                free=(["FREE" in name for name in names], pl.Boolean),
                 size=([_int(one.allocation_size) for one in rows], pl.Int64),
                 device=([self._agents.get(one.agent_id.handle) for one in rows], pl.String),
             )
-            memory_use.add(self._recording, frame.rename({"end": "at"}))
+            blocks.append(frame.rename({"end": "at"}))
+        memory_use.add(self._recording, blocks)
 
-    def _counted(self, dispatched: set[int]) -> None:
+    def _counted(self, dispatched: set[int | None]) -> None:
         """Counters of dispatches; those whose kernel records are not in the file are kernels as well."""
-        found, lost = _list(self._callbacks.get("counter_collection"), _Counted)
+        found, lost = _list(self._callbacks.get("counter_collection"), Counted)
         if lost:
             self._recording.faults.left_out["counter_collection"] += lost
         alone = [
@@ -405,9 +293,11 @@ class _Reader:
         if alone:
             self._dispatches(alone)
         samples = [
-            (_int(one.dispatch_data.start_timestamp), self._counters.get(value.counter_id.handle), value.value,
-             self._agents.get(one.dispatch_data.dispatch_info.agent_id.handle) if one.dispatch_data.dispatch_info else None)
-            for one in found for value in one.records
+            (
+                _int(one.dispatch_data.start_timestamp), self._counters.get(value.counter_id.handle), value.value,
+                self._agents.get(one.dispatch_data.dispatch_info.agent_id.handle)
+            )
+            for one in found if one.dispatch_data.dispatch_info for value in one.records
         ]
         if samples:
             frame = pl.DataFrame(samples, orient="row", schema={

@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 import polars as pl
 
+from ..errors import Unreadable
 from ..loader import Job
 from ..trace import Device, Info, Trace
 from . import memory_use, opened_database
@@ -31,6 +32,10 @@ _DISPATCH = (
     "graph_exec_id", *_SIZES,
 )
 
+_COPY = (
+    "pid", "start", "end", "name_id", "dst_agent_id", "src_agent_id", "size", "queue_id", "stream_id", "event_id",
+)
+
 
 def load(job: Job) -> Trace:
     """Read the database, also a compressed one. Raises Unreadable where SQLite cannot."""
@@ -42,11 +47,15 @@ def load(job: Job) -> Trace:
 
 
 def _read(database: Database, recording: Recording) -> Trace:
+    if any("start_id" in database.tables[table] for table in database.sources("rocpd_kernel_dispatch")):
+        raise Unreadable(
+            recording.path, "is a rocpd database of schema version 4, which is not read",
+            "Convert it with `rocpd convert -i FILE --output-format csv` and open the result.",
+        )
     tables = _Tables(database, recording)
     for block in database.blocks("rocpd_kernel_dispatch", _DISPATCH):
         _dispatches(recording, tables, block)
-    copies = ("pid", "start", "end", "name_id", "dst_agent_id", "src_agent_id", "size", "queue_id", "stream_id", "event_id")
-    for block in database.blocks("rocpd_memory_copy", copies):
+    for block in database.blocks("rocpd_memory_copy", _COPY):
         _copies(recording, tables, block)
     for block in database.blocks("rocpd_region", ("pid", "tid", "start", "end", "name_id", "event_id")):
         _regions(recording, tables, block)
@@ -69,7 +78,8 @@ class _Tables:
             "rocpd_info_kernel_symbol", ("id", "arch_vgpr_count"), ("display_name", "kernel_name")
         )
         name = pl.coalesce(pl.when(pl.col("display_name") != "").then("display_name"), "kernel_name")
-        self.symbols = _by_id(symbols.with_columns(name=name)).select("source", "id", "name", registers="arch_vgpr_count")
+        symbols = _by_id(symbols.with_columns(name=name))
+        self.symbols = symbols.select("source", "id", "name", registers="arch_vgpr_count")
         agents = database.read(
             "rocpd_info_agent", ("id", "absolute_index", "type_index"), ("type", "name", "product_name")
         )
@@ -113,15 +123,14 @@ def _dispatches(recording: Recording, tables: _Tables, rows: pl.DataFrame) -> No
     rows = tables.named(rows, tables.agents.select("source", "id", "device"), "agent_id")
     unknown = pl.format("[kernel {}]", "kernel_id")
     recording.activities(rows.with_columns(
-        name=pl.coalesce("name", unknown), stream=_stream(rows), shared_bytes="group_segment_size",
+        name=pl.coalesce("name", unknown), stream=_stream(recording, rows), shared_bytes="group_segment_size",
         grid=size(*_SIZES[:3]), block=size(*_SIZES[3:]),
         graph=pl.when(pl.col("graph_exec_id") > 0).then("graph_exec_id"),
     ), "kernel dispatches")
 
 
-def _stream(rows: pl.DataFrame) -> str:
-    """HIP streams where any is recorded but the default one; else queues."""
-    return "stream_id" if (rows["stream_id"].fill_null(0) != 0).any() else "queue_id"
+def _stream(recording: Recording, rows: pl.DataFrame) -> str:
+    return "stream_id" if recording.by_stream(rows["stream_id"]) else "queue_id"
 
 
 def _copies(recording: Recording, tables: _Tables, rows: pl.DataFrame) -> None:
@@ -130,7 +139,7 @@ def _copies(recording: Recording, tables: _Tables, rows: pl.DataFrame) -> None:
     rows = tables.named(tables.named(rows, agents, "dst_agent_id", device="to"), agents, "src_agent_id", device="from")
     gpu = pl.coalesce(*(pl.when(pl.col(side) != "Host").then(side) for side in ("to", "from")))
     recording.activities(
-        rows.with_columns(device=gpu, stream=_stream(rows), bytes="size"), "memory copies", "memcpy"
+        rows.with_columns(device=gpu, stream=_stream(recording, rows), bytes="size"), "memory copies", "memcpy"
     )
 
 
@@ -160,16 +169,17 @@ def _message(text: str) -> str | None:
 
 
 def _allocations(recording: Recording, tables: _Tables) -> None:
-    columns = ("pid", "agent_id", "start", "end", "address", "size", "event_id", "tid")
+    columns, blocks = ("pid", "agent_id", "start", "end", "address", "size", "event_id", "tid"), []
     for rows in tables.database.blocks("rocpd_memory_allocate", columns, ("type", "level")):
         rows = tables.named(tables.placed(rows), tables.agents.select("source", "id", "device"), "agent_id")
         rows = tables.named(rows, tables.threads, "tid").with_columns(tid="thread")
         name = pl.format("{} {}", pl.col("level").fill_null("MEMORY"), pl.col("type").fill_null("OPERATION"))
         recording.calls(rows.with_columns(name=name), "memory allocations", "driver")
-        real = rows.filter(pl.col("level") == "REAL").with_columns(
-            at=pl.col("end"), key=pl.format("{}:{}", "source", "address"), free=pl.col("type") == "FREE"
-        )
-        memory_use.add(recording, real)
+        blocks.append(rows.filter(pl.col("level") == "REAL").select(
+            "device", "size", at="end", key=pl.format("{}:{}", "source", "address"),
+            free=(pl.col("type") == "FREE").fill_null(False),
+        ))
+    memory_use.add(recording, blocks)
 
 
 def _counters(recording: Recording, tables: _Tables) -> None:

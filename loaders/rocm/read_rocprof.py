@@ -15,7 +15,7 @@ from ..loader import Job
 from ..trace import Info, Trace
 from . import values
 from .csv_blocks import frames
-from .recording import Recording
+from .recording import Recording, one_axis
 from .rocprof import COLUMNS, has_header
 
 _INTS = ("beginns", "endns", "gpu-id", "queue-id", "pid", "tid", "grd", "wgr", "lds", "vgpr", "arch_vgpr")
@@ -52,8 +52,3 @@ def load(job: Job) -> Trace:
         if source.ended:
             recording.faults.sentences.append(f"truncated: {source.ended}")
         return recording.finish(serialised=counted)
-
-
-def one_axis(column: str) -> pl.Expr:
-    """A size that was recorded as a product, as 'n,1,1'."""
-    return pl.when(pl.col(column).is_not_null()).then(pl.format("{},1,1", column))

@@ -1,9 +1,10 @@
 """rocmProfileData: operations on devices, API calls, what ties them, and samples of the system monitor.
 
-Times are nanoseconds since boot and clocks are MHz, whatever its documentation says: in microseconds a recording of half
-a second would have lasted eight minutes. An operation's type says what it is; ``KernelExecution`` is a kernel, and so is
-``Task``, a kernel that a HIP graph replayed: tasks have kernel names, run one after the other on the queue, and are tied
-to their ``hipGraphLaunch``. Ids are unique in a database, of merged ones too, so an API call's id is the correlation.
+Times are nanoseconds since boot and clocks are MHz, whatever its documentation says: were they microseconds, a
+recording of half a second would have lasted eight minutes. An operation's type says what it is. ``KernelExecution`` is
+a kernel, and so is ``Task``, a kernel that a HIP graph replayed: tasks have kernel names, run one after the other on
+the queue, and are tied to their ``hipGraphLaunch``. Ids are unique in a database, also in one made of several, so an
+API call's id is the correlation.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def _read(database: Database, recording: Recording) -> Trace:
     calls = ["id", "pid", "tid", "start", "end", "apiName_id", "args_id"]
     for block in database.blocks("rocpd_api", calls):
         _calls(recording, block, strings, operators)
-    _monitor(recording, database.read("rocpd_monitor", ["deviceId", "start", "end"], ["deviceType", "monitorType", "value"]))
+    samples = database.read("rocpd_monitor", ["deviceId", "start", "end"], ["deviceType", "monitorType", "value"])
+    _monitor(recording, samples)
     return recording.finish()
 
 
@@ -99,7 +101,8 @@ def _operations(
     unknown = rest.filter(~waits)
     if unknown.height:
         named = ", ".join(sorted({str(kind)[:40] for kind in unknown["type"].unique()})[:4])
-        recording.faults.sentences.append(f"{unknown.height:,} operations of unknown type are taken as kernels ({named})")
+        said = f"{unknown.height:,} operations of unknown type are taken as kernels ({named})"
+        recording.faults.sentences.append(said)
         recording.activities(unknown, "operations")
 
 

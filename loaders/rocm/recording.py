@@ -8,6 +8,7 @@ the whole recording becomes zero.
 from __future__ import annotations
 
 from concurrent.futures import Executor
+from pathlib import Path
 
 import polars as pl
 
@@ -35,11 +36,23 @@ class Recording:
         self._devices: set[str] = set()
         self._kinds: set[str] = set()
         self._shown = False
+        self._by_stream: bool | None = None
+
+    @property
+    def path(self) -> Path:
+        """The file that was opened."""
+        return self._job.path
 
     @property
     def rows(self) -> int:
         """Rows so far, of all tables."""
         return self._kernels.rows + self._host.rows + self._metrics.rows
+
+    def by_stream(self, ids: pl.Series) -> bool:
+        """Whether kernels are on HIP streams (some of the first of them are on another than 0) or else on queues."""
+        if self._by_stream is None:
+            self._by_stream = bool((ids.fill_null(0) > 0).any())
+        return self._by_stream
 
     def activities(self, rows: pl.DataFrame, what: str, kind: str | None = None) -> None:
         """Add device activities; ``kind`` None tells collectives from kernels by name, or takes the column."""
@@ -149,3 +162,7 @@ def _conformed(table: str, rows: pl.DataFrame) -> pl.DataFrame:
 def size(x: str, y: str, z: str) -> pl.Expr:
     """A grid or block as 'x,y,z'; null where a part is."""
     return pl.format("{},{},{}", x, y, z)
+
+def one_axis(column: str) -> pl.Expr:
+    """A size that was recorded as a product, as 'n,1,1'."""
+    return pl.when(pl.col(column).is_not_null()).then(pl.format("{},1,1", column))

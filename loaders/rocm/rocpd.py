@@ -12,7 +12,7 @@ class Rocpd:
 
     name = "rocpd"
     title = "rocprofv3 database (rocpd, .db): kernels, copies, HIP/HSA/RCCL calls, markers, counters, allocated memory"
-    suffixes = (".db", "_results.db")
+    suffixes = (".db",)
     version = 1
 
     def sniff(self, head: bytes) -> bool:

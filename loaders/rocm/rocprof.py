@@ -8,8 +8,8 @@ from ..loader import Job
 from ..trace import Trace
 
 COLUMNS = (
-    "index", "kernelname", "gpu-id", "queue-id", "queue-index", "pid", "tid", "grd", "wgr", "lds", "scr", "vgpr", "sgpr",
-    "fbar", "sig", "obj", "dispatchns", "beginns", "endns", "completens", "durationns",
+    "index", "kernelname", "gpu-id", "queue-id", "queue-index", "pid", "tid", "grd", "wgr", "lds", "scr", "vgpr",
+    "sgpr", "fbar", "sig", "obj", "dispatchns", "beginns", "endns", "completens", "durationns",
 )
 """What the columns are where no header says it: rocprof with ``--timestamp on`` and without counters."""
 _NEEDED = frozenset({"index", "kernelname", "gpu-id", "beginns", "endns"})
@@ -23,7 +23,7 @@ def has_header(head: bytes) -> bool:
 
 
 def is_bare_row(line: bytes) -> bool:
-    """Whether a line is a row of a results file: its numbers where they belong, its times in order and of its length."""
+    """Whether a line is a row of a results file: its numbers where they belong, its duration that of its times."""
     try:
         (cells,) = csv.reader([line.decode("utf-8", "replace").strip()])
         numbers = [int(cells[at]) for at in (0, 2, 5, 6, *range(_DISPATCH, _DURATION + 1))]

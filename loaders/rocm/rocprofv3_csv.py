@@ -49,7 +49,7 @@ class RocprofCsv:
 
     name = "rocprofv3-csv"
     title = "rocprofv3 CSV set: kernel, copy, HIP/HSA/RCCL, marker and memory traces, counters; statistics alone"
-    suffixes = ("_kernel_trace.csv", "_hip_api_trace.csv", "_kernel_stats.csv")
+    suffixes = (".csv", ".csv.gz")
     version = 1
     one_recording = True
     """The companions of a file are read with it, so a folder that holds them holds one recording."""

@@ -15,7 +15,7 @@ class RocprofJson:
 
     name = "rocprofv3-json"
     title = "rocprofv3 JSON (.json, .gz): kernels, copies, HIP/HSA/RCCL calls, markers, counters"
-    suffixes = ("_results.json", "_results.json.gz")
+    suffixes = (".json", ".json.gz")
     version = 1
 
     def sniff(self, head: bytes) -> bool:

@@ -63,7 +63,7 @@ def numbers(
     have = [name for name in kinds if name in rows.columns]
     before = rows.select(pl.col(have).null_count()).row(0) if have else ()
     made = rows.with_columns(
-        pl.col(name).str.strip_chars().cast(dtype, strict=False) if name in rows.columns else pl.lit(None, dtype).alias(name)
+        pl.col(name).str.strip_chars().cast(dtype, strict=False) if name in have else pl.lit(None, dtype).alias(name)
         for name, dtype in kinds.items()
     )
     after = made.select(pl.col(have).null_count()).row(0) if have else ()

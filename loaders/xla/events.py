@@ -20,7 +20,7 @@ from ..protobuf.stretches import Stretches, part_of
 from ..protobuf.tokens import Ints, Tokens, Walk
 from .space import STATISTIC, Line, Plane
 
-_EVENTS = Shape({4: ("event", {1: ("name", NUMBER), 2: ("start", NUMBER), 3: ("dur", NUMBER), 4: ("stat", STATISTIC)})})
+EVENTS = Shape({4: ("event", {1: ("name", NUMBER), 2: ("start", NUMBER), 3: ("dur", NUMBER), 4: ("stat", STATISTIC)})})
 _LATEST = 1 << 62
 _NO_NAME = "event without a name"
 
@@ -88,7 +88,7 @@ class Reader:
 
     def events(self, plane: Plane, line: Line) -> Iterator[Events]:
         """The events of a line in the order of the file."""
-        stretches = Stretches(_EVENTS, self._walk, line.start)
+        stretches = Stretches(EVENTS, self._walk, line.start)
         for stretch in stretches.over(part_of(self._file, line.start, line.end)):
             tokens = stretch.tokens
             rows = tokens.count("event")
@@ -139,7 +139,8 @@ class Details:
 
     def triples(self, codes: Ints, key: str) -> Ints:
         """The code of a grid or block, -1 where the text has none."""
-        return self._each(codes, lambda said: self._strings.code(said[key]) if said.get(key, "").count(",") == 2 else -1)
+        code = self._strings.code
+        return self._each(codes, lambda said: code(said[key]) if said.get(key, "").count(",") == 2 else -1)
 
     def _each(self, codes: Ints, made: Callable[[dict[str, str]], int]) -> Ints:
         known, where = np.unique(codes, return_inverse=True)

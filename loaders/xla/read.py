@@ -1,10 +1,10 @@
 """One profile from its planes to the Trace.
 
-Device planes come first: their streams (or, on a TPU, the line of XLA Ops) become kernels, their line of steps cycles,
-and they say which HLO ops there are. On the host the runtime records each op it launches as a slice of that name, inside
-one of the module: those become operators, and the launch calls, which lie on lines of their own, are tied to them by the
-op they say they are of. So a kernel leads over its correlation id to its launch, the HLO op and the module. Lines that
-only repeat others (modules, name scopes) are left out. Times are the line's plus the event's.
+Device planes come first: their streams (or, on a TPU, the line of XLA Ops) become kernels, their line of steps
+cycles, and they say which HLO ops there are. On the host the runtime records each op it launches as a slice of that
+name, inside one of the module: those become operators, and the launch calls, which lie on lines of their own, are tied
+to them by the op they say they are of. So a kernel leads over its correlation id to its launch, the HLO op and the
+module. Lines that only repeat others (modules, name scopes) are left out. Times are the line's plus the event's.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import Unreadable
 from ..ingest import stream
@@ -32,6 +34,7 @@ from .operators import Operators
 from .space import Line, Plane, Space, space_of
 
 _AGAIN = "Copy it again, in binary mode."
+Mask = npt.NDArray[np.bool_]
 _ABSOLUTE = 10**18
 """Nanoseconds: later than September 2001 is a date, earlier is time since something."""
 _HOST_PID = 701
@@ -153,14 +156,14 @@ class _Load:
 
         return self._by_name(names, category)
 
-    def _by_name(self, names: Ints, category: object) -> Ints:
+    def _by_name(self, names: Ints, category: Callable[[str], str]) -> Ints:
         known, where = np.unique(names, return_inverse=True)
         texts = self.strings.texts
-        codes = [self.strings.code(category(texts[code])) for code in known.tolist()]  # type: ignore[operator]
+        codes = [self.strings.code(category(texts[code])) for code in known.tolist()]
         found: Ints = np.array(codes, np.int64)[where]
         return found
 
-    def _contains(self, events: Events) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def _contains(self, events: Events) -> Mask:
         """Which of a core's ops are loops and branches around the ops that follow, which did the work."""
         order = np.lexsort((-events.dur, events.start))
         start, end = events.start[order], events.start[order] + events.dur[order]
@@ -168,7 +171,8 @@ class _Load:
         around[order[:-1]] = start[1:] < end[:-1]
         known, where = np.unique(events.name, return_inverse=True)
         named = np.array([bool(_CONTAINER.match(self.strings.texts[code])) for code in known.tolist()])
-        return around & named[where] & (events.start != NULL)
+        found: Mask = around & named[where] & (events.start != NULL)
+        return found
 
     def _steps(self, plane: Plane, line: Line) -> None:
         """Steps as the recorder has them; those of further devices are the same again."""
@@ -178,7 +182,7 @@ class _Load:
             self._met(events)
             self._cycles(events, events.name, np.arange(events.rows))
 
-    def _cycles(self, events: Events, labels: Ints, rows: Ints | np.ndarray[tuple[int], np.dtype[np.intp]]) -> None:
+    def _cycles(self, events: Events, labels: Ints, rows: npt.NDArray[np.intp]) -> None:
         for row in rows.tolist():
             start, dur = int(events.start[row]), int(events.dur[row])
             if start != NULL and dur >= 0:

@@ -26,13 +26,13 @@ STATISTIC: Fields = {
     1: ("name", NUMBER), 2: ("real", FIXED), 3: ("whole", NUMBER), 4: ("signed", NUMBER), 5: ("text", TEXT),
     7: ("reference", NUMBER),
 }  # fmt: skip
-_NAMES = Shape({
+NAMES = Shape({
     2: ("name", TEXT),
     4: ("event", {1: ("key", NUMBER), 2: ("of", {1: ("id", NUMBER), 2: ("name", TEXT), 4: ("display", TEXT)})}),
     5: ("stat", {1: ("key", NUMBER), 2: ("of", {1: ("id", NUMBER), 2: ("name", TEXT)})}),
     6: ("own", STATISTIC),
 })  # fmt: skip
-_HEADER = Shape({
+HEADER = Shape({
     1: ("id", NUMBER), 2: ("name", TEXT), 3: ("begin", NUMBER), 11: ("display", TEXT), 4: ("event", SKIP),
 })  # fmt: skip
 _DEVICE = re.compile(r"/device:(GPU|TPU):(\d{1,9})\b")
@@ -157,7 +157,7 @@ def _cut_content(file: int, at: int, end: int, number: int) -> int:
 def _line(file: int, begin: int, end: int, walk: Walk) -> Line | None:
     number, start, names = 0, 0, {"name": "", "display": ""}
     some = False
-    for stretch in Stretches(_HEADER, walk).over(part_of(file, begin, end)):
+    for stretch in Stretches(HEADER, walk).over(part_of(file, begin, end)):
         tokens = stretch.tokens
         for name in names:
             found = tokens.field(name)
@@ -173,7 +173,7 @@ def _line(file: int, begin: int, end: int, walk: Walk) -> Line | None:
 
 def _name(plane: Plane, file: int, start: int, end: int, walk: Walk, space: Space) -> None:
     """Take in the names and statistics between two places."""
-    stretches = Stretches(_NAMES, walk)
+    stretches = Stretches(NAMES, walk)
     for stretch in stretches.over(part_of(file, start, end)):
         tokens, texts = stretch.tokens, list[str]()
 
@@ -187,12 +187,10 @@ def _name(plane: Plane, file: int, start: int, end: int, walk: Walk, space: Spac
         for what, known in (("event", plane.events), ("stat", plane.statistics)):
             count = tokens.count(f"{what}.of")
             keys = tokens.column(f"{what}.key", tokens.count(what), 0)[tokens.owners(f"{what}.of")]
-            shown = tokens.text_column(f"{what}.of.name", count, code)
+            shown = tokens.text_column(f"{what}.of.name", count, code).tolist()
             if what == "event":
-                better = tokens.text_column("event.of.display", count, code)
-                shown = [b if b >= 0 and texts[b] else a for a, b in zip(shown.tolist(), better.tolist(), strict=True)]
-            else:
-                shown = shown.tolist()
+                better = tokens.text_column("event.of.display", count, code).tolist()
+                shown = [b if b >= 0 and texts[b] else a for a, b in zip(shown, better, strict=True)]
             known.update({key: texts[at] for key, at in zip(keys.tolist(), shown, strict=True) if at >= 0})
         plane.recorded.update(_own(tokens, code, texts))
     space.broken += stretches.broken + (stretches.damage is not None)

@@ -13,6 +13,8 @@ from warplens.analysis.table.export import render
 from warplens.analysis.table.table import ask
 from warplens.analysis.views import view
 from warplens.analysis.views.cycles import VIEW as CYCLES
+from warplens.analysis.views.diff import VIEW as DIFF
+from warplens.analysis.views.overview import VIEW as OVERVIEW
 from warplens.analysis.views.pairs import VIEW as PAIRS
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.trace import Trace
@@ -41,7 +43,9 @@ def test_the_cycle_times_are_those_of_the_known_comparison(pair: tuple[Trace, Tr
         (12, 750_054.29), (10, 785_001.80)
     ]
     assert table.frame.row(0)[:4] == (1, 771_618_750, 1_001_081_250, 229_462_500)
-    assert "two slow cycles, no general shift" in table.summary[1]
+    assert table.summary[1] == (
+        "Cycle time unchanged: 750 → 751 ms, +2.6 [−9.4, +19]; two slow ones, B9 863 and B10 1,001 ms"
+    )
     assert "6 of 22 lack GPU records" in table.summary[0]
 
 
@@ -63,3 +67,15 @@ def test_the_export_of_the_diff_shows_the_distribution_of_cycle_times(pair: tupl
     table = ask(view("diff"), pair)
     assert (sum(table.facts["histogram"]["a"]), sum(table.facts["histogram"]["b"])) == (12, 10)
     assert "```text" in render(table, "md").decode()
+
+
+def test_overview_cycles_and_diff_say_the_same_of_the_pair(pair: tuple[Trace, Trace]) -> None:
+    said = "unchanged: 750 → 751 ms, +2.6 [−9.4, +19]; two slow ones, B9 863 and B10 1,001 ms"
+    overview, cycles, diff = (ask(one, pair) for one in (OVERVIEW, CYCLES, DIFF))
+    assert overview.facts["findings"][0] == f"Cycle time {said}."
+    assert cycles.summary[1] == f"Cycle time {said}"
+    assert diff.summary[0].startswith(f"Cycle   {said}")
+    assert not any("%)" in line for line in (*overview.summary, *overview.facts["findings"], *cycles.summary))
+    stated = [table.all_facts[side]["cycles"] for table in (overview, cycles, diff) for side in "ab"]
+    assert stated[:2] == stated[2:4] == stated[4:]
+    assert (stated[0]["count"], stated[0]["whole"], stated[1]["count"], stated[1]["whole"]) == (12, 10, 10, 6)

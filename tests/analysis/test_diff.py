@@ -11,7 +11,7 @@ import pytest
 
 from warplens.analysis.core.options import Options
 from warplens.analysis.diff.pooled import pooled
-from warplens.analysis.diff.present.details import suspect
+from warplens.analysis.diff.present.details import function_details, summary
 from warplens.analysis.diff.verdict.gate import gate
 from warplens.analysis.table.table import Table, ask
 from warplens.analysis.table.view import CannotAnswer
@@ -234,15 +234,15 @@ def test_one_run_a_side_cannot_be_pooled() -> None:
 
 def test_a_suspect_opens_into_both_distributions_and_its_metrics() -> None:
     runs = profile(8, seed=1), profile(8, seed=2, slower={"norm": 1.5}, clock=60_000.0)
-    found = suspect(runs, Options(), "norm", "GPU 0", 7, 7)
-    assert len(found["cycles"]["values_a"]) == len(found["cycles"]["numbers_b"]) == 8
-    assert sum(found["cycles"]["a"]) == sum(found["cycles"]["b"]) == 8
-    assert found["per_launch"]["median_b"] / found["per_launch"]["median_a"] == pytest.approx(1.5, abs=0.02)
-    assert [(m["metric"], m["mu_a"], m["mu_b"], m["unit"]) for m in found["metrics"]] == [
-        ("gpu_sm_frequency", 1180.0, 600.0, "MHz")
-    ]
+    found = function_details(runs, Options(), "norm", "GPU 0", 7, 7)
+    assert found.cycles_ms is not None and found.per_launch_us is not None
+    assert len(found.cycles_ms.values_a) == len(found.numbers_b) == 8
+    assert sum(found.cycles_ms.counts_a) == sum(found.cycles_ms.counts_b) == 8
+    a, b = summary(found.per_launch_us.values_a), summary(found.per_launch_us.values_b)
+    assert a is not None and b is not None and b.median / a.median == pytest.approx(1.5, abs=0.02)
+    assert [(m.metric, m.mu_a, m.mu_b, m.unit) for m in found.metrics] == [("gpu_sm_frequency", 1180.0, 600.0, "MHz")]
     with pytest.raises(KeyError):
-        suspect(runs, Options(), "nobody", "GPU 0")
+        function_details(runs, Options(), "nobody", "GPU 0")
 
 
 def test_a_suspect_of_another_device_and_name_is_found_on_both_sides() -> None:
@@ -250,8 +250,8 @@ def test_a_suspect_of_another_device_and_name_is_found_on_both_sides() -> None:
         name = "norm_2048" if row["function"] == "norm" else row["function"]
         return row | {"function": name, "device": "GPU 5" if row["device"] == "GPU 0" else row["device"]}
 
-    found = suspect((profile(seed=1), profile(seed=2, spoil=moved)), Options(), "norm", "GPU 0")
-    assert len(found["cycles"]["values_b"]) == 8
+    found = function_details((profile(seed=1), profile(seed=2, spoil=moved)), Options(), "norm", "GPU 0")
+    assert found.cycles_ms is not None and len(found.cycles_ms.values_b) == 8
 
 
 def two_ranks(late: int, transfer: float = 10.0, seed: int = 0) -> Trace:

@@ -57,7 +57,8 @@ def test_a_step_lasts_until_its_last_activity_and_the_next_begins_no_earlier(run
     )
     answer = asked("overview", run)
     assert times(answer.frame.to_dicts())["Kernel"] == 100
-    assert answer.facts["step_ns"] == (150 + 100) / 2
+    assert (answer.facts["step_ns"], answer.facts["window_ns"]) == (100, (150 + 100) / 2)
+    assert answer.summary[0].startswith("2 steps, mean 100 ns")
     assert answer.facts["devices"][0]["utilisation"] == 200 / 250
 
 
@@ -70,7 +71,8 @@ def test_steps_whose_activities_were_not_recorded_are_left_out_and_said(run_of, 
     answer = asked("overview", run)
     assert answer.facts["steps"] == 3 and answer.facts["coverage"]["steps_left_out"] == 1
     assert answer.facts["devices"][0]["utilisation"] == 0.5
-    assert "1 of 4 steps are left out" in answer.notes[0]
+    assert "1 of 4 cycles was not recorded whole" in answer.notes[0]
+    assert answer.facts["step_ns"] == 100
 
 
 def test_a_last_step_that_was_cut_off_is_left_out(run_of, asked):
@@ -130,7 +132,7 @@ def test_categories_fill_the_steps_and_devices_are_never_busier_than_the_union(r
         host=[op(start, length) for start, length in host],
     ))
     found = times(answer.frame.to_dicts())
-    assert abs(sum(found.values()) - answer.facts["step_ns"]) <= len(found)  # each is rounded to a nanosecond
+    assert abs(sum(found.values()) - answer.facts["window_ns"]) <= len(found)  # each is rounded to a nanosecond
     assert min(found.values()) >= 0
     busy = np.zeros(1300, dtype=bool)
     for start, length, kind in device:

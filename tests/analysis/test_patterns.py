@@ -14,7 +14,6 @@ from warplens.analysis.core.options import Options
 from warplens.analysis.cycles.account import cycles_of
 from warplens.analysis.cycles.patterns import find_patterns
 from warplens.analysis.table.table import ask
-from warplens.analysis.table.view import CannotAnswer
 from warplens.analysis.views.cycles import VIEW
 
 from .runs import kernel, run_of
@@ -103,8 +102,7 @@ def test_cycles_with_times_last_until_the_next_begins() -> None:
 
 def test_a_few_like_launches_in_a_long_run_are_no_cycles() -> None:
     names = [f"k{i}" for i in range(60)] + ["norm", "gemm", "attention", "gemm", "gelu"] * 4
-    with pytest.raises(CannotAnswer):
-        ask(VIEW, (run_of(kernels=launches(names, timed=False)),))
+    assert len(ask(VIEW, (run_of(kernels=launches(names, timed=False)),))) == 0
 
 
 def test_prefill_and_decode_are_told_by_their_attention_kernels() -> None:

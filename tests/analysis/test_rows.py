@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 
 from warplens.analysis.core.options import Options
 from warplens.analysis.table import rows as rows_module
+from warplens.analysis.table import sorting
 from warplens.analysis.table import table as table_module
 from warplens.analysis.table.column import Column
 from warplens.analysis.table.coverage import coverage
 from warplens.analysis.table.filters import _COMPARISONS, BadFilter, Filter
-from warplens.analysis.table.rows import Rows, counted_from, few_runs, narrow, sorted_ids, true_ids
+from warplens.analysis.table.rows import Rows, counted_from, few_runs
+from warplens.analysis.table.sorting import narrow, sorted_ids, true_ids
 from warplens.analysis.table.table import Table, ask
 from warplens.analysis.table.view import Answer, Runs, View
 
@@ -25,9 +27,9 @@ RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], 
 NAMES = ["gemm_a", "Gemm_B", "zeta", "ncclAllReduce", "", "a very long name indeed"]
 COLUMNS = (
     Column("index", "#", "count", "order"),
-    Column("start_ns", "start", "ns", "start"),
-    Column("dur_ns", "duration", "ns", "duration"),
-    Column("name", "kernel", "text", "name", elastic=True),
+    Column("start_ns", "start", "ns", "start", role="moment"),
+    Column("dur_ns", "duration", "ns", "duration", role="time"),
+    Column("name", "kernel", "text", "name", elastic=True, role="name"),
     Column("tensor", "tensor", "fraction", "tensor cores"),
     Column("grid", "grid", "text", "grid"),
     Column("late", "late", "bool", "late"),
@@ -64,7 +66,7 @@ def both(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
         monkeypatch.setattr(rows_module, name, size)
     disk = ask(view, (), Options())
     assert disk.rows.on_disk and not memory.rows.on_disk
-    monkeypatch.setattr(rows_module, "PACKED", 1)
+    monkeypatch.setattr(sorting, "PACKED", 1)
     return memory, disk
 
 
@@ -169,12 +171,12 @@ VALUES = {
 def test_every_way_to_sort_gives_one_order(data: st.DataObject, dtype: type[pl.DataType], descending: bool) -> None:
     values = pl.Series("v", data.draw(st.lists(st.none() | VALUES[dtype], max_size=40)), dtype=dtype)
     plain = sorted_ids(values, descending).to_list()
-    before = rows_module.PACKED
-    rows_module.PACKED = 0
+    before = sorting.PACKED
+    sorting.PACKED = 0
     try:
         packed = sorted_ids(values, descending).to_list()
     finally:
-        rows_module.PACKED = before
+        sorting.PACKED = before
     assert packed == plain
     raw = values.to_list()
     known = [i for i in range(len(raw)) if raw[i] is not None and raw[i] == raw[i]]

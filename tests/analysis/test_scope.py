@@ -194,3 +194,18 @@ def test_a_scope_is_said_in_words() -> None:
 def test_a_view_that_holds_no_such_rows_still_says_why() -> None:
     with pytest.raises(CannotAnswer, match="no operators"):
         rows("ops", run_of("bare", kernels=[kernel(0, 0, 5)]), device="GPU 0")
+
+
+def kept_when_narrow(name: str, run: Trace) -> set[str]:
+    """The columns of what a row is of that a list never drops."""
+    columns = ask(view(name), (run,), Options()).columns
+    return {column.name for column in columns if column.role == "where" and column.order == 0}
+
+
+def test_a_narrow_list_keeps_what_alone_tells_rows_apart() -> None:
+    assert kept_when_narrow("kernels", job()) == {"rank"}
+    assert kept_when_narrow("cycles", job()) == {"rank"}
+    assert kept_when_narrow("kernels", two_devices()) == {"device"}
+    assert kept_when_narrow("launches", job()) == set()
+    different = run_of("two", kernels=[kernel(0, 0, 5), kernel(1, 9, 5, name="conv", device="GPU 1")])
+    assert kept_when_narrow("kernels", different) == set()

@@ -3,8 +3,8 @@
     python tests/loaders/fuzz_rocm.py MUTATIONS [SEED]
 
 Whatever is done to a file, its loader gives tables that keep to the schema and are in order, or raises Unreadable. A
-loader that takes longer than ``SECONDS`` for a file of some kilobytes counts as one that hangs, and the memory of the
-whole run is held to ``MEMORY``.
+loader that computes for longer than ``SECONDS`` on a file of some kilobytes, or does not come back in ``WAITED``,
+counts as one that hangs, and the memory of the whole run is held to ``MEMORY``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from warplens.loaders.loader import Job, Loader
 from warplens.loaders.trace import TABLE_NAMES
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
-SECONDS, MEMORY = 30, 1 << 30
+SECONDS, WAITED, MEMORY = 15, 300, 1 << 30
 FILES = (
     "rocprofv3/run_kernel_trace.csv", "rocprofv3/run_hip_api_trace.csv", "rocprofv3/run_memory_copy_trace.csv",
     "rocprofv3/run_memory_allocation_trace.csv", "rocprofv3/run_agent_info.csv",
@@ -84,16 +84,15 @@ def confused(data: bytes, chance: random.Random) -> bytes:
     database = sqlite3.connect(":memory:")
     try:
         database.deserialize(data)
-        tables = [row[0] for row in database.execute("select name from sqlite_master where type = 'table' and name like "
-                                                     "'rocpd%'")]
+        names = database.execute("select name from sqlite_master where type = 'table' and name like 'rocpd%'")
+        tables = [row[0] for row in names]
         for _ in range(chance.choice((1, 2, 5))):
             table = chance.choice(tables)
             column = chance.choice([row[1] for row in database.execute(f'pragma table_info("{table}")')])
             how = chance.randrange(6)
             if how < 4:
-                database.execute(
-                    f'update or ignore "{table}" set "{column}" = ? where abs(random()) % 3 = 0', (chance.choice(VALUES),)
-                )
+                change = f'update or ignore "{table}" set "{column}" = ? where abs(random()) % 3 = 0'
+                database.execute(change, (chance.choice(VALUES),))
             elif how == 4:
                 database.execute(f'delete from "{table}" where abs(random()) % 2 = 0')
             elif table in tables:
@@ -133,9 +132,10 @@ def fuzz(seed: int, until: Callable[[int], bool]) -> Counter[str]:
     chance, tries, told = random.Random(seed), 0, Counter[str]()
 
     def hangs(number: int, frame: FrameType | None) -> None:
-        raise TimeoutError(f"a loader takes longer than {SECONDS} s")
+        raise TimeoutError("a loader hangs" if number == signal.SIGALRM else f"a loader computes for {SECONDS} s")
 
-    signal.signal(signal.SIGALRM, hangs)
+    for alarm in (signal.SIGALRM, signal.SIGPROF):
+        signal.signal(alarm, hangs)
     with tempfile.TemporaryDirectory() as folder:
         inputs, workspace = Path(folder) / "inputs", Path(folder) / "workspace"
         shutil.copytree(SAMPLES, inputs, ignore=shutil.ignore_patterns("*.py", "demo", "kernel_table*"))
@@ -148,13 +148,14 @@ def fuzz(seed: int, until: Callable[[int], bool]) -> Counter[str]:
             (name,) = chance.choices(FILES, WEIGHTS)
             path, data = inputs / name, originals[name]
             if path.stem.startswith("run_") and path.name not in OPENED and chance.random() < 0.9:
-                path = path.with_name(path.name.removeprefix("run_"))  # alone: what lies beside costs more
+                path = path.with_name(path.name.removeprefix("run_"))  # alone: what lies beside costs most
             database = data.startswith(stream.SQLITE)
             data = confused(data, chance) if database and chance.random() < 0.5 else changed(data, chance)
             path.write_bytes(data)
             shutil.rmtree(workspace, ignore_errors=True)
             workspace.mkdir()
-            signal.alarm(SECONDS)
+            signal.alarm(WAITED)
+            signal.setitimer(signal.ITIMER_PROF, SECONDS)
             try:
                 opened = held(loaders[name], path.with_name(OPENED.get(path.name, path.name)), workspace)
             except BaseException:
@@ -164,11 +165,12 @@ def fuzz(seed: int, until: Callable[[int], bool]) -> Counter[str]:
                 raise
             finally:
                 signal.alarm(0)
+                signal.setitimer(signal.ITIMER_PROF, 0)
             told[f"{loaders[name].name} {'opened' if opened else 'refused'}"] += 1
             path.unlink()
             (inputs / name).write_bytes(originals[name])
             tries += 1
-            if tries % 5000 == 0:
+            if tries % 1000 == 0:
                 print(f"{tries:,} mutations", flush=True)
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     assert used < MEMORY, f"{used >> 20} MiB were needed"

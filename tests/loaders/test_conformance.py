@@ -15,10 +15,12 @@ from warplens.loaders.loader import Job, Loader
 from warplens.loaders.trace import TABLE_NAMES, Trace
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
+BESIDE = ("_agent_info.csv", "sysinfo.csv", "step_trace_time.csv", "memory_record.csv", "profiler_info_1.json")
+"""Ends of names of samples that are no input of their own: they are read with the files beside them."""
 FILES = sorted(
     path
     for path in SAMPLES.rglob("*")
-    if path.is_file() and path.suffix not in (".py", ".pyc") and "README" not in path.name
+    if path.is_file() and path.suffix not in (".py", ".pyc") and not path.name.endswith(("README.md", *BESIDE))
 )
 KINDS = {"kernel", "collective", "memcpy", "memset", "sync"}
 SOURCES = {"recorded", "annotation", "anchor", "pattern"}
@@ -113,6 +115,20 @@ RECORDINGS = {
     "tb-views": ("seeds/tb_profiler_views_*.jsonl", "traces/tb_plugin_golden/*.expected.jsonl"),
     "cycle-profile": ("latencyprism/*/*/result_*_data.csv",),
     "ncu": ("traces/ncu_csv/**/*.csv", "traces/ncu_csv/**/*.txt"),
+    "rocprofv3-csv": (
+        "traces/rocprof/unified-viewer_*.csv", "traces/rocprof/sdk_docs_new/*_trace*.csv",
+        "traces/rocprof/sdk_docs_new/*_stats.csv", "traces/rocprof/sdk_docs_new/counter_collection.csv",
+        "traces/rocprof/sdk_docs_new/python_bindings.csv", "traces/rocprof/sdk_docs_new/rocpd-to-csv.csv",
+    ),
+    "rocprofv3-json": ("traces/rocprof/*_results.json.gz",),
+    "rocprof": ("traces/rocprof/kerbowa*.csv",),
+    "rocprofiler-compute": tuple(
+        f"traces/rocprof/omniperf/*/*/{name}.csv" for name in ("timestamps", "pmc_perf", "SQ_LEVEL_WAVES")
+    ),
+    "rpd": ("traces/rpd/*",),
+    "ascend": ("traces/ascend/**/*kernel_details.csv",),
+    "xla": ("traces/**/*.xplane.pb",),
+    "perfetto": ("traces/**/*.pftrace",),
 }
 """Our text formats → their files among the real recordings; no other file there is one of them."""
 

@@ -26,6 +26,13 @@ def test_finds_traces_whatever_they_are_called(tmp_path: Path, samples: Path) ->
     assert found[0].bytes == table.stat().st_size
 
 
+def test_files_that_are_one_recording_are_offered_once(tmp_path: Path, samples: Path) -> None:
+    shutil.copytree(samples / "rocprofv3", tmp_path / "out")
+    shutil.copytree(samples / "rocprofiler_compute", tmp_path / "workload")
+    offered = [(one.path.relative_to(tmp_path).as_posix(), one.format) for one in discover(tmp_path)]
+    assert offered == [("out/run_hip_api_trace.csv", "rocprofv3-csv"), ("workload", "rocprofiler-compute")]
+
+
 def test_passes_over_what_it_cannot_read(tmp_path: Path) -> None:
     (tmp_path / "broken.json.gz").write_bytes(b"\x1f\x8b\x08\x00garbage")
     os.symlink(tmp_path / "nowhere", tmp_path / "dangling.json")

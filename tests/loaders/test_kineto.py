@@ -16,7 +16,7 @@ import pytest
 from warplens.loaders import schema
 from warplens.loaders.errors import Unreadable
 from warplens.loaders.ingest.stream import head
-from warplens.loaders.kineto import LOADER, spool
+from warplens.loaders.kineto import LOADER, info, spool
 from warplens.loaders.kineto.arguments import arguments
 from warplens.loaders.kineto.plain import Plain
 from warplens.loaders.loader import Job
@@ -349,3 +349,15 @@ def test_times_that_are_too_far_apart_do_not_end_the_load(tmp_path: Path, monkey
         monkeypatch.setattr("warplens.loaders.kineto.load.Plain", partial(Plain, block=500))
         found.append(rows(load(tmp_path, far, f"{spill}.json").kernels, "start_ns", "dur_ns", "index"))
     assert found[0] == found[1] and len(found[0]) == 31
+
+
+@pytest.mark.parametrize(("slices", "told"), [(1, False), (3, True)])
+def test_an_export_of_xla_at_its_limit_says_that_the_rest_may_be_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slices: int, told: bool
+) -> None:
+    monkeypatch.setattr(info, "XLA_MOST_EVENTS", 4)
+    events = [{"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "/device:GPU:0"}},
+              {"ph": "M", "pid": 1, "tid": 2, "name": "thread_name", "args": {"name": "Stream #7"}}]  # fmt: skip
+    events += [{"ph": "X", "pid": 1, "tid": 2, "ts": 10 * at, "dur": 5, "name": "k"} for at in range(slices)]
+    trace = load(tmp_path, {"traceEvents": events})
+    assert any("xplane.pb, which has all" in said for said in trace.info.warnings) == told

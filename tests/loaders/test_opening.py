@@ -204,6 +204,28 @@ def test_the_ranks_of_a_folder_are_one_trace_on_one_clock(fake: Callable[..., st
     assert one.info.label == "rank_1.fake"
 
 
+def test_windows_of_one_process_follow_one_another_and_are_no_ranks(fake: Callable[..., str]) -> None:
+    epochs = {"host_77.1700000002000.fake": 9_000, "host_77.1700000001000.fake": 1_000}
+
+    def load(job: Job) -> tuple[Trace, ...]:
+        ties = pl.lit(5, pl.Int64).alias("correlation")
+        about = Info(str(job.path), job.path.name, "fake", epoch_ns=epochs[job.path.name])
+        return (Trace(about, kernels(0, 20).with_columns(ties)),)
+
+    (run,) = open_run(fake(load, *epochs))
+    assert (run.info.ranks, run.info.epoch_ns) == ((), 1_000)
+    assert run.info.warnings[0].startswith("2 recordings of one process")
+    rows = run.kernels.select("rank", "index", "start_ns", "correlation").collect().rows()
+    assert rows == [(None, 0, 0, 5), (None, 1, 20, 5), (None, 2, 8000, 10), (None, 3, 8020, 10)]
+
+
+def test_windows_that_do_not_know_when_they_were_are_refused(fake: Callable[..., str]) -> None:
+    names = "w_1700000001.fake", "w_1700000002.fake"
+    path = fake(lambda job: (Trace(Info(str(job.path), "x", "fake"), kernels(0)),), *names)
+    with pytest.raises(Unreadable, match="not the ranks of one job"):
+        open_run(path)
+
+
 def test_a_folder_of_unrelated_recordings_is_refused(fake: Callable[..., str]) -> None:
     path = fake(lambda job: (Trace(Info(str(job.path), "x", "fake"), kernels(0)),), "monday.fake", "tuesday.fake")
     with pytest.raises(Unreadable, match="not the ranks of one job"):
@@ -236,8 +258,8 @@ def test_a_folder_with_one_trace_is_that_trace(fake: Callable[..., str], tmp_pat
 
 
 @pytest.mark.parametrize("table, reason", [
-    ("rocpd_api", "is an rpd database"),
-    ("rocpd_kernel_dispatch_0000", "is a rocpd database"),
+    ("rocpd_api", "is a database of rocmProfileData or rocprofv3 without the tables of what ran"),
+    ("rocpd_kernel_dispatch_0000", "holds no event with a time"),
     ("CUPTI_ACTIVITY_KIND_KERNEL_of_StringTable", "is a database of nvprof"),
     ("recipes", "is an SQLite database, but no export of Nsight Systems"),
 ])

@@ -1,4 +1,4 @@
-"""AMD's formats: one run told alike by all, recordings counted independently, and what was recorded privately."""
+"""AMD's formats: one run told alike by all of them, recordings counted independently, nothing private kept."""
 
 from __future__ import annotations
 
@@ -194,6 +194,21 @@ def test_a_file_left_from_another_run_is_not_read_with_it(tmp_path: Path) -> Non
     assert any("run_hip_api_trace.csv" in warning for warning in run.info.warnings)
 
 
+def test_calls_that_began_hours_before_the_first_kernel_are_of_the_run(tmp_path: Path) -> None:
+    shutil.copy(SAMPLES / SET, tmp_path)
+    calls = (SAMPLES / SET).with_name("run_hip_api_trace.csv").read_text().splitlines()
+    early = calls[1].replace("3489389", "3449389")
+    (tmp_path / "run_hip_api_trace.csv").write_text("\n".join([calls[0], *[early] * 1000, *calls[1:]]))
+    run = load(tmp_path / "run_kernel_trace.csv", tmp_path)
+    assert run.host.collect().height == 1000 + len(calls) - 1
+
+
+def test_kernels_are_on_queues_where_streams_were_not_recorded(tmp_path: Path) -> None:
+    lines = (SAMPLES / SET).read_text().replace('"Agent 4",3,1,', '"Agent 4",3,0,')
+    (tmp_path / "kernel_trace.csv").write_text(lines)
+    assert set(rows(load(tmp_path / "kernel_trace.csv", tmp_path).kernels, "stream")) == {(3,)}
+
+
 def test_processes_put_into_one_file_keep_their_ties_apart(tmp_path: Path) -> None:
     calls = ["Guid,Domain,Function,Process_Id,Thread_Id,Correlation_Id,Start_Timestamp,End_Timestamp"]
     work = ["Guid,Kind,Agent_Id,Queue_Id,Kernel_Name,Correlation_Id,Start_Timestamp,End_Timestamp"]
@@ -252,6 +267,36 @@ def test_rocprof_results_with_and_without_header_are_the_same_launches(tmp_path:
     assert rows(named.kernels, *columns) == rows(bare.kernels, *columns)
     assert named.has("metrics") and named.info.serialised
     assert not bare.has("metrics") and not bare.info.serialised
+
+
+def test_what_rpd2tracing_writes_has_its_kernels(tmp_path: Path) -> None:
+    """A Chrome trace without categories: processes named after GPUs, numbers as text, operations' types in ``desc``."""
+    def event(pid: int, tid: int, name: str, ts: int, dur: float, desc: str) -> str:
+        return (
+            f',{{"pid":"{pid}","tid":"{tid}","name":"{name}","ts":"{ts}","dur":"{dur}","ph":"X",'
+            f'"args":{{"desc":"{desc}"}}}}\n'
+        )
+
+    path = tmp_path / "trace.json"
+    path.write_text(
+        '[ {}\n,{"name": "process_name", "ph": "M", "pid":"2","args":{"name":"GPU2"}}\n'
+        ',{"name":"thread_name","ph":"M","pid":"1560","tid":"1560","args":{"name":"Hip 1560"}}\n'
+        + event(2, 3, "Cijk_Ailk", 100, 7.25, "KernelExecution") + event(2, 3, "ncclDevKernel", 120, 5, "Task")
+        + event(2, 3, "CopyHostToDevice", 140, 2, "CopyHostToDevice") + event(2, 3, "FillBuffer", 150, 1, "FillBuffer")
+        + event(2, 3, "train", 99, 60, "UserMarker frame: 4 ops") + event(1560, 1560, "hipLaunchKernel", 90, 4, "")
+        + event(1560, 1560, "train", 80, 30, "train")
+        + ',{"pid":"2","name":"QueueDepth","ph":"C","ts":95,"args":{"depth":3}}\n]\n'
+    )
+    run = load(path, tmp_path)
+    assert run.info.format == "kineto"
+    assert rows(run.kernels, pl.col("name").cast(pl.String), "kind", "device", "stream", "dur_ns") == [
+        ("Cijk_Ailk", "kernel", "GPU 2", 3, 7_250), ("ncclDevKernel", "collective", "GPU 2", 3, 5_000),
+        ("CopyHostToDevice", "memcpy", "GPU 2", 3, 2_000), ("FillBuffer", "memset", "GPU 2", 3, 1_000),
+    ]
+    assert sorted(rows(run.host, pl.col("name").cast(pl.String), "kind")) == [
+        ("hipLaunchKernel", "runtime"), ("train", "annotation")
+    ]
+    assert rows(run.metrics, "device", "value") == [("GPU 2", 3.0)]
 
 
 # Recordings, against readings that share nothing with the loaders.

@@ -209,3 +209,9 @@ def test_blocks_of_a_large_file_go_together(tmp_path: Path, monkeypatch: pytest.
     assert len(blocks) > 50 and sum(block.height for block in blocks) == 6000
     run = load(rocprofv3_csv.LOADER, tmp_path / "big_kernel_trace.csv.gz", tmp_path)
     assert run.info.label == "big" and run.kernels.collect().height == 6000
+
+
+def test_a_later_schema_is_refused_by_name(tmp_path: Path) -> None:
+    path = edited(tmp_path, "rocpd_plain.db", "alter table rocpd_kernel_dispatch rename column start to start_id")
+    with pytest.raises(Unreadable, match="schema version 4"):
+        load(rocpd.LOADER, path, tmp_path)

@@ -154,7 +154,7 @@ async def scope(app: WarplensApp, pilot: Pilot[Any]) -> None:
     row = pane(app).row()
     await press(pilot, "c")
     assert (app.session.cycle, app.session.cycle_b) == (row["cycle_a"], row["cycle_b"])
-    assert f"cycle A {row['cycle_a']} · B {row['cycle_b']}" in screen_text(app)
+    assert f"cycle {row['cycle_a']} of A, cycle {row['cycle_b']} of B" in screen_text(app)
 
 
 @key("unscope")
@@ -183,6 +183,16 @@ async def other_run(app: WarplensApp, pilot: Pilot[Any]) -> None:
         await press(pilot, "x")
     assert [subject for subject, _ in seen] == ["both", "A", "B", "both"]
     assert seen[1][1] < seen[0][1]
+
+
+async def test_in_the_diff_what_is_headed_a_stays_a() -> None:
+    app = app_on("a", "b", view="diff")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        before = pane(app).table.frame
+        await press(pilot, "x")
+        assert pane(app).table.frame.equals(before) and state(app).subject == "both"
+        assert "This view is about both runs" in said(app)
 
 
 @key("export")
@@ -241,6 +251,7 @@ async def escape(app: WarplensApp, pilot: Pilot[Any]) -> None:
 async def pane_next(app: WarplensApp, pilot: Pilot[Any]) -> None:
     await press(pilot, "tab")
     assert app.focused is pane(app).rows
+    assert "This view has one part" in said(app)
 
 
 @key("pane_previous")
@@ -393,3 +404,46 @@ async def test_stop_ends_a_load_and_keeps_the_app() -> None:
         await press(pilot, "ctrl+c")
         assert shelf.cancelled == ["never"]
         assert "stopped" in screen_text(app)
+
+
+async def test_what_is_below_the_fold_is_reached_by_tab_and_page_down() -> None:
+    app = app_on("a", view="overview")
+    async with app.run_test(size=(80, 16)) as pilot:
+        await settled(pilot)
+        drawing = pane(app).drawing
+        last = drawing._content(drawing.size.width).plain.splitlines()[-1].strip()
+        assert drawing.cut and last not in screen_text(app) and "Tab, then PgDn" in screen_text(app)
+        await press(pilot, "tab")
+        assert app.focused is drawing
+        await press(pilot, *["pagedown"] * 12)
+        assert last in screen_text(app)
+        await press(pilot, "pageup", "tab")
+        assert app.focused is pane(app).rows
+
+
+async def test_a_cycle_of_a_job_is_that_of_the_cursors_rank() -> None:
+    import polars as pl
+    from msgspec.structs import replace
+
+    def of_two_ranks() -> Any:
+        one = small_run("job")
+        ranked = {
+            name: pl.concat([getattr(one, name).with_columns(rank=pl.lit(rank, pl.Int64)) for rank in (0, 1)])
+            for name in ("kernels", "cycles")
+        }
+        ranked["kernels"] = ranked["kernels"].drop("index").with_row_index("index").cast({"index": pl.Int64})
+        ranked["kernels"] = ranked["kernels"].select(one.kernels.collect_schema().names())
+        return replace(one.with_tables(**ranked), info=replace(one.info, ranks=(0, 1)))
+
+    app = app_on("job", view="cycles", shelf=Shelf(job=of_two_ranks()))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        assert "rank" in screen_text(app)
+        row = pane(app).row()
+        await press(pilot, "c")
+        assert (app.session.cycle, app.session.rank) == (row["cycle"], row["rank"])
+        assert f"cycle {row['cycle']}, rank {row['rank']}" in screen_text(app)
+        await press(pilot, "4")
+        assert {one for (one,) in pane(app).table.window(0, 99, ["rank"])} == {row["rank"]}
+        await press(pilot, "C")
+        assert (app.session.cycle, app.session.rank) == (None, None)

@@ -17,6 +17,7 @@ from textual.screen import Screen
 from ...analysis.views import VIEWS, Entry
 from ..panes import pane_class
 from ..panes.chrome import Footer, Header, Loading, State, Tabs
+from ..panes.picture import Picture
 from ..panes.prompt import Prompt
 from ..panes.status_text import header_text, order_text, rows_text, same_text, subject_text
 from ..panes.table import TablePane
@@ -205,7 +206,12 @@ class MainScreen(Screen[None]):
             pane.change(filter="", invert=False)
 
     def action_focus_pane(self, step: int) -> None:
-        """The next part of the view that moves."""
+        """The next part of the view that moves: the list, and what is drawn where not all of it is in sight."""
+        for picture in self.query(Picture):
+            picture.can_focus = picture.cut
+        if len(self.focus_chain) < 2:
+            self.notify("This view has one part, and all of it is in sight.", markup=False)
+            return
         if step > 0:
             self.focus_next()
         else:

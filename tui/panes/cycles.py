@@ -9,7 +9,8 @@ from textual.content import Content
 from ...analysis.views import Entry
 from ..app.session import Session
 from .drawing import histogram, joined
-from .table import Picture, Shown, TablePane
+from .picture import Picture
+from .table import Shown, TablePane
 
 WIDE = 110
 """Cells from which the distribution stands beside the list."""

@@ -6,7 +6,6 @@ screen, an answer to an older question is never shown, and filter, order, scope 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import Struct
@@ -23,6 +22,7 @@ from ..app.keys import bindings
 from ..app.session import Arrangement, Session
 from ..list.table_list import TableList
 from .actions import PaneActions
+from .picture import Picture
 
 if TYPE_CHECKING:
     from ...analysis.core.options import Options
@@ -38,49 +38,6 @@ class Shown(Struct, frozen=True):
     table: Table
     coverage: float | None
     bad_filter: str = ""
-
-
-class Picture(Widget):
-    """Lines drawn by the pane for the width there is; no taller than they are many."""
-
-    DEFAULT_CSS = "Picture { height: auto; max-height: 60%; display: none; }"
-    can_focus = False
-
-    def __init__(self, pane: TablePane, draw: Callable[[int], Content], id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._pane, self._draw = pane, draw
-        self._drawn: tuple[int, int, Content] | None = None  # for that width of its own and height of the pane
-        self._shown: tuple[str, object] | None = None  # text and spans that were rendered last
-        self._lines = 0  # that the layout knows of
-
-    def redraw(self) -> None:
-        """What is drawn may have changed; the screen is laid out again only if it has."""
-        self._drawn = None
-        content = self._content(self._width())
-        if self._shown != (content.plain, content.spans) or self._lines != len(content.plain.splitlines()):
-            self._shown = content.plain, content.spans
-            self.display = bool(content.plain)
-            self.refresh(layout=True)
-
-    def _width(self) -> int:
-        return self.size.width or self._pane.size.width or 80
-
-    def _content(self, width: int) -> Content:
-        height = self._pane.size.height
-        if self._drawn is None or self._drawn[:2] != (width, height):
-            self._drawn = (width, height, self._draw(width))
-        return self._drawn[2]
-
-    def get_content_height(self, container: object, viewport: object, width: int) -> int:
-        """As many lines as were drawn."""
-        self._lines = len(self._content(width).plain.splitlines())
-        return self._lines
-
-    def render(self) -> RenderResult:
-        """What the pane draws."""
-        content = self._content(self._width())
-        self._shown = content.plain, content.spans
-        return content
 
 
 class TablePane(PaneActions, can_focus=False):

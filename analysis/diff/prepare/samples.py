@@ -1,6 +1,6 @@
 """The cycles of two runs as matrices: what each function took in each cycle of one process of A and one of B.
 
-Not recorded is never 0, not called is: in a cycle whose device records are missing or fewer than those of its like, the
+Not recorded is never 0, not called is: in a cycle that was not recorded whole, as the account of cycles says, the
 device's functions are NaN; in a whole one a function without a record took no time. Warm-up cycles are left out where
 enough others remain. All of it is counted in ``Coverage`` so that it can be shown.
 """
@@ -22,10 +22,6 @@ from ...cycles.profile import profile
 from ..stats.robust_location import Floats
 
 Flags = NDArray[np.bool_]
-LIKE = 0.995
-"""Where most cycles hold the same number of device launches, one with fewer than this share of it is not whole."""
-EDGE = 0.8
-"""The same for the first and last cycle with records where their numbers differ from cycle to cycle anyway."""
 LEAST_LEFT = 3
 """Warm-up cycles are left out only if as many others remain."""
 HOST = "Host"
@@ -77,7 +73,7 @@ class Matched(Struct, frozen=True):
 
 
 class Work(Struct, frozen=True):
-    """The recorded work of one run: rows of ``_WORK``, the numbers of its warm-up cycles, and its metrics.
+    """The recorded work of one run: rows of ``_WORK``, its metrics, its warm-up cycles and those not recorded whole.
 
     ``run`` is the recording itself, for questions the rows cannot answer; None where only the rows are known.
     """
@@ -100,11 +96,10 @@ def work_of(run: Trace, options: Options) -> Work:
     rows = table.select(_WORK).unique(["cycle", "pid", "function", "device"], keep="first", maintain_order=True)
     metrics = table.filter(pl.col("metric").is_not_null() & (pl.col("metric") != "N/A") & pl.col("mu").is_not_null())
     found = find_cycles(run, options).frame
-    recorded = run.has("profile")
     return Work(
         rows, metrics,
         frozenset(found.filter(pl.col("warm_up"))["cycle"].to_list()),
-        frozenset() if recorded else frozenset(found.filter(~pl.col("complete"))["cycle"].to_list()),
+        frozenset(found.filter(~pl.col("complete"))["cycle"].to_list()),
         {c: k for c, k in found.select("cycle", pl.col("kind").cast(pl.String)).rows() if k is not None},
         run,
     )
@@ -158,7 +153,7 @@ def _side(rows: pl.DataFrame, keys: pl.DataFrame, work: Work, options: Options) 
     np.add.at(launches, at, numbered["instances"].fill_null(1).to_numpy())
     device = (keys["device"] != HOST).fill_null(True).to_numpy()
     cycles = kept["cycle"].to_numpy()
-    whole = whole_cycles(launches[device].sum(axis=0)) & ~np.isin(cycles, list(work.incomplete))
+    whole = ~np.isin(cycles, list(work.incomplete))
     _blank(ms, launches, keys, device, whole)
     side = Side(cycles, kept["cycle_ns"].to_numpy() / 1e6, whole, ms, launches)
     return side, Coverage(every.height, int((~whole).sum()), every.height - kept.height)
@@ -170,27 +165,3 @@ def _blank(ms: Floats, launches: Floats, keys: pl.DataFrame, device: Flags, whol
     lost = (device[:, None] | (calls[:, None] & (launches == 0))) & ~whole[None, :]
     ms[lost] = np.nan
     launches[lost] = np.nan
-
-
-def whole_cycles(launches: Floats) -> Flags:
-    """Which cycles have as many device launches as their like; all of them where no device was recorded at all.
-
-    Most cycles alike: one with fewer is not whole if it is the first or last with records, or has a number of its own
-    (lost records are never lost twice in the same number; a pattern repeats). No like: an empty cycle is not whole, nor
-    is a first or last one with clearly fewer.
-    """
-    seen = np.flatnonzero(launches > 0)
-    whole: Flags = launches > 0
-    if not len(seen):
-        return np.ones(len(launches), dtype=bool)
-    usual = float(np.median(launches[seen]))
-    alike = np.abs(launches[seen] - usual) <= (1 - LIKE) * usual
-    uniform = 2 * alike.sum() >= len(seen)
-    for place in seen:
-        edge = place in (seen[0], seen[-1])
-        if uniform:
-            alone = (launches[seen] == launches[place]).sum() == 1
-            whole[place] = launches[place] >= LIKE * usual or not (edge or alone)
-        elif edge:
-            whole[place] = launches[place] >= EDGE * usual
-    return whole

@@ -5,15 +5,15 @@ This is what opens on Enter. Everything is from the same samples as the row, so 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from ....loaders.trace import Trace
 from ...core.distribution import histogram
-from ...core.metrics import metric
+from ...core.metrics import Role, metric
 from ...core.options import Options
+from ..prepare.counter_units import recorded_units
 from ..prepare.prepared import prepared
 from ..prepare.samples import Matched, Work, of_process, work_of
 from ..stats.reference import compare
@@ -23,31 +23,97 @@ from ..verdict.cycle_time import spread
 MOST_LAUNCHERS = 5
 
 
-def suspect(
+class BothSides(Struct, frozen=True):
+    """The samples of A and B, and how many of them lie in each bin between ``edges``, all in one unit."""
+
+    edges: tuple[float, ...]
+    counts_a: tuple[int, ...]
+    counts_b: tuple[int, ...]
+    values_a: Floats
+    values_b: Floats
+
+
+class SideSummary(Struct, frozen=True):
+    """Median and spread of one side, in its samples' unit, and how many there are."""
+
+    median: float
+    spread: float
+    count: int
+
+
+def summary(values: Floats) -> SideSummary | None:
+    """What a side comes to; None for one without samples."""
+    return SideSummary(float(np.median(values)), spread(values), len(values)) if len(values) else None
+
+
+class MetricChange(Struct, frozen=True):
+    """What one metric read while the function ran: means in its natural unit, and the p-value of their difference."""
+
+    metric: str
+    mu_a: float
+    mu_b: float
+    unit: str
+    role: Role
+    p: float | None
+    suspicion: float
+
+
+class Launcher(Struct, frozen=True):
+    """An operator that launches the function, and how often."""
+
+    name: str
+    launches: int
+
+
+class FunctionDetails(Struct, frozen=True):
+    """What is known of one function.
+
+    ``cycles_ms`` are its ms per cycle, ``per_launch_us`` its µs per launch (mean of each cycle), ``launches_ns`` the ns
+    of every launch; None where that was not recorded. ``numbers_a`` and ``numbers_b`` are the cycles it is known in.
+    """
+
+    cycles_ms: BothSides | None
+    per_launch_us: BothSides | None
+    launches_ns: BothSides | None
+    numbers_a: tuple[int, ...]
+    numbers_b: tuple[int, ...]
+    metrics: tuple[MetricChange, ...]
+    launchers_a: tuple[Launcher, ...]
+    launchers_b: tuple[Launcher, ...]
+
+
+def function_details(
     runs: tuple[Trace, Trace], options: Options, function: str, device: str | None,
     pid_a: int | None = None, pid_b: int | None = None,
-) -> dict[str, Any]:
-    """What is known of one function: ``cycles`` (ms per cycle), ``per_launch`` (µs, mean per cycle) and ``launches``
-    (ns of each launch, where launches were recorded) as histograms on one axis for A and B with their values,
-    ``metrics`` before and after in natural units, and ``launched_by`` per run. KeyError where neither run has it.
-    """
+) -> FunctionDetails:
+    """The function on that device in both runs. KeyError where neither run has it."""
     works = work_of(runs[0], options), work_of(runs[1], options)
-    found: dict[str, Any] = {"function": function, "device": device, "pid_a": pid_a, "pid_b": pid_b}
     there, where = function, device
+    per_cycle: _PerCycle | None = None
+    metrics: tuple[MetricChange, ...] = ()
     if not works[0].rows.is_empty() and not works[1].rows.is_empty():
         ready = prepared(*works, options)
         one, row = _located(ready.matched, function, device, pid_a, pid_b)
-        found |= _over_cycles(one, row)
-        found["metrics"] = _metrics(ready.works, one, function, device, runs)
+        per_cycle = _over_cycles(one, row)
+        metrics = _metrics(ready.works, one, function, device, runs)
         there = ready.names.get((function, device), function)
         where = next((theirs for theirs, mine in ready.moved.items() if mine == device), device)
-    launches = [_launches(runs[0], function, device), _launches(runs[1], there, where)]
-    if any(len(side) for side in launches):
-        found["launches"] = histogram(*launches) | {"a_count": len(launches[0]), "b_count": len(launches[1])}
-    if "cycles" not in found and "launches" not in found:
+    launches = _launches(runs[0], function, device), _launches(runs[1], there, where)
+    known = any(len(side) for side in launches)
+    if per_cycle is None and not known:
         raise KeyError(function)
-    found["launched_by"] = {"a": _launchers(runs[0], function), "b": _launchers(runs[1], there)}
-    return found
+    return FunctionDetails(
+        per_cycle.ms if per_cycle else None, per_cycle.us if per_cycle else None,
+        _both(*launches) if known else None, per_cycle.numbers_a if per_cycle else (),
+        per_cycle.numbers_b if per_cycle else (), metrics, _launchers(runs[0], function), _launchers(runs[1], there),
+    )
+
+
+class _PerCycle(Struct, frozen=True):
+    ms: BothSides
+    us: BothSides
+    numbers_a: tuple[int, ...]
+    numbers_b: tuple[int, ...]
 
 
 def _located(
@@ -62,52 +128,41 @@ def _located(
     raise KeyError(function)
 
 
-def _over_cycles(one: Matched, row: int) -> dict[str, Any]:
-    sides = []
+def _over_cycles(one: Matched, row: int) -> _PerCycle:
+    numbers, ms, us = [], [], []
     for side in (one.a, one.b):
         known = side.seen[row]
-        ms, launches = side.ms[row, known], side.launches[row, known]
+        times, launches = side.ms[row, known], side.launches[row, known]
         ran = launches > 0
-        sides.append((side.cycles[known], ms, ms[ran] / launches[ran] * 1e3))
-    return {
-        "cycles": _both(sides[0][1], sides[1][1]) | {
-            "numbers_a": sides[0][0].tolist(), "numbers_b": sides[1][0].tolist(), "unit": "ms",
-        },
-        "per_launch": _both(sides[0][2], sides[1][2]) | {"unit": "µs"},
-    }
+        numbers.append(tuple(side.cycles[known].tolist()))
+        ms.append(times)
+        us.append(times[ran] / launches[ran] * 1e3)
+    return _PerCycle(_both(ms[0], ms[1]), _both(us[0], us[1]), numbers[0], numbers[1])
 
 
-def _both(a: Floats, b: Floats) -> dict[str, Any]:
-    made = histogram(a, b)
-    return {
-        "edges": made.pop("edges_ns"), **made, "values_a": a.tolist(), "values_b": b.tolist(),
-        "median_a": float(np.median(a)) if len(a) else None, "median_b": float(np.median(b)) if len(b) else None,
-        "spread_a": spread(a) if len(a) else None, "spread_b": spread(b) if len(b) else None,
-    }
+def _both(a: Floats, b: Floats) -> BothSides:
+    shape = histogram(a, b)
+    return BothSides(tuple(shape["edges_ns"]), tuple(shape["a"]), tuple(shape["b"]), a, b)
 
 
 def _metrics(
     works: tuple[Work, Work], one: Matched, function: str, device: str | None, runs: tuple[Trace, Trace]
-) -> list[dict[str, Any]]:
+) -> tuple[MetricChange, ...]:
     """All its metrics, most suspicious first, natural units."""
     where = pl.col("device").is_null() if device is None else pl.col("device") == device
     mine = (pl.col("function") == function) & where
     pids = one.pair.a, one.pair.b
     sides = [of_process(work.metrics, pid).filter(mine) for work, pid in zip(works, pids, strict=True)]
     if all(side.is_empty() for side in sides):
-        return []
-    units: dict[str, str] = {}
-    for run in runs:
-        named = run.metrics.select(pl.col("metric", "unit").cast(pl.String)).unique().collect(engine="streaming")
-        units |= {name: unit for name, unit in named.rows() if name and unit}
+        return ()
+    units = recorded_units(runs)
     made = []
-    for row in compare(sides[0], sides[1]).iter_rows(named=True):
-        kind = metric(row["metric"], units.get(row["metric"]), max(row["mu_a"] or 0.0, row["mu_b"] or 0.0))
-        made.append({
-            "metric": row["metric"], "mu_a": row["mu_a"] / kind.divisor, "mu_b": row["mu_b"] / kind.divisor,
-            "unit": kind.unit, "role": kind.role, "p": row["p_mu"], "suspicion": row["suspicion"],
-        })
-    return made
+    for name, mu_a, mu_b, p, suspicion in compare(sides[0], sides[1]).select(
+        pl.col("metric").cast(pl.String), "mu_a", "mu_b", "p_mu", "suspicion"
+    ).rows():
+        kind = metric(name, units.get(name), max(mu_a or 0.0, mu_b or 0.0))
+        made.append(MetricChange(name, mu_a / kind.divisor, mu_b / kind.divisor, kind.unit, kind.role, p, suspicion))
+    return tuple(made)
 
 
 def _launches(run: Trace, function: str, device: str | None) -> Floats:
@@ -118,14 +173,14 @@ def _launches(run: Trace, function: str, device: str | None) -> Floats:
     return rows.collect()["dur_ns"].drop_nulls().to_numpy()
 
 
-def _launchers(run: Trace, function: str) -> list[dict[str, Any]]:
+def _launchers(run: Trace, function: str) -> tuple[Launcher, ...]:
     """The operators that launch it, by external id, most launches first; empty where that was not recorded."""
     if not run.has("kernels") or not run.has("host"):
-        return []
+        return ()
     ids = run.kernels.filter((pl.col("name") == function) & pl.col("op_id").is_not_null()).select("op_id", "rank")
     ops = run.host.filter((pl.col("kind") == "op") & pl.col("external_id").is_not_null()).select(
         pl.col("name").cast(pl.String), "external_id", "rank"
     )
     named = ids.join(ops, left_on=["op_id", "rank"], right_on=["external_id", "rank"], nulls_equal=True)
     counted = named.group_by("name").len().sort("len", "name", descending=[True, False]).head(MOST_LAUNCHERS).collect()
-    return [{"name": name, "launches": count} for name, count in counted.rows()]
+    return tuple(Launcher(name, count) for name, count in counted.rows())

@@ -71,7 +71,7 @@ def device_work(matched: list[Matched], cycles: CycleTime, others_waited_for: bo
     for one in matched:
         names = one.functions["device"]
         for device in names.filter((names != "Host").fill_null(True)).unique(maintain_order=True):
-            rows: Flags = (names.is_null() if device is None else names == device).fill_null(False).to_numpy()
+            rows: Flags = np.array([name == device for name in names], dtype=bool)
             work = _of_device(one, device, rows)
             if work is not None:
                 found.append(replace(work, path=_path(work, cycles), others_waited_for=others_waited_for))
@@ -104,7 +104,7 @@ def _of_device(one: Matched, device: str | None, rows: Flags) -> DeviceWork | No
 
 
 def _known(side: Side, rows: Flags) -> Flags:
-    found: Flags = ~np.isnan(side.ms[rows]).any(axis=0)
+    found: Flags = np.asarray(~np.isnan(side.ms[rows]).any(axis=0), dtype=np.bool_)
     return found
 
 

@@ -54,8 +54,8 @@ def gate(table: Table, percent: float = DEFAULT_PERCENT) -> Gate:
     share = 100 * lost.ms / _reference(table, verdict) if lost.functions else 0.0
     if share > percent:
         what = f"{lost.functions} function{'' if lost.functions == 1 else 's'}"
-        text = f"{what} surely lose {ms(lost.ms)} ms per cycle ({share:.1f}%), first {fit_name(lost.first, 60)}"
-        return Gate(False, f"Fails: {text}.")
+        surely = f"surely {'loses' if lost.functions == 1 else 'lose'} {ms(lost.ms)} ms per cycle ({share:.1f}%)"
+        return Gate(False, f"Fails: {what} {surely}, first {fit_name(lost.first, 60)}.")
     told = f"; cycle {cycle_sentence(cycles)}" if cycles is not None else ""
     return Gate(True, f"Passes: nothing is surely slower by more than {percent:g}% of a cycle{told}{_open(table)}")
 

@@ -25,7 +25,7 @@ def document(table: Table) -> dict[str, Any]:
         "columns": [{"name": column.name, "unit": column.unit} for column in table.columns],
         "total_rows": table.total_rows,
         "summary": list(table.summary),
-        "facts": table.facts,
+        "facts": table.all_facts,
         "notes": notes(table),
         "state": state(table),
         "sources": [

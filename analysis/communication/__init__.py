@@ -1,0 +1,1 @@
+"""What devices spend on talking to each other."""

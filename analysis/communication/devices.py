@@ -1,0 +1,49 @@
+"""Communication of each device: how long its collectives run, and what of it no computation covers.
+
+Only what the device did counts. The calls that ask for a collective run on the host, where they wait for nobody's
+device; they are in the overview's breakdown, which keeps torch_tb_profiler's categories, and in no figure here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from ...loaders.trace import Trace
+from ..core.intervals import Intervals, union
+
+
+class Communication(Struct, frozen=True):
+    """One device of one rank: time in which a collective ran, and the part of it without a computing kernel, ns."""
+
+    device: str | None
+    rank: int | None
+    comm_ns: int
+    exposed_ns: int
+
+    @property
+    def overlap(self) -> float | None:
+        """Share of the communication that computation covers, 0-1; None where nothing communicated."""
+        return 1 - self.exposed_ns / self.comm_ns if self.comm_ns else None
+
+
+def communication(run: Trace, window: Intervals | None = None) -> list[Communication]:
+    """Every device of every rank that ran kernels, in order of rank and name; ``window`` limits it to those moments."""
+    rows = (
+        run.kernels.filter(pl.col("kind").is_in(["kernel", "collective"]))
+        .select(pl.col("device").cast(pl.String), "rank", "start_ns", "dur_ns", asks=pl.col("kind") == "collective")
+        .drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
+    )
+    found = []
+    for (device, rank), group in rows.sort("rank", "device", maintain_order=True).group_by(
+        "device", "rank", maintain_order=True
+    ):
+        asks = group["asks"].to_numpy()
+        starts = group["start_ns"].to_numpy()
+        ends = starts + np.maximum(group["dur_ns"].to_numpy(), 0)
+        talks, works = union(starts[asks], ends[asks]), union(starts[~asks], ends[~asks])
+        if window is not None:
+            talks, works = talks & window, works & window
+        found.append(Communication(device, rank, talks.length, (talks | works).length - works.length))
+    return found

@@ -1,0 +1,33 @@
+"""Device activities that begin before the call that launched them: the clocks of host and device do not agree."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ..core import units
+from .rule import Evidence, Rule
+
+LEAST = 0.01
+"""Share of the launched activities from which this is more than the rounding of a timestamp."""
+
+
+class EarlyActivities(Struct, frozen=True):
+    """How many of the activities with a recorded launch began before it."""
+
+    early: int
+    launched: int
+
+
+def _find(evidence: Evidence) -> EarlyActivities | None:
+    if not evidence.early or evidence.early < LEAST * evidence.launched:
+        return None
+    return EarlyActivities(evidence.early, evidence.launched)
+
+
+def _sentence(found: EarlyActivities) -> str:
+    part = f"{units.count(found.early)} of {units.count(found.launched)} device activities"
+    return (f"The clocks of host and device disagree: {part} begin before the call that launched them; what waits for "
+            "what cannot be told.")
+
+
+RULE = Rule("clocks", "problem", _find, _sentence, view="launches")

@@ -1,0 +1,51 @@
+"""Communication of a device that none of its computation covers."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ..communication.devices import Communication
+from ..core import units
+from ..core.text import display
+from .rule import WAITING, Evidence, PartOfStep, Rule
+
+_NAME = 24
+
+
+class BareCommunication(Struct, frozen=True):
+    """The devices that communicated, means per step; ``part`` is the step."""
+
+    devices: tuple[Communication, ...]
+    part: PartOfStep
+
+    @property
+    def most(self) -> Communication:
+        """The device with most exposed communication."""
+        return max(self.devices, key=lambda one: one.exposed_ns)
+
+
+def _find(evidence: Evidence) -> BareCommunication | None:
+    found = BareCommunication(tuple(one for one in evidence.communication if one.comm_ns), evidence.part)
+    if not evidence.step_ns or not found.devices or found.most.exposed_ns <= WAITING * evidence.step_ns:
+        return None
+    return found
+
+
+def _sentence(found: BareCommunication) -> str:
+    most = found.most
+    where = ""
+    if len(found.devices) > 1:
+        where = f" on {display(most.device or 'one device', _NAME)}, the most of {len(found.devices)} devices"
+    covered = most.comm_ns - most.exposed_ns
+    hidden = f"; another {units.duration(covered)} is hidden behind kernels" if covered else ""
+    return f"Communication that no kernel covers takes {found.part.of(most.exposed_ns)}{where}{hidden}."
+
+
+RULE = Rule(
+    "communication", "problem", _find, _sentence,
+    rows=lambda found: tuple(
+        {"device": one.device, "rank": one.rank, "comm_ns": one.comm_ns, "exposed_ns": one.exposed_ns}
+        for one in found.devices
+    ),
+    time_to_win_ns=lambda found: float(found.most.exposed_ns), view="kernels",
+)

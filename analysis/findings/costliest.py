@@ -1,0 +1,40 @@
+"""The kernel that takes most device time."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ..core import units
+from ..core.names.short_name import fit_name
+from .rule import Evidence, Rule
+
+_KERNEL = 32
+"""Cells for the name of a kernel: about what the list below gives it, so that the eye finds it there."""
+
+
+class Costliest(Struct, frozen=True):
+    """A kernel, its share of the device time 0-1, its time in ns and its launches."""
+
+    name: str
+    share: float
+    total_ns: float
+    count: int | None
+
+
+def _find(evidence: Evidence) -> Costliest | None:
+    first = evidence.top[0] if evidence.top else None
+    if first is None or not first["share"]:
+        return None
+    return Costliest(first["name"], first["share"], first["total_ns"], first["count"])
+
+
+def _sentence(found: Costliest) -> str:
+    count = f" in {units.counted(found.count, 'launch', 'launches')}" if found.count else ""
+    return (f"Costliest on the device: {fit_name(found.name, _KERNEL)}, {units.percent(100 * found.share)} of its time "
+            f"({units.duration(found.total_ns)}{count}).")
+
+
+RULE = Rule(
+    "costliest", "fact", _find, _sentence,
+    rows=lambda found: ({"name": found.name, "share": found.share, "total_ns": found.total_ns},), view="kernels",
+)

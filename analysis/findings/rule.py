@@ -1,0 +1,112 @@
+"""What a finding is: data that a rule takes from the evidence, and one sentence made of it at the end.
+
+A rule is a file of this folder with one ``RULE``. It looks at the evidence, returns its numbers or None, and makes the
+sentence from these numbers alone, so that nothing is said that nobody can check. One fact is one finding, however many
+devices share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, Literal, TypeVar
+
+from msgspec import Struct, field
+
+from ..communication.devices import Communication
+from ..core import units
+
+WAITING = 0.05
+"""Share of a step that waiting for data, for copies or for other ranks must take to be mentioned."""
+IDLE = 0.3
+"""Devices idle for more than this share of a step are worth asking why..."""
+BLAME = 0.4
+"""...and what takes this share of the idle time is an answer."""
+Severity = Literal["problem", "hint", "fact"]
+"""``problem``: time is lost; ``hint``: worth a look; ``fact``: what a reader needs to judge the rest."""
+Numbers = TypeVar("Numbers")
+
+
+class Evidence(Struct, frozen=True):
+    """What is known about a run: times are means per step (over its window) in ns, shares 0-1, missing values None.
+
+    ``calls`` are the runtime calls that take most host time (``name``, ``count``, ``total_ns`` per step and ``idle_ns``
+    of it while devices did nothing); ``on_cpu`` and ``queued`` are shares of a step summed over threads, so they can
+    pass 1. ``early`` of ``launched`` device activities began before the call that launched them.
+    """
+
+    steps: int
+    step_ns: float
+    times: dict[str, float]
+    devices: list[dict[str, Any]]
+    top: list[dict[str, Any]]
+    bound: dict[str, float] = field(default_factory=dict)
+    communication: tuple[Communication, ...] = ()
+    median_kernel_ns: float | None = None
+    launches: float | None = None
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    eligible_share: float | None = None
+    on_cpu: float | None = None
+    queued: float | None = None
+    early: int = 0
+    launched: int = 0
+    serialised: bool = False
+    step_word: str = "step"
+
+    @property
+    def part(self) -> PartOfStep:
+        """The step that parts are parts of."""
+        return PartOfStep(self.step_ns, self.step_word)
+
+    @property
+    def idle_ns(self) -> float:
+        """Time of a step in which devices did nothing that was recorded."""
+        return sum(self.times.get(name, 0.0) for name in ("DataLoader", "Runtime", "CPU Exec", "Other"))
+
+
+class PartOfStep(Struct, frozen=True):
+    """A step (or cycle, or recording) of a mean length, ns."""
+
+    step_ns: float
+    word: str
+
+    def of(self, ns: float) -> str:
+        """A time as a part of the step, in words: '60% of the step (600 ms of 1.00 s)'."""
+        share = 100 * ns / self.step_ns
+        places = 0 if share >= 10 else 1
+        times = f"({units.duration(ns)} of {units.duration(self.step_ns)})"
+        return f"{units.percent(share, places=places)} of the {self.word} {times}"
+
+
+class Finding(Struct, frozen=True):
+    """What a rule found: a sentence, the rows it rests on, the time that could be won, the view to go to next.
+
+    ``time_to_win_ns`` is per step and at most what would vanish; None where no time follows from the finding.
+    """
+
+    rule: str
+    severity: Severity
+    sentence: str
+    rows: tuple[dict[str, Any], ...] = ()
+    time_to_win_ns: float | None = None
+    view: str | None = None
+
+
+class Rule(Struct, Generic[Numbers], frozen=True):
+    """One question to the evidence. ``find`` gives its numbers or None, the others turn numbers into a finding."""
+
+    id: str
+    severity: Severity
+    find: Callable[[Evidence], Numbers | None]
+    sentence: Callable[[Numbers], str]
+    rows: Callable[[Numbers], tuple[dict[str, Any], ...]] = lambda _: ()
+    time_to_win_ns: Callable[[Numbers], float | None] = lambda _: None
+    view: str | None = None
+
+    def ask(self, evidence: Evidence) -> Finding | None:
+        """The finding, where there is one."""
+        numbers = self.find(evidence)
+        if numbers is None:
+            return None
+        return Finding(
+            self.id, self.severity, self.sentence(numbers), self.rows(numbers), self.time_to_win_ns(numbers), self.view
+        )

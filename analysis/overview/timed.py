@@ -1,0 +1,206 @@
+"""The overview of a run with timestamps: each instant of its cycles' windows goes to one category.
+
+Cycle times are those of the account; device figures are taken over the windows of the cycles that were recorded whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...loaders.trace import Trace
+from ..communication.devices import Communication, communication
+from ..core import units
+from ..core.intervals import union
+from ..core.launch_calls import ABSENT, CALLS, Calls, calls_of, match
+from ..core.options import Options
+from ..cycles.account import Cycles, homeless, left_out, spoken_of
+from ..kernels.tensor_cores import OPERATORS
+from ..operators.tree import operators_of
+from .activities import Activities, activities_of
+from .breakdown import CATEGORIES, breakdown
+from .devices import gauges
+from .told import Basis, Overview, kernels, overview, span
+from .windows import Windows, of_cycles, of_recording
+
+TENSOR_CORES_SINCE = 7
+"""First major compute capability with tensor cores."""
+LONGER = 0.01
+"""From this share on it is said that windows are longer than their cycles."""
+
+
+class LongCall(Struct, frozen=True):
+    """A runtime call by name: how often, how long, and how long while no device did anything; ns over all windows."""
+
+    name: str
+    count: int
+    total_ns: int
+    idle_ns: int
+
+
+class RankFigures(Struct, frozen=True):
+    """Figures of one rank, sums over its windows."""
+
+    windows: Windows
+    times: dict[str, int]
+    devices: list[dict[str, object]]
+    communication: tuple[Communication, ...] = ()
+    calls: tuple[LongCall, ...] = ()
+    early: int = 0
+    launched: int = 0
+
+
+def timed(run: Trace, limited: Trace, options: Options, cycle: int | None) -> Overview | None:
+    """The overview of the run or of one of its cycles, which ``limited`` holds; None where nothing has a time."""
+    cycles = spoken_of(run, options)
+    if cycle is not None:
+        cycles = replace(cycles, frame=cycles.frame.filter(pl.col("cycle") == cycle))
+    parts = [part for rank, own in _by_rank(run) if (part := _part(own, cycles, rank)) is not None]
+    return _told(run, limited, options, cycles, parts, cycle) if parts else None
+
+
+def _by_rank(run: Trace) -> Iterator[tuple[int | None, Trace]]:
+    """The run itself, or each rank of a recording that holds several."""
+    if len(run.info.ranks) < 2:
+        yield None, run
+        return
+    for rank in run.info.ranks:
+        mine = pl.col("rank") == rank
+        yield rank, replace(run, kernels=run.kernels.filter(mine), host=run.host.filter(mine))
+
+
+def _part(run: Trace, cycles: Cycles, rank: int | None) -> RankFigures | None:
+    activities, calls = activities_of(run), calls_of(run)
+    if activities is None and not run.has("host"):
+        return None
+    frame = cycles.frame
+    if frame["start_ns"].null_count():
+        return None
+    if frame.is_empty():
+        windows = of_recording(run, activities)
+    else:
+        mine = frame if rank is None else frame.filter(pl.col("rank").is_null() | (pl.col("rank") == rank))
+        windows = of_cycles(mine, cycles.source == "recorded")
+    if windows is None or not len(windows):
+        return None
+    times = {name: int(each.sum()) for name, each in breakdown(run, windows, activities, calls).items()}
+    part = RankFigures(windows, times, [], calls=_longest_calls(run, windows, activities))
+    if activities is None:
+        return part
+    early, launched = _early(activities, calls)
+    return replace(
+        part, devices=gauges(activities, windows.time, run.info.devices), early=early, launched=launched,
+        communication=tuple(communication(run, union(windows.starts, windows.ends))),
+    )
+
+
+def _early(activities: Activities, calls: Calls) -> tuple[int, int]:
+    """How many activities began before the call that launched them, of how many whose call was recorded."""
+    correlation = np.where(activities.correlation > 0, activities.correlation, ABSENT)
+    call = match((activities.rank, correlation), (calls.rank, calls.correlation))
+    known = call >= 0
+    return int((activities.starts[known] < calls.starts[call[known]]).sum()), int(known.sum())
+
+
+def _longest_calls(run: Trace, windows: Windows, activities: Activities | None) -> tuple[LongCall, ...]:
+    """The runtime calls that take most time of the host, by name."""
+    first, last = int(windows.starts[0]), int(windows.ends[-1])
+    calls = run.host.filter(pl.col("start_ns").is_between(first, last), pl.col("kind").is_in(CALLS))
+    sums = calls.group_by("name").agg(pl.len().alias("count"), pl.col("dur_ns").sum())
+    rows = sums.sort("dur_ns", descending=True).head(3).drop_nulls().collect(engine="streaming")
+    slices = calls.join(rows.lazy().select("name"), on="name", how="semi").select("name", "start_ns", "dur_ns")
+    known = slices.drop_nulls().collect(engine="streaming").partition_by("name", as_dict=True)
+    found = []
+    for name, count, total in rows.rows():
+        mine = known.get((name,))
+        idle = 0
+        if mine is not None:
+            inside = union(mine["start_ns"].to_numpy(), (mine["start_ns"] + mine["dur_ns"]).to_numpy())
+            if activities is not None:
+                inside = inside - union(activities.starts, activities.ends)
+            idle = int(inside.within(windows.starts, windows.ends).sum())
+        found.append(LongCall(str(name), count, total, idle))
+    return tuple(found)
+
+
+def _told(
+    run: Trace, limited: Trace, options: Options, cycles: Cycles, parts: list[RankFigures], cycle: int | None
+) -> Overview:
+    count = sum(len(part.windows) for part in parts)
+    names = [name for name in CATEGORIES if any(name in part.times for part in parts)]
+    times = {name: sum(part.times.get(name, 0) for part in parts) / count for name in names}
+    window_ns = sum(part.windows.length for part in parts) / count
+    devices = [device for part in parts for device in part.devices]
+    whole_run = parts[0].windows.whole_run
+    word = "recording" if whole_run else "cycle" if run.has("profile") else "step"
+    evidence = replace(
+        kernels(limited, options), steps=count, step_ns=window_ns, times=times, devices=devices, step_word=word,
+        communication=tuple(_per_step(one, len(part.windows)) for part in parts for one in part.communication),
+        eligible_share=_eligible(limited, devices),
+        early=sum(part.early for part in parts), launched=sum(part.launched for part in parts),
+        calls=[
+            {"name": call.name, "count": call.count / len(parts[0].windows),
+             "total_ns": call.total_ns / len(parts[0].windows), "idle_ns": call.idle_ns / len(parts[0].windows)}
+            for call in parts[0].calls
+        ],
+    )
+    if whole_run:
+        basis = Basis(count, window_ns, None, "whole")
+        each = f" on each of {len(parts)} ranks, mean" if len(parts) > 1 else " of"
+        headline = f"one recording{each} {units.duration(window_ns)}"
+    else:
+        step_ns = float(cycles.frame["dur_ns"].to_numpy().mean())
+        lacking = int((~cycles.frame["complete"]).sum())
+        basis = Basis(count, window_ns, step_ns, cycles.source, lacking, cycles.held if cycle is None else None)
+        headline = span(cycles, word)
+    notes = _notes(cycles, parts, basis, word, cycle)
+    return overview(run, times, word, headline, evidence, basis, notes)
+
+
+def _per_step(one: Communication, steps: int) -> Communication:
+    return replace(one, comm_ns=round(one.comm_ns / steps), exposed_ns=round(one.exposed_ns / steps))
+
+
+def _notes(cycles: Cycles, parts: list[RankFigures], basis: Basis, word: str, cycle: int | None) -> tuple[str, ...]:
+    """What a reader must know: which cycles the figures rest on, and how they relate to the cycle times."""
+    if parts[0].windows.whole_run:
+        first = "No steps are marked or found: the whole recording counts as one."
+        return (first, _NO_DEVICE) if not any(part.devices for part in parts) and not _active(parts) else (first,)
+    said = [*cycles.notes, left_out(cycles), homeless(cycles) if cycle is None else None]
+    if basis.window_ns and basis.step_ns and abs(basis.window_ns / basis.step_ns - 1) > LONGER:
+        said.append(
+            f"Device figures are over windows of {units.duration(basis.window_ns)}: from the start of a {word} to the "
+            "end of the last activity launched in it."
+        )
+    if not _active(parts):
+        said.append(_NO_DEVICE)
+    if len(parts) > 1:
+        said.append(f"Means over the {word}s of all {len(parts)} ranks.")
+    return tuple(note for note in said if note)
+
+
+_NO_DEVICE = "No device activity was recorded: what devices did is not known."
+
+
+def _active(parts: list[RankFigures]) -> bool:
+    return any("Kernel" in part.times for part in parts)
+
+
+def _eligible(run: Trace, devices: list[dict[str, object]]) -> float | None:
+    """Share of device time in operators that can use tensor cores, where devices have them and none was used."""
+    majors = [
+        device.properties.get("computeMajor") or device.properties.get("major")
+        for device in run.info.devices if not (device.name or "").startswith("AMD")
+    ]
+    able = any(isinstance(major, int) and major >= TENSOR_CORES_SINCE for major in majors)
+    if not able or not devices or any(device["tensor_share"] for device in devices):
+        return None
+    found = operators_of(run)
+    if found is None or not found.frame["device_self_ns"].sum():
+        return None
+    may = found.frame.filter(pl.col("name").cast(pl.String).is_in(list(OPERATORS)))
+    return int(may["device_self_ns"].sum()) / int(found.frame["device_self_ns"].sum())

@@ -1,0 +1,125 @@
+"""What an overview is, whatever table of a run it was taken from, and the figures that every source gives alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from ...loaders.trace import Trace
+from ..core import units
+from ..core.options import Options
+from ..cycles.account import Cycles
+from ..findings.rule import Evidence
+from ..findings.rules import findings
+from ..kernels.by_name import table as kernel_table
+from ..table.view import CannotAnswer
+
+TOP = 10
+SHOWN = 8
+"""Devices named in the headline."""
+
+
+class Overview(Struct, frozen=True):
+    """One run: ``times`` per category (mean per cycle, ns), what a cycle is called here, and all that is said.
+
+    ``window_ns`` is the time of a cycle that the categories divide, None where no wall time is known. ``host``
+    has ``on_cpu`` and ``queued`` where recorded: shares of a cycle, summed over threads.
+    """
+
+    times: dict[str, float]
+    word: str
+    headline: str
+    facts: dict[str, Any]
+    notes: tuple[str, ...] = ()
+    host: dict[str, float] = field(default_factory=dict)
+    window_ns: float | None = None
+
+
+class Basis(Struct, frozen=True):
+    """What the figures rest on: how many windows, their mean length and the mean cycle time (ns), the source of both.
+
+    ``held`` is the share of the device time that belongs to the cycles, 0-1, None where nobody measured it.
+    """
+
+    windows: int | None = None
+    window_ns: float | None = None
+    step_ns: float | None = None
+    source: str | None = None
+    left_out: int | None = None
+    held: float | None = None
+
+
+def overview(
+    run: Trace, times: dict[str, float], word: str, headline: str, evidence: Evidence, basis: Basis,
+    notes: tuple[str, ...] = (), host: dict[str, float] | None = None,
+) -> Overview:
+    """The overview with what the rules find; ``evidence`` holds the devices and the top kernels."""
+    found = findings(evidence)
+    facts = {
+        "devices": evidence.devices, "findings": [finding.sentence for finding in found],
+        "rules": [msgspec.to_builtins(finding) for finding in found], "top_kernels": evidence.top,
+        "steps": basis.windows, "step_ns": basis.step_ns, "window_ns": basis.window_ns,
+        "coverage": {
+            "steps_left_out": basis.left_out, "activity_in_steps": basis.held, "source": run.info.coverage,
+        },
+    }
+    if host:
+        facts["host"] = host
+    line = " · ".join((headline, *_busy(evidence.devices)))
+    return Overview(times, word, line, facts, notes, host or {}, basis.window_ns)
+
+
+def span(cycles: Cycles, word: str) -> str:
+    """How many cycles there are and how long they take: '6 steps, mean 174.8 ms', 'one step on each of 8 ranks, ...'"""
+    spans = cycles.frame["dur_ns"].drop_nulls()
+    count, ranks = len(spans), cycles.frame["rank"].drop_nulls().n_unique()
+    per_rank = cycles.frame.group_by("rank").len()["len"].unique()
+    number = int(per_rank[0]) if len(per_rank) == 1 else count
+    many = f"one {word}" if number == 1 else f"{units.count(number)} {word}s"
+    if ranks > 1:
+        many += f" on each of {ranks} ranks" if len(per_rank) == 1 else f" on {ranks} ranks"
+    mean = units.duration(float(spans.to_numpy().mean())) if count else units.MISSING
+    return f"{many} of {mean}" if count == 1 else f"{many}, mean {mean}"
+
+
+def _busy(devices: list[dict[str, Any]]) -> list[str]:
+    """'GPU 0 in kernels 56%' for each device of which that is known: copies, which cycles count as busy, are not."""
+    told = [device for device in devices if device["utilisation"] is not None]
+    shown = [
+        f"{device['device'] or 'device'} in kernels {units.percent(100 * device['utilisation'], places=0)}"
+        for device in told[:SHOWN]
+    ]
+    return [*shown, f"{len(told) - SHOWN} more devices"] if len(told) > SHOWN else shown
+
+
+def kernels(run: Trace, options: Options) -> Evidence:
+    """What the kernel table lets one say, with the kernels that take most time."""
+    evidence = Evidence(0, 0.0, {}, [], [], serialised=run.info.serialised)
+    try:
+        frame, _ = kernel_table(run, replace(options, cycle=None, cycle_b=None))
+    except CannotAnswer:
+        return evidence
+    names = ["name", "kind", "device", "count", "total_ns", "share", "bound"]
+    top = frame.head(TOP).select(pl.col("name", "kind", "device").cast(pl.String), *names[3:]).to_dicts()
+    work = frame.filter(pl.col("kind").is_in(["kernel", "collective"]))
+    total = int(frame["total_ns"].sum())
+    bound = work.drop_nulls("bound").group_by("bound").agg(pl.col("total_ns").sum()).sort(
+        "total_ns", descending=True).rows()
+    return replace(
+        evidence, top=top, bound={name: ns / total for name, ns in bound} if total else {},
+        median_kernel_ns=_median(work), launches=float(work["count"].sum()),
+    )
+
+
+def _median(work: pl.DataFrame) -> float | None:
+    """About the median duration of all launches: the median of each kernel, weighted by its launches."""
+    known = work.drop_nulls(["p50_ns", "count"]).sort("p50_ns")
+    if known.is_empty():
+        return None
+    passed = known["count"].cum_sum().to_numpy()
+    return float(known["p50_ns"][int(np.searchsorted(passed, passed[-1] / 2))])

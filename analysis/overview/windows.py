@@ -1,0 +1,65 @@
+"""The windows of time a breakdown is taken over: those of the cycles that were recorded whole, else the recording.
+
+Which cycles there are and where their windows lie is said in one place (``cycles.account``); this only picks them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from ...loaders.trace import Trace
+from ..core.intervals import Intervals, Ints, union
+from ..cycles.assignment import WINDOW
+from .activities import Activities
+
+
+class Windows(Struct, frozen=True):
+    """Windows ``starts[i]..ends[i]`` (ns) in order; ``contiguous`` ones follow each other without a cycle between.
+
+    ``whole_run`` is true for the one window of a recording without cycles.
+    """
+
+    starts: Ints
+    ends: Ints
+    contiguous: bool = True
+    whole_run: bool = False
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def length(self) -> int:
+        """Time in all of them, ns."""
+        return int((self.ends - self.starts).sum())
+
+    @property
+    def time(self) -> Intervals:
+        """The time they stand for: from the first to the last where they follow each other, else their own."""
+        if self.contiguous and len(self):
+            return union(self.starts[:1], self.ends[-1:])
+        return union(self.starts, self.ends)
+
+
+def of_cycles(cycles: pl.DataFrame, recorded: bool) -> Windows:
+    """The windows of the whole ones among these cycles of one rank; steps the recorder marked follow each other."""
+    rows = cycles.drop_nulls(WINDOW[0]).sort(WINDOW[0], maintain_order=True)
+    whole = rows["complete"].fill_null(True).to_numpy()
+    at = np.flatnonzero(whole)
+    starts, ends = (rows[name].to_numpy()[at] for name in WINDOW)
+    return Windows(starts, ends, recorded and bool((np.diff(at) == 1).all()))
+
+
+def of_recording(run: Trace, activities: Activities | None) -> Windows | None:
+    """One window around every operator, wait for data and device activity; None where none of them has a time."""
+    bounds = run.host.filter(pl.col("kind").is_in(["op", "dataloader"])).select(
+        pl.col("start_ns").min().alias("a"), (pl.col("start_ns") + pl.col("dur_ns")).max().alias("b")
+    ).collect(engine="streaming")
+    first, last = ([moment] if moment is not None else [] for moment in bounds.row(0))
+    if activities is not None:
+        first.append(int(activities.starts.min()))
+        last.append(int(activities.ends.max()))
+    if not first or not last:
+        return None
+    return Windows(np.array([min(first)]), np.array([max(last)]), whole_run=True)

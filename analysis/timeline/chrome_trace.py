@@ -1,0 +1,157 @@
+"""A run, or a part of one, as a Chrome trace that Perfetto and chrome://tracing open.
+
+Slices are complete events with microseconds to the nanosecond, a launch and what it launched are joined by an ``ac2g``
+flow, counters stay counters, and devices and threads keep their names. What the tables do not hold (shapes, stacks) is
+not in it. Format: the Trace Event Format, with the categories and arguments PyTorch's profiler writes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import polars as pl
+
+from ...loaders.trace import Trace
+
+BATCH = 50_000
+"""Events held as objects at a time."""
+_ACTIVITY = {"kernel": "kernel", "collective": "kernel", "memcpy": "gpu_memcpy", "memset": "gpu_memset",
+             "sync": "cuda_sync"}
+_HOST = {"op": "cpu_op", "runtime": "cuda_runtime", "driver": "cuda_driver", "python": "python_function",
+         "annotation": "user_annotation", "dataloader": "user_annotation", "overhead": "overhead"}
+_LAUNCHES = ("runtime", "driver")
+_NUMBER = re.compile(r"(\d+)$")
+
+
+def with_launches(whole: Trace, part: Trace) -> Trace:
+    """The part, with the calls that launched its activities even where those began outside it (without parents)."""
+    same = ["rank", "correlation", "start_ns"]
+    wanted = part.kernels.select("rank", "correlation").drop_nulls("correlation").unique()
+    calls = whole.host.filter(pl.col("kind").cast(pl.String).is_in(_LAUNCHES)).join(
+        wanted, on=same[:2], how="semi", nulls_equal=True
+    )
+    outside = calls.join(part.host.select(same), on=same, how="anti", nulls_equal=True)
+    return part.with_tables(host=pl.concat([part.host, outside]))
+
+
+def document(run: Trace) -> Iterator[bytes]:
+    """The trace as pieces of one JSON document, in order."""
+    devices = _devices(run)
+    head: dict[str, Any] = {
+        "schemaVersion": 1, "displayTimeUnit": "ns",
+        "deviceProperties": [
+            {"id": number, "name": next((d.name for d in run.info.devices if d.id == name), None) or name}
+            for name, number in devices.items()
+        ],
+    }
+    if run.info.epoch_ns is not None:
+        head["baseTimeNanoseconds"] = run.info.epoch_ns
+    if len(run.info.ranks) == 1:
+        head["distributedInfo"] = {"rank": run.info.ranks[0]}
+    yield orjson.dumps(head)[:-1] + b',"traceEvents":[\n'
+    first = True
+    for piece in _pieces(run, devices):
+        if piece:
+            yield (b"" if first else b",\n") + b",\n".join(piece)
+            first = False
+    yield b"\n]}\n"
+
+
+def _devices(run: Trace) -> dict[str, int]:
+    """A number for each device: the one in its name where they all have one of their own, else by order."""
+    found = run.kernels.select(pl.col("device").cast(pl.String)).unique().collect(engine="streaming")["device"]
+    names = sorted(found.drop_nulls().to_list())
+    numbers = [int(match[1]) if (match := _NUMBER.search(name)) else -1 for name in names]
+    own = len(set(numbers)) == len(numbers) and min(numbers, default=0) >= 0
+    return dict(zip(names, numbers if own else range(len(names)), strict=True))
+
+
+def _pieces(run: Trace, devices: dict[str, int]) -> Iterator[list[bytes]]:
+    yield [_named("process_name", number, 0, name) for name, number in devices.items()]
+    starts: dict[tuple[Any, Any], tuple[Any, Any, int]] = {}
+    for rows in _batches(run.host.filter(pl.col("start_ns").is_not_null())):
+        made = []
+        for row in rows:
+            if row["kind"] in _LAUNCHES and row["correlation"] is not None:
+                starts.setdefault((row["rank"], row["correlation"]), (row["pid"], row["tid"], row["start_ns"]))
+            made.append(_host_event(row))
+        yield made
+    for rows in _batches(run.kernels.filter(pl.col("start_ns").is_not_null())):
+        made = []
+        for row in rows:
+            number = devices.get(row["device"], 0)
+            made.append(_activity(row, number))
+            launch = starts.get((row["rank"], row["correlation"]))
+            if launch is not None and row["kind"] != "sync":
+                made += _flow(row, launch, number)
+        yield made
+    for rows in _batches(run.metrics.filter(pl.col("ts_ns").is_not_null() & pl.col("value").is_finite())):
+        yield [_counter(row, devices) for row in rows]
+
+
+def _batches(table: pl.LazyFrame) -> Iterator[list[dict[str, Any]]]:
+    texts = [name for name, dtype in table.collect_schema().items() if dtype == pl.Categorical]
+    frame = table.with_columns(pl.col(texts).cast(pl.String)).collect(engine="streaming")
+    for begin in range(0, frame.height, BATCH):
+        yield frame[begin : begin + BATCH].to_dicts()
+
+
+def _micro(ns: int) -> orjson.Fragment:
+    """Nanoseconds as microseconds, every digit of them."""
+    sign, ns = ("-", -ns) if ns < 0 else ("", ns)
+    return orjson.Fragment(f"{sign}{ns // 1000}.{ns % 1000:03d}")
+
+
+def _slice(cat: str, row: dict[str, Any], pid: object, tid: object, arguments: dict[str, Any]) -> bytes:
+    kept = {key: value for key, value in arguments.items() if value is not None}
+    return orjson.dumps({
+        "ph": "X", "cat": cat, "name": row["name"], "pid": pid, "tid": tid, "ts": _micro(row["start_ns"]),
+        "dur": _micro(row["dur_ns"] or 0), "args": kept,
+    })
+
+
+def _host_event(row: dict[str, Any]) -> bytes:
+    arguments = {
+        "correlation": row["correlation"], "External id": row["external_id"], "Sequence number": row["sequence"],
+        "Fwd thread id": row["forward_tid"],
+    }
+    return _slice(_HOST.get(row["kind"], row["kind"] or "cpu_op"), row, row["pid"] or 0, row["tid"] or 0, arguments)
+
+
+def _activity(row: dict[str, Any], device: int) -> bytes:
+    sizes = {key: [int(part) for part in row[key].split(",")] if row[key] else None for key in ("grid", "block")}
+    occupancy = row["occupancy"]
+    arguments = {
+        "device": device, "stream": row["stream"], "correlation": row["correlation"], "External id": row["op_id"],
+        **sizes, "registers per thread": row["registers"], "shared memory": row["shared_bytes"],
+        "est. achieved occupancy %": None if occupancy is None else round(100 * occupancy),
+        "blocks per SM": row["blocks_per_sm"], "bytes": row["bytes"], "graph id": row["graph"],
+    }
+    return _slice(_ACTIVITY.get(row["kind"], "kernel"), row, device, _stream(row), arguments)
+
+
+def _stream(row: dict[str, Any]) -> int:
+    return row["stream"] if row["stream"] is not None else 0
+
+
+def _flow(row: dict[str, Any], launch: tuple[Any, Any, int], device: int) -> list[bytes]:
+    pid, tid, start = launch
+    same = {"cat": "ac2g", "name": "ac2g", "id": row["correlation"]}
+    return [
+        orjson.dumps({"ph": "s", **same, "pid": pid or 0, "tid": tid or 0, "ts": _micro(start)}),
+        orjson.dumps({"ph": "f", "bp": "e", **same, "pid": device, "tid": _stream(row), "ts": _micro(row["start_ns"])}),
+    ]
+
+
+def _counter(row: dict[str, Any], devices: dict[str, int]) -> bytes:
+    return orjson.dumps({
+        "ph": "C", "name": row["metric"], "pid": devices.get(row["device"], row["pid"] or 0), "tid": 0,
+        "ts": _micro(row["ts_ns"]), "args": {row["unit"] or "value": row["value"]},
+    })
+
+
+def _named(kind: str, pid: int, tid: int, name: str) -> bytes:
+    return orjson.dumps({"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": {"name": name}})

@@ -1,0 +1,90 @@
+"""Several recordings of one process, one after the other, as one Trace: the windows a profiler's schedule wrote.
+
+They are told by their names, which differ in nothing but the time they were written at. Each is put where it was on the
+process's clock; between them nothing was recorded. A profiler may count its launches anew in each, so the numbers that
+tie a call to its activity are moved apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from ..trace import TABLE_NAMES, Trace
+from .ranks import CLOCKED, TIME
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_NUMBER = re.compile(r"\d+")
+_TIES = {"kernels": ("correlation", "op_id"), "host": ("correlation", "external_id")}
+_ROWS = ("kernels", "host")
+
+
+def are_windows(files: Sequence[Path], traces: Sequence[Trace]) -> bool:
+    """Whether the files are one process's, of one rank or of none, and all know when they were recorded."""
+    names = [file.name for file in files]
+    if len({_NUMBER.sub("#", name) for name in names}) != 1 or len({trace.info.ranks for trace in traces}) != 1:
+        return False
+    if any(trace.info.epoch_ns is None for trace in traces):
+        return False
+    numbers = zip(*(map(int, _NUMBER.findall(name)) for name in names), strict=True)
+    differing = [column for column in map(tuple, numbers) if len(set(column)) > 1]
+    return len(differing) == 1 and len(set(differing[0])) == len(names) and min(differing[0]) >= TIME
+
+
+def joined(source: str, label: str, traces: Sequence[Trace]) -> Trace:
+    """The windows as one Trace, in the order of their times, which begins with the first of them."""
+    import polars as pl
+
+    ordered = sorted(traces, key=lambda trace: trace.info.epoch_ns or 0)
+    zero = ordered[0].info.epoch_ns or 0
+    parts: list[dict[str, pl.LazyFrame]] = []
+    before, highest = dict.fromkeys(_ROWS, 0), 0
+    for trace in ordered:
+        shift = (trace.info.epoch_ns or 0) - zero
+        parts.append({name: _placed(name, trace.table(name), shift, before, highest) for name in TABLE_NAMES})
+        for name in _ROWS:
+            before[name] += trace.table(name).select(pl.len()).collect(engine="streaming").item()
+        highest = max(highest, _highest(parts[-1]))
+    info = ordered[0].info
+    warnings = [warning for trace in ordered for warning in trace.info.warnings]
+    told = f"{len(ordered)} recordings of one process, one after the other: between them nothing was recorded"
+    sizes = [trace.info.bytes for trace in ordered if trace.info.bytes is not None]
+    info = replace(
+        info, source=source, label=label, bytes=sum(sizes) if sizes else None,
+        warnings=(told, *dict.fromkeys(warnings)),
+    )
+    return Trace(info, **{name: pl.concat([part[name] for part in parts]) for name in TABLE_NAMES})
+
+
+def _placed(name: str, table: pl.LazyFrame, shift: int, before: dict[str, int], highest: int) -> pl.LazyFrame:
+    import polars as pl
+
+    columns = table.collect_schema().names()
+    ties = [pl.col(column) for column in _TIES.get(name, ()) if highest]
+    moved = [pl.when(tie > 0).then(tie + highest).otherwise(tie) for tie in ties]  # 0 and less tie nothing
+    if shift and name in CLOCKED:
+        moved.append(pl.col(CLOCKED[name]) + shift)
+    if before["kernels"]:
+        moved += [pl.col(c) + before["kernels"] for c in ("index", "first_index", "last_index") if c in columns]
+    if name == "host" and before["host"]:
+        moved.append(pl.col("parent") + before["host"])
+    if "offset" in columns:  # of which file it is the place could not be told
+        moved.append(pl.lit(None, pl.Int64).alias("offset"))
+    return table.with_columns(moved) if moved else table
+
+
+def _highest(tables: dict[str, pl.LazyFrame]) -> int:
+    """The largest number that ties a call to its activity."""
+    import polars as pl
+
+    found = [
+        tables[name].select(pl.max_horizontal(pl.col(columns).max())).collect(engine="streaming").item()
+        for name, columns in _TIES.items()
+    ]
+    return max((value for value in found if value is not None), default=0)

@@ -1,0 +1,160 @@
+"""XLA profiles: kernels, launches, HLO operators and steps, against the made-up capture and the twin of a real one."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import json
+import shutil
+import sys
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import polars as pl
+import pytest
+
+from warplens.analysis.operators.tree import operators_of
+from warplens.loaders import kineto, xla
+from warplens.loaders.errors import Unreadable
+from warplens.loaders.ingest.opening import open_run
+from warplens.loaders.loader import Job
+from warplens.loaders.trace import Trace
+
+CAPTURE = "traces/jax_xplane/tracelens_test_data_jax_te_fused_attn_categorization/934987a2fc2f.xplane.pb"
+TWIN = "traces/jax_trace_json/934987a2fc2f.trace_viewer.json.gz"
+
+
+@pytest.fixture(scope="module")
+def make(samples: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_xla", samples / "make_xla.py")
+    assert spec and spec.loader
+    sys.path.insert(0, str(samples))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    sys.path.remove(str(samples))
+    return module
+
+
+def load(path: Path, folder: Path) -> Trace:
+    (trace,) = xla.LOADER.load(Job(path, folder))
+    return trace
+
+
+def rows(frame: pl.LazyFrame, *columns: str) -> list[tuple[object, ...]]:
+    return frame.select(columns).collect().rows()
+
+
+def twin_events(data: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(gzip.decompress((data / TWIN).read_bytes()))["traceEvents"]
+    return found
+
+
+def totals(trace: Trace) -> dict[tuple[object, ...], tuple[int, int]]:
+    by = trace.kernels.group_by("name", "kind", "device", "stream").agg(pl.len(), pl.col("dur_ns").sum()).collect()
+    return {row[:4]: row[4:] for row in by.rows()}
+
+
+def test_samples_are_what_the_script_makes(samples: Path, make: ModuleType, tmp_path: Path) -> None:
+    make.main(tmp_path)
+    for name in ("xla_gpu.xplane.pb", "xla_tpu.xplane.pb"):
+        assert (samples / name).read_bytes() == (tmp_path / name).read_bytes(), name
+
+
+def test_a_real_capture_has_the_kernels_of_its_other_export(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "twin").mkdir()
+    (twin,) = kineto.LOADER.load(Job(data / TWIN, tmp_path / "twin"))
+    trace = load(data / CAPTURE, tmp_path)
+    assert totals(trace) == totals(twin) and trace.kernels.collect().height == 150
+    events = twin_events(data)
+    slices = Counter(e["name"] for e in events if e.get("ph") == "X" and e["pid"] == 701)
+    found = Counter(name for name, dur in rows(trace.host, "name", "dur_ns") if dur)
+    assert found == slices
+
+
+def test_kernels_of_a_real_capture_lead_to_their_hlo_ops(data: Path) -> None:
+    (trace,) = open_run(str(data / CAPTURE), use_cache=False)
+    found = operators_of(trace)
+    assert found is not None and found.unclaimed_ns == 0
+    wanted = {event["args"]["hlo_op"] for event in twin_events(data)
+              if event.get("ph") == "X" and event["pid"] == 1 and event["tid"] == 1}  # fmt: skip
+    own = found.frame.filter(pl.col("device_self_ns") > 0)["name"].cast(pl.String).to_list()
+    assert set(own) == wanted
+    assert "jit_loss_fn:XLA GPU module" in found.frame["name"].cast(pl.String).to_list()
+
+
+def test_launches_ops_and_modules_of_a_gpu(samples: Path) -> None:
+    (trace,) = open_run(str(samples / "xla_gpu.xplane.pb"), use_cache=False)
+    first = rows(trace.kernels, "name", "kind", "device", "stream", "grid", "block", "registers", "shared_bytes")[0]
+    assert first == ("gemm_fusion_dot_3", "kernel", "GPU 0", 14, "32,8,1", "128,1,1", 64, 4096)
+    copies = trace.kernels.filter(pl.col("kind").cast(pl.String) == "memcpy")
+    assert rows(copies, "stream", "bytes") == [(18, 1 << 20)] * 4
+    operators = operators_of(trace)
+    assert operators is not None and operators.unclaimed_ns == 0
+    module = operators.frame.filter(pl.col("name").cast(pl.String) == "jit_step:XLA GPU module")
+    assert module["calls"].to_list() == [4] and module["device_total_ns"].item() > 0
+    assert rows(trace.cycles, "cycle", "label", "source")[1] == (1, "train 1", "recorded")
+    assert trace.info.epoch_ns is not None and trace.info.epoch_ns > 1_760_000_000_000_000_000
+
+
+def test_steps_ops_and_loops_of_a_tpu(samples: Path, tmp_path: Path) -> None:
+    trace = load(samples / "xla_tpu.xplane.pb", tmp_path)
+    assert [device.id for device in trace.info.devices] == ["TPU 0", "TPU 1"]
+    names = {name for name, *_ in rows(trace.kernels, "name")}
+    assert names == {"fusion.1", "convolution.2", "all-reduce.3", "copy.4"}
+    assert trace.info.facts["ignored"]["loops and branches around other ops"] == 6
+    collectives = trace.kernels.filter(pl.col("kind").cast(pl.String) == "collective")
+    assert {name for name, *_ in rows(collectives, "name")} == {"all-reduce.3"}
+    assert [cycle for cycle, *_ in rows(trace.cycles, "cycle")] == [40, 41, 42]
+    ends = trace.kernels.group_by("device").agg((pl.col("start_ns") + pl.col("dur_ns")).max()).collect()
+    assert ends.height == 2
+
+
+@pytest.mark.parametrize("name", ["xla_gpu.xplane.pb", "xla_gpu.xplane.pb.gz"])
+def test_a_compressed_profile_is_the_same(samples: Path, tmp_path: Path, name: str) -> None:
+    source = (samples / "xla_gpu.xplane.pb").read_bytes()
+    (tmp_path / name).write_bytes(gzip.compress(source) if name.endswith(".gz") else source)
+    (tmp_path / "plain").mkdir()
+    assert totals(load(tmp_path / name, tmp_path)) == totals(load(samples / "xla_gpu.xplane.pb", tmp_path / "plain"))
+
+
+def test_all_statistics_of_an_event_are_read_again(samples: Path, tmp_path: Path) -> None:
+    path = samples / "xla_gpu.xplane.pb"
+    ((offset, name),) = rows(load(path, tmp_path).kernels.head(1), "offset", "name")
+    said = xla.LOADER.arguments(path, offset, name)
+    assert said["hlo_op"] == "gemm_fusion_dot.3" and said["hlo_module"] == "jit_step" and said["correlation_id"] == 102
+    with pytest.raises(ValueError):
+        xla.LOADER.arguments(path, offset, "another")
+
+
+def test_the_hosts_of_a_run_are_its_ranks(samples: Path, tmp_path: Path) -> None:
+    for host in ("worker-a", "worker-b"):
+        shutil.copy(samples / "xla_gpu.xplane.pb", tmp_path / f"{host}.xplane.pb")
+        (tmp_path / f"{host}.trace.json.gz").write_bytes(gzip.compress(b'{"traceEvents": [{"ph": "X", "pid": 1}]}'))
+    (trace,) = open_run(str(tmp_path), use_cache=False)
+    assert trace.info.format == "xla" and trace.info.ranks == (0, 1)
+    assert trace.kernels.group_by("rank").len().sort("rank").collect().rows() == [(0, 20), (1, 20)]
+
+
+def test_a_profile_a_text_tool_went_over_is_refused_with_the_reason(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(Unreadable, match="its bytes were replaced") as caught:
+        load(data / "traces/malformed/tpu_inference_2.utf8-mangled.xplane.pb", tmp_path)
+    assert "binary mode" in caught.value.advice
+
+
+@pytest.mark.parametrize("keep", [0.3, 0.6, 0.9, 0.99])
+def test_a_profile_that_was_cut_off_shows_what_there_is(samples: Path, tmp_path: Path, keep: float) -> None:
+    source = (samples / "xla_tpu.xplane.pb").read_bytes()
+    path = tmp_path / "cut.xplane.pb"
+    path.write_bytes(source[: int(len(source) * keep)])
+    trace = load(path, tmp_path)
+    assert trace.has("kernels") and "truncated" in " ".join(trace.info.warnings)
+    assert trace.info.coverage is not None and trace.info.coverage < 1
+
+
+def test_a_profile_without_events_is_refused(make: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "empty.xplane.pb"
+    path.write_bytes(make.message([(1, make.Plane(1, "/host:CPU").written())]))
+    with pytest.raises(Unreadable, match="without a single event"):
+        load(path, tmp_path)

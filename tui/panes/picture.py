@@ -1,0 +1,95 @@
+"""Lines above or beside a list, drawn by its pane; where they are more than fit they scroll once they have the keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual.app import RenderResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widget import Widget
+
+
+class Picture(Widget):
+    """Lines drawn by the pane for the width there is; no taller than they are many."""
+
+    DEFAULT_CSS = """
+    Picture { height: auto; max-height: 60%; display: none; }
+    Picture:focus { background: $panel; }
+    """
+    can_focus = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down,j", "turn(1)", show=False), Binding("up,k", "turn(-1)", show=False),
+        Binding("pagedown", "turn_page(1)", show=False), Binding("pageup", "turn_page(-1)", show=False),
+        Binding("home,g", "turn_to(0)", show=False), Binding("end,G", "turn_to(1)", show=False),
+    ]
+
+    def __init__(self, pane: Widget, draw: Callable[[int], Content], id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._pane, self._draw = pane, draw
+        self._drawn: tuple[int, int, Content] | None = None  # for that width of its own and height of the pane
+        self._shown: tuple[str, object] | None = None  # text and spans that were rendered last
+        self._lines = 0  # that the layout knows of
+        self._top = 0  # the first line in sight, where there are more than fit
+
+    def redraw(self) -> None:
+        """What is drawn may have changed; the screen is laid out again only if it has."""
+        self._drawn = None
+        content = self._content(self._width())
+        if self._shown != (content.plain, content.spans) or self._lines != len(content.plain.splitlines()):
+            self._shown = content.plain, content.spans
+            self.display = bool(content.plain)
+            self.refresh(layout=True)
+
+    def _width(self) -> int:
+        return self.size.width or self._pane.size.width or 80
+
+    def _content(self, width: int) -> Content:
+        height = self._pane.size.height
+        if self._drawn is None or self._drawn[:2] != (width, height):
+            self._drawn = (width, height, self._draw(width))
+        return self._drawn[2]
+
+    def get_content_height(self, container: object, viewport: object, width: int) -> int:
+        """As many lines as were drawn."""
+        self._lines = len(self._content(width).plain.splitlines())
+        return self._lines
+
+    def render(self) -> RenderResult:
+        """What the pane draws."""
+        content = self._content(self._width())
+        self._shown = content.plain, content.spans
+        return self._in_sight(content)
+
+    @property
+    def cut(self) -> bool:
+        """Whether there are more lines than room, so that the keys have something to do here."""
+        return self.display and 0 < self.size.height < len(self._content(self._width()).plain.splitlines())
+
+    def _in_sight(self, content: Content) -> Content:
+        """The lines from the first in sight on; where some are not, the last line says how many and how to see them."""
+        lines, room = content.split("\n"), self.size.height
+        if not room or len(lines) <= room:
+            self._top = 0
+            return content
+        self._top = max(0, min(self._top, len(lines) - room + 1))
+        shown = lines[self._top : self._top + room - 1]
+        below = len(lines) - self._top - len(shown)
+        how = "PgDn" if self.has_focus else "Tab, then PgDn"
+        said = f" ▾ {below} more line{'s' if below > 1 else ''}: {how}" if below else f" ▴ {self._top} above: PgUp"
+        return Content("\n").join([*shown, Content.styled(said, "dim")])
+
+    def action_turn(self, lines: int) -> None:
+        """Scroll by lines."""
+        self._top += lines
+        self.refresh()
+
+    def action_turn_page(self, pages: int) -> None:
+        """Scroll by what is in sight."""
+        self.action_turn(pages * max(1, self.size.height - 2))
+
+    def action_turn_to(self, end: int) -> None:
+        """Scroll to the first line or to the last."""
+        self._top = end * len(self._content(self._width()).plain.splitlines())
+        self.refresh()
