@@ -22,6 +22,7 @@ from ..table.column import Column
 from ..table.table import Table
 from ..table.view import CannotAnswer, View
 from .event_arguments import callers, event, longest_calls
+from .launchers import caller_section, kernel_section
 from .sections import MOST, Detail, Section
 
 PERCENTILES = (1, 5, 25, 50, 75, 95, 99, 99.9)
@@ -85,7 +86,8 @@ def kernel_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
         tail = f" in {side.upper()}" if len(runs) > 1 else ""
         sections += [
             _percentiles(launches, tail), *_groups(launches, tail, options), *_by_cycle(launches, run, options, tail),
-            _longest(launches, tail), *_longest_callers(launches, run, "ab".index(side), tail),
+            _longest(launches, tail), *caller_section(run, launches, tail),
+            *_longest_callers(launches, run, "ab".index(side), tail),
         ]
     return sections
 
@@ -182,6 +184,7 @@ def operator_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
     found = []
     for side, run in enumerate(runs):
         scope = scoped(run, options, "b" if side else "a")
+        found += kernel_section(scope, str(row["name"]), _tail(side, runs))
         found += longest_calls(scope, str(row["name"]), side, _tail(side, runs))
     return found
 

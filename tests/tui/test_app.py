@@ -24,3 +24,14 @@ async def test_two_runs_stand_side_by_side() -> None:
         assert "normal → abnormal" in shown or "normal (90 launches) → abnormal" in shown
         await press(pilot, "3")
         assert "▐3 Kernels▌" in screen_text(app)
+
+
+async def test_idle_shows_its_causes_above_the_gaps_and_enter_the_launches_around() -> None:
+    app = app_on("a", view="idle")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        shown = screen_text(app)
+        assert "▐8 Idle▌" in shown and "100.0%" in shown, shown
+        assert "unknown" in shown and "gaps" in shown
+        await press(pilot, "enter")
+        assert "Launches around it" in screen_text(app)

@@ -1,0 +1,84 @@
+"""The details of a gap: what the launching thread did over its length, and the launches around it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from ...loaders.trace import Trace
+from ..core import units
+from ..core.callers import callers_of
+from ..core.options import Options
+from ..core.text import display
+from .sections import MOST, Section
+
+CELLS = 40
+"""Width of the picture of a gap."""
+_AROUND = 3
+Row = dict[str, Any]
+
+
+def gap_sections(row: Row, runs: tuple[Trace, ...], options: Options) -> list[Section]:
+    """The host's stack over the gap, outermost first, and the launches before and after it; none for two runs."""
+    if len(runs) != 1 or row.get("index") is None:
+        return []
+    run = runs[0]
+    begin, end = row["start_ns"], row["start_ns"] + row["dur_ns"]
+    return [*_stack(run, row, begin, end), _launches(run, row, begin, end)]
+
+
+def _stack(run: Trace, row: Row, begin: int, end: int) -> list[Section]:
+    callers = callers_of(run)
+    if callers is None:
+        return []
+    place = run.kernels.select((pl.col("index") == row["index"]).arg_max()).collect().item()
+    call = int(callers.call[place])
+    if call < 0:
+        return []
+    keys = ("rank", "pid", "tid")
+    thread = run.host.select(keys).slice(call, 1).collect().row(0)
+    same = [pl.col(key).eq_missing(pl.lit(value, pl.Int64)) for key, value in zip(keys, thread, strict=True)]
+    last = pl.col("start_ns") + pl.col("dur_ns")
+    over = pl.min_horizontal(last, pl.lit(end)) - pl.max_horizontal("start_ns", pl.lit(begin))
+    found = (
+        run.host.filter(*same, pl.col("depth").is_not_null(), pl.col("start_ns") < end, last > begin)
+        .select("name", "start_ns", "dur_ns", "depth", within=over).collect(engine="streaming")
+    )
+    if found.is_empty():
+        return []
+    shown = found.top_k(MOST, by="within").sort("depth", "start_ns")
+    outermost = min(found["depth"].to_list())
+    rows = tuple(
+        ("  " * min(depth - outermost, 8) + display(str(name), 60),
+         _bar(start, start + dur, begin, end), units.duration(within))
+        for name, start, dur, depth, within in shown.rows()
+    )
+    capped = f", the longest {MOST} of {units.count(found.height)}" if found.height > MOST else ""
+    titles = ("slice", "from begin to end of the gap", "in it")
+    return [Section(f"The launching thread over the gap{capped}", rows, titles)]
+
+
+def _bar(start: int, stop: int, begin: int, end: int) -> str:
+    """Where in the gap a slice ran, one cell for each fortieth of it; a cell it only touches is light."""
+    made = ""
+    for cell in range(CELLS):
+        low, high = (begin + (end - begin) * at // CELLS for at in (cell, cell + 1))
+        held = min(stop, high) - max(start, low)
+        made += "█" if held > 0 and 2 * held >= high - low else "░" if held > 0 else "·"
+    return made
+
+
+def _launches(run: Trace, row: Row, begin: int, end: int) -> Section:
+    mine = run.kernels.filter(
+        pl.col("kind") != "sync", pl.col("device").cast(pl.String).eq_missing(pl.lit(row["device"], pl.String)),
+        pl.col("rank").eq_missing(pl.lit(row["rank"], pl.Int64)),
+    ).select("index", "name", "start_ns", "dur_ns", "stream")
+    before = mine.filter(pl.col("start_ns") < begin).top_k(_AROUND, by="start_ns").collect(engine="streaming")
+    after = mine.filter(pl.col("start_ns") >= end).bottom_k(_AROUND, by="start_ns").collect(engine="streaming")
+    rows = tuple(
+        (f"#{units.count(index)}", display(str(name), 60), units.duration(start), units.duration(dur or 0),
+         units.MISSING if stream is None else str(stream))
+        for index, name, start, dur, stream in pl.concat([before.sort("start_ns"), after.sort("start_ns")]).rows()
+    )
+    return Section("Launches around it", rows, ("launch", "kernel", "start", "duration", "stream"))

@@ -1,0 +1,231 @@
+"""Idle: every nanosecond in which a device ran nothing has one cause, told by the thread that launched what came."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from runs import host, kernel, run_of
+
+from warplens.analysis.core.options import Options
+from warplens.analysis.details.row_details import details
+from warplens.analysis.idle.account import idle_of
+from warplens.analysis.idle.causes import CAUSES, cause_of_call
+from warplens.analysis.table.table import ask
+from warplens.analysis.table.view import CannotAnswer
+from warplens.analysis.views import view
+from warplens.loaders.trace import Trace
+
+US = 1_000
+
+
+def call(start: int, dur: int, correlation: int | None, name: str = "cudaLaunchKernel", **more: Any) -> dict[str, Any]:
+    return host(name, start, dur, "runtime", correlation=correlation, **more)
+
+
+def causes(run: Trace) -> dict[str, int]:
+    idle = idle_of(run, run)
+    assert idle is not None
+    (device,) = idle.devices
+    assert sum(device.causes.values()) == device.idle_ns == int(idle.gaps["dur_ns"].sum())
+    assert device.busy_ns + device.idle_ns == device.window_ns
+    return device.causes
+
+
+def gap(*slices: dict[str, Any], launch: tuple[int, int] = (80 * US, 10 * US), until: int = 100 * US) -> Trace:
+    """A device idle from 10 to ``until`` µs, what ended it launched at ``launch``, with these slices on the host."""
+    return run_of(
+        host=[*slices, call(launch[0], launch[1], 2), call(0, US, 1)],
+        kernels=[kernel(0, 0, 10 * US, correlation=1), kernel(1, until, 5 * US, "late", correlation=2)],
+    )
+
+
+def test_before_the_launch_it_is_what_the_launching_thread_did_innermost() -> None:
+    run = gap(
+        host("train.py(3): loop", 0, 200 * US, "python"), host("aten::item", 20 * US, 30 * US),
+        call(25 * US, 20 * US, None, "cudaStreamSynchronize"), call(60 * US, 5 * US, None, "cudaMalloc"),
+        call(66 * US, 2 * US, None, "cudaMemcpyAsync"), call(70 * US, 3 * US, None, "cudaFuncGetAttributes"),
+    )
+    assert causes(run) == {
+        "python": 10 * US + 10 * US + US + 2 * US + 7 * US, "op": 10 * US, "sync": 20 * US, "allocation": 5 * US,
+        "copy": 2 * US, "runtime": 3 * US, "launch": 10 * US, "dispatch": 10 * US,
+    }
+
+
+def test_inside_of_a_data_loader_everything_is_input() -> None:
+    run = gap(
+        host("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 5 * US, 45 * US, "dataloader"),
+        host("aten::stack", 20 * US, 10 * US), call(22 * US, 2 * US, None, "cudaStreamSynchronize"),
+    )
+    assert causes(run) == {"input": 40 * US, "untraced": 30 * US, "launch": 10 * US, "dispatch": 10 * US}
+
+
+def test_launched_long_before_it_is_the_device_s_switch_and_then_a_queue() -> None:
+    assert causes(gap(launch=(2 * US, 3 * US))) == {"dispatch": 20 * US, "queued": 70 * US}
+
+
+def test_a_profiler_at_work_on_any_thread_comes_first() -> None:
+    run = gap(host("aten::mul", 0, 200 * US), host("Activity Buffer Request", 40 * US, 45 * US, "overhead", tid=9))
+    assert causes(run) == {"op": 30 * US, "profiler": 45 * US, "launch": 5 * US, "dispatch": 10 * US}
+
+
+def test_between_kernels_of_one_graph_it_is_the_graph_and_without_a_launch_nobody_knows() -> None:
+    run = run_of(
+        host=[call(0, US, 7, "cudaGraphLaunch")],
+        kernels=[kernel(0, 0, 10, correlation=7), kernel(1, 50, 10, correlation=7), kernel(2, 100, 10)],
+    )
+    assert causes(run) == {"graph": 40, "unknown": 40}
+
+
+def test_a_gap_says_what_came_before_what_ended_it_and_what_drained_the_queue() -> None:
+    run = gap(
+        host("train.py(3): loop", 0, 200 * US, "python"), host("aten::item", 5 * US, 30 * US),
+        call(8 * US, 20 * US, None, "cudaStreamSynchronize"), host("aten::mul", 75 * US, 20 * US, external_id=4),
+    )
+    (row,) = ask(view("idle"), (run,)).frame.to_dicts()
+    assert {key: row[key] for key in ("start_ns", "dur_ns", "cause", "before", "after", "call", "op", "frame")} == {
+        "start_ns": 10 * US, "dur_ns": 90 * US, "cause": "python", "before": "gemm", "after": "late",
+        "call": "cudaLaunchKernel", "op": "aten::mul", "frame": "train.py(3): loop",
+    }
+    assert row["drained_by"] == "aten::item, train.py(3): loop"
+
+
+def test_a_gap_opens_into_the_host_s_stack_over_it_and_the_launches_around() -> None:
+    run = gap(host("train.py(3): loop", 0, 200 * US, "python"), call(10 * US, 45 * US, None, "cudaStreamSynchronize"))
+    table = ask(view("idle"), (run,))
+    stack, around = details(view("idle"), table, 0, (run,), Options()).sections[1:3]
+    assert [(row[0].strip(), row[1], row[2]) for row in stack.rows] == [
+        ("train.py(3): loop", "█" * 40, "90.00 µs"), ("cudaStreamSynchronize", "█" * 20 + "·" * 20, "45.00 µs"),
+        ("cudaLaunchKernel", "·" * 31 + "█" * 5 + "·" * 4, "10.00 µs")]
+    assert [(row[0], row[1]) for row in around.rows] == [("#0", "gemm"), ("#1", "late")]
+
+
+def test_a_wait_that_was_over_before_the_gap_began_drained_nothing() -> None:
+    (row,) = ask(view("idle"), (gap(call(2 * US, 3 * US, None, "cudaStreamSynchronize")),)).frame.to_dicts()
+    assert row["drained_by"] is None
+
+
+def test_streams_count_together_and_devices_apart() -> None:
+    run = run_of(kernels=[
+        kernel(0, 0, 50, stream=1), kernel(1, 40, 30, stream=2), kernel(2, 90, 10, stream=1),
+        kernel(3, 0, 10, device="GPU 1"), kernel(4, 30, 10, device="GPU 1"),
+    ])
+    devices = ask(view("idle"), (run,)).facts["devices"]
+    assert [(d["device"], d["window_ns"], d["busy_ns"], d["idle_ns"]) for d in devices] == [
+        ("GPU 0", 100, 80, 20), ("GPU 1", 40, 20, 20)]
+
+
+def test_without_launch_calls_it_says_that_nobody_can_tell() -> None:
+    table = ask(view("idle"), (run_of(kernels=[kernel(0, 0, 10), kernel(1, 50, 10)]),))
+    assert "No launch calls were recorded" in table.notes[0]
+    assert table.facts["devices"][0]["causes"] == {"unknown": 40}
+
+
+def test_graphs_replayed_without_their_kernels_are_not_called_idle_silently() -> None:
+    run = gap(call(30 * US, 5 * US, 99, "cudaGraphLaunch"))
+    assert any("1 graph launches have no kernels recorded" in note for note in ask(view("idle"), (run,)).notes)
+
+
+def test_launches_without_times_cannot_tell() -> None:
+    with pytest.raises(CannotAnswer, match="launches without times"):
+        ask(view("idle"), (run_of(kernels=[kernel(0, None, 10)]),))
+
+
+def test_of_two_runs_the_causes_are_compared() -> None:
+    a, b = gap(launch=(2 * US, 3 * US)), gap(launch=(2 * US, 3 * US), until=130 * US)
+    rows = {row["cause"]: row for row in ask(view("idle"), (a, b)).frame.to_dicts()}
+    assert {cause: row["total_ns_delta"] for cause, row in rows.items()} == {"queued": 30 * US, "dispatch": 0}
+    assert next(iter(rows)) == "queued"
+
+
+def test_a_scope_to_a_cycle_leaves_the_gaps_between_its_own_launches() -> None:
+    run = run_of(
+        host=[call(5 * n, 2, n + 1) for n in range(4)],
+        kernels=[kernel(n, 100 * n, 50, correlation=n + 1) for n in range(4)],
+        cycles=[{"cycle": n, "start_ns": 10 * n, "dur_ns": 10, "kind": "step", "complete": True} for n in range(2)],
+    )
+    rows = ask(view("idle"), (run,), Options(cycle=1)).frame.to_dicts()
+    assert [(row["start_ns"], row["cycle"]) for row in rows] == [(250, 1)]
+
+
+@pytest.mark.parametrize(("name", "cause"), [
+    ("cudaDeviceSynchronize", "sync"), ("hipStreamWaitEvent", "sync"), ("cudaEventQuery", "sync"),
+    ("cudaFree", "allocation"), ("cuModuleLoadData", "allocation"), ("cudaHostRegister", "allocation"),
+    ("cudaMemcpyAsync", "copy"), ("hipMemsetAsync", "copy"), ("cudaLaunchKernel", "runtime"),
+])
+def test_calls_are_told_by_name(name: str, cause: str) -> None:
+    assert cause_of_call(name) == cause
+
+
+STEP = 2_000
+"""Longer than what two clocks round by, so that slices which cross do so in earnest."""
+
+
+def by_definition(run: Trace) -> dict[str, int]:
+    """Step by step, straight from the words of the definition; all times are whole steps, of one device."""
+    acts = run.kernels.collect().sort("start_ns", "dur_ns").to_dicts()
+    slices = run.host.collect().to_dicts()
+    calls = sorted((s for s in slices if s["correlation"]), key=lambda s: s["start_ns"])
+    ends = {a["index"]: a["start_ns"] + a["dur_ns"] for a in acts}
+    out = dict.fromkeys(CAUSES, 0)
+    for at in range(min(a["start_ns"] for a in acts if a["dur_ns"]), max(ends.values()), STEP):
+        if any(a["start_ns"] <= at < ends[a["index"]] for a in acts):
+            continue
+        after = next((a for a in acts if a["start_ns"] > at and a["dur_ns"]), None)
+        if after is None:  # behind the last activity
+            break
+        after = next(a for a in acts if a["start_ns"] == after["start_ns"])
+        launch = next((s for s in calls if s["correlation"] == after["correlation"]), None)
+        began = max(ends[a["index"]] for a in acts if ends[a["index"]] <= at and a["dur_ns"])
+        before = [a for a in acts if ends[a["index"]] == began][-1]
+        if launch is None:
+            out["unknown"] += STEP
+        elif before["correlation"] == after["correlation"]:
+            out["graph"] += STEP
+        elif at >= (done := max(launch["start_ns"] + launch["dur_ns"], began)):
+            out["dispatch" if at < done + 20_000 else "queued"] += STEP
+        elif any(s["kind"] == "overhead" and s["start_ns"] <= at < s["start_ns"] + s["dur_ns"] for s in slices):
+            out["profiler"] += STEP
+        elif at >= launch["start_ns"]:
+            out["launch"] += STEP
+        else:
+            out[_innermost(slices, launch["tid"], at)] += STEP
+    return {cause: total for cause, total in out.items() if total}
+
+
+def _innermost(slices: list[dict[str, Any]], tid: int, at: int) -> str:
+    stack = [s for s in slices if s["tid"] == tid and s["kind"] != "overhead"
+             and s["start_ns"] <= at < s["start_ns"] + s["dur_ns"]]
+    if not stack:
+        return "untraced"
+    if any(s["kind"] == "dataloader" for s in stack):
+        return "input"
+    top = sorted(stack, key=lambda s: (s["start_ns"], -s["dur_ns"]))[-1]
+    if top["kind"] == "runtime":
+        return cause_of_call(top["name"])
+    return "python" if top["kind"] == "python" else "op"
+
+
+KINDS = (("aten::mul", "op"), ("a.py(1): f", "python"), ("cudaMalloc", "runtime"), ("cudaStreamSynchronize", "runtime"),
+         ("DataLoader next", "dataloader"), ("buffer", "overhead"))
+slices = st.tuples(st.sampled_from(KINDS), st.integers(0, 120), st.integers(0, 60), st.integers(1, 2))
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(slices, max_size=8),
+    st.lists(st.tuples(st.integers(0, 150), st.integers(0, 20), st.integers(1, 4)), min_size=2, max_size=6),
+    st.lists(st.tuples(st.integers(1, 4), st.integers(0, 140), st.integers(0, 10), st.integers(1, 2)), max_size=5),
+)
+def test_causes_are_those_of_the_definition_step_by_step(
+    around: list[Any], ran: list[tuple[int, int, int]], launched: list[tuple[int, int, int, int]]
+) -> None:
+    rows = [host(name, start * STEP, dur * STEP, kind, tid=tid) for (name, kind), start, dur, tid in around]
+    rows += [call(start * STEP, dur * STEP, correlation, tid=tid) for correlation, start, dur, tid in launched]
+    kernels = [kernel(n, start * STEP, dur * STEP, correlation=its) for n, (start, dur, its) in enumerate(ran)]
+    if not rows or not any(dur for _, dur, _ in ran):
+        return
+    run = run_of(host=rows, kernels=kernels)
+    assert causes(run) == by_definition(run)

@@ -1,0 +1,42 @@
+"""Idle: of each device the causes it waited for as bars, most time first, then every gap."""
+
+from __future__ import annotations
+
+from textual.content import Content
+
+from ...analysis.core import units
+from .drawing import gauge, joined
+from .table import TablePane
+
+_LEAST = 0.005
+"""Causes below this share of the idle time are left to the list."""
+_MOST = 6
+
+
+class IdlePane(TablePane):
+    """The idle view with its causes."""
+
+    def picture(self, width: int) -> Content:
+        """What is said of the run, and under it the causes of each device where there is room for them."""
+        said = super().picture(width)
+        if self.shown is None or self.message:
+            return said
+        lines = [said] if said.plain else []
+        room = self.size.height // 2 - len(said.plain.splitlines())
+        for device in self.shown.base.facts.get("devices", []):
+            drawn = _causes(device, min(width - 2, 100))
+            if len(drawn) > room:
+                break
+            room -= len(drawn)
+            lines += drawn
+        return joined(lines)
+
+
+def _causes(device: dict[str, object], width: int) -> list[Content]:
+    idle, causes = device["idle_ns"], device["causes"]
+    assert isinstance(idle, int) and isinstance(causes, dict)
+    shown = [(cause, ns) for cause, ns in causes.items() if ns >= _LEAST * idle][:_MOST]
+    return [
+        Content.assemble(gauge(f"{device['device'] or '':<7}{cause}", ns / idle, width - 12),
+                         f"  {units.duration(ns)}") for cause, ns in shown
+    ]
