@@ -18,6 +18,7 @@ from .errors import Unreadable
 from .ingest import stream
 from .loader import Job
 from .schema import NAME
+from .schema_limits import LATEST_NS, LONGEST_NS
 from .trace import Device, Info, Trace
 
 _HEADER = re.compile(rb'(?m)^"?(?:Start ?\(|Time ?\(%\))[^\r\n]*')
@@ -152,7 +153,9 @@ def _launches(text: bytes, reports: list[_Report], warnings: list[str]) -> pl.Da
         read = rows.height
         rows = rows.with_columns(
             start_ns=_integer(report, "start", _TIMES), dur_ns=_integer(report, "duration", _TIMES),
-        ).drop_nulls(["start_ns", "dur_ns", "name"]).sort("start_ns", maintain_order=True)
+        ).drop_nulls(["start_ns", "dur_ns", "name"]).filter(
+            pl.col("start_ns").is_between(-LATEST_NS, LATEST_NS), pl.col("dur_ns") <= LONGEST_NS
+        ).sort("start_ns", maintain_order=True)
         if lost := read - rows.height:
             warnings.append(f"left out of the trace: {lost:,} of {read:,} rows, which are no activities")
         rows = rows.join(_activity_kind(rows, "name"), on="name", how="left", maintain_order="left")

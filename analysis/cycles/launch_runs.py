@@ -86,8 +86,12 @@ def repeated(run: Trace) -> Found | None:
         placed = sorted(
             (bound, name) for pattern, name in zip(patterns, names, strict=False) for bound in pattern.bounds
         )
+        if not placed:
+            continue
         bounds, labels = [bound for bound, _ in placed], [name for _, name in placed]
         pieces.append(launch_runs(table, bounds, labels, "pattern", rank))
+    if not pieces:
+        return None
     return Found(pl.concat(pieces), "pattern", _told(found[0][1], found[0][2]), device_time=True)
 
 

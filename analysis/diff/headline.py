@@ -13,13 +13,14 @@ from msgspec import Struct
 
 from ...loaders.trace import Trace
 from ..core.options import Options
+from ..cycles.account import spoken_of
 from .aggregates import breakdowns, step_sentence
 from .finished import recorded_cycles
 from .prepare.prepared import Prepared, prepared
 from .prepare.samples import Work, work_of
 from .present.sentences import cycle_sentence, line
 from .unit_of_work import unit_of_work, work_sentence
-from .verdict.cycle_time import CycleTime, cycle_time
+from .verdict.cycle_time import CycleTime, compare_lengths, cycle_time
 from .without_cycles import under_the_same_devices
 
 LEAST_TO_COMPARE = 2
@@ -60,6 +61,11 @@ def pair_headline(runs: tuple[Trace, Trace], options: Options) -> Headline | Non
     if ready is not None:
         cycles = cycle_time(ready.matched)
         return Headline("Cycle", cycle_sentence(cycles), cycles)
+    if not any(run.has("kernels") or run.has("breakdown") for run in runs):
+        lengths = [spoken_of(run, options).frame["dur_ns"].drop_nulls().to_numpy() / 1e6 for run in runs]
+        if all(len(side) for side in lengths):
+            cycles = compare_lengths(lengths[0], lengths[1])
+            return Headline("Cycle", cycle_sentence(cycles), cycles)
     if not all(run.has("kernels") for run in runs):
         steps = breakdowns(runs, options)
         text = step_sentence(*steps) if steps else None

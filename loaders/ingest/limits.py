@@ -35,7 +35,7 @@ LIMITS = {
     "header-keys": Limit(100_000, "keys", "recorders write a few dozen before the events"),
     "names": Limit(2_000_000, "different texts", "traces have some thousand; with a number in each name, 100,000"),
     "name-bytes": Limit(512 << 20, "bytes", "all different texts together; they are held in memory"),
-    "ranks": Limit(100_000, "ranks", "no job has more processes"),
+    "ranks": Limit(512, "ranks", "of one file: each is looked at alone; recorders put no more than a node's together"),
 }
 """Every limit by name."""
 UNCOUNTED_BYTES = 1 << 30

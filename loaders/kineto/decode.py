@@ -27,7 +27,7 @@ def whole(text: str) -> int | Number:
 
 
 _lenient = json.JSONDecoder(parse_int=whole, parse_float=Number, parse_constant=lambda word: None, strict=False)
-_WORD = re.compile(r'"(?:[^"\\]|\\.)*"|(-?\b(?:inf(?:inity)?|nan)\b)', re.IGNORECASE | re.DOTALL)
+_WORD = re.compile(r'"(?:[^"\\]|\\.)*+"|(-?\b(?:inf(?:inity)?|nan)\b)', re.IGNORECASE | re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 

@@ -24,7 +24,7 @@ from .info import Tally
 LONGEST_EVENT = 16 << 20
 """An event that is longer is taken for damage."""
 
-_NESTED = 64
+_NESTED = 16
 """What looks like the beginning of another event may stand inside one this often, as in a list of objects with names; a
 damaged event that seems to reach further has lost its end."""
 _AGAIN = re.compile(rb"\}\s*,\s*(?=\{\s*" + KEYS + rb")")

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
+from ..ingest import limits
+from ..schema_limits import LATEST_NS, LONGEST_NS
 from . import dialect
 from .chunk import Chunk, Column, chunk, merged
 from .columns import CODES, FLOATS, INTS, NULL, Block, Codes, Strings
@@ -85,6 +87,7 @@ class Tables:
         Rows are in the order of the file, and copies.
         """
         rows = Rows()
+        block, device, host = _plausible(block, rows), _plausible(device, rows), _plausible(host, rows)
         parts: list[tuple[Block | None, Block | None]] = [(device, host)]
         if block.rows:
             parts.append(self._sorted_out(block, rows))
@@ -104,8 +107,8 @@ class Tables:
         device = np.flatnonzero((kind < _DEVICE_END) & timed)
         host = np.flatnonzero((kind >= _DEVICE_END) & (kind < _RANGE) & timed)
         ranges = np.flatnonzero((kind == _RANGE) & timed)
-        rows.untimed = int(len(timed) - timed.sum())
-        rows.ignored = block.rows - len(device) - len(host) - len(ranges) - rows.untimed
+        rows.untimed += (untimed := int(len(timed) - timed.sum()))
+        rows.ignored = block.rows - len(device) - len(host) - len(ranges) - untimed
         spans = zip(ints[_INT["offset"], ranges].tolist(), ints[_INT["end"], ranges].tolist(), strict=True)
         rows.ranges = list(spans)
         return block.take(device), block.take(host)
@@ -125,6 +128,7 @@ class Tables:
     def _put(self, table: str, rows: Chunk) -> None:
         spool = self.spools[table]
         spool.add(rows)
+        limits.check("ranks", len(spool.ranks), f"holds more than {limits.limit('ranks'):,} ranks")
         if spool.full:
             spool.spill(self._basis(table))
 
@@ -257,6 +261,23 @@ class Tables:
 def _above(values: npt.NDArray[np.int64], none: int) -> npt.NDArray[np.int64]:
     """Numbers of which those up to ``none`` say that there is none."""
     return np.where(values > none, values, NULL)
+
+
+_Some = TypeVar("_Some", Block, Block | None)
+
+
+def _plausible(block: _Some, rows: Rows) -> _Some:
+    """The block without times that no clock shows, which are counted as none, and durations that nothing lasts."""
+    if block is None or not block.rows:
+        return block
+    dur, ts = block.ints[_INT["dur"]], block.ints[_INT["ts"]]
+    if int(dur.max()) > LONGEST_NS:
+        dur[dur > LONGEST_NS] = NULL
+    if int(ts.max()) > LATEST_NS or bool(((ts < -LATEST_NS) & (ts != NULL)).any()):
+        near = (np.abs(np.maximum(ts, -LATEST_NS - 1)) <= LATEST_NS) | (ts == NULL)
+        rows.untimed += int(len(near) - near.sum())
+        return block.take(np.flatnonzero(near))
+    return block
 
 
 def _pairs(first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> set[tuple[int, int]]:

@@ -20,6 +20,7 @@ from ..errors import Unreadable
 from ..ingest import stream
 from ..loader import Job
 from ..native.allocator import keep_freed
+from ..schema_limits import LATEST_NS, LONGEST_NS
 from ..trace import Info, Trace
 from . import about, samples
 from .database import Database
@@ -85,14 +86,14 @@ def _read(job: Job, database: Database, writer: Executor) -> Trace:
     metrics = Spool("metrics", job.workspace, writer, "ts_ns")
     seen, shown = _Seen(), False
     for block in devices.blocks():
-        kernels.add(block)
+        kernels.add(block := _plausible(block))
         seen.activities(block)
         if job.first_rows is not None and kernels.rows > _FIRST_ROWS and not shown:
             shown = True
             if (first := kernels.first(_FIRST_ROWS)) is not None:
                 job.first_rows(Trace(info, kernels=_kernels(first.lazy(), kernels.earliest or 0)))
     for block in reader.blocks():
-        host.add(block)
+        host.add(block := _plausible(block))
         seen.calls(block)
     for block in samples.blocks(database):
         metrics.add(block)
@@ -118,6 +119,12 @@ def _read(job: Job, database: Database, writer: Executor) -> Trace:
         host=host.finish(lambda rows: _finished(rows, zero, ranks, several), ("rank",) if ranks else ()),
         metrics=metrics.finish(lambda rows: rows.with_columns(pl.col("ts_ns") - zero)),
     )
+
+
+def _plausible(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows without times that no clock shows; a duration that nothing lasts is none."""
+    inside = pl.col("start_ns").is_between(-LATEST_NS, LATEST_NS) | pl.col("start_ns").is_null()
+    return rows.filter(inside).with_columns(pl.when(pl.col("dur_ns") <= LONGEST_NS).then("dur_ns"))
 
 
 class _Seen:

@@ -111,7 +111,6 @@ class WarplensApp(Wired, Background):
 
     def _begin(self) -> None:
         self.begun = True
-        self.mind_signals()
         for name in themes.names():
             self.register_theme(themes.theme(name))
         if self.session.inputs:

@@ -29,6 +29,12 @@ from .screen import MainScreen
 from .session import Session
 from .watch import EVERY, Watch
 
+_ENDING = [
+    getattr(signal, name) for name in ("SIGUSR1", "SIGUSR2", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGQUIT", "SIGXCPU")
+    if hasattr(signal, name)
+]
+"""Signals whose default is the end of the process, at once."""
+
 
 class Background(App[None]):
     """Errands in threads, and what comes of them."""
@@ -42,12 +48,25 @@ class Background(App[None]):
         self.errands: dict[Asker, str] = {}
         self.offers: list[Found] = []
 
+    def on_load(self) -> None:
+        """Before the terminal is taken: signals."""
+        self.mind_signals()
+
     def mind_signals(self) -> None:
-        """A dropped link or a polite kill ends everything we started; there is no terminal left to say it on."""
+        """A dropped link or a polite kill ends everything we started; there is no terminal left to say it on.
+
+        Signals that end a process which does not mind them end this one too, but the terminal is given back first.
+        """
+        if threading.current_thread() is not threading.main_thread() or os.name != "posix":
+            return
         loop = asyncio.get_running_loop()
-        if threading.current_thread() is threading.main_thread():
-            loop.add_signal_handler(signal.SIGHUP, self._hung_up)
-            loop.add_signal_handler(signal.SIGTERM, self.exit)
+        loop.add_signal_handler(signal.SIGHUP, self._hung_up)
+        loop.add_signal_handler(signal.SIGTERM, self.exit)
+        for number in _ENDING:
+            loop.add_signal_handler(number, self._ended_by, number)
+
+    def _ended_by(self, number: int) -> None:
+        self.exit(return_code=128 + number)
 
     def _hung_up(self) -> None:
         self.stop_all()

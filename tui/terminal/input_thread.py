@@ -2,14 +2,16 @@
 
 Textual's input thread looks ten times a second whether it should end and whether the rest of an escape sequence is
 overdue. Here it sleeps until there is input or the end, and looks at the clock only for a while after input. What must
-stay true: a lone Escape is told from the start of a sequence after the same delay as ever; where Textual is not the
-version known to work this way, it keeps its own thread.
+stay true: a lone Escape is told from the start of a sequence after the same delay as ever; a terminal that is gone ends
+the app as a dropped link does, and no bytes make this thread end before; where Textual is not the version known to work
+this way, it keeps its own thread.
 """
 
 from __future__ import annotations
 
 import os
 import select
+import signal
 from codecs import getincrementaldecoder
 from functools import cache
 from typing import Any
@@ -48,13 +50,20 @@ def quiet(driver: type[Driver]) -> type[Driver]:
                 looks -= 1
                 if ready:
                     looks = LOOKS
-                    data = os.read(self.fileno, 4096)
+                    try:
+                        data = os.read(self.fileno, 4096)
+                    except OSError:
+                        data = b""
                     if not data:
+                        os.kill(os.getpid(), signal.SIGHUP)
                         return
-                    for event in parser.feed(decode(data)):
+                try:
+                    for event in parser.feed(decode(data)) if ready else ():
                         self.process_message(event)
-                for event in parser.tick():
-                    self.process_message(event)
+                    for event in parser.tick():
+                        self.process_message(event)
+                except Exception:  # bytes no terminal sends: what came before them is forgotten
+                    parser = XTermParser(self._debug)
 
         def disable_input(self) -> None:
             os.write(self._bell, b"!")
