@@ -19,8 +19,8 @@ from warplens.tui.terminal.writer import Wired
 
 COLUMNS = (
     Column("name", "kernel", "text", "kernel name", width=31, order=0, elastic=True, role="name"),
-    Column("total_ns", "total", "ns", "summed duration", width=9, order=0),
-    Column("share", "share", "fraction", "share of the time", width=6, order=1),
+    Column("total_ns", "total", "ns", "summed duration", width=9, order=0, role="time"),
+    Column("share", "share", "fraction", "share of the time", width=6, order=1, role="share"),
     Column("count", "count", "count", "launches", width=6, order=2),
     Column("p50_ns", "p50", "ns", "median", width=8, order=4),
     Column("p99_ns", "p99", "ns", "99th percentile", width=8, order=5),
@@ -40,7 +40,7 @@ def kernels(rows: int, names: list[str] | None = None) -> Table:
     """A made-up kernels table, largest first."""
     names = names or [
         "Kernel", "elementwise_kernel", "vectorized_elementwise_kernel", "multi_tensor_apply_kernel",
-        "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_128x128_32x4_tn_align8>::Params",
+        "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_128x128_32x4_tn_align8>(T1::Params)",
         "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
     ]
     total = [26_500_000 // (i + 1) + (i * 7919) % 1000 for i in range(rows)]

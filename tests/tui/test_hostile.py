@@ -66,7 +66,7 @@ def test_every_view_and_every_panel_of_a_pair(folder: Path, opened: list[Session
         (b"2", ("▐2 Cycles▌", "ProfilerStep#")), (b"x", ("run A",)), (b"\r", ("Cycles: details", "␛[66;6H␛[666mpen")),
         (ESC, ("not : details",)), (b"c", (" cycle 1 ",)),
         (b"3", ("▐3 Kernels▌", *KERNELS[:2])), (b"C", ("all cycles",)), (b"G\r", ("Kernels: details", "title")),
-        (ESC, ("not : details",)), (b"x", ("run A", "1 ns::k<")),
+        (ESC, ("not : details",)), (b"x", ("run A", "1 k  ")),
         (b"g\r", ("Kernels: details", "ns::k<␛[666mT, [red]>")),
         (ESC, ("not : details",)), (b"llllllh>r", ("Enter details",)), (b"z", ("kernel ",)), (b"z", ("▐3",)),
         (b"4", ("▐4 Launches▌", KERNELS[2])), (b"jjj\r", ("Launches: details", "[/nope]")), (ESC, ("not : details",)),

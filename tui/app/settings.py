@@ -17,7 +17,7 @@ from msgspec.structs import asdict, replace
 
 from ...analysis.core.options import Thresholds
 from ...analysis.views import VIEWS
-from .keys import KEYS, NAMES, unknown_key
+from .keys import KEYS, NAMES, Place, unknown_key
 
 
 class BadSettings(Exception):
@@ -169,12 +169,19 @@ def _keys(value: Any) -> dict[str, str]:
                 raise _Wrong(f"{key!r} is already given to {taken[key]}", name)
             taken[key] = name
         made[name] = ",".join(_textual(key) for key in given)
+    places = {key.name: key.place for key in KEYS}
     for key in (key for key in KEYS if key.name not in made):
         for default in key.keys.split(","):
-            owner = next((name for name, keys in made.items() if default in keys.split(",")), None)
+            owner = next((name for name, keys in made.items()
+                          if default in keys.split(",") and not _apart(places[name], key.place)), None)
             if owner is not None:
                 raise _Wrong(f"that key is the one of {key.name}; give {key.name} another one too", owner)
     return made
+
+
+def _apart(one: Place, other: Place) -> bool:
+    """Whether two places are never on the screen together: the list and the timeline may share keys."""
+    return {one, other} == {"list", "timeline"}
 
 
 def _textual(key: str) -> str:
