@@ -294,6 +294,16 @@ def _listed(column: Column, rows: Rows, same: Collection[str]) -> Column:
     return replace(column, resolution=fine, width=max(column.width, len(units.moment(last or 0, fine))))
 
 
+def unanswered(view: View, runs: tuple[Trace, ...], options: Options, reason: str) -> Table:
+    """The table of a view that cannot answer: no rows, the reason, and what every view says of the runs' cycles."""
+    columns = view.columns_for(len(runs))
+    rows = Rows(pl.DataFrame(schema={column.name: pl.Null for column in columns}))
+    return Table(
+        view.name, columns, rows, 0, notes=(reason,), sources=sources(runs),
+        cycle_facts=partial(_cycle_facts, runs, options),
+    )
+
+
 def _cycle_facts(runs: tuple[Trace, ...], options: Options) -> dict[str, Any]:
     """What every view says of the cycles of its runs, whatever cycle it is limited to."""
     from ..cycles.account import spoken_of, stated

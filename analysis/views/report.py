@@ -12,7 +12,7 @@ from ...loaders.trace import Trace
 from ..core.options import Options
 from ..core.scope_words import scope_words
 from ..table.filters import Filter, unknown_column
-from ..table.table import Table, ask, sources
+from ..table.table import Table, ask, unanswered
 from ..table.view import CannotAnswer, ScopeRefused, View
 from . import VIEWS, view
 
@@ -30,13 +30,7 @@ def _answer(one: View, runs: tuple[Trace, ...], options: Options) -> Table:
     except ScopeRefused:
         raise
     except CannotAnswer as reason:
-        import polars as pl
-
-        from ..table.rows import Rows
-
-        columns = one.columns_for(len(runs))
-        frame = pl.DataFrame(schema={column.name: pl.Null for column in columns})
-        table = Table(one.name, columns, Rows(frame), 0, notes=(str(reason),), sources=sources(runs))
+        table = unanswered(one, runs, options, str(reason))
     return replace(table, scope=scope_words(options, len(runs)))
 
 

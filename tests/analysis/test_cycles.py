@@ -16,6 +16,7 @@ from warplens.analysis.table.column import Column
 from warplens.analysis.table.table import ask
 from warplens.analysis.table.view import Answer, CannotAnswer, Runs, View
 from warplens.analysis.views.cycles import VIEW
+from warplens.analysis.views.report import report
 
 from .runs import host, kernel, run_of, steps
 
@@ -313,3 +314,10 @@ def test_a_profile_without_a_list_of_cycles_still_tells_them() -> None:
     found = find_cycles(run_of(profile=rows), Options())
     assert found.frame.select("cycle", "dur_ns", "records").rows() == [(0, 900, 5), (1, 900, 5), (2, 900, 5)]
     assert (found.source, found.anchor) == ("recorded", "run_batch")
+
+
+def test_a_view_that_cannot_answer_still_says_which_cycles_the_run_has() -> None:
+    run = run_of(host=[host("ProfilerStep#1", 0, 10, "annotation")], cycles=steps(10, 20))
+    table = report("idle", (run,), Options())
+    assert len(table) == 0 and "no launches" in table.notes[0]
+    assert table.all_facts["cycles"]["count"] == 2
