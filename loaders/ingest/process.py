@@ -80,7 +80,7 @@ class Ingest:
         self.path, self._worker, self._use_cache = path, worker, use_cache
         self._process: subprocess.Popen[bytes] | None = None
         self._lifeline = self._messages = -1
-        self._found: cache.Found | None = None
+        self._found: cache.CacheEntry | None = None
         self._cancelled = threading.Event()
         self._reader: threading.Thread | None = None
 

@@ -42,9 +42,9 @@ def arranged(view: View, base: Table, arrangement: Arrangement) -> Shown:
 
 def scoped_table(table: Table, runs: Runs, options: Options) -> Table:
     """The answer with the sentence that says what it was limited to, which every export carries."""
-    from ...analysis.core.scope_words import scope_words
+    from ...analysis.core.scope_text import scope_text
 
-    return replace(table, scope=scope_words(options, len(runs)))
+    return replace(table, scope=scope_text(options, len(runs)))
 
 
 def sentence(error: object) -> str:

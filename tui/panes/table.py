@@ -132,19 +132,11 @@ class TablePane(PaneActions, can_focus=False):
             self.shown, self.subject = value, self.state.subject
             self.say("")
             self.show(value)
-            self.post_message(self.Answered(self))
         else:
             self.shown = None
             self.rows.show(None)
             self.say(sentence(value))
         self.main.tell()  # now, not by a message: the lines around belong into the same frame
-
-    class Answered(Message):
-        """A new answer is shown."""
-
-        def __init__(self, pane: TablePane) -> None:
-            super().__init__()
-            self.pane = pane
 
     def show(self, shown: Shown) -> None:
         """Put the answer on the screen."""
@@ -179,7 +171,7 @@ class TablePane(PaneActions, can_focus=False):
 
         return summary(self.shown.table.summary, width) if self.shown and not self.message else Content("")
 
-    def on_table_list_changed(self, event: TableList.Changed) -> None:
+    def on_table_list_rearranged(self, event: TableList.Rearranged) -> None:
         """The list sorted itself: keep that as the arrangement."""
         event.stop()
         if self.shown is not None:
