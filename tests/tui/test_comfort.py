@@ -15,11 +15,11 @@ from app_runs import NAMES, Shelf, app_on, press, said, screen_text, settled, sm
 from textual._styles_cache import StylesCache
 
 from warplens.analysis.table.view import Answer, View
+from warplens.loaders.events import FirstRows, Loaded, Progress
 from warplens.loaders.ingest.discovery import TraceFound
 from warplens.tui.app import resume
 from warplens.tui.app.crash import crash_lines
 from warplens.tui.app.exporting import exported
-from warplens.tui.app.opening import FirstRows, Loaded, Progress
 from warplens.tui.app.settings import Settings
 from warplens.tui.app.watch import Watch
 from warplens.tui.overlays.details import DetailsScreen
@@ -37,10 +37,10 @@ async def test_a_load_shows_progress_first_rows_and_then_all() -> None:
         app._tick()
         await settled(pilot)
         assert "25%  50.0 MiB of 200.0 MiB  120,000 events" in screen_text(app)
-        tell(FirstRows((small_run(),)))
+        tell(FirstRows(lambda: (small_run(),)))
         await settled(pilot)
         assert "softmax_warp_forward" in screen_text(app) and "100% of time, loading" in screen_text(app)
-        tell(Loaded((small_run("whole"),)))
+        tell(Loaded(lambda: (small_run("whole"),)))
         await settled(pilot)
         app._tick()
         await settled(pilot)
@@ -62,7 +62,7 @@ async def test_progress_is_painted_without_laying_the_screen_out_again(monkeypat
         await settled(pilot)
         assert "50%  100.0 MiB of 200.0 MiB  240,000 events" in screen_text(app)
         assert not layouts
-        shelf.listeners["big"](Loaded((small_run(),)))
+        shelf.listeners["big"](Loaded(lambda: (small_run(),)))
         await settled(pilot)
         assert layouts and "of 200.0 MiB" not in screen_text(app)
 
