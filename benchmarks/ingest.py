@@ -108,7 +108,8 @@ print(json.dumps(took))
 """
 _FIRST_ROWS = """
 import json, sys, threading, time
-from warplens.loaders.ingest.process import Failed, FirstRows, Ingest, Loaded
+from warplens.loaders.events import Failed, FirstRows, Loaded
+from warplens.loaders.ingest.process import Ingest
 there = threading.Event()
 def on_event(event):
     if isinstance(event, (FirstRows, Loaded, Failed)) and not there.is_set():

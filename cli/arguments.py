@@ -42,11 +42,11 @@ def open_runs(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[Trac
     """Open one path or two; a file that holds two runs is two. Shows progress on a terminal."""
     from ..analysis.core.run_labels import distinct_labels
     from ..loaders.ingest.opening import open_run
-    from ..loaders.ingest.progress import Progress
+    from ..loaders.ingest.progress import ProgressLine
 
     runs: list[Trace] = []
     for path in paths:
-        with Progress(path) as progress:
+        with ProgressLine(path) as progress:
             runs += open_run(
                 path, worker=arguments.worker, use_cache=not arguments.no_cache, progress=progress.update
             )

@@ -20,7 +20,7 @@ from .arguments import Command, Wrong, opening_arguments, scope_arguments, scope
 from .report import print_report
 
 if TYPE_CHECKING:
-    from ..loaders.ingest.discovery import Found
+    from ..loaders.ingest.discovery import TraceFound
     from ..loaders.ingest.process import Ingest
     from ..loaders.trace import Info
 
@@ -80,7 +80,7 @@ def _open_app(arguments: argparse.Namespace) -> int:
     except BadSettings as error:
         raise Wrong(str(error)) from error
 
-    def discover(folder: Path) -> Iterator[Found]:
+    def discover(folder: Path) -> Iterator[TraceFound]:
         from ..loaders.ingest.discovery import discover
 
         return discover(folder)

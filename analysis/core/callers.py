@@ -51,7 +51,7 @@ class Callers(Struct, frozen=True):
         return (f"{self.replayed:,} launches were replayed by graphs: who captured them is not recorded.",)
 
 
-class Slices(Struct, frozen=True):
+class HostSlices(Struct, frozen=True):
     """The host table as arrays, one entry a row: ids ``ABSENT`` where not recorded, ``parent`` -1 for none."""
 
     name: pl.Series
@@ -79,10 +79,10 @@ class Slices(Struct, frozen=True):
             self.name) else pl.Series([None] * len(rows), dtype=NAME)
 
 
-def slices_of(run: Trace) -> Slices:
+def slices_of(run: Trace) -> HostSlices:
     """Every slice of the host table."""
     rows = run.host.select("name", "kind", "start_ns", "dur_ns", "rank", "parent").collect(engine="streaming")
-    return Slices(
+    return HostSlices(
         rows["name"], rows["kind"], rows["start_ns"].fill_null(0).to_numpy(), rows["dur_ns"].fill_null(0).to_numpy(),
         ids(rows["rank"]), parents(rows["parent"]),
     )
@@ -95,7 +95,7 @@ class Places(Struct, frozen=True):
     own: Mask
     frame: Mask
 
-    def around(self, slices: Slices, rows: Ints) -> tuple[pl.Series, pl.Series]:
+    def around(self, slices: HostSlices, rows: Ints) -> tuple[pl.Series, pl.Series]:
         """The module and the Python frame around each of the rows (-1 for none), which may be that row itself."""
         module = slices.names_of(nearest(slices.parent, rows, self.module))
         own = nearest(slices.parent, rows, self.own)
@@ -104,7 +104,7 @@ class Places(Struct, frozen=True):
         return text, slices.names_of(frame)
 
 
-def places_of(slices: Slices) -> Places:
+def places_of(slices: HostSlices) -> Places:
     """Modules and frames among the slices. A frame of the framework itself is taken only where there is no other."""
     python = slices.of_kind("python")
     module = slices.named(lambda text: text.startswith(MODULE), python | slices.of_kind("annotation"))
@@ -152,7 +152,7 @@ def _callers(run: Trace) -> Callers | None:
     return Callers(made, call, operator, int(np.count_nonzero(replayed)))
 
 
-def _launch_calls(run: Trace, slices: Slices, rows: pl.DataFrame) -> Ints:
+def _launch_calls(run: Trace, slices: HostSlices, rows: pl.DataFrame) -> Ints:
     """The row of the earliest runtime or driver call with the correlation of each activity, -1 for none."""
     correlation = ids(run.host.select("correlation").collect(engine="streaming")["correlation"])
     calls = np.flatnonzero(slices.of_kind(*CALLS) & (correlation != ABSENT) & (correlation != 0))
@@ -161,7 +161,7 @@ def _launch_calls(run: Trace, slices: Slices, rows: pl.DataFrame) -> Ints:
     return np.where(found >= 0, calls[np.maximum(found, 0)], -1) if len(calls) else found
 
 
-def _by_external_id(rows: pl.DataFrame, slices: Slices, links: pl.DataFrame, is_operator: Mask) -> Ints:
+def _by_external_id(rows: pl.DataFrame, slices: HostSlices, links: pl.DataFrame, is_operator: Mask) -> Ints:
     """The row of the operator with the External id of each activity, -1 for none."""
     external = ids(links["external_id"])
     operators = np.flatnonzero(is_operator & (external != ABSENT))
@@ -169,7 +169,7 @@ def _by_external_id(rows: pl.DataFrame, slices: Slices, links: pl.DataFrame, is_
     return np.where(found >= 0, operators[np.maximum(found, 0)], -1) if len(operators) else found
 
 
-def forward_of(slices: Slices, links: pl.DataFrame, is_operator: Mask, rows: Ints) -> Ints:
+def forward_of(slices: HostSlices, links: pl.DataFrame, is_operator: Mask, rows: Ints) -> Ints:
     """The forward operator that each of the rows (-1 for none) belongs to the backward of, -1 for none.
 
     It is the last one with the same sequence number that began before: an operator and what it calls share a number

@@ -24,8 +24,8 @@ from ..core.distribution import fence, statistics
 from ..core.options import Options
 from . import assignment, completeness, launch_runs
 from . import sources as cycle_sources
-from .cycles_found import LIMITED, Found
 from .phases import with_phases
+from .sourced_cycles import LIMITED, SourcedCycles
 
 WARM_UP_FACTOR = 1.5
 """A first cycle this many times the median is warm-up, and so is each after it that still is..."""
@@ -106,7 +106,7 @@ def _none(note: str) -> Cycles:
     return Cycles(frame.collect(), None, None, notes=(note,))
 
 
-def _complete(run: Trace, found: Found) -> Cycles:
+def _complete(run: Trace, found: SourcedCycles) -> Cycles:
     """The source's cycles with everything that follows from the rest of the recording."""
     frame = assignment.with_windows(run, found.frame, found.device_time)
     frame = with_phases(run, frame, found.device_time)

@@ -14,8 +14,8 @@ import polars as pl
 from ...loaders import schema
 from ...loaders.trace import Trace
 from ..core.names.short_name import fit_name
-from .cycles_found import Found
 from .patterns import Pattern, find_patterns
+from .sourced_cycles import SourcedCycles
 
 LEAST_TOLD = 0.5
 """Share of the launches, or of their time, that must lie in a rhythm before it is taken for the cycles of the run."""
@@ -70,7 +70,7 @@ def launch_runs(table: pl.DataFrame, bounds: Bounds, labels: list[str], source: 
     return schema.conform("cycles", marked.lazy()).collect()
 
 
-def repeated(run: Trace) -> Found | None:
+def repeated(run: Trace) -> SourcedCycles | None:
     """The repetitions of the kernel names on the busiest stream of each rank; None where nothing repeats."""
     found: list[tuple[int | None, pl.DataFrame, list[Pattern]]] = []
     for rank, table in launches_by_rank(run):
@@ -92,7 +92,7 @@ def repeated(run: Trace) -> Found | None:
         pieces.append(launch_runs(table, bounds, labels, "pattern", rank))
     if not pieces:
         return None
-    return Found(pl.concat(pieces), "pattern", _told(found[0][1], found[0][2]), device_time=True)
+    return SourcedCycles(pl.concat(pieces), "pattern", _told(found[0][1], found[0][2]), device_time=True)
 
 
 def _names(ranks: list[list[Pattern]]) -> list[str]:

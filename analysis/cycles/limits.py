@@ -20,7 +20,7 @@ from ..core.options import Options, Scope
 from ..table.view import ScopeRefused
 from . import assignment
 from .account import find_cycles
-from .cycles_found import LIMITED
+from .sourced_cycles import LIMITED
 
 MOST = 12
 """Processes, ranks or devices named in a refusal."""

@@ -16,8 +16,8 @@ import polars as pl
 from ...loaders import schema
 from ...loaders.trace import Trace
 from ..table.view import CannotAnswer
-from .cycles_found import Found
 from .launch_runs import launch_runs, launches_by_rank
+from .sourced_cycles import SourcedCycles
 
 STEP = re.compile(
     r"^(profilerstep\b|step\s*[\[#:_ ]|(train|training|eval|validation|inference|decode|prefill|model)_?step\b"
@@ -45,7 +45,7 @@ LARGEST_SPREAD = 0.5
 """Median absolute deviation of its durations over their median, at most: prefill among decode stays, chance goes."""
 
 
-def recorded(run: Trace) -> Found | None:
+def recorded(run: Trace) -> SourcedCycles | None:
     """The cycles the recorder itself marked (``ProfilerStep#N``, an anchor of a finished profile or comparison)."""
     frame = run.cycles.collect()
     if frame.is_empty() and run.has("profile"):
@@ -56,7 +56,8 @@ def recorded(run: Trace) -> Found | None:
     sources = frame["source"].cast(pl.String).drop_nulls().unique().to_list()
     source = sources[0] if len(sources) == 1 else "recorded"
     frame = frame.with_columns(pl.col("complete").fill_null(True))
-    return Found(frame, source, anchor, device_time=source == "pattern" or frame["first_index"].null_count() == 0)
+    device_time = source == "pattern" or frame["first_index"].null_count() == 0
+    return SourcedCycles(frame, source, anchor, device_time=device_time)
 
 
 def _profiled(run: Trace) -> pl.DataFrame:
@@ -69,7 +70,7 @@ def _profiled(run: Trace) -> pl.DataFrame:
     return schema.conform("cycles", marked).collect()
 
 
-def annotated(run: Trace) -> Found | None:
+def annotated(run: Trace) -> SourcedCycles | None:
     """User annotations or NVTX ranges that name a step, else those that repeat and fill the time."""
     rows = _slices(run, pl.col("kind") == "annotation")
     if rows is None:
@@ -83,7 +84,7 @@ def annotated(run: Trace) -> Found | None:
     return _most_regular(rows, extent, "annotation", stem=True) or _rounds(rows, extent)
 
 
-def anchored(run: Trace) -> Found | None:
+def anchored(run: Trace) -> SourcedCycles | None:
     """The outermost host function that repeats, fills the time and takes about as long each time."""
     condition, extent = pl.col("kind").is_in(["op", "python"]), _extent(run)
     # most functions are out of the question by their number or their time; millions of frames are never collected
@@ -96,7 +97,7 @@ def anchored(run: Trace) -> Found | None:
     return None if rows is None else _most_regular(rows, extent, "anchor", stem=False)
 
 
-def overridden(run: Trace, pattern: str) -> Found | None:
+def overridden(run: Trace, pattern: str) -> SourcedCycles | None:
     """Every host slice whose name matches the expression; else every device activity, each opening a cycle.
 
     Raises CannotAnswer for what is no regular expression.
@@ -113,7 +114,7 @@ def overridden(run: Trace, pattern: str) -> Found | None:
     return _between_launches(run, expression)
 
 
-def _between_launches(run: Trace, expression: re.Pattern[str]) -> Found | None:
+def _between_launches(run: Trace, expression: re.Pattern[str]) -> SourcedCycles | None:
     names = run.kernels.select(pl.col("name").unique().cast(pl.String)).collect()["name"].drop_nulls()
     wanted = [name for name in names if expression.search(name)]
     if not wanted:
@@ -125,7 +126,7 @@ def _between_launches(run: Trace, expression: re.Pattern[str]) -> Found | None:
             continue
         bounds = list(zip(marks, [*marks[1:], table.height], strict=True))
         pieces.append(launch_runs(table, bounds, [expression.pattern] * len(bounds), "anchor", rank))
-    return Found(pl.concat(pieces), "anchor", expression.pattern, device_time=True) if pieces else None
+    return SourcedCycles(pl.concat(pieces), "anchor", expression.pattern, device_time=True) if pieces else None
 
 
 def _slices(run: Trace, condition: pl.Expr) -> pl.DataFrame | None:
@@ -166,7 +167,7 @@ def _outermost(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.filter(~inside)
 
 
-def _most_regular(rows: pl.DataFrame, extent: int, source: str, stem: bool) -> Found | None:
+def _most_regular(rows: pl.DataFrame, extent: int, source: str, stem: bool) -> SourcedCycles | None:
     """The slices of the name that fills most of the recording among those that repeat, regularly and side by side."""
     names = pl.DataFrame({"name": rows["name"].unique().sort()})
     names = names.with_columns(
@@ -198,7 +199,7 @@ def _most_regular(rows: pl.DataFrame, extent: int, source: str, stem: bool) -> F
     return _found(_outermost(chosen), source, certain=False)
 
 
-def _rounds(rows: pl.DataFrame, extent: int) -> Found | None:
+def _rounds(rows: pl.DataFrame, extent: int) -> SourcedCycles | None:
     """Annotations that take turns (forward, backward, forward, ...): a cycle from each start of the first to the next.
 
     The last cycle ends with the last annotation of its round.
@@ -224,7 +225,7 @@ def _rounds(rows: pl.DataFrame, extent: int) -> Found | None:
     return _found(pl.concat(pieces), "annotation", certain=False) if pieces else None
 
 
-def _found(rows: pl.DataFrame, source: str, anchor: str | None = None, certain: bool = True) -> Found:
+def _found(rows: pl.DataFrame, source: str, anchor: str | None = None, certain: bool = True) -> SourcedCycles:
     """Cycles from host slices: numbered by the number in their name where all have a different one, else from 1."""
     rows = rows.sort("rank", "start_ns", nulls_last=True)
     numbers = [int(match[1]) if (match := _NUMBER.search(name)) and len(match[1]) < 16 else None
@@ -239,7 +240,7 @@ def _found(rows: pl.DataFrame, source: str, anchor: str | None = None, certain: 
         pl.Series("kind", [_kind(name) for name in rows["name"]], dtype=pl.String),
     )
     frame = schema.conform("cycles", frame.with_columns(source=pl.lit(source)).lazy()).collect()
-    return Found(frame, source, anchor or _common(rows["name"].to_list()), certain=certain)
+    return SourcedCycles(frame, source, anchor or _common(rows["name"].to_list()), certain=certain)
 
 
 def _common(names: list[str]) -> str | None:

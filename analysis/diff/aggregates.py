@@ -14,8 +14,8 @@ from ...loaders.trace import Trace
 from ..core import units
 from ..core.options import Options
 from ..kernels.sources import kernels_of
+from ..overview.overview import Overview
 from ..overview.sources import overview_of
-from ..overview.told import Overview
 from ..table.view import Answer, CannotAnswer
 from .prepare.stratify import replay_reasons, replays
 from .present.sentences import line, ms

@@ -14,12 +14,12 @@ from msgspec import Struct
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..core.call_tree import Ints, nearest, pack
-from ..core.callers import Callers, Slices, callers_of, places_of, slices_of
+from ..core.callers import Callers, HostSlices, callers_of, places_of, slices_of
 from ..core.intervals import EMPTY, Intervals, union
 from ..core.launch_calls import CALLS, ids, numbered
 from .causes import BY_SLICE, CAUSES, DISPATCH_NS, blocking, causes_of
 from .gaps import DeviceGaps, activities_of, gaps_of
-from .thread_time import Timeline, Windows, time_by_cause
+from .thread_time import ThreadTimeline, ThreadWindows, time_by_cause
 
 _NAMES = tuple(CAUSES)
 
@@ -67,7 +67,7 @@ def idle_of(run: Trace, piece: Trace) -> Idle | None:
 class _Host(Struct, frozen=True):
     """What was recorded of the host: slices, their threads and callers, and when profilers were at work, by rank."""
 
-    slices: Slices
+    slices: HostSlices
     thread: Ints
     callers: Callers
     overhead: dict[int, Intervals]
@@ -153,7 +153,7 @@ def _fill(parts: Ints, host: _Host, activities: pl.DataFrame, gaps: DeviceGaps, 
     called = np.clip(slices.start[launch], begin, end)
     returned = np.clip(slices.start[launch] + slices.dur[launch], begin, end)
     overhead = host.overhead.get(int(slices.rank[launch[0]]), EMPTY)
-    windows = Windows(host.thread[launch], begin, called)
+    windows = ThreadWindows(host.thread[launch], begin, called)
     inside = time_by_cause(_timeline(host, windows), windows, overhead)
     for number, cause in enumerate(BY_SLICE):
         parts[_NAMES.index(cause), some] = inside[number]
@@ -166,7 +166,7 @@ def _fill(parts: Ints, host: _Host, activities: pl.DataFrame, gaps: DeviceGaps, 
     parts[_NAMES.index("queued"), some] = np.maximum(waited - DISPATCH_NS, 0)
 
 
-def _timeline(host: _Host, windows: Windows) -> Timeline:
+def _timeline(host: _Host, windows: ThreadWindows) -> ThreadTimeline:
     """The slices of the windows' threads that are of use to them: those that overlap one, and what encloses those."""
     slices = host.slices
     real = windows.ends > windows.starts
@@ -180,7 +180,7 @@ def _timeline(host: _Host, windows: Windows) -> Timeline:
     number = np.cumsum(use) - 1
     rows = np.flatnonzero(use)
     above = nearest(slices.parent, slices.parent[rows], use)
-    return Timeline(
+    return ThreadTimeline(
         host.thread[rows], slices.start[rows], ends[rows], np.where(above >= 0, number[above], -1), causes[rows],
         is_input[rows],
     )
@@ -229,7 +229,7 @@ def _notes(run: Trace, host: _Host | None, gaps: pl.DataFrame, devices: list[Dev
     return notes
 
 
-def _bare_graphs(run: Trace, slices: Slices) -> int:
+def _bare_graphs(run: Trace, slices: HostSlices) -> int:
     """How many graph launches no device activity belongs to."""
     launches = slices.named(lambda name: "GraphLaunch" in name, slices.of_kind(*CALLS))
     if not launches.any():

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.call_tree import Mask
-from ..core.callers import Slices
+from ..core.callers import HostSlices
 from ..core.launch_calls import CALLS
 
 CAUSES = {
@@ -53,7 +53,7 @@ def cause_of_call(name: str) -> str:
     return "runtime"
 
 
-def causes_of(slices: Slices) -> tuple[Kinds, Mask]:
+def causes_of(slices: HostSlices) -> tuple[Kinds, Mask]:
     """For every slice its place in ``BY_SLICE`` (-1 for one that is no cause), and which are input.
 
     Only what is itself input says so here; whatever runs inside of it is input too.
@@ -71,7 +71,7 @@ def _is(cause: str) -> Callable[[str], bool]:
     return lambda name: cause_of_call(name) == cause
 
 
-def blocking(slices: Slices) -> Mask:
+def blocking(slices: HostSlices) -> Mask:
     """Calls that return when the device is done: synchronising ones, and copies that are not asynchronous."""
     def waits(name: str) -> bool:
         cause = cause_of_call(name)

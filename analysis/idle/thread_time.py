@@ -18,7 +18,7 @@ _ROUNDS = 64
 """Levels climbed to whatever still runs; who is deeper counts as what was reached."""
 
 
-class Windows(Struct, frozen=True):
+class ThreadWindows(Struct, frozen=True):
     """Stretches of threads: the number of the thread, and begin and end in ns."""
 
     thread: Ints
@@ -26,7 +26,7 @@ class Windows(Struct, frozen=True):
     ends: Ints
 
 
-class Timeline(Struct, frozen=True):
+class ThreadTimeline(Struct, frozen=True):
     """The slices of some threads: ``thread`` numbers, times in ns, ``parent`` (-1 for none), ``cause`` of each."""
 
     thread: Ints
@@ -37,7 +37,7 @@ class Timeline(Struct, frozen=True):
     is_input: Mask
 
 
-def time_by_cause(timeline: Timeline, windows: Windows, overhead: Intervals) -> Ints:
+def time_by_cause(timeline: ThreadTimeline, windows: ThreadWindows, overhead: Intervals) -> Ints:
     """Time of each window in each of ``BY_SLICE``, outside of the overhead: an array (causes, windows) in ns."""
     out = np.zeros((len(BY_SLICE), len(windows.starts)), dtype=np.int64)
     if not len(timeline.starts) or not len(windows.starts):
@@ -69,7 +69,7 @@ def time_by_cause(timeline: Timeline, windows: Windows, overhead: Intervals) -> 
     return out
 
 
-def _pieces(timeline: Timeline) -> tuple[Ints, Ints, Ints]:
+def _pieces(timeline: ThreadTimeline) -> tuple[Ints, Ints, Ints]:
     """Where pieces begin: thread and moment, in order, and the row of the innermost slice from there on (-1: none)."""
     count = len(timeline.starts)
     thread = np.concatenate((timeline.thread, timeline.thread))
@@ -92,7 +92,7 @@ def _pieces(timeline: Timeline) -> tuple[Ints, Ints, Ints]:
     return moment_thread, moment, inside
 
 
-def _in_input(timeline: Timeline, thread: Ints, moments: Ints) -> Mask:
+def _in_input(timeline: ThreadTimeline, thread: Ints, moments: Ints) -> Mask:
     """Which of the pieces lie in a slice that loads input."""
     hit = np.zeros(len(moments), dtype=bool)
     rows = timeline.is_input

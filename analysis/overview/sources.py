@@ -20,8 +20,8 @@ from ..kernels.by_name import table as kernel_table
 from ..table.view import CannotAnswer
 from .breakdown import CATEGORIES
 from .devices import GAUGES
+from .overview import Basis, Overview, kernels, overview, span
 from .timed import timed
-from .told import Basis, Overview, kernels, overview, span
 
 BY_KIND = {"kernel": "Kernel", "collective": "Communication", "memcpy": "Memcpy", "memset": "Memset"}
 
@@ -101,8 +101,8 @@ def _profiled(run: Trace, limited: Trace, options: Options, cycle: int | None) -
     notes = (left_out(cycles), "Sums per function and cycle: overlap is not removed; Other is the rest of it.")
     step_ns = float(cycles.frame["dur_ns"].to_numpy().mean())
     basis = Basis(count, length, step_ns, cycles.source, cycles.frame.height - whole.height)
-    told = tuple(note for note in notes if note)
-    return overview(run, times, "cycle", span(cycles, "cycle"), evidence, basis, told, host)
+    said = tuple(note for note in notes if note)
+    return overview(run, times, "cycle", span(cycles, "cycle"), evidence, basis, said, host)
 
 
 def _profiled_devices(work: pl.DataFrame, spans: pl.DataFrame) -> list[dict[str, Any]]:

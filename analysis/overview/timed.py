@@ -24,7 +24,7 @@ from ..operators.tree import operators_of
 from .activities import Activities, activities_of
 from .breakdown import CATEGORIES, breakdown
 from .devices import gauges
-from .told import Basis, Overview, kernels, overview, span
+from .overview import Basis, Overview, kernels, overview, span
 from .windows import Windows, of_cycles, of_recording
 
 TENSOR_CORES_SINCE = 7

@@ -16,8 +16,8 @@ from ..core.options import Options
 from ..core.text import display
 from ..diff.headline import Headline, pair_headline
 from ..overview.breakdown import CATEGORIES, MEANINGS
+from ..overview.overview import Overview
 from ..overview.sources import overview_of
-from ..overview.told import Overview
 from ..table.column import Column, side_by_side
 from ..table.sides import beside
 from ..table.view import Answer, Runs, View
@@ -87,9 +87,9 @@ def _devices(a: Overview, b: Overview) -> list[str]:
             times = f"{units.percent(100 * was)} of the time in A, {units.percent(100 * now)} in B"
             differ.append((abs(now - was), f"{display(shown, 48)} kernels {times}"))
     differ.sort(key=lambda one: -one[0])
-    told = "; ".join(text for _, text in differ[:SHOWN])
+    listed = "; ".join(text for _, text in differ[:SHOWN])
     more = f"; {len(differ) - SHOWN} more devices differ" if len(differ) > SHOWN else ""
-    return [f"{told}{more}."] if told else []
+    return [f"{listed}{more}."] if listed else []
 
 
 def _host(a: Overview, b: Overview) -> list[str]:

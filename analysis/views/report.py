@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ...loaders.trace import Trace
 from ..core.options import Options
-from ..core.scope_words import scope_words
+from ..core.scope_text import scope_text
 from ..table.filters import Filter, unknown_column
 from ..table.table import Table, ask, unanswered
 from ..table.view import CannotAnswer, ScopeRefused, View
@@ -31,7 +31,7 @@ def _answer(one: View, runs: tuple[Trace, ...], options: Options) -> Table:
         raise
     except CannotAnswer as reason:
         table = unanswered(one, runs, options, str(reason))
-    return replace(table, scope=scope_words(options, len(runs)))
+    return replace(table, scope=scope_text(options, len(runs)))
 
 
 def report(

@@ -63,7 +63,7 @@ class Origin(NamedTuple):
     alone: bool
 
 
-class Found(NamedTuple):
+class CacheEntry(NamedTuple):
     """An entry that is held for this process: where its tables are and what they come from."""
 
     directory: Path
@@ -99,7 +99,7 @@ def stamps(files: Sequence[str | os.PathLike[str]]) -> tuple[Stamp, ...]:
     return tuple(found)
 
 
-def find(file: str | os.PathLike[str]) -> Found | None:
+def find(file: str | os.PathLike[str]) -> CacheEntry | None:
     """The file's entry, held for this process and marked as used; None where none is whole and current."""
     try:
         (stamp,) = stamps([file])
@@ -116,7 +116,7 @@ def find(file: str | os.PathLike[str]) -> Found | None:
     if raw is None or _stamps_of(raw)[0] != stamp or not _is_current(raw):
         discard(directory)
         return None
-    return Found(directory, Origin(_stamps_of(raw), raw["loader"], raw["version"], raw["alone"]))
+    return CacheEntry(directory, Origin(_stamps_of(raw), raw["loader"], raw["version"], raw["alone"]))
 
 
 def begin() -> Path:

@@ -26,7 +26,7 @@ _NOT_TRACES = frozenset(
 )
 
 
-class Found(Struct, frozen=True):
+class TraceFound(Struct, frozen=True):
     """A trace: its file, or the folder it is made of; its size on disk; the format that claims it."""
 
     path: Path
@@ -34,7 +34,7 @@ class Found(Struct, frozen=True):
     format: str
 
 
-def discover(root: Path) -> Iterator[Found]:
+def discover(root: Path) -> Iterator[TraceFound]:
     """Recognised traces under ``root``, nearest first. What cannot be read is passed over."""
     whole = {getattr(loader, "directory_file", None): loader.name for loader in registry.loaders()}
     several = {loader.name: loader for loader in registry.loaders() if getattr(loader, "one_recording", False)}
@@ -46,7 +46,7 @@ def discover(root: Path) -> Iterator[Found]:
             below += folders
             named = [file for file in files if file.name in whole]
             if named:
-                yield Found(folder, sum(file.stat().st_size for file in files), whole[named[0].name])
+                yield TraceFound(folder, sum(file.stat().st_size for file in files), whole[named[0].name])
                 continue
             together: set[Path] = set()
             for file in files:
@@ -62,7 +62,7 @@ def discover(root: Path) -> Iterator[Found]:
         level = below
 
 
-def recognise(file: Path) -> Found | None:
+def recognise(file: Path) -> TraceFound | None:
     """The file as a trace; None where no format claims it, or several do, or it cannot be read."""
     if file.suffix.lower() in _NOT_TRACES:
         return None
@@ -71,7 +71,7 @@ def recognise(file: Path) -> Found | None:
         claimed = registry.claims(stream.head(file)) if size else ()
     except Exception:  # whatever lies in a folder, looking at it must not fail
         return None
-    return Found(file, size, claimed[0].name) if len(claimed) == 1 else None
+    return TraceFound(file, size, claimed[0].name) if len(claimed) == 1 else None
 
 
 def _listed(folder: Path) -> tuple[list[Path], list[Path]]:

@@ -19,7 +19,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
-def told(shown: str, loader: str) -> Iterator[None]:
+def as_unreadable(shown: str, loader: str) -> Iterator[None]:
     """Any failure of a loader as one sentence, unless WARPLENS_DEBUG asks for the failure itself."""
     try:
         yield

@@ -30,7 +30,7 @@ SCANNED = 4096
 """Files of a folder that are looked into; more are not the ranks of one job."""
 
 
-class Part(Struct, frozen=True):
+class InputFile(Struct, frozen=True):
     """One file of the input: where it is, who reads it, how big it is, and its cached tables where they are known."""
 
     path: Path
@@ -96,15 +96,15 @@ def ingest(path: str, request: Request) -> Opened:
             spill.remove(made)
 
 
-def _file(shown: str, path: Path, request: Request) -> Part:
+def _file(shown: str, path: Path, request: Request) -> InputFile:
     """The file with its cache entry or the one loader that claims it. Raises Unreadable for what nobody does."""
     found = cache.find(path) if request.use_cache else None
     if found is not None and found.origin.alone:
-        return Part(path, found.origin.loader, found.origin.stamps[0][1], entry=found.directory)
+        return InputFile(path, found.origin.loader, found.origin.stamps[0][1], entry=found.directory)
     head = _head(shown, path)
     claimed = registry.claims(head)
     if len(claimed) == 1:
-        return Part(path, claimed[0].name, path.stat().st_size, claimed[0])
+        return InputFile(path, claimed[0].name, path.stat().st_size, claimed[0])
     if claimed:
         names = " and ".join(loader.name for loader in claimed)
         raise Unreadable(shown, f"is claimed by several formats ({names})", "This is a fault of warplens: report it.")
@@ -135,7 +135,7 @@ def _is_text(head: bytes) -> bool:
     return b"\0" not in head and sum(byte < 9 or 13 < byte < 32 for byte in head[:4096]) < 8
 
 
-def _folder(shown: str, folder: Path, request: Request) -> list[Part]:
+def _folder(shown: str, folder: Path, request: Request) -> list[InputFile]:
     """The traces of a folder: of one job, or just one. Raises Unreadable where it holds none or a mixture."""
     folder = _inside(folder)
     try:
@@ -171,7 +171,7 @@ def _inside(folder: Path) -> Path:
     return next((folder / name for name in names if name and (folder / name).is_dir()), folder)
 
 
-def _without_twins(parts: list[Part]) -> list[Part]:
+def _without_twins(parts: list[InputFile]) -> list[InputFile]:
     """Without files that repeat, in another format, what a recording beside them holds."""
     formats = {part.format for part in parts}
     twins = {loader.name: getattr(loader, "twins", ()) for loader in registry.loaders() if loader.name in formats}
@@ -181,7 +181,7 @@ def _without_twins(parts: list[Part]) -> list[Part]:
     ]
 
 
-def _recordings(parts: list[Part]) -> list[Part]:
+def _recordings(parts: list[InputFile]) -> list[InputFile]:
     """The parts that are recordings of their own: of files read together, the one that leads stands for all."""
     together: set[Path] = set()
     kept = []
@@ -194,7 +194,7 @@ def _recordings(parts: list[Part]) -> list[Part]:
     return [part for part in parts if part in kept]
 
 
-def _load(shown: str, parts: list[Part], request: Request) -> tuple[list[Path], list[tuple[Trace, ...]]]:
+def _load(shown: str, parts: list[InputFile], request: Request) -> tuple[list[Path], list[tuple[Trace, ...]]]:
     """Every part's tables in a directory of their own, and the traces read from them."""
     total = sum(part.size for part in parts)
     directories: list[Path] = []
@@ -209,7 +209,7 @@ def _load(shown: str, parts: list[Part], request: Request) -> tuple[list[Path], 
 
         each = replace(request, progress=progress, first_rows=None if directories else request.first_rows)
         name = shown if len(parts) == 1 else str(part.path)
-        with failures.told(name, part.format):
+        with failures.as_unreadable(name, part.format):
             directory, traces = _tables(name, part, each)
         directories.append(directory)
         loaded.append(traces)
@@ -217,7 +217,7 @@ def _load(shown: str, parts: list[Part], request: Request) -> tuple[list[Path], 
     return directories, loaded
 
 
-def _tables(shown: str, part: Part, request: Request) -> tuple[Path, tuple[Trace, ...]]:
+def _tables(shown: str, part: InputFile, request: Request) -> tuple[Path, tuple[Trace, ...]]:
     """The tables of one file: from the cache, or read into it or into a temporary directory."""
     if part.entry is not None:
         try:
@@ -256,7 +256,7 @@ def _origin(path: Path, loader: Loader) -> cache.Origin:
     return cache.Origin(cache.stamps(files), loader.name, loader.version, ours and beside is None)
 
 
-def _read(part: Part, loader: Loader, request: Request, target: Path) -> tuple[Path, tuple[Trace, ...]]:
+def _read(part: InputFile, loader: Loader, request: Request, target: Path) -> tuple[Path, tuple[Trace, ...]]:
     try:
         lasting = request.lasting or not getattr(loader, "ready_tables", False)
         place = store.workspace(target)

@@ -17,9 +17,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from ..events import Event, Failed, FirstRows, Loaded, Progress
 from . import cache, failures, spill
 
 if TYPE_CHECKING:
@@ -27,47 +29,6 @@ if TYPE_CHECKING:
 
 HEADER = struct.Struct("<I")
 """What precedes each message on the pipe: its length."""
-
-
-class Progress(NamedTuple):
-    """``done`` of ``total`` bytes of the source were read (``total`` 0: not known) and ``events`` events found."""
-
-    done: int
-    total: int
-    events: int
-
-
-class FirstRows(NamedTuple):
-    """The first rows can be shown while the rest loads."""
-
-    opened: dict[str, Any]
-
-    @property
-    def traces(self) -> tuple[Trace, ...]:
-        """The traces of the first rows."""
-        return _traces(self.opened, None)
-
-
-class Loaded(NamedTuple):
-    """The whole input is there."""
-
-    opened: dict[str, Any]
-    worker: int | None = None
-
-    @property
-    def traces(self) -> tuple[Trace, ...]:
-        """The traces, as ``open_run`` would give them. Raises Unreadable where the files are no one job's."""
-        return _traces(self.opened, self.worker)
-
-
-class Failed(NamedTuple):
-    """It cannot be read: a sentence that names the file and the reason, and what to do."""
-
-    message: str
-    advice: str
-
-
-Event = Progress | FirstRows | Loaded | Failed
 
 
 class Ingest:
@@ -80,7 +41,7 @@ class Ingest:
         self.path, self._worker, self._use_cache = path, worker, use_cache
         self._process: subprocess.Popen[bytes] | None = None
         self._lifeline = self._messages = -1
-        self._found: cache.Found | None = None
+        self._found: cache.CacheEntry | None = None
         self._cancelled = threading.Event()
         self._reader: threading.Thread | None = None
 
@@ -127,7 +88,8 @@ class Ingest:
             self._reader = threading.Thread(target=self._listen, args=(on_event,), name="ingest", daemon=True)
         elif self._found is not None and not self._cancelled.is_set():
             opened = {"shown": self.path, "files": [self.path], "directories": [str(self._found.directory)]}
-            self._reader = threading.Thread(target=on_event, args=(Loaded(opened, self._worker),), daemon=True)
+            loaded = Loaded(partial(_traces, opened, self._worker))
+            self._reader = threading.Thread(target=on_event, args=(loaded,), daemon=True)
         if self._reader is not None:
             self._reader.start()
 
@@ -170,7 +132,9 @@ class Ingest:
             return Failed(**message)
         for directory in message["directories"]:
             spill.hold(Path(directory))
-        return FirstRows(message) if kind == "first" else Loaded(message, self._worker)
+        if kind == "first":
+            return FirstRows(partial(_traces, message, None))
+        return Loaded(partial(_traces, message, self._worker))
 
     def _clean_up(self) -> None:
         """Remove what a killed worker left: its locks are gone, so a sweep finds it."""

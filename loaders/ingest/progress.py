@@ -10,7 +10,7 @@ from typing import Self
 _QUIET_S = 0.5
 
 
-class Progress:
+class ProgressLine:
     """A line that is rewritten while a file loads; nothing where stderr is no terminal or the load is short."""
 
     def __init__(self, name: str) -> None:

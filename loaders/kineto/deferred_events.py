@@ -30,7 +30,7 @@ ASCEND = "NPU"
 """What Ascend's devices are called."""
 
 
-class Aside:
+class DeferredEvents:
     """The scratch file and what was learned from it."""
 
     def __init__(self, workspace: Path, tables: Tables) -> None:

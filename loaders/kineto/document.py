@@ -42,7 +42,7 @@ _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|["{}\[\]]', re.DOTALL)
 _BLANK = re.compile(r"[ \t\r\n]*")
 
 
-class Reader(Protocol):
+class BlockReader(Protocol):
     """Decompressed bytes in order; fewer than asked only at the end."""
 
     def read(self, size: int, /) -> bytes:
@@ -68,7 +68,7 @@ class Document(Struct):
     begun: bool = False
 
 
-def open_document(reader: Reader, block: int) -> Document:
+def open_document(reader: BlockReader, block: int) -> Document:
     """Read up to the first event. ``found`` stays false where there is no list of events. Raises limits.Exceeded."""
     data, most = reader.read(block), limits.limit("header")
     while True:

@@ -1,6 +1,6 @@
 """What each distinct text means, worked out once and looked up for every row.
 
-A text can be a name, a category, a thread or a grid; each of these is a ``Meaning``, an array over the codes of
+A text can be a name, a category, a thread or a grid; each of these is a ``CodeMeaning``, an array over the codes of
 ``Strings`` that is filled in for a code when a row first uses it so. The last entry stands for 'missing', which is
 where code -1 leads.
 """
@@ -21,7 +21,7 @@ ORDINARY, LOADING, STEP = range(3)
 KIND = {kind: number for number, kind in enumerate(dialect.KINDS)}
 
 
-class Meaning:
+class CodeMeaning:
     """One property of texts as an array by code: ``values`` gives those of some texts, ``missing`` that of none."""
 
     def __init__(self, strings: Strings, values: Callable[[Sequence[str]], Any], missing: Any, dtype: type) -> None:
@@ -58,7 +58,7 @@ class Meaning:
         return array, known
 
 
-class Texts:
+class InternedTexts:
     """All that the tables ask about texts.
 
     ``names`` and ``triples`` are codes of the process-wide categorical; grids and blocks are 'x,y,z', however the list
@@ -67,12 +67,12 @@ class Texts:
 
     def __init__(self, strings: Strings) -> None:
         self.strings, self.device_word = strings, "GPU"
-        self.names = Meaning(strings, _categories, 0, np.uint32)
-        self.triples = Meaning(strings, lambda texts: _categories(_tidy(texts)), 0, np.uint32)
-        self.kind = Meaning(strings, _kinds, KIND["annotation"], np.uint8)
-        self.collective = Meaning(strings, lambda texts: [_named("kernel", t) for t in texts], False, bool)
-        self.role = Meaning(strings, lambda texts: [_role(t) for t in texts], ORDINARY, np.uint8)
-        self.number = Meaning(strings, lambda texts: [dialect.number_in(t[:64]) for t in texts], NULL, np.int64)
+        self.names = CodeMeaning(strings, _categories, 0, np.uint32)
+        self.triples = CodeMeaning(strings, lambda texts: _categories(_tidy(texts)), 0, np.uint32)
+        self.kind = CodeMeaning(strings, _kinds, KIND["annotation"], np.uint8)
+        self.collective = CodeMeaning(strings, lambda texts: [_named("kernel", t) for t in texts], False, bool)
+        self.role = CodeMeaning(strings, lambda texts: [_role(t) for t in texts], ORDINARY, np.uint8)
+        self.number = CodeMeaning(strings, lambda texts: [dialect.number_in(t[:64]) for t in texts], NULL, np.int64)
 
 
 def _categories(texts: Sequence[str]) -> Any:

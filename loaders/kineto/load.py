@@ -16,7 +16,7 @@ from ..loader import Job
 from ..native.allocator import keep_freed
 from ..trace import Trace
 from .columns import Strings
-from .deferred_events import ASCEND, Aside
+from .deferred_events import ASCEND, DeferredEvents
 from .document import HEADER_BYTES, Document, open_document
 from .info import Tally, describe, rank_of
 from .pipeline import Pipeline, block_for
@@ -85,22 +85,23 @@ def _scan(job: Job) -> Scanned:
                 job.first_rows(_first(job, source.size, document, tables))
 
         try:
-            with closing(Aside(job.workspace, tables)) as aside:
-                _read(job, source, progress, document, tables, aside, tally)
+            with closing(DeferredEvents(job.workspace, tables)) as deferred:
+                _read(job, source, progress, document, tables, deferred, tally)
                 tally.given, tally.ended = source.given, source.ended
-                aside.resolve()
+                deferred.resolve()
         except limits.Exceeded as error:
             tables.close()
             raise error.unreadable(job.path) from None
         except BaseException:
             tables.close()
             raise
-        _counted(tally, tables, aside)
-        return Scanned(source.size, document.values, tables, tally, aside.xla)
+        _counted(tally, tables, deferred)
+        return Scanned(source.size, document.values, tables, tally, deferred.xla)
 
 
 def _read(
-    job: Job, source: Source, progress: Progress, document: Document, tables: Tables, aside: Aside, tally: Tally
+    job: Job, source: Source, progress: Progress, document: Document, tables: Tables, deferred: DeferredEvents,
+    tally: Tally,
 ) -> None:
     """Read the events: small files plainly, big ones compiled as soon as the compiled code is there."""
     growth = 8 if source.compressed else 1
@@ -113,11 +114,11 @@ def _read(
 
     if job.compiled and left() > _PREPARED_BYTES and not SCANNER.ready():
         SCANNER.prepare()
-    if not change() and Plain(document, tables, aside, tally).run(source, progress, change):
+    if not change() and Plain(document, tables, deferred, tally).run(source, progress, change):
         return
     native = SCANNER.functions()
     assert native is not None
-    Pipeline(native, document, tables, aside, tally, block_for(left())).run(source, progress)
+    Pipeline(native, document, tables, deferred, tally, block_for(left())).run(source, progress)
 
 
 def _first(job: Job, size: int, document: Document, tables: Tables) -> Trace:
@@ -126,13 +127,13 @@ def _first(job: Job, size: int, document: Document, tables: Tables) -> Trace:
     return _described(job, Scanned(size, document.values, tables, Tally(closed=True), False)).with_tables(**frames)
 
 
-def _counted(tally: Tally, tables: Tables, aside: Aside) -> None:
-    tally.repaired += aside.repaired
-    tally.skipped_stretches += aside.broken
-    tally.skipped_bytes += aside.broken_bytes
+def _counted(tally: Tally, tables: Tables, deferred: DeferredEvents) -> None:
+    tally.repaired += deferred.repaired
+    tally.skipped_stretches += deferred.broken
+    tally.skipped_bytes += deferred.broken_bytes
     tally.dropped += tables.untimed
     tally.negative += tables.negative
-    ignored = {"mirrors": tables.ignored, **aside.ignored}
+    ignored = {"mirrors": tables.ignored, **deferred.ignored}
     tally.facts |= {"ignored": {key: count for key, count in ignored.items() if count}}
 
 

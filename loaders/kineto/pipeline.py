@@ -18,7 +18,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from ..native.functions import Native
-from .deferred_events import Aside
+from .deferred_events import DeferredEvents
 from .document import Document, first_separator, last_cut, trailer
 from .info import Tally
 from .recovery import LONGEST_EVENT
@@ -68,12 +68,12 @@ class Pipeline:
         native: Native,
         document: Document,
         tables: Tables,
-        aside: Aside,
+        deferred: DeferredEvents,
         tally: Tally,
         block: int = BLOCK_BYTES,
     ) -> None:
         self._native = native
-        self.document, self.tables, self.aside, self.tally = document, tables, aside, tally
+        self.document, self.tables, self.deferred, self.tally = document, tables, deferred, tally
         self._block = block
         self._lock = threading.Lock()
         self._turn = threading.Condition()
@@ -184,7 +184,7 @@ class Pipeline:
             self._carry = base + stop, b""
         for rows in outcome.rows:
             self.tables.add(rows)
-        self.aside.add_all(sorted(outcome.aside), outcome.instants)
+        self.deferred.add_all(sorted(outcome.deferred), outcome.instants)
         for count in _COUNTS:
             setattr(self.tally, count, getattr(self.tally, count) + getattr(outcome.tally, count))
         self.tally.used = base + outcome.place

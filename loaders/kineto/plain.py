@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from .columns import ARG_KEYS, EVENT_KEYS, Number, Rows
-from .deferred_events import Aside
-from .document import Document, Reader, events_end, last_cut, separator_of, trailer
+from .deferred_events import DeferredEvents
+from .document import BlockReader, Document, events_end, last_cut, separator_of, trailer
 from .info import Tally
 from .recovery import LONGEST_EVENT, walk
 from .tables import Tables
@@ -44,12 +44,12 @@ class Plain:
     """One load through msgspec."""
 
     def __init__(
-        self, document: Document, tables: Tables, aside: Aside, tally: Tally, block: int = BLOCK_BYTES
+        self, document: Document, tables: Tables, deferred: DeferredEvents, tally: Tally, block: int = BLOCK_BYTES
     ) -> None:
-        self.document, self.tables, self.aside, self.tally = document, tables, aside, tally
+        self.document, self.tables, self.deferred, self.tally = document, tables, deferred, tally
         self._size = block
 
-    def run(self, reader: Reader, progress: Progress, until: Callable[[], bool] = lambda: False) -> bool:
+    def run(self, reader: BlockReader, progress: Progress, until: Callable[[], bool] = lambda: False) -> bool:
         """Read to the end of the document and return true, or stop between two blocks once ``until`` says so.
 
         What was read but not used is then in ``document.rest`` again.
@@ -103,7 +103,7 @@ class Plain:
             elif phase in FLOWS:
                 self.tally.flows += 1
             else:
-                self.aside.add(data[start:end], base + start)
+                self.deferred.add(data[start:end], base + start)
 
         stop = walk(data, 0, final, take, self.tally, comma=not self.document.begun)
         self._emit(rows, data, base)
@@ -139,7 +139,7 @@ class Plain:
             elif phase in FLOWS:
                 flows += 1
             else:
-                self.aside.add(bytes(raw), base + start)
+                self.deferred.add(bytes(raw), base + start)
         self.tally.flows += flows
         self.tally.events += len(raws)
         self._emit(rows, data, base)
@@ -159,11 +159,11 @@ class Plain:
         elif event.get("ph") in FLOWS:
             self.tally.flows += 1
         else:
-            self.aside.add(raw, base + start)
+            self.deferred.add(raw, base + start)
 
     def _emit(self, rows: Rows, data: bytes, base: int) -> None:
         found = self.tables.rows_of(rows.block(base))
         self.tables.add(found)
         for start, end in found.ranges:
-            self.aside.add(data[start:end], base + start)
+            self.deferred.add(data[start:end], base + start)
 

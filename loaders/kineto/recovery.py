@@ -37,7 +37,7 @@ Take = Callable[[dict[str, Any], int, int, bool], None]
 """Receives an event, its start and end in the data and whether it was repaired."""
 
 
-class Walk(Struct):
+class RecoveredStretch(Struct):
     """Where a walk stopped: ``place`` is the first byte not used; ``closed`` where that is the end of the list.
 
     ``comma`` says that a comma was read since the last event, ``moved`` that an event was read or damage passed.
@@ -66,7 +66,7 @@ class _Reach:
 
 def walk(
     data: bytes, place: int, final: bool, take: Take, tally: Tally, limit: int | None = None, comma: bool = True
-) -> Walk:
+) -> RecoveredStretch:
     """Read events from ``place`` on; ``limit`` stops after that many. ``final`` says that no data follows,
     ``comma`` that none is due before the first event."""
     text, reach = data.decode("latin-1"), _Reach(data)
@@ -79,8 +79,8 @@ def walk(
         skipped_to = to
         return to
 
-    def done(closed: bool) -> Walk:
-        return Walk(place, closed, comma, count > 0 or skipped_to >= 0)
+    def done(closed: bool) -> RecoveredStretch:
+        return RecoveredStretch(place, closed, comma, count > 0 or skipped_to >= 0)
 
     while limit is None or count < limit:
         place = _blank(data, place)

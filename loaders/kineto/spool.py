@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .chunk import Chunk, missing
-from .interning import Texts
+from .interning import InternedTexts
 from .widths import Basis
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Spool:
     ``devices`` are the numbers the rows themselves say.
     """
 
-    def __init__(self, table: str, workspace: Path, texts: Texts, writer: Executor, early: bool) -> None:
+    def __init__(self, table: str, workspace: Path, texts: InternedTexts, writer: Executor, early: bool) -> None:
         self.table, self.workspace = table, workspace
         self.rows = 0
         self.ranks: set[int] = set()

@@ -17,7 +17,7 @@ from .. import schema
 from . import dialect
 from .categories import CATEGORICAL, codes, column
 from .chunk import TEXTS, Chunk, Column, joined, missing
-from .interning import Meaning, Texts
+from .interning import CodeMeaning, InternedTexts
 from .widths import Basis
 
 _MANY = 1 << 12
@@ -25,7 +25,7 @@ _MANY = 1 << 12
 _KINDS = codes(dialect.KINDS)
 
 
-def held(table: str, texts: Texts, chunks: Sequence[Chunk], basis: Basis, first: int) -> pl.LazyFrame:
+def held(table: str, texts: InternedTexts, chunks: Sequence[Chunk], basis: Basis, first: int) -> pl.LazyFrame:
     """Rows of the table as the schema has it, of which a column is made when somebody asks for it.
 
     Most questions need one table of several and a third of its columns, and to make all takes as long as to ask.
@@ -50,7 +50,8 @@ def held(table: str, texts: Texts, chunks: Sequence[Chunk], basis: Basis, first:
 
 
 def frame(
-    table: str, texts: Texts, chunks: Sequence[Chunk], basis: Basis, first: int, names: Container[str] | None = None
+    table: str, texts: InternedTexts, chunks: Sequence[Chunk], basis: Basis, first: int,
+    names: Container[str] | None = None,
 ) -> pl.DataFrame:
     """Rows of the table, or these columns of it, the ``first`` of them being that many rows from its beginning."""
     rows = sum(each.rows for each in chunks)
@@ -71,7 +72,7 @@ def frame(
     return made.with_columns(more) if more else made
 
 
-def _series(table: str, texts: Texts, name: str, values: Column, basis: Basis) -> pl.Series:
+def _series(table: str, texts: InternedTexts, name: str, values: Column, basis: Basis) -> pl.Series:
     if name in TEXTS:
         return _texts(texts.triples if name in ("grid", "block") else texts.names, values)
     if name == "kind":
@@ -120,7 +121,7 @@ def _launcher(own: pl.Expr, basis: Basis) -> pl.Expr:
     return pl.coalesce(by_rank, pl.lit(pids.get(None), pl.Int64))
 
 
-def _texts(meaning: Meaning, numbers: npt.NDArray[np.int32]) -> pl.Series:
+def _texts(meaning: CodeMeaning, numbers: npt.NDArray[np.int32]) -> pl.Series:
     series = column(meaning[numbers])
     if int(numbers.min()) >= 0:
         return series

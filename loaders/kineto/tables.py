@@ -21,7 +21,7 @@ from ..schema_limits import LATEST_NS, LONGEST_NS
 from . import dialect
 from .chunk import Chunk, Column, chunk, merged
 from .columns import CODES, FLOATS, INTS, NULL, Block, Codes, Strings
-from .interning import KIND, LOADING, STEP, Texts
+from .interning import KIND, LOADING, STEP, InternedTexts
 from .scan.layout import DEVICE, HOST, UNKNOWN
 from .spool import Spool
 from .widths import Basis
@@ -37,7 +37,7 @@ _CODE = {name: row for row, name in enumerate(CODES)}
 _FLOAT = {name: row for row, name in enumerate(FLOATS)}
 
 
-class Rows(Struct):
+class SortedRows(Struct):
     """A block as rows of tables.
 
     ``ranges`` are (offset, end) in the block of profiler ranges, whose arguments are metrics; ``cycles`` and
@@ -63,7 +63,7 @@ class Tables:
     """
 
     def __init__(self, strings: Strings, workspace: Path, early: bool = True) -> None:
-        self.strings, self.texts = strings, Texts(strings)
+        self.strings, self.texts = strings, InternedTexts(strings)
         self._writer = writer = ThreadPoolExecutor(_WRITERS)
         self.spools = {
             table: Spool(table, workspace, self.texts, writer, early) for table in ("kernels", "host", "metrics")
@@ -81,12 +81,12 @@ class Tables:
         kind = self.texts.kind[categories]
         return np.select([kind < _DEVICE_END, kind < _RANGE], [DEVICE, HOST], UNKNOWN).astype(np.uint8)
 
-    def rows_of(self, block: Block, device: Block | None = None, host: Block | None = None) -> Rows:
+    def rows_of(self, block: Block, device: Block | None = None, host: Block | None = None) -> SortedRows:
         """What a block becomes, and with it those of its events that were known to be of devices and of the host.
 
         Rows are in the order of the file, and copies.
         """
-        rows = Rows()
+        rows = SortedRows()
         block, device, host = _plausible(block, rows), _plausible(device, rows), _plausible(host, rows)
         parts: list[tuple[Block | None, Block | None]] = [(device, host)]
         if block.rows:
@@ -100,7 +100,7 @@ class Tables:
             rows.negative += int(np.count_nonzero(dur < 0) - np.count_nonzero(dur == NULL))
         return rows
 
-    def _sorted_out(self, block: Block, rows: Rows) -> tuple[Block, Block]:
+    def _sorted_out(self, block: Block, rows: SortedRows) -> tuple[Block, Block]:
         """The events of devices and of the host; the others are counted or noted."""
         ints, kind = block.ints, self.texts.kind.of(block, "cat")
         timed = ints[_INT["ts"]] != NULL
@@ -113,7 +113,7 @@ class Tables:
         rows.ranges = list(spans)
         return block.take(device), block.take(host)
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: SortedRows) -> None:
         """Append the rows of the next block."""
         self.cycles += rows.cycles
         self.launchers |= rows.launchers
@@ -168,7 +168,7 @@ class Tables:
             "offset": ints[_INT["offset"]] + block.base,
         }
 
-    def _host(self, block: Block, out: Rows) -> dict[str, Column]:
+    def _host(self, block: Block, out: SortedRows) -> dict[str, Column]:
         ints, names = block.ints, block.texts("name")
         kind, role = self.texts.kind.of(block, "cat"), self.texts.role.of(block, "name")
         pid, tid = (self._thread(block, name) for name in ("pid", "tid"))

@@ -41,7 +41,7 @@ class NsightCompute:
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """One Trace with ``kernels`` in the order of launches."""
-        table, text = csv_pages.Reader(), text_report.Reader()
+        table, text = csv_pages.CsvPagesReader(), text_report.TextReportReader()
         with Source(job.path) as source:
             for block in line_blocks(source):
                 table.feed(block)
@@ -90,7 +90,7 @@ def _devices(launches: pl.DataFrame) -> tuple[Device, ...]:
     return tuple(Device(device, None, {"compute_capability": cc} if cc else {}) for device, cc in pairs)
 
 
-def _warnings(found: csv_pages.Found, kernels: pl.DataFrame, ended: str | None) -> Iterator[str]:
+def _warnings(found: csv_pages.NcuRecords, kernels: pl.DataFrame, ended: str | None) -> Iterator[str]:
     if ended:
         yield f"The file is not whole: {ended}."
     if found.malformed:

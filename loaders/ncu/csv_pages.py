@@ -25,7 +25,7 @@ LAUNCH_COLUMNS = {
 }  # fmt: skip
 
 
-class Found(Struct):
+class NcuRecords(Struct):
     """What a file holds: frames of launches (``ncu_metrics.LAUNCH``) and samples (``SAMPLE``), and what is unused."""
 
     launches: list[pl.DataFrame] = field(default_factory=list)
@@ -73,11 +73,11 @@ def _pieces(block: bytes) -> Iterator[tuple[bytes | None, bytes]]:
         yield mark[0], block[mark.end() : end]
 
 
-class Reader:
+class CsvPagesReader:
     """Reads a CSV print-out block by block into ``found``; lines before the first header are not its concern."""
 
     def __init__(self) -> None:
-        self.found = Found()
+        self.found = NcuRecords()
         self._table: _Table | None = None
         self._segments = 0
 

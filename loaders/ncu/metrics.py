@@ -71,7 +71,7 @@ SCALES: dict[str, dict[str, float]] = {
 no percentage."""
 
 
-class Meaning(Struct, frozen=True):
+class MetricMeaning(Struct, frozen=True):
     """A metric's column, what it measures, and its rank among the column's metrics (0 is best)."""
 
     column: str
@@ -79,12 +79,12 @@ class Meaning(Struct, frozen=True):
     rank: int
 
 
-def meaning_of(metric: str) -> Meaning | None:
+def meaning_of(metric: str) -> MetricMeaning | None:
     """What a metric tells about a launch, None for one no column has a place for."""
     for column, (measure, patterns) in MEANINGS.items():
         for rank, pattern in enumerate(patterns):
             if re.fullmatch(pattern, metric.strip()):
-                return Meaning(column, measure, rank)
+                return MetricMeaning(column, measure, rank)
     return None
 
 

@@ -12,7 +12,7 @@ import re
 import polars as pl
 
 from . import metrics
-from .csv_pages import Found
+from .csv_pages import NcuRecords
 
 LAUNCH_LINE = re.compile(
     r"\s+(?P<name>\S.*?)"
@@ -25,11 +25,11 @@ RULE = re.compile(r"\s*(-{3,}) (-{3,}) (-{3,})\s*")
 TITLES = ("Metric Name", "Metric Unit", "Metric Value")
 
 
-class Reader:
+class TextReportReader:
     """Reads text output block by block into ``found``; every launch line is a launch of its own."""
 
     def __init__(self) -> None:
-        self.found = Found()
+        self.found = NcuRecords()
         self._pid: int | None = None
         self._count = 0
         self._columns: tuple[int, int, int, int] | None = None

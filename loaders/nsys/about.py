@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..trace import Device
-from .database import Database
+from .database import NsysDatabase
 
 _PRODUCT, _VERSION, _SCHEMA = "EXPORT_PRODUCT_NAME", "EXPORT_PRODUCT_VERSION", "EXPORT_SCHEMA_VERSION"
 _PROPERTIES = (
@@ -20,7 +20,7 @@ _WARNING, _ERROR = 2, 3
 _MOST_WARNINGS = 12
 
 
-def tool(database: Database) -> tuple[str, str | None]:
+def tool(database: NsysDatabase) -> tuple[str, str | None]:
     """The program that wrote it, with its version, and the version of the schema, None for exports before 2021."""
     facts: dict[str, str] = {}
     for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
@@ -31,13 +31,13 @@ def tool(database: Database) -> tuple[str, str | None]:
     return f"{named} {facts.get(_VERSION, '')}".strip(), facts.get(_SCHEMA)
 
 
-def epoch(database: Database) -> int | None:
+def epoch(database: NsysDatabase) -> int | None:
     """Nanoseconds since 1970 at the export's time zero."""
     row = database.first("TARGET_INFO_SESSION_START_TIME", "utcEpochNs")
     return int(row[0]) if row is not None and isinstance(row[0], int) else None
 
 
-def devices(database: Database, seen: list[str]) -> tuple[Device, ...]:
+def devices(database: NsysDatabase, seen: list[str]) -> tuple[Device, ...]:
     """The GPUs of the machine as described, and those only seen in the records."""
     found: dict[str, Device] = {}
     for number, name, *values in database.rows("TARGET_INFO_GPU", "id", "name", *_PROPERTIES):
@@ -50,13 +50,13 @@ def devices(database: Database, seen: list[str]) -> tuple[Device, ...]:
     return tuple(found[key] for key in sorted(found, key=lambda key: (len(key), key)))
 
 
-def ranks(database: Database) -> dict[int, int]:
+def ranks(database: NsysDatabase) -> dict[int, int]:
     """MPI rank by process id."""
     pairs = database.rows("MPI_RANKS", "globalTid", "rank")
     return {tid >> 24 & 0xFFFFFF: rank for tid, rank in pairs if isinstance(tid, int) and isinstance(rank, int)}
 
 
-def warnings(database: Database) -> list[str]:
+def warnings(database: NsysDatabase) -> list[str]:
     """What the recorder itself reported as a warning or an error, each once."""
     found: dict[str, None] = {}
     for severity, text in database.rows("DIAGNOSTIC_EVENT", "severity", "text"):

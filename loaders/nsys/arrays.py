@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from .block import Block, Bytes, Column, Ints, Unusual
+from .block import Bytes, Column, Ints, RecordBlock, Unusual
 from .layout import LENGTHS, NULL_CODE, ONE_CODE, PAD, REAL_CODE, SIZES
 
 _SIZES = np.array(SIZES, dtype=np.int64)
 _SHIFTS = np.array([63, 56, 48, 40, 32, 24, 16, 8, 0], dtype=np.int64)
 
 
-def decoded(data: Bytes, cells: Ints, ends: Ints, most: int, ints: Sequence[int], texts: Sequence[int]) -> Block:
+def decoded(data: Bytes, cells: Ints, ends: Ints, most: int, ints: Sequence[int], texts: Sequence[int]) -> RecordBlock:
     """The records that begin at ``cells`` and lie before ``ends``, none longer than ``most``. Raises Unusual."""
     rows, columns = len(cells), dict[int, Column]()
     payload, at = _varint(data, cells)
@@ -51,7 +51,7 @@ def decoded(data: Bytes, cells: Ints, ends: Ints, most: int, ints: Sequence[int]
     # Everything above took indices clipped to the block; only now are they known to have been right.
     if rows and (bool((pos > header_end).any()) or bool((body > end).any())):
         raise Unusual  # a record of fewer columns than the table has: altered after it was written
-    return Block(data, rowids, columns)
+    return RecordBlock(data, rowids, columns)
 
 
 def _numbers(

@@ -41,7 +41,7 @@ class Column:
         return np.where(self.real, self.raw.view(np.float64), self.values)
 
 
-class Block:
+class RecordBlock:
     """Records in order: their row numbers, and the wanted columns by their positions in the table."""
 
     def __init__(self, data: Bytes, rowids: Ints, columns: dict[int, Column]) -> None:

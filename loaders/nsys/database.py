@@ -18,7 +18,7 @@ from pathlib import Path
 import polars as pl
 
 from .arrays import decoded
-from .block import Block, Ints, Unusual
+from .block import Ints, RecordBlock, Unusual
 from .pages import Decoded, Pages
 from .program import DECODER
 from .records import Records
@@ -35,18 +35,18 @@ def _as_is(rows: pl.DataFrame) -> pl.DataFrame:
     return rows
 
 
-class Database:
+class NsysDatabase:
     """The tables of one export. Raises sqlite3.Error where the file is no database or is damaged."""
 
     def __init__(
         self, path: str | os.PathLike[str], fast: bool = True, compiled: bool = False,
-        told: Callable[[int, int], None] = lambda size, rows: None,
+        on_block: Callable[[int, int], None] = lambda size, rows: None,
     ) -> None:
-        """``told`` is called with the bytes and the rows of each block read; ``fast=False`` leaves all to SQLite.
+        """``on_block`` is called with the bytes and the rows of each block read; ``fast=False`` leaves all to SQLite.
 
         ``compiled`` is whether records may be decoded by compiled code, where that is there.
         """
-        self.path, self.told = Path(os.path.abspath(path)), told
+        self.path, self.on_block = Path(os.path.abspath(path)), on_block
         self.faults: list[str] = []
         self._connection = sqlite3.connect(f"{self.path.as_uri()}?mode=ro&immutable=1", uri=True)
         self._connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
@@ -143,7 +143,7 @@ class Database:
 
         def read(part: Ints) -> tuple[int, pl.DataFrame]:
             rows = wanted.frame(pages.block(part, wanted.numbers(), wanted.strings()))
-            self.told(len(part) * pages.size, rows.height)
+            self.on_block(len(part) * pages.size, rows.height)
             return rows.height, made(rows)
 
         ahead: deque[Future[tuple[int, pl.DataFrame]]] = deque()
@@ -165,7 +165,7 @@ class Database:
         try:
             while rows := cursor.fetchmany(65536):
                 yield made(pl.DataFrame(rows, schema=wanted.schema(), orient="row", strict=False))
-                self.told(0, len(rows))
+                self.on_block(0, len(rows))
         except sqlite3.DatabaseError as error:
             self.faults.append(f"{table} could be read only in part ({' '.join(str(error).split())[:120]})")
 
@@ -212,7 +212,7 @@ class _Wanted:
             for name, dtype in self.schema().items()
         )
 
-    def frame(self, block: Block) -> pl.DataFrame:
+    def frame(self, block: RecordBlock) -> pl.DataFrame:
         """A decoded block as a frame. Raises Unusual where an integer column holds something else."""
         columns: list[pl.Series] = []
         for name, dtype in self.schema().items():

@@ -8,7 +8,7 @@ import polars as pl
 
 from ..schema import NAME
 from . import lookups
-from .database import Database
+from .database import NsysDatabase
 
 _EVENT = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid")
 _SHAPE = {"grid": ("gridX", "gridY", "gridZ"), "block": ("blockX", "blockY", "blockZ")}
@@ -21,7 +21,7 @@ _KERNEL = (
 class Devices:
     """Reads the device tables of one export into frames in the columns of ``kernels``, times as recorded."""
 
-    def __init__(self, database: Database, strings: pl.DataFrame) -> None:
+    def __init__(self, database: NsysDatabase, strings: pl.DataFrame) -> None:
         self._database = database
         self._names = lookups.names(strings)
         self._mapped = lookups.devices(database)

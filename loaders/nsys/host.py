@@ -8,7 +8,7 @@ import polars as pl
 
 from ..schema import NAME
 from . import lookups
-from .database import Database
+from .database import NsysDatabase
 
 _OVERHEADS = (
     "Unknown", "Driver compiler", "Buffer flush", "Instrumentation", "Resource", "Runtime-triggered module loading",
@@ -33,7 +33,7 @@ _MPI = ("MPI_P2P_EVENTS", "MPI_COLLECTIVES_EVENTS", "MPI_START_WAIT_EVENTS", "MP
 class Host:
     """Reads the host tables of one export into frames in the columns of ``host``, times as recorded."""
 
-    def __init__(self, database: Database, strings: pl.DataFrame) -> None:
+    def __init__(self, database: NsysDatabase, strings: pl.DataFrame) -> None:
         self._database, self._strings = database, strings
         self.open_ranges = 0
 

@@ -13,7 +13,7 @@ import polars as pl
 
 from ..collective_names import kernel_kind
 from ..schema import NAME
-from .database import Database
+from .database import NsysDatabase
 
 _COPIES = (
     "Unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP",
@@ -102,7 +102,7 @@ def sync_name() -> pl.Expr:
     return listed("syncType", _WAITS)
 
 
-def devices(database: Database) -> pl.DataFrame:
+def devices(database: NsysDatabase) -> pl.DataFrame:
     """Device by ``pid`` and the number it had in that process (``deviceId``), where the export maps them."""
     rows = database.rows("TARGET_INFO_CUDA_DEVICE", "pid", "cudaId", "gpuId")
     schema = {"pid": pl.Int64, "deviceId": pl.Int64, "gpu": pl.Int64}

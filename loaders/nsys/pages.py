@@ -18,10 +18,10 @@ from io import FileIO
 import numpy as np
 
 from .arrays import decoded
-from .block import Block, Bytes, Ints, Unusual
+from .block import Bytes, Ints, RecordBlock, Unusual
 from .layout import PAD
 
-Decoded = Callable[[Bytes, Ints, Ints, int, Sequence[int], Sequence[int]], Block]
+Decoded = Callable[[Bytes, Ints, Ints, int, Sequence[int], Sequence[int]], RecordBlock]
 """``arrays.decoded``, or what does the same."""
 BLOCK_BYTES = 4 << 20
 """Bytes of pages decoded together: some 50,000 records."""
@@ -61,7 +61,7 @@ class Pages:
         except IndexError:  # an index that leads out of its page
             raise Unusual from None
 
-    def block(self, leaves: Ints, ints: Sequence[int], texts: Sequence[int]) -> Block:
+    def block(self, leaves: Ints, ints: Sequence[int], texts: Sequence[int]) -> RecordBlock:
         """The records of some leaf pages in order, with the columns of these positions decoded.
 
         What it gives is good until the same thread asks for the next block.
@@ -82,7 +82,7 @@ class Pages:
             level = np.concatenate([self._children(int(page)) for page in level])
         raise Unusual
 
-    def _block(self, leaves: Ints, ints: Sequence[int], texts: Sequence[int]) -> Block:
+    def _block(self, leaves: Ints, ints: Sequence[int], texts: Sequence[int]) -> RecordBlock:
         self._check(leaves)
         data = self._read(leaves)
         cells, ends = self.cells(data, leaves)

@@ -23,10 +23,10 @@ from ..native.allocator import keep_freed
 from ..schema_limits import LATEST_NS, LONGEST_NS
 from ..trace import Info, Trace
 from . import about, samples
-from .database import Database
+from .database import NsysDatabase
 from .device import Devices
 from .host import Host
-from .spool import Spool
+from .spool import TableSpool
 
 _FIRST_ROWS = 100_000
 
@@ -37,13 +37,13 @@ def load(job: Job) -> Trace:
     path, ended = _plain_file(job)
     size, lock, done = path.stat().st_size, threading.Lock(), [0, 0]
 
-    def told(more: int, rows: int) -> None:
+    def on_block(more: int, rows: int) -> None:
         with lock:
             done[0], done[1] = min(done[0] + more, size), done[1] + rows
             job.progress(done[0], size, done[1])
 
     try:
-        database = Database(path, compiled=job.compiled, told=told)
+        database = NsysDatabase(path, compiled=job.compiled, on_block=on_block)
         try:
             with ThreadPoolExecutor(1) as writer:
                 trace = _read(job, database, writer)
@@ -74,7 +74,7 @@ def _plain_file(job: Job) -> tuple[Path, str | None]:
         return path, source.ended
 
 
-def _read(job: Job, database: Database, writer: Executor) -> Trace:
+def _read(job: Job, database: NsysDatabase, writer: Executor) -> Trace:
     strings = database.strings()
     tool, version = about.tool(database)
     info = Info(
@@ -82,8 +82,8 @@ def _read(job: Job, database: Database, writer: Executor) -> Trace:
         clock="session, ns", facts={"schema": version} if version else {},
     )
     devices, reader = Devices(database, strings), Host(database, strings)
-    kernels, host = (Spool(table, job.workspace, writer) for table in ("kernels", "host"))
-    metrics = Spool("metrics", job.workspace, writer, "ts_ns")
+    kernels, host = (TableSpool(table, job.workspace, writer) for table in ("kernels", "host"))
+    metrics = TableSpool("metrics", job.workspace, writer, "ts_ns")
     seen, shown = _Seen(), False
     for block in devices.blocks():
         kernels.add(block := _plausible(block))
@@ -170,7 +170,7 @@ def _finished(rows: pl.LazyFrame, zero: int, ranks: dict[int, int], several: boo
     )
 
 
-def _said_of(kernels: Spool, host: Spool, seen: _Seen, whole: int, open_ranges: int) -> list[str]:
+def _said_of(kernels: TableSpool, host: TableSpool, seen: _Seen, whole: int, open_ranges: int) -> list[str]:
     """What is missing or wrong in the records, in words."""
     told = []
     if not kernels.rows:

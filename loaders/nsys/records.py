@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..native.functions import Native
-from .block import Block, Bytes, Column, Ints, Unusual
+from .block import Bytes, Column, Ints, RecordBlock, Unusual
 from .layout import REAL, TEXT, WHOLE
 
 
@@ -21,7 +21,7 @@ class Records:
 
     def decoded(
         self, data: Bytes, cells: Ints, ends: Ints, most: int, ints: Sequence[int], texts: Sequence[int]
-    ) -> Block:
+    ) -> RecordBlock:
         """The records that begin at ``cells`` and lie before ``ends``, none longer than ``most``. Raises Unusual."""
         wanted, rows = [*ints, *texts], len(cells)
         places = np.full(max(wanted, default=-1) + 1, -1, dtype=np.int32)
@@ -44,7 +44,7 @@ class Records:
                 columns[column] = Column(values[place], (kind & (WHOLE | REAL)) != 0, raw=raw, real=real)
             else:
                 columns[column] = Column(values[place], np.ones(rows, dtype=bool))
-        return Block(data, rowids, columns)
+        return RecordBlock(data, rowids, columns)
 
     def _room(self, columns: int, rows: int) -> tuple[Ints, Bytes]:
         """Where texts start and what kind each value is (shape: columns, rows), good until the thread asks again."""

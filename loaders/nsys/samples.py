@@ -14,14 +14,14 @@ import orjson
 import polars as pl
 
 from ..schema import NAME
-from .database import Database
+from .database import NsysDatabase
 from .lookups import typed
 
 _UNIT = re.compile(r"\[([^\]]*)\]\s*$")
 _COLUMNS = ("ts_ns", "metric", "device", "value", "unit")
 
 
-def blocks(database: Database) -> Iterator[pl.DataFrame]:
+def blocks(database: NsysDatabase) -> Iterator[pl.DataFrame]:
     """Blocks in the columns of ``metrics``, times as recorded."""
     own = False
     for block in _own_table(database, "GPU_METRICS", "TARGET_INFO_GPU_METRICS"):
@@ -31,7 +31,7 @@ def blocks(database: Database) -> Iterator[pl.DataFrame]:
         yield from _generic(database)
 
 
-def _own_table(database: Database, table: str, names: str) -> Iterator[pl.DataFrame]:
+def _own_table(database: NsysDatabase, table: str, names: str) -> Iterator[pl.DataFrame]:
     if not database.has(table, "timestamp", "metricId", "value") or not database.has(names, "metricId", "metricName"):
         return
     by_type = database.has(names, "typeId") and database.has(table, "typeId")
@@ -50,7 +50,7 @@ def _own_table(database: Database, table: str, names: str) -> Iterator[pl.DataFr
     yield from database.blocks(table, ("timestamp", "typeId", "metricId"), reals=("value",), made=made)
 
 
-def _generic(database: Database) -> Iterator[pl.DataFrame]:
+def _generic(database: NsysDatabase) -> Iterator[pl.DataFrame]:
     types = [
         number for number, described, source in _types(database)
         if isinstance(number, int) and re.search("metric", f"{described} {source}", re.IGNORECASE)
@@ -69,7 +69,7 @@ def _generic(database: Database) -> Iterator[pl.DataFrame]:
     yield from database.blocks("GENERIC_EVENTS", ("timestamp", "typeId"), ("data",), made=made)
 
 
-def _types(database: Database) -> Iterator[tuple[object, object, object]]:
+def _types(database: NsysDatabase) -> Iterator[tuple[object, object, object]]:
     sources = {row[0]: row[1] for row in database.rows("GENERIC_EVENT_SOURCES", "sourceId", "data")}
     for number, source, described in database.rows("GENERIC_EVENT_TYPES", "typeId", "sourceId", "data"):
         yield number, described, sources.get(source, "")

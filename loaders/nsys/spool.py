@@ -39,7 +39,7 @@ class _Part(Struct, frozen=True):
     high: int
 
 
-class Spool:
+class TableSpool:
     """Collects blocks of rows, times as recorded; ``time`` is the column they are put in order by.
 
     ``writer`` writes files while others read and decode. ``rows``, ``earliest`` (None without rows) and ``negative``

@@ -12,7 +12,7 @@ from ..kineto.columns import NULL
 from ..kineto.samples import Samples
 from ..kineto.tables import Tables
 from ..protobuf.tokens import Ints
-from .events import Events
+from .events import TrackEvents
 from .tracks import Tracks
 
 _HELD = 1 << 20
@@ -39,7 +39,7 @@ class Counters:
         self._held: list[tuple[Ints, Ints, npt.NDArray[np.float64]]] = []
         self._waiting = 0
 
-    def add(self, events: Events, values: npt.NDArray[np.float64], at: Ints) -> None:
+    def add(self, events: TrackEvents, values: npt.NDArray[np.float64], at: Ints) -> None:
         """Samples in the order of the trace."""
         at = at[np.isfinite(values[at])]
         times, tracks, values = events.time[at], events.track[at], values[at]

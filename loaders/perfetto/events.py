@@ -21,7 +21,7 @@ from .sequences import Sequences
 Mask = npt.NDArray[np.bool_]
 
 
-class Events(NamedTuple):
+class TrackEvents(NamedTuple):
     """The events of some packets: each one's packet, type, time (ns, NULL if none), track and span."""
 
     packet: Ints
@@ -31,7 +31,7 @@ class Events(NamedTuple):
     span: Ints
 
 
-def events_of(tokens: Tokens, sequences: Sequences) -> Events:
+def events_of(tokens: Tokens, sequences: Sequences) -> TrackEvents:
     """The events among the packets, after taking in what the packets say of their sequences."""
     packets, count = tokens.count("packet"), tokens.count("packet.event")
     spans = sequences.spans(tokens, packets)
@@ -39,7 +39,7 @@ def events_of(tokens: Tokens, sequences: Sequences) -> Events:
     packet = tokens.owners("packet.event").astype(np.int64)
     span = spans[packet]
     track = sequences.tracks(span, tokens.column("packet.event.track", count))
-    return Events(packet, tokens.column("packet.event.type", count, 0), times[packet], track, span)
+    return TrackEvents(packet, tokens.column("packet.event.type", count, 0), times[packet], track, span)
 
 
 class Begins:
@@ -49,14 +49,14 @@ class Begins:
         self._strings, self._sequences = strings, sequences
         self.annotations = Annotations(strings, sequences)
 
-    def names(self, tokens: Tokens, events: Events) -> Ints:
+    def names(self, tokens: Tokens, events: TrackEvents) -> Ints:
         """The code of each event's name, -1 where it has none."""
         names = tokens.text_column("packet.event.name", len(events.type), self._strings.code)
         ids = tokens.field("packet.event.name_id")
         names[ids.owners] = self._sequences.texts("name", events.span[ids.owners], ids.values)
         return names
 
-    def _categories(self, tokens: Tokens, events: Events) -> Ints:
+    def _categories(self, tokens: Tokens, events: TrackEvents) -> Ints:
         """The code of each event's category: the one that is known where there are several."""
         out = np.full(len(events.type), -1, np.int64)
         owners, codes = tokens.texts("packet.event.category", self._strings.code)
@@ -77,7 +77,7 @@ class Begins:
             out[found.owners] = found.values
         return out
 
-    def block(self, tokens: Tokens, events: Events, names: Ints, places: Ints, base: int) -> Block:
+    def block(self, tokens: Tokens, events: TrackEvents, names: Ints, places: Ints, base: int) -> Block:
         """Some of the events as Kineto's columns. ``tid`` holds the track, ``pid`` the flow, ``end`` the category the
         arguments imply, until the tracks are known."""
         rows = len(events.type)
@@ -100,7 +100,7 @@ class Begins:
         return Block(ints[:, places], codes[:, places], floats[:, places], 0)
 
 
-def kinds(events: Events) -> tuple[Mask, Mask, Mask, Mask]:
+def kinds(events: TrackEvents) -> tuple[Mask, Mask, Mask, Mask]:
     """Which events are begins, ends, instants and counters."""
     return events.type == BEGIN, events.type == END, events.type == INSTANT, events.type == COUNTER
 

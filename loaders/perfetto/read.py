@@ -28,7 +28,7 @@ from ..protobuf.stretches import Stretch, Stretches
 from ..protobuf.tokens import Ints
 from ..trace import Device, Info, Trace
 from .counters import Counters
-from .events import Begins, Events, counts, events_of, kinds
+from .events import Begins, TrackEvents, counts, events_of, kinds
 from .lanes import Lanes
 from .packets import PACKETS
 from .sequences import Sequences
@@ -135,7 +135,7 @@ class _Load:
         floats = np.fromfile(self.scratch, np.float64, len(FLOATS) * count).reshape(len(FLOATS), count)
         return Block(ints, codes, floats, 0)
 
-    def _instants(self, stretch: Stretch, events: Events, names: Ints, at: Ints) -> None:
+    def _instants(self, stretch: Stretch, events: TrackEvents, names: Ints, at: Ints) -> None:
         """Memory samples, and what PyTorch says of the recording; other instants are counted."""
         texts = self.strings.texts
         wanted = {code: texts[code] for code in np.unique(names[at]).tolist()

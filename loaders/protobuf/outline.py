@@ -17,7 +17,7 @@ _HEADER = 20
 """Bytes of the longest tag and length."""
 
 
-class Part(NamedTuple):
+class WireField(NamedTuple):
     """A field: its number, where the field itself, its content and what follows begin. A number's content is empty."""
 
     number: int
@@ -34,7 +34,7 @@ class Cut(Exception):
         self.at = at
 
 
-def parts(file: int, begin: int, end: int) -> Iterator[Part]:
+def parts(file: int, begin: int, end: int) -> Iterator[WireField]:
     """The fields of the message between two places of an open file. Raises Cut where it is damaged."""
     window, base = b"", begin
     at = begin
@@ -55,7 +55,7 @@ def parts(file: int, begin: int, end: int) -> Iterator[Part]:
         content = base + behind
         if number == 0 or size > end - content:
             raise Cut(at)
-        yield Part(number, at, content, content + size, value)
+        yield WireField(number, at, content, content + size, value)
         at = content + size
 
 

@@ -50,7 +50,7 @@ class Walk(Protocol):
         ...
 
 
-class Field(NamedTuple):
+class FieldTokens(NamedTuple):
     """All values of one field."""
 
     owners: Codes
@@ -69,11 +69,11 @@ class Tokens:
         self._order = np.argsort(slots, kind="stable")
         self._starts = np.searchsorted(slots[self._order], np.arange(room.shape.count + 1, dtype=np.int16))
 
-    def field(self, name: str) -> Field:
+    def field(self, name: str) -> FieldTokens:
         """The values of a field ('event.name') in the order of the data."""
         slot, room = self._room.shape.names[name], self._room
         at = self._order[self._starts[slot] : self._starts[slot + 1]]
-        return Field(room.owners[at], room.values[at], room.sizes[at], room.hashes[at])
+        return FieldTokens(room.owners[at], room.values[at], room.sizes[at], room.hashes[at])
 
     def count(self, name: str) -> int:
         """How many values a field has; of a message, how many there are."""

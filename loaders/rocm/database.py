@@ -30,7 +30,7 @@ _PLAIN_VIEW = re.compile(
 _BRANCH = re.compile(r"\s*select\s+\*\s+from\s+([`\"\[]?)([\w-]+)[`\"\]]?\s*;?\s*\Z", re.IGNORECASE)
 
 
-class Database:
+class RocmDatabase:
     """The tables of one database. Raises sqlite3.Error where the file is none or is damaged."""
 
     def __init__(self, path: Path, faults: Faults, tick: Callable[[], None] = lambda: None) -> None:

@@ -121,7 +121,7 @@ class Said(Struct):
     value: str = ""
 
 
-class Strings(Struct):
+class NameTables(Struct):
     """The tables of names."""
 
     buffer_records: Raw = field(default_factory=lambda: Raw(b"[]"))
@@ -146,7 +146,7 @@ class Process(Struct):
     buffer_records: Raw = field(default_factory=lambda: Raw(b"{}"))
 
 
-class Document(Struct, rename={"processes": "rocprofiler-sdk-tool"}):
+class RocprofDocument(Struct, rename={"processes": "rocprofiler-sdk-tool"}):
     """The whole file."""
 
     processes: list[Process] = field(default_factory=list)

@@ -11,10 +11,10 @@ from ..errors import Unreadable
 from ..ingest import stream
 from ..loader import Job
 from ..trace import Info, Trace
-from .database import Database
+from .database import RocmDatabase
 from .recording import Recording
 
-Read = Callable[[Database, Recording], Trace]
+Read = Callable[[RocmDatabase, Recording], Trace]
 
 
 def load(job: Job, info: Info, read: Read) -> Trace:
@@ -28,7 +28,7 @@ def load(job: Job, info: Info, read: Read) -> Trace:
             def tick() -> None:  # SQLite does not say how far it is: half of the way while it reads
                 job.progress(size // 2, size, recording.rows)
 
-            database = Database(path, recording.faults, tick)
+            database = RocmDatabase(path, recording.faults, tick)
             try:
                 trace = read(database, recording)
             finally:

@@ -23,7 +23,19 @@ from ..loader import Job
 from ..trace import Device, Info, Trace
 from . import memory_use
 from .api_kinds import kind_of_domain
-from .json_records import Agent, Counted, Counter, Document, Kind, Metadata, Process, Record, Said, Strings, Symbol
+from .json_records import (
+    Agent,
+    Counted,
+    Counter,
+    Kind,
+    Metadata,
+    NameTables,
+    Process,
+    Record,
+    RocprofDocument,
+    Said,
+    Symbol,
+)
 from .recording import Recording, size
 from .values import LIMIT
 
@@ -76,10 +88,10 @@ def _label(job: Job, number: int, of: int) -> str:
     return name if of == 1 else f"{name} [{number}]"
 
 
-def _document(job: Job, text: bytes) -> tuple[Document, float | None]:
+def _document(job: Job, text: bytes) -> tuple[RocprofDocument, float | None]:
     """The document, and the fraction of it that was read where its end is missing."""
     text = text.removeprefix(b"\xef\xbb\xbf")
-    decoder = msgspec.json.Decoder(Document)
+    decoder = msgspec.json.Decoder(RocprofDocument)
     try:
         return decoder.decode(text), None
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
@@ -136,7 +148,7 @@ class _Reader:
         self._lists: dict[str, Raw] = _decoded(process.buffer_records, dict[str, Raw], {})
         self._callbacks: dict[str, Raw] = _decoded(process.callback_records, dict[str, Raw], {})
         self._pid = _int(_decoded(process.metadata, Metadata, Metadata()).pid)
-        strings = _decoded(process.strings, Strings, Strings())
+        strings = _decoded(process.strings, NameTables, NameTables())
         self._kinds: list[Kind] = self._few(strings.buffer_records, Kind)
         self._said = self._messages(strings.marker_api)
         self._symbols = {one.kernel_id: one for one in self._few(process.kernel_symbols, Symbol)}

@@ -21,7 +21,7 @@ from ..loader import Job
 from ..trace import Device, Info, Trace
 from . import memory_use, opened_database
 from .api_kinds import kind_of_domain
-from .database import Database
+from .database import RocmDatabase
 from .recording import Recording, size
 
 _WIDTH = 1 << 40
@@ -46,7 +46,7 @@ def load(job: Job) -> Trace:
     return opened_database.load(job, info, _read)
 
 
-def _read(database: Database, recording: Recording) -> Trace:
+def _read(database: RocmDatabase, recording: Recording) -> Trace:
     if any("start_id" in database.tables[table] for table in database.sources("rocpd_kernel_dispatch")):
         raise Unreadable(
             recording.path, "is a rocpd database of schema version 4, which is not read",
@@ -68,7 +68,7 @@ def _read(database: Database, recording: Recording) -> Trace:
 class _Tables:
     """The small tables that others refer to, by (source, id)."""
 
-    def __init__(self, database: Database, recording: Recording) -> None:
+    def __init__(self, database: RocmDatabase, recording: Recording) -> None:
         self.database = database
         self.several = len(database.sources("rocpd_kernel_dispatch")) > 1 or len(database.sources("rocpd_region")) > 1
         self.strings = _by_id(database.read("rocpd_string", ("id",), ("string",)))

@@ -16,7 +16,7 @@ from .. import schema
 from ..collective_names import kernel_kind
 from ..errors import Unreadable
 from ..loader import Job
-from ..nsys.spool import Spool
+from ..nsys.spool import TableSpool
 from ..trace import Device, Info, Trace
 from .values import LIMIT, Faults
 
@@ -31,8 +31,8 @@ class Recording:
         self.faults = Faults()
         self.known: dict[str, Device] = {}
         self._job, self._info = job, info
-        self._kernels, self._host = (Spool(table, job.workspace, writer) for table in ("kernels", "host"))
-        self._metrics = Spool("metrics", job.workspace, writer, "ts_ns")
+        self._kernels, self._host = (TableSpool(table, job.workspace, writer) for table in ("kernels", "host"))
+        self._metrics = TableSpool("metrics", job.workspace, writer, "ts_ns")
         self._devices: set[str] = set()
         self._kinds: set[str] = set()
         self._shown = False

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..ingest.stream import Source
-from ..protobuf.outline import Cut, Part, parts
+from ..protobuf.outline import Cut, WireField, parts
 from ..protobuf.program import in_python
 from .space import Plane, space_of
 
@@ -42,7 +42,7 @@ def arguments(path: Path, offset: int, name: str) -> dict[str, Any]:
     raise ValueError(f"no event begins at byte {offset:,}")
 
 
-def _statistics(file: int, event: Part, plane: Plane, name: str) -> dict[str, Any]:
+def _statistics(file: int, event: WireField, plane: Plane, name: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for part in parts(file, event.begin, event.end):
         if part.number == _NAME and plane.events.get(part.value) != name:
@@ -56,7 +56,7 @@ def _statistics(file: int, event: Part, plane: Plane, name: str) -> dict[str, An
     return found
 
 
-def _value(file: int, part: Part, plane: Plane) -> Any:
+def _value(file: int, part: WireField, plane: Plane) -> Any:
     if part.number == _REFERENCE:
         return plane.statistics.get(part.value)
     if part.number in (_WHOLE, _SIGNED):

@@ -25,7 +25,7 @@ _LATEST = 1 << 62
 _NO_NAME = "event without a name"
 
 
-class Events(NamedTuple):
+class XPlaneEvents(NamedTuple):
     """Some events of a line, by their order in it: start and duration in ns, code of the name, place in the file."""
 
     start: Ints
@@ -78,7 +78,7 @@ class Statistics:
         return out
 
 
-class Reader:
+class XPlaneReader:
     """Reads events of lines; ``broken`` counts those that could not be."""
 
     def __init__(self, file: int, walk: Walk, strings: Strings) -> None:
@@ -86,7 +86,7 @@ class Reader:
         self.broken = 0
         self.damaged = 0
 
-    def events(self, plane: Plane, line: Line) -> Iterator[Events]:
+    def events(self, plane: Plane, line: Line) -> Iterator[XPlaneEvents]:
         """The events of a line in the order of the file."""
         stretches = Stretches(EVENTS, self._walk, line.start)
         for stretch in stretches.over(part_of(self._file, line.start, line.end)):
@@ -97,13 +97,13 @@ class Reader:
         self.broken += stretches.broken
         self.damaged += stretches.damage is not None
 
-    def _events(self, tokens: Tokens, rows: int, base: int, plane: Plane, line: Line) -> Events:
+    def _events(self, tokens: Tokens, rows: int, base: int, plane: Plane, line: Line) -> XPlaneEvents:
         start, dur = tokens.column("event.start", rows, 0), tokens.column("event.dur", rows, 0)
         number, where = np.unique(tokens.column("event.name", rows, 0), return_inverse=True)
         named = [self._strings.code(plane.events.get(each, _NO_NAME)) for each in number.tolist()]
         sound = (np.abs(start) < _LATEST) & (np.abs(dur) < _LATEST) & (abs(line.begin_ns) < _LATEST)
         begin = line.begin_ns if abs(line.begin_ns) < _LATEST else 0
-        return Events(
+        return XPlaneEvents(
             np.where(sound, begin + (start + 500) // 1000, NULL), np.where(sound, (dur + 500) // 1000, NULL),
             np.array(named, np.int64)[where], base + tokens.field("event").values,
             Statistics(tokens, plane, self._strings, rows),

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ..kineto.columns import NULL, Strings
 from ..protobuf.tokens import Ints
-from .events import Events
+from .events import XPlaneEvents
 
 _MODULE = ":XLA GPU module"
 Mask = npt.NDArray[np.bool_]
@@ -36,7 +36,7 @@ class Operators:
         found = np.array([code in self._ops or texts[code].endswith(_MODULE) for code in known.tolist()], bool)
         return found[where]
 
-    def learn(self, events: Events, line: int) -> None:
+    def learn(self, events: XPlaneEvents, line: int) -> None:
         """Take in the slices that are operators; their ids are their places in the file."""
         self.meet(events.statistics.texts("hlo_op"))
         at = np.flatnonzero(self._is_operator(events.name) & (events.start != NULL) & (events.dur >= 0))
@@ -44,7 +44,7 @@ class Operators:
             ends = events.start[at] + events.dur[at]
             self._seen.append((events.name[at], events.start[at], ends, events.offset[at]))
 
-    def of(self, events: Events, line: int) -> tuple[Ints, Mask]:
+    def of(self, events: XPlaneEvents, line: int) -> tuple[Ints, Mask]:
         """External ids (NULL for none) and which of the events are operators themselves."""
         external, own = np.full(events.rows, NULL, np.int64), self._is_operator(events.name)
         external[own] = events.offset[own]

@@ -29,7 +29,7 @@ from ..native.allocator import keep_freed
 from ..protobuf.program import walk_for
 from ..protobuf.tokens import Ints
 from ..trace import Device, Info, Trace
-from .events import Details, Events, Reader, block
+from .events import Details, XPlaneEvents, XPlaneReader, block
 from .operators import Operators
 from .space import Line, Plane, Space, space_of
 
@@ -79,7 +79,7 @@ class _Load:
         self.walk = walk_for(size, job.compiled)
         self.strings = Strings()
         self.tables = Tables(self.strings, job.workspace, job.lasting)
-        self.reader = Reader(file, self.walk, self.strings)
+        self.reader = XPlaneReader(file, self.walk, self.strings)
         self.details = Details(self.strings)
         self.operators = Operators(self.strings)
         self.ignored: Counter[str] = Counter()
@@ -103,7 +103,7 @@ class _Load:
             self.job.progress(self.size, self.size, self.events)
             return Trace(self._info(space)).with_tables(**frames)
 
-    def _met(self, events: Events) -> None:
+    def _met(self, events: XPlaneEvents) -> None:
         self.events += events.rows
         self.job.progress(min(int(events.offset[-1]), self.size), self.size, self.events)
 
@@ -122,7 +122,7 @@ class _Load:
             elif line.name:
                 self.ignored[line.name] += 1
 
-    def _kernels(self, events: Events, device: int, stream: int, launched: bool) -> None:
+    def _kernels(self, events: XPlaneEvents, device: int, stream: int, launched: bool) -> None:
         names, stats = events.name, events.statistics
         self.operators.meet(stats.texts("hlo_op"))
         kernel, copy = stats.texts("kernel_details"), stats.texts("memcpy_details")
@@ -163,7 +163,7 @@ class _Load:
         found: Ints = np.array(codes, np.int64)[where]
         return found
 
-    def _contains(self, events: Events) -> Mask:
+    def _contains(self, events: XPlaneEvents) -> Mask:
         """Which of a core's ops are loops and branches around the ops that follow, which did the work."""
         order = np.lexsort((-events.dur, events.start))
         start, end = events.start[order], events.start[order] + events.dur[order]
@@ -182,7 +182,7 @@ class _Load:
             self._met(events)
             self._cycles(events, events.name, np.arange(events.rows))
 
-    def _cycles(self, events: Events, labels: Ints, rows: npt.NDArray[np.intp]) -> None:
+    def _cycles(self, events: XPlaneEvents, labels: Ints, rows: npt.NDArray[np.intp]) -> None:
         for row in rows.tolist():
             start, dur = int(events.start[row]), int(events.dur[row])
             if start != NULL and dur >= 0:
@@ -213,7 +213,7 @@ class _Load:
                     self._cycles(events, labels, marked)
                 self._slices(events, line)
 
-    def _slices(self, events: Events, line: Line) -> None:
+    def _slices(self, events: XPlaneEvents, line: Line) -> None:
         correlation = events.statistics.numbers("correlation_id")
         external, is_operator = self.operators.of(events, line.id)
         category = self._by_name(events.name, dialect.category_without)
@@ -269,7 +269,7 @@ class _Load:
         return tuple(told)
 
 
-def _nothing(space: Space, reader: Reader, mangled: bool) -> tuple[str, str]:
+def _nothing(space: Space, reader: XPlaneReader, mangled: bool) -> tuple[str, str]:
     """Why there is nothing to show, and what to do."""
     if space.cut or space.broken or reader.broken or reader.damaged:
         why = "is damaged: it begins as an XLA profile, but its messages cannot be read"

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from ..protobuf.layout import FIXED, LENGTH, NUMBER, SKIP, TEXT
-from ..protobuf.outline import Cut, Part, parts
+from ..protobuf.outline import Cut, WireField, parts
 from ..protobuf.shape import Fields, Shape
 from ..protobuf.stretches import Stretches, part_of
 from ..protobuf.tokens import Tokens, Walk, header, reals
@@ -107,18 +107,18 @@ def space_of(file: int, size: int, walk: Walk) -> Space:
     return space
 
 
-def _bytes(file: int, part: Part) -> str:
+def _bytes(file: int, part: WireField) -> str:
     return os.pread(file, min(part.end - part.begin, _LONGEST_TEXT), part.begin).decode("utf-8", "replace")
 
 
 def _last(file: int, at: int, size: int, walk: Walk, space: Space) -> Plane | None:
     """Of a file that was cut off: the plane it ends in, as far as it goes."""
     begin = _cut_content(file, at, size, PLANE)
-    plane = _plane(file, Part(PLANE, at, begin, size, 0), walk, space) if begin else Plane()
+    plane = _plane(file, WireField(PLANE, at, begin, size, 0), walk, space) if begin else Plane()
     return plane if plane.lines else None
 
 
-def _plane(file: int, part: Part, walk: Walk, space: Space) -> Plane:
+def _plane(file: int, part: WireField, walk: Walk, space: Space) -> Plane:
     plane = Plane()
     spans: list[list[int]] = []
     try:

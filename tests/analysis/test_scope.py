@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from warplens.analysis.core.options import Options
-from warplens.analysis.core.scope_words import scope_words
+from warplens.analysis.core.scope_text import scope_text
 from warplens.analysis.cycles.account import find_cycles
 from warplens.analysis.cycles.scope import part
 from warplens.analysis.table.table import Table, ask
@@ -186,9 +186,9 @@ def test_a_list_of_cycles_is_limited_to_the_one_asked_for() -> None:
 
 def test_a_scope_is_said_in_words() -> None:
     scope = Options(cycle=5, cycle_b=5, rank=3, rank_b=3, device="GPU\x1b 0", from_ns=1_500_000, to_ns=2_000_000)
-    assert scope_words(scope, 2) == "cycle 5, rank 3, GPU␛ 0, from 1.50 ms to 2.00 ms"
-    assert scope_words(Options(pid_a=1, pid_b=2, warm_up=False), 2) == "pid 1 of A, pid 2 of B, without warm-up"
-    assert scope_words(Options(), 2) == ""
+    assert scope_text(scope, 2) == "cycle 5, rank 3, GPU␛ 0, from 1.50 ms to 2.00 ms"
+    assert scope_text(Options(pid_a=1, pid_b=2, warm_up=False), 2) == "pid 1 of A, pid 2 of B, without warm-up"
+    assert scope_text(Options(), 2) == ""
 
 
 def test_a_view_that_holds_no_such_rows_still_says_why() -> None:

@@ -20,8 +20,8 @@ from fuzz_kineto import Guarded
 from warplens.loaders.native import emit
 from warplens.loaders.native.functions import Native, from_bytes, to_bytes
 from warplens.loaders.nsys import arrays
-from warplens.loaders.nsys.block import Block, Unusual
-from warplens.loaders.nsys.database import Database
+from warplens.loaders.nsys.block import RecordBlock, Unusual
+from warplens.loaders.nsys.database import NsysDatabase
 from warplens.loaders.nsys.layout import PAD
 from warplens.loaders.nsys.pages import Pages
 from warplens.loaders.nsys.program import DECODER
@@ -42,7 +42,7 @@ WAYS = {"arrays": lambda: arrays.decoded, "compiled": lambda: Records(native()).
 """What makes each of the ways to decode records."""
 
 
-def answer(decode: Callable[[], Block], texts: list[int]) -> Answer:
+def answer(decode: Callable[[], RecordBlock], texts: list[int]) -> Answer:
     """Everything a way to decode gives, or None where it leaves the records to SQLite."""
     try:
         block = decode()
@@ -82,7 +82,7 @@ def compare(pages: Pages, data: bytes, leaves: list[int], guarded: Guarded, ints
 def fuzz(files: list[Path], seed: int, until: Callable[[int], bool]) -> tuple[int, int]:
     """Change bytes until ``until`` says so of the number of tries; (tries, how many were decoded)."""
     chance, guarded, tries, decoded = random.Random(seed), Guarded(256), 0, 0
-    opened = [Database(file) for file in files]
+    opened = [NsysDatabase(file) for file in files]
     tables = [(database, name) for database in opened for name in database.tables if database._pages is not None]
     while not until(tries):
         database, name = chance.choice(tables)

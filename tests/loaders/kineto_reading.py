@@ -16,7 +16,7 @@ import polars as pl
 
 from warplens.loaders.kineto import dialect
 from warplens.loaders.kineto.columns import Strings
-from warplens.loaders.kineto.deferred_events import Aside
+from warplens.loaders.kineto.deferred_events import DeferredEvents
 from warplens.loaders.kineto.document import open_document
 from warplens.loaders.kineto.info import Tally
 from warplens.loaders.kineto.pipeline import Pipeline
@@ -78,7 +78,7 @@ def read(data: bytes, folder: Path, *, compiled: bool, block: int) -> Reading:
     if not document.found:
         return Reading([], [], [], [], tally, False)
     tables = Tables(Strings(), folder)
-    aside = Aside(folder, tables)
+    aside = DeferredEvents(folder, tables)
     try:
         if compiled:
             Pipeline(native(), document, tables, aside, tally, block).run(source, lambda events: None)

@@ -18,7 +18,7 @@ from kineto_reading import accepted, functions, native, read, through_bytes
 
 from warplens.loaders.kineto import LOADER, load
 from warplens.loaders.kineto.columns import Strings
-from warplens.loaders.kineto.deferred_events import Aside
+from warplens.loaders.kineto.deferred_events import DeferredEvents
 from warplens.loaders.kineto.document import open_document
 from warplens.loaders.kineto.info import Tally
 from warplens.loaders.kineto.pipeline import Pipeline
@@ -92,7 +92,7 @@ def test_memory_instants(tmp_path: Path, block: int) -> None:
 
 
 def test_most_memory_instants_need_no_reading_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Aside, "add", lambda *_: pytest.fail("read alone"))
+    monkeypatch.setattr(DeferredEvents, "add", lambda *_: pytest.fail("read alone"))
     text = json.dumps([memory(**{"Total Reserved": n}) for n in range(500)])
     found = read(text.encode(), tmp_path, compiled=True, block=4000)
     assert [row[3] for row in found.metrics[1::2]] == [float(n) for n in range(500)]
@@ -253,7 +253,7 @@ def test_the_compiled_reader_takes_over_in_the_middle(tmp_path: Path) -> None:
     source, tally = io.BytesIO(text), Tally()
     document = open_document(source, 3000)
     tables = Tables(Strings(), tmp_path)
-    aside = Aside(tmp_path, tables)
+    aside = DeferredEvents(tmp_path, tables)
     assert not Plain(document, tables, aside, tally, 3000).run(source, lambda events: None, lambda: tally.events > 9)
     Pipeline(native(), document, tables, aside, tally, 3000).run(source, lambda events: None)
     aside.close()

@@ -118,7 +118,7 @@ def test_where_the_blocks_end_does_not_matter() -> None:
     metrics = [(DUR, "ns"), (TENSOR, "%"), (DRAM, "%")] * 20
     rows = [line(at // 3, metric, unit, str(at)) for at, (metric, unit) in enumerate(metrics)]
     text = ("noise\n" + quoted([LONG, *rows])).encode().splitlines(keepends=True)
-    whole, parts = csv_pages.Reader(), csv_pages.Reader()
+    whole, parts = csv_pages.CsvPagesReader(), csv_pages.CsvPagesReader()
     whole.feed(b"".join(text))
     for piece in text:
         parts.feed(piece)

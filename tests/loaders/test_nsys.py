@@ -21,7 +21,7 @@ from warplens.loaders.ingest import store
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.loader import Job
 from warplens.loaders.nsys import LOADER, database, host, spool
-from warplens.loaders.nsys.database import Database
+from warplens.loaders.nsys.database import NsysDatabase
 from warplens.loaders.trace import Trace
 
 BEFORE, AFTER = "nsys-ai/mfu_2gpu_before.sqlite", "nsys-ai/mfu_2gpu_after.sqlite"
@@ -111,7 +111,7 @@ def test_every_table_reads_the_same_by_pages_and_by_sqlite(
     files += [shared / name for name in RECORDINGS if (shared / name).exists()]
     by_pages = 0
     for file in files:
-        fast, plain = Database(file, compiled=True), Database(file, fast=False)
+        fast, plain = NsysDatabase(file, compiled=True), NsysDatabase(file, fast=False)
         for table, columns in fast.tables.items():
             declared = {row[1]: str(row[2]) for row in plain._connection.execute(f"pragma table_info({table})")}
             kinds = [[c for c in columns if declared[c].upper() == kind] for kind in ("INTEGER", "TEXT", "REAL")]
@@ -352,7 +352,7 @@ def test_rows_that_went_through_files_are_in_the_order_of_time(
     tables, writer = [], ThreadPoolExecutor(1)
     for waiting in (0, 300, 1 << 30):
         monkeypatch.setattr(spool, "WAITING_BYTES", waiting)
-        rows = spool.Spool("host", tmp_path, writer)
+        rows = spool.TableSpool("host", tmp_path, writer)
         numbers = iter(range(1000))
         for times in blocks:
             block = [(time, 1 - (time or 0) % 3, next(numbers)) for time in times]

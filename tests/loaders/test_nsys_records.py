@@ -18,7 +18,7 @@ from warplens.loaders.loader import Job
 from warplens.loaders.native.code_cache import Program
 from warplens.loaders.nsys import LOADER, arrays, database
 from warplens.loaders.nsys.block import Unusual
-from warplens.loaders.nsys.database import Database
+from warplens.loaders.nsys.database import NsysDatabase
 from warplens.loaders.nsys.layout import PAD
 from warplens.loaders.nsys.records import Records
 
@@ -95,7 +95,7 @@ def test_any_record_decodes_as_sqlite_decodes_it(
         connection.execute("create table t (a integer, b, c integer, d real)")
         connection.executemany("insert into t values (?, ?, ?, ?)", records * 9)
     connection.close()
-    fast, plain = Database(path, compiled=True), Database(path, fast=False)
+    fast, plain = NsysDatabase(path, compiled=True), NsysDatabase(path, fast=False)
     wanted = ("a", "missing", "c"), (), ("d",)
     left, right = fast.read("t", *wanted), plain.read("t", *wanted)
     fast.close()

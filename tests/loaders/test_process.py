@@ -8,14 +8,16 @@ import signal
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from warplens.loaders.errors import Unreadable
+from warplens.loaders.events import Event, Failed, FirstRows, Loaded, Progress
 from warplens.loaders.ingest import cache, spill
 from warplens.loaders.ingest.opening import open_run
-from warplens.loaders.ingest.process import Event, Failed, FirstRows, Ingest, Loaded, Progress
+from warplens.loaders.ingest.process import Ingest
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +44,12 @@ def waiting(tmp_path: Path) -> tuple[Path, int]:
     return fifo, os.open(fifo, os.O_RDWR)
 
 
+def remove_tables(loaded: Loaded) -> None:
+    assert isinstance(loaded.opened, partial)
+    for directory in loaded.opened.args[0]["directories"]:
+        spill.remove(Path(directory))
+
+
 @pytest.mark.parametrize("use_cache", [True, False])
 def test_it_gives_what_opening_gives(samples: Path, use_cache: bool) -> None:
     sample = samples / "kernel_table_unet_training.txt"
@@ -54,8 +62,7 @@ def test_it_gives_what_opening_gives(samples: Path, use_cache: bool) -> None:
     again = events_of(sample, use_cache=use_cache)
     assert isinstance(again[-1], Loaded)
     assert len(again) == 1 or not use_cache, "a cached one is there at once"
-    for directory in last.opened["directories"]:
-        spill.remove(Path(directory))
+    remove_tables(last)
 
 
 def test_one_that_began_early_tells_everything_from_the_start(samples: Path) -> None:
@@ -71,7 +78,7 @@ def test_one_that_began_early_tells_everything_from_the_start(samples: Path) -> 
     last = events[-1]
     assert isinstance(last, Loaded)
     assert last.traces[0].kernels.collect().height > 0
-    spill.remove(Path(last.opened["directories"][0]))
+    remove_tables(last)
 
 
 def test_one_that_began_early_is_stopped_as_any_other(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from warplens.loaders import registry
 from warplens.loaders.errors import Cancelled, Unreadable
 from warplens.loaders.ingest import stream
 from warplens.loaders.loader import Job, Loader
-from warplens.loaders.rocm import rocpd, rocprofv3_csv, rocprofv3_json, rpd
+from warplens.loaders.rocm import rocpd, rocprofv3_json, rpd
+from warplens.loaders.rocm.csv_files import rocprofv3
 from warplens.loaders.trace import Trace
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
@@ -181,7 +182,7 @@ def test_numbers_nobody_can_read_are_null_and_counted(tmp_path: Path) -> None:
             row[columns.index(column)] = value
             made.append(",".join(row))
     (tmp_path / "a_kernel_trace.csv").write_text("\n".join([names, *made, *others, '"KERNEL_DISPATCH","Agent']))
-    run = load(rocprofv3_csv.LOADER, tmp_path / "a_kernel_trace.csv", tmp_path)
+    run = load(rocprofv3.LOADER, tmp_path / "a_kernel_trace.csv", tmp_path)
     kernels = run.kernels.collect()
     assert kernels.height == 11 + 3 and kernels["dur_ns"].null_count() == 2
     assert any("values of a_kernel_trace.csv could not be read" in warning for warning in run.info.warnings)
@@ -191,7 +192,7 @@ def test_numbers_nobody_can_read_are_null_and_counted(tmp_path: Path) -> None:
 def test_a_marker_may_hold_lines_and_quotes(tmp_path: Path) -> None:
     text = 'Domain,Function,Process_Id,Thread_Id,Correlation_Id,Start_Timestamp,End_Timestamp\n'
     (tmp_path / "marker.csv").write_text(text + 'MARKER_CORE_API,"two\nlines, ""quoted""",1,1,1,10,20\n')
-    run = load(rocprofv3_csv.LOADER, tmp_path / "marker.csv", tmp_path)
+    run = load(rocprofv3.LOADER, tmp_path / "marker.csv", tmp_path)
     assert run.host.select(pl.col("name").cast(pl.String), "kind").collect().rows() == [
         ('two\nlines, "quoted"', "annotation")
     ]
@@ -202,12 +203,12 @@ def test_blocks_of_a_large_file_go_together(tmp_path: Path, monkeypatch: pytest.
     header, *lines = (SAMPLES / KERNELS).read_text().splitlines()
     (tmp_path / "big_kernel_trace.csv.gz").write_bytes(gzip.compress("\n".join([header, *lines * 500]).encode()))
     monkeypatch.setattr(stream, "BLOCK_BYTES", 10_000)
-    from warplens.loaders.rocm import csv_blocks
+    from warplens.loaders.rocm.csv_files import blocks as csv_blocks
 
     with stream.Source(tmp_path / "big_kernel_trace.csv.gz") as source:
         blocks = list(csv_blocks.frames(source, 10_000))
     assert len(blocks) > 50 and sum(block.height for block in blocks) == 6000
-    run = load(rocprofv3_csv.LOADER, tmp_path / "big_kernel_trace.csv.gz", tmp_path)
+    run = load(rocprofv3.LOADER, tmp_path / "big_kernel_trace.csv.gz", tmp_path)
     assert run.info.label == "big" and run.kernels.collect().height == 6000
 
 

@@ -10,9 +10,9 @@ import polars as pl
 from textual.pilot import Pilot
 
 from warplens.loaders import schema
+from warplens.loaders.events import Failed, Loaded
 from warplens.loaders.trace import Device, Info, Trace
 from warplens.tui.app.app import WarplensApp
-from warplens.tui.app.opening import Failed, Loaded
 from warplens.tui.app.settings import Settings
 from warplens.tui.app.start import Start
 
@@ -79,9 +79,9 @@ class ShelfOpening:
         self.shelf.listeners[self.path] = on_event
         found = self.shelf.runs.get(self.path)
         if isinstance(found, Trace):
-            on_event(Loaded((found,)))
+            on_event(Loaded(lambda: (found,)))
         elif isinstance(found, tuple):
-            on_event(Loaded(found))
+            on_event(Loaded(lambda: found))
         elif isinstance(found, str):
             on_event(Failed(found, "Give another one."))
 

@@ -15,11 +15,11 @@ from app_runs import NAMES, Shelf, app_on, press, said, screen_text, settled, sm
 from textual._styles_cache import StylesCache
 
 from warplens.analysis.table.view import Answer, View
-from warplens.loaders.ingest.discovery import Found
+from warplens.loaders.events import FirstRows, Loaded, Progress
+from warplens.loaders.ingest.discovery import TraceFound
 from warplens.tui.app import resume
 from warplens.tui.app.crash import crash_lines
 from warplens.tui.app.exporting import exported
-from warplens.tui.app.opening import FirstRows, Loaded, Progress
 from warplens.tui.app.settings import Settings
 from warplens.tui.app.watch import Watch
 from warplens.tui.overlays.details import DetailsScreen
@@ -37,10 +37,10 @@ async def test_a_load_shows_progress_first_rows_and_then_all() -> None:
         app._tick()
         await settled(pilot)
         assert "25%  50.0 MiB of 200.0 MiB  120,000 events" in screen_text(app)
-        tell(FirstRows((small_run(),)))
+        tell(FirstRows(lambda: (small_run(),)))
         await settled(pilot)
         assert "softmax_warp_forward" in screen_text(app) and "100% of time, loading" in screen_text(app)
-        tell(Loaded((small_run("whole"),)))
+        tell(Loaded(lambda: (small_run("whole"),)))
         await settled(pilot)
         app._tick()
         await settled(pilot)
@@ -62,7 +62,7 @@ async def test_progress_is_painted_without_laying_the_screen_out_again(monkeypat
         await settled(pilot)
         assert "50%  100.0 MiB of 200.0 MiB  240,000 events" in screen_text(app)
         assert not layouts
-        shelf.listeners["big"](Loaded((small_run(),)))
+        shelf.listeners["big"](Loaded(lambda: (small_run(),)))
         await settled(pilot)
         assert layouts and "of 200.0 MiB" not in screen_text(app)
 
@@ -127,14 +127,15 @@ def test_a_damaged_memory_is_no_memory(kept: str) -> None:
 class Folder:
     """A folder whose files a test puts there."""
 
-    found: list[Found]
+    found: list[TraceFound]
 
-    def __call__(self, root: Path) -> Iterator[Found]:
+    def __call__(self, root: Path) -> Iterator[TraceFound]:
         return iter(self.found)
 
 
 async def test_alone_it_offers_what_is_here_and_opens_two(tmp_path: Path) -> None:
-    files = [Found(tmp_path / name, 1000 * size, "kineto") for size, name in ((1, "one"), (2, "two"), (3, "three"))]
+    sizes = {"one": 1000, "two": 2000, "three": 3000}
+    files = [TraceFound(tmp_path / name, size, "kineto") for name, size in sizes.items()]
     shelf = Shelf(**{str(tmp_path / name): small_run(name) for name in ("one", "two")})
     app = app_on(shelf=shelf, discover=Folder(files), none=True)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -151,12 +152,12 @@ async def test_alone_it_offers_what_is_here_and_opens_two(tmp_path: Path) -> Non
 
 
 def test_a_watched_folder_offers_what_is_new_and_complete(tmp_path: Path) -> None:
-    folder = Folder([Found(tmp_path / "old", 5, "kineto")])
+    folder = Folder([TraceFound(tmp_path / "old", 5, "kineto")])
     watch = Watch(tmp_path, folder)
     assert watch.look() == []
-    folder.found.append(Found(tmp_path / "new", 5, "kineto"))
+    folder.found.append(TraceFound(tmp_path / "new", 5, "kineto"))
     assert watch.look() == []
-    folder.found[1] = Found(tmp_path / "new", 9, "kineto")
+    folder.found[1] = TraceFound(tmp_path / "new", 9, "kineto")
     assert watch.look() == []
     assert [one.path.name for one in watch.look()] == ["new"]
     assert watch.look() == []

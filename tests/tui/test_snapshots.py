@@ -11,7 +11,7 @@ from app_runs import Shelf, app_on, press, screen_text, settled, small_run
 from fixed_views import FIXED, fix
 
 from warplens.tui.app.settings import Settings
-from warplens.tui.panes.table import Picture
+from warplens.tui.panes.picture import Picture
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 RUNS = {"cycles": ("a", "b"), "diff": ("a", "b")}

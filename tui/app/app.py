@@ -25,6 +25,7 @@ from .background import Background
 from .crash import crash_lines, said_what_failed
 from .jobs import TURN, Answered, Asker, anything_working, waiting
 from .keys import remapped
+from .messages import PickerWanted, RunsWanted
 from .opening import Discover, Opener, Recorded, Run
 from .screen import MainScreen
 from .session import Session
@@ -76,7 +77,7 @@ class WarplensApp(Wired, Background):
         self.session = Session(thresholds=self.settings.thresholds, extra=dict(self.start.options))
         self.session.scope(self.start.cycle, self.start.cycle)
         self.session.inputs = [Run(path) for path in runs]
-        self.main = MainScreen(self.session)
+        self.main = MainScreen(self.session, self.keys_in_force, self.errands)
         self.headlines = Asker(self)
         self.begun, self.chosen = False, ""
         self._due = False
@@ -151,6 +152,10 @@ class WarplensApp(Wired, Background):
         if self.is_running:
             self.call_later(self._arrived, run)
 
+    def on_runs_wanted(self, event: RunsWanted) -> None:
+        """Paths were typed."""
+        self.open_runs(event.paths)
+
     def open_runs(self, paths: Sequence[str]) -> None:
         """Open these instead of what is open."""
         self.stop_all()
@@ -202,6 +207,10 @@ class WarplensApp(Wired, Background):
         if self._headline_due and self.session.traces:
             self.headlines.ask(_headline(self.session.traces), self._take_headline)
         self._headline_due = False
+
+    def on_picker_wanted(self, event: PickerWanted) -> None:
+        """The key that opens another trace was pressed."""
+        self.pick()
 
     def pick(self) -> None:
         """Choose what to open from what is here and what was open before."""

@@ -21,9 +21,19 @@ from ...analysis.core import units
 from ...analysis.core.text import display
 from ..terminal import clipboard
 from . import resume
-from .exporting import new_file
+from .exporting import copied, new_file
 from .jobs import Asker
 from .keys import spelled
+from .messages import (
+    ActionWanted,
+    CopyWanted,
+    CycleStepped,
+    ErrandWanted,
+    ScopeChanged,
+    StopWanted,
+    ViewWanted,
+    WarningsWanted,
+)
 from .opening import Found
 from .screen import MainScreen
 from .session import Session
@@ -79,11 +89,21 @@ class Background(App[None]):
         for one in self.session.inputs:
             one.stop()
 
-    def scope_changed(self) -> None:
+    def on_view_wanted(self, event: ViewWanted) -> None:
+        """Somebody wants to see another view."""
+        self.main.open_view(event.view)
+
+    def on_action_wanted(self, event: ActionWanted) -> None:
+        """A key's action was chosen by its name."""
+        node = self.main.pane if event.place == "pane" else self.main
+        if node is not None:
+            self.call_later(node.run_action, event.action)
+
+    def on_scope_changed(self, event: ScopeChanged) -> None:
         """Ask what is shown again, in the new scope."""
         self.main.news()
 
-    def stop(self) -> None:
+    def on_stop_wanted(self, event: StopWanted) -> None:
         """Stop what is running: loads, else the question being asked."""
         pane = self.main.pane
         stopped = [run.name for run in self.session.inputs if run.stop()]
@@ -94,6 +114,14 @@ class Background(App[None]):
         names = ", ".join(display(name, 40) for name in stopped)
         self.notify(f"Stopped: {names}" if stopped else "Nothing is running; q quits.", markup=False)
         self.main.news()
+
+    def on_errand_wanted(self, event: ErrandWanted) -> None:
+        """A pane has something to do beside the view."""
+        self.errand(event.name, event.job, event.then)
+
+    def on_copy_wanted(self, event: CopyWanted) -> None:
+        """A pane has a table to copy."""
+        self.errand("copying", lambda: copied(event.job(), event.view), self._take_copy)
 
     def errand(self, name: str, job: Callable[[], Any], then: Callable[[Any], None]) -> None:
         """Do something beside the view, in the background; it is shown as ``name`` and ^C stops waiting for it."""
@@ -130,7 +158,7 @@ class Background(App[None]):
             name, key = display(found.path.name, 60), spelled(self.keys_in_force["open_trace"])
             self.notify(f"New trace: {name}, {units.size(found.bytes or 0)}. {key} opens it.", timeout=20, markup=False)
 
-    def step_cycle(self, step: int) -> None:
+    def on_cycle_stepped(self, event: CycleStepped) -> None:
         """The cycle before or after the one in scope, by place in each run; from no scope the first or the last."""
         traces, session = self.session.traces, self.session
 
@@ -145,13 +173,13 @@ class Background(App[None]):
                 self.notify("No cycles were found in this run.", markup=False)
                 return
             now = (session.cycle, session.cycle_b)
-            moved = [neighbour(numbers, at, step) for numbers, at in zip(value, now, strict=False)]
+            moved = [neighbour(numbers, at, event.step) for numbers, at in zip(value, now, strict=False)]
             session.scope(moved[0], moved[1] if len(moved) > 1 else None, session.rank, session.rank_b)
-            self.scope_changed()
+            self.main.news()
 
         self.errand("looking for cycles", job, take)
 
-    def show_warnings(self) -> None:
+    def on_warnings_wanted(self, event: WarningsWanted) -> None:
         """What was wrong in the inputs, and the notes of the view."""
         from ..overlays.overlay import WarningsScreen
 
@@ -162,7 +190,7 @@ class Background(App[None]):
             sections.append((f"{pane.entry.title}: notes", list(pane.table.notes)))
         self.push_screen(WarningsScreen(sections or [("Nothing is open", ["o opens a trace"])]))
 
-    def take_copy(self, value: Any) -> None:
+    def _take_copy(self, value: Any) -> None:
         """Give markdown to the terminal's clipboard, or write it to a file where none would take it."""
         if isinstance(value, Exception):
             self.notify(display(str(value), 300), severity="error", markup=False)

@@ -1,8 +1,8 @@
 """Opening runs: what the app needs of whoever reads traces, and what it knows of each run meanwhile.
 
 The screens know no format, so the command line hands in an opener: something that starts a load in a process of its
-own, tells what happens from a thread of its own, and can be stopped at once. Events are recognised by the names of
-their classes, because the classes belong to a package this one may not import.
+own, tells what happens from a thread of its own, and can be stopped at once. What it tells are the
+events of the loaders' contract.
 """
 
 from __future__ import annotations
@@ -14,41 +14,16 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct, field
 
+from ...loaders.events import Event, Failed, FirstRows, Loaded, Progress
+
 if TYPE_CHECKING:
     from ...analysis.table.view import Runs
-
-
-class Progress(Struct, frozen=True):
-    """``done`` of ``total`` bytes are read (total 0: unknown), ``events`` events found."""
-
-    done: int
-    total: int
-    events: int
-
-
-class FirstRows(Struct, frozen=True):
-    """A few rows to show while the rest loads."""
-
-    traces: Runs
-
-
-class Loaded(Struct, frozen=True):
-    """The whole input."""
-
-    traces: Runs
-
-
-class Failed(Struct, frozen=True):
-    """It cannot be opened: what is wrong, and what to do about it."""
-
-    message: str
-    advice: str = ""
 
 
 class Opening(Protocol):
     """One load: starts once, may be cancelled at any time and from any thread."""
 
-    def start(self, on_event: Callable[[Any], None]) -> None:
+    def start(self, on_event: Callable[[Event], None]) -> None:
         """Begin, in a process of its own; events arrive on a thread of its own."""
         ...
 
@@ -123,28 +98,26 @@ class Run(Struct):
             self._fail(f"{self.path}: cannot be read: {error.strerror or error}")
             tell(self)
 
-    def _take(self, event: Any, tell: Callable[[Run], None]) -> None:
+    def _take(self, event: Event, tell: Callable[[Run], None]) -> None:
         if self.state != "loading":
             return  # stopped: late news of a load nobody waits for
-        match type(event).__name__:
-            case "Progress":
+        match event:
+            case Progress():
                 if not self.done:
                     self.started, self.first_done = time.monotonic(), event.done
                 self.done, self.total, self.events = event.done, event.total, event.events
                 return
-            case "FirstRows":
-                self.traces, self.partial = event.traces, True
-            case "Loaded":
+            case FirstRows():
+                self.traces, self.partial = event.traces, True  # opening the tables happens here, on this thread
+            case Loaded():
                 try:
-                    traces = event.traces  # opening the tables happens here, on this thread
+                    traces = event.traces
                 except Exception as error:
                     self._fail(str(error))
                 else:
                     self.traces, self.partial, self.state = traces, False, "loaded"
-            case "Failed":
+            case Failed():
                 self._fail(event.message, event.advice)
-            case _:
-                return
         tell(self)
 
     def _fail(self, message: str, advice: str = "") -> None:

@@ -6,7 +6,8 @@ nothing of what a view shows; it opens views, closes overlays and keeps the line
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from textual._styles_cache import StylesCache
 from textual.app import ComposeResult
@@ -22,11 +23,9 @@ from ..panes.prompt import Prompt
 from ..panes.status_text import header_text, order_text, rows_text, same_text, subject_text
 from ..panes.table import TablePane
 from .keys import bindings, footer, spelled
+from .messages import PickerWanted, RunsWanted, StopWanted, WarningsWanted
 from .paths import split_paths
 from .session import Session
-
-if TYPE_CHECKING:
-    from .app import WarplensApp
 
 
 class MainScreen(Screen[None]):
@@ -44,9 +43,10 @@ class MainScreen(Screen[None]):
           for entry in VIEWS if entry.key),
     ]
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, keys: Mapping[str, str], errands: Mapping[Any, str]) -> None:
+        """``keys`` in force by their names; ``errands`` are those under way, as the app keeps them."""
         super().__init__()
-        self.session = session
+        self.session, self._keys, self._errands = session, keys, errands
         self.header, self.tabs, self.reading = Header(), Tabs(VIEWS), Loading()
         self.state, self.footer, self.prompt = State(), Footer(), Prompt()
         self.panes = Container(id="panes")
@@ -68,11 +68,6 @@ class MainScreen(Screen[None]):
     def on_mount(self) -> None:
         """The first frame says what this is."""
         self.tell()
-
-    @property
-    def warplens(self) -> WarplensApp:
-        """The app, by its own type."""
-        return cast("WarplensApp", self.app)
 
     def on_screen_resume(self) -> None:
         """An overlay closed: Textual's cache of styles would hold on to every line that was drawn in it."""
@@ -137,7 +132,7 @@ class MainScreen(Screen[None]):
         """Make the lines around the pane true."""
         pane = self.pane
         slow = pane is not None and (pane.asker.slow or pane.rows.asker.slow)
-        doing = [*self.warplens.errands.values(), *(["asking"] if slow else [])]
+        doing = [*self._errands.values(), *(["asking"] if slow else [])]
         busy = f"{doing[0]}, ^C stops" if doing else ""
         self.header.tell(
             header_text(self.session, self.headline), len(self.warnings), busy, spelled(self.keys_of("help"))
@@ -145,10 +140,11 @@ class MainScreen(Screen[None]):
         if pane is not None:
             state = pane.state
             self.state.tell(
-                order=order_text(pane), same=same_text(pane), filter=state.arrangement.filter,
+                order=order_text(pane.table), same=same_text(pane.shown), filter=state.arrangement.filter,
                 invert=state.arrangement.invert, scope=self.session.scope_text or "all cycles",
                 scoped=bool(self.session.scope_text),
-                subject=subject_text(pane), right=rows_text(pane, self.size.width < 100), search=state.search,
+                subject=subject_text(self.session, pane.shown, pane.subject),
+                right=rows_text(pane.shown, self.session.partial, self.size.width < 100), search=state.search,
                 marks=len(state.marks),
             )
         self.footer.keys([
@@ -157,7 +153,7 @@ class MainScreen(Screen[None]):
 
     def keys_of(self, name: str) -> str:
         """The keys in force for something, after the user's settings."""
-        return self.warplens.keys_in_force[name]
+        return self._keys[name]
 
     def on_resize(self) -> None:
         """What gives way on a small terminal."""
@@ -169,7 +165,7 @@ class MainScreen(Screen[None]):
         if event.kind == "open":
             if event.final:
                 self.close_prompt()
-                self.warplens.open_runs(split_paths(event.text))
+                self.app.post_message(RunsWanted(split_paths(event.text)))
         elif self.pane is not None:
             self.pane.said(event.kind, event.text, event.final)
 
@@ -185,6 +181,10 @@ class MainScreen(Screen[None]):
         """Take a line of text."""
         self.footer.display = False
         self.prompt.open(kind, text, placeholder)
+
+    def refuse(self, reason: str) -> None:
+        """The text cannot be taken: say why at the prompt, which stays."""
+        self.prompt.fail(reason)
 
     def close_prompt(self) -> None:
         """Back to the list."""
@@ -223,11 +223,11 @@ class MainScreen(Screen[None]):
 
     def action_warnings(self) -> None:
         """What was wrong in the input."""
-        self.warplens.show_warnings()
+        self.app.post_message(WarningsWanted())
 
     def action_open(self) -> None:
         """Another trace."""
-        self.warplens.pick()
+        self.app.post_message(PickerWanted())
 
     def action_palette(self) -> None:
         """Every command by name."""
@@ -238,11 +238,11 @@ class MainScreen(Screen[None]):
         from ..overlays.help import HelpScreen
 
         if self.pane is not None:
-            self.app.push_screen(HelpScreen(self.pane, self.warplens.keys_in_force))
+            self.app.push_screen(HelpScreen(self.pane.entry, self.pane.table, self._keys))
 
     def action_stop(self) -> None:
         """Stop what is running: loads first, then the question being asked."""
-        self.warplens.stop()
+        self.app.post_message(StopWanted())
 
     def action_suspend(self) -> None:
         """To the shell."""

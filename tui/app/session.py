@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ...analysis.core.options import Options, Thresholds
-from ...analysis.core.scope_words import scope_words
+from ...analysis.core.scope_text import scope_text
 from .opening import Run
 
 if TYPE_CHECKING:
@@ -172,4 +172,4 @@ class Session(Struct):
     @property
     def scope_text(self) -> str:
         """The scope in words, for the state line; empty where there is none."""
-        return scope_words(self.options, max(1, len(self.traces)))
+        return scope_text(self.options, max(1, len(self.traces)))

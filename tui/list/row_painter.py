@@ -77,7 +77,7 @@ class Page:
     def header(self, table: Table, selected: int | None) -> list[Segment]:
         """The column headers; the sorted one has its arrow in the gap after it."""
         look = self._look
-        out = Line(look.base, self._width)
+        out = RowSegments(look.base, self._width)
         if self._digits:
             out.put(1, f"{'#':>{self._digits}}", look.header)
         for number, placed in enumerate(self.layout.placed):
@@ -129,7 +129,7 @@ class Page:
         """The row at ``index`` of the page, which is at ``position`` of the table; ``cursor`` is its style there."""
         look, values = self._look, self.values[index]
         weight = self._weight(values)
-        out = Line(look.base, self._width)
+        out = RowSegments(look.base, self._width)
         sign = glyphs.MARK if marked else glyphs.HERE if cursor else " "
         out.put(0, sign, look.mark if marked else cursor or look.gutter)
         if self._digits:
@@ -193,7 +193,7 @@ class Page:
         return self._look.bar_dram if column.bar == "dram" else self._look.bar
 
 
-class Line:
+class RowSegments:
     """Pieces of text put at cells from left to right; what lies between is blank."""
 
     def __init__(self, base: Style, width: int) -> None:

@@ -35,7 +35,7 @@ class TableList(ScrollView, can_focus=True):
     """A table as a list with a cursor.
 
     ``show`` puts a table in; ``cursor`` is the position of the cursor in the order shown, ``marks`` are row identities
-    (``Table.row_id``). Sorting and filtering from here post ``Changed``.
+    (``Table.row_id``). Sorting and filtering from here post ``Rearranged``.
     """
 
     DEFAULT_CSS = "TableList { height: 1fr; overflow: hidden; }"
@@ -76,7 +76,7 @@ class TableList(ScrollView, can_focus=True):
     class Opened(Highlighted):
         """Details of a row are wanted: Enter, or a second click."""
 
-    class Changed(Message):
+    class Rearranged(Message):
         """The list shows the same rows in another order, or fewer or more of them; ``before`` is what it showed."""
 
         def __init__(self, table_list: TableList, before: Table, table: Table) -> None:
@@ -399,4 +399,4 @@ class TableList(ScrollView, can_focus=True):
             self.app.bell()
             return
         self.show(after)
-        self.post_message(self.Changed(self, before, after))
+        self.post_message(self.Rearranged(self, before, after))

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from ...analysis.views import VIEWS
+from ...analysis.views import VIEWS, Entry
 from ..app.keys import KEYS, spelled
 from .overlay import Overlay, heading, pairs
 
 if TYPE_CHECKING:
-    from ..panes.table import TablePane
+    from ...analysis.table.table import Table
 
 FILTER_HELP = [
     ("gemm", "text found in any text column, without regard to case"),
@@ -26,13 +26,14 @@ FILTER_HELP = [
 class HelpScreen(Overlay):
     """Help for one view."""
 
-    def __init__(self, pane: TablePane, keys: Mapping[str, str]) -> None:
-        super().__init__(f"Help: {pane.entry.title}")
-        self._pane, self._keys = pane, keys
+    def __init__(self, entry: Entry, table: Table | None, keys: Mapping[str, str]) -> None:
+        """``table`` is what the view shows, where it shows something; ``keys`` are those in force by their names."""
+        super().__init__(f"Help: {entry.title}")
+        self._entry, self._table, self._keys = entry, table, keys
 
     def fill(self) -> None:
         """Question, keys, filter language, columns."""
-        entry, table = self._pane.entry, self._pane.table
+        entry, table = self._entry, self._table
         made = [Content.styled(entry.question, "bold"), Content(""), heading("Views")]
         made += pairs([(one.key, f"{one.title}: {one.question}") for one in VIEWS if one.key], self.room)
         made += [Content(""), heading("Keys")]

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, cast
 
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
 from ...analysis.views import VIEWS
 from ..app.keys import KEYS
-
-if TYPE_CHECKING:
-    from ..app.app import WarplensApp
+from ..app.messages import ActionWanted, ViewWanted, WarningsWanted
 
 
 class Commands(Provider):
@@ -24,21 +21,16 @@ class Commands(Provider):
         """Name, help, what to do."""
         from ..app.themes import names
 
-        app = cast("WarplensApp", self.app)
-        main = app.main
+        send = self.app.post_message
         for entry in VIEWS:
-            yield f"View: {entry.title}", entry.question, partial(main.open_view, entry.name)
+            yield f"View: {entry.title}", entry.question, partial(send, ViewWanted(entry.name))
         for name in names():
-            yield f"Theme: {name}", "colours of everything", partial(setattr, app, "theme", name)
+            yield f"Theme: {name}", "colours of everything", partial(setattr, self.app, "theme", name)
         for key in KEYS:
             if key.label and key.place != "list" and key.name not in ("palette",):
-                node = main.pane if key.place == "pane" else main
-                if node is not None:
-                    yield (
-                        key.label.capitalize(), key.help,
-                        partial(app.call_later, node.run_action, key.action),
-                    )
-        yield "Warnings and notes", "what was wrong in the input, and what the view left out", app.show_warnings
+                yield key.label.capitalize(), key.help, partial(send, ActionWanted(key.place, key.action))
+        what = "what was wrong in the input, and what the view left out"
+        yield "Warnings and notes", what, partial(send, WarningsWanted())
 
     async def discover(self) -> Hits:
         """All of them."""

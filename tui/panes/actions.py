@@ -14,16 +14,15 @@ from textual.containers import Container
 
 from ...analysis.core.text import display
 from ...analysis.views import Entry
-from ..app.exporting import copied, exported, file_name
+from ..app.exporting import exported, file_name
 from ..app.jobs import Asker
+from ..app.messages import CopyWanted, CycleStepped, ErrandWanted, ScopeChanged, Surroundings, ViewWanted
 from ..app.session import Arrangement, Session, ViewState
 from ..list.table_list import TableList
 
 if TYPE_CHECKING:
     from ...analysis.table.table import Table
-    from ..app.app import WarplensApp
-    from ..app.screen import MainScreen
-    from .table import Shown
+    from .shown import Shown
 
 
 class PaneActions(Container):
@@ -42,14 +41,9 @@ class PaneActions(Container):
         return self.session.state(self.entry.name)
 
     @property
-    def main(self) -> MainScreen:
-        """The screen this pane is on, by its own type."""
-        return cast("MainScreen", self.screen)
-
-    @property
-    def warplens(self) -> WarplensApp:
-        """The app, by its own type."""
-        return cast("WarplensApp", self.app)
+    def main(self) -> Surroundings:
+        """What this pane may ask of the screen it is on."""
+        return cast("Surroundings", self.screen)
 
     @property
     def exported(self) -> Table | None:
@@ -98,7 +92,7 @@ class PaneActions(Container):
         self.state.search = text
         found = self.rows.search(text)
         if text and not found and self.shown is not None:
-            self.main.prompt.fail("nothing matches")
+            self.main.refuse("nothing matches")
         self.tell()
 
     def row(self) -> dict[str, Any]:
@@ -116,7 +110,7 @@ class PaneActions(Container):
             return
         run = 1 if self.subject == "B" and len(self.session.traces) > 1 else 0
         self.session.place = run, row
-        self.main.open_view("timeline")
+        self.app.post_message(ViewWanted("timeline"))
 
     def action_scope(self) -> None:
         """Limit every view to the cycle under the cursor, of a job to that of the cursor's rank."""
@@ -129,17 +123,17 @@ class PaneActions(Container):
             self.notify("The row under the cursor is of no cycle; choose one in view 2.", markup=False)
             return
         self.session.scope(a, b, *ranks)
-        self.warplens.scope_changed()
+        self.app.post_message(ScopeChanged())
 
     def action_unscope(self) -> None:
         """All cycles again."""
         if self.session.cycle is not None or self.session.cycle_b is not None:
             self.session.scope(None, None)
-            self.warplens.scope_changed()
+            self.app.post_message(ScopeChanged())
 
     def action_step_cycle(self, step: int) -> None:
         """The cycle before or after the one in scope, in each run."""
-        self.warplens.step_cycle(step)
+        self.app.post_message(CycleStepped(step))
 
     def on_table_list_opened(self, event: TableList.Opened) -> None:
         """Everything known about the row."""
@@ -167,7 +161,7 @@ class PaneActions(Container):
     def _export(self, name: str | None) -> None:
         job, view = self.export_job(), self.entry.name
         if job is not None:
-            self.warplens.errand("writing", lambda: exported(job(), view, name), self._written)
+            self.app.post_message(ErrandWanted("writing", lambda: exported(job(), view, name), self._written))
 
     def _written(self, value: Any) -> None:
         if isinstance(value, Exception):
@@ -180,6 +174,6 @@ class PaneActions(Container):
 
     def action_copy(self) -> None:
         """Copy this view as markdown."""
-        job, view = self.export_job(), self.entry.name
+        job = self.export_job()
         if job is not None:
-            self.warplens.errand("copying", lambda: copied(job(), view), self.warplens.take_copy)
+            self.app.post_message(CopyWanted(job, self.entry.name))

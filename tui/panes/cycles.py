@@ -10,7 +10,8 @@ from ...analysis.views import Entry
 from ..app.session import Session
 from .drawing import histogram, joined
 from .picture import Picture
-from .table import Shown, TablePane
+from .shown import Shown
+from .table import TablePane
 
 WIDE = 110
 """Cells from which the distribution stands beside the list."""

@@ -12,7 +12,8 @@ from textual.content import Content
 
 from ...analysis.views import VIEWS, Entry
 from ..app.session import Session
-from .table import Shown, TablePane, arranged, scoped_table
+from .shown import Shown, arranged, scoped_table
+from .table import TablePane
 
 if TYPE_CHECKING:
     from ...analysis.table.table import Table

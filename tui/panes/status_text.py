@@ -1,4 +1,4 @@
-"""What the lines around a pane say: pure functions from the state of a pane to a few words."""
+"""What the lines around a pane say: pure functions from what is shown to a few words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from ...analysis.core.text import display
 from ..app.session import Session
 
 if TYPE_CHECKING:
-    from .table import TablePane
+    from ...analysis.table.table import Table
+    from .shown import Shown
+
 
 def header_text(session: Session, headline: str) -> str:
     """What is open: the headline of the analysis once there is one, the names until then."""
@@ -18,9 +20,8 @@ def header_text(session: Session, headline: str) -> str:
     return " → ".join(display(run.name, 40) for run in session.inputs) or "no trace is open"
 
 
-def order_text(pane: TablePane) -> str:
+def order_text(table: Table | None) -> str:
     """The column sorted by and its direction, or what order the view has by itself."""
-    table = pane.table
     if table is None:
         return ""
     if table.sorted_by is None:
@@ -29,25 +30,24 @@ def order_text(pane: TablePane) -> str:
     return f"{header} {'↓' if table.descending else '↑'}"
 
 
-def subject_text(pane: TablePane) -> str:
+def subject_text(session: Session, shown: Shown | None, subject: str) -> str:
     """Which of two runs the rows on the screen are of, where that is a choice."""
-    if pane.shown is None:
+    if shown is None:
         return ""
-    subjects = pane.session.subjects(pane.shown.view)
+    subjects = session.subjects(shown.view)
     if len(subjects) < 2:
         return ""
-    now = pane.subject if pane.subject in subjects else subjects[0]
+    now = subject if subject in subjects else subjects[0]
     return {"both": "A and B", "A": "run A", "B": "run B"}[now]
 
 
-def same_text(pane: TablePane) -> str:
+def same_text(shown: Shown | None) -> str:
     """What all rows have in common, and so is no column."""
-    return pane.shown.table.same_line if pane.shown else ""
+    return shown.table.same_line if shown else ""
 
 
-def rows_text(pane: TablePane, narrow: bool) -> str:
-    """How many of how many rows, and what share of the time they stand for."""
-    shown = pane.shown
+def rows_text(shown: Shown | None, partial: bool, narrow: bool) -> str:
+    """How many of how many rows, and what share of the time they stand for; ``partial``: more are being read."""
     if shown is None:
         return ""
     if shown.bad_filter:
@@ -56,6 +56,6 @@ def rows_text(pane: TablePane, narrow: bool) -> str:
     text = f"{rows} of {total}" + ("" if narrow else f" {shown.view.noun}")
     if shown.coverage is not None:
         text += f", {100 * shown.coverage:.0f}% of time"
-    if pane.session.partial:
+    if partial:
         text += ", loading"
     return text

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from msgspec import Struct
 from msgspec.structs import replace
 from textual.app import ComposeResult, RenderResult
 from textual.binding import BindingType
@@ -23,21 +22,10 @@ from ..app.session import Arrangement, Session
 from ..list.table_list import TableList
 from .actions import PaneActions
 from .picture import Picture
+from .shown import Shown, arranged, scoped_table, sentence
 
 if TYPE_CHECKING:
-    from ...analysis.core.options import Options
     from ...analysis.table.table import Table
-    from ...analysis.table.view import Runs, View
-
-
-class Shown(Struct, frozen=True):
-    """What a question came to: the answer as built, the same arranged, and what went wrong with the arrangement."""
-
-    view: View
-    base: Table
-    table: Table
-    coverage: float | None
-    bad_filter: str = ""
 
 
 class TablePane(PaneActions, can_focus=False):
@@ -126,7 +114,7 @@ class TablePane(PaneActions, can_focus=False):
         def take(value: Any) -> None:
             if not keep_bad:
                 if isinstance(value, Shown) and value.bad_filter:
-                    self.main.prompt.fail(value.bad_filter)
+                    self.main.refuse(value.bad_filter)
                     self.tell()
                     return
                 self.main.close_prompt()
@@ -144,19 +132,11 @@ class TablePane(PaneActions, can_focus=False):
             self.shown, self.subject = value, self.state.subject
             self.say("")
             self.show(value)
-            self.post_message(self.Answered(self))
         else:
             self.shown = None
             self.rows.show(None)
             self.say(sentence(value))
         self.main.tell()  # now, not by a message: the lines around belong into the same frame
-
-    class Answered(Message):
-        """A new answer is shown."""
-
-        def __init__(self, pane: TablePane) -> None:
-            super().__init__()
-            self.pane = pane
 
     def show(self, shown: Shown) -> None:
         """Put the answer on the screen."""
@@ -191,7 +171,7 @@ class TablePane(PaneActions, can_focus=False):
 
         return summary(self.shown.table.summary, width) if self.shown and not self.message else Content("")
 
-    def on_table_list_changed(self, event: TableList.Changed) -> None:
+    def on_table_list_rearranged(self, event: TableList.Rearranged) -> None:
         """The list sorted itself: keep that as the arrangement."""
         event.stop()
         if self.shown is not None:
@@ -281,38 +261,3 @@ class Spoken(Widget):
     def render(self) -> RenderResult:
         """The sentence."""
         return self._text
-
-
-def arranged(view: View, base: Table, arrangement: Arrangement) -> Shown:
-    """The answer filtered and ordered; a filter that cannot be understood leaves all rows and says so."""
-    from ...analysis.table.coverage import coverage
-    from ...analysis.table.filters import BadFilter
-
-    bad = ""
-    try:
-        table = arrangement.apply(base, view)
-    except BadFilter as error:
-        bad = str(error)
-        table = replace(arrangement, filter="").apply(base, view)
-    base.display_names(None)  # here and not on the way to the screen
-    return Shown(view, base, table, coverage(base, table), bad)
-
-
-def scoped_table(table: Table, runs: Runs, options: Options) -> Table:
-    """The answer with the sentence that says what it was limited to, which every export carries."""
-    from ...analysis.core.scope_words import scope_words
-
-    return replace(table, scope=scope_words(options, len(runs)))
-
-
-def sentence(error: object) -> str:
-    """What to say of a question that failed: the reason where it is one, else that it is our fault."""
-    from ...analysis.core.text import display
-    from ...analysis.table.view import CannotAnswer
-
-    if isinstance(error, CannotAnswer):
-        return display(str(error))
-    return (
-        f"This view failed: {type(error).__name__}: {display(str(error), 300)}. The other views are not concerned; "
-        "please report it with the name of the format and of the view."
-    )

@@ -18,7 +18,8 @@ from ...analysis.views import Entry
 from ..app.jobs import Asker
 from ..app.keys import bindings
 from ..app.session import Session
-from .table import TablePane, sentence
+from .shown import sentence
+from .table import TablePane
 from .timeline_canvas import TimelineCanvas
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ class TimelinePane(TablePane):
             half = (end - start) // 5
             place = None if moment is None else Place(moment - half // 2, moment + half // 2)
         if place is None:
-            self.main.prompt.fail("no such launch" if text.strip().startswith("#") else "a time, as 12.5ms, or #1204")
+            self.main.refuse("no such launch" if text.strip().startswith("#") else "a time, as 12.5ms, or #1204")
             return
         self.main.close_prompt()
         self.canvas.go(place, run)

@@ -48,7 +48,7 @@ def supported() -> bool:
     )
 
 
-class Picture:
+class TerminalPicture:
     """What the terminal shows, and what it should."""
 
     def __init__(self, pens: screen_diff.Pens) -> None:
@@ -107,7 +107,7 @@ class Wired(App[None]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._picture: Picture | None = None
+        self._picture: TerminalPicture | None = None
         self._by_difference = supported()
         self._asked: float | None = None  # when the frame the terminal has not answered for was sent
         self._ignored = 0  # questions in a row that nobody answered
@@ -151,7 +151,7 @@ class Wired(App[None]):
 
     def _take(self, update: LayoutUpdate | ChopsUpdate) -> None:
         if self._picture is None:
-            self._picture = Picture(screen_diff.Pens(self.console._color_system or ColorSystem.TRUECOLOR))
+            self._picture = TerminalPicture(screen_diff.Pens(self.console._color_system or ColorSystem.TRUECOLOR))
         self._picture.resize(*self.size)
         for y, x, strip in _pieces(update):
             self._picture.lay(y, x, strip)

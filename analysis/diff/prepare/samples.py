@@ -2,7 +2,7 @@
 
 Not recorded is never 0, not called is: in a cycle that was not recorded whole, as the account of cycles says, the
 device's functions are NaN; in a whole one a function without a record took no time. Warm-up cycles are left out where
-enough others remain. All of it is counted in ``Coverage`` so that it can be shown.
+enough others remain. All of it is counted in ``SampleCoverage`` so that it can be shown.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Side(Struct, frozen=True):
         return ~np.isnan(self.ms)
 
 
-class Coverage(Struct, frozen=True):
+class SampleCoverage(Struct, frozen=True):
     """What was left out of one side: cycles in all, those without whole device records, those of warm-up."""
 
     cycles: int
@@ -62,8 +62,8 @@ class Matched(Struct, frozen=True):
     functions: pl.DataFrame
     a: Side
     b: Side
-    coverage_a: Coverage
-    coverage_b: Coverage
+    coverage_a: SampleCoverage
+    coverage_b: SampleCoverage
 
     @property
     def on_device(self) -> Flags:
@@ -139,7 +139,7 @@ def of_process(rows: pl.DataFrame, pid: int | None) -> pl.DataFrame:
     return rows.filter(pl.col("pid").is_null() if pid is None else pl.col("pid") == pid)
 
 
-def _side(rows: pl.DataFrame, keys: pl.DataFrame, work: Work, options: Options) -> tuple[Side, Coverage]:
+def _side(rows: pl.DataFrame, keys: pl.DataFrame, work: Work, options: Options) -> tuple[Side, SampleCoverage]:
     every = rows.group_by("cycle").agg(pl.col("cycle_ns").first()).sort("cycle")
     left = every.filter(~pl.col("cycle").is_in(list(work.warm_up)))
     kept = left if left.height >= LEAST_LEFT else every
@@ -156,7 +156,7 @@ def _side(rows: pl.DataFrame, keys: pl.DataFrame, work: Work, options: Options) 
     whole = ~np.isin(cycles, list(work.incomplete))
     _blank(ms, launches, keys, device, whole)
     side = Side(cycles, kept["cycle_ns"].to_numpy() / 1e6, whole, ms, launches)
-    return side, Coverage(every.height, int((~whole).sum()), every.height - kept.height)
+    return side, SampleCoverage(every.height, int((~whole).sum()), every.height - kept.height)
 
 
 def _blank(ms: Floats, launches: Floats, keys: pl.DataFrame, device: Flags, whole: Flags) -> None:

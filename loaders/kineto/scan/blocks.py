@@ -35,8 +35,7 @@ from ..columns import (
 from ..decode import decode
 from ..info import Tally
 from ..recovery import walk
-from ..tables import Rows as TableRows
-from ..tables import Tables
+from ..tables import SortedRows, Tables
 from .layout import (
     ASIDE,
     AT,
@@ -46,14 +45,14 @@ from .layout import (
     EVENTS,
     FLOWS,
     FULL,
-    HABIT_WORDS,
-    HABITS,
     HOSTS,
     INCOMPLETE,
     INSTANTS,
     NAMES,
     ODD,
     PAD,
+    PREDICTED_WORDS,
+    PREDICTIONS,
     ROWS,
     STATE,
     STRINGS,
@@ -71,12 +70,12 @@ _WINDOW = 256 << 10
 class Outcome(Struct):
     """What a block gave: ``place`` is the first position not used, ``closed`` that the list ended there.
 
-    ``aside`` are (offset, text), ``instants`` columns of ``INSTANT_INTS``. ``incomplete`` says that an event begins at
-    ``place`` which does not end, ``comma`` that the block ended with a comma.
+    ``deferred`` are (offset, text), ``instants`` columns of ``INSTANT_INTS``. ``incomplete`` says that an event
+    begins at ``place`` which does not end, ``comma`` that the block ended with a comma.
     """
 
-    rows: list[TableRows] = field(default_factory=list)
-    aside: list[tuple[int, bytes]] = field(default_factory=list)
+    rows: list[SortedRows] = field(default_factory=list)
+    deferred: list[tuple[int, bytes]] = field(default_factory=list)
     instants: list[Ints] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
     place: int = 0
@@ -101,10 +100,11 @@ class BlockScanner:
         self._instants = np.empty((len(INSTANT_INTS), rows), np.int64)
         self._route = np.zeros(1, np.uint8)
         self._odd = np.empty((4096, 3), np.int64)
-        self._aside = np.empty((16384, 2), np.int64)
+        self._deferred = np.empty((16384, 2), np.int64)
         self._state = np.zeros(STATE, np.int64)
         self._seed = np.uint64(int.from_bytes(os.urandom(8)))
-        self._habits, self._notes = np.zeros(HABITS * HABIT_WORDS, np.uint64), np.zeros(HABITS, np.int64)
+        self._predicted = np.zeros(PREDICTIONS * PREDICTED_WORDS, np.uint64)
+        self._notes = np.zeros(PREDICTIONS, np.int64)
         self._heap = np.zeros(1 << 20, np.uint8)
         self._ends = np.zeros(1 << 14, np.int64)
         self._hashes = np.zeros(1 << 14, np.uint64)
@@ -125,8 +125,8 @@ class BlockScanner:
             code = self._native.call(
                 "scan", buf, stop, *self._row, self._ints, self._codes, self._floats, self._device_ints,
                 self._device_codes, self._device_floats, self._host_ints, self._host_codes, self._instants, self._route,
-                self._odd, self._aside, self._heap, self._ends, self._hashes, self._slots, self._seed,
-                self._habits, self._notes, state,
+                self._odd, self._deferred, self._heap, self._ends, self._hashes, self._slots, self._seed,
+                self._predicted, self._notes, state,
             )  # fmt: skip
             self._take(data, base, out)
             if code == STRINGS:
@@ -145,13 +145,13 @@ class BlockScanner:
         """Turn the rows of a scan into rows of tables."""
         state = self._state
         rows, devices, hosts = int(state[ROWS]), int(state[DEVICES]), int(state[HOSTS])
-        odds, asides = int(state[ODD]), int(state[ASIDE])
+        odds, deferrals = int(state[ODD]), int(state[ASIDE])
         out.tally.flows += int(state[FLOWS])
         out.tally.events += int(state[EVENTS])
         if instants := int(state[INSTANTS]):
             out.instants.append(self._instants[:, :instants].copy())
             out.instants[-1][INSTANT_INTS.index("offset")] += base
-        out.aside += [(base + begin, bytes(data[begin:end])) for begin, end in self._aside[:asides].tolist()]
+        out.deferred += [(base + begin, bytes(data[begin:end])) for begin, end in self._deferred[:deferrals].tolist()]
         if not rows + devices + hosts:
             return
         self._number_texts()
@@ -178,7 +178,7 @@ class BlockScanner:
     ) -> None:
         rows = self._tables.rows_of(block, device, host)
         out.rows.append(rows)
-        out.aside += [(block.base + begin, bytes(data[begin:end])) for begin, end in rows.ranges]
+        out.deferred += [(block.base + begin, bytes(data[begin:end])) for begin, end in rows.ranges]
 
     def _number_texts(self) -> None:
         """Give the texts that are new in this thread's table their shared numbers."""
@@ -296,5 +296,5 @@ def _place(event: dict[str, Any], raw: bytes, begin: int, base: int, rows: Rows,
     elif phase in ("s", "t", "f"):
         out.tally.flows += 1
     else:
-        out.aside.append((base + begin, raw))
+        out.deferred.append((base + begin, raw))
 

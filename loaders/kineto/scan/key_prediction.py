@@ -13,12 +13,12 @@ import numpy as np
 
 from ...native.jit import inlined
 from ...native.simd import WIDTH, item, same, word_at
-from .layout import HABIT_WORDS, HABITS
+from .layout import PREDICTED_WORDS, PREDICTIONS
 
-LONGEST = 8 * HABIT_WORDS
+LONGEST = 8 * PREDICTED_WORDS
 """Bytes of a text that can be kept."""
 assert LONGEST == WIDTH
-BEGIN, _EVENT, _ARGS, FIRST_ARG = range(0, HABITS, 64)
+BEGIN, _EVENT, _ARGS, FIRST_ARG = range(0, PREDICTIONS, 64)
 AFTER_ARGS = _EVENT + 63
 """Slots of contexts come in 64s: xor with a number below that gives another slot of the same context."""
 TWISTS = np.int64(63)
@@ -39,14 +39,14 @@ def slot_after(buf, key, size, in_args):
 
 
 @inlined
-def expected(buf, i, stop, slot, habits, notes):
+def expected(buf, i, stop, slot, predicted, notes):
     """The note kept at a slot where the text at ``i`` is the one kept with it, else 0."""
     note = item(notes, slot)
     length = note & _LOW
     if length == 0 or i + length >= stop:
         return np.int64(0)
     wanted = (_ONE << np.uint64(length)) - _ONE
-    return note if same(buf, i, habits, slot * HABIT_WORDS) & wanted == wanted else np.int64(0)
+    return note if same(buf, i, predicted, slot * PREDICTED_WORDS) & wanted == wanted else np.int64(0)
 
 
 @inlined
@@ -56,8 +56,8 @@ def noted(note):
 
 
 @inlined
-def keep(buf, begin, length, what, column, following, slot, habits, notes):
+def keep(buf, begin, length, what, column, following, slot, predicted, notes):
     """Keep the text from ``begin`` on, of at most ``LONGEST`` bytes, and what it means at a slot."""
-    for at in range(HABIT_WORDS):
-        habits[slot * HABIT_WORDS + at] = word_at(buf, begin + 8 * at)
+    for at in range(PREDICTED_WORDS):
+        predicted[slot * PREDICTED_WORDS + at] = word_at(buf, begin + 8 * at)
     notes[slot] = length | what << _WHAT | column << _COLUMN | following << _NEXT

@@ -18,5 +18,5 @@ UNKNOWN, DEVICE, HOST = range(3)
 DONE, CLOSED, FULL, STRINGS, SYNTAX, INCOMPLETE = range(6)
 """Why a scan ended: text used up; list closed; tables full; string table full; no JSON; in the middle of an event."""
 
-HABITS, HABIT_WORDS = 256, 4
+PREDICTIONS, PREDICTED_WORDS = 256, 4
 """Slots for what usually comes next, and 64-bit words of text in each."""

@@ -81,18 +81,18 @@ def _is_memory(number, heap, ends):
 @compiled
 def scan(
     buf, stop, row_ints, row_codes, row_floats, ints, codes, floats, device_ints, device_codes, device_floats,
-    host_ints, host_codes, instants, route, odd, aside, heap, ends, hashes, slots, seed, habits, notes,
+    host_ints, host_codes, instants, route, odd, deferred, heap, ends, hashes, slots, seed, predicted, notes,
     state,
 ):  # fmt: skip
     """Read events from ``state[AT]`` on until ``stop``; returns why it ended, with ``state[AT]`` behind the last event.
 
-    ``habits`` and ``notes`` have ``HABITS`` slots, empty to begin with. ``row_...`` have room for one row. ``ints``,
-    ``codes``, ``floats`` are the columns of ``Block``, and there are two more of those for events with a time whose
-    category ``route`` (by the number of its text) is known to be of devices or of the host. ``instants`` are the
+    ``predicted`` and ``notes`` have ``PREDICTIONS`` slots, empty to begin with. ``row_...`` have room for one row.
+    ``ints``, ``codes``, ``floats`` are the columns of ``Block``, and there are two more of those for events with a time
+    whose category ``route`` (by the number of its text) is known to be of devices or of the host. ``instants`` are the
     columns of ``INSTANT_INTS`` for memory instants without anything unusual.
-    ``odd`` gets (row, begin, end) of rows to be read alone, ``aside`` (begin, end) of all other events.
+    ``odd`` gets (row, begin, end) of rows to be read alone, ``deferred`` (begin, end) of all other events.
     """
-    rows = devices = hosts = odds = asides = memories = 0
+    rows = devices = hosts = odds = deferrals = memories = 0
     flows = events = 0
     comma = state[COMMA] != 0
     i = np.int64(state[AT])
@@ -116,7 +116,7 @@ def scan(
         if rows >= ints.shape[1] or devices >= device_ints.shape[1] or hosts >= host_ints.shape[1]:
             code = FULL
             break
-        if odds >= odd.shape[0] or asides >= aside.shape[0] or memories >= instants.shape[1]:
+        if odds >= odd.shape[0] or deferrals >= deferred.shape[0] or memories >= instants.shape[1]:
             code = FULL
             break
         begin = i
@@ -132,7 +132,7 @@ def scan(
         i += 1
         while True:
             before, place = i, slot ^ twist
-            note = expected(buf, i, stop, place, habits, notes)
+            note = expected(buf, i, stop, place, predicted, notes)
             if note == 0:
                 i = blank(buf, i, stop)
                 if i >= stop:
@@ -179,7 +179,7 @@ def scan(
                 if flags:
                     strange = True
                 elif i - before <= LONGEST:
-                    keep(buf, before, i - before, what, column, slot, place, habits, notes)
+                    keep(buf, before, i - before, what, column, slot, place, predicted, notes)
             else:
                 length, what, column, slot = noted(note)
                 i, first = blank(buf, i + length, stop), False
@@ -351,9 +351,9 @@ def scan(
             memories += 1
             continue
         else:
-            aside[asides, 0] = begin
-            aside[asides, 1] = i
-            asides += 1
+            deferred[deferrals, 0] = begin
+            deferred[deferrals, 1] = i
+            deferrals += 1
             continue
         if where == HOST:
             for column in range(_N_HOST_INT):
@@ -373,7 +373,7 @@ def scan(
     state[HOSTS] = hosts
     state[INSTANTS] = memories
     state[ODD] = odds
-    state[ASIDE] = asides
+    state[ASIDE] = deferrals
     state[FLOWS] = flows
     state[EVENTS] = events
     state[COMMA] = comma

@@ -9,7 +9,7 @@ LIMITED = "limited"
 """In the facts of a run that is part of another: the cycles in its table are all there are, even if it has none."""
 
 
-class Found(Struct, frozen=True):
+class SourcedCycles(Struct, frozen=True):
     """Cycles and where they are from: ``frame`` in the schema of ``cycles``, the ``anchor`` they are taken from.
 
     ``device_time`` is true where bounds are device times, so that an activity belongs to the cycle it runs in, not to

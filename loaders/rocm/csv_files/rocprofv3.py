@@ -1,4 +1,4 @@
-"""CSV files of rocprofv3: one table a file, those of one run beside each other under one prefix. Read by ``read_csv``.
+"""CSV files of rocprofv3: one table a file, those of one run beside each other under one prefix.
 
 ``run_kernel_trace.csv``, ``run_hip_api_trace.csv`` and their like are one recording: opening one opens them all. A file
 whose name is only that of its table has no prefix to tell what belongs to it, and is opened alone. What table a file
@@ -10,38 +10,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ..loader import Job
-from ..trace import Trace
+from ...loader import Job
+from ...trace import Trace
+from .headers import table_of
 
 _MEMBER = re.compile(
     r"(?P<prefix>.+?)_(?:(?:kernel|memory_copy|memory_allocation|scratch_memory|regions?|marker(?:_api)?|ompt|kfd"
     r"|(?:hip|hsa|rccl|rocdecode|rocjpeg)(?:_[a-z]+){0,3})_trace|counter_collection|agent_info|[a-z_]+_stats)\.csv(?:\.gz|\.zst)?"
 )
-_TIMES = {"start_timestamp", "end_timestamp"}
-TABLES: dict[str, frozenset[str]] = {
-    "counters": frozenset({"counter_name", "counter_value", "kernel_name", "dispatch_id", *_TIMES}),
-    "kernels": frozenset({"kind", "agent_id", "kernel_name", *_TIMES}),
-    "copies": frozenset({"direction", "source_agent_id", "destination_agent_id", *_TIMES}),
-    "calls": frozenset({"domain", "function", *_TIMES}),
-    "memory": frozenset({"kind", "operation", "agent_id", *_TIMES}),
-    "statistics": frozenset({"name", "calls", "totaldurationns", "averagens", "percentage"}),
-    "agents": frozenset({"node_id", "logical_node_id", "agent_type"}),
-}
-"""Table → columns its header must have, in lower case (a later version writes ``Lds_Block_Size`` for ``LDS_…``)."""
-
-
-def columns(head: bytes) -> list[str]:
-    """The header's names in lower case; [] where the first line is none."""
-    line = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].strip()
-    if b"\0" in line:
-        return []
-    return [cell.replace('"', "").strip().lower() for cell in line.decode("utf-8", "replace").split(",")]
-
-
-def table_of(head: bytes) -> str | None:
-    """Which table a file holds; None for what is none of them."""
-    have = set(columns(head))
-    return next((table for table, needed in TABLES.items() if needed <= have), None)
 
 
 class RocprofCsv:
@@ -79,7 +55,7 @@ class RocprofCsv:
         """One Trace of the file and those beside it. Raises Unreadable where no row has a time."""
         mine = _MEMBER.fullmatch(job.path.name)
         label = mine["prefix"] if mine else job.path.name.split(".")[0]
-        from .read_csv import load
+        from .read_rocprofv3 import load
 
         return (load(job, label, self.companions(job.path)),)
 

@@ -14,17 +14,17 @@ from pathlib import Path
 
 import polars as pl
 
-from .. import csv_table, schema
-from ..collective_names import kernel_kind
-from ..errors import Unreadable
-from ..ingest import stream
-from ..loader import Job
-from ..trace import Device, Info, Trace
-from . import counters, memory_use, values
-from .api_kinds import API_NAME, kind_of_domain
-from .csv_blocks import frames
-from .recording import Recording, size
-from .rocprofv3_csv import table_of
+from ... import csv_table, schema
+from ...collective_names import kernel_kind
+from ...errors import Unreadable
+from ...ingest import stream
+from ...loader import Job
+from ...trace import Device, Info, Trace
+from .. import counters, memory_use, values
+from ..api_kinds import API_NAME, kind_of_domain
+from ..recording import Recording, size
+from .blocks import frames
+from .headers import table_of
 
 _FAR = 3_600 * 10**9
 """Files whose events lie further apart than this are not of one run, whatever their names say."""

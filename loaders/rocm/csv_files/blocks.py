@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from .. import csv_table
-from ..ingest.stream import Source, line_blocks
-from .rocprofv3_csv import columns
+from ... import csv_table
+from ...ingest.stream import Source, line_blocks
+from .headers import columns
 
 _MOST_JOINED = 4
 

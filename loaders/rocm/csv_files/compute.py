@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..loader import Job
-from ..trace import Trace
+from ...loader import Job
+from ...trace import Trace
+from .headers import COUNTERS, SYSTEM, TIMES
 
-COUNTERS, TIMES, SYSTEM = "pmc_perf.csv", "timestamps.csv", "sysinfo.csv"
 _DISPATCH = frozenset({"dispatch_id", "kernel_name", "gpu_id"})
 _NEEDED = _DISPATCH | {"start_timestamp", "end_timestamp"}
 

@@ -4,22 +4,11 @@ from __future__ import annotations
 
 import csv
 
-from ..loader import Job
-from ..trace import Trace
+from ...loader import Job
+from ...trace import Trace
+from .headers import COLUMNS, has_header
 
-COLUMNS = (
-    "index", "kernelname", "gpu-id", "queue-id", "queue-index", "pid", "tid", "grd", "wgr", "lds", "scr", "vgpr",
-    "sgpr", "fbar", "sig", "obj", "dispatchns", "beginns", "endns", "completens", "durationns",
-)
-"""What the columns are where no header says it: rocprof with ``--timestamp on`` and without counters."""
-_NEEDED = frozenset({"index", "kernelname", "gpu-id", "beginns", "endns"})
 _SIGNAL, _OBJECT, _DISPATCH, _COMPLETE, _DURATION = 14, 15, 16, 19, 20
-
-
-def has_header(head: bytes) -> bool:
-    """Whether the first line names the columns of a results file with timestamps."""
-    line = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].strip()[:8192]
-    return {cell.strip().strip('"').lower() for cell in line.decode("utf-8", "replace").split(",")} >= _NEEDED
 
 
 def is_bare_row(line: bytes) -> bool:

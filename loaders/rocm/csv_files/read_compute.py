@@ -18,14 +18,14 @@ from pathlib import Path
 
 import polars as pl
 
-from ..ingest import stream
-from ..loader import Job
-from ..trace import Device, Info, Trace
-from . import values
-from .compute import COUNTERS, SYSTEM, TIMES
-from .counters import fraction
-from .csv_blocks import frames
-from .recording import Recording, one_axis
+from ...ingest import stream
+from ...loader import Job
+from ...trace import Device, Info, Trace
+from .. import values
+from ..counters import fraction
+from ..recording import Recording, one_axis
+from .blocks import frames
+from .headers import COUNTERS, SYSTEM, TIMES
 
 _INTS = (
     "dispatch_id", "gpu_id", "queue-id", "queue_id", "pid", "tid", "grid_size", "workgroup_size", "lds_per_workgroup",

@@ -7,7 +7,7 @@ from .options import Options
 from .text import display
 
 
-def scope_words(options: Options, runs: int = 1) -> str:
+def scope_text(options: Options, runs: int = 1) -> str:
     """Display text such as 'cycle 5, rank 3, from 1.50 ms to 2.00 ms'; empty where the question is about all."""
     pair = runs == 2
     parts = [

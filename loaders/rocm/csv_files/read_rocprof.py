@@ -10,13 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import polars as pl
 
-from ..ingest import stream
-from ..loader import Job
-from ..trace import Info, Trace
-from . import values
-from .csv_blocks import frames
-from .recording import Recording, one_axis
-from .rocprof import COLUMNS, has_header
+from ...ingest import stream
+from ...loader import Job
+from ...trace import Info, Trace
+from .. import values
+from ..recording import Recording, one_axis
+from .blocks import frames
+from .headers import COLUMNS, has_header
 
 _INTS = ("beginns", "endns", "gpu-id", "queue-id", "pid", "tid", "grd", "wgr", "lds", "vgpr", "arch_vgpr")
 _KNOWN = frozenset((

@@ -1,0 +1,60 @@
+"""What a question of a pane came to: the answer, arranged as the user wants it, or a sentence why there is none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..app.session import Arrangement
+
+if TYPE_CHECKING:
+    from ...analysis.core.options import Options
+    from ...analysis.table.table import Table
+    from ...analysis.table.view import Runs, View
+
+
+class Shown(Struct, frozen=True):
+    """What a question came to: the answer as built, the same arranged, and what went wrong with the arrangement."""
+
+    view: View
+    base: Table
+    table: Table
+    coverage: float | None
+    bad_filter: str = ""
+
+
+def arranged(view: View, base: Table, arrangement: Arrangement) -> Shown:
+    """The answer filtered and ordered; a filter that cannot be understood leaves all rows and says so."""
+    from ...analysis.table.coverage import coverage
+    from ...analysis.table.filters import BadFilter
+
+    bad = ""
+    try:
+        table = arrangement.apply(base, view)
+    except BadFilter as error:
+        bad = str(error)
+        table = replace(arrangement, filter="").apply(base, view)
+    base.display_names(None)  # here and not on the way to the screen
+    return Shown(view, base, table, coverage(base, table), bad)
+
+
+def scoped_table(table: Table, runs: Runs, options: Options) -> Table:
+    """The answer with the sentence that says what it was limited to, which every export carries."""
+    from ...analysis.core.scope_text import scope_text
+
+    return replace(table, scope=scope_text(options, len(runs)))
+
+
+def sentence(error: object) -> str:
+    """What to say of a question that failed: the reason where it is one, else that it is our fault."""
+    from ...analysis.core.text import display
+    from ...analysis.table.view import CannotAnswer
+
+    if isinstance(error, CannotAnswer):
+        return display(str(error))
+    return (
+        f"This view failed: {type(error).__name__}: {display(str(error), 300)}. The other views are not concerned; "
+        "please report it with the name of the format and of the view."
+    )
