@@ -1,71 +1,246 @@
-"""The README says what the code says: its tables are rendered from the registries and the schema.
+"""The README and the pages of docs/ say what the code says: their tables are rendered from the registries.
 
-``WARPLENS_UPDATE=1 pytest tests/test_readme.py`` writes them anew.
+``WARPLENS_UPDATE=1 pytest tests/test_readme.py`` writes them anew. What cannot be rendered is tried: the walk-through
+is pressed key by key, the example settings are loaded, and nothing that a user can name may go undocumented.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Iterable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+from app_runs import press, said, screen_text, settled
+from demo_app import DEMO, demo_app
 
+from warplens.analysis.core.options import Thresholds
+from warplens.analysis.findings.rules import RULES
+from warplens.analysis.table.column import Column
 from warplens.analysis.views import VIEWS
 from warplens.cli import main
-from warplens.loaders.registry import loaders
+from warplens.loaders.ingest import unsupported
+from warplens.loaders.registry import ours
 from warplens.loaders.schema import TABLES
-from warplens.tui.app.keys import KEYS
+from warplens.tui.app import settings, themes
+from warplens.tui.app.keys import KEYS, Key, spelled
 
-SIGNS = {
-    "slash": "/", "exclamation_mark": "!", "less_than_sign": "<", "greater_than_sign": ">", "left_square_bracket": "[",
-    "right_square_bracket": "]", "colon": ":", "question_mark": "?",
-}
-README = Path(__file__).resolve().parent.parent / "README.md"
+ROOT = Path(__file__).resolve().parent.parent
+ADVICE = "run WARPLENS_UPDATE=1 pytest tests/test_readme.py"
+
+
+def table(header: str, rows: Iterable[Iterable[object]]) -> str:
+    """A markdown table: ``header`` is its first line, without the bars at the ends."""
+    shown = ["| " + " | ".join(str(cell).replace("|", r"\|") for cell in row) + " |" for row in rows]
+    return "\n".join([f"| {header} |", "|" + "---|" * len(header.split("|")), *shown])
+
+
+def code(*words: str) -> str:
+    return " ".join(f"`{word}`" for word in words)
 
 
 def formats() -> str:
-    lines = ["| format | what | usual names |", "|---|---|---|"]
-    for one in loaders():
-        lines.append(f"| `{one.name}` | {one.title} | {' '.join(f'`{suffix}`' for suffix in one.suffixes)} |")
-    return "\n".join(lines)
+    return table("format | what | usual names", ((code(one.name), one.title, code(*one.suffixes)) for one in ours()))
 
 
 def views() -> str:
-    lines = ["| key | view | question |", "|---|---|---|"]
-    return "\n".join([*lines, *(f"| {entry.key} | `{entry.name}` | {entry.question} |" for entry in VIEWS)])
+    return table("key | view | question", ((entry.key, code(entry.name), entry.question) for entry in VIEWS))
+
+
+def commands() -> str:
+    return table("command | what it does", ((code(one.name), one.help) for one in main.COMMANDS[1:]))
+
+
+def keys() -> str:
+    """Every key on one screen: four to a line, those of the timeline after those that hold everywhere."""
+    everywhere = [f"{spelled(one.keys):<9} {one.name.replace('_', ' ')}" for one in KEYS if one.place != "timeline"]
+    numbers = " ".join(entry.key for entry in VIEWS if entry.key)
+    lines = ["```", f"{numbers}   the view of that key", "", *_columns(everywhere), "", "in the timeline"]
+    timeline = [f"{spelled(one.keys):<9} {one.name.replace('_', ' ')}" for one in KEYS if one.place == "timeline"]
+    return "\n".join([*lines, *_columns(timeline), "```"])
+
+
+def _columns(cells: list[str], across: int = 4) -> list[str]:
+    height = -(-len(cells) // across)
+    return ["".join(f"{cell:<30}" for cell in cells[row::height]).rstrip() for row in range(height)]
+
+
+def named_keys() -> str:
+    return table("name | key | what it does", ((one.name, code(*_spelled(one)), one.help) for one in KEYS))
+
+
+def _spelled(key: Key) -> list[str]:
+    return [spelled(one) for one in key.keys.split(",")]
 
 
 def tables() -> str:
     made = []
     for name, fields in TABLES.items():
-        made += [f"<details><summary><code>{name}</code></summary>", ""]
-        made += ["| column | type | unit | meaning |", "|---|---|---|---|"]
-        made += [f"| `{one.name}` | {one.dtype} | {one.unit} | {one.meaning} |" for one in fields]
-        made += ["", "</details>", ""]
+        rows = ((code(one.name), one.dtype, one.unit, one.meaning) for one in fields)
+        made += [f"## `{name}`", "", table("column | type | unit | meaning", rows), ""]
     return "\n".join(made).rstrip()
 
 
-def keys() -> str:
-    lines = ["| name | key | what it does |", "|---|---|---|"]
-    for key in KEYS:
-        shown = " ".join(f"`{SIGNS.get(one, one)}`" for one in key.keys.split(","))
-        lines.append(f"| {key.name} | {shown} | {key.help} |")
-    return "\n".join(lines)
+def columns() -> str:
+    made = []
+    for entry in VIEWS:
+        view = entry.load()
+        made += [f"## `{entry.name}`", "", entry.question, ""]
+        if view.one_run:
+            made += [_columns_of(view.columns), ""]
+        if view.two_runs and view.pair_columns:
+            own = {column.name for column in view.columns}
+            paired = {f"{name}_{side}" for name in own for side in ("a", "b", "delta")}
+            extra = [column for column in view.pair_columns if column.name not in own | paired]
+            sided = [column.name for column in view.pair_columns if column.name in paired]
+            if extra:
+                made += ["Of two runs also:" if sided else "Of two runs:", "", _columns_of(extra), ""]
+            if sided:
+                made += [f"Of two runs, columns of their own for A, for B and for the difference: {code(*sided)}.", ""]
+    return "\n".join(made).rstrip()
 
 
-@pytest.mark.parametrize("section", [formats, views, tables, keys], ids=lambda section: section.__name__)
-def test_the_readme_is_up_to_date(section: Callable[[], str]) -> None:
-    name, text = section.__name__, README.read_text()
+def _columns_of(those: Iterable[Column]) -> str:
+    return table("column | header | unit | meaning", ((code(c.name), c.header, c.unit, c.help) for c in those))
+
+
+def rules() -> str:
+    def question(module: str) -> str:
+        return (import_module(module).__doc__ or "").strip().splitlines()[0]
+
+    # a rule's sentence is made by a function of its own file, of which the first line says what it looks for
+    places = {id(rule): name for name in _rule_files() for rule in [import_module(name).RULE]}
+    return table(
+        "rule | severity | what it looks for | view to go to",
+        ((rule.id, rule.severity, question(places[id(rule)]), code(rule.view) if rule.view else "") for rule in RULES),
+    )
+
+
+def _rule_files() -> list[str]:
+    folder = ROOT / "analysis" / "findings"
+    made = [f"warplens.analysis.findings.{path.stem}" for path in sorted(folder.glob("*.py")) if path.stem[0] != "_"]
+    return [name for name in made if hasattr(import_module(name), "RULE")]
+
+
+def options() -> str:
+    made = []
+    for command in main.COMMANDS:
+        parser = argparse.ArgumentParser(prog="warplens", add_help=False)
+        command.arguments(parser)
+        name = "warplens" if command is main.COMMANDS[0] else f"warplens {command.name}"
+        made += [f"## `{name}`", "", command.help, ""]
+        rows = [(code(_typed(one)), (one.help or "").replace("%%", "%")) for one in parser._actions]
+        made += [table("argument | meaning", rows), ""] if rows else []
+    return "\n".join(made).rstrip()
+
+
+def _typed(action: argparse.Action) -> str:
+    value = action.metavar or (action.choices and "|".join(str(one) for one in action.choices)) or ""
+    if not action.option_strings:
+        return str(value or action.dest)
+    return " ".join([", ".join(action.option_strings), *([str(value)] if action.nargs != 0 and value else [])])
+
+
+def not_read() -> str:
+    rows = {}
+    for _, reason, advice in (*unsupported._MAGIC, *unsupported._SUFFIX, *unsupported._HEADERS):
+        rows[reason] = advice
+    return table("the file | what to do", rows.items())
+
+
+def theme_names() -> str:
+    return code(*themes.names())
+
+
+def demo_lines() -> str:
+    from warplens.analysis.core.options import Options
+    from warplens.analysis.views.report import report
+    from warplens.loaders.ingest.opening import open_run
+
+    pair = tuple(open_run(str(DEMO / f"{side}.json.gz"), use_cache=False)[0] for side in ("normal", "abnormal"))
+    return "\n".join(["```", *report("diff", pair, Options()).summary, "```"])
+
+
+SECTIONS: tuple[tuple[str, Callable[[], str]], ...] = (
+    ("README.md", formats), ("README.md", views), ("README.md", commands), ("README.md", keys),
+    ("docs/columns.md", columns), ("docs/data-model.md", tables), ("docs/settings.md", named_keys),
+    ("docs/settings.md", theme_names), ("docs/commands.md", options), ("docs/findings.md", rules),
+    ("docs/formats.md", formats), ("docs/formats.md", not_read), ("docs/statistics.md", demo_lines),
+)
+
+
+@pytest.mark.parametrize(("page", "section"), SECTIONS, ids=[f"{page}-{made.__name__}" for page, made in SECTIONS])
+def test_a_page_is_up_to_date(page: str, section: Callable[[], str]) -> None:
+    path = ROOT / page
+    name, text = section.__name__, path.read_text(encoding="utf-8")
     begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+    wanted = f"{begin}\n{section()}\n{end}"
     if os.environ.get("WARPLENS_UPDATE"):
-        README.write_text(re.sub(f"{begin}.*?{end}", lambda _: f"{begin}\n{section()}\n{end}", text, flags=re.DOTALL))
-        return
-    assert f"{begin}\n{section()}\n{end}" in text, "run WARPLENS_UPDATE=1 pytest tests/test_readme.py"
+        text = re.sub(f"{begin}.*?{end}", lambda _: wanted, text, flags=re.DOTALL)
+        path.write_text(text, encoding="utf-8")
+    assert wanted in text, ADVICE
 
 
-def test_every_command_is_in_the_readme() -> None:
-    text = README.read_text()
-    missing = [one.name for one in main.COMMANDS[1:] if not re.search(rf"\b{one.name}\b", text)]
-    assert not missing
+def documented(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def test_every_view_command_and_format_is_in_the_readme() -> None:
+    text = documented("README.md")
+    wanted = [*(one.name for one in VIEWS), *(one.name for one in main.COMMANDS[1:]), *(one.name for one in ours())]
+    assert not [name for name in wanted if f"`{name}`" not in text]
+
+
+def test_every_key_is_in_the_readme() -> None:
+    block = documented("README.md").split("<!-- begin keys -->")[1].split("```")[1]
+    assert not [key.name for key in KEYS if spelled(key.keys) not in block.split()]
+
+
+def test_the_example_settings_hold_every_setting_with_its_default(tmp_path: Path) -> None:
+    example = re.search(r"```toml\n(.*?)```", documented("docs/settings.md"), re.DOTALL)
+    assert example
+    (tmp_path / "config.toml").write_text(example[1], encoding="utf-8")
+    loaded, given = settings.load(tmp_path / "config.toml"), tomllib.loads(example[1])
+    assert set(given) == set(settings._CHECKS)
+    assert set(given["thresholds"]) == set(Thresholds.__struct_fields__) and loaded.thresholds == Thresholds()
+    assert (loaded.theme, loaded.units, loaded.ascii) == ("dark", "auto", False)
+
+
+def test_every_link_leads_somewhere() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+    broken = [
+        f"{page.name}: {target}" for page in pages
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8"))
+        if not (page.parent / target).exists()
+    ]
+    assert not broken
+
+
+def test_every_page_is_named_in_the_readme() -> None:
+    text = documented("README.md")
+    assert not [path.name for path in (ROOT / "docs").glob("*.md") if f"(docs/{path.name})" not in text]
+
+
+def steps() -> list[tuple[list[str], list[str]]]:
+    """The walk-through: the keys of every row, and what must then be on the screen."""
+    part = documented("README.md").split("## Three minutes with the demo")[1].split("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in part.splitlines() if line.startswith("|")][2:]
+    ticked = re.compile("`([^`]+)`")
+    return [(ticked.findall(row[0]) if len(row) > 2 else [], ticked.findall(row[-1])) for row in rows]
+
+
+async def test_the_walk_through_does_what_it_says() -> None:
+    names = {spelled(key.keys): key.keys.split(",")[0] for key in KEYS}
+    app = demo_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        for number, (typed, expected) in enumerate(steps(), 1):
+            for word in typed:
+                await press(pilot, *([names.get(word, word)] if word in names or len(word) == 1 else word))
+            shown = re.sub(r"\s+", " ", f"{screen_text(app)} {said(app)}")
+            assert expected and not [text for text in expected if text not in shown], f"row {number}: {shown}"
+    assert len(steps()) == 10 and list(Path.cwd().glob("*.md")), "the last row writes a file"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from app_runs import Shelf, app_on, press, screen_text, settled, small_run
+from demo_app import demo_app
 from textual.pilot import Pilot
 
 from warplens.tui.app.app import WarplensApp
@@ -222,3 +223,13 @@ async def test_the_window_as_it_stands_is_what_leaves(tmp_path: Path, monkeypatc
         (written,) = tmp_path.glob("*.md")
         text = written.read_text()
         assert "softmax" in text and "GPU 0 stream 7" in text and "```text" in text
+
+
+async def test_the_lanes_of_two_runs_may_hold_different_numbers_of_slices() -> None:
+    app = demo_app("timeline")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        rows = canvas(app).rows()
+        lanes = [row.lane.tid is None for _, row in rows if row.lane is not None]
+        assert {run for run, _ in rows} == {0, 1}
+        assert lanes == sorted(lanes, reverse=True), "streams of both runs come first, then their threads"

@@ -121,8 +121,9 @@ class TimelineCanvas(Widget, can_focus=True):
         key = (*self.window_ns, self.size.width, len(self.runs))
         if self._laid_out != key and self.runs:
             made = [(at, row) for at, one in enumerate(self.runs) for row in layout(one, self.window(at))]
-            device = [pair for pair in made if pair[1].lane is not None and pair[1].lane.tid is None]
-            self._rows = [*device, *(pair for pair in made if pair not in device)] if len(self.runs) > 1 else made
+            if len(self.runs) > 1:  # told by what a row is: to compare rows is to compare the arrays of their lanes
+                made.sort(key=lambda pair: pair[1].lane is None or pair[1].lane.tid is not None)
+            self._rows = made
             self._laid_out = key
             self.selected = min(self.selected, max(0, len(self._rows) - 1))
         return self._rows
