@@ -22,6 +22,8 @@ IDLE = 0.3
 """Devices idle for more than this share of a step are worth asking why..."""
 BLAME = 0.4
 """...and what takes this share of the idle time is an answer."""
+EARLY = 0.05
+"""Share of the launched activities that begin before their launch from which clocks are not trusted."""
 NO_CAUSES = "no device activity with times is recorded"
 Severity = Literal["problem", "hint", "fact", "unchecked"]
 """``problem``: time is lost; ``hint``: worth a look; ``fact``: what a reader needs to judge the rest; ``unchecked``:
@@ -61,6 +63,19 @@ class Evidence(Struct, frozen=True):
     def part(self) -> PartOfStep:
         """The step that parts are parts of."""
         return PartOfStep(self.step_ns, self.step_word)
+
+    @property
+    def clocks_disagree(self) -> bool:
+        """Whether more activities begin before their launch than the rounding of timestamps makes."""
+        return bool(self.early) and self.early >= EARLY * self.launched
+
+    @property
+    def doubt(self) -> str | None:
+        """Why it cannot be told what devices waited for; None where it can."""
+        waits = self.measured.waits
+        if waits is None:
+            return NO_CAUSES
+        return "the clocks of host and device disagree" if self.clocks_disagree else waits.doubt
 
     @property
     def idle_ns(self) -> float:

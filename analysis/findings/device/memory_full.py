@@ -29,9 +29,9 @@ def _find(evidence: Evidence) -> NearlyFull | Unchecked | None:
 
 def _sentence(found: NearlyFull) -> str:
     memory = found.memory
-    used, total = (units.size(value) for value in (memory.used, memory.total))
-    return (f"Memory of {display(memory.device or 'the device', 24)} is nearly full: {used} of {total} "
-            f"({units.percent(100 * memory.used / memory.total, places=0)}).")
+    share = units.percent(100 * memory.used / memory.total, places=0)
+    sizes = "" if memory.unit == "%" else f" ({units.size(memory.used)} of {units.size(memory.total)})"
+    return f"Memory of {display(memory.device or 'the device', 24)} is nearly full: {share}{sizes}."
 
 
 RULE = Rule("memory", "hint", _find, _sentence, view="metrics", rows=lambda found: (

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from ....loaders.trace import Device, Trace
 from ...core.intervals import EMPTY, Intervals, union
+from ...core.metrics import metric as metric_of
 
 DROPPED = 0.85
 """A clock below this share of its usual high has dropped."""
@@ -17,7 +18,9 @@ HIGH = 0.95
 """The usual high: this quantile of the samples."""
 _CLOCK = re.compile(r"(sm|gpu|gr|graphics|core|gfx|sclk).*(freq|clock)|^sclk|^clock", re.I)
 _OTHER_CLOCK = re.compile(r"mem|cpu|video|dram|throttle", re.I)
-_MEMORY = re.compile(r"memory reserved|mem(ory)?[ _]used|fb_used|vram.*used", re.I)
+_MEMORY = re.compile(r"memory reserved|mem(ory)?[ _](used|usage)|fb_used|vram.*used", re.I)
+OF_ALL = 0.7
+"""A clock below this share of the highest that any device of the recording shows has dropped."""
 _TOTAL = ("totalGlobalMem", "totalMemory", "memory_bytes")
 
 
@@ -34,12 +37,13 @@ class Clock(Struct, frozen=True):
 
 
 class Memory(Struct, frozen=True):
-    """The most memory in use on one device, B, and what the device has."""
+    """The most memory in use on one device, B or %, and what the device has."""
 
     device: str | None
     metric: str
     used: float
     total: float
+    unit: str = "B"
 
 
 class Samples(Struct, frozen=True):
@@ -62,16 +66,18 @@ def samples_of(run: Trace, piece: Trace) -> Samples:
     for (metric, device), group in rows.group_by("metric", "device", maintain_order=True):
         where = None if device is None else str(device)
         if not _is_clock(str(metric)):
-            total = _total(run.info.devices, where)
-            used = float(group["value"].max())  # type: ignore[arg-type]
-            if total and group["unit"][0] == "B":
-                memories.append(Memory(where, str(metric), used, total))
+            unit = group["unit"][0]
+            total = 100.0 if unit == "%" else _total(run.info.devices, where) if unit == "B" else None
+            used = float(group["value"].to_numpy().max())
+            if total:
+                memories.append(Memory(where, str(metric), used, total, str(unit)))
             continue
         if where not in busy:
             busy[where] = _busy(piece, where)
         clock = _clock(where, str(metric), group, busy[where])
         if clock is not None:
             clocks.append(clock)
+    clocks += _during_functions(piece, rows)
     return Samples(
         max(clocks, key=lambda one: one.low / one.samples, default=None),
         max(memories, key=lambda one: one.used / one.total, default=None),
@@ -105,6 +111,26 @@ def _clock(device: str | None, metric: str, rows: pl.DataFrame, busy: Intervals)
     high = float(np.quantile(values, HIGH))
     low = int((values < DROPPED * high).sum())
     return Clock(device, metric, len(values), low, high, float(values.min()), str(rows["unit"][0] or ""))
+
+
+def _during_functions(piece: Trace, rows: pl.DataFrame) -> list[Clock]:
+    """The clock during the kernels of a profile, held against the highest that any device of the recording shows."""
+    if not piece.has("profile"):
+        return []
+    works = pl.col("kind").cast(pl.String).is_in(["kernel", "collective"])
+    read = piece.profile.filter(works, pl.col("mu") > 0).select(
+        pl.col("metric", "device").cast(pl.String), "mu").collect(engine="streaming")
+    found = []
+    for (metric, device), group in read.group_by("metric", "device", maintain_order=True):
+        if not _is_clock(str(metric)):
+            continue
+        about = metric_of(str(metric), None, float(group["mu"].to_numpy().max()))
+        values = group["mu"].to_numpy() / about.divisor
+        peers = rows.filter(pl.col("metric") == str(metric), pl.col("value") > 0)["value"]
+        high = float(np.quantile(peers.to_numpy(), HIGH)) if len(peers) else float(np.quantile(values, HIGH))
+        low = int((values < OF_ALL * high).sum())
+        found.append(Clock(str(device), str(metric), len(values), low, high, float(values.min()), about.unit))
+    return found
 
 
 def _total(devices: tuple[Device, ...], device: str | None) -> float | None:

@@ -23,8 +23,8 @@ class Churn(Struct, frozen=True):
 
 def _find(evidence: Evidence) -> Churn | Unchecked | None:
     waits = evidence.measured.waits
-    if waits is None or waits.doubt is not None:
-        return Unchecked(NO_CAUSES if waits is None else waits.doubt or "")
+    if waits is None or evidence.doubt is not None:
+        return Unchecked(evidence.doubt or NO_CAUSES)
     idle = waits.causes.get("allocation", 0)
     return Churn(waits, idle, waits.allocations) if waits.share(idle) > LEAST else None
 

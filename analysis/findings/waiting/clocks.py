@@ -7,9 +7,6 @@ from msgspec import Struct
 from ...core import units
 from ..rule import Evidence, Rule
 
-LEAST = 0.01
-"""Share of the launched activities from which this is more than the rounding of a timestamp."""
-
 
 class EarlyActivities(Struct, frozen=True):
     """How many of the activities with a recorded launch began before it."""
@@ -19,7 +16,7 @@ class EarlyActivities(Struct, frozen=True):
 
 
 def _find(evidence: Evidence) -> EarlyActivities | None:
-    if not evidence.early or evidence.early < LEAST * evidence.launched:
+    if not evidence.clocks_disagree:
         return None
     return EarlyActivities(evidence.early, evidence.launched)
 

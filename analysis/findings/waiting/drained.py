@@ -9,7 +9,7 @@ from ...core.text import display
 from ..evidence.waits import Waits
 from ..rule import NO_CAUSES, WAITING, Evidence, Rule, Unchecked
 
-_NAME = 72
+_NAME = 112
 
 
 class Drained(Struct, frozen=True):
@@ -20,8 +20,8 @@ class Drained(Struct, frozen=True):
 
 def _find(evidence: Evidence) -> Drained | Unchecked | None:
     waits = evidence.measured.waits
-    if waits is None or waits.doubt is not None:
-        return Unchecked(NO_CAUSES if waits is None else waits.doubt or "")
+    if waits is None or evidence.doubt is not None:
+        return Unchecked(evidence.doubt or NO_CAUSES)
     return Drained(waits) if waits.share(waits.drained.idle_ns) > WAITING else None
 
 

@@ -12,6 +12,8 @@ from ..rule import NO_CAUSES, Evidence, Rule, Unchecked
 BEHIND = 0.15
 """Share of a device's window that the host must be behind to be mentioned."""
 _NAME = 72
+LAUNCH_NS = 100_000
+"""Gaps shorter than this on average are the cost of launching; longer ones are other work of the host."""
 
 
 class HostBehind(Struct, frozen=True):
@@ -23,8 +25,8 @@ class HostBehind(Struct, frozen=True):
 
 def _find(evidence: Evidence) -> HostBehind | Unchecked | None:
     waits = evidence.measured.waits
-    if waits is None or waits.doubt is not None:
-        return Unchecked(NO_CAUSES if waits is None else waits.doubt or "")
+    if waits is None or evidence.doubt is not None:
+        return Unchecked(evidence.doubt or NO_CAUSES)
     return HostBehind(waits, evidence.median_kernel_ns) if waits.share(waits.behind.idle_ns) > BEHIND else None
 
 
@@ -39,7 +41,8 @@ def _sentence(found: HostBehind) -> str:
     short = ""
     if found.median_kernel_ns is not None:
         short = f", half of its kernels take at most {units.duration(found.median_kernel_ns)}"
-    return (f"Launch-bound: {display(waits.device or 'the device', 24)} waits {units.duration(part.idle_ns)} of "
+    bound = "Launch-bound" if part.idle_ns < LAUNCH_NS * part.gaps else "Bound by the host"
+    return (f"{bound}: {display(waits.device or 'the device', 24)} waits {units.duration(part.idle_ns)} of "
             f"{units.duration(waits.window_ns)} for the next launch{short}{where}.")
 
 

@@ -7,7 +7,7 @@ from msgspec import Struct
 from ...core import units
 from ...core.text import display
 from ..evidence.waits import Waits
-from ..rule import WAITING, Evidence, PartOfStep, Rule
+from ..rule import WAITING, Evidence, PartOfStep, Rule, Unchecked
 
 
 class InputWait(Struct, frozen=True):
@@ -19,9 +19,11 @@ class InputWait(Struct, frozen=True):
     waits: Waits | None = None
 
 
-def _find(evidence: Evidence) -> InputWait | None:
+def _find(evidence: Evidence) -> InputWait | Unchecked | None:
     waits = evidence.measured.waits
     if waits is not None:
+        if evidence.doubt is not None:
+            return Unchecked(evidence.doubt)
         idle = waits.causes.get("input", 0)
         return InputWait(idle, evidence.part, 1, waits) if waits.share(idle) > WAITING else None
     waited = evidence.times.get("DataLoader", 0.0)

@@ -7,7 +7,7 @@ from msgspec import Struct
 from ...core import units
 from ...core.text import display
 from ..evidence.copies import Copies
-from ..rule import Evidence, Rule, Unchecked
+from ..rule import NO_CAUSES, Evidence, Rule, Unchecked
 
 LEAST = 0.01
 """Share of the device's window below which this is not mentioned."""
@@ -22,7 +22,7 @@ class Pageable(Struct, frozen=True):
 def _find(evidence: Evidence) -> Pageable | Unchecked | None:
     copies = evidence.measured.copies
     if copies is None:
-        return Unchecked("no copies with times are recorded")
+        return Unchecked(NO_CAUSES) if evidence.measured.waits is None else None
     if not copies.placed:
         return Unchecked("the recording does not say which memory copies use")
     return Pageable(copies) if copies.pageable.exposed_ns > LEAST * copies.window_ns else None

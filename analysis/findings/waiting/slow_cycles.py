@@ -32,8 +32,8 @@ def _find(evidence: Evidence) -> SlowCycles | Unchecked | None:
 
 def _sentence(found: SlowCycles) -> str:
     slow, many = found.slow, len(found.slow.cycles)
-    are = f"{found.word} is" if many == 1 else f"{found.word}s are"
-    return (f"{many} of {found.count} {are} much slower than the others: number {slow.longest} takes "
+    are = "is" if many == 1 else "are"
+    return (f"{many} of {found.count} {found.word}s {are} much slower than the others: number {slow.longest} takes "
             f"{units.duration(slow.longest_ns)}, the median {units.duration(found.median_ns)}.")
 
 
