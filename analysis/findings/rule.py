@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from ..communication.devices import Communication
 from ..core import units
+from .evidence.measured import Measured
 
 WAITING = 0.05
 """Share of a step that waiting for data, for copies or for other ranks must take to be mentioned."""
@@ -21,8 +22,12 @@ IDLE = 0.3
 """Devices idle for more than this share of a step are worth asking why..."""
 BLAME = 0.4
 """...and what takes this share of the idle time is an answer."""
-Severity = Literal["problem", "hint", "fact"]
-"""``problem``: time is lost; ``hint``: worth a look; ``fact``: what a reader needs to judge the rest."""
+EARLY = 0.05
+"""Share of the launched activities that begin before their launch from which clocks are not trusted."""
+NO_CAUSES = "no device activity with times is recorded"
+Severity = Literal["problem", "hint", "fact", "unchecked"]
+"""``problem``: time is lost; ``hint``: worth a look; ``fact``: what a reader needs to judge the rest; ``unchecked``:
+the recording lacks what the rule looks at."""
 Numbers = TypeVar("Numbers")
 
 
@@ -31,7 +36,8 @@ class Evidence(Struct, frozen=True):
 
     ``calls`` are the runtime calls that take most host time (``name``, ``count``, ``total_ns`` per step and ``idle_ns``
     of it while devices did nothing); ``on_cpu`` and ``queued`` are shares of a step summed over threads, so they can
-    pass 1. ``early`` of ``launched`` device activities began before the call that launched them.
+    pass 1. ``early`` of ``launched`` device activities began before the call that launched them. ``steps_each`` is the
+    steps of one rank, and ``measured`` what the rules take from the whole recording.
     """
 
     steps: int
@@ -44,18 +50,32 @@ class Evidence(Struct, frozen=True):
     median_kernel_ns: float | None = None
     launches: float | None = None
     calls: list[dict[str, Any]] = field(default_factory=list)
-    eligible_share: float | None = None
     on_cpu: float | None = None
     queued: float | None = None
     early: int = 0
     launched: int = 0
     serialised: bool = False
     step_word: str = "step"
+    steps_each: int = 1
+    measured: Measured = Measured()
 
     @property
     def part(self) -> PartOfStep:
         """The step that parts are parts of."""
         return PartOfStep(self.step_ns, self.step_word)
+
+    @property
+    def clocks_disagree(self) -> bool:
+        """Whether more activities begin before their launch than the rounding of timestamps makes."""
+        return bool(self.early) and self.early >= EARLY * self.launched
+
+    @property
+    def doubt(self) -> str | None:
+        """Why it cannot be told what devices waited for; None where it can."""
+        waits = self.measured.waits
+        if waits is None:
+            return NO_CAUSES
+        return "the clocks of host and device disagree" if self.clocks_disagree else waits.doubt
 
     @property
     def idle_ns(self) -> float:
@@ -80,7 +100,8 @@ class PartOfStep(Struct, frozen=True):
 class Finding(Struct, frozen=True):
     """What a rule found: a sentence, the rows it rests on, the time that could be won, the view to go to next.
 
-    ``time_to_win_ns`` is per step and at most what would vanish; None where no time follows from the finding.
+    ``time_to_win_ns`` is over the whole recording and at most what would vanish; None where no time follows from the
+    finding. ``filter`` shows the rows in that view.
     """
 
     rule: str
@@ -89,24 +110,35 @@ class Finding(Struct, frozen=True):
     rows: tuple[dict[str, Any], ...] = ()
     time_to_win_ns: float | None = None
     view: str | None = None
+    filter: str | None = None
+
+
+class Unchecked(Struct, frozen=True):
+    """Why a rule could not look, as the end of a sentence."""
+
+    why: str
 
 
 class Rule(Struct, Generic[Numbers], frozen=True):
-    """One question to the evidence. ``find`` gives its numbers or None, the others turn numbers into a finding."""
+    """One question to the evidence. ``find`` gives its numbers, None, or why it cannot be told."""
 
     id: str
     severity: Severity
-    find: Callable[[Evidence], Numbers | None]
+    find: Callable[[Evidence], Numbers | Unchecked | None]
     sentence: Callable[[Numbers], str]
     rows: Callable[[Numbers], tuple[dict[str, Any], ...]] = lambda _: ()
     time_to_win_ns: Callable[[Numbers], float | None] = lambda _: None
     view: str | None = None
+    filter: str | None = None
 
     def ask(self, evidence: Evidence) -> Finding | None:
         """The finding, where there is one."""
         numbers = self.find(evidence)
         if numbers is None:
             return None
+        if isinstance(numbers, Unchecked):
+            return Finding(self.id, "unchecked", numbers.why)
         return Finding(
-            self.id, self.severity, self.sentence(numbers), self.rows(numbers), self.time_to_win_ns(numbers), self.view
+            self.id, self.severity, self.sentence(numbers), self.rows(numbers), self.time_to_win_ns(numbers), self.view,
+            self.filter,
         )

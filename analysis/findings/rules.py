@@ -1,36 +1,51 @@
-"""Every rule, in the order a reader needs what they say.
-
-How busy devices are, what they wait for, what fills them, how well they are used, and what the figures leave out.
-"""
+"""Every rule, and what they find: problems and hints by the time to win, then the facts in a reader's order."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from . import (
-    bound,
-    busy,
+from .device import clock_drop, fp32_gemms, memory_full, occupancy, short_kernels, small_grids
+from .facts import bound, busy, costliest, processor, serialised, tensor_cores
+from .rule import Evidence, Finding, Rule
+from .waiting import (
+    allocation,
     clocks,
     communication,
     copies,
-    costliest,
+    drained,
     host_bound,
     input_data,
-    processor,
-    serialised,
-    small_grids,
-    tensor_cores,
-    tensor_eligible,
+    pageable,
+    slow_cycles,
     unexplained,
+    warm_up,
 )
-from .rule import Evidence, Finding, Rule
 
 RULES: tuple[Rule[Any], ...] = (
-    busy.RULE, input_data.RULE, host_bound.RULE, unexplained.RULE, processor.RULE, copies.RULE, communication.RULE,
-    costliest.RULE, bound.RULE, serialised.RULE, small_grids.RULE, tensor_cores.RULE, tensor_eligible.RULE, clocks.RULE,
+    input_data.RULE, drained.RULE, host_bound.RULE, allocation.RULE, unexplained.RULE, pageable.RULE, copies.RULE,
+    communication.RULE, slow_cycles.RULE, fp32_gemms.RULE, clock_drop.RULE, occupancy.RULE, short_kernels.RULE,
+    small_grids.RULE, memory_full.RULE, clocks.RULE, warm_up.RULE, busy.RULE, processor.RULE, costliest.RULE,
+    bound.RULE, serialised.RULE, tensor_cores.RULE,
 )
 
 
 def findings(evidence: Evidence) -> tuple[Finding, ...]:
-    """What the rules find in the evidence, in their order."""
-    return tuple(finding for rule in RULES if (finding := rule.ask(evidence)) is not None)
+    """What the rules find: what costs time first, most first, then facts, last what could not be checked."""
+    found = [finding for rule in RULES if (finding := rule.ask(evidence)) is not None]
+    return tuple(sorted(found, key=_place))
+
+
+def _place(finding: Finding) -> tuple[int, float]:
+    if finding.severity in ("problem", "hint"):
+        return 0, -(finding.time_to_win_ns or 0.0)
+    return (1 if finding.severity == "fact" else 2), 0.0
+
+
+def unchecked(found: tuple[Finding, ...]) -> str | None:
+    """What could not be checked, and why, as one sentence; None where everything could."""
+    reasons: dict[str, list[str]] = {}
+    for finding in found:
+        if finding.severity == "unchecked":
+            reasons.setdefault(finding.sentence, []).append(finding.rule)
+    parts = [f"{', '.join(rules)} ({why})" for why, rules in reasons.items()]
+    return f"Not checked: {'; '.join(parts)}." if parts else None

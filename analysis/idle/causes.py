@@ -41,6 +41,8 @@ _ALLOCATION = re.compile(
 )
 _COPY = re.compile(r"Memcpy|Memset", re.I)
 _INPUT = re.compile(r"DataLoader")
+_DEVICE_SIDE = re.compile(r"StreamWait", re.I)
+"""A stream told to wait for an event: the device waits, the call returns at once."""
 _ASYNC = re.compile(r"Async", re.I)
 Kinds = npt.NDArray[np.int8]
 
@@ -75,6 +77,6 @@ def blocking(slices: HostSlices) -> Mask:
     """Calls that return when the device is done: synchronising ones, and copies that are not asynchronous."""
     def waits(name: str) -> bool:
         cause = cause_of_call(name)
-        return cause == "sync" or (cause == "copy" and not _ASYNC.search(name))
+        return (cause == "sync" and not _DEVICE_SIDE.search(name)) or (cause == "copy" and not _ASYNC.search(name))
 
     return slices.named(waits, slices.of_kind(*CALLS))

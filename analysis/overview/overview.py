@@ -15,7 +15,7 @@ from ..core import units
 from ..core.options import Options
 from ..cycles.account import Cycles
 from ..findings.rule import Evidence
-from ..findings.rules import findings
+from ..findings.rules import findings, unchecked
 from ..kernels.by_name import table as kernel_table
 from ..table.view import CannotAnswer
 
@@ -61,8 +61,10 @@ def overview(
     """The overview with what the rules find; ``evidence`` holds the devices and the top kernels."""
     found = findings(evidence)
     facts = {
-        "devices": evidence.devices, "findings": [finding.sentence for finding in found],
-        "rules": [msgspec.to_builtins(finding) for finding in found], "top_kernels": evidence.top,
+        "devices": evidence.devices,
+        "findings": [finding.sentence for finding in found if finding.severity != "unchecked"],
+        "rules": [msgspec.to_builtins(finding) for finding in found], "unchecked": unchecked(found),
+        "top_kernels": evidence.top,
         "steps": basis.windows, "step_ns": basis.step_ns, "window_ns": basis.window_ns,
         "coverage": {
             "steps_left_out": basis.left_out, "activity_in_steps": basis.held, "source": run.info.coverage,

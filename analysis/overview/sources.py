@@ -16,6 +16,7 @@ from ..core import units
 from ..core.options import Options
 from ..cycles.account import left_out, spoken_of
 from ..cycles.scope import scoped
+from ..findings.evidence.measured import measured
 from ..kernels.by_name import table as kernel_table
 from ..table.view import CannotAnswer
 from .breakdown import CATEGORIES
@@ -57,7 +58,8 @@ def _recorded(run: Trace, options: Options) -> Overview:
         for device in run.info.devices
     ]
     window_ns = sum(times.values())
-    evidence = replace(kernels(run, options), steps=steps, step_ns=window_ns, times=times, devices=devices)
+    evidence = replace(kernels(run, options), steps=steps, step_ns=window_ns, times=times, devices=devices,
+                       measured=measured(run, run, options))
     cycles = spoken_of(run, options)
     spans = cycles.frame["dur_ns"].drop_nulls()
     step_ns = float(spans.to_numpy().mean()) if len(spans) else window_ns
@@ -96,7 +98,7 @@ def _profiled(run: Trace, limited: Trace, options: Options, cycle: int | None) -
     host = {name: kinds[kind] / length for kind, name in (("oncpu", "on_cpu"), ("runq", "queued")) if kind in kinds}
     evidence = replace(
         kernels(limited, options), steps=count, step_ns=length, times=times, devices=devices, step_word="cycle",
-        on_cpu=host.get("on_cpu"), queued=host.get("queued"),
+        on_cpu=host.get("on_cpu"), queued=host.get("queued"), measured=measured(run, limited, options),
     )
     notes = (left_out(cycles), "Sums per function and cycle: overlap is not removed; Other is the rest of it.")
     step_ns = float(cycles.frame["dur_ns"].to_numpy().mean())
@@ -120,7 +122,7 @@ def _profiled_devices(work: pl.DataFrame, spans: pl.DataFrame) -> list[dict[str,
 
 def _untimed(run: Trace, options: Options) -> Overview:
     """Launches or sums without timestamps: no wall time, only how device time divides."""
-    evidence = kernels(run, options)
+    evidence = replace(kernels(run, options), measured=measured(run, run, options))
     frame, _ = kernel_table(run, replace(options, cycle=None, cycle_b=None))
     kinds = dict(frame.group_by(pl.col("kind").cast(pl.String)).agg(pl.col("total_ns").sum()).rows())
     times = {BY_KIND[kind]: float(kinds[kind]) for kind in BY_KIND if kinds.get(kind)}

@@ -19,16 +19,13 @@ from ..core.intervals import union
 from ..core.launch_calls import ABSENT, CALLS, Calls, calls_of, match
 from ..core.options import Options
 from ..cycles.account import Cycles, homeless, left_out, spoken_of
-from ..kernels.tensor_cores import OPERATORS
-from ..operators.tree import operators_of
+from ..findings.evidence.measured import measured
 from .activities import Activities, activities_of
 from .breakdown import CATEGORIES, breakdown
 from .devices import gauges
 from .overview import Basis, Overview, kernels, overview, span
 from .windows import Windows, of_cycles, of_recording
 
-TENSOR_CORES_SINCE = 7
-"""First major compute capability with tensor cores."""
 LONGER = 0.01
 """From this share on it is said that windows are longer than their cycles."""
 
@@ -140,7 +137,7 @@ def _told(
     evidence = replace(
         kernels(limited, options), steps=count, step_ns=window_ns, times=times, devices=devices, step_word=word,
         communication=tuple(_per_step(one, len(part.windows)) for part in parts for one in part.communication),
-        eligible_share=_eligible(limited, devices),
+        steps_each=len(parts[0].windows), measured=measured(run, limited, options),
         early=sum(part.early for part in parts), launched=sum(part.launched for part in parts),
         calls=[
             {"name": call.name, "count": call.count / len(parts[0].windows),
@@ -189,18 +186,3 @@ _NO_DEVICE = "No device activity was recorded: what devices did is not known."
 def _active(parts: list[RankFigures]) -> bool:
     return any("Kernel" in part.times for part in parts)
 
-
-def _eligible(run: Trace, devices: list[dict[str, object]]) -> float | None:
-    """Share of device time in operators that can use tensor cores, where devices have them and none was used."""
-    majors = [
-        device.properties.get("computeMajor") or device.properties.get("major")
-        for device in run.info.devices if not (device.name or "").startswith("AMD")
-    ]
-    able = any(isinstance(major, int) and major >= TENSOR_CORES_SINCE for major in majors)
-    if not able or not devices or any(device["tensor_share"] for device in devices):
-        return None
-    found = operators_of(run)
-    if found is None or not found.frame["device_self_ns"].sum():
-        return None
-    may = found.frame.filter(pl.col("name").cast(pl.String).is_in(list(OPERATORS)))
-    return int(may["device_self_ns"].sum()) / int(found.frame["device_self_ns"].sum())

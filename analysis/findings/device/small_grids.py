@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .rule import Evidence, Rule
-from .spread import Spread
+from ..rule import Evidence, Rule
+from ..spread import Spread
 
 FILLED = 0.6
 """Below this share of multiprocessors with work, while kernels run, grids are too small."""

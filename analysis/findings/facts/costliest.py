@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ..core import units
-from ..core.names.short_name import fit_name
-from .rule import Evidence, Rule
+from ...core import units
+from ...core.names.short_name import fit_name
+from ..rule import Evidence, Rule
 
 _KERNEL = 32
 """Cells for the name of a kernel: about what the list below gives it, so that the eye finds it there."""

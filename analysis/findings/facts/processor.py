@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ..core import units
-from .rule import Evidence, Rule
-from .spread import share_text
+from ...core import units
+from ..rule import Evidence, Rule
+from ..spread import share_text
 
 
 class OnProcessor(Struct, frozen=True):

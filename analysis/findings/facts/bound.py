@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ..core import units
-from .rule import Evidence, Rule
+from ...core import units
+from ..rule import Evidence, Rule
 
 LEAST = 0.005
 """Shares below this are not listed."""

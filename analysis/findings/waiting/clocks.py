@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ..core import units
-from .rule import Evidence, Rule
-
-LEAST = 0.01
-"""Share of the launched activities from which this is more than the rounding of a timestamp."""
+from ...core import units
+from ..rule import Evidence, Rule
 
 
 class EarlyActivities(Struct, frozen=True):
@@ -19,7 +16,7 @@ class EarlyActivities(Struct, frozen=True):
 
 
 def _find(evidence: Evidence) -> EarlyActivities | None:
-    if not evidence.early or evidence.early < LEAST * evidence.launched:
+    if not evidence.clocks_disagree:
         return None
     return EarlyActivities(evidence.early, evidence.launched)
 

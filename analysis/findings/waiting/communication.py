@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ..communication.devices import Communication
-from ..core import units
-from ..core.text import display
-from .rule import WAITING, Evidence, PartOfStep, Rule
+from ...communication.devices import Communication
+from ...core import units
+from ...core.text import display
+from ..rule import WAITING, Evidence, PartOfStep, Rule
 
 _NAME = 24
 
@@ -17,6 +17,7 @@ class BareCommunication(Struct, frozen=True):
 
     devices: tuple[Communication, ...]
     part: PartOfStep
+    steps: int = 1
 
     @property
     def most(self) -> Communication:
@@ -25,7 +26,8 @@ class BareCommunication(Struct, frozen=True):
 
 
 def _find(evidence: Evidence) -> BareCommunication | None:
-    found = BareCommunication(tuple(one for one in evidence.communication if one.comm_ns), evidence.part)
+    found = BareCommunication(tuple(one for one in evidence.communication if one.comm_ns), evidence.part,
+                              evidence.steps_each)
     if not evidence.step_ns or not found.devices or found.most.exposed_ns <= WAITING * evidence.step_ns:
         return None
     return found
@@ -47,5 +49,5 @@ RULE = Rule(
         {"device": one.device, "rank": one.rank, "comm_ns": one.comm_ns, "exposed_ns": one.exposed_ns}
         for one in found.devices
     ),
-    time_to_win_ns=lambda found: float(found.most.exposed_ns), view="kernels",
+    time_to_win_ns=lambda found: float(found.most.exposed_ns) * found.steps, view="kernels",
 )

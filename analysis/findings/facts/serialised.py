@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .rule import Rule
+from ..rule import Rule
 
 RULE = Rule(
     "serialised", "fact", lambda evidence: True if evidence.serialised else None,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .rule import Evidence, Rule
-from .spread import Spread, spread
+from ..rule import Evidence, Rule
+from ..spread import Spread, spread
 
 
 def _find(evidence: Evidence) -> Spread | None:

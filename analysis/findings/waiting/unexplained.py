@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from .rule import BLAME, IDLE, Evidence, PartOfStep, Rule
+from ..rule import BLAME, IDLE, Evidence, PartOfStep, Rule
 
 
 class Unexplained(Struct, frozen=True):
@@ -13,14 +13,17 @@ class Unexplained(Struct, frozen=True):
     idle_ns: float
     part: PartOfStep
     host_seen: bool
+    steps: int = 1
 
 
 def _find(evidence: Evidence) -> Unexplained | None:
     idle, other = evidence.idle_ns, evidence.times.get("Other", 0.0)
     if not evidence.devices or idle <= IDLE * evidence.step_ns or other <= BLAME * idle:
         return None
+    if evidence.measured.waits is not None:
+        return None
     seen = any(name in evidence.times for name in ("Runtime", "CPU Exec"))
-    return Unexplained(other, evidence.part, seen)
+    return Unexplained(other, evidence.part, seen, max(evidence.steps, 1))
 
 
 def _sentence(found: Unexplained) -> str:
@@ -28,4 +31,5 @@ def _sentence(found: Unexplained) -> str:
     return f"{seen if found.host_seen else 'Devices do nothing'}, {found.part.of(found.idle_ns)}."
 
 
-RULE = Rule("unexplained", "problem", _find, _sentence, time_to_win_ns=lambda found: found.idle_ns, view="launches")
+RULE = Rule("unexplained", "problem", _find, _sentence,
+            time_to_win_ns=lambda found: found.idle_ns * found.steps, view="launches")

@@ -1,0 +1,1 @@
+"""Rules about how well devices worked while they did."""

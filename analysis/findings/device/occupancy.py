@@ -1,0 +1,47 @@
+"""Kernels that keep few warps on a multiprocessor, and what limits them."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ...core import units
+from ...core.names.short_name import fit_name
+from ..evidence.kernel_times import Starved
+from ..rule import Evidence, Rule, Unchecked
+from ..spread import share_text
+
+LEAST = 0.1
+"""Share of the kernel time below which this is not mentioned."""
+_KERNEL = 32
+
+
+class LowOccupancy(Struct, frozen=True):
+    """The kernels with one limiter, and the time of all kernels, ns."""
+
+    starved: Starved
+    total_ns: int
+
+
+def _find(evidence: Evidence) -> LowOccupancy | Unchecked | None:
+    kernels = evidence.measured.kernels
+    if kernels is None or not kernels.shaped:
+        return Unchecked("registers and block sizes of kernels are not recorded")
+    starved = kernels.starved
+    if starved is None or starved.kernels.total_ns <= LEAST * kernels.total_ns:
+        return None
+    return LowOccupancy(starved, kernels.total_ns)
+
+
+def _sentence(found: LowOccupancy) -> str:
+    some = found.starved.kernels
+    share = share_text(some.total_ns / found.total_ns)
+    return (f"Low occupancy, {share_text(found.starved.occupancy)}, in {share} of the kernel time, limited by "
+            f"{found.starved.limiter}: most {fit_name(some.name, _KERNEL)} ({units.duration(some.name_ns)}).")
+
+
+RULE = Rule(
+    "occupancy", "hint", _find, _sentence,
+    rows=lambda found: ({"name": found.starved.kernels.name, "total_ns": found.starved.kernels.name_ns,
+                         "limiter": found.starved.limiter, "occupancy": found.starved.occupancy},),
+    view="kernels",
+)

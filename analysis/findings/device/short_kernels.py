@@ -1,0 +1,46 @@
+"""Many kernels so short that starting them costs as much as running them."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ...core import units
+from ...core.names.short_name import fit_name
+from ..evidence.kernel_times import SHORT_NS, Named
+from ..rule import Evidence, Rule, Unchecked
+from ..spread import share_text
+
+MANY, MOST, SHARE = 200, 0.5, 0.15
+"""At least so many, more than this share of the launches, and more than this of the kernel time."""
+_KERNEL = 32
+
+
+class ShortKernels(Struct, frozen=True):
+    """The short kernels, and launches and time (ns) of all."""
+
+    short: Named
+    count: int
+    total_ns: int
+
+
+def _find(evidence: Evidence) -> ShortKernels | Unchecked | None:
+    kernels = evidence.measured.kernels
+    if kernels is None:
+        return Unchecked("no kernels are recorded one by one")
+    short = kernels.short
+    if short is None or short.count < MANY or short.count <= MOST * kernels.count:
+        return None
+    return ShortKernels(short, kernels.count, kernels.total_ns) if short.total_ns > SHARE * kernels.total_ns else None
+
+
+def _sentence(found: ShortKernels) -> str:
+    return (f"Many tiny kernels: {units.count(found.short.count)} of {units.count(found.count)} take under "
+            f"{units.duration(SHORT_NS)} each, together {share_text(found.short.total_ns / found.total_ns)} of the "
+            f"kernel time, most {fit_name(found.short.name, _KERNEL)}: fusing them or a graph would help.")
+
+
+RULE = Rule(
+    "short kernels", "hint", _find, _sentence,
+    rows=lambda found: ({"name": found.short.name, "total_ns": found.short.name_ns},), view="kernels",
+    filter="p50_ns<5us",
+)

@@ -1,0 +1,87 @@
+"""Copies and sets of the device that spends most time on them alone: how long, and how much of it no kernel hides."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from ....loaders.trace import Trace
+from ...core.intervals import union
+from ...kernels.sources import ACTIVITIES
+
+_PAGEABLE, _PLACE = re.compile(r"pageable", re.I), re.compile(r"pageable|pinned", re.I)
+_HOST = re.compile(r"HtoD|DtoH|Host ?-?(to|2|->)|(to|2|->) ?Host|HOST_TO|TO_HOST|H2D|D2H", re.I)
+
+
+class CopyTime(Struct, frozen=True):
+    """Copies or sets of one device: how many, summed and exposed time in ns, bytes where recorded, the commonest."""
+
+    count: int = 0
+    total_ns: int = 0
+    exposed_ns: int = 0
+    bytes: int | None = None
+    name: str | None = None
+
+
+class Copies(Struct, frozen=True):
+    """``pageable``, and ``other`` ones between host and device with all sets; ``placed``: memory kinds are recorded."""
+
+    device: str | None
+    window_ns: int
+    pageable: CopyTime
+    other: CopyTime
+    placed: bool
+
+
+def copies_of(piece: Trace) -> Copies | None:
+    """The device with most exposed copies of the run; None where none has any with a time."""
+    rows = (
+        piece.kernels.filter(pl.col("kind").is_in(ACTIVITIES))
+        .select("start_ns", "dur_ns", "name", "kind", "device", "rank", "bytes")
+        .drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
+    )
+    if not rows["kind"].is_in(["memcpy", "memset"]).any():
+        return None
+    names = rows.filter(pl.col("kind").is_in(["memcpy", "memset"]))["name"].unique().cast(pl.String).drop_nulls()
+    found = [_of_device(device, group, names) for (device, _), group in rows.group_by(
+        "device", "rank", maintain_order=True)]
+    return max(found, key=lambda one: one.pageable.exposed_ns + one.other.exposed_ns)
+
+
+def _of_device(device: object, rows: pl.DataFrame, names: pl.Series) -> Copies:
+    kind = rows["kind"].cast(pl.String)
+    ends = rows["start_ns"] + rows["dur_ns"]
+    window = int(ends.to_numpy().max() - rows["start_ns"].to_numpy().min())
+
+    def named(pattern: re.Pattern[str]) -> pl.Series:
+        wanted = pl.Series([name for name in names if pattern.search(name)], dtype=pl.String)
+        return rows["name"].cast(pl.String).is_in(wanted.implode()).fill_null(False)
+
+    work = rows.filter(kind.is_in(["kernel", "collective"]))
+    pageable = (kind == "memcpy") & named(_PAGEABLE)
+    other = ((kind == "memcpy") & named(_HOST) & ~pageable) | (kind == "memset")
+    return Copies(
+        None if device is None else str(device), window, _time(rows.filter(pageable), work),
+        _time(rows.filter(other), work), bool(((kind == "memcpy") & named(_PLACE)).any()),
+    )
+
+
+def _time(rows: pl.DataFrame, work: pl.DataFrame) -> CopyTime:
+    if rows.is_empty():
+        return CopyTime()
+    busy, copying = (union(*_ends(some)) for some in (work, rows))
+    longest = rows.group_by(pl.col("name").cast(pl.String)).agg(pl.col("dur_ns").sum()).sort(
+        "dur_ns", "name", descending=[True, False])
+    size = rows["bytes"].drop_nulls()
+    return CopyTime(
+        rows.height, int(rows["dur_ns"].sum()), (copying - busy).length, int(size.sum()) if len(size) else None,
+        longest["name"][0],
+    )
+
+
+def _ends(rows: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    starts = rows["start_ns"].to_numpy()
+    return starts, starts + np.maximum(rows["dur_ns"].to_numpy(), 0)

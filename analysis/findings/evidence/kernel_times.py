@@ -1,0 +1,139 @@
+"""What kernels say by name, size and shape: FP32 matrix products, very short ones, and those that fill few warps."""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+from msgspec import Struct
+
+from ....loaders.trace import Device, Trace
+from ...kernels.tensor_cores import KERNEL as ON_TENSOR_CORES
+
+SHORT_NS = 5_000
+"""A kernel this short takes about as long as launching it."""
+LOW = 0.25
+"""Occupancy below this is low."""
+_FP32 = re.compile(r"(?:^|_)sgemm|scudnn|simt_s(gemm|fprop|dgrad|wgrad)|[dw]grad\w*_engine<float|gemmSN\w*<float")
+_MATRIX = re.compile(r"gemm|conv|fprop|[dw]grad|attention|flash|fmha|cudnn|winograd|nvjet", re.I)
+_GENERATION = re.compile(r"^(volta|turing|ampere|hopper|sm[789]\d|sm1\d\d)_|_sm[789]\d", re.I)
+REGISTERS, UNIT, WARP, MOST_BLOCKS = 65_536, 8, 32, 32
+
+
+class Named(Struct, frozen=True):
+    """Some kernels: how many launches, their time in ns, and the one that takes most of it with its own time."""
+
+    count: int
+    total_ns: int
+    name: str
+    name_ns: int
+
+
+class Starved(Struct, frozen=True):
+    """Kernels whose registers or shared memory leave room for few warps, by what limits them."""
+
+    kernels: Named
+    limiter: str
+    occupancy: float
+
+
+class KernelTimes(Struct, frozen=True):
+    """All kernels that compute: launches, summed time in ns, and those that stand out. None where nothing does.
+
+    ``generation`` is whether devices are known to have tensor cores, None where that is not recorded.
+    """
+
+    count: int
+    total_ns: int
+    fp32: Named | None
+    short: Named | None
+    starved: Starved | None
+    shaped: bool
+    generation: bool | None
+
+
+def kernel_times_of(piece: Trace) -> KernelTimes | None:
+    """The kernels of the run by name and shape; None where no kernel was recorded launch by launch."""
+    known = pl.col("occupancy").is_not_null() & pl.col("registers").is_not_null()
+    rows = (
+        piece.kernels.filter(pl.col("kind") == "kernel", pl.col("dur_ns").is_not_null())
+        .with_columns(short=pl.col("dur_ns") < SHORT_NS)
+        .group_by("name", "block", "registers", "shared_bytes", "short").agg(
+            count=pl.len(), total_ns=pl.col("dur_ns").cast(pl.Int64).sum(),
+            low_ns=pl.col("dur_ns").filter(known & (pl.col("occupancy") < LOW) & (pl.col("occupancy") > 0)).sum(),
+            occupancy=pl.col("occupancy").filter(pl.col("occupancy") < LOW).mean(),
+        ).with_columns(pl.col("name", "block").cast(pl.String)).collect(engine="streaming")
+    )
+    if rows.is_empty():
+        return None
+    names = rows["name"].unique().drop_nulls().to_list()
+    fp32 = [name for name in names if _FP32.search(name) and not ON_TENSOR_CORES.search(name)]
+    return KernelTimes(
+        int(rows["count"].sum()), int(rows["total_ns"].sum()),
+        _named(rows.filter(pl.col("name").is_in(fp32))), _named(rows.filter("short")),
+        _starved(rows, piece.info.devices), bool((rows["registers"].is_not_null()).any()),
+        _generation(piece.info.devices, names),
+    )
+
+
+def _named(rows: pl.DataFrame, time: str = "total_ns") -> Named | None:
+    if rows.is_empty():
+        return None
+    sums = rows.group_by("name").agg(pl.col(time).sum()).sort(time, "name", descending=[True, False])
+    return Named(int(rows["count"].sum()), int(rows[time].sum()), str(sums["name"][0]), int(sums[time][0]))
+
+
+def _generation(devices: tuple[Device, ...], names: list[str]) -> bool | None:
+    majors = [one.properties.get("computeMajor") or one.properties.get("major") for one in devices
+              if not (one.name or "").startswith("AMD")]
+    known = [major for major in majors if isinstance(major, int)]
+    if known:
+        return max(known) >= 7
+    return True if any(_GENERATION.search(name) for name in names) else None
+
+
+def _starved(rows: pl.DataFrame, devices: tuple[Device, ...]) -> Starved | None:
+    """Of the kernels with low occupancy those whose own size keeps it low; products and attention are made that way."""
+    properties = next((one.properties for one in devices if one.properties), {})
+    low = rows.filter(pl.col("low_ns") > 0)
+    by_limiter: dict[str, list[dict[str, object]]] = {}
+    for row in low.iter_rows(named=True):
+        if row["name"] is None or _MATRIX.search(row["name"]) or ON_TENSOR_CORES.search(row["name"]):
+            continue
+        limit = limiter(row["block"], row["registers"], row["shared_bytes"], properties)
+        if limit is not None and limit[1] < LOW:
+            by_limiter.setdefault(limit[0], []).append(row)
+    best: Starved | None = None
+    for name, some in by_limiter.items():
+        frame = pl.DataFrame(some, schema=rows.schema)
+        found = _named(frame, "low_ns")
+        if found is not None and (best is None or found.total_ns > best.kernels.total_ns):
+            mean = float((frame["occupancy"] * frame["low_ns"]).sum() / found.total_ns)
+            best = Starved(found, name, mean)
+    return best
+
+
+def limiter(
+    block: str | None, registers: int | None, shared: int | None, properties: dict[str, object]
+) -> tuple[str, float] | None:
+    """What limits the warps of a multiprocessor, and the occupancy it allows, 0-1; after NVIDIA's occupancy rules.
+
+    Registers are given to warps in units of eight a thread. None where block size or registers were not recorded.
+    """
+    threads = 1
+    for part in (block or "0").split(","):
+        threads *= int(part) if part.strip().isdigit() else 0
+    if not threads or not registers:
+        return None
+    most = properties.get("maxThreadsPerMultiprocessor") or properties.get("maxThreadsPerMultiProcessor")
+    room = most if isinstance(most, int) and most > 0 else 2048
+    warps = -(-threads // WARP)
+    blocks = {
+        "registers": REGISTERS // (-(-registers // UNIT) * UNIT * warps * WARP),
+        "block size": min(room // (warps * WARP), MOST_BLOCKS),
+    }
+    held = properties.get("sharedMemPerMultiprocessor")
+    if shared and isinstance(held, int) and held > 0:
+        blocks["shared memory"] = held // shared
+    least = min(blocks, key=lambda name: blocks[name])
+    return least, min(1.0, blocks[least] * warps * WARP / room)

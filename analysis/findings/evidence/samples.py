@@ -1,0 +1,143 @@
+"""What counters say of one run: clocks that dropped while devices worked, and memory that is nearly full."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from ....loaders.trace import Device, Trace
+from ...core.intervals import EMPTY, Intervals, union
+from ...core.metrics import metric as metric_of
+
+DROPPED = 0.85
+"""A clock below this share of its usual high has dropped."""
+HIGH = 0.95
+"""The usual high: this quantile of the samples."""
+_CLOCK = re.compile(r"(sm|gpu|gr|graphics|core|gfx|sclk).*(freq|clock)|^sclk|^clock", re.I)
+_OTHER_CLOCK = re.compile(r"mem|cpu|video|dram|throttle", re.I)
+_MEMORY = re.compile(r"memory reserved|mem(ory)?[ _](used|usage)|fb_used|vram.*used", re.I)
+OF_ALL = 0.7
+"""A clock below this share of the highest that any device of the recording shows has dropped."""
+_TOTAL = ("totalGlobalMem", "totalMemory", "memory_bytes")
+
+
+class Clock(Struct, frozen=True):
+    """The clock of one device while it worked: samples, how many were low, the usual high and the lowest."""
+
+    device: str | None
+    metric: str
+    samples: int
+    low: int
+    high: float
+    lowest: float
+    unit: str
+
+
+class Memory(Struct, frozen=True):
+    """The most memory in use on one device, B or %, and what the device has."""
+
+    device: str | None
+    metric: str
+    used: float
+    total: float
+    unit: str = "B"
+
+
+class Samples(Struct, frozen=True):
+    """Clocks and memory of the device that has each worst; None where nothing was sampled."""
+
+    clock: Clock | None
+    memory: Memory | None
+
+
+def samples_of(run: Trace, piece: Trace) -> Samples:
+    """The counters of a piece of a run."""
+    if not piece.has("metrics"):
+        return Samples(None, None)
+    names = [name for name in _names(piece) if _MEMORY.search(name) or _is_clock(name)]
+    rows = piece.metrics.filter(pl.col("metric").cast(pl.String).is_in(names)).select(
+        "ts_ns", pl.col("metric", "device", "unit").cast(pl.String), "value",
+    ).drop_nulls(["value", "ts_ns"]).filter(pl.col("device").ne_missing("Host")).collect(engine="streaming")
+    clocks, memories = [], []
+    busy: dict[str | None, Intervals] = {}
+    for (metric, device), group in rows.group_by("metric", "device", maintain_order=True):
+        where = None if device is None else str(device)
+        if not _is_clock(str(metric)):
+            unit = group["unit"][0]
+            total = 100.0 if unit == "%" else _total(run.info.devices, where) if unit == "B" else None
+            used = float(group["value"].to_numpy().max())
+            if total:
+                memories.append(Memory(where, str(metric), used, total, str(unit)))
+            continue
+        if where not in busy:
+            busy[where] = _busy(piece, where)
+        clock = _clock(where, str(metric), group, busy[where])
+        if clock is not None:
+            clocks.append(clock)
+    clocks += _during_functions(piece, rows)
+    return Samples(
+        max(clocks, key=lambda one: one.low / one.samples, default=None),
+        max(memories, key=lambda one: one.used / one.total, default=None),
+    )
+
+
+def _names(piece: Trace) -> list[str]:
+    found = piece.metrics.select(pl.col("metric").unique().cast(pl.String)).collect(engine="streaming")["metric"]
+    return found.drop_nulls().to_list()
+
+
+def _is_clock(name: str) -> bool:
+    return bool(_CLOCK.search(name)) and not _OTHER_CLOCK.search(name)
+
+
+def _busy(piece: Trace, device: str | None) -> Intervals:
+    rows = piece.kernels.filter(pl.col("device").cast(pl.String).eq_missing(pl.lit(device, pl.String))).select(
+        "start_ns", "dur_ns").drop_nulls().collect(engine="streaming")
+    if rows.is_empty():
+        return EMPTY
+    starts = rows["start_ns"].to_numpy()
+    return union(starts, starts + rows["dur_ns"].to_numpy())
+
+
+def _clock(device: str | None, metric: str, rows: pl.DataFrame, busy: Intervals) -> Clock | None:
+    """Samples taken while the device worked; a clock that falls when nothing runs is as it should be."""
+    at = rows["ts_ns"].to_numpy()
+    values = rows["value"].to_numpy()[busy.within(at, at + 1) > 0]
+    if not len(values):
+        return None
+    high = float(np.quantile(values, HIGH))
+    low = int((values < DROPPED * high).sum())
+    return Clock(device, metric, len(values), low, high, float(values.min()), str(rows["unit"][0] or ""))
+
+
+def _during_functions(piece: Trace, rows: pl.DataFrame) -> list[Clock]:
+    """The clock during the kernels of a profile, held against the highest that any device of the recording shows."""
+    if not piece.has("profile"):
+        return []
+    works = pl.col("kind").cast(pl.String).is_in(["kernel", "collective"])
+    read = piece.profile.filter(works, pl.col("mu") > 0).select(
+        pl.col("metric", "device").cast(pl.String), "mu").collect(engine="streaming")
+    found = []
+    for (metric, device), group in read.group_by("metric", "device", maintain_order=True):
+        if not _is_clock(str(metric)):
+            continue
+        about = metric_of(str(metric), None, float(group["mu"].to_numpy().max()))
+        values = group["mu"].to_numpy() / about.divisor
+        peers = rows.filter(pl.col("metric") == str(metric), pl.col("value") > 0)["value"]
+        high = float(np.quantile(peers.to_numpy(), HIGH)) if len(peers) else float(np.quantile(values, HIGH))
+        low = int((values < OF_ALL * high).sum())
+        found.append(Clock(str(device), str(metric), len(values), low, high, float(values.min()), about.unit))
+    return found
+
+
+def _total(devices: tuple[Device, ...], device: str | None) -> float | None:
+    for one in devices:
+        if one.id == device:
+            for key in _TOTAL:
+                value = one.properties.get(key)
+                if isinstance(value, int | float) and value > 0:
+                    return float(value)
+    return None

@@ -1,0 +1,1 @@
+"""Rules about time in which devices did not compute, and about when that was."""

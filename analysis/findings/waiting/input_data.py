@@ -1,0 +1,49 @@
+"""The host waits for input data."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ...core import units
+from ...core.text import display
+from ..evidence.waits import Waits
+from ..rule import WAITING, Evidence, PartOfStep, Rule, Unchecked
+
+
+class InputWait(Struct, frozen=True):
+    """Time in which nothing ran but the DataLoader, ns of a step; ``waits`` where the idle account says so too."""
+
+    waited_ns: float
+    part: PartOfStep
+    steps: int
+    waits: Waits | None = None
+
+
+def _find(evidence: Evidence) -> InputWait | Unchecked | None:
+    waits = evidence.measured.waits
+    if waits is not None:
+        if evidence.doubt is not None:
+            return Unchecked(evidence.doubt)
+        idle = waits.causes.get("input", 0)
+        return InputWait(idle, evidence.part, 1, waits) if waits.share(idle) > WAITING else None
+    waited = evidence.times.get("DataLoader", 0.0)
+    if not evidence.step_ns or waited <= WAITING * evidence.step_ns:
+        return None
+    return InputWait(waited, evidence.part, max(evidence.steps, 1))
+
+
+def _sentence(found: InputWait) -> str:
+    if found.waits is None:
+        return f"Bound by input data: the host waits for the DataLoader {found.part.of(found.waited_ns)}."
+    waits = found.waits
+    share = units.percent(100 * found.waited_ns / waits.idle_ns, places=0)
+    device = display(waits.device or "the device", 24)
+    return (f"Bound by input data: input, {share} of idle, DataLoader: {device} waits "
+            f"{units.duration(found.waited_ns)} of {units.duration(waits.window_ns)} for it.")
+
+
+RULE = Rule(
+    "input", "problem", _find, _sentence,
+    rows=lambda found: () if found.waits is None else found.waits.input.rows,
+    time_to_win_ns=lambda found: found.waited_ns * found.steps, view="idle", filter="cause=input",
+)

@@ -1,0 +1,38 @@
+"""Cycles of warm-up, which make means longer than what a run settles to."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ...core import units
+from ..evidence.cycle_times import Excess
+from ..rule import Evidence, Rule, Unchecked
+
+
+class WarmUp(Struct, frozen=True):
+    """The cycles of warm-up and the median of the others, ns."""
+
+    warm_up: Excess
+    median_ns: float
+    word: str
+
+
+def _find(evidence: Evidence) -> WarmUp | Unchecked | None:
+    cycles = evidence.measured.cycles
+    if cycles is None:
+        return Unchecked("no cycles with times")
+    return None if cycles.warm_up is None else WarmUp(cycles.warm_up, cycles.median_ns, evidence.step_word)
+
+
+def _sentence(found: WarmUp) -> str:
+    many = len(found.warm_up.cycles)
+    first = f"The first {found.word} is" if many == 1 else f"{many} {found.word}s at the start are"
+    return (f"{first} warm-up: up to {units.duration(found.warm_up.longest_ns)} where the median is "
+            f"{units.duration(found.median_ns)}.")
+
+
+RULE = Rule(
+    "warm-up", "fact", _find, _sentence,
+    rows=lambda found: tuple({"cycle": number} for number in found.warm_up.cycles[:10]), view="cycles",
+    filter="warm_up=true",
+)
