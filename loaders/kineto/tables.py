@@ -266,7 +266,7 @@ def _above(values: npt.NDArray[np.int64], none: int) -> npt.NDArray[np.int64]:
 _Some = TypeVar("_Some", Block, Block | None)
 
 
-def _plausible(block: _Some, rows: Rows) -> _Some:
+def _plausible(block: _Some, rows: SortedRows) -> _Some:
     """The block without times that no clock shows, which are counted as none, and durations that nothing lasts."""
     if block is None or not block.rows:
         return block
