@@ -9,6 +9,7 @@ import polars as pl
 from ...loaders.trace import Trace
 from ..core import units
 from ..core.callers import callers_of
+from ..core.names.short_name import fit_name
 from ..core.options import Options
 from ..core.text import display
 from .sections import MOST, Section
@@ -77,7 +78,7 @@ def _launches(run: Trace, row: Row, begin: int, end: int) -> Section:
     before = mine.filter(pl.col("start_ns") < begin).top_k(_AROUND, by="start_ns").collect(engine="streaming")
     after = mine.filter(pl.col("start_ns") >= end).bottom_k(_AROUND, by="start_ns").collect(engine="streaming")
     rows = tuple(
-        (f"#{units.count(index)}", display(str(name), 60), units.duration(start), units.duration(dur or 0),
+        (f"#{units.count(index)}", fit_name(str(name), 28), units.duration(start), units.duration(dur or 0),
          units.MISSING if stream is None else str(stream))
         for index, name, start, dur, stream in pl.concat([before.sort("start_ns"), after.sort("start_ns")]).rows()
     )
