@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..loaders.trace import Trace
 
 FINE, GATE_FAILED, USAGE, UNREADABLE = 0, 1, 2, 3
-FORMATS = ("text", "md", "json", "csv", "parquet", "kernel-table")
+FORMATS = ("text", "md", "json", "svg", "csv", "parquet", "kernel-table")
 _ACTING = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]")
 """What JSON leaves as it is and a terminal acts on."""
 
@@ -167,7 +167,7 @@ def _format_of(arguments: argparse.Namespace) -> str:
     if arguments.format:
         return str(arguments.format)
     suffix = Path(arguments.output).suffix if arguments.output else ""
-    return {".md": "md", ".json": "json", ".csv": "csv", ".parquet": "parquet"}.get(suffix, "text")
+    return {".md": "md", ".json": "json", ".svg": "svg", ".csv": "csv", ".parquet": "parquet"}.get(suffix, "text")
 
 
 def emit(tables: Sequence[Table], arguments: argparse.Namespace) -> None:

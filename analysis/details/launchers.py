@@ -6,6 +6,7 @@ import polars as pl
 
 from ...loaders.trace import Trace
 from ..core import units
+from ..core.names.short_name import fit_name
 from ..core.text import display
 from ..kernels.launchers import CALLERS, ways, with_callers
 from .sections import MOST, Section
@@ -39,7 +40,7 @@ def kernel_section(run: Trace, operator: str, tail: str) -> list[Section]:
     if found.is_empty():
         return []
     told = tuple(
-        (display(str(name)), units.count(count), units.duration(total))
+        (fit_name(str(name), 48), units.count(count), units.duration(total))
         for name, count, total in found.head(MOST).rows()
     )
     capped = f", {MOST} of {units.count(found.height)}" if found.height > MOST else ""

@@ -33,6 +33,7 @@ FORMATS: tuple[Format, ...] = (
     Format("text", ".txt", "text", "aligned text for a terminal or a log"),
     Format("md", ".md", "markdown", "markdown for a ticket"),
     Format("json", ".json", "json", "rows, facts and notes with raw numbers"),
+    Format("svg", ".svg", "svg", "a picture of what text shows"),
     Format("csv", ".csv", "csv", "rows with raw numbers", several=False),
     Format("parquet", ".parquet", "parquet", "rows, typed", several=False),
     Format("kernel-table", ".txt", "kernel_table", "four columns a launch: name, latency, tensor, DRAM", several=False),
