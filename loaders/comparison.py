@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from . import csv_table, schema
 from .errors import Unreadable
 from .ingest import stream
-from .loader import Job
+from .loader import FormatLoader, Job
 from .trace import Device, Info, Trace
 
 FIXED = {
@@ -179,7 +179,7 @@ def _csv(text: str) -> _Report:
     return report
 
 
-class Comparison:
+class Comparison(FormatLoader):
     """The loader of finished comparisons."""
 
     name = "comparison"

@@ -18,7 +18,7 @@ from . import csv_table, schema
 from .collective_names import COLLECTIVE
 from .errors import Unreadable
 from .ingest import stream
-from .loader import Job
+from .loader import FormatLoader, Job
 from .trace import Device, Info, Trace
 
 PERF, COUNTERS = "result_perf_data.csv", "result_counters_data.csv"
@@ -212,7 +212,7 @@ def _metrics(counters: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-class CycleProfile:
+class CycleProfile(FormatLoader):
     """The loader of cycle profiles."""
 
     name = "cycle-profile"

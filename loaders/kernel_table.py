@@ -19,7 +19,7 @@ from . import schema
 from .collective_names import kernel_kind
 from .errors import Unreadable
 from .ingest.stream import Source, line_blocks
-from .loader import Job
+from .loader import FormatLoader, Job
 from .trace import Info, Trace
 
 BLOCK_BYTES = 8 << 20
@@ -134,7 +134,7 @@ def parse(block: bytes) -> tuple[pl.DataFrame, int, int]:
     return rows.select("dur_ns", name, "tensor", "dram"), malformed, undecodable
 
 
-class KernelTable:
+class KernelTable(FormatLoader):
     """The loader of four-column kernel tables."""
 
     name = "kernel-table"

@@ -1,6 +1,7 @@
 """What a loader is, and what it is given.
 
-A loader is one module with one object that follows ``Loader`` and one line in ``registry.LOADERS``. ``sniff`` sees the
+A loader is one module with one object, ``LOADER``, of a class derived from ``FormatLoader``, and one line in
+``registry.MODULES``. One of another package need only have what ``Loader`` lists. ``sniff`` sees the
 first 64 KiB after decompression and must be right alone: for every sample exactly one loader answers true. ``load`` is
 called in the ingest process; it may write Arrow files into ``Job.workspace`` (named as ``store`` names them) and return
 scans of them, or return frames in memory.
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct, field
 
@@ -45,15 +46,11 @@ class Job(Struct, frozen=True):
 
 @runtime_checkable
 class Loader(Protocol):
-    """A format.
+    """The least a loader is: what an object of another package has to have to be one.
 
     ``name`` is the word shown to users ('kineto'), ``title`` a line for ``warplens formats``, ``suffixes`` the usual
     file name endings (a hint, never the test), ``version`` an integer that goes up when the tables it writes change.
-    A loader whose rows have an ``offset`` also has ``arguments(path, offset, name)``, which reads it there again.
-    A loader with ``ready_tables`` gives tables that need not be written to be asked many times.
-    Of folders a loader may say: ``directory_file``, the file a folder of its format is known by; ``directory_within``,
-    the folder inside it that holds the recording; ``twins``, endings of files that repeat one of its own beside them;
-    ``folder_is_one_run``, that its files in one folder are the ranks of a job whatever they are called.
+    Whatever it has of the further attributes of ``FormatLoader`` is used, and the defaults for the rest.
     """
 
     name: str
@@ -65,11 +62,77 @@ class Loader(Protocol):
         """Whether this is the loader's format, from the first 64 KiB after decompression."""
         ...
 
-    # A loader that reads other files beside the one it is given also has
-    # ``companions(path: Path) -> tuple[Path, ...]``: those that exist, so that the cache notices when one changes.
-    # Where all of them are one recording whichever is opened, it has ``one_recording = True``, and may say by
-    # ``leads(path: Path) -> bool`` which of them a folder is opened by.
-
     def load(self, job: Job) -> tuple[Trace, ...]:
         """Read the whole input: one Trace, or two where the file holds two runs. Raises Unreadable."""
         ...
+
+
+class FormatLoader:
+    """A loader with everything it may say of its format, at the defaults of a format of single files."""
+
+    name: str
+    title: str
+    suffixes: tuple[str, ...]
+    version: int
+
+    ready_tables: bool = False
+    """Whether its tables need not be written to be asked many times."""
+    directory_file: str | None = None
+    """The file that a folder of this format is known by; such a folder is opened by it, whatever else it holds."""
+    directory_within: str | None = None
+    """The folder inside a recording's folder that holds what is read."""
+    twins: tuple[str, ...] = ()
+    """Endings of files that repeat, in another format, what a recording of this one beside them holds."""
+    folder_is_one_run: bool = False
+    """Whether its files in one folder are the ranks of a job whatever they are called."""
+    one_recording: bool = False
+    """Whether a file and its ``companions`` are one recording, whichever of them is opened."""
+
+    def sniff(self, head: bytes) -> bool:
+        """Whether this is the loader's format, from the first 64 KiB after decompression."""
+        raise NotImplementedError
+
+    def load(self, job: Job) -> tuple[Trace, ...]:
+        """Read the whole input: one Trace, or two where the file holds two runs. Raises Unreadable."""
+        raise NotImplementedError
+
+    def companions(self, path: Path) -> tuple[Path, ...]:
+        """The files there are beside ``path`` that are read with it, so that the cache notices when one changes."""
+        return ()
+
+    def leads(self, path: Path) -> bool:
+        """Whether a folder is opened by this file rather than by another of the same recording."""
+        return True
+
+    def arguments(self, path: Path, offset: int, name: str) -> dict[str, Any] | None:
+        """The arguments of the event of that name at a byte (column ``offset``); None where rows have no offset.
+
+        Raises OSError where the file cannot be read, ValueError where something else is at that place.
+        """
+        return None
+
+    @property
+    def reads_beside(self) -> bool:
+        """Whether a load may read other files than the one it is given."""
+        return type(self).companions is not FormatLoader.companions
+
+
+class Adopted(FormatLoader):
+    """A loader of another package, with the defaults for all it does not say."""
+
+    def __init__(self, loader: Loader) -> None:
+        for name in (name for name in dir(FormatLoader) if not name.startswith("_") and name != "reads_beside"):
+            if hasattr(loader, name):
+                setattr(self, name, getattr(loader, name))
+        self.name, self.title, self.suffixes, self.version = loader.name, loader.title, loader.suffixes, loader.version
+        self._reads_beside = hasattr(loader, "companions")
+
+    @property
+    def reads_beside(self) -> bool:
+        """Whether the loader speaks of companions."""
+        return self._reads_beside
+
+
+def adopted(loader: Loader) -> FormatLoader:
+    """The loader as one that answers everything."""
+    return loader if isinstance(loader, FormatLoader) else Adopted(loader)

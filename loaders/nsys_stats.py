@@ -16,7 +16,7 @@ from . import csv_table, schema
 from .collective_names import kernel_kind
 from .errors import Unreadable
 from .ingest import stream
-from .loader import Job
+from .loader import FormatLoader, Job
 from .schema import NAME
 from .schema_limits import LATEST_NS, LONGEST_NS
 from .trace import Device, Info, Trace
@@ -69,7 +69,7 @@ def _kind(columns: dict[str, tuple[str, str]]) -> str | None:
     return "summary" if any(c in columns for c in _COUNTS) and {"name", "operation"} & columns.keys() else None
 
 
-class NsysStats:
+class NsysStats(FormatLoader):
     """The loader of CSV reports of ``nsys stats``."""
 
     name = "nsys-stats"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 
-from .loader import Loader
+from .loader import FormatLoader, Loader, adopted
 
 MODULES: tuple[str, ...] = (
     "kineto",
@@ -34,7 +34,7 @@ MODULES: tuple[str, ...] = (
 """Modules of this package that define ``LOADER``. A new format is one file and one line here."""
 
 
-def ours() -> Iterator[Loader]:
+def ours() -> Iterator[FormatLoader]:
     """The loaders of this package, each imported when it is asked for."""
     for module in MODULES:
         yield import_module(f".{module}", __package__).LOADER
@@ -48,14 +48,14 @@ def installed() -> tuple[Loader, ...]:
     return tuple(point.load() for point in entry_points(group="warplens.loaders"))
 
 
-def loaders() -> tuple[Loader, ...]:
+def loaders() -> tuple[FormatLoader, ...]:
     """All of them."""
-    return (*ours(), *installed())
+    return (*ours(), *map(adopted, installed()))
 
 
-def claims(head: bytes) -> tuple[Loader, ...]:
+def claims(head: bytes) -> tuple[FormatLoader, ...]:
     """Who recognises these first bytes (after decompression): one of ours, of which no two do, else the installed."""
     for loader in ours():
         if loader.sniff(head):
             return (loader,)
-    return tuple(loader for loader in installed() if loader.sniff(head))
+    return tuple(adopted(loader) for loader in installed() if loader.sniff(head))

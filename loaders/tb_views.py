@@ -20,7 +20,7 @@ from . import schema
 from .collective_names import kernel_kind
 from .errors import Unreadable
 from .ingest import stream
-from .loader import HEAD_BYTES, Job
+from .loader import HEAD_BYTES, FormatLoader, Job
 from .trace import Device, Info, Trace
 
 Document = dict[str, Any]
@@ -243,7 +243,7 @@ def _workers(documents: Iterable[object]) -> tuple[list[_Worker], int]:
     return [worker for worker in workers if worker.views], unknown
 
 
-class TensorBoardViews:
+class TensorBoardViews(FormatLoader):
     """The loader of TensorBoard profiler view documents."""
 
     name = "tb-views"

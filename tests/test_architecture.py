@@ -1,15 +1,20 @@
-"""The frame holds: imports point one way, start-up stays light, no file grows into a heap."""
+"""The frame holds: no imports in a circle, start-up stays light, no file and no folder grows into a heap."""
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from collections import Counter, defaultdict
+from collections.abc import Container, Mapping
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("cli", "loaders", "analysis", "tui")
+MOST_MODULES = 22
+"""Modules of one folder, its ``__init__`` among them, that a reader still takes in at a glance."""
 HEAVY = ("textual", "polars", "scipy", "numpy", "numba", "pyarrow", "msgspec")
 
 
@@ -48,3 +53,63 @@ def test_a_command_is_a_file_of_its_own() -> None:
     from warplens.cli.main import COMMANDS
 
     assert {command.run.__module__.rpartition(".")[2] for command in COMMANDS} == {one.name for one in COMMANDS}
+
+
+def modules() -> dict[str, Path]:
+    """The product's modules by their dotted names."""
+    found = {}
+    for room in ROOMS:
+        for path in sorted((ROOT / room).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imported_by(name: str, path: Path, known: Container[str]) -> set[str]:
+    """The modules one imports, wherever in it the statement stands and whether for types only or not."""
+    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = [*package[: len(package) - node.level + 1], *(node.module or "").split(".")]
+            origin = ".".join(filter(None, base))
+            for item in node.names:
+                inside = f"{origin}.{item.name}"
+                found.add(inside if inside in known else origin)
+    return {one for one in found if one in known and one != name}
+
+
+def circles(imports: Mapping[str, set[str]]) -> list[set[str]]:
+    """Groups of modules each of which reaches all others of its group."""
+    reach = {name: set(direct) for name, direct in imports.items()}
+    for middle in imports:
+        for name in imports:
+            if middle in reach[name]:
+                reach[name] |= reach[middle]
+    return [{other for other in reach[name] if name in reach[other]} for name in imports if name in reach[name]]
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    known = modules()
+    assert not circles({name: imported_by(name, path, known) for name, path in known.items()})
+
+
+def test_a_circle_would_be_seen(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .b import B\n")
+    (tmp_path / "b.py").write_text("def late():\n    from . import a\n")
+    known = {name: tmp_path / f"{name[-1]}.py" for name in ("r.a", "r.b")}
+    assert circles({name: imported_by(name, path, known) for name, path in known.items()}) == [set(known), set(known)]
+
+
+def test_a_folder_is_read_at_a_glance() -> None:
+    sizes = Counter(path.parent for path in modules().values())
+    assert {str(folder): size for folder, size in sizes.items() if size > MOST_MODULES} == {}
+
+
+def test_a_class_name_means_one_thing_in_a_room() -> None:
+    places = defaultdict[tuple[str, str], list[str]](list)
+    for name, path in modules().items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[name.split(".")[0], node.name].append(name)
+    assert {key: where for key, where in places.items() if len(where) > 1} == {}

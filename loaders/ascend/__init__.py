@@ -9,15 +9,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..loader import Job
+from ..loader import FormatLoader, Job
 from ..trace import Trace
+from .files import BESIDE, RANK
 
 COLUMNS = (b"Name", b"Type", b"Accelerator Core", b"Start Time(us)", b"Duration(us)")
-BESIDE = ("trace_view.json", "step_trace_time.csv", "memory_record.csv", "communication.json", "op_statistic.csv")
-RANK = ("profiler_info_*.json", "profiler_info.json")
 
 
-class Ascend:
+class Ascend(FormatLoader):
     """The loader of ``ASCEND_PROFILER_OUTPUT``."""
 
     name = "ascend"

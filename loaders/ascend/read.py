@@ -22,8 +22,8 @@ from ..ingest import stream
 from ..loader import Job
 from ..schema import NAME
 from ..trace import Device, Info, Trace
-from . import RANK
 from .details import read, rows
+from .files import RANK
 from .memory import samples
 
 _TOOL = "Ascend PyTorch profiler"

@@ -36,8 +36,8 @@ class TraceFound(Struct, frozen=True):
 
 def discover(root: Path) -> Iterator[TraceFound]:
     """Recognised traces under ``root``, nearest first. What cannot be read is passed over."""
-    whole = {getattr(loader, "directory_file", None): loader.name for loader in registry.loaders()}
-    several = {loader.name: loader for loader in registry.loaders() if getattr(loader, "one_recording", False)}
+    whole = {loader.directory_file: loader.name for loader in registry.loaders()}
+    several = {loader.name: loader for loader in registry.loaders() if loader.one_recording}
     level, seen = [root], 0
     for _ in range(DEEPEST):
         below: list[Path] = []
@@ -57,7 +57,7 @@ def discover(root: Path) -> Iterator[TraceFound]:
                     return
                 if (found := recognise(file)) is not None:
                     if found.format in several:
-                        together |= set(several[found.format].companions(file))  # type: ignore[attr-defined]
+                        together |= set(several[found.format].companions(file))
                     yield found
         level = below
 

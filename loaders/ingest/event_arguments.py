@@ -17,14 +17,15 @@ def arguments(info: Info, rank: int | None, offset: int, name: str) -> dict[str,
     """
     file = info.facts.get("files", {}).get(str(rank), info.source)
     for loader in registry.loaders():
-        read = getattr(loader, "arguments", None)
-        if loader.name == info.format and read is not None:
-            try:
-                found: dict[str, Any] = read(Path(file), offset, name)
-                return found
-            except OSError as error:
-                why = (error.strerror or str(error)).lower()
-                raise Unreadable(file, f"cannot be read again ({why})", "Arguments are in the file only.") from None
-            except ValueError:
-                raise Unreadable(file, "has changed since it was opened", "Open it again.") from None
+        if loader.name != info.format:
+            continue
+        try:
+            found = loader.arguments(Path(file), offset, name)
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            raise Unreadable(file, f"cannot be read again ({why})", "Arguments are in the file only.") from None
+        except ValueError:
+            raise Unreadable(file, "has changed since it was opened", "Open it again.") from None
+        if found is not None:
+            return found
     raise Unreadable(file, "is of a format without arguments", "")

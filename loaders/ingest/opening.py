@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from .. import registry
 from ..errors import Unreadable
-from ..loader import Job, Loader
+from ..loader import Adopted, FormatLoader, Job
 from ..native.allocator import keep_freed
 from ..trace import Trace
 from . import cache, call_tree, failures, inputs, ranks, spill, store, stream, unsupported, windows
@@ -26,6 +26,7 @@ _GIVE = "Give a trace, or the folder that holds one."
 _AGAIN = "Write or copy it again."
 _COUNTERS = "cycle-profile"
 """The format whose files may lie beside a trace of another: samples of counters taken meanwhile."""
+_LOADERS = registry.__name__.rpartition(".")[0] + "."
 SCANNED = 4096
 """Files of a folder that are looked into; more are not the ranks of one job."""
 
@@ -36,7 +37,7 @@ class InputFile(Struct, frozen=True):
     path: Path
     format: str
     size: int
-    loader: Loader | None = None
+    loader: FormatLoader | None = None
     entry: Path | None = None
 
 
@@ -146,7 +147,7 @@ def _folder(shown: str, folder: Path, request: Request) -> list[InputFile]:
     if not files:
         inside = "has no files in it, only folders" if names else "is an empty folder"
         raise Unreadable(shown, inside, _GIVE)
-    whole = {getattr(loader, "directory_file", None) for loader in registry.loaders()}
+    whole = {loader.directory_file for loader in registry.loaders()}
     if named := [file for file in files if file.name in whole]:
         return [_file(str(named[0]), named[0], request)]
     parts = []
@@ -167,14 +168,14 @@ def _folder(shown: str, folder: Path, request: Request) -> list[InputFile]:
 
 def _inside(folder: Path) -> Path:
     """The folder, or the one in it that some format always puts its recording in."""
-    names = (getattr(loader, "directory_within", None) for loader in registry.loaders())
+    names = (loader.directory_within for loader in registry.loaders())
     return next((folder / name for name in names if name and (folder / name).is_dir()), folder)
 
 
 def _without_twins(parts: list[InputFile]) -> list[InputFile]:
     """Without files that repeat, in another format, what a recording beside them holds."""
     formats = {part.format for part in parts}
-    twins = {loader.name: getattr(loader, "twins", ()) for loader in registry.loaders() if loader.name in formats}
+    twins = {loader.name: loader.twins for loader in registry.loaders() if loader.name in formats}
     return [
         part for part in parts
         if not any(part.path.name.endswith(ends) for name, ends in twins.items() if ends and name != part.format)
@@ -185,12 +186,12 @@ def _recordings(parts: list[InputFile]) -> list[InputFile]:
     """The parts that are recordings of their own: of files read together, the one that leads stands for all."""
     together: set[Path] = set()
     kept = []
-    for part in sorted(parts, key=lambda part: not getattr(part.loader, "leads", lambda path: True)(part.path)):
+    for part in sorted(parts, key=lambda part: part.loader is not None and not part.loader.leads(part.path)):
         if part.path in together:
             continue
         kept.append(part)
-        if part.loader is not None and getattr(part.loader, "one_recording", False):
-            together |= set(part.loader.companions(part.path))  # type: ignore[attr-defined]
+        if part.loader is not None and part.loader.one_recording:
+            together |= set(part.loader.companions(part.path))
     return [part for part in parts if part in kept]
 
 
@@ -249,16 +250,15 @@ def _tables(shown: str, part: InputFile, request: Request) -> tuple[Path, tuple[
     return _read(part, part.loader, replace(request, first_rows=None), spill.directory())
 
 
-def _origin(path: Path, loader: Loader) -> cache.Origin:
-    beside = getattr(loader, "companions", None)
-    files = (path, *beside(path)) if beside else (path,)
-    ours = type(loader).__module__.startswith(registry.__name__.rpartition(".")[0] + ".")
-    return cache.Origin(cache.stamps(files), loader.name, loader.version, ours and beside is None)
+def _origin(path: Path, loader: FormatLoader) -> cache.Origin:
+    ours = not isinstance(loader, Adopted) and type(loader).__module__.startswith(_LOADERS)
+    files = (path, *loader.companions(path))
+    return cache.Origin(cache.stamps(files), loader.name, loader.version, ours and not loader.reads_beside)
 
 
-def _read(part: InputFile, loader: Loader, request: Request, target: Path) -> tuple[Path, tuple[Trace, ...]]:
+def _read(part: InputFile, loader: FormatLoader, request: Request, target: Path) -> tuple[Path, tuple[Trace, ...]]:
     try:
-        lasting = request.lasting or not getattr(loader, "ready_tables", False)
+        lasting = request.lasting or not loader.ready_tables
         place = store.workspace(target)
         job = Job(part.path, place, request.progress, request.first_rows, request.compiled, lasting)
         traces = loader.load(job)
@@ -330,7 +330,7 @@ class Opened(Struct, frozen=True):
 
 def _one_run(formats: set[str]) -> bool:
     """Whether files of the format that lie together are always one run's, whatever they are called."""
-    return all(getattr(loader, "folder_is_one_run", False) for loader in registry.loaders() if loader.name in formats)
+    return all(loader.folder_is_one_run for loader in registry.loaders() if loader.name in formats)
 
 
 def _named(trace: Trace, source: str) -> Trace:

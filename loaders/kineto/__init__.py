@@ -10,9 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-
-from ..loader import Job
+from ..loader import FormatLoader, Job
 from ..trace import Trace
 
 _KINETO_KEYS = (
@@ -21,14 +19,14 @@ _KINETO_KEYS = (
 _EVENT_KEYS = rb'"ph"\s*:\s*"[A-Za-z]"', rb'"pid"\s*:'
 
 
-class Kineto(Struct, frozen=True):
+class Kineto(FormatLoader):
     """The loader."""
 
-    name: str = "kineto"
-    title: str = "PyTorch Kineto / Chrome trace JSON (also Ascend and JAX), .gz and .zst"
-    suffixes: tuple[str, ...] = (".pt.trace.json", ".json")
-    version: int = 2
-    ready_tables: bool = True
+    name = "kineto"
+    title = "PyTorch Kineto / Chrome trace JSON (also Ascend and JAX), .gz and .zst"
+    suffixes = (".pt.trace.json", ".json")
+    version = 2
+    ready_tables = True
 
     def sniff(self, head: bytes) -> bool:
         """A list of events, or an object that has one or the keys Kineto writes before it."""

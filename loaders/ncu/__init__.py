@@ -16,7 +16,7 @@ from .. import schema
 from ..collective_names import kernel_kind
 from ..errors import Unreadable
 from ..ingest.stream import Source, line_blocks
-from ..loader import Job
+from ..loader import FormatLoader, Job
 from ..trace import Device, Info, Trace
 from . import csv_pages, text_report
 from . import metrics as ncu_metrics
@@ -26,7 +26,7 @@ TEXT_LAUNCH = re.compile(rb"^ +\S[^\n]*, Context \d+, Stream \d+[^\n]*\n\s+Secti
 COLLECT = "Print the metrics with `ncu --csv --metrics gpu__time_duration.sum,…` (or `ncu --import FILE --csv`)."
 
 
-class NsightCompute:
+class NsightCompute(FormatLoader):
     """The loader of Nsight Compute's print-outs."""
 
     name = "ncu"

@@ -6,7 +6,7 @@ This module only recognises them, and is imported whenever a file is opened; ``r
 from __future__ import annotations
 
 from ..ingest import stream
-from ..loader import Job
+from ..loader import FormatLoader, Job
 from ..trace import Trace
 
 _MARKS = (
@@ -15,7 +15,7 @@ _MARKS = (
 )
 
 
-class NsightSystems:
+class NsightSystems(FormatLoader):
     """The loader of Nsight Systems exports."""
 
     name = "nsys"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..loader import Job
+from ..loader import FormatLoader, Job
 from ..trace import Trace
 
 _PACKET = 0x0A
@@ -19,7 +19,7 @@ _TELLING = {6, 11, 12, 33, 36, 43, 45, 50, 59, 60, 89}
 _HIGHEST = 130
 
 
-class Perfetto:
+class Perfetto(FormatLoader):
     """The loader of Perfetto traces."""
 
     name = "perfetto"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ..ingest import stream
-from ..loader import Job
+from ..loader import FormatLoader, Job
 from ..trace import Trace
 
 
-class Rocpd:
+class Rocpd(FormatLoader):
     """The loader of rocpd databases."""
 
     name = "rocpd"

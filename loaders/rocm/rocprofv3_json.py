@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from ..loader import Job
+from ..loader import FormatLoader, Job
 from ..trace import Trace
 
 _TOP = re.compile(rb'\s*\{\s*"rocprofiler-sdk-tool"\s*:')
 
 
-class RocprofJson:
+class RocprofJson(FormatLoader):
     """The loader of rocprofv3's JSON."""
 
     name = "rocprofv3-json"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ..ingest import stream
-from ..loader import Job
+from ..loader import FormatLoader, Job
 from ..trace import Trace
 
 
-class RocmProfileData:
+class RocmProfileData(FormatLoader):
     """The loader of rocmProfileData."""
 
     name = "rpd"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..loader import Job
+from ..loader import FormatLoader, Job
 from ..trace import Trace
 
 _PLANE = 0x0A
@@ -16,7 +16,7 @@ _ID, _NAME = 0x08, 0x12
 _NAMES = (b"/host:", b"/device:", b"Task Environment", b"/job:", b"#Chip", b"TPU")
 
 
-class Xla:
+class Xla(FormatLoader):
     """The loader of XSpace files."""
 
     name = "xla"

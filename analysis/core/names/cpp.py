@@ -25,7 +25,7 @@ _BUILTIN = frozenset((
 _LAMBDA = "lambda"
 
 
-class Part(Struct):
+class NamePart(Struct):
     """One component of a qualified name; ``arguments`` of its template, ``parameters`` where it is called or a lambda.
 
     None means that it has no such list, which is not the same as an empty one.
@@ -39,10 +39,10 @@ class Part(Struct):
 class Name(Struct):
     """A qualified name, its components from outside in; a literal or a built-in type has one."""
 
-    parts: list[Part] = field(default_factory=list)
+    parts: list[NamePart] = field(default_factory=list)
 
     @property
-    def last(self) -> Part:
+    def last(self) -> NamePart:
         """The innermost component that is no lambda and no call operator; the first where all are."""
         for part in reversed(self.parts):
             if part.name not in (_LAMBDA, "operator()"):
@@ -126,7 +126,7 @@ class _Reader:
     def _braces(self, closing: str, reading: _Reading, depth: int) -> None:
         """``{lambda(float)#1}`` and the like: one component."""
         inner = self.sequence(closing, depth + 1)
-        part = inner[0].parts[-1] if inner and inner[0].parts else Part("")
+        part = inner[0].parts[-1] if inner and inner[0].parts else NamePart("")
         reading.word(_LAMBDA if part.name == _LAMBDA else part.name)
         if reading.open_part is not None:
             reading.open_part.parameters = part.parameters
@@ -139,9 +139,9 @@ class _Reading:
         self._clear()
 
     def _clear(self) -> None:
-        self.chain: list[Part] = []
+        self.chain: list[NamePart] = []
         self.words: list[str] = []
-        self.open_part: Part | None = None
+        self.open_part: NamePart | None = None
         self.group: Name | None = None
         self.joined = self.gap = self.after_call = False
 
@@ -163,7 +163,7 @@ class _Reading:
         self.joined = self.gap = self.after_call = False
         if text.startswith("#"):
             return
-        self.open_part = Part(text)
+        self.open_part = NamePart(text)
         if not hidden:
             self.chain.append(self.open_part)
 
@@ -171,7 +171,7 @@ class _Reading:
         """The name is complete."""
         chain = self.chain
         if chain and len(chain) == 1 and chain[0].name in _BUILTIN and chain[0].arguments is None:
-            chain = [Part(" ".join([*self.words, chain[0].name]), None, chain[0].parameters)]
+            chain = [NamePart(" ".join([*self.words, chain[0].name]), None, chain[0].parameters)]
         if not chain and self.group is not None:
             chain = self.group.parts
         if chain:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .cpp import Name, Part
+from .cpp import Name, NamePart
 
 _FAMILIES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), word) for pattern, word in (
@@ -65,7 +65,7 @@ _WORDY = re.compile(r"[a-z]")
 _INTEGER = re.compile(r"\d+(?:[uUlL]*)$")
 
 
-def family(part: Part) -> str | None:
+def family(part: NamePart) -> str | None:
     """The word for a generic PyTorch kernel: elementwise, reduce, foreach; None for any other."""
     if part.arguments is None:
         return None
@@ -117,7 +117,7 @@ def first_dtype(name: Name, depth: int = 0) -> str | None:
     return next(filter(None, inner), None)
 
 
-def functor(part: Part) -> tuple[str, str | None] | None:
+def functor(part: NamePart) -> tuple[str, str | None] | None:
     """What a generic kernel computes and on what type, from its arguments; None where nothing there says it.
 
     A foreach kernel names first how it goes through the lists (``BinaryOpScalarFunctor``), then what it does to them.
@@ -150,7 +150,7 @@ def _meaning(name: Name, depth: int) -> tuple[str, str | None] | None:
     return (text, first_dtype(Name([part])) or called) if text else None
 
 
-def extra(part: Part) -> str | None:
+def extra(part: NamePart) -> str | None:
     """The functor among the arguments of a kernel that is no generic one, where one is named there plainly."""
     for one in part.arguments or ():
         last = one.last
@@ -170,7 +170,7 @@ def tile(name: Name) -> str | None:
     return None
 
 
-def head_tile(part: Part) -> str | None:
+def head_tile(part: NamePart) -> str | None:
     """Head size and tile of a flash attention kernel, by its traits: ``128 64x64``."""
     for one in part.arguments or ():
         if one.last.name.lower().endswith("kernel_traits"):

@@ -21,7 +21,7 @@ MATERIAL = 0.01
 """Share of a cycle below which waiting is not worth a sentence."""
 
 
-class Waits(Struct, frozen=True):
+class CollectiveWaits(Struct, frozen=True):
     """Per matched pair and function: waiting per cycle in ms in A and B (medians); keyed by (pair index, row)."""
 
     a: dict[tuple[int, int], float]
@@ -52,9 +52,9 @@ class CollectiveTiming(Struct, frozen=True):
         return max(max(wait.a_ms, wait.b_ms) for wait in self.waits)
 
 
-def split(matched: list[Matched]) -> tuple[list[Matched], Waits, list[CollectiveTiming]]:
+def split(matched: list[Matched]) -> tuple[list[Matched], CollectiveWaits, list[CollectiveTiming]]:
     """The pairs with collectives reduced to their transfer, the waiting taken out of them, and the timing of each."""
-    waits = Waits({}, {})
+    waits = CollectiveWaits({}, {})
     timings: list[CollectiveTiming] = []
     strict = [one for one in matched if one.pair.strict] or matched
     ranks = [{one.pair.a for one in strict}, {one.pair.b for one in strict}]

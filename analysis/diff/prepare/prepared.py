@@ -26,7 +26,7 @@ class Prepared(Struct, frozen=True):
     matched: list[Matched]
     names: dict[tuple[str, str | None], str]
     moved: dict[str, str]
-    waits: collectives.Waits
+    waits: collectives.CollectiveWaits
     timings: list[collectives.CollectiveTiming]
     notes: tuple[str, ...]
 

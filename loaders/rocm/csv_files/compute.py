@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...loader import Job
+from ...loader import FormatLoader, Job
 from ...trace import Trace
 from .headers import COUNTERS, SYSTEM, TIMES
 
@@ -17,7 +17,7 @@ _DISPATCH = frozenset({"dispatch_id", "kernel_name", "gpu_id"})
 _NEEDED = _DISPATCH | {"start_timestamp", "end_timestamp"}
 
 
-class RocprofilerCompute:
+class RocprofilerCompute(FormatLoader):
     """The loader of rocprofiler-compute's workloads."""
 
     name = "rocprofiler-compute"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 
-from ...loader import Job
+from ...loader import FormatLoader, Job
 from ...trace import Trace
 from .headers import COLUMNS, has_header
 
@@ -23,7 +23,7 @@ def is_bare_row(line: bytes) -> bool:
     return len(cells) == len(COLUMNS) and hexadecimal and end - begin == duration
 
 
-class Rocprof:
+class Rocprof(FormatLoader):
     """The loader of rocprof's results."""
 
     name = "rocprof"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ...loader import Job
+from ...loader import FormatLoader, Job
 from ...trace import Trace
 from .headers import table_of
 
@@ -20,7 +20,7 @@ _MEMBER = re.compile(
 )
 
 
-class RocprofCsv:
+class RocprofCsv(FormatLoader):
     """The loader of rocprofv3's CSV files."""
 
     name = "rocprofv3-csv"

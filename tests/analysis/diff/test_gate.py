@@ -1,0 +1,174 @@
+"""What the gate stops at, and what comes first: the thing a cycle lost most to, wherever it was lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from runs import host, kernel, run_of, steps
+
+from warplens.analysis.core.options import Options
+from warplens.analysis.diff.headline import pair_headline
+from warplens.analysis.diff.verdict.gate import gate
+from warplens.analysis.table.table import Table, ask
+from warplens.analysis.views.diff import VIEW
+from warplens.loaders.trace import Trace
+
+MS = 1_000_000
+SINGLE = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+SEVERAL = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+
+
+def training(
+    seed: int, *, loader_ms: float = 2.0, loader: str = SINGLE, kernel_ms: float = 3.0, items: float = 1.0,
+    count: int = 12, odd_ms: float = 0.0,
+) -> Trace:
+    """Steps that load input, run an operator with a call inside it, launch kernels and wait for them; a little noise.
+
+    ``items`` is the time in ms of a host call inside the operator, ``odd_ms`` what the fourth step takes longer.
+    """
+    draw = np.random.default_rng(seed)
+    rows: list[dict[str, Any]] = []
+    kernels: list[dict[str, Any]] = []
+    lengths: list[int] = []
+    begin = 0
+
+    def noisy(ms: float) -> int:
+        return round(ms * MS * float(np.exp(draw.normal(0, 0.004))))
+
+    for number in range(count):
+        at = begin
+        load, item = noisy(loader_ms), noisy(items)
+        rows.append(host(loader, at, load, "dataloader"))
+        at += load
+        rows += [host("aten::linear", at, item + 40_000), host("aten::prepare", at + 10_000, item)]
+        at += item + 50_000
+        for each in range(4):
+            rows.append(host("cudaLaunchKernel", at + 5_000 * each, 4_000, "runtime"))
+        done = at
+        for each in range(4):
+            dur = noisy(kernel_ms / 4)
+            kernels.append(kernel(len(kernels), done, dur, f"gemm_{each}", pid=1))
+            done += dur
+        rows.append(host("cudaDeviceSynchronize", at + 30_000, done - at - 30_000, "runtime"))
+        lengths.append(done + 20_000 - begin + (round(odd_ms * MS) if number == 3 else 0))
+        begin += lengths[-1]
+    return run_of("made", kernels=kernels, host=rows, cycles=steps(*lengths))
+
+
+def diff(a: Trace, b: Trace) -> Table:
+    return ask(VIEW, (a, b))
+
+
+def first(table: Table) -> dict[str, Any]:
+    return table.frame.row(0, named=True)
+
+
+def test_input_that_takes_longer_comes_first_and_fails_the_gate() -> None:
+    table = diff(training(1), training(2, loader_ms=6))
+    assert (first(table)["function"], first(table)["verdict"]) == (SINGLE, "slower")
+    passed, sentence = gate(table, 10)
+    assert not passed and "first enumerate(DataLoader)" in sentence
+    assert gate(diff(training(2, loader_ms=6), training(1)), 10).passed
+
+
+def test_input_under_a_new_name_counts_in_full_where_one_odd_cycle_hides_the_shift() -> None:
+    a = training(1, loader_ms=0.1, loader=SEVERAL, count=6, odd_ms=30)
+    table = diff(a, training(2, loader_ms=8, count=6))
+    assert table.facts["cycle_time"]["verdict"] == "cannot tell"
+    assert (first(table)["function"], first(table)["verdict"]) == (SINGLE, "new")
+    passed, sentence = gate(table, 10)
+    assert not passed and "1 function surely loses 7.88 ms per cycle" in sentence
+
+
+def test_what_is_gone_is_set_against_what_is_new() -> None:
+    a = training(1, loader_ms=4, loader=SEVERAL, count=6, odd_ms=60)
+    table = diff(a, training(2, loader_ms=4, loader="next(batches)", count=6))
+    assert {row["function"]: row["verdict"] for row in table.frame.to_dicts() if row["verdict"] != "~"} == {
+        SEVERAL: "gone", "next(batches)": "new"
+    }
+    assert gate(table, 10).passed
+
+
+def test_a_kernel_that_got_slower_comes_before_the_call_that_waits_for_it() -> None:
+    table = diff(training(1), training(2, kernel_ms=4))
+    slower = [row["function"] for row in table.frame.to_dicts() if row["verdict"] == "slower"]
+    assert slower[0].startswith("gemm") and slower[-1] == "cudaDeviceSynchronize"
+    assert not gate(table, 10).passed
+
+
+def test_the_call_that_lost_the_time_comes_before_the_one_around_it() -> None:
+    table = diff(training(1), training(2, items=3))
+    slower = [row["function"] for row in table.frame.to_dicts() if row["verdict"] == "slower"]
+    assert slower[:2] == ["aten::prepare", "aten::linear"]
+    losses = {row["function"]: row["lost_here_ms"] for row in table.frame.to_dicts() if row["function"] in slower}
+    assert losses["aten::linear"] == pytest.approx(0, abs=0.01) and losses["aten::prepare"] == pytest.approx(2, abs=0.1)
+
+
+def test_a_cycle_that_kept_its_length_passes_whatever_its_functions_did() -> None:
+    table = diff(training(1, items=1, loader_ms=3), training(2, items=3, loader_ms=1))
+    assert table.facts["cycle_time"]["verdict"] == "unchanged"
+    assert {"slower", "faster"} <= set(table.frame["verdict"])
+    assert gate(table, 5) == (True, "Passes: the cycle is not surely slower by more than 5%.")
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_nothing_is_slower_or_faster_without_q(count: int) -> None:
+    a, b = training(1, count=count), training(2, kernel_ms=9, loader_ms=9, count=count)
+    for table in (diff(a, b), diff(b, a)):
+        for row in table.frame.to_dicts():
+            assert row["verdict"] not in ("slower", "faster") or row["q"] <= 0.05, row["function"]
+
+
+def test_runs_of_one_name_with_no_time_in_one_are_not_gone() -> None:
+    def run(us: int) -> Trace:
+        made = training(3)
+        tables = {name: made.table(name).collect().to_dicts() for name in ("kernels", "host", "cycles")}
+        more = [
+            kernel(1000 + 2 * number + each, row["start_ns"] + 10 * each, us * 1_000, "memset_32", pid=1, kind="memset")
+            for number, row in enumerate(tables["cycles"]) for each in range(2)
+        ]
+        return run_of("made", **tables | {"kernels": [*tables["kernels"], *more]})
+
+    calls = {row["function"]: row for row in diff(run(900), run(0)).frame.to_dicts()}
+    assert (calls["memset_32"]["launches_b"], calls["memset_32"]["launch_us_b"]) == (2.0, 0.0)
+    assert calls["memset_32"]["verdict"] not in ("new", "gone")
+
+
+def test_launches_that_took_no_time_are_launches_where_there_are_no_cycles() -> None:
+    def run(ns: int) -> Trace:
+        return run_of("made", kernels=[kernel(i, None, ns, "memset_32") for i in range(2)]
+                      + [kernel(2 + i, None, 1_000 + i, "gemm") for i in range(8)])
+
+    calls = {row["function"]: row["verdict"] for row in diff(run(500), run(0)).frame.to_dicts()}
+    assert calls["memset_32"] == "too few cycles"
+
+
+def one_step(seed: int, step_ms: float, wait_ms: float) -> Trace:
+    """One recorded step of a rank: kernels, and collectives that mostly wait for the other ranks."""
+    draw = np.random.default_rng(seed)
+    kernels: list[dict[str, Any]] = []
+    at = 0
+    for _ in range(8):
+        for name, kind, ms in (("gemm", "kernel", 1.0), ("ncclAllReduce", "collective", wait_ms)):
+            dur = round(ms * MS * float(np.exp(draw.normal(0, 0.01))))
+            kernels.append(kernel(len(kernels), at, dur, name, kind=kind, pid=1))
+            at += dur
+    return run_of("rank", kernels=kernels, cycles=steps(round(step_ms * MS)))
+
+
+def test_two_ranks_with_one_step_each_are_compared_by_the_step_and_not_by_a_collective_that_waits() -> None:
+    table = diff(one_step(1, 100, 11), one_step(2, 101, 4))
+    assert table.summary[0] == "Cycle   cannot tell: 100 → 101 ms; only one cycle in A; only one cycle in B"
+    assert (table.facts["cycle_time"]["median_a_ms"], table.facts["unit_of_work"]) == (100.0, None)
+    gemm = next(row for row in table.frame.to_dicts() if row["function"] == "gemm")
+    assert (gemm["verdict"], gemm["launches_a"]) == ("~", 8.0)
+
+
+@pytest.mark.parametrize("pair", [
+    (training(1), training(2, loader_ms=6)), (one_step(1, 100, 11), one_step(2, 101, 4)),
+])
+def test_the_headline_for_other_views_is_the_first_line_of_the_diff(pair: tuple[Trace, Trace]) -> None:
+    headline = pair_headline(pair, Options())
+    assert headline is not None and headline.line == diff(*pair).summary[0]

@@ -1,0 +1,168 @@
+"""What the diff says: as the recorded documents have it, the same thing on every line, and about data as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from runs import run_of, steps
+
+from warplens.analysis.core.metrics import metric
+from warplens.analysis.core.run_labels import distinct_labels
+from warplens.analysis.diff.present.sentences import device_lines
+from warplens.analysis.diff.verdict.cycle_time import CycleTime
+from warplens.analysis.diff.verdict.device_work import DeviceWork, agreed
+from warplens.analysis.diff.verdict.explanation import explains
+from warplens.analysis.diff.verdict.gate import gate
+from warplens.analysis.diff.verdict.resources import ChangedResource
+from warplens.analysis.diff.verdict.verdict import verdict_of
+from warplens.analysis.overview.headline import headline
+from warplens.analysis.table.table import Table, ask
+from warplens.analysis.views.diff import VIEW
+from warplens.loaders.ingest.opening import open_run
+from warplens.loaders.trace import Info, Trace
+
+Both = tuple[float, float]
+
+
+def triplet(function: str, metric: str, beta: Both, z: float, mu: Both) -> dict[str, object]:
+    numbers = {"suspicion": abs(z) * (beta[1] - beta[0] + 0.001) * (2 if metric.startswith("process") else 1)}
+    return {
+        "function": function, "metric": metric, "device": "GPU 7", "beta_a": beta[0], "beta_b": beta[1],
+        "delta_beta": beta[1] - beta[0], "z_beta": z, "p_beta": 0.0, "u_beta": 0.001, "mu_a": mu[0], "mu_b": mu[1],
+        "p_mu": 0.0, "u_mu": 0.002, **numbers,
+    }
+
+
+def finished_pair(*rows: dict[str, object]) -> Table:
+    a = run_of("a", comparison=list(rows), cycles=steps(*(750_000_000 + 1_000_000 * i for i in range(12))))
+    b = run_of("b", cycles=steps(*(751_000_000 + 1_000_000 * i for i in range(10))))
+    return ask(VIEW, (a, b))
+
+
+CLOCK, USAGE = (118_687.5, 21_000.0), (6.3, 21.6)
+
+
+def test_a_finished_comparison_is_never_called_against_its_recorded_z() -> None:
+    table = finished_pair(
+        triplet("gemm", "gpu_sm_frequency", (2.56, 8.43), 13.9, CLOCK),
+        triplet("tiny", "gpu_sm_frequency", (0.0, 0.0), 77.4, CLOCK),
+        triplet("copy", "gpu_sm_frequency", (0.01, 0.01), 6.06, CLOCK),
+        triplet("odd", "gpu_sm_frequency", (0.02, 0.01), 2.0, CLOCK),
+    )
+    assert {row["function"]: row["verdict"] for row in table.frame.to_dicts()} == {
+        "gemm": "slower", "tiny": "~", "copy": "~", "odd": "~"
+    }
+
+
+def test_a_finished_comparison_names_the_clock_and_not_what_follows_from_it() -> None:
+    table = finished_pair(*(
+        triplet(function, name, beta, 13.9, mu)
+        for function, beta in (("gemm", (2.56, 8.43)), ("norm", (0.5, 1.9)))
+        for name, mu in (("process_gpu_usage", USAGE), ("gpu_frequency", CLOCK), ("gpu_sm_frequency", CLOCK))
+    ))
+    first = table.facts["resources"][0]
+    assert [first[key] for key in ("metric", "device", "mu_b", "unit", "functions", "role")] == [
+        "gpu_sm_frequency", "GPU 7", 210.0, "MHz", 2, "capacity"
+    ]
+    assert set(table.frame["metric"]) == {"gpu_sm_frequency"}
+    assert any(line.startswith("Changed gpu_sm_frequency 1,187 → 210 MHz on GPU 7") for line in table.summary)
+
+
+def test_a_share_printed_as_zero_is_small_and_not_gone() -> None:
+    table = finished_pair(triplet("tiny", "gpu_sm_frequency", (0.0, 0.02), 9.0, CLOCK))
+    assert table.frame["verdict"].to_list() == ["slower"]
+    table = finished_pair(triplet("new", "gpu_sm_frequency", (0.0, 0.02), 0.0, (0.0, 21_000.0)))
+    assert table.frame["verdict"].to_list() == ["new"]
+
+
+def test_the_recorded_comparison_is_judged_as_its_document_says(data: Path) -> None:
+    runs = open_run(str(data / "seeds" / "strict_comparison_sglang_gpu_instability.md"), use_cache=False)
+    table = ask(VIEW, runs)
+    assert table.facts["resources"][0]["metric"] == "gpu_sm_frequency"
+    assert table.frame["metric"][0] == "gpu_sm_frequency"
+    z = {(row["function"], row["device"]): row["z_beta"] for row in runs[0].comparison.collect().to_dicts()}
+    for row in table.frame.to_dicts():
+        recorded = z[row["function"], row["device"]]
+        assert not (row["verdict"] == "faster" and recorded >= 0) and not (row["verdict"] == "slower" and recorded <= 0)
+
+
+def summed(label: str, runtime: int, device_ns: int = 500_000_000) -> Trace:
+    """A run of which only sums are known, as another profiler's views have them."""
+    times = {"Kernel": device_ns, "Runtime": runtime, "Other": 40_000_000}
+    return run_of(
+        label, breakdown=[{"category": name, "time_ns": ns, "step": None} for name, ns in times.items()],
+        kernel_stats=[{"name": "gemm", "device": "MLU 0", "kind": "kernel", "count": 10, "total_ns": device_ns}],
+    )
+
+
+def test_of_sums_the_breakdown_is_compared_first() -> None:
+    table = ask(VIEW, (summed("a", 4_830_000_000), summed("b", 114_000_000)))
+    assert table.summary[0] == (
+        "Step    5.37 s → 654.0 ms per step (−87.8%): Runtime 4.83 s → 114.0 ms (−4.72 s)"
+    )
+    assert table.facts["explanation"].startswith("5.37 s → 654.0 ms per step")
+    assert table.facts["breakdown"][0]["category"] == "Runtime"
+    assert set(table.frame["verdict"]) == {"too few cycles"}
+
+
+def test_two_recorded_workers_differ_by_their_runtime(data: Path) -> None:
+    runs = open_run(str(data / "seeds" / "tb_profiler_views_mlu_2workers.jsonl"), use_cache=False)
+    assert ask(VIEW, runs).summary[0].startswith("Step    6.29 s → 1.07 s per step (−83.0%): Runtime 4.83 s → 114")
+
+
+def work(idle: tuple[float, float], path: str | None = None) -> DeviceWork:
+    return DeviceWork("GPU 0", 1, 1, 40.0, 60.0, idle_a=idle[0], idle_b=idle[1], path=path)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("idle", "said"), [
+    ((0.43, 0.19), "idle 43% → 19%"), ((0.19, 0.43), "idle 19% → 43%"), ((0.79, 0.79), "still 79% idle"),
+    ((0.94, 0.79), "still 79% idle"), ((0.6, 0.8), "idle 60% → 80%"),
+])
+def test_still_idle_is_said_only_of_what_is_still_so(idle: tuple[float, float], said: str) -> None:
+    (line,) = device_lines([work(idle, "hidden")], [], {}, 100.0)
+    assert line.endswith(f", {said}: hidden behind the host")
+
+
+SLOWER = CycleTime("slower", 9, 9, 100.0, 120.0, 100.0, 120.0, 20.0, 15.0, 25.0, 1.0, 1.0)
+CLOCK_FELL = ChangedResource(
+    "gpu_sm_frequency", "GPU 0", 1187.0, 210.0, "MHz", -1.7, 0.001, 4, "capacity", 4, 1, 1, 1.7
+)
+
+
+def test_the_headline_says_of_the_device_what_all_its_rows_say() -> None:
+    unknown = work((0.6, 0.4))
+    assert "cannot be told" in explains(CLOCK_FELL, SLOWER, [unknown])
+    hidden = agreed(unknown, ["hidden", "hidden"])
+    assert hidden.path == "hidden"
+    assert explains(CLOCK_FELL, SLOWER, [hidden]) == (
+        "explains the GPU line, which is hidden behind the host, not the slower cycle"
+    )
+    assert agreed(work((0.6, 0.4), "exposed"), ["hidden", None]).path is None
+    assert agreed(unknown, []).path is None
+
+
+def test_runs_of_one_label_are_told_apart_by_the_folder_that_differs() -> None:
+    def named(source: str, label: str = "worker0") -> Trace:
+        return Trace(Info(source, label, "t"))
+
+    def labels(*runs: Trace) -> list[str]:
+        return [run.info.label for run in distinct_labels(runs)]
+
+    four, none = named("/runs/resnet50_4/worker0.json.gz"), named("/runs/resnet50_0/worker0.json.gz")
+    assert labels(four, none) == ["resnet50_4/worker0", "resnet50_0/worker0"]
+    assert labels(named("/a/out/worker0.json"), named("/b/out/worker0.json")) == ["a/worker0", "b/worker0"]
+    assert labels(four, four) == ["worker0", "worker0"]
+    assert labels(four, named("/x/y.json", "other")) == ["worker0", "other"]
+    assert headline(distinct_labels((four, none))) == "resnet50_4/worker0 → resnet50_0/worker0"
+
+
+def test_the_facts_of_an_export_are_the_verdict_they_were_written_from() -> None:
+    table = ask(VIEW, (summed("a", 4_830_000_000), summed("b", 114_000_000)))
+    assert verdict_of(table.facts).facts() == table.facts
+    assert gate(table).passed
+
+
+def test_a_metric_knows_which_other_one_says_what_the_process_uses_of_it() -> None:
+    assert metric("host_cpu_usage", "%", 56.0).own_use == "process_cpu_usage"
+    assert metric("gpu_sm_frequency", "MHz", 118_000.0).own_use is None

@@ -1,0 +1,56 @@
+"""What a loader may say of its format: ours by deriving from one class, others by having the attribute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from warplens.loaders import registry
+from warplens.loaders.ingest.opening import open_run
+from warplens.loaders.loader import FormatLoader, Job, adopted
+from warplens.loaders.trace import Info, Trace
+
+
+class Least:
+    """A loader of another package with no more than it must have."""
+
+    name, title, suffixes, version = "least", "the least", (".least",), 1
+
+    def sniff(self, head: bytes) -> bool:
+        return head.startswith(b"LEAST")
+
+    def load(self, job: Job) -> tuple[Trace, ...]:
+        return (Trace(Info(str(job.path), job.path.name, "least")),)
+
+
+class More(Least):
+    """One that says what a folder of its format is known by, and where in the file an event is."""
+
+    directory_file = "main.least"
+
+    def arguments(self, path: Path, offset: int, name: str) -> dict[str, object]:
+        return {"at": offset}
+
+
+def test_every_loader_of_ours_derives_from_the_contract() -> None:
+    assert all(isinstance(loader, FormatLoader) for loader in registry.ours())
+
+
+def test_what_another_package_does_not_say_is_the_default(tmp_path: Path) -> None:
+    least, default = adopted(Least()), FormatLoader()
+    assert (least.name, least.version, least.sniff(b"LEAST")) == ("least", 1, True)
+    for name in ("ready_tables", "directory_file", "directory_within", "twins", "folder_is_one_run", "one_recording"):
+        assert getattr(least, name) == getattr(default, name), name
+    assert least.companions(tmp_path) == () and least.leads(tmp_path) and least.arguments(tmp_path, 0, "x") is None
+    assert not least.reads_beside
+
+
+def test_what_another_package_says_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "installed", lambda: (More(),))
+    for name in ("aside.least", "main.least"):
+        (tmp_path / name).write_text("LEAST")
+    (run,) = open_run(str(tmp_path), use_cache=False)
+    assert run.info.label == "main.least"
+    (loader,) = registry.claims(b"LEAST")
+    assert loader.arguments(tmp_path, 7, "x") == {"at": 7}

@@ -1,0 +1,123 @@
+"""However the app ends or stops, the terminal is given back as it was, and nothing is left running."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import signal
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from terminal import LIMIT, Session
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
+SAMPLE = str(Path(__file__).resolve().parents[3] / "samples" / "kernel_table_unet_training.txt")
+WARPLENS = [sys.executable, "-m", "warplens", SAMPLE, "--view", "launches", "--no-cache"]
+SWITCH = re.compile(rb"\x1b\[\?([0-9;]+)([hl])")
+WRAP, CURSOR = b"7", b"25"
+"""Modes a terminal has on at first."""
+
+
+@pytest.fixture
+def app() -> Iterator[Callable[..., Session]]:
+    opened: list[Session] = []
+
+    def start(**options: Any) -> Session:
+        opened.append(Session(WARPLENS, **options))
+        return opened[-1]
+
+    yield start
+    for session in opened:
+        session.close()
+
+
+def left_on(data: bytes) -> set[bytes]:
+    """The modes that differ from those of a terminal that was just opened."""
+    on = {WRAP, CURSOR}
+    for modes, switch in SWITCH.findall(data):
+        for mode in modes.split(b";"):
+            (on.add if switch == b"h" else on.discard)(mode)
+    keyboard = data.count(b"\x1b[>") - data.count(b"\x1b[<")
+    return (on ^ {WRAP, CURSOR}) | ({b"keyboard"} if keyboard else set())
+
+
+def ended(session: Session, flags: int = 0) -> int:
+    """The status of the process once it has ended, or stopped where that is asked for."""
+    end = time.monotonic() + LIMIT
+    while time.monotonic() < end:
+        pid, status = os.waitpid(session.pid, os.WNOHANG | flags)
+        if pid:
+            return status
+        select.select([], [], [], 0.02)
+    raise AssertionError("it goes on")
+
+
+def quit_it(session: Session) -> int:
+    """The status after as many q as it takes to close what is open."""
+    while session.alive:
+        with contextlib.suppress(OSError):
+            session.send(b"q")
+        with session._lock:
+            session._lock.wait_for(lambda: not session.alive, 0.3)
+    return ended(session)
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGTERM, signal.SIGQUIT])
+def test_a_signal_that_ends_it_gives_the_terminal_back(app: Callable[..., Session], number: int) -> None:
+    session = app()
+    session.until_shown("launch")
+    os.kill(session.pid, number)
+    ended(session)
+    data = session.ended()
+    assert left_on(data) == set()
+    assert termios.tcgetattr(session._fd)[3] & (termios.ICANON | termios.ECHO) == termios.ICANON | termios.ECHO
+
+
+def test_a_suspended_one_gives_the_terminal_back_and_takes_it_again(app: Callable[..., Session]) -> None:
+    session = app()
+    session.until_shown("launch")
+    session.send(b"\x1a")
+    assert os.WIFSTOPPED(ended(session, os.WUNTRACED))
+    assert session.until(lambda data: left_on(data) == set())
+    assert termios.tcgetattr(session._fd)[3] & (termios.ICANON | termios.ECHO) == termios.ICANON | termios.ECHO
+    before = session.sent
+    os.kill(session.pid, signal.SIGCONT)
+    session.until(b"\x1b[?1049h", before)
+    quit_it(session)
+    assert left_on(session.ended()) == set()
+
+
+@pytest.mark.parametrize("size", [(120, 1), (1, 1), (1, 40), (120, 2), (5, 3)])
+def test_a_terminal_of_one_row_or_column_does_not_end_it(app: Callable[..., Session], size: tuple[int, int]) -> None:
+    session = app()
+    session.until_shown("launch")
+    session.resize(*size)
+    for keys in (b"j", b"?", b"\x1b", b"3", b"/a\x1b", b":", b"\x1b", b"1"):
+        session.send(keys)
+    session.resize(120, 40)
+    session.send(b"4")
+    session.until_shown("launch")
+    assert quit_it(session) == 0
+
+
+def test_one_that_starts_on_a_terminal_of_one_row_goes_on(app: Callable[..., Session]) -> None:
+    session = app(height=1)
+    session.until(b"\x1b[?1049h")
+    session.resize(120, 40)
+    assert quit_it(session) == 0
+
+
+def test_random_bytes_do_not_keep_it_when_its_terminal_is_gone(app: Callable[..., Session]) -> None:
+    session = app()
+    session.until_shown("launch")
+    session.send(b"\x1b[\x1bP\x1b]\xff\xfe\x00\x1b[<999;9\x1b[200~never ended")
+    session.reading.clear()
+    os.close(session._fd)
+    ended(session)

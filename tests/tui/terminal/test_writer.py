@@ -1,0 +1,143 @@
+"""What travels to a real terminal: how many bytes, how many frames, and nothing that acts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import textual
+from screen import Terminal
+from terminal import ANSWER, QUESTION, Session, list_app
+
+from warplens.tui.terminal import textual_version, writer
+
+ROWS = "50000"
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Session]:
+    session = list_app(ROWS)
+    session.settle(b"26.50")
+    yield session
+    session.close()
+
+
+def played(session: Session) -> Terminal:
+    terminal = Terminal(120, 40)
+    terminal.play(session.since(0).decode())
+    return terminal
+
+
+def test_bytes_of_a_cursor_step_a_scroll_and_a_page(running: Session) -> None:
+    """120x40, a kernels table with bars and sparklines: the ceilings of DESIGN §8."""
+    assert [n for n in (len(running.frame(b"j")) for _ in range(10)) if n > 450] == []
+    assert [n for n in (len(running.frame(b"\x1b[6~")) for _ in range(5)) if n > 8000] == []
+    running.frame(b"g")
+    for _ in range(38):
+        running.frame(b"j")
+    assert [n for n in (len(running.frame(b"j")) for _ in range(5)) if n > 600] == []
+    assert played(running).text()[-1].split()[:1] == ["▌"], "\n".join(played(running).text())
+
+
+def test_the_terminal_shows_what_was_meant(running: Session) -> None:
+    """After all kinds of movement the difference has brought the same picture as painting all of it."""
+    for key in (b"G", b"k", b"\x1b[5~", b"g", b"j", b"l", b"l", b" ", b"\x15", b"r"):
+        running.frame(key)
+    by_difference = played(running).text()
+    other = list_app(ROWS, TEXTUAL_ANIMATIONS="none")
+    try:
+        other.settle(b"26.50")
+        for key in (b"j", b"l", b"l", b" ", b"g", b"r"):
+            other.frame(key)
+        anew = played(other).text()
+    finally:
+        other.close()
+    assert [line[7:] for line in by_difference[1:]] == [line[7:] for line in anew[1:]]
+
+
+def test_a_key_that_changes_nothing_sends_nothing(running: Session) -> None:
+    running.frame(b"G")
+    before = running.sent
+    running.send(b"jjjG\x1b[6~j")  # the last row is the last row
+    answer = running.frame(b"k")
+    assert running.sent - before == len(answer)
+
+
+def test_no_frame_queues_up_behind_a_terminal_that_is_slow() -> None:
+    """Sixty pages pass while the terminal has not answered: one frame is under way, and one more shows the end."""
+    session = list_app(ROWS)
+    try:
+        session.settle(b"26.50")
+        session.answers = False
+        start, questions = session.sent, session.questions
+        session.send(b"\x1b[6~" * 60 + b"gj")
+        session.until(QUESTION, start)
+        session.answers = True
+        session.send(ANSWER)
+        session.until(lambda data: session.cursor_on(2), start)
+        assert session.questions - questions <= 4
+    finally:
+        session.close()
+
+
+def test_a_terminal_that_does_not_know_the_question_is_served_too() -> None:
+    session = list_app(ROWS, answers=False)
+    try:
+        session.until(b"26.50")
+        start = session.sent
+        session.send(b"G")
+        session.until(re.compile(rb"\b49999\b|50000").search, start)
+        session.send(b"g")
+        session.until(lambda data: data.count(b"26.50") >= 1, start)
+        assert b"26.50" in session.since(start)
+    finally:
+        session.close()
+
+
+def test_another_size_is_painted_afresh() -> None:
+    session = list_app(ROWS)
+    try:
+        session.settle(b"26.50")
+        start = session.sent
+        session.resize(80, 24)
+        session.until(lambda data: b"\x1b[2J" in data and data.endswith(QUESTION), start)
+        terminal = Terminal(80, 24)
+        terminal.play(session.since(start).decode())
+        assert "kernel" in terminal.text()[0] and terminal.text()[23].strip()
+    finally:
+        session.close()
+
+
+def test_names_do_nothing_to_the_terminal() -> None:
+    """The emulator fails on any control character and any sequence that is none of ours."""
+    session = list_app(ROWS, "hostile")
+    try:
+        session.settle(b"markup")
+        for key in (b"j", b"\x1b[6~", b"G", b"g"):
+            session.frame(key)
+        shown = played(session)
+        text = "\n".join(shown.text())
+        assert "[red]markup[/red]" in text and "[/nope]" in text
+        data = session.since(0)
+        for bad in (b"\x1b]0;", b"\x1b[31mred", b"\xc2\x9b", b"\x08", "\u202e".encode()):
+            assert bad not in data
+    finally:
+        session.close()
+
+
+def test_without_the_version_it_knows_textual_paints(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert writer.supported()
+    monkeypatch.setattr(writer, "tested", lambda: False)
+    assert not writer.supported()
+
+
+def test_the_version_is_read_off_what_the_installer_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert textual_version.tested(), "what is installed here is what this was written for"
+    monkeypatch.setattr(textual, "__version__", "99.0.0", raising=False)
+    assert not textual_version.known(tmp_path), "no note: it is asked itself"
+    (tmp_path / "textual-99.0.0.dist-info").mkdir()
+    assert not textual_version.known(tmp_path)
+    (tmp_path / f"textual-{textual_version.TESTED}.dist-info").mkdir()
+    assert textual_version.known(tmp_path)
