@@ -51,7 +51,7 @@ def open_runs(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[Trac
                 path, worker=arguments.worker, use_cache=not arguments.no_cache, progress=progress.update
             )
     if len(runs) > 2:
-        raise Wrong(f"{len(runs)} runs: two can be compared; choose one of a file's with --worker")
+        raise Wrong(f"{len(runs)} runs, but only two can be compared; choose one of a file with --worker")
     return distinct_labels(tuple(runs))
 
 
@@ -90,11 +90,11 @@ def no_arguments(parser: argparse.ArgumentParser) -> None:
 def opening_arguments(parser: argparse.ArgumentParser) -> None:
     """How runs are opened."""
     group = parser.add_argument_group("opening")
-    group.add_argument("--worker", type=int, metavar="N", help="of a file with several runs, only the Nth, from 0")
+    group.add_argument("--worker", type=int, metavar="N", help="take the Nth run of a file with several, from 0")
     group.add_argument("--no-cache", action="store_true", help="neither read nor write the cache")
     group.add_argument(
         "--limit", action="append", type=_limit, metavar="NAME=VALUE",
-        help="raise what an input may ask for, as in header=64M; a refusal names the limit",
+        help="raise a limit on inputs, as in header=64M; the error names the limit",
     )
 
 
@@ -106,13 +106,17 @@ def scope_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--device", metavar="NAME", help="only this device, as the views name it: 'GPU 3'")
     group.add_argument("--pid", metavar="A[:B]", help="only this process, or pair of processes")
     group.add_argument(
-        "--from", dest="from_ns", type=_moment, metavar="NS", help="what begins from here on: 1500000, or 1.5ms"
+        "--from", dest="from_ns", type=_moment, metavar="NS",
+        help="only what begins at this time or later: 1500000 or 1.5ms"
     )
-    group.add_argument("--to", dest="to_ns", type=_moment, metavar="NS", help="and before here, from the trace's start")
+    group.add_argument(
+        "--to", dest="to_ns", type=_moment, metavar="NS",
+        help="only what begins before this time; both count from the start of the trace",
+    )
     group.add_argument(
         "--cycle-anchor", type=_pattern, metavar="REGEX", help="take the slices of this name as the cycles"
     )
-    group.add_argument("--columns", type=_whole, default=100, metavar="N", help="columns of the timeline")
+    group.add_argument("--columns", type=_whole, default=100, metavar="N", help="number of columns of the timeline")
     group.add_argument("--no-warm-up", action="store_true", help="leave warm-up cycles out")
 
 
@@ -126,7 +130,7 @@ def output_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--ascending", action="store_true", help="with --sort: smallest first")
     group.add_argument("--name-width", type=_whole, metavar="N",
                        help="add the column shown: the name as a list N cells wide shows it")
-    group.add_argument("--filter", metavar="EXPR", help="only matching rows: text, column>value, name~regex, !inverted")
+    group.add_argument("--filter", metavar="EXPR", help="only matching rows: text, column>value, name~regex; ! inverts")
 
 
 def _limit(text: str) -> str:
@@ -144,7 +148,7 @@ def _pattern(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise argparse.ArgumentTypeError(f"{text} is no regular expression: {error}") from None
+        raise argparse.ArgumentTypeError(f"{text} is not a regular expression: {error}") from None
     return text
 
 
@@ -160,7 +164,7 @@ def _moment(text: str) -> int:
     try:
         return nanoseconds(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text} is no time; give nanoseconds, or a unit: 1.5ms, 20us, 2s") from None
+        raise argparse.ArgumentTypeError(f"{text} is not a time; give nanoseconds or a unit: 1.5ms, 20us, 2s") from None
 
 
 def _format_of(arguments: argparse.Namespace) -> str:

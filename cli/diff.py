@@ -33,8 +33,8 @@ def _diff_arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("runs", nargs="*", metavar="RUN", help="two runs, or one file that holds two")
     parser.add_argument("--fail-on", metavar="regression[:PCT]", help=RULE.replace("%", "%%"))
-    parser.add_argument("--baseline", nargs="+", metavar="RUN", help="repeated runs: what they differ by counts")
-    parser.add_argument("--candidate", nargs="+", metavar="RUN", help="the repeated runs to hold against them")
+    parser.add_argument("--baseline", nargs="+", metavar="RUN", help="repeated runs of A, which show the noise")
+    parser.add_argument("--candidate", nargs="+", metavar="RUN", help="repeated runs of B")
     opening_arguments(parser)
     scope_arguments(parser)
     output_arguments(parser)

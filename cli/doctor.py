@@ -17,4 +17,4 @@ def _doctor(arguments: argparse.Namespace) -> int:
     return FINE
 
 
-DOCTOR = Command("doctor", "Say what this installation, machine and terminal can do.", no_arguments, _doctor)
+DOCTOR = Command("doctor", "Show what this installation, machine and terminal can do.", no_arguments, _doctor)

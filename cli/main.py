@@ -85,14 +85,14 @@ def _guarded(run: Callable[[argparse.Namespace], int], arguments: argparse.Names
     except OSError as error:
         return _say(f"{error.filename or 'output'}: {error.strerror or error}.", USAGE)
     except MemoryError:
-        return _say("This needs more memory than there is.", UNREADABLE)
+        return _say("Out of memory.", UNREADABLE)
     except Exception as error:  # a mistake of ours, or what a damaged input led to that nobody thought of
         if os.environ.get("WARPLENS_DEBUG"):
             raise
         said = (str(error).splitlines() or [""])[0][:160]
         what = f"{type(error).__name__}: {said}" if said else type(error).__name__
         advice = "WARPLENS_DEBUG=1 shows where it stopped."
-        return _say(f"This cannot be answered of what was recorded ({what}). {advice}", UNREADABLE)
+        return _say(f"This recording cannot be analysed ({what}). {advice}", UNREADABLE)
 
 
 def _say(message: str, status: int) -> int:

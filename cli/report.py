@@ -11,7 +11,7 @@ from .arguments import FINE, Command, Wrong, ask, emit, open_runs, opening_argum
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", nargs="+", metavar="RUN", help="a file, a directory of ranks, or - for stdin")
     parser.add_argument("--view", choices=[entry.name for entry in VIEWS], help="one view instead of the summary")
-    parser.add_argument("--run", choices=["a", "b"], help="of two runs show this one, in a view of one run")
+    parser.add_argument("--run", choices=["a", "b"], help="show only this one of two runs")
     opening_arguments(parser)
     scope_arguments(parser)
     output_arguments(parser)

@@ -14,7 +14,7 @@ from .arguments import FINE, Command, Wrong, open_runs, opening_arguments, optio
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", nargs=1, metavar="RUN")
-    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="where to; a name in .gz is compressed")
+    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="file to write; .gz compresses it")
     opening_arguments(parser)
     scope_arguments(parser)
 

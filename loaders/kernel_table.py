@@ -182,7 +182,7 @@ def _warnings(rows: _Rows) -> Iterator[str]:
     if not rows.total:
         yield "The table has a header and no launches."
     if rows.malformed:
-        yield f"{rows.malformed:,} of {rows.malformed + rows.total:,} lines are no launches and were left out."
+        yield f"{rows.malformed:,} of {rows.malformed + rows.total:,} lines are not launches and were left out."
     if rows.undecodable:
         yield f"{rows.undecodable:,} names hold bytes that are not UTF-8; they are shown as �."
 

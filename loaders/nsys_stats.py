@@ -157,7 +157,7 @@ def _launches(text: bytes, reports: list[_Report], warnings: list[str]) -> pl.Da
             pl.col("start_ns").is_between(-LATEST_NS, LATEST_NS), pl.col("dur_ns") <= LONGEST_NS
         ).sort("start_ns", maintain_order=True)
         if lost := read - rows.height:
-            warnings.append(f"left out of the trace: {lost:,} of {read:,} rows, which are no activities")
+            warnings.append(f"left out of the trace: {lost:,} of {read:,} rows, which are not activities")
         rows = rows.join(_activity_kind(rows, "name"), on="name", how="left", maintain_order="left")
         device = pl.col("device") if "device" in report.columns else pl.lit(None, dtype=pl.String)
         rows = rows.with_columns(

@@ -276,7 +276,7 @@ class TensorBoardViews(FormatLoader):
         job.progress(len(data), len(data), len(documents))
         warnings = [f"The file is not whole: {ended}."] if ended else []
         if broken:
-            warnings.append(f"{broken:,} lines are no JSON documents and were left out.")
+            warnings.append(f"{broken:,} lines are not JSON documents and were left out.")
         if unknown:
             warnings.append(f"{unknown:,} documents are of other views and were left out.")
         stem = job.path.name.split(".")[0]

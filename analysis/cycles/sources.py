@@ -105,7 +105,7 @@ def overridden(run: Trace, pattern: str) -> SourcedCycles | None:
     try:
         expression = re.compile(pattern)
     except re.error as error:
-        raise CannotAnswer(f"The cycle anchor {pattern!r} is no regular expression: {error}.") from error
+        raise CannotAnswer(f"The cycle anchor {pattern!r} is not a regular expression: {error}.") from error
     names = run.host.select(pl.col("name").unique().cast(pl.String)).collect()["name"].drop_nulls()
     wanted = [name for name in names if expression.search(name)]
     if wanted:

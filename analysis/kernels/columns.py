@@ -9,9 +9,9 @@ from ..table.column import Column, side_by_side
 from .bound import MEANINGS
 
 COLUMNS = (
-    Column("name", "kernel", "text", "name, in the form lists show it; the details have it as recorded", width=34,
+    Column("name", "kernel", "text", "short form of the name; the details show it as recorded", width=34,
            order=0, elastic=True, pinned=True, role="name", pairs="key"),
-    Column("groups", "", "kinds", "clearly different kinds of launches behind the name, told by grid or duration",
+    Column("groups", "", "kinds", "groups of clearly different launches under the name, by grid or duration",
            width=3, order=8, pairs="alone"),
     Column("kind", "kind", "text", "kernel, collective, memcpy or memset", width=10, order=9, role="where", pairs="key",
            pair_order=(11,)),
@@ -27,7 +27,7 @@ COLUMNS = (
     Column("mean_ns", "mean", "ns", "mean duration", width=9, order=7, pair_order=(6, 6, 2)),
     Column("min_ns", "min", "ns", "shortest launch", width=9, order=None),
     Column("p50_ns", "p50", "ns", "median duration (nearest rank)", width=9, order=4, pair_order=(9,)),
-    Column("p99_ns", "p99", "ns", "duration 99% of the launches do not pass (nearest rank)", width=9, order=5,
+    Column("p99_ns", "p99", "ns", "99% of the launches take at most this long (nearest rank)", width=9, order=5,
            pair_order=(9,)),
     Column("max_ns", "max", "ns", "longest launch", width=9, order=None),
     Column("trend", "latency", "trend", "launches by latency, log axis from shortest to longest", width=12, order=6,
@@ -38,7 +38,7 @@ COLUMNS = (
            pair_order=(8, 8, 9)),
     Column("bound", "bound", "text", "; ".join(f"{k}: {v}" for k, v in MEANINGS.items()), width=7, order=3,
            pair_order=(7,)),
-    Column("op", "operator", "text", "operator behind most of its launches; empty where not recorded", width=22,
+    Column("op", "operator", "text", "operator that launched it most often; empty where not recorded", width=22,
            order=7, pair_order=(12,), role="label"),
 )
 PAIR_COLUMNS = side_by_side(COLUMNS)

@@ -59,7 +59,7 @@ class Filter(Struct, frozen=True):
                 mask = mask & _term(term, rows, columns)
             except pl.exceptions.PolarsError as error:
                 if "regex" in str(error):
-                    raise BadFilter(f"{term}: what stands behind ~ is no regular expression") from error
+                    raise BadFilter(f"{term}: what follows ~ is not a regular expression") from error
                 raise BadFilter(f"{self.text}: {error}") from error
         mask = mask.fill_null(False)
         return ~mask if self.invert else mask
@@ -160,5 +160,5 @@ def _factor(unit: str | None, column: Column) -> float:
         return 0.01 if column.unit == "fraction" else 1.0
     base = {"ns": 1.0, "us": 1e3, "ms": 1e6}.get(column.unit)
     if base is None:
-        raise BadFilter(f"{column.name} is no duration, so it cannot be compared with one in {unit}")
+        raise BadFilter(f"{column.name} is not a duration and cannot be compared with a time in {unit}")
     return _SCALE[unit] / base

@@ -23,7 +23,7 @@ COLUMNS = (
     Column("start_ns", "start", "ns", "from the start of the trace; empty where the format has no times", width=12,
            order=4, role="moment"),
     Column("dur_ns", "duration", "ns", "duration", width=9, order=0, role="time"),
-    Column("name", "kernel", "text", "name, in the form lists show it; the details have it as recorded", width=34,
+    Column("name", "kernel", "text", "short form of the name; the details show it as recorded", width=34,
            order=0, elastic=True, pinned=True, role="name"),
     Column("kind", "kind", "text", "kernel, collective, memcpy or memset", width=10, order=7, role="where"),
     Column("device", "device", "text", "device it ran on; empty where not recorded", width=7, order=6, role="where"),
@@ -34,14 +34,14 @@ COLUMNS = (
     Column("block", "block", "text", "threads in a block as x,y,z", width=10, order=9),
     Column("op", "operator", "text", "operator that launched it; empty where not recorded", width=22, order=3,
            role="label"),
-    Column("op_forward", "forward operator", "text", "of a backward operator the forward one it belongs to", width=20,
-           order=11, role="label"),
-    Column("module", "module", "text", "module the operator (or its forward one) was called in", width=20, order=10,
+    Column("op_forward", "forward operator", "text", "forward operator that this backward operator belongs to",
+           width=20, order=11, role="label"),
+    Column("module", "module", "text", "module that called the operator or its forward operator", width=20, order=10,
            role="label"),
     Column("frame", "Python line", "text", "innermost Python frame around it that is not the framework's own",
            width=28, order=5, role="label"),
     Column("launch_ns", "launched", "ns", "start of the call that launched it", width=10, order=None, role="moment"),
-    Column("cycle", "cycle", "number", "the cycle that launched it; empty outside all of them", width=6, order=9),
+    Column("cycle", "cycle", "number", "cycle in which it was launched; empty outside all cycles", width=6, order=9),
     Column("rank", "rank", "number", "rank of the job", width=5, order=9),
     Column("correlation", "corr", "number", "ties it to the call that launched it", width=9, order=None),
 )
@@ -86,7 +86,7 @@ def _with_launchers(whole: Trace, run: Trace, options: Options) -> tuple[pl.Lazy
     else:
         rows = rows.with_columns(pl.lit(None, pl.Int64).alias("cycle"))
         if index.height >= MANY:
-            notes = (*notes, f"Without marks of cycles the column cycle is told of up to {MANY:,} launches only.")
+            notes = (*notes, f"The trace marks no cycles, so the column cycle is filled for at most {MANY:,} launches.")
     if beside:
         rows = pl.concat([rows, *(frame.lazy() for frame in beside)], how="horizontal")
     return rows, notes

@@ -57,7 +57,8 @@ def _sentence(shown: str, loader: str, error: BaseException) -> Unreadable:
     if isinstance(error, RecursionError):
         return Unreadable(shown, f"is nested too deeply to be read as {loader}", "No profiler writes that.")
     if is_full_disk(error):
-        return Unreadable(shown, "cannot be opened: no space is left for its tables", "Free some.")
+        advice = "Free some space in the folder of the cache."
+        return Unreadable(shown, "cannot be opened: no space is left for its tables", advice)
     if isinstance(error, OSError) and error.strerror:
         return Unreadable(shown, f"cannot be read ({error.strerror.lower()})", "Check the file and its rights.")
     said = (str(error).splitlines() or [""])[0][:160]

@@ -71,10 +71,10 @@ def parse(text: str) -> tuple[str, int]:
     """A limit and its value from 'NAME=VALUE', as in 'header=64M'. Raises ValueError with a sentence."""
     name, _, value = text.partition("=")
     if name.strip() not in LIMITS:
-        raise ValueError(f"{name.strip()!r} is no limit; there are {', '.join(LIMITS)}")
+        raise ValueError(f"{name.strip()!r} is not a limit; the limits are {', '.join(LIMITS)}")
     found = _VALUE.fullmatch(value.strip())
     if found is None:
-        raise ValueError(f"{value.strip()!r} is no number; give a whole one, as in {name.strip()}=64M")
+        raise ValueError(f"{value.strip()!r} is not a whole number; write it as in {name.strip()}=64M")
     return name.strip(), int(found[1]) * _UNITS[found[2].lower()]
 
 

@@ -90,7 +90,8 @@ def ingest(path: str, request: Request) -> Opened:
         return Opened(shown, files, tuple(directories), tuple(loaded))
     except OSError as error:  # a stream that could not be copied; a loader's own errors are sentences already
         if failures.is_full_disk(error):
-            raise Unreadable(path, "cannot be copied: no space is left", "Free some.") from None
+            advice = "Free some space in the folder of temporary files."
+            raise Unreadable(path, "cannot be copied: no space is left", advice) from None
         raise Unreadable(path, f"cannot be read ({(error.strerror or str(error)).lower()})", _AGAIN) from None
     finally:
         for made in scratch:

@@ -52,7 +52,7 @@ def is_private(folder: Path) -> bool:
 def _folder(folder: Path, mend: bool = False) -> None:
     if not _POSIX:
         if not stat.S_ISDIR(os.lstat(folder).st_mode):
-            raise NotOurs(f"{folder} is no folder")
+            raise NotOurs(f"{folder} is not a folder")
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | _PLAIN)
     try:
@@ -73,7 +73,7 @@ def open_file(file: Path) -> int:
     try:
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode):
-            raise NotOurs(f"{file} is no file")
+            raise NotOurs(f"{file} is not a file")
         if _POSIX and (state.st_uid != os.geteuid() or state.st_mode & _OTHERS_WRITE):
             raise NotOurs(f"{file} can have been written by somebody else")
     except BaseException:

@@ -168,4 +168,4 @@ def _traces(opened: dict[str, Any], worker: int | None) -> tuple[Trace, ...]:
         for directory in directories:
             cache.drop(directory)
         reason = f"its tables are damaged and were dropped ({type(error).__name__})"
-        raise Unreadable(opened["shown"], reason, "Open it again: it will be read anew.") from None
+        raise Unreadable(opened["shown"], reason, "Open it again; it will be read from the start.") from None

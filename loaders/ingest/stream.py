@@ -202,7 +202,7 @@ class Source:
         if data.startswith(self._kind.magic):
             return True
         if data.strip(b"\0"):
-            self.ended = f"bytes that are no compressed data follow byte {self.position:,} of {self.size:,}"
+            self.ended = f"data that is not compressed follows byte {self.position:,} of {self.size:,}"
         return False
 
 

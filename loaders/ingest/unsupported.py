@@ -11,7 +11,7 @@ from pathlib import Path
 _ANOTHER = "Give the profiler's trace, not this file."
 _UNPACK = "Unpack it and give the trace inside."
 _RECOMPRESS = "Unpack it, or compress it with gzip or zstd instead."
-_BINARY = "Copy it again, in binary mode: text tools replace bytes."
+_BINARY = "It may have been damaged by a copy in text mode; copy it again in binary mode."
 _NSYS = "Export it with `nsys export --type sqlite FILE` and open the .sqlite file."
 _NCU = "Print it with `ncu --import FILE --csv --page raw` (or `--page details`) into a file and open that."
 
@@ -29,7 +29,7 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"PAR1", "is a Parquet table", _ANOTHER),
     (b"ARROW1", "is an Arrow table", _ANOTHER),
     (b"\x89HDF", "is an HDF5 file", _ANOTHER),
-    (b"PERFILE2", "is a recording of Linux perf", "Open it with `perf report`; warplens reads GPU profilers' traces."),
+    (b"PERFILE2", "is a Linux perf recording", "Open it with `perf report`; warplens reads GPU profilers' traces."),
     (b"NVR\0", "is an Nsight Compute report", _NCU),
     (b"\x80\x02", "is a Python pickle (a memory snapshot?)", "Export a trace with `export_chrome_trace` instead."),
     (b"\x80\x04", "is a Python pickle (a memory snapshot?)", "Export a trace with `export_chrome_trace` instead."),
@@ -48,11 +48,11 @@ _WORKLOAD = "Open its folder, or the pmc_perf.csv in it."
 _HEADERS: tuple[tuple[frozenset[str], str, str], ...] = tuple(
     (frozenset(columns.split()), reason, advice)
     for columns, reason, advice in (
-        ("sample_timestamp exec_mask dispatch_id", "holds samples of program counters, no kernels", _KERNEL_TRACE),
-        ("node_id logical_node_id agent_type", "is the list of agents of a rocprofv3 run, no trace", _KERNEL_TRACE),
+        ("sample_timestamp exec_mask dispatch_id", "holds program-counter samples, but no kernels", _KERNEL_TRACE),
+        ("node_id logical_node_id agent_type", "is the list of agents of a rocprofv3 run, not a trace", _KERNEL_TRACE),
         ("counter_name counter_value kernel_name", "holds counters of kernels without their times", _KERNEL_TRACE),
         ("workload_name gpu_model gpu_arch", "describes the machine of a rocprofiler-compute workload", _WORKLOAD),
-        ("dispatch_id kernel_name gpu_id", "lists the kernels of a rocprofiler-compute workload, no times", _WORKLOAD),
+        ("dispatch_id kernel_name gpu_id", "lists kernels of a rocprofiler-compute workload without times", _WORKLOAD),
         (
             "index kernelname gpu-id", "is a result of rocprof without times",
             "Record it again with `rocprof --timestamp on` and open that.",
@@ -82,14 +82,14 @@ def recognise(path: Path, head: bytes) -> tuple[str, str] | None:
 
 def _database(head: bytes) -> tuple[str, str]:
     if b"rocpd_" in head:
-        return "is a database of rocmProfileData or rocprofv3 without the tables of what ran", (
+        return "is a rocmProfileData or rocprofv3 database without kernel tables", (
             "Give the .rpd file that the tracer wrote, or the .db file of `rocprofv3 --output-format rocpd`."
         )
     if b"StringTable" in head and b"CUPTI_ACTIVITY_KIND_" in head:
-        return "is a database of nvprof, which is not supported", (
+        return "is an nvprof database, which is not supported", (
             "Record it with Nsight Systems and export that: `nsys export --type sqlite FILE`."
         )
-    return "is an SQLite database, but no export of Nsight Systems", _NSYS
+    return "is an SQLite database, but not an Nsight Systems export", _NSYS
 
 
 def _text(head: bytes) -> tuple[str, str] | None:
@@ -101,7 +101,7 @@ def _text(head: bytes) -> tuple[str, str] | None:
             return "is an execution graph (ExecutionTraceObserver), not a trace", _KINETO
         if re.match(rb'\{\s*"(segments|device_traces)"', start):
             return "is a memory snapshot, not a trace", _KINETO
-        return "is JSON, but no trace: no list of trace events at its top level", (
+        return "is JSON, but not a trace: its top level has no list of trace events", (
             "Give the file a profiler wrote (`warplens formats` lists what is read)."
         )
     if b"\0" in head[:4096]:

@@ -115,7 +115,7 @@ def test_a_wrong_command_is_one_sentence_and_exit_2(
 @pytest.mark.parametrize(
     ("words", "says"),
     [(["--top", "-1"], b"--top: -1 is not a number of rows; give 0 or more"),
-     (["--from", "soon"], b"--from: soon is no time; give nanoseconds, or a unit: 1.5ms")],
+     (["--from", "soon"], b"--from: soon is not a time; give nanoseconds or a unit: 1.5ms")],
 )
 def test_a_wrong_number_is_told_in_the_users_words(
     table: Path, words: list[str], says: bytes, capsysbinary: Captured

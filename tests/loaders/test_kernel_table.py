@@ -52,7 +52,7 @@ def test_lines_that_are_no_launches_are_counted(tmp_path: Path) -> None:
     )
     trace = load(path, tmp_path)
     assert trace.kernels.select("index", "name", "dur_ns").collect().rows() == [(0, "a", 1), (1, "b", 2)]
-    assert trace.info.warnings == ("3 of 5 lines are no launches and were left out.",)
+    assert trace.info.warnings == ("3 of 5 lines are not launches and were left out.",)
 
 
 def test_bytes_that_are_not_utf8_are_replaced_and_counted(tmp_path: Path) -> None:

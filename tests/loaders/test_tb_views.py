@@ -137,7 +137,7 @@ def test_what_is_no_view_is_counted(tmp_path: Path) -> None:
     assert trace.info.warnings == ("1 documents are of other views and were left out.",)
     (tmp_path / "views.jsonl").write_bytes(orjson.dumps(OVERVIEW) + b"\n" + orjson.dumps(KERNELS)[:100])
     (trace,) = LOADER.load(Job(tmp_path / "views.jsonl", tmp_path))
-    assert trace.info.warnings == ("1 lines are no JSON documents and were left out.",)
+    assert trace.info.warnings == ("1 lines are not JSON documents and were left out.",)
 
 
 def test_a_first_document_longer_than_the_head_is_still_recognised() -> None:

@@ -91,7 +91,7 @@ def test_prompts_notifications_exports_and_the_clipboard(folder: Path, opened: l
         (b"E", ("write to",)), (b"\x15", ("write to     ",)),
         (PASTED.replace(b"[/", b"[") + b".md\r", ("[red]pasted[red",)),
         (b"E", ("write to",)), (b"\x15", ("write to     ",)), (PASTED + b"/x.md\r", ("No such file",)),
-        (b"E", ("write to",)), (b"\x15", ("write to     ",)), (PASTED + b"\r", ("is no format",)),
+        (b"E", ("write to",)), (b"\x15", ("write to     ",)), (PASTED + b"\r", ("is not an export format",)),
         (b"y", ("Copied",)), (b"\x03", ("Nothing is running",)),
         (b"o", ("one, or two to compare",)),
     ])

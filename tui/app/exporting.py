@@ -35,7 +35,7 @@ def exported(table: Table, view: str, name: str | None) -> Path:
     chosen = next((one for one in FORMATS if one.suffix == path.suffix), None)
     if chosen is None:
         known = " ".join(sorted({one.suffix for one in FORMATS}))
-        raise ValueError(f"{path.suffix or 'no ending'} is no format: use {known}")
+        raise ValueError(f"{path.suffix or 'no ending'} is not an export format; use {known}")
     text = render(table, chosen.name)
     if name == file_name(view, table, ".md"):
         return new_file(path, text)

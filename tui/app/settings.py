@@ -80,7 +80,7 @@ def _checked(given: dict[str, Any], text: str, path: Path) -> Settings:
     for name, value in given.items():
         check = _CHECKS.get(name)
         if check is None:
-            raise _error(path, text, name, "", f"{name} is no setting; there are {', '.join(sorted(_CHECKS))}")
+            raise _error(path, text, name, "", f"{name} is not a setting; there are {', '.join(sorted(_CHECKS))}")
         try:
             made[name] = check(value)
         except _Wrong as wrong:
@@ -141,13 +141,13 @@ def _thresholds(value: Any) -> Thresholds:
     known = {name: type(value) for name, value in asdict(Thresholds()).items()}
     for name, number in value.items():
         if name not in known:
-            raise _Wrong(f"{name} is no threshold; there are {', '.join(known)}", name)
+            raise _Wrong(f"{name} is not a threshold; there are {', '.join(known)}", name)
         if isinstance(number, bool) or not isinstance(number, int | float) or number < 0:
-            raise _Wrong(f"{name} is a number from 0, not {number!r}", name)
+            raise _Wrong(f"{name} must be a number from 0, not {number!r}", name)
         if known[name] is float and number > 1:
-            raise _Wrong(f"{name} is a fraction from 0 to 1, not {number!r}", name)
+            raise _Wrong(f"{name} must be a fraction from 0 to 1, not {number!r}", name)
         if known[name] is int and not isinstance(number, int):
-            raise _Wrong(f"{name} is a whole number, not {number!r}", name)
+            raise _Wrong(f"{name} must be a whole number, not {number!r}", name)
     return Thresholds(**value)
 
 
@@ -158,13 +158,13 @@ def _keys(value: Any) -> dict[str, str]:
     taken: dict[str, str] = {}
     for name, keys in value.items():
         if name not in NAMES:
-            raise _Wrong(f"{name} is nothing a key does; there are {', '.join(sorted(NAMES))}", name)
+            raise _Wrong(f"{name} is not the name of a key; the names are {', '.join(sorted(NAMES))}", name)
         given = [keys] if isinstance(keys, str) else keys
         if not isinstance(given, list) or not given or not all(isinstance(key, str) for key in given):
             raise _Wrong(f"{name} takes a key or a list of keys, as \"ctrl+e\" or [\"e\", \"f5\"]", name)
         for key in given:
             if unknown_key(key):
-                raise _Wrong(f"{key!r} is no key; write a letter or sign, or up, f5, ctrl+e, pagedown", name)
+                raise _Wrong(f"{key!r} is not a key; write a letter or sign, or up, f5, ctrl+e, pagedown", name)
             if key in taken:
                 raise _Wrong(f"{key!r} is already given to {taken[key]}", name)
             taken[key] = name
@@ -175,7 +175,7 @@ def _keys(value: Any) -> dict[str, str]:
             owner = next((name for name, keys in made.items()
                           if default in keys.split(",") and not _apart(places[name], key.place)), None)
             if owner is not None:
-                raise _Wrong(f"that key is the one of {key.name}; give {key.name} another one too", owner)
+                raise _Wrong(f"that key belongs to {key.name}; give {key.name} another key too", owner)
     return made
 
 

@@ -77,7 +77,7 @@ def theme(name: str) -> Theme:
     try:
         return Theme(name=name, **_read(name)["theme"])
     except (KeyError, TypeError) as error:
-        raise BadTheme(f"{name}.toml: [theme] is missing or has a key that is none: {error}") from error
+        raise BadTheme(f"{name}.toml: [theme] is missing or has an unknown key: {error}") from error
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...table.column import Column
 
 COLUMNS: tuple[Column, ...] = (
-    Column("function", "kernel", "text", "function, in the form lists show it; recorded so in A", width=28,
+    Column("function", "kernel", "text", "short form of the name in A", width=28,
            order=0, elastic=True, pinned=True, role="name"),
     Column("device", "device", "text", "device, or Host", width=6, order=2, role="where"),
     Column("kind", "kind", "text", "kernel, collective, memcpy, oncpu, …", width=10, order=9, role="where"),
@@ -28,7 +28,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("verdict", "verdict", "text", "slower, faster, new, gone, ~ (no sure change), too few cycles", width=7,
            order=0, brief=(("too few cycles", "too few"),)),
     Column("path", "path", "text", "exposed: the cycle waits for it; hidden: nobody does", width=7, order=5),
-    Column("metric", "metric", "text", "the metric that tells most of those read while it ran", width=16, order=4,
+    Column("metric", "metric", "text", "the most telling metric read while it ran", width=16, order=4,
            role="where"),
     Column("change", "A → B", "text", "the metric's mean while it ran, in its unit", width=16, order=4, sorts="mu_b"),
     Column("mu_a", "metric A", "number", "its mean in A, in its unit", width=9, order=None),
@@ -36,7 +36,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("unit", "unit", "text", "unit of the metric", width=5, order=None),
     Column("suspicion", "suspicion", "number", "the reference score of its most suspicious metric", width=10, order=9),
     Column("noise_ms", "by chance", "ms", "how far two halves of the baseline differ here, ms per cycle", order=None),
-    Column("sure_ms", "sure", "ms", "what is surely lost or won per cycle beyond that", width=8, order=None),
+    Column("sure_ms", "sure", "ms", "the least that is lost or won per cycle beyond that", width=8, order=None),
     Column("wait_a_ms", "wait A", "ms", "waiting for other ranks per cycle in A, of a collective", width=8, order=None),
     Column("wait_b_ms", "wait B", "ms", "waiting for other ranks per cycle in B", width=8, order=None),
     Column("cycles_a", "cycles A", "count", "cycles of A the row rests on", width=8, order=None),

@@ -46,18 +46,18 @@ def gate(table: Table, percent: float = DEFAULT_PERCENT) -> Gate:
         sure = cycles.ci_low_ms if cycles.ci_low_ms is not None else cycles.shift_ms
         share = 100 * sure / cycles.median_a_ms if cycles.median_a_ms else 0.0
         if cycles.verdict != "slower" or share <= percent:
-            return Gate(True, f"Passes: the cycle is not surely slower by more than {percent:g}%{_open(table)}")
+            return Gate(True, f"Passes: the cycle is not shown to be slower by more than {percent:g}%{_open(table)}")
         lost = _largest_loss(table)
         first = f", first {fit_name(lost.first, 60)}" if lost.functions else ""
-        return Gate(False, f"Fails: the cycle takes surely {ms(sure)} ms more ({share:+.1f}%){first}.")
+        return Gate(False, f"Fails: the cycle takes at least {ms(sure)} ms more ({share:+.1f}%){first}.")
     lost = _largest_loss(table)
     share = 100 * lost.ms / _reference(table, verdict) if lost.functions else 0.0
     if share > percent:
         what = f"{lost.functions} function{'' if lost.functions == 1 else 's'}"
-        surely = f"surely {'loses' if lost.functions == 1 else 'lose'} {ms(lost.ms)} ms per cycle ({share:.1f}%)"
+        surely = f"{'loses' if lost.functions == 1 else 'lose'} at least {ms(lost.ms)} ms per cycle ({share:.1f}%)"
         return Gate(False, f"Fails: {what} {surely}, first {fit_name(lost.first, 60)}.")
     told = f"; cycle {cycle_sentence(cycles)}" if cycles is not None else ""
-    return Gate(True, f"Passes: nothing is surely slower by more than {percent:g}% of a cycle{told}{_open(table)}")
+    return Gate(True, f"Passes: nothing is shown to be slower by more than {percent:g}% of a cycle{told}{_open(table)}")
 
 
 def _reference(table: Table, verdict: Verdict) -> float:

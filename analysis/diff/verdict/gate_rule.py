@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 RULE = (
-    "exit 1 where the cycle is surely slower by more than PCT percent (default 1): the near end of the 95% interval "
-    "counts; where cycles cannot tell, where functions that are not hidden surely lose more than that of a cycle; runs "
-    "that cannot be compared fail too"
+    "exit 1 when the cycle is slower by more than PCT percent (default 1), by the near end of its 95% interval; when "
+    "cycles cannot tell, if functions that are not hidden lose more than that of a cycle; and when the runs cannot be "
+    "compared"
 )
 DEFAULT_PERCENT = 1.0
 

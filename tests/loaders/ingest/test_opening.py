@@ -24,16 +24,16 @@ from warplens.loaders.trace import Info, Trace
 
 BAD: dict[str, tuple[bytes, str]] = {
     "empty.json": (b"", "is empty"),
-    "not_a_trace.json": (b'{"hello": [1,2,3]}', "is JSON, but no trace"),
+    "not_a_trace.json": (b'{"hello": [1,2,3]}', "is JSON, but not a trace"),
     "picture.json": (b"\x89PNG\r\n\x1a\n" + random.Random(1).randbytes(4000), "is a PNG picture"),
     "zeros.json.gz": (b"\x1f\x8b\x08" + bytes(50), "the compressed stream is damaged"),
     "nothing.json.gz": (gzip.compress(b""), "is compressed and has nothing in it"),
-    "deep.json": (b"[" * 200_000, "is JSON, but no trace"),
+    "deep.json": (b"[" * 200_000, "is JSON, but not a trace"),
     "text.txt": (b"hello\n" * 100, "is text, but no trace"),
     "noise.bin": (random.Random(2).randbytes(9000), "is in no format"),
     "report.nsys-rep": (random.Random(3).randbytes(100), "is an Nsight Systems report"),
     "report.ncu-rep": (b"NVR\0" + bytes(100), "is an Nsight Compute report"),
-    "perf.data": (b"PERFILE2" + bytes(100), "is a recording of Linux perf"),
+    "perf.data": (b"PERFILE2" + bytes(100), "is a Linux perf recording"),
     "graph.json": (b'{"schema": "1.1.0-chakra.0.0.4", "pid": 1, "nodes": []}', "is an execution graph"),
     "memory.raw.json": (b"[[-1, 1, 37888, 7], [-1, 1, 512, 7]]", "a memory timeline?"),
     "strings.json": (b'["a", "b"]', "is JSON"),
@@ -149,8 +149,8 @@ def failing(error: BaseException) -> Callable[[Job], tuple[Trace, ...]]:
     (RecursionError(), "is nested too deeply"),
     (OSError(28, "No space left on device"), "no space is left"),
     (OSError(5, "Input/output error"), "cannot be read"),
-    (KeyError("a\nb"), "could not be read by the fake loader (KeyError"),
-    (pl.exceptions.PanicException("boom"), "could not be read by the fake loader (PanicException: boom)"),
+    (KeyError("a\nb"), "it could not be read (KeyError"),
+    (pl.exceptions.PanicException("boom"), "it could not be read (PanicException: boom)"),
 ])
 def test_a_loader_that_fails_is_named_in_one_sentence(
     fake: Callable[..., str], error: BaseException, said: str
@@ -258,10 +258,10 @@ def test_a_folder_with_one_trace_is_that_trace(fake: Callable[..., str], tmp_pat
 
 
 @pytest.mark.parametrize("table, reason", [
-    ("rocpd_api", "is a database of rocmProfileData or rocprofv3 without the tables of what ran"),
+    ("rocpd_api", "is a rocmProfileData or rocprofv3 database without kernel tables"),
     ("rocpd_kernel_dispatch_0000", "holds no event with a time"),
-    ("CUPTI_ACTIVITY_KIND_KERNEL_of_StringTable", "is a database of nvprof"),
-    ("recipes", "is an SQLite database, but no export of Nsight Systems"),
+    ("CUPTI_ACTIVITY_KIND_KERNEL_of_StringTable", "is an nvprof database"),
+    ("recipes", "is an SQLite database, but not an Nsight Systems export"),
 ])
 def test_databases_of_others_are_named(tmp_path: Path, table: str, reason: str) -> None:
     with sqlite3.connect(tmp_path / "some.db") as database:

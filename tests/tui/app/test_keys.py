@@ -209,7 +209,7 @@ async def export_as(app: WarplensApp, pilot: Pilot[Any]) -> None:
     await press(pilot, "E", "ctrl+u", *"rows.csv", "enter")
     assert Path("rows.csv").read_text().splitlines()[0].startswith("name,")
     await press(pilot, "E", "ctrl+u", *"rows.xyz", "enter")
-    assert ".xyz is no format" in said(app)
+    assert ".xyz is not an export format" in said(app)
 
 
 @key("copy")
