@@ -167,11 +167,12 @@ def _moment(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text} is not a time; give nanoseconds or a unit: 1.5ms, 20us, 2s") from None
 
 
-def _format_of(arguments: argparse.Namespace) -> str:
+def _format_of(arguments: argparse.Namespace, tables: Sequence[Table]) -> str:
     if arguments.format:
         return str(arguments.format)
     suffix = Path(arguments.output).suffix if arguments.output else ""
-    return {".md": "md", ".json": "json", ".svg": "svg", ".csv": "csv", ".parquet": "parquet"}.get(suffix, "text")
+    chosen = {".md": "md", ".json": "json", ".svg": "svg", ".csv": "csv", ".parquet": "parquet"}.get(suffix)
+    return chosen or ("md" if any(table.page for table in tables) else "text")
 
 
 def emit(tables: Sequence[Table], arguments: argparse.Namespace) -> None:
@@ -179,7 +180,7 @@ def emit(tables: Sequence[Table], arguments: argparse.Namespace) -> None:
     from ..analysis.core.text import display
     from ..analysis.table.export import WrongFormat, render
 
-    chosen = _format_of(arguments)
+    chosen = _format_of(arguments, tables)
     if chosen == "parquet" and not arguments.output and sys.stdout.isatty():
         raise Wrong("parquet is binary; name a file with -o")
     try:

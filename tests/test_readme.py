@@ -122,7 +122,8 @@ def rules() -> str:
 
 def _rule_files() -> list[str]:
     folder = ROOT / "analysis" / "findings"
-    made = [f"warplens.analysis.findings.{path.stem}" for path in sorted(folder.glob("*.py")) if path.stem[0] != "_"]
+    files = [path.relative_to(folder).with_suffix("") for path in sorted(folder.rglob("*.py")) if path.stem[0] != "_"]
+    made = [f"warplens.analysis.findings.{'.'.join(file.parts)}" for file in files]
     return [name for name in made if hasattr(import_module(name), "RULE")]
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from .device import clock_drop, fp32_gemms, memory_full, occupancy, short_kernels, small_grids
+from .device import (
+    clock_drop,
+    fp32_gemms,
+    memory_full,
+    occupancy,
+    short_kernels,
+    small_grids,
+)
 from .facts import bound, busy, costliest, processor, serialised, tensor_cores
 from .rule import Evidence, Finding, Rule
 from .waiting import (

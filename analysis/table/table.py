@@ -22,6 +22,7 @@ from ..core.options import SIDES, Options
 from .column import Column
 from .common_values import common_values, resolution, telling_apart
 from .filters import Filter
+from .page import PageSection
 from .rows import Rows
 from .sorting import true_ids
 from .view import Answer, CannotAnswer, View
@@ -67,6 +68,7 @@ class Table(Struct, frozen=True):
     filter: Filter | None = None
     scope: str = ""
     picture: tuple[tuple[str, ...], ...] = ()
+    page: tuple[PageSection, ...] = ()
     same: tuple[tuple[str, str], ...] = ()
     cycle_facts: Callable[[], dict[str, Any]] | None = None
     order: pl.Series | None = None  # row numbers of ``rows`` in the order shown; None is as built
@@ -254,7 +256,7 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
     table = Table(
         view=view.name, columns=columns, rows=rows, total_rows=rows.height if kept is None else len(kept),
         facts=answer.facts, summary=answer.summary, notes=answer.notes, sources=sources(runs), order=kept, kept=kept,
-        picture=answer.picture,
+        picture=answer.picture, page=answer.page,
         same=tuple((header, text) for _, header, text in same),
         cycle_facts=partial(_cycle_facts, whole, asked),
     )

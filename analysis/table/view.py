@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from ..core.options import Options
 from ..details.sections import Section
 from .column import Column
+from .page import PageSection
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,7 +32,7 @@ class Answer(Struct, frozen=True):
     ``facts`` are values beside the rows (JSON-able, names with units); ``summary`` the sentences or lines a reader sees
     above the rows; ``notes`` what was left out, repaired or could not be known. ``recorded`` says that the rows are
     recorded columns, without a filter, so that millions of them may stay on disk; ``keep`` then says which belong.
-    ``picture`` is lines of text, a block a run, that stand for the rows where people read.
+    ``picture`` is lines of text, a block a run, that stand for the rows where people read; a ``page`` stands for all.
     """
 
     frame: pl.LazyFrame
@@ -41,6 +42,7 @@ class Answer(Struct, frozen=True):
     recorded: bool = False
     keep: pl.Expr | None = None
     picture: tuple[tuple[str, ...], ...] = ()
+    page: tuple[PageSection, ...] = ()
 
 
 Runs = tuple["Trace", ...]

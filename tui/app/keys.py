@@ -56,6 +56,7 @@ KEYS: tuple[Key, ...] = (
         "suspicion)", rank=7),
     Key("undo", "u", "undo", "undo", "Undo the last filter or sort", rank=12),
     Key("mark", "space", "mark", "mark", "Mark this row; marks stay with their rows", "list", rank=11),
+    Key("note", "i", "note", "", "Write a note on this row; e on the overview carries it away"),
     Key("scope", "c", "scope", "this cycle", "Limit every view to the cycle under the cursor", rank=8),
     Key("unscope", "C", "unscope", "all cycles", "Show all cycles again"),
     Key("cycle_previous", "left_square_bracket", "step_cycle(-1)", "cycle", "Previous cycle"),

@@ -87,7 +87,7 @@ def keep(session: Session) -> None:
 def _view(state: ViewState) -> dict[str, Any]:
     return {
         "arrangement": asdict(state.arrangement), "subject": state.subject, "marks": sorted(state.marks)[:MOST_MARKS],
-        "cursor": state.cursor,
+        "cursor": state.cursor, "notes": _texts(state.notes), "words": _texts(state.words),
     }
 
 
@@ -105,10 +105,19 @@ def restore(session: Session) -> bool:
             session.views[str(name)] = ViewState(
                 arrangement=Arrangement(**given["arrangement"]), subject=given["subject"],
                 marks={int(mark) for mark in given["marks"]}, cursor=int(given["cursor"]),
+                notes=_numbered(given.get("notes")), words=_numbered(given.get("words")),
             )
         except (KeyError, TypeError, ValueError):
             continue
     return True
+
+
+def _texts(texts: dict[int, str]) -> dict[str, str]:
+    return {str(mark): text for mark, text in list(texts.items())[:MOST_MARKS]}
+
+
+def _numbered(texts: Any) -> dict[int, str]:
+    return {int(mark): str(text) for mark, text in texts.items()} if isinstance(texts, dict) else {}
 
 
 def _whole(value: Any) -> int | None:

@@ -56,6 +56,9 @@ class ViewState(Struct):
     marks: set[int] = field(default_factory=set)
     cursor: int = 0
     search: str = ""
+    notes: dict[int, str] = field(default_factory=dict)
+    words: dict[int, str] = field(default_factory=dict)
+    """What marked rows say, for a page that carries them away; notes are on marked rows."""
 
     def change(self, arrangement: Arrangement) -> None:
         """Arrange otherwise, remembering how it was."""
@@ -103,6 +106,14 @@ class Session(Struct):
 
             self.opened, self.labelled = opened, distinct_labels(opened)
         return self.labelled
+
+    @property
+    def marked(self) -> list[tuple[str, str, str]]:
+        """Every marked row that was seen: view, what the row says, the note on it or ''."""
+        return [
+            (name, state.words[mark], state.notes.get(mark, ""))
+            for name, state in self.views.items() for mark in sorted(state.marks) if mark in state.words
+        ]
 
     @property
     def loading(self) -> bool:

@@ -234,6 +234,11 @@ class TableList(ScrollView, can_focus=True):
         self._refresh_rows(self.cursor)
         self.action_move(1)
 
+    def add_mark(self, row: int) -> None:
+        """Mark a row by its identity."""
+        self.marks.add(row)
+        self._refresh_rows(self.cursor)
+
     def action_search_next(self, step: int) -> None:
         """Go to the next or previous row that holds the text searched for."""
         if self.needle:

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from .shown import Shown
 
 
+MOST_NOTE = 500
+"""Characters kept of a note."""
+
+
 class PaneActions(Container):
     """Actions on the rows of a view."""
 
@@ -70,6 +74,41 @@ class PaneActions(Container):
         """Type a filter; it starts from the one in force."""
         self.main.ask_for("filter", self.state.arrangement.filter, "gemm   total>1ms   share>5%   name~^void   !copy")
 
+    def action_note(self) -> None:
+        """Type a note on the row under the cursor; it starts from the one there is."""
+        if self.rows.table is None or not len(self.rows.table):
+            self.app.bell()
+            return
+        self.main.ask_for("note", self.state.notes.get(self.rows.table.row_id(self.rows.cursor), ""),
+                          "what to remember of this row")
+
+    def _note(self, text: str) -> None:
+        """Keep the note on the row under the cursor, which is then marked; '' takes the note off."""
+        if self.rows.table is None or not len(self.rows.table):
+            return
+        row = self.rows.table.row_id(self.rows.cursor)
+        self.state.notes.pop(row, None)
+        if text:
+            self.state.notes[row] = text
+            self.rows.add_mark(row)
+            self.remember_marks()
+
+    def remember_marks(self) -> None:
+        """What is marked, and what the newly marked rows say; a mark is made at most a row from the cursor."""
+        table, state = self.rows.table, self.state
+        state.marks = set(self.rows.marks)
+        for known in (state.notes, state.words):
+            for gone in known.keys() - state.marks:
+                del known[gone]
+        if table is None or state.marks <= state.words.keys():
+            return
+        for position in range(max(0, self.rows.cursor - 1), min(len(table), self.rows.cursor + 2)):
+            row = table.row_id(position)
+            if row in state.marks and row not in state.words:
+                from ...analysis.table.row_words import row_words
+
+                state.words[row] = row_words(table.columns, table.window(position, position + 1)[0])
+
     def action_export_as(self) -> None:
         """Type a file name; its ending chooses the format."""
         if self.exported is not None:
@@ -83,6 +122,10 @@ class PaneActions(Container):
                 self.main.close_prompt()
         elif kind == "filter" and final:
             self.ask_arranged(replace(self.state.arrangement, filter=text.strip()), keep_bad=False)
+        elif kind == "note" and final:
+            self._note(text.strip()[:MOST_NOTE])
+            self.main.close_prompt()
+            self.tell()
         elif kind == "export" and final:
             self.main.close_prompt()
             self._export(text.strip())
@@ -159,7 +202,10 @@ class PaneActions(Container):
         self._export(None)
 
     def _export(self, name: str | None) -> None:
-        job, view = self.export_job(), self.entry.name
+        self.write_out(self.export_job(), self.entry.name, name)
+
+    def write_out(self, job: Callable[[], Table] | None, view: str, name: str | None) -> None:
+        """Write what the job gives to a file in the background, and say where."""
         if job is not None:
             self.app.post_message(ErrandWanted("writing", lambda: exported(job(), view, name), self._written))
 

@@ -32,6 +32,22 @@ class OverviewPane(TablePane):
         """The overview itself."""
         return self.overview or self.table
 
+    def action_export(self) -> None:
+        """Write the triage page, with the rows that were marked and the notes on them."""
+        if self.exported is None:
+            return
+        session, marked = self.session, self.session.marked
+        entry = next(one for one in VIEWS if one.name == "triage")
+
+        def job() -> Table:
+            from ...analysis.table.table import ask
+            from ...analysis.views.triage import with_marked
+
+            asked = session.question(entry.load())
+            return with_marked(scoped_table(ask(entry.load(), *asked), *asked), marked)
+
+        self.write_out(job, entry.name, None)
+
     def _question(self) -> Any:
         entry, session, arrangement = self.entry, self.session, self.state.arrangement
         kernels = next((one for one in VIEWS if one.name == "kernels"), entry)

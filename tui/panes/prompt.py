@@ -17,8 +17,10 @@ from textual.widgets import Input
 from ...analysis.core.text import display
 from .chrome import Line
 
-Kind = Literal["search", "filter", "export", "open", "goto"]
-_LABEL: dict[Kind, str] = {"search": "/", "filter": "filter ", "export": "write to ", "open": "open ", "goto": "go to "}
+Kind = Literal["search", "filter", "export", "open", "goto", "note"]
+_LABEL: dict[Kind, str] = {
+    "search": "/", "filter": "filter ", "export": "write to ", "open": "open ", "goto": "go to ", "note": "note ",
+}
 
 
 class Prompt(Horizontal):

@@ -153,7 +153,8 @@ class TablePane(PaneActions, can_focus=False):
         """Remember where the cursor is and what is marked."""
         event.stop()
         before = len(self.state.marks)
-        self.state.marks, self.state.cursor = set(self.rows.marks), event.position
+        self.state.cursor = event.position
+        self.remember_marks()
         if len(self.state.marks) != before:
             self.tell()
 

@@ -12,7 +12,7 @@ from ....loaders.trace import Device, Trace
 from ...core.intervals import EMPTY, Intervals, union
 from ...core.metrics import metric as metric_of
 
-DROPPED = 0.85
+DROPPED = 0.75
 """A clock below this share of its usual high has dropped."""
 HIGH = 0.95
 """The usual high: this quantile of the samples."""

@@ -7,7 +7,7 @@ from msgspec import Struct
 from ...communication.devices import Communication
 from ...core import units
 from ...core.text import display
-from ..rule import WAITING, Evidence, PartOfStep, Rule
+from ..rule import WAITING, Evidence, PartOfStep, Rule, Unchecked
 
 _NAME = 24
 
@@ -25,11 +25,13 @@ class BareCommunication(Struct, frozen=True):
         return max(self.devices, key=lambda one: one.exposed_ns)
 
 
-def _find(evidence: Evidence) -> BareCommunication | None:
+def _find(evidence: Evidence) -> BareCommunication | Unchecked | None:
     found = BareCommunication(tuple(one for one in evidence.communication if one.comm_ns), evidence.part,
                               evidence.steps_each)
     if not evidence.step_ns or not found.devices or found.most.exposed_ns <= WAITING * evidence.step_ns:
         return None
+    if not evidence.times.get("Kernel"):
+        return Unchecked("no kernels that compute are recorded beside collectives")
     return found
 
 

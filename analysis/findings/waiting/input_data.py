@@ -21,11 +21,11 @@ class InputWait(Struct, frozen=True):
 
 def _find(evidence: Evidence) -> InputWait | Unchecked | None:
     waits = evidence.measured.waits
-    if waits is not None:
-        if evidence.doubt is not None:
-            return Unchecked(evidence.doubt)
-        idle = waits.causes.get("input", 0)
-        return InputWait(idle, evidence.part, 1, waits) if waits.share(idle) > WAITING else None
+    if waits is not None and evidence.doubt is not None:
+        return Unchecked(evidence.doubt)
+    if waits is not None and waits.share(waits.causes.get("input", 0)) > WAITING:
+        return InputWait(waits.causes["input"], evidence.part, 1, waits)
+    # before its first activity and after its last one a device has no gaps
     waited = evidence.times.get("DataLoader", 0.0)
     if not evidence.step_ns or waited <= WAITING * evidence.step_ns:
         return None

@@ -13,7 +13,6 @@ class Unexplained(Struct, frozen=True):
     idle_ns: float
     part: PartOfStep
     host_seen: bool
-    steps: int = 1
 
 
 def _find(evidence: Evidence) -> Unexplained | None:
@@ -23,7 +22,7 @@ def _find(evidence: Evidence) -> Unexplained | None:
     if evidence.measured.waits is not None:
         return None
     seen = any(name in evidence.times for name in ("Runtime", "CPU Exec"))
-    return Unexplained(other, evidence.part, seen, max(evidence.steps, 1))
+    return Unexplained(other, evidence.part, seen)
 
 
 def _sentence(found: Unexplained) -> str:
@@ -31,5 +30,4 @@ def _sentence(found: Unexplained) -> str:
     return f"{seen if found.host_seen else 'Devices do nothing'}, {found.part.of(found.idle_ns)}."
 
 
-RULE = Rule("unexplained", "problem", _find, _sentence,
-            time_to_win_ns=lambda found: found.idle_ns * found.steps, view="launches")
+RULE = Rule("unexplained", "fact", _find, _sentence, view="launches")

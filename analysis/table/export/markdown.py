@@ -14,6 +14,7 @@ from ...core import units
 from ...core.names.short_name import fit_name
 from ...core.text import clean, cut
 from ..column import Column
+from ..page import PageSection
 from ..table import Table
 from .state import findings, notes, state_line
 
@@ -119,6 +120,8 @@ def histogram_lines(histogram: dict[str, Any], width: int = 32) -> list[str]:
 
 def section(table: Table, level: int = 2) -> list[str]:
     """One view as markdown lines."""
+    if table.page:
+        return _page(table, level)
     lines = [f"{'#' * level} {table.view.capitalize()}", ""]
     lines += [f"- {escape(line)}" for line in table.summary]
     lines += [f"- {escape(line)}" for line in findings(table)]
@@ -138,6 +141,36 @@ def section(table: Table, level: int = 2) -> list[str]:
     lines += ["", "<details><summary>Legend</summary>", ""]
     lines += [f"- **{escape(column.header or column.name)}**: {escape(column.help)}" for column in legend]
     return [*lines, "", "</details>", ""]
+
+
+def _page(table: Table, level: int) -> list[str]:
+    """A view that is a page: its summary, its sections, what a reader must know; names cut and no legend."""
+    lines = [f"- {escape(line)}" for line in table.summary]
+    if table.scope:
+        lines.append(f"- {escape(table.scope)}")
+    for part in table.page:
+        lines += ["", f"{'#' * level} {escape(part.title)}", ""]
+        if part.rows:
+            lines += [
+                "| " + " | ".join(map(escape, part.header)) + " |", "|" + "---|" * len(part.header),
+                *(_page_row(row, part) for row in part.rows),
+            ]
+        if part.rows and part.sentences:
+            lines.append("")
+        lines += [f"- {escape(line)}" for line in part.sentences]
+    said = notes(table)
+    return [*lines, *([""] if said else []), *(f"> ⚠ {escape(note)}  " for note in said), ""]
+
+
+def _page_row(row: tuple[str, ...], part: PageSection) -> str:
+    cells = (_page_cell(text, name in part.code) for text, name in zip(row, part.header, strict=True))
+    return "| " + " | ".join(cells) + " |"
+
+
+def _page_cell(text: str, named: bool) -> str:
+    if not text:
+        return ""
+    return code(cut(clean(text), _NAME)) if named else escape(text)
 
 
 def render(tables: Sequence[Table]) -> bytes:

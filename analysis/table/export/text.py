@@ -11,6 +11,7 @@ from ...core import units
 from ...core.names.short_name import fit_name
 from ...core.text import clean, cut, display
 from ..column import Column
+from ..page import PageSection
 from ..table import Table
 from .state import findings, notes, state_line
 
@@ -63,12 +64,24 @@ def block(table: Table) -> str:
     lines += [f"  {display(line, 400)}" for line in table.summary]
     lines += [f"  · {display(line, 400)}" for line in findings(table)]
     lines.append("")
-    if table.picture:
+    if table.page:
+        lines += [line for part in table.page for line in _section(part)]
+    elif table.picture:
         lines += [line for block in table.picture for line in (*block, "")]
     elif len(table):
         lines += rows_as_text(table)
     lines += [f"! {display(note, 600)}" for note in notes(table)]
     return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _section(part: PageSection) -> list[str]:
+    """One section of a page: title, its table, its sentences."""
+    room = [_NAME if name in part.code else 400 for name in part.header]
+    rows = [tuple(display(text, width) for text, width in zip(row, room, strict=True)) for row in part.rows]
+    widths = [max(cell_len(row[at]) for row in rows) for at in range(len(part.header))] if rows else []
+    laid = ["  " + "  ".join(_pad(text, width, True) for text, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows]
+    return [part.title.upper(), *laid, *(f"  · {display(line, 400)}" for line in part.sentences), ""]
 
 
 def render(tables: Sequence[Table]) -> bytes:

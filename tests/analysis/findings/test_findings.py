@@ -1,73 +1,278 @@
-"""Findings: data that a rule takes from the evidence, one sentence a fact, and nothing that the figures do not hold."""
+"""Every rule fires on a run made to have its trouble, is silent on a healthy one, and says when it could not look."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
+<<<<<<< HEAD:tests/analysis/findings/test_findings.py
 from runs import host, kernel, run_of
+=======
+from runs import Rows, host, kernel, run_of, samples, steps
+>>>>>>> fnd:tests/analysis/test_findings.py
 
-from warplens.analysis.communication.devices import Communication, communication
-from warplens.analysis.findings.rule import Evidence
-from warplens.analysis.findings.rules import RULES, findings
+from warplens.analysis.core.options import Options
+from warplens.analysis.findings.device.fp32_gemms import RULE as FP32
+from warplens.analysis.findings.evidence.kernel_times import limiter
+from warplens.analysis.findings.rules import RULES
+from warplens.analysis.overview.sources import overview_of
+from warplens.loaders.trace import Device, Trace
 
+<<<<<<< HEAD:tests/analysis/findings/test_findings.py
 BLANK = Evidence(1, 1000.0, {}, [], [])
+=======
+US, MS = 1_000, 1_000_000
+LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+A100 = Device("GPU 0", "NVIDIA A100", {"computeMajor": 8, "totalGlobalMem": 80_000, "maxThreadsPerMultiprocessor": 2048,
+                                       "sharedMemPerMultiprocessor": 164_000})
+>>>>>>> fnd:tests/analysis/test_findings.py
 
 
-def said(evidence: Evidence) -> list[str]:
-    return [finding.sentence for finding in findings(evidence)]
+def launched(gaps: list[int], dur: int = 500 * US, name: str = "gemm", **more: Any) -> tuple[Rows, Rows]:
+    """Kernels with these gaps before them, and the calls that launched them 10 µs before they start."""
+    kernels, calls, now = [], [], MS
+    for number, gap in enumerate(gaps):
+        now += gap
+        kernels.append(kernel(number, now, dur, name, correlation=number + 1, kind="kernel", **more))
+        calls.append(host("cudaLaunchKernel", now - 10 * US, 2 * US, "runtime", correlation=number + 1))
+        now += dur
+    return kernels, calls
 
 
-def device(name: str, **gauges: Any) -> dict[str, Any]:
-    return {"device": name, "utilisation": None, "sm_efficiency": None, "tensor_share": None, **gauges}
+def on_a100(**tables: Rows) -> Trace:
+    run = run_of(**tables)
+    return replace(run, info=replace(run.info, devices=(A100,)))
 
 
-def test_every_rule_has_a_name_of_its_own_and_finds_nothing_where_nothing_is_known() -> None:
-    assert len({rule.id for rule in RULES}) == len(RULES)
-    assert findings(BLANK) == ()
+def healthy(count: int = 40, **more: Any) -> Trace:
+    """Forty kernels of half a millisecond on tensor cores, launched far ahead, with pinned copies under them."""
+    kernels, calls = launched([0] * count, name="ampere_bf16_s16816gemm_bf16_128x128", occupancy=0.5, registers=64,
+                              block="256,1,1", blocks_per_sm=8.0)
+    for call in calls:
+        call["start_ns"] //= 2
+    copy = kernel(count, 2 * MS, 100 * US, "Memcpy HtoD (Pinned -> Device)", stream=9, bytes=1 << 20)
+    kernels.append({**copy, "kind": "memcpy"})
+    metrics = [*samples("sm clock", "GPU 0", *((MS + at * MS, 1400.0 + at) for at in range(19)), unit="MHz"),
+               *samples("memory reserved", "GPU 0", (0, 40_000), unit="B")]
+    start = calls[0]["start_ns"]
+    marks = [{**row, "start_ns": row["start_ns"] + start} for row in steps(*[4 * MS] * 5)]
+    return on_a100(kernels=kernels, host=calls, metrics=metrics, cycles=marks, **more)
 
 
-def test_eight_devices_are_one_line() -> None:
-    devices = [device(f"GPU {n}", utilisation=0.3 + n / 100) for n in range(8)]
-    assert said(replace(BLANK, devices=devices)) == ["8 devices run kernels 30% (GPU 0) to 37% (GPU 7) of the time."]
-    assert len(findings(replace(BLANK, devices=devices))[0].rows) == 8
+def rules(run: Trace) -> dict[str, dict[str, Any]]:
+    return {one["rule"]: one for one in overview_of(run, Options(), "a").facts["rules"]}
 
 
-def test_a_finding_says_what_could_be_won_and_where_to_look() -> None:
-    found = findings(replace(BLANK, times={"DataLoader": 600.0}))
-    assert [(one.rule, one.severity, one.time_to_win_ns) for one in found] == [("input", "problem", 600.0)]
+def trouble(run: Trace) -> dict[str, dict[str, Any]]:
+    return {name: one for name, one in rules(run).items() if one["severity"] in ("problem", "hint")}
 
 
-def test_the_longest_call_is_told_by_the_part_of_it_in_which_devices_did_nothing() -> None:
-    calls = [{"name": "cudaMemcpyAsync", "count": 3, "total_ns": 1533.0, "idle_ns": 500.0}]
-    evidence = replace(BLANK, times={"Runtime": 600.0, "Kernel": 400.0}, devices=[device("GPU 0")], calls=calls)
-    assert said(evidence) == [
-        "Devices are idle while the host is in runtime calls, 60% of the step (600 ns of 1.00 µs), 500 ns of it in "
-        "cudaMemcpyAsync (3 calls)."
-    ]
+def input_starved() -> Trace:
+    kernels, calls = launched([5 * MS] * 8)
+    loads = [host(LOADER, row["start_ns"] - 4 * MS, 3 * MS, "dataloader") for row in calls]
+    return on_a100(kernels=kernels, host=[*calls, *loads])
 
 
-def test_communication_is_what_devices_did_and_not_the_calls_that_asked_for_it() -> None:
-    asks = [host("nccl:all_reduce", 0, 900, "annotation")]
-    assert communication(run_of(host=asks)) == []
-    launches = [kernel(0, 0, 100, "ncclAllReduce", kind="collective"), kernel(1, 60, 100),
-                kernel(2, 300, 50, "ncclAllReduce", kind="collective"), kernel(3, 0, 900, "copy", kind="memcpy")]
-    found = communication(run_of(host=asks, kernels=launches))
-    assert found == [Communication("GPU 0", None, 150, 110)]
-    assert found[0].overlap == 1 - 110 / 150
+def drained() -> Trace:
+    kernels, calls = launched([MS] * 8)
+    items = [host("aten::item", row["start_ns"] - 200 * US, row["dur_ns"] + 300 * US) for row in kernels]
+    lines = [host("loss.py(41): log", row["start_ns"] - 10 * US, row["dur_ns"] + 20 * US, "python") for row in items]
+    waits = [host("cudaStreamSynchronize", row["start_ns"] + 20 * US, row["dur_ns"], "runtime") for row in kernels]
+    return on_a100(kernels=kernels, host=[*calls, *items, *lines, *waits])
 
 
-def test_exposed_communication_is_one_line_for_all_devices() -> None:
-    talks = (Communication("GPU 0", 0, 100, 60), Communication("GPU 1", 1, 300, 200))
-    assert said(replace(BLANK, communication=talks)) == [
-        "Communication that no kernel covers takes 20% of the step (200 ns of 1.00 µs) on GPU 1, the most of 2 "
-        "devices; another 100 ns is hidden behind kernels."
-    ]
-    assert said(replace(BLANK, times={"Communication": 900.0})) == []
+def launch_bound() -> Trace:
+    kernels, calls = launched([50 * US] * 60, dur=5 * US)
+    ops = [host("aten::mul", row["start_ns"] - 30 * US, 35 * US) for row in calls]
+    lines = [host("model.py(7): forward", row["start_ns"] - 35 * US, 45 * US, "python") for row in calls]
+    return on_a100(kernels=kernels, host=[*calls, *ops, *lines])
 
 
-def test_activities_before_their_launch_are_remarked() -> None:
-    assert said(replace(BLANK, early=113, launched=179))[0].startswith(
-        "The clocks of host and device disagree: 113 of 179 device activities begin before the call that launched them"
-    )
-    assert said(replace(BLANK, early=1, launched=179)) == []
+def allocating() -> Trace:
+    kernels, calls = launched([MS] * 8)
+    mallocs = [host("cudaMalloc", row["start_ns"] - 900 * US, 880 * US, "runtime") for row in calls]
+    return on_a100(kernels=kernels, host=[*calls, *mallocs])
+
+
+def copying(name: str, kind: str = "memcpy") -> Trace:
+    kernels, calls = launched([MS] * 8)
+    copies = [{**kernel(8 + at, row["start_ns"] - MS, MS, name, bytes=1 << 20), "kind": kind}
+              for at, row in enumerate(kernels)]
+    return on_a100(kernels=[*kernels, *copies], host=calls)
+
+
+def communicating() -> Trace:
+    kernels, calls = launched([MS] * 8)
+    reduces = [{**kernel(8 + at, row["start_ns"] - MS, MS, "ncclDevKernel_AllReduce"), "kind": "collective"}
+               for at, row in enumerate(kernels)]
+    return on_a100(kernels=[*kernels, *reduces], host=calls)
+
+
+def fp32() -> Trace:
+    return on_a100(kernels=launched([0] * 8, name="ampere_sgemm_128x64_nn")[0])
+
+
+def cramped() -> Trace:
+    return on_a100(kernels=launched([0] * 8, name="softmax", occupancy=0.125, registers=255, block="128,1,1",
+                                    blocks_per_sm=4.0)[0])
+
+
+def tiny() -> Trace:
+    return on_a100(kernels=launched([0] * 300, dur=2 * US, name="add")[0])
+
+
+def uneven() -> Trace:
+    marks = steps(*[4 * MS] * 9, 12 * MS, 4 * MS)
+    kernels = [kernel(at, row["start_ns"] + US, row["dur_ns"] - 2 * US) for at, row in enumerate(marks)]
+    return on_a100(kernels=kernels, cycles=marks)
+
+
+def throttled() -> Trace:
+    kernels, _ = launched([0] * 40)
+    points = ((MS + at * MS, 1400.0 if at < 12 else 900.0) for at in range(19))
+    return on_a100(kernels=kernels, metrics=samples("sm clock", "GPU 0", *points, unit="MHz"))
+
+
+def full() -> Trace:
+    return on_a100(kernels=launched([0] * 8)[0], metrics=samples("memory reserved", "GPU 0", (0, 79_000), unit="B"))
+
+
+def early() -> Trace:
+    kernels, calls = launched([MS] * 8)
+    return on_a100(kernels=kernels, host=[{**row, "start_ns": row["start_ns"] + 20 * US} for row in calls])
+
+
+CASES: list[tuple[str, Callable[[], Trace], str]] = [
+    ("input", input_starved, "input, "),
+    ("sync", drained, "aten::item, loss.py(41): log"),
+    ("host", launch_bound, "model.py(7): forward, before aten::mul"),
+    ("allocation", allocating, "8 calls of cudaMalloc"),
+    ("pageable", lambda: copying("Memcpy HtoD (Pageable -> Device)"), "8 copies, 8.0 MiB, 8.00 ms"),
+    ("copies", lambda: copying("Memcpy HtoD (Pinned -> Device)"), "8.00 ms of 12.00 ms"),
+    ("copies", lambda: copying("Memset (Device)", "memset"), "8.00 ms of 12.00 ms"),
+    ("communication", communicating, "Communication that no kernel covers"),
+    ("fp32", fp32, "take 100% of the kernel time without tensor cores"),
+    ("occupancy", cramped, "limited by registers"),
+    ("short kernels", tiny, "300 of 300 take under 5.00 µs"),
+    ("slow cycles", uneven, "1 of 11 steps is much slower than the others: number 9 takes 12.00 ms"),
+    ("clock drop", throttled, "900 MHz at the lowest, usually 1,400 MHz"),
+    ("memory", full, "99%"),
+    ("clocks", early, "8 of 8 device activities begin before"),
+]
+
+
+@pytest.mark.parametrize(("rule", "run", "words"), CASES, ids=[f"{name}-{at}" for at, (name, *_) in enumerate(CASES)])
+def test_a_rule_finds_the_trouble_it_is_about(rule: str, run: Callable[[], Trace], words: str) -> None:
+    found = trouble(run())
+    assert rule in found
+    assert words in found[rule]["sentence"]
+
+
+def test_nothing_fires_on_a_healthy_run_and_everything_was_checked() -> None:
+    found = rules(healthy())
+    assert not [one["sentence"] for one in found.values() if one["severity"] != "fact"]
+    assert "warm-up" not in found
+
+
+def test_a_run_with_one_trouble_has_one_finding_of_lost_time() -> None:
+    for name, run, _ in CASES:
+        lost = {rule for rule, one in trouble(run()).items() if one["time_to_win_ns"]}
+        assert lost <= {name}, (name, lost)
+
+
+def test_the_parts_of_idle_time_do_not_overlap() -> None:
+    for make in (input_starved, drained, launch_bound, allocating):
+        parts = [one["time_to_win_ns"] for rule, one in trouble(make()).items() if rule in
+                 ("input", "sync", "host", "allocation")]
+        from warplens.analysis.idle.account import idle_of
+
+        run = make()
+        idle = idle_of(run, run)
+        assert idle is not None and sum(parts) <= idle.devices[0].idle_ns
+
+
+def test_what_costs_most_comes_first_and_facts_after_it() -> None:
+    kernels, calls = launched([MS] * 8, name="ampere_sgemm_128x64_nn")
+    loads = [host(LOADER, row["start_ns"] - 900 * US, 880 * US, "dataloader") for row in calls]
+    found = overview_of(on_a100(kernels=kernels, host=[*calls, *loads]), Options(), "a").facts["rules"]
+    order = [one["rule"] for one in found]
+    assert order.index("input") < order.index("fp32") < order.index("busy")
+    wins = [one["time_to_win_ns"] for one in found if one["severity"] in ("problem", "hint")]
+    assert wins == sorted(wins, key=lambda time: -(time or 0))
+
+
+def test_causes_are_not_told_where_clocks_disagree() -> None:
+    found = rules(early())
+    assert {found[name]["severity"] for name in ("sync", "host", "allocation")} == {"unchecked"}
+    assert "clocks of host and device disagree" in found["host"]["sentence"]
+
+
+def test_without_launches_nobody_is_blamed() -> None:
+    kernels, _ = launched([5 * MS] * 8)
+    found = rules(on_a100(kernels=kernels))
+    assert found["host"]["severity"] == "unchecked"
+    assert "launched the device's activities is not recorded" in found["host"]["sentence"]
+
+
+def test_a_copy_without_a_memory_kind_is_not_called_pinned() -> None:
+    found = rules(copying("MemcpyH2D"))
+    assert found["pageable"]["severity"] == "unchecked"
+
+
+def test_a_stream_that_waits_for_an_event_drains_nothing() -> None:
+    kernels, calls = launched([MS] * 8)
+    waits = [host("cudaStreamWaitEvent", row["start_ns"] + row["dur_ns"] + 100 * US, 5 * US, "runtime")
+             for row in kernels]
+    assert "sync" not in trouble(on_a100(kernels=kernels, host=[*calls, *waits]))
+
+
+def test_collectives_alone_are_not_called_exposed() -> None:
+    kernels, _ = launched([MS] * 8, name="ncclDevKernel_AllReduce")
+    found = rules(on_a100(kernels=[{**row, "kind": "collective"} for row in kernels]))
+    assert found["communication"]["severity"] == "unchecked"
+
+
+def test_an_old_device_has_no_tensor_cores_to_miss() -> None:
+    run = fp32()
+    old = replace(run, info=replace(run.info, devices=(Device("GPU 0", "Tesla P100", {"computeMajor": 6}),)))
+    assert FP32.id not in rules(old)
+
+
+def test_tensor_core_and_matrix_kernels_are_not_called_starved() -> None:
+    shape = {"occupancy": 0.125, "registers": 255, "block": "128,1,1", "blocks_per_sm": 4.0}
+    assert "occupancy" not in trouble(on_a100(kernels=launched([0] * 8, name="flash_fwd_kernel", **shape)[0]))
+
+
+def test_a_clock_that_falls_while_nothing_runs_has_not_dropped() -> None:
+    kernels, _ = launched([0] * 40)
+    points = [*((MS + at * MS, 1400.0) for at in range(19)), *((30 * MS + at * MS, 210.0) for at in range(19))]
+    found = rules(on_a100(kernels=kernels, metrics=samples("sm clock", "GPU 0", *points, unit="MHz")))
+    assert "clock drop" not in found
+
+
+def test_the_first_cycles_are_warm_up_and_not_slow_ones() -> None:
+    marks = steps(40 * MS, *[4 * MS] * 9)
+    kernels = [kernel(at, row["start_ns"] + US, row["dur_ns"] - 2 * US) for at, row in enumerate(marks)]
+    found = rules(on_a100(kernels=kernels, cycles=marks))
+    assert found["warm-up"]["severity"] == "fact" and "up to 40.00 ms" in found["warm-up"]["sentence"]
+    assert "slow cycles" not in found
+
+
+@pytest.mark.parametrize(("block", "registers", "shared", "expected"), [
+    ("256,1,1", 24, 0, ("block size", 1.0)),
+    ("128,1,1", 255, 0, ("registers", 0.125)),
+    ("128,1,1", 32, 82_000, ("shared memory", 0.125)),
+    (None, 32, 0, None),
+])
+def test_the_limiter_is_what_leaves_room_for_fewest_blocks(
+    block: str | None, registers: int, shared: int, expected: tuple[str, float] | None
+) -> None:
+    assert limiter(block, registers, shared, A100.properties) == expected
+
+
+def test_every_rule_has_a_run_that_makes_it_speak() -> None:
+    lost = {rule.id for rule in RULES if rule.severity != "fact"}
+    elsewhere = {"small grids"}  # of gauges, in the tests of the overview
+    assert lost - elsewhere == {name for name, *_ in CASES}

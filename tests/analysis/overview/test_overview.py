@@ -187,8 +187,8 @@ def test_findings_name_what_devices_wait_for(run_of, asked):
     run = run_of(cycles=[step(1, 0, 1000)], host=[op(0, 600, loader, "dataloader"), call(600, 5, 1)],
                  kernels=[work(610, 390, 1)])
     said = asked("overview", run).facts["findings"]
-    assert said[0] == "GPU 0 runs kernels 39% of the time."
-    assert said[1].startswith("Bound by input data: the host waits for the DataLoader 60% of the step")
+    assert said[1] == "GPU 0 runs kernels 39% of the time."
+    assert said[0].startswith("Bound by input data: the host waits for the DataLoader 60% of the step")
 
 
 def test_two_runs_stand_side_by_side_in_the_order_of_categories(run_of, asked):

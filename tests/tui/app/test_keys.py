@@ -204,6 +204,22 @@ async def export(app: WarplensApp, pilot: Pilot[Any]) -> None:
     assert "Written to warplens-kernels-normal-abnormal-2.md" in said(app)
 
 
+@key("note")
+async def note(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    await press(pilot, "j", "i", *"look", "enter")
+    row = pane(app).table.row_id(1)
+    assert state(app).notes == {row: "look"} and state(app).marks == {row}
+    await press(pilot, "1", "e")
+    page = Path("warplens-triage-normal-abnormal.md").read_text()
+    assert "## Marked rows" in page and "| look |" in page and state_of(app, "kernels").words[row][:12] in page
+    await press(pilot, "3", "i", "ctrl+u", "enter")
+    assert not state(app).notes
+
+
+def state_of(app: WarplensApp, view: str) -> Any:
+    return app.session.state(view)
+
+
 @key("export_as")
 async def export_as(app: WarplensApp, pilot: Pilot[Any]) -> None:
     await press(pilot, "E", "ctrl+u", *"rows.csv", "enter")

@@ -1,0 +1,164 @@
+"""Triage: what a colleague reads in a minute: the findings, why devices waited, what fills them, what changed.
+
+The rows are the findings, the costliest first. The page says them with the idle time by cause, the top kernels with
+their callers, and of two runs what the diff says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+from msgspec.structs import replace
+
+from ...loaders.trace import Trace
+from ..core import units
+from ..core.names.display_names import display_names
+from ..core.options import SIDES, Options, Side
+from ..cycles.scope import scoped
+from ..idle.account import DeviceIdle, idle_of
+from ..kernels.launchers import CALLERS, ways, with_callers
+from ..overview.sources import overview_of
+from ..table.column import Column
+from ..table.page import PageSection
+from ..table.table import Table
+from ..table.view import Answer, CannotAnswer, Runs, View
+from .diff import VIEW as DIFF
+
+_NAME = 64
+KERNELS, DEVICES, CAUSES = 5, 8, 4
+"""Rows of kernels and devices, and causes of a device, on the page."""
+COLUMNS = (
+    Column("run", "run", "text", "A or B", width=3, order=0, role="where"),
+    Column("severity", "kind", "text", "problem: time is lost; hint: worth a look; fact: to judge the rest; unchecked: "
+           "the recording lacks what the rule looks at", width=9, order=1),
+    Column("rule", "rule", "text", "what was looked for", width=14, order=2),
+    Column("time_to_win_ns", "could win", "ns", "over the whole recording, at most", width=10, order=0, role="time"),
+    Column("finding", "finding", "text", "what was found", width=60, order=0, elastic=True, pinned=True, role="label"),
+    Column("look", "look", "text", "view that shows it", width=8, order=1),
+    Column("filter", "filter", "text", "filter to type there", width=18, order=3),
+)
+_DTYPES = {"time_to_win_ns": pl.Float64()}
+
+
+def build(runs: Runs, options: Options) -> Answer:
+    """The findings of one run or two as rows, and the page."""
+    rows: list[tuple[Any, ...]] = []
+    sections: list[PageSection] = []
+    facts: dict[str, Any] = {}
+    summary, notes = [], []
+    if len(runs) == 2:
+        sections.append(_changes(runs, options))
+    for run, side in zip(runs, SIDES, strict=False):
+        prefix = f"{side.upper()}: " if len(runs) == 2 else ""
+        try:
+            overview = overview_of(run, options, side)
+        except CannotAnswer as why:
+            notes.append(f"{prefix}{why}")
+            continue
+        summary.append(f"{prefix}{run.info.label}: {overview.headline}")
+        found = overview.facts["rules"]
+        facts[side] = {"rules": found, "unchecked": overview.facts["unchecked"]}
+        rows += [
+            (side.upper(), one["severity"], one["rule"], one["time_to_win_ns"], one["sentence"], one["view"],
+             one["filter"]) for one in found
+        ]
+        sections += [
+            _findings(found, overview.facts["unchecked"], prefix), *_idle(run, options, side, prefix),
+            *_kernels(run, options, side, prefix),
+        ]
+        notes += [f"{prefix}{note}" for note in overview.notes]
+    if not rows and len(runs) == 1:
+        raise CannotAnswer(notes[0] if notes else "Nothing was found.")
+    names = [column.name for column in COLUMNS]
+    frame = pl.DataFrame(rows, schema={name: _DTYPES.get(name, pl.String()) for name in names}, orient="row")
+    facts = facts if len(runs) == 2 else facts.get("a", {})
+    return Answer(frame.lazy(), facts, tuple(summary), tuple(notes), page=tuple(sections))
+
+
+def _findings(found: list[dict[str, Any]], unchecked: str | None, prefix: str) -> PageSection:
+    costly = [one for one in found if one["severity"] in ("problem", "hint")]
+    rows = tuple(
+        (str(number), one["sentence"], "" if not one["time_to_win_ns"] else units.duration(one["time_to_win_ns"]),
+         " ".join(filter(None, (one["view"], one["filter"]))))
+        for number, one in enumerate(costly, 1)
+    )
+    facts = tuple(one["sentence"] for one in found if one["severity"] == "fact")
+    nothing = () if rows else ("No rule found anything that costs time.",)
+    return PageSection(
+        f"{prefix}Findings", (*nothing, *facts, *((unchecked,) if unchecked else ())),
+        ("#", "finding", "could win", "look"), rows, ("look",),
+    )
+
+
+def _idle(run: Trace, options: Options, side: Side, prefix: str) -> list[PageSection]:
+    piece = scoped(run, options, side)
+    idle = idle_of(run, piece) if piece.has("kernels") else None
+    if idle is None:
+        return []
+    most = sorted(idle.devices, key=lambda device: -device.idle_ns)
+    rows = tuple(_device(device) for device in most[:DEVICES])
+    more = (f"{len(most) - DEVICES} more devices.",) if len(most) > DEVICES else ()
+    return [PageSection(
+        f"{prefix}Idle by cause", (*more, *idle.notes), ("device", "idle", "of its time", "causes"), rows, ("device",),
+    )]
+
+
+def _device(device: DeviceIdle) -> tuple[str, ...]:
+    causes = sorted(device.causes.items(), key=lambda item: (-item[1], item[0]))[:CAUSES]
+    shares = ", ".join(f"{cause} {units.percent(100 * total / device.idle_ns, places=0)}" for cause, total in causes)
+    share = units.percent(100 * device.idle_ns / device.window_ns, places=0) if device.window_ns else ""
+    rank = "" if device.rank is None else f" rank {device.rank}"
+    return f"{device.device or 'device'}{rank}", units.duration(device.idle_ns), share, shares
+
+
+def _kernels(run: Trace, options: Options, side: Side, prefix: str) -> list[PageSection]:
+    piece = scoped(run, options, side)
+    launches = piece.kernels.filter(pl.col("kind") != "sync")
+    sums = launches.group_by("name").agg(
+        count=pl.len(), total_ns=pl.col("dur_ns").cast(pl.Int64).sum()).collect(engine="streaming")
+    total = int(sums["total_ns"].sum())
+    if not total:
+        return []
+    top = sums.sort("total_ns", pl.col("name").cast(pl.String), descending=[True, False]).head(KERNELS)
+    callers = with_callers(run, launches.join(top.lazy().select("name"), on="name", how="semi"), "name", "dur_ns")
+    rows = []
+    shown = display_names([name or "" for name in top["name"]], _NAME)
+    for name, count, time in top.rows():
+        by = ""
+        if callers is not None:
+            by = _caller(callers.filter(pl.col("name") == name))
+        share = units.percent(100 * time / total, places=0)
+        rows.append((shown[name or ""], units.duration(time), share, units.count(count), by))
+    return [PageSection(
+        f"{prefix}Top kernels", (), ("kernel", "total", "share", "launches", "launched by"), tuple(rows),
+        ("kernel", "launched by"),
+    )]
+
+
+def _caller(launches: pl.DataFrame) -> str:
+    """The operator, module and Python line behind most of the time of some launches."""
+    first = ways(launches).head(1).cast({key: pl.String for key in CALLERS})
+    if first.is_empty():
+        return ""
+    row = first.row(0, named=True)
+    return " ← ".join(row[key] for key in ("op", "module", "frame") if row[key])
+
+
+def with_marked(table: Table, marked: Sequence[tuple[str, str, str]]) -> Table:
+    """The page with the rows somebody marked: view, what the row says, and the note on it."""
+    if not marked:
+        return table
+    rows = tuple((view, words, note) for view, words, note in marked)
+    return replace(table, page=(*table.page, PageSection("Marked rows", (), ("view", "row", "note"), rows, ("row",))))
+
+
+def _changes(runs: Runs, options: Options) -> PageSection:
+    try:
+        return PageSection("What changed", DIFF.build(runs, options).summary)
+    except CannotAnswer as why:
+        return PageSection("What changed", (str(why),))
+
+
+VIEW = View("triage", COLUMNS, build, scopes_itself=True, noun="findings")

@@ -1,0 +1,106 @@
+"""The triage page: what costs time first, where to look, why devices waited, what fills them, what changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from runs import Rows, host, kernel, run_of, steps
+
+from warplens.analysis.table.export import render
+from warplens.analysis.table.row_words import row_words
+from warplens.analysis.table.table import Table, ask
+from warplens.analysis.views import view
+from warplens.analysis.views.triage import with_marked
+from warplens.loaders.ingest.opening import open_run
+
+MS = 1_000_000
+
+
+def starved(name: str = "gemm", wait: int = 5 * MS) -> Table:
+    return ask(view("triage"), (run_of(**tables(name, wait)),))
+
+
+def tables(name: str, wait: int) -> dict[str, Rows]:
+    kernels, calls, now = [], [], 0
+    for number in range(6):
+        now += wait
+        kernels.append(kernel(number, now, MS, name, correlation=number + 1))
+        calls += [host("cudaLaunchKernel", now - 10_000, 2_000, "runtime", correlation=number + 1),
+                  host("aten::mm", now - 20_000, 15_000),
+                  host("model.py(7): forward", now - 30_000, 30_000, "python")]
+        calls.append(host("enumerate(DataLoader)#x", now - wait + MS // 2, wait - MS, "dataloader"))
+        now += MS
+    return {"kernels": kernels, "host": calls, "cycles": steps(*[wait + MS] * 6)}
+
+
+def markdown(table: Table) -> str:
+    return render(table, "md").decode()
+
+
+def test_the_page_leads_from_the_finding_to_the_view_that_shows_it() -> None:
+    page = markdown(starved())
+    first = next(line for line in page.splitlines() if line.startswith("| 1 |"))
+    assert "input, " in first and "DataLoader" in first and "`idle cause=input`" in first
+    assert page.index("## Findings") < page.index("## Idle by cause") < page.index("## Top kernels")
+    assert "aten::mm ← model.py(7): forward" in page
+    assert "Not checked: " in page
+
+
+def test_every_view_and_filter_it_sends_to_exists() -> None:
+    from warplens.analysis.findings.rules import RULES
+    from warplens.analysis.table.filters import Filter
+
+    table = starved()
+    for rule in RULES:
+        if rule.view in ("overview", "metrics", None):
+            continue
+        shown = ask(view(str(rule.view)), (run_of(**tables("gemm", 5 * MS)),))
+        if rule.filter is not None:
+            shown.filtered(Filter(rule.filter))
+    assert table.frame["look"].drop_nulls().is_in([rule.view for rule in RULES]).all()
+
+
+def test_a_page_is_read_in_a_minute(samples: Path) -> None:
+    pair = tuple(open_run(str(samples / "demo" / f"{side}.json.gz"), use_cache=False)[0]
+                 for side in ("normal", "abnormal"))
+    one, two = (markdown(ask(view("triage"), runs)) for runs in (pair[:1], pair))
+    assert len(one.splitlines()) < 50 and len(two.splitlines()) < 90
+    assert two.index("## What changed") < two.index("## A: Findings") < two.index("## B: Findings")
+    assert "gpu\\_sm\\_frequency 1,187 → 210 MHz" in two or "gpu_sm_frequency 1,187 → 210 MHz" in two
+    assert "could win" in one and "Legend" not in two
+
+
+def test_kernels_that_look_alike_are_told_apart(samples: Path) -> None:
+    run = open_run(str(samples / "demo" / "normal.json.gz"), use_cache=False)[0]
+    page = markdown(ask(view("triage"), (run,)))
+    lines = page[page.index("## Top kernels"):].splitlines()
+    names = [line.split(" | ")[0] for line in lines if line.startswith("| `")]
+    assert len(names) == 5 and len(set(names)) == 5
+
+
+def test_recorded_names_do_nothing_to_the_page() -> None:
+    page = markdown(starved("evil|`y`\x1b[31m\n#<i>h"))
+    assert "\x1b" not in page and "\n#<" not in page
+    rows = [line for line in page.splitlines() if line.startswith("| `") and "6.00 ms" in line]
+    assert rows and all(line.replace("\\|", "").count("|") == 6 for line in rows)
+
+
+def test_marked_rows_and_notes_are_the_last_section() -> None:
+    page = markdown(with_marked(starved(), [("kernels", "gemm · total 6.00 ms", "why twice?"), ("idle", "GPU 0", "")]))
+    section = page[page.index("## Marked rows"):]
+    assert "| kernels | `gemm · total 6.00 ms` | why twice? |" in section
+    assert "Marked rows" not in markdown(starved())
+
+
+def test_a_row_in_words_begins_with_its_name() -> None:
+    table = ask(view("kernels"), (run_of(**tables("gemm", 5 * MS)),))
+    words = row_words(table.columns, table.window(0, 1)[0])
+    assert words.startswith("gemm · ") and "total 6.00 ms" in words
+
+
+def test_the_rows_are_the_findings_for_scripts() -> None:
+    table = starved()
+    assert table.frame["rule"][0] == "input" and table.frame["filter"][0] == "cause=input"
+    assert table.frame["time_to_win_ns"][0] == 5 * 4 * MS
+    text = render(table, "text").decode()
+    assert "FINDINGS" in text and "IDLE BY CAUSE" in text
