@@ -27,7 +27,7 @@ class Kineto(Struct, frozen=True):
     name: str = "kineto"
     title: str = "PyTorch Kineto / Chrome trace JSON (also Ascend and JAX), .gz and .zst"
     suffixes: tuple[str, ...] = (".pt.trace.json", ".json")
-    version: int = 2
+    version: int = 3
     ready_tables: bool = True
 
     def sniff(self, head: bytes) -> bool:
