@@ -16,6 +16,7 @@ SPECIAL: dict[str, str] = {
     "overview": "overview.OverviewPane",
     "cycles": "cycles.CyclesPane",
     "diff": "diff.DiffPane",
+    "ranks": "ranks.RanksPane",
     "timeline": "timeline.TimelinePane",
 }
 """View name → module and class of its pane."""
