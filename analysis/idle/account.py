@@ -39,7 +39,7 @@ class DeviceIdle(Struct, frozen=True):
 class Idle(Struct, frozen=True):
     """Every gap as a row of ``gaps``, longest first, sums per device, and notes on what could not be known.
 
-    ``gaps``: ``device rank start_ns dur_ns cause cause_ns before after call op frame drained_by index``, where
+    ``gaps``: ``device rank start_ns dur_ns cause cause_ns before after call op frame drained_by drain_ns index``, where
     ``cause`` is the one that most of the gap had, for ``cause_ns``, and ``index`` the launch that ended it.
     """
 
@@ -103,7 +103,8 @@ def _of_device(
     parts = np.zeros((len(_NAMES), count), dtype=np.int64)
     index = activities["index"].gather(pl.Series(gaps.after))
     none = pl.Series([None] * count, dtype=NAME)
-    told = {"call": none, "op": none, "frame": none, "drained_by": none}
+    told = {"call": none, "op": none, "frame": none, "drained_by": none,
+            "drain_ns": pl.Series([None] * count, dtype=pl.Int64)}
     if host is None:
         parts[_NAMES.index("unknown")] = gaps.ends - gaps.starts
     else:
@@ -113,7 +114,7 @@ def _of_device(
         told = {
             "call": host.slices.names_of(call), "op": host.callers.frame["op"].gather(pl.Series(rows)),
             "frame": host.callers.frame["frame"].gather(pl.Series(rows)),
-            "drained_by": _drained_by(host, gaps, call),
+            **_drained_by(host, gaps, call),
         }
     most = parts.argmax(axis=0) if count else np.zeros(0, dtype=np.int64)
     names = activities["name"]
@@ -186,8 +187,11 @@ def _timeline(host: _Host, windows: ThreadWindows) -> ThreadTimeline:
     )
 
 
-def _drained_by(host: _Host, gaps: DeviceGaps, call: Ints) -> pl.Series:
-    """The last call before each launch, on its thread, that waited for the device until after the gap began."""
+def _drained_by(host: _Host, gaps: DeviceGaps, call: Ints) -> dict[str, pl.Series]:
+    """The last call before each launch, on its thread, that waited for the device until after the gap began.
+
+    ``drained_by`` is where it was made, and ``drain_ns`` how long it waited.
+    """
     slices = host.slices
     waits = np.flatnonzero(blocking(slices))
     launch = np.maximum(call, 0)
@@ -208,7 +212,11 @@ def _drained_by(host: _Host, gaps: DeviceGaps, call: Ints) -> pl.Series:
         "who": slices.names_of(np.where(operator >= 0, operator, found)), "frame": frame,
     })
     text = pl.concat_str(pl.col("who", "frame").cast(pl.String), separator=", ", ignore_nulls=True)
-    return rows.select(pl.when(pl.col("who").is_not_null()).then(text).cast(NAME).alias("drained_by"))["drained_by"]
+    waited = pl.Series(slices.dur[np.maximum(found, 0)] if len(slices.dur) else np.zeros(len(found), dtype=np.int64))
+    return {
+        "drained_by": rows.select(pl.when(pl.col("who").is_not_null()).then(text).cast(NAME).alias("by"))["by"],
+        "drain_ns": waited.set(pl.Series(found < 0), None),
+    }
 
 
 def _notes(run: Trace, host: _Host | None, gaps: pl.DataFrame, devices: list[DeviceIdle]) -> list[str]:

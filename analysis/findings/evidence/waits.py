@@ -1,7 +1,8 @@
 """What the device that waited longest waited for: its idle time in four parts that do not overlap.
 
 Every gap belongs to one part: input where most of it was input, allocation likewise, ``drained`` where the host had
-waited for the device before it launched again, ``behind`` where the host simply never got ahead.
+waited for the device before it launched again, ``behind`` where the host simply never got ahead. Without that wait the
+host is earlier by its length and no more, so that of a longer gap the rest is ``behind`` too.
 """
 
 from __future__ import annotations
@@ -82,12 +83,15 @@ def waits_of(run: Trace, piece: Trace) -> Waits | None:
     )
     cause, drained = pl.col("cause").cast(pl.String), pl.col("drained_by").is_not_null()
     host = cause.is_in(BEHIND) | (cause == "sync")
+    wait = pl.when(cause == "sync").then("dur_ns").otherwise(pl.col("drain_ns").fill_null(0))
+    lost = pl.min_horizontal("dur_ns", wait)
+    waited = gaps.filter(host & (drained | (cause == "sync"))).with_columns(dur_ns=lost)
+    late = gaps.filter(cause.is_in(BEHIND)).with_columns(dur_ns=pl.col("dur_ns") - lost).filter(pl.col("dur_ns") > 0)
     return Waits(
         most.device, len(idle.devices), most.window_ns, most.idle_ns, most.causes,
         input=_part(gaps.filter(cause == "input"), "op"),
         allocation=_part(gaps.filter(cause == "allocation"), "call"),
-        drained=_part(gaps.filter(host & (drained | (cause == "sync"))), "drained_by"),
-        behind=_part(gaps.filter(cause.is_in(BEHIND) & ~drained), "op"),
+        drained=_part(waited, "drained_by"), behind=_part(late, "op"),
         doubt=_doubt(idle, most), allocations=_allocations(piece),
     )
 

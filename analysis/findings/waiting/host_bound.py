@@ -48,5 +48,5 @@ def _sentence(found: HostBehind) -> str:
 
 RULE = Rule(
     "host", "problem", _find, _sentence, rows=lambda found: found.waits.behind.rows,
-    time_to_win_ns=lambda found: found.waits.behind.idle_ns, view="idle", filter="!drained_by~. !cause=input",
+    time_to_win_ns=lambda found: found.waits.behind.idle_ns, view="idle", filter="!cause=input",
 )

@@ -68,7 +68,7 @@ def input_starved() -> Trace:
 
 
 def drained() -> Trace:
-    kernels, calls = launched([MS] * 8)
+    kernels, calls = launched([400 * US] * 8)
     items = [host("aten::item", row["start_ns"] - 200 * US, row["dur_ns"] + 300 * US) for row in kernels]
     lines = [host("loss.py(41): log", row["start_ns"] - 10 * US, row["dur_ns"] + 20 * US, "python") for row in items]
     waits = [host("cudaStreamSynchronize", row["start_ns"] + 20 * US, row["dur_ns"], "runtime") for row in kernels]
@@ -224,6 +224,14 @@ def test_collectives_alone_are_not_called_exposed() -> None:
     kernels, _ = launched([MS] * 8, name="ncclDevKernel_AllReduce")
     found = rules(on_a100(kernels=[{**row, "kind": "collective"} for row in kernels]))
     assert found["communication"]["severity"] == "unchecked"
+
+
+def test_a_short_wait_is_not_blamed_for_a_long_gap() -> None:
+    kernels, calls = launched([5 * MS] * 8)
+    waits = [host("cudaStreamSynchronize", row["start_ns"] + row["dur_ns"] - 10 * US, 20 * US, "runtime")
+             for row in kernels]
+    found = trouble(on_a100(kernels=kernels, host=[*calls, *waits]))
+    assert "sync" not in found and found["host"]["time_to_win_ns"] == pytest.approx(35 * MS, rel=0.01)
 
 
 def test_an_old_device_has_no_tensor_cores_to_miss() -> None:
