@@ -113,6 +113,15 @@ def size(value: float) -> str:
     return "0 B"
 
 
+def rate(value: float, signed: bool = False) -> str:
+    """Bytes per second with the decimal unit that fits, as vendors and nccl-tests give them."""
+    factor, unit = next((pair for pair in _RATES if abs(value) >= pair[0]), _RATES[-1])
+    return f"{number(value / factor, signed)} {unit}"
+
+
+_RATES = ((1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s"))
+
+
 def short(value: Any, column: Column) -> str:
     """The value as a list shows it; text values come back as they are (clean them with ``text.display``)."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
@@ -133,6 +142,8 @@ def short(value: Any, column: Column) -> str:
             return count(value, signed)
         case "bytes":
             return size(value)
+        case "rate":
+            return rate(value, signed)
         case "ratio":
             return factor(value)
         case "number":

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 Unit = Literal[
     "text", "count", "number", "ns", "us", "ms", "fraction", "percent", "bytes", "trend", "bool", "ratio", "list",
-    "kinds",
+    "kinds", "rate",
 ]
 """How a raw value is read. ``ns/us/ms`` are durations, ``fraction`` is 0-1 shown as %, ``percent`` is already in %,
 ``trend`` a list of numbers drawn as a sparkline, ``ratio`` a factor such as 3.4x, ``number`` has its own unit column or
-none, ``kinds`` is a count that only shows above one."""
+none, ``kinds`` is a count that only shows above one, ``rate`` is in B/s."""
 
 Dtype = Literal["str", "int", "float", "bool", "list"]
 
@@ -42,7 +42,7 @@ _DTYPES: dict[Unit, Dtype] = {
     "list": "list",
 }
 _SIDED = frozenset(("text", "trend", "bool", "list"))
-_SIZED = frozenset(("count", "number", "ns", "us", "ms", "fraction", "percent", "bytes"))
+_SIZED = frozenset(("count", "number", "ns", "us", "ms", "fraction", "percent", "bytes", "rate"))
 _ASCENDING = frozenset(("name", "order", "place", "moment"))
 
 

@@ -129,6 +129,9 @@ def _activity(row: dict[str, Any], device: int) -> bytes:
         **sizes, "registers per thread": row["registers"], "shared memory": row["shared_bytes"],
         "est. achieved occupancy %": None if occupancy is None else round(100 * occupancy),
         "blocks per SM": row["blocks_per_sm"], "bytes": row["bytes"], "graph id": row["graph"],
+        "Collective name": row["collective"], "Process Group Name": row["process_group"], "dtype": row["dtype"],
+        "Process Group Ranks": f"[{row['group_ranks']}]" if row["group_ranks"] else None, "Seq": row["seq"],
+        "Group size": row["group_size"], "In msg nelems": row["in_elements"], "Out msg nelems": row["out_elements"],
     }
     return _slice(_ACTIVITY.get(row["kind"], "kernel"), row, device, _stream(row), arguments)
 

@@ -37,6 +37,9 @@ VIEWS: tuple[Entry, ...] = (
     Entry("timeline", "6", "Timeline", "What ran where and when?", "timeline"),
     Entry("diff", "7", "Diff", "What changed between two runs beyond chance, and which resource explains it?", "diff"),
     Entry("idle", "8", "Idle", "Why did each device wait, and what drained it?", "idle"),
+    Entry("ranks", "9", "Ranks", "Which rank is late, for whom do the others wait, and why?", "ranks"),
+    Entry("collectives", "v", "Collectives", "What does talking to the other ranks take, and who comes last?",
+          "collectives"),
     Entry("triage", "", "Triage", "What would a colleague have to know, on one page?", "triage"),
     Entry("pairs", "", "Pairs", "What does the reference comparison say of every function and metric?", "pairs"),
 )

@@ -25,7 +25,7 @@ class Kineto(FormatLoader):
     name = "kineto"
     title = "PyTorch Kineto / Chrome trace JSON (also Ascend and JAX), .gz and .zst"
     suffixes = (".pt.trace.json", ".json")
-    version = 2
+    version = 3
     ready_tables = True
 
     def sniff(self, head: bytes) -> bool:

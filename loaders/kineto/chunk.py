@@ -19,7 +19,7 @@ MISSING = -(1 << 31)
 """``NULL`` of columns of 32 bits."""
 
 Column = npt.NDArray[Any]
-TEXTS = "name metric unit grid block".split()
+TEXTS = "name metric unit grid block collective process_group group_ranks dtype".split()
 """Columns of texts, as their numbers in ``Strings``, -1 for missing."""
 
 

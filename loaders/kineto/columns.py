@@ -23,16 +23,20 @@ from ..ingest import limits
 HOST_INTS = "ts dur pid tid correlation external_id rank offset sequence forward_tid".split()
 HOST_CODES = "cat name pid_text tid_text".split()
 """What events of the host are asked for; all columns begin with these."""
-INTS = [*HOST_INTS, *"stream device registers shared bytes graph graph_node end".split()]
+INTS = [
+    *HOST_INTS,
+    *"stream device registers shared bytes graph graph_node end group_size in_elements out_elements seq".split(),
+]
 """``offset`` and ``end`` are byte positions of the event in the block."""
-CODES = [*HOST_CODES, "grid", "block"]
+CODES = [*HOST_CODES, *"grid block collective process_group group_ranks dtype".split()]
 """``pid_text`` and ``tid_text`` hold what was a JSON string ('stream 7'); ``grid`` and ``block`` the list's inside."""
 FLOATS = "occupancy blocks_per_sm".split()
 EVENT_KEYS = ("ts", "dur", "pid", "tid", "cat", "name")
 ARG_KEYS = (
     "correlation", "External id", "external id", "stream", "device", "registers per thread", "shared memory", "bytes",
     "graph id", "graph node id", "rank", "Sequence number", "Fwd thread id",
-    "grid", "block", "est. achieved occupancy %", "blocks per SM",
+    "grid", "block", "est. achieved occupancy %", "blocks per SM", "Group size", "In msg nelems", "Out msg nelems",
+    "Seq", "Collective name", "Process Group Name", "Process Group Ranks", "dtype",
 )  # fmt: skip
 """What is read of ``args``. 'External id' wins where both spellings are there."""
 
@@ -236,7 +240,8 @@ class Rows:
         correlation, external, old, stream, device, registers, shared, size, graph, node, *rest = zip(
             *self._args, strict=True
         )
-        rank, sequence, forward, grid, block, occupancy, blocks = rest
+        rank, sequence, forward, grid, block, occupancy, blocks, group_size, elements_in, elements_out, *rest = rest
+        seq, collective, group, group_ranks, dtype = rest
         start, end = zip(*self._spans, strict=True)
         if any(value is not None for value in old):
             external = tuple(b if a is None else a for a, b in zip(external, old, strict=True))
@@ -247,8 +252,12 @@ class Rows:
         ints += [_column(values, amount) for values in (registers, shared, size)]
         ints += [_column(values, integer) for values in (graph, node)]
         ints += [np.array(end, np.int64)]
+        ints += [_column(values, amount) for values in (group_size, elements_in, elements_out)]
+        ints += [_column(seq, integer)]
         codes = [self._texts(values) for values in (cat, map(name_text, name), pid, tid)]
         codes += [self._texts([None if value is None else triple(value) for value in part]) for part in (grid, block)]
+        members = map(listed, group_ranks)
+        codes += [self._texts(values) for values in (collective, map(name_text, group), members, dtype)]
         floats = [_reals(values) for values in (occupancy, blocks)]
         return Block(np.stack(ints), np.stack(codes), np.stack(floats), base)
 
@@ -287,6 +296,11 @@ def amount(value: Any) -> int:
 def whole(value: Any) -> int:
     """A pid or tid that was recorded as a number; those recorded as text are kept as text."""
     return NULL if isinstance(value, str) and not isinstance(value, Number) else integer(value)
+
+
+def listed(value: Any) -> Any:
+    """The ranks of a group: a text as it is, a list of numbers as the numbers between its brackets."""
+    return triple(value) if isinstance(value, list) else value
 
 
 def name_text(value: Any) -> Any:

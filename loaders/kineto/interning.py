@@ -61,14 +61,15 @@ class CodeMeaning:
 class InternedTexts:
     """All that the tables ask about texts.
 
-    ``names`` and ``triples`` are codes of the process-wide categorical; grids and blocks are 'x,y,z', however the list
-    was spaced in the file. ``device_word`` is what devices are called.
+    ``names``, ``triples`` and ``ranks`` are codes of the process-wide categorical; grids and blocks are 'x,y,z' and
+    ranks '0,1,2', however the list was spaced in the file. ``device_word`` is what devices are called.
     """
 
     def __init__(self, strings: Strings) -> None:
         self.strings, self.device_word = strings, "GPU"
         self.names = CodeMeaning(strings, _categories, 0, np.uint32)
         self.triples = CodeMeaning(strings, lambda texts: _categories(_tidy(texts)), 0, np.uint32)
+        self.ranks = CodeMeaning(strings, lambda texts: _categories([_listed(text) for text in texts]), 0, np.uint32)
         self.kind = CodeMeaning(strings, _kinds, KIND["annotation"], np.uint8)
         self.collective = CodeMeaning(strings, lambda texts: [_named("kernel", t) for t in texts], False, bool)
         self.role = CodeMeaning(strings, lambda texts: [_role(t) for t in texts], ORDINARY, np.uint8)
@@ -88,6 +89,11 @@ def _kinds(texts: Sequence[str]) -> list[int]:
 def _tidy(texts: Sequence[str]) -> list[str]:
     """Without white space; lists of numbers hold no semicolon."""
     return ";".join(texts).translate(_NO_BLANKS).split(";")
+
+
+def _listed(text: str) -> str:
+    """A list of ranks as '0,1,2', whether the recorder wrote a list or its text."""
+    return text.translate(_NO_BLANKS).strip("[]")
 
 
 _NO_BLANKS = str.maketrans("", "", " \t\r\n")

@@ -74,7 +74,8 @@ def frame(
 
 def _series(table: str, texts: InternedTexts, name: str, values: Column, basis: Basis) -> pl.Series:
     if name in TEXTS:
-        return _texts(texts.triples if name in ("grid", "block") else texts.names, values)
+        spelled = {"grid": texts.triples, "block": texts.triples, "group_ranks": texts.ranks}
+        return _texts(spelled.get(name, texts.names), values)
     if name == "kind":
         return column(_KINDS[values])
     if name == "device":

@@ -165,6 +165,8 @@ class Tables:
             "occupancy": occupancy,
             "blocks_per_sm": blocks,
             "bytes": ints[_INT["bytes"]],
+            **{name: block.texts(name) for name in ("collective", "process_group", "group_ranks", "dtype")},
+            **{name: ints[_INT[name]] for name in ("group_size", "in_elements", "out_elements", "seq")},
             "offset": ints[_INT["offset"]] + block.base,
         }
 

@@ -27,7 +27,7 @@ from warplens.loaders.native.functions import Code, Native, from_bytes, to_bytes
 
 KERNELS = (
     "start_ns dur_ns name kind device stream correlation op_id graph grid block registers shared_bytes occupancy "
-    "blocks_per_sm bytes rank"
+    "blocks_per_sm bytes collective process_group group_ranks dtype group_size in_elements out_elements seq rank"
 ).split()
 HOST = "start_ns dur_ns name kind pid tid correlation external_id rank sequence forward_tid".split()
 METRICS = "ts_ns metric device value unit pid rank".split()
@@ -152,9 +152,24 @@ def reference(data: bytes) -> tuple[list[Row], list[Row]]:
             *common, f"GPU {device}" if device is not None and device >= 0 else None, stream, correlation, external,
             graph or None, _triple(args.get("grid")), _triple(args.get("block")),
             _amount(args.get("registers per thread"), 31), _amount(args.get("shared memory")),
-            None if occupancy is None else occupancy / 100, blocks, _amount(args.get("bytes")), rank,
+            None if occupancy is None else occupancy / 100, blocks, _amount(args.get("bytes")),
+            *_collective(args), rank,
         ])  # fmt: skip
     return _relative(kernels), _relative(host)
+
+
+def _collective(args: dict[str, Any]) -> list[Any]:
+    """What a kernel says of the collective it belongs to, in the order of the columns."""
+    group, members = args.get("Process Group Name"), args.get("Process Group Ranks")
+    if isinstance(group, int | Decimal) and not isinstance(group, bool):
+        group = _as_written(group)
+    members = _triple(members) if isinstance(members, list) else members
+    texts = [args.get("Collective name"), group, members, args.get("dtype")]
+    texts = [text if isinstance(text, str) else None for text in texts]
+    if texts[2] is not None:
+        texts[2] = "".join(sign for sign in texts[2] if sign not in " \t\r\n").strip("[]")
+    sizes = [_amount(args.get(key)) for key in ("Group size", "In msg nelems", "Out msg nelems")]
+    return [*texts, *sizes, _id(args.get("Seq"))]
 
 
 def _relative(rows: list[list[Any]]) -> list[Row]:

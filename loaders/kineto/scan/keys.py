@@ -17,14 +17,20 @@ _TS, _DUR, _PID, _TID = _INT["ts"], _INT["dur"], _INT["pid"], _INT["tid"]
 _N_INT, _N_CODE, _N_FLOAT = len(INTS), len(CODES), len(FLOATS)
 _CAT, _NAME, _PID_TEXT, _TID_TEXT = (_CODE[name] for name in ("cat", "name", "pid_text", "tid_text"))
 _GRID, _BLOCK, _OCCUPANCY, _BLOCKS = _CODE["grid"], _CODE["block"], _FLOAT["occupancy"], _FLOAT["blocks_per_sm"]
+_COLLECTIVE, _GROUP, _GROUP_RANKS, _DTYPE = (
+    _CODE[name] for name in ("collective", "process_group", "group_ranks", "dtype")
+)
+_GROUP_SIZE, _ELEMENTS_IN, _ELEMENTS_OUT, _SEQ = (
+    _INT[name] for name in ("group_size", "in_elements", "out_elements", "seq")
+)
 _CORRELATION, _STREAM, _DEVICE, _REGISTERS, _SHARED, _BYTES, _GRAPH, _NODE, _RANK, _SEQUENCE, _FORWARD = (
     _INT[name]
     for name in "correlation stream device registers shared bytes graph graph_node rank sequence forward_tid".split()
 )
 
-SKIP, WHOLE, TIME, TEXT, LANE, TRIPLE, REAL, PHASE, ARGS, OLD_ID, AMOUNT = range(11)
+SKIP, WHOLE, TIME, TEXT, LANE, TRIPLE, REAL, PHASE, ARGS, OLD_ID, AMOUNT, LISTED = range(12)
 """What a value is: nothing we need; integer; time; text; pid or tid; list of three; real; ``ph``; ``args``; an id; a
-number that only memory instants are asked for, whose columns are behind those of all events."""
+number that only memory instants are asked for, whose columns are behind those of all events; a list or its text."""
 _KIND, _ID, _ALLOCATED, _RESERVED, _CHANGE = range(len(INTS), len(INTS) + len(INSTANT_KEYS))
 
 
@@ -57,6 +63,13 @@ _total_reserved, _reserved_end = _word(b"Total Reserved"), _word(b"Total Reserve
 _change = _word(b"Bytes")
 _sequence, _sequence_end = _word(b"Sequence number"), _word(b"Sequence number", 7)
 _forward, _forward_end = _word(b"Fwd thread id"), _word(b"Fwd thread id", 5)
+_seq, _dtype = _word(b"Seq"), _word(b"dtype")
+_group_size, _group_size_end = _word(b"Group size"), _word(b"Group size", 2)
+_elements_in, _elements_in_end = _word(b"In msg nelems"), _word(b"In msg nelems", 5)
+_elements_out, _elements_out_end = _word(b"Out msg nelems"), _word(b"Out msg nelems", 6)
+_collective, _collective_end = _word(b"Collective name"), _word(b"Collective name", 7)
+_process, _group_name, _group_name_end = (_word(b"Process Group Name", at) for at in (0, 8, 10))
+_group_ranks, _group_ranks_end = (_word(b"Process Group Ranks", at) for at in (8, 11))
 _true, _fals, _null = _word(b"true"), _word(b"fals"), _word(b"null")
 
 
@@ -123,6 +136,8 @@ def args_key(buf, start, size):
             return WHOLE, _BYTES
         if word == _change:
             return AMOUNT, _CHANGE
+        if word == _dtype:
+            return TEXT, _DTYPE
     elif size == 8:
         if word == _graph:
             return WHOLE, _GRAPH
@@ -134,9 +149,13 @@ def args_key(buf, start, size):
             return AMOUNT, _ALLOCATED
         if word == _sequence and word_at(buf, start + 7) == _sequence_end:
             return WHOLE, _SEQUENCE
+        if word == _collective and word_at(buf, start + 7) == _collective_end:
+            return TEXT, _COLLECTIVE
     elif size == 14:
         if word == _total_reserved and word_at(buf, start + 6) == _reserved_end:
             return AMOUNT, _RESERVED
+        if word == _elements_out and word_at(buf, start + 6) == _elements_out_end:
+            return WHOLE, _ELEMENTS_OUT
     elif size == 13:
         last = word_at(buf, start + 5)
         if word == _shared and last == _shared_end:
@@ -147,6 +166,23 @@ def args_key(buf, start, size):
             return WHOLE, _NODE
         if word == _forward and last == _forward_end:
             return WHOLE, _FORWARD
+        if word == _elements_in and last == _elements_in_end:
+            return WHOLE, _ELEMENTS_IN
+    elif size == 3:
+        if word & _LOW3 == _seq:
+            return WHOLE, _SEQ
+    elif size == 10:
+        if word == _group_size and word_at(buf, start + 2) == _group_size_end:
+            return WHOLE, _GROUP_SIZE
+    elif size == 18:
+        if word == _process and word_at(buf, start + 8) == _group_name and word_at(buf, start + 10) == _group_name_end:
+            return TEXT, _GROUP
+    elif size == 19:
+        if (
+            word == _process and word_at(buf, start + 8) == _group_ranks
+            and word_at(buf, start + 11) == _group_ranks_end
+        ):  # fmt: skip
+            return LISTED, _GROUP_RANKS
     elif size == 20:
         middle, last = word_at(buf, start + 8), word_at(buf, start + 12)
         if word == _registers and middle == _registers_mid and last == _registers_end:

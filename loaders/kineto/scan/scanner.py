@@ -15,7 +15,7 @@ from ...native.jit import compiled, inlined
 from ...native.simd import item, word_at
 from ..columns import CODES, FLOATS, HOST_CODES, HOST_INTS, INSTANT_KEYS, INTS, NULL
 from .key_prediction import AFTER_ARGS, BEGIN, FIRST_ARG, LONGEST, TWISTS, expected, keep, noted, slot_after
-from .keys import AMOUNT, ARGS, LANE, OLD_ID, PHASE, REAL, SKIP, TEXT, TIME, TRIPLE, WHOLE, args_key, event_key
+from .keys import AMOUNT, ARGS, LANE, LISTED, OLD_ID, PHASE, REAL, SKIP, TEXT, TIME, TRIPLE, WHOLE, args_key, event_key
 from .layout import (
     ASIDE,
     AT,
@@ -204,7 +204,7 @@ def scan(
                 i += 1
                 if flags & 2:
                     strange = True
-                if what == TEXT or what == LANE:
+                if what == TEXT or what == LANE or what == LISTED:
                     if what == LANE:
                         row_ints[column] = _NULL
                         column = _PID_TEXT if column == _PID else _TID_TEXT
@@ -250,7 +250,7 @@ def scan(
                     break
                 if control:
                     strange = True
-                if what == TRIPLE and byte == 91:
+                if (what == TRIPLE or what == LISTED) and byte == 91:
                     behind = triple_end(buf, inside, i)
                     if behind != i - 1:
                         strange = True
@@ -305,7 +305,7 @@ def scan(
                         row_ints[column] = _NULL
                     if what == LANE:
                         row_codes[_PID_TEXT if column == _PID else _TID_TEXT] = -1
-                    elif what == TEXT or what == TRIPLE:
+                    elif what == TEXT or what == TRIPLE or what == LISTED:
                         row_codes[column] = -1
                     elif what == REAL:
                         row_floats[column] = np.nan

@@ -45,6 +45,12 @@ EVENTS = [
     event(ts=0.9996, name="", args=[1, 2]), event(name="k" * 5000), event(ts=-1.25, args={"correlation": True}),
     event(name=5, cat="cuda_runtime", args={"correlation": "88", "stream": "0x0", "registers per thread": 2**40}),
     event(args={"est. achieved occupancy %": 33.3, "blocks per SM": 9.927016204653041, "graph node id": 1 << 33}),
+    event(args={"Collective name": "allreduce", "In msg nelems": 4, "Out msg nelems": 4, "Group size": 2, "Seq": 7}),
+    event(args={"dtype": "BFloat16", "Process Group Name": "0", "Process Group Ranks": "[0, 1]", "In msg nelem": 3}),
+    event(args={"dtype": 5, "Process Group Name": 12, "Process Group Ranks": [0, 3], "Out msg nelems": 2**64 - 1}),
+    event(args={"dtype": None, "Process Group Name": None, "Process Group Ranks": [0, "..."], "Group size": "8"}),
+    event(args={"Process Group Ranks": [], "Collective name": ["x"], "Process Group Rank": "[9]", "Seq": -1.0}),
+    event(args={"Process Group Ranks": None, "Collective name": '\u00e9"]', "Process Group Names": "no", "seq": 4}),
     {"ph": "s", "id": "0xabc", "ts": 5.5}, {"ph": "C", "name": "c", "ts": 1, "pid": 1, "args": {"v": 1.5}}, {},
     {"ph": "M", "name": "process_name", "pid": 3, "args": {"name": "p"}},
 ]  # fmt: skip

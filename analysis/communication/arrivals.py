@@ -1,0 +1,90 @@
+"""Who came when to each collective, on one clock: how long each waited, how long the transfer took, who was last.
+
+A member waits from its own arrival to the last one's, and never longer than its own activity ran: who leaves before the
+last one came did not wait. The transfer is the shortest of the durations, the time of who waited for nobody.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from ...loaders.trace import Trace
+from .clocks import Clocks, clocks_of
+from .collectives import Collectives, Member, collectives_of
+from .matching import Matched, matched
+
+
+class Arrivals(Struct, frozen=True):
+    """The collectives of a run with who waited for whom.
+
+    ``frame`` has the columns of ``Collectives.frame`` and ``instance``, and of matched ones ``arrival_ns`` (float, on
+    the clock of the first member), ``wait_ns``, ``transfer_ns``, ``lead_ns`` (how far behind the second last the last
+    one came), ``last`` (whether this member was it), ``parties`` (how many members were recorded) and ``caused_ns``
+    (of the last one: what the others would not have waited had it come with the second last), null for others.
+    """
+
+    frame: pl.DataFrame
+    members: tuple[Member, ...]
+    clocks: Clocks
+    matching: Matched
+
+    @property
+    def count(self) -> int:
+        """How many collectives were matched."""
+        return int(self.frame["instance"].drop_nulls().n_unique())
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know of the matching and the clocks."""
+        said = []
+        if len(self.members) > 1 and not self.count:
+            said.append("No collective was found on several ranks: waits are unknown and clocks are as recorded.")
+        elif self.matching.unmatched:
+            said.append(f"{self.matching.unmatched:,} of {self.frame.height:,} collectives have no counterpart on "
+                        "another rank: their waits are unknown.")
+        if self.clocks.apart > 1:
+            said.append(f"{self.clocks.apart} sets of ranks share no collective: their clocks stand each for itself.")
+        return tuple(said)
+
+
+_known: deque[tuple[Trace, Arrivals]] = deque(maxlen=4)
+
+
+def arrivals_of(run: Trace) -> Arrivals:
+    """The arrivals at every collective of the run; the same object each time."""
+    for trace, arrivals in _known:
+        if trace is run:
+            return arrivals
+    made = _arrivals(collectives_of(run))
+    _known.append((run, made))
+    return made
+
+
+def _arrivals(found: Collectives) -> Arrivals:
+    pairs = matched(found)
+    clocks = clocks_of(pairs.frame, len(found.members))
+    offsets = pl.Series(np.nan_to_num(clocks.offset), dtype=pl.Float64)
+    one = pl.col("instance").is_not_null()
+    own = pl.lit(offsets).gather(pl.col("member")) if len(offsets) else pl.lit(0.0)
+    last, second = pl.col("arrival_ns").max(), pl.col("arrival_ns").top_k(2).min()
+    frame = pairs.frame.with_columns(
+        arrival_ns=pl.when(one).then(pl.col("start_ns") - own)
+    ).with_columns(
+        behind=pl.when(one).then(last.over("instance") - pl.col("arrival_ns")),
+        lead_ns=pl.when(one).then((last - second).over("instance")),
+        parties=pl.when(one).then(pl.len().over("instance")),
+        transfer_ns=pl.when(one).then(pl.col("dur_ns").min().over("instance")),
+    ).with_columns(
+        wait_ns=pl.when(one).then(pl.min_horizontal("behind", "dur_ns")),
+        last=(pl.col("behind") == 0) & (pl.col("lead_ns") > 0),
+    ).with_columns(
+        spared=pl.when(one & ~pl.col("last")).then(pl.min_horizontal("wait_ns", "lead_ns")).fill_null(0)
+    ).with_columns(
+        caused_ns=pl.when("last").then(pl.col("spared").sum().over("instance")),
+        wait_ns=pl.col("wait_ns").round().cast(pl.Int64),
+    ).with_columns(pl.col("caused_ns").round().cast(pl.Int64)).drop("behind", "spared")
+    return Arrivals(frame, found.members, clocks, pairs)

@@ -1,0 +1,106 @@
+"""The rows of the view collectives: one for each kind, group, type and size, with times, bandwidths and who came last.
+
+One collective that several members recorded counts once; times are sums over the members. A collective that nobody else
+recorded has no wait; its bandwidth is then of its whole duration, waiting included, so it is at least what is said.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from ...loaders.trace import Trace
+from ..core.distribution import fence
+from ..core.intervals import union
+from ..core.quantiles import latencies
+from . import kinds
+from .arrivals import Arrivals
+
+KEYS = ("kind", "name", "group", "ranks", "dtype", "bytes")
+_SIZE = "_size"
+
+
+def by_kind(run: Trace, arrivals: Arrivals, by_name: bool = True) -> pl.DataFrame:
+    """The rows, most time first. Without ``by_name`` kernels of other names are one row, called by the commonest."""
+    frame = arrivals.frame.with_columns(
+        exposed_ns=pl.Series(_exposed(run, arrivals), dtype=pl.Int64),
+        unit=pl.coalesce("instance", -1 - pl.int_range(pl.len())),
+        **{_SIZE: pl.when(pl.col("kind").is_in(kinds.ONE_SIZE)).then("bytes")},
+    ).with_columns(ranks=pl.coalesce("ranks", pl.col("parties").cast(pl.Int64)))
+    keys = [key for key in (*KEYS[:-1], _SIZE) if by_name or key != "name"]
+    frame = frame.with_columns(row=pl.struct(keys).rank("dense").cast(pl.Int64) - 1)
+    rows = frame.group_by("row", *keys).agg(
+        *([] if by_name else [pl.col("name").mode().sort().first()]),
+        count=pl.col("unit").n_unique().cast(pl.Int64), launches=pl.len().cast(pl.Int64),
+        total_ns=pl.col("dur_ns").sum(), exposed_ns=pl.col("exposed_ns").sum(),
+        wait_ns=_measured("wait_ns"), transfer_ns=_measured("transfer_ns"),
+        usual=pl.col("bytes").median().round().cast(pl.Int64), last_lead_ns=pl.col("lead_ns").median(),
+    ).join(_units(frame), on="row", how="left").join(_last(frame, arrivals), on="row", how="left").sort("row")
+    durations = frame.select("row", pl.col("dur_ns")).to_numpy()
+    shapes: list[list[int]] = []
+    if rows.height:
+        shapes = latencies(durations[:, 0], durations[:, 1], rows.height).histograms().tolist()
+    kind, ranks = pl.col("kind"), pl.col("ranks")
+    rows = rows.with_columns(
+        bytes=pl.col(_SIZE) if not by_name else pl.coalesce(_SIZE, "usual"),
+        trend=pl.Series(shapes, dtype=pl.List(pl.Int64)),
+        algbw=pl.when(pl.col("p50_ns") > 0).then(pl.col("usual") / (pl.col("p50_ns") / 1e9)),
+    ).with_columns(busbw=pl.col("algbw") * kinds.bus_factor(kind, ranks))
+    return rows.sort("total_ns", "row", descending=[True, False])
+
+
+def _measured(name: str) -> pl.Expr:
+    """The sum, null where nothing was measured."""
+    return pl.when(pl.col(name).count() > 0).then(pl.col(name).sum())
+
+
+def _units(frame: pl.DataFrame) -> pl.DataFrame:
+    """Per row what one collective takes: the median transfer, how many stand out, how uneven the bytes are."""
+    units = frame.group_by("row", "unit").agg(
+        took=pl.col("dur_ns").min(), uneven=pl.col("bytes").max() / pl.col("bytes").mean(), parties=pl.len()
+    )
+    return units.group_by("row").agg(
+        p50_ns=pl.col("took").median(),
+        outliers=pl.col("took").map_batches(
+            lambda took: int((took.cast(pl.Float64).to_numpy() > fence(took.cast(pl.Float64).to_numpy())).sum()),
+            return_dtype=pl.Int64, returns_scalar=True,
+        ),
+        imbalance=pl.col("uneven").filter(pl.col("parties") > 1).mean(),
+    )
+
+
+def _last(frame: pl.DataFrame, arrivals: Arrivals) -> pl.DataFrame:
+    """Per row the member that came last most often, and at what share of the matched collectives."""
+    came = frame.filter(pl.col("last").fill_null(False)).group_by("row", "member").len("times")
+    most = came.sort("times", "member", descending=[True, False]).group_by("row", maintain_order=True).first()
+    several = frame.group_by("row").agg(matched=pl.col("instance").drop_nulls().n_unique())
+    members = pl.DataFrame(
+        {"last_rank": [one.rank for one in arrivals.members], "last_device": [one.device for one in arrivals.members]},
+        schema={"last_rank": pl.Int64, "last_device": pl.String},
+    ).with_row_index("member").with_columns(pl.col("member").cast(pl.Int64))
+    return most.join(several, on="row").join(members, on="member").select(
+        "row", "last_rank", "last_device", last_share=pl.col("times") / pl.col("matched")
+    )
+
+
+def _exposed(run: Trace, arrivals: Arrivals) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Of each activity the time in which its device computed nothing, ns."""
+    frame = arrivals.frame
+    out: np.ndarray[tuple[int], np.dtype[np.int64]] = frame["dur_ns"].to_numpy().copy()
+    work = (
+        run.kernels.filter(pl.col("kind") == "kernel")
+        .select("rank", pl.col("device").cast(pl.String), "start_ns", "dur_ns").drop_nulls(["start_ns", "dur_ns"])
+        .collect(engine="streaming")
+    )
+    number = {(one.rank, one.device): place for place, one in enumerate(arrivals.members)}
+    member = frame["member"].to_numpy()
+    for (rank, device), group in work.group_by("rank", "device"):
+        place = number.get((rank, device))
+        if place is None:
+            continue
+        first, last = np.searchsorted(member, [place, place + 1])
+        starts = group["start_ns"].to_numpy()
+        busy = union(starts, starts + group["dur_ns"].clip(lower_bound=0).to_numpy())
+        own = frame["start_ns"].to_numpy()[first:last]
+        out[first:last] -= busy.within(own, own + out[first:last])
+    return out

@@ -1,0 +1,73 @@
+"""Behind a row of the collectives: the one its last rank came latest to, as a small timeline of arrivals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from ...loaders.trace import Trace
+from ..core import units
+from ..core.options import Options
+from ..details.sections import MOST, Section
+from .arrivals import Arrivals, arrivals_of
+from .by_kind import by_kind
+
+_CELLS = 24
+"""Width of the timeline of one collective."""
+
+
+def sections(row: dict[str, Any], runs: tuple[Trace, ...], options: Options) -> list[Section]:
+    """Arrivals at the worst collective of the row in each run, and how often each rank came last to the row's."""
+    made = []
+    for side, run in zip("AB", runs, strict=False):
+        arrivals = arrivals_of(run)
+        behind = _behind(run, arrivals, row, len(runs) > 1)
+        mark = f" of {side}" if len(runs) > 1 else ""
+        matched = behind.drop_nulls("instance")
+        if matched.is_empty():
+            continue
+        worst = matched.sort("lead_ns", "instance", descending=[True, False])["instance"][0]
+        made.append(_timeline(matched.filter(pl.col("instance") == worst), arrivals, mark))
+        made.append(_lasts(matched, arrivals, mark))
+    return made
+
+
+def _behind(run: Trace, arrivals: Arrivals, row: dict[str, Any], paired: bool) -> pl.DataFrame:
+    """The activities of a row, which the row's own keys tell."""
+    frame = arrivals.frame.filter(pl.col("kind") == row["kind"])
+    for key in ("group", "dtype") if paired else ("group", "dtype", "name"):
+        frame = frame.filter(pl.col(key).eq_missing(pl.lit(row[key], pl.String)))
+    told = by_kind(run, arrivals, by_name=not paired).filter(pl.col("kind") == row["kind"])
+    sizes = told["bytes"].n_unique()
+    exact = frame.filter(pl.col("bytes") == row["bytes"]) if row["bytes"] is not None and sizes > 1 else frame
+    return frame if exact.is_empty() else exact
+
+
+def _timeline(one: pl.DataFrame, arrivals: Arrivals, mark: str) -> Section:
+    """Each rank's arrival and wait, earliest first; dots before it came, a bar while its kernel ran."""
+    one = one.sort("arrival_ns", "member")
+    first = float(one["arrival_ns"][0])
+    span = max(float((one["arrival_ns"] + one["dur_ns"]).to_numpy().max()) - first, 1.0)
+    rows = []
+    shown = one if one.height <= MOST else pl.concat([one.head(2), one.tail(MOST - 2)])
+    for member, at, dur, wait in shown.select("member", "arrival_ns", "dur_ns", "wait_ns").rows():
+        begin = min(int((at - first) / span * _CELLS), _CELLS - 1)
+        length = max(1, round(dur / span * _CELLS))
+        bar = "·" * begin + "█" * min(length, _CELLS - begin)
+        rows.append((arrivals.members[member].text, bar.ljust(_CELLS, "·"), units.duration(at - first, signed=True),
+                     units.duration(wait)))
+    left = f", {one.height - shown.height} ranks between not shown" if one.height > shown.height else ""
+    return Section(f"The one its last came latest to{mark}{left}", tuple(rows), ("rank", "arrivals", "came", "waited"))
+
+
+def _lasts(matched: pl.DataFrame, arrivals: Arrivals, mark: str) -> Section:
+    """Who came last, how often, and for how long the others waited because of it."""
+    came = matched.filter(pl.col("last").fill_null(False)).group_by("member").agg(
+        pl.len(), pl.col("lead_ns").median(), pl.col("caused_ns").sum()
+    ).sort("len", "member", descending=[True, False]).head(MOST)
+    rows = [
+        (arrivals.members[member].text, units.count(times), units.duration(lead), units.duration(caused))
+        for member, times, lead, caused in came.rows()
+    ]
+    return Section(f"Came last{mark}", tuple(rows), ("rank", "times", "behind the second last", "waits caused"))

@@ -1,0 +1,97 @@
+"""One row per rank: its cycles, how busy its device was, how long it waited, and how long others waited for it.
+
+``caused_wait_ns`` is what the others would not have waited had this rank come together with the second last, summed
+over the collectives at which it came last. A run that records no ranks has a row for each device.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from ...loaders.trace import Trace
+from ..communication.arrivals import Arrivals
+from ..communication.devices import communication
+from ..core.intervals import union
+from ..core.options import Options
+from ..cycles.account import spoken_of
+
+MEMORY = ("memory allocated", "memory_allocated", "allocated")
+
+
+def by_rank(run: Trace, arrivals: Arrivals, options: Options) -> pl.DataFrame:
+    """The rows, the one for which the others waited most first; null is what was not recorded."""
+    busy = _busy(run)
+    talk = {(one.rank, one.device): one for one in communication(run)}
+    cycles = _cycle_times(run, options)
+    hosts = run.info.facts.get("hosts") or {}
+    waited = _waited(arrivals)
+    place = {(one.rank, one.device): number for number, one in enumerate(arrivals.members)}
+    memory = _memory(run)
+    rows: list[dict[str, Any]] = []
+    for who in sorted({*busy, *place}, key=lambda who: (who[0] is None, who[0] or 0, len(who[1] or ""), who[1] or "")):
+        rank, device = who
+        spoken = talk.get(who)
+        at = place.get(who)
+        rows.append({
+            "rank": rank, "device": device,
+            "host": hosts.get(str(rank), run.info.facts.get("host_name") if len(run.info.ranks) < 2 else None),
+            "cycle_ns": cycles.get(rank, cycles.get(None)), "busy_ns": busy.get(who),
+            "comm_ns": spoken.comm_ns if spoken else None, "exposed_ns": spoken.exposed_ns if spoken else None,
+            "clock_offset_ns": _known(arrivals.clocks.offset, at),
+            "clock_residual_ns": _known(arrivals.clocks.residual, at),
+            "memory_peak": memory.get(rank), **waited.get(at, NOTHING if at is None else {**NOTHING, "last_count": 0}),
+        })
+    frame = pl.DataFrame(rows, schema=SCHEMA)
+    return frame.sort("caused_wait_ns", "rank", "device", descending=[True, False, False], nulls_last=True)
+
+
+NOTHING = {"wait_ns": None, "caused_wait_ns": None, "last_count": None, "matched": None}
+SCHEMA: dict[str, Any] = {
+    "rank": pl.Int64, "device": pl.String, "host": pl.String, "cycle_ns": pl.Float64, "busy_ns": pl.Int64,
+    "comm_ns": pl.Int64, "exposed_ns": pl.Int64, "wait_ns": pl.Int64, "caused_wait_ns": pl.Int64,
+    "last_count": pl.Int64, "clock_offset_ns": pl.Float64, "clock_residual_ns": pl.Float64, "matched": pl.Int64,
+    "memory_peak": pl.Float64,
+}
+
+
+def _known(values: np.ndarray[tuple[int], np.dtype[np.float64]], at: int | None) -> float | None:
+    return None if at is None or np.isnan(values[at]) else float(values[at])
+
+
+def _busy(run: Trace) -> dict[tuple[int | None, str | None], int]:
+    """Time in which each device of each rank ran anything, ns."""
+    rows = (
+        run.kernels.filter(pl.col("kind") != "sync").select("rank", "device", "start_ns", "dur_ns")
+        .drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
+    )
+    made = {}
+    for (rank, device), group in rows.group_by("rank", "device"):
+        starts = group["start_ns"].to_numpy()
+        made[rank, device] = union(starts, starts + np.maximum(group["dur_ns"].to_numpy(), 0)).length
+    return made
+
+
+def _cycle_times(run: Trace, options: Options) -> dict[int | None, float]:
+    """Mean cycle of each rank, ns; under None that of a run whose cycles name no rank."""
+    frame = spoken_of(run, options).frame.drop_nulls("dur_ns")
+    return dict(frame.group_by("rank").agg(pl.col("dur_ns").mean()).rows())
+
+
+def _waited(arrivals: Arrivals) -> dict[int | None, dict[str, int]]:
+    rows = arrivals.frame.drop_nulls("instance").group_by("member").agg(
+        pl.col("wait_ns").sum(), pl.col("caused_ns").sum().alias("caused_wait_ns"),
+        pl.col("last").sum().cast(pl.Int64).alias("last_count"), pl.len().cast(pl.Int64).alias("matched"),
+    )
+    return {row.pop("member"): row for row in rows.to_dicts()}
+
+
+def _memory(run: Trace) -> dict[int | None, float]:
+    """Most bytes of device memory each rank had allocated, where that was sampled."""
+    rows = run.metrics.filter(
+        pl.col("unit").cast(pl.String) == "B", pl.col("device").cast(pl.String).fill_null("Host") != "Host",
+        pl.col("metric").cast(pl.String).str.contains("(?i)memory.*(allocated|used)|allocated"),
+    ).group_by("rank").agg(pl.col("value").max()).collect(engine="streaming")
+    return dict(rows.rows())

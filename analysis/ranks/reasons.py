@@ -1,0 +1,201 @@
+"""What a late rank did differently from the others before it came late.
+
+The stretch before an arrival begins at the end of the rank's previous collective. What of it the device computed,
+copied or did neither is compared with the median of the other ranks in the same stretch. The part that makes up most of
+the difference is the reason; where the device did nothing, the host tells whether it loaded data or launched late.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from ...loaders.trace import Trace
+from ..communication.arrivals import Arrivals
+from ..core import units
+from ..core.intervals import Intervals, union
+from ..core.launch_calls import CALLS
+from ..core.text import display
+
+Cause = Literal["kernels", "copies", "input", "host", "none shown"]
+MOST_LOOKED_AT = 256
+"""Arrivals that are looked into, spread over the run."""
+MOST_OTHERS = 32
+"""Other ranks they are held against."""
+_STANDS_OUT = 0.3
+"""Share of the longer time that a kernel must have to be named."""
+_MAJOR = 0.5
+"""Share of the delay that a reason must explain."""
+
+Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+class Reason(Struct, frozen=True):
+    """Why a rank is late: the cause, and a clause that says it with figures."""
+
+    cause: Cause
+    text: str
+
+
+class Stretches(NamedTuple):
+    """For each arrival looked at what one member did before it, ns.
+
+    The whole stretch, computing, copying, loading data on its host, and until its host had launched the collective (all
+    of it where no launch is recorded).
+    """
+
+    whole: Ints
+    work: Ints
+    copies: Ints
+    loading: Ints
+    unlaunched: Ints
+
+
+def reason_of(run: Trace, arrivals: Arrivals, late: pl.DataFrame) -> Reason:
+    """What the member of these last arrivals (rows of ``Arrivals.frame``) did otherwise than the others."""
+    if run.kernels.filter(pl.col("kind").is_in(["collective", "sync"]).not_()).head(1).collect().is_empty():
+        return Reason("none shown", "the recording holds nothing but collectives, so it does not show why")
+    late = late.gather_every(max(1, late.height // MOST_LOOKED_AT))
+    me = int(late["member"][0])
+    bounds = _bounds(arrivals.frame, late["instance"])
+    parties = [one for one in bounds["member"].unique().sort().to_list() if one != me]
+    others = parties[:: max(1, len(parties) // MOST_OTHERS)][:MOST_OTHERS]
+    mine = bounds.filter(pl.col("member") == me).drop_nulls("from_ns").sort("instance")
+    if mine.is_empty() or not others:
+        return Reason("none shown", "it was late before its first recorded collective, so what delayed it is not shown")
+    order = mine["instance"]
+    own = _stretches(run, arrivals, me, mine)
+    theirs = [_aligned(run, arrivals, other, bounds, order) for other in others]
+    usual = [np.nanmedian(np.stack(part), axis=0) for part in zip(*theirs, strict=True)]
+    more = [float(np.nansum(a - b)) for a, b in zip(own, usual, strict=True)]
+    seen = int(np.isfinite(usual[0]).sum())
+    if not seen or more[0] <= 0:
+        return Reason("none shown", "the recordings do not show what it did otherwise before")
+    return _told(run, arrivals, mine, (me, others), (own, usual, more, seen), bounds)
+
+
+def _told(
+    run: Trace, arrivals: Arrivals, mine: pl.DataFrame, who: tuple[int, list[int]],
+    figures: tuple[Stretches, list[np.ndarray[tuple[int], np.dtype[np.float64]]], list[float], int],
+    bounds: pl.DataFrame,
+) -> Reason:
+    own, usual, (delay, work, copies, loading, unlaunched), seen = figures
+    idle = delay - work - copies
+    def means(part: int) -> str:
+        known = np.isfinite(usual[part])
+        return (
+            f"{units.duration(float(own[part][known].sum()) / seen)} against "
+            f"{units.duration(float(usual[part][known].sum()) / seen)} on the others before each"
+        )
+    if work >= _MAJOR * delay:
+        return Reason("kernels", f"its own kernels take longer, {means(1)}{_slower(run, arrivals, mine, who, bounds)}")
+    if copies >= _MAJOR * delay:
+        return Reason("copies", f"its copies take longer, {means(2)}")
+    if loading >= _MAJOR * delay:
+        return Reason("input", f"it waits for its input, {means(3)}")
+    if idle >= _MAJOR * delay:
+        gap = f"its device did nothing for {units.duration(idle / seen)} longer than the others' before each"
+        if not _host_recorded(run, arrivals.members[who[0]].rank):
+            return Reason("none shown", f"{gap}; its host is not recorded, so why is not shown")
+        if unlaunched >= _MAJOR * delay:
+            return Reason("host", f"its host launches the collective late, {means(4)}; {gap}")
+        return Reason("none shown", f"{gap}, though its host had launched the collective; why is not shown")
+    return Reason("none shown", "no single thing it did otherwise before explains it")
+
+
+def _bounds(frame: pl.DataFrame, instances: pl.Series) -> pl.DataFrame:
+    """For each member in these collectives the stretch before: ``from_ns`` (null for its first) to its arrival."""
+    before = frame.sort("member", "start_ns").with_columns(
+        from_ns=pl.col("end_ns").cum_max().shift(1).over("member")
+    ).filter(pl.col("instance").is_in(instances.implode()))
+    return before.select(
+        "instance", "member", "correlation",
+        from_ns=pl.when(pl.col("from_ns").is_not_null()).then(pl.min_horizontal("from_ns", "start_ns")),
+        to_ns="start_ns",
+    )
+
+
+def _stretches(run: Trace, arrivals: Arrivals, member: int, bounds: pl.DataFrame) -> Stretches:
+    who = arrivals.members[member]
+    mine = run.kernels.filter(
+        pl.col("rank").eq_missing(pl.lit(who.rank, pl.Int64)), pl.col("device").cast(pl.String).eq_missing(
+            pl.lit(who.device, pl.String)), pl.col("kind").is_in(["kernel", "memcpy", "memset"]),
+    ).select("start_ns", "dur_ns", copies=pl.col("kind") != "kernel").drop_nulls().collect(engine="streaming")
+    work, copies = (_union(mine.filter(pl.col("copies") == each)) for each in (False, True))
+    loads = run.host.filter(
+        pl.col("kind") == "dataloader", pl.col("rank").eq_missing(pl.lit(who.rank, pl.Int64))
+    ).select("start_ns", "dur_ns").drop_nulls().collect(engine="streaming")
+    first, last = bounds["from_ns"].to_numpy(), bounds["to_ns"].to_numpy()
+    calls = run.host.filter(
+        pl.col("kind").is_in(CALLS), pl.col("rank").eq_missing(pl.lit(who.rank, pl.Int64)),
+        pl.col("correlation").is_in(bounds["correlation"].drop_nulls().implode()),
+    ).group_by("correlation").agg(launched=(pl.col("start_ns") + pl.col("dur_ns").fill_null(0)).min()).collect()
+    launched = bounds.join(calls, on="correlation", how="left", maintain_order="left")["launched"]
+    until = np.clip(launched.fill_null(pl.Series(last)).to_numpy(), first, last)
+    return Stretches(
+        last - first, work.within(first, last), (copies - work).within(first, last), _union(loads).within(first, last),
+        until - first,
+    )
+
+
+def _union(rows: pl.DataFrame) -> Intervals:
+    starts = rows["start_ns"].to_numpy()
+    return union(starts, starts + np.maximum(rows["dur_ns"].to_numpy(), 0))
+
+
+def _aligned(
+    run: Trace, arrivals: Arrivals, member: int, bounds: pl.DataFrame, order: pl.Series
+) -> list[np.ndarray[tuple[int], np.dtype[np.float64]]]:
+    """The stretches of another member at the same collectives, NaN where it has none."""
+    rows = bounds.filter(pl.col("member") == member).drop_nulls("from_ns").unique("instance").sort("instance")
+    at = np.searchsorted(order.to_numpy(), rows["instance"].to_numpy())
+    known = np.isin(rows["instance"].to_numpy(), order.to_numpy())
+    made = []
+    for part in _stretches(run, arrivals, member, rows):
+        whole = np.full(len(order), np.nan)
+        whole[at[known]] = part[known]
+        made.append(whole)
+    return made
+
+
+def _host_recorded(run: Trace, rank: int | None) -> bool:
+    host = run.host.filter(pl.col("rank").eq_missing(pl.lit(rank, pl.Int64)))
+    return not host.select("start_ns").head(1).collect().is_empty()
+
+
+def _slower(
+    run: Trace, arrivals: Arrivals, mine: pl.DataFrame, who: tuple[int, list[int]], bounds: pl.DataFrame
+) -> str:
+    """Which kernel makes up most of it, as the end of a clause; nothing where none stands out."""
+    me, others = who
+    own = _by_name(run, arrivals, me, mine)
+    theirs = [_by_name(run, arrivals, one, bounds.filter(pl.col("member") == one).drop_nulls()) for one in others[:8]]
+    usual = pl.concat(theirs).group_by("name").agg(pl.col("mean", "count").median())
+    both = own.join(usual, on="name", how="left", suffix="_usual").with_columns(
+        more=pl.col("mean") * pl.col("count") - (pl.col("mean_usual") * pl.col("count_usual")).fill_null(0)
+    ).sort("more", "name", descending=[True, False])
+    more = both["more"].to_numpy()
+    if not len(more) or more[0] < _STANDS_OUT * max(float(np.maximum(more, 0).sum()), 1.0):
+        return ""
+    top = both.row(0, named=True)
+    name = display(top["name"] or "?", 60)
+    if top["mean_usual"] is None:
+        return f", most of all {name}, which the others do not run"
+    return f", most of all {name}: {units.duration(top['mean'])} against {units.duration(top['mean_usual'])}"
+
+
+def _by_name(run: Trace, arrivals: Arrivals, member: int, bounds: pl.DataFrame) -> pl.DataFrame:
+    who = arrivals.members[member]
+    rows = run.kernels.filter(
+        pl.col("rank").eq_missing(pl.lit(who.rank, pl.Int64)), pl.col("kind") == "kernel",
+        pl.col("device").cast(pl.String).eq_missing(pl.lit(who.device, pl.String)),
+    ).select("start_ns", "dur_ns", pl.col("name").cast(pl.String)).drop_nulls(["start_ns", "dur_ns"]).collect()
+    windows = union(bounds["from_ns"].to_numpy(), bounds["to_ns"].to_numpy())
+    starts = rows["start_ns"].to_numpy()
+    inside = windows.before(starts + 1) > windows.before(starts)
+    return rows.filter(pl.Series(inside)).group_by("name").agg(
+        mean=pl.col("dur_ns").mean(), count=pl.len().cast(pl.Float64)
+    )

@@ -1,0 +1,113 @@
+"""Collectives: what talking to the other ranks takes, how fast it goes, and who comes last.
+
+One row per kind, kernel, group, type and size. Times are sums over all ranks: ``wait_ns`` until the last one came,
+``transfer_ns`` what the fastest needed, on every rank. Bandwidths are of the median transfer, bytes as nccl-tests has
+them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from ...loaders.trace import Trace
+from ..communication.arrivals import Arrivals, arrivals_of
+from ..communication.by_kind import by_kind
+from ..communication.devices import communication
+from ..communication.row_details import sections
+from ..core import units
+from ..core.options import Options
+from ..table.column import Column, side_by_side
+from ..table.sides import beside
+from ..table.view import Answer, CannotAnswer, Runs, View
+
+COLUMNS = (
+    Column("kind", "collective", "text", "what it does, by its recorded name, else by its kernel's", width=13, order=0,
+           pinned=True, pairs="key"),
+    Column("name", "kernel", "text", "kernel that did it", width=24, order=6, elastic=True, role="name"),
+    Column("group", "group", "text", "process group as recorded", width=7, order=5, role="where", pairs="key"),
+    Column("ranks", "ranks", "number", "ranks in its group; where not recorded, those that took part", width=5, order=4,
+           role="where", pairs="key"),
+    Column("dtype", "type", "text", "type of the elements", width=9, order=5, role="where", pairs="key"),
+    Column("bytes", "size", "bytes", "bytes of one rank's message, counted as nccl-tests does; the median where they "
+           "vary", width=9, order=1, role="label", pairs="key"),
+    Column("count", "count", "count", "collectives; one on several ranks is one", width=7, order=2, role="count",
+           pairs="sum"),
+    Column("total_ns", "total", "ns", "summed duration on all ranks", width=10, order=0, role="time", pairs="sum"),
+    Column("exposed_ns", "exposed", "ns", "of it while its device computed nothing", width=10, order=2, pairs="sum"),
+    Column("wait_ns", "wait", "ns", "of it before the last rank came; empty where no other rank recorded it", width=10,
+           order=1),
+    Column("transfer_ns", "transfer", "ns", "the shortest duration among the ranks, for every rank", width=10, order=3),
+    Column("algbw", "algorithm", "rate", "algorithm bandwidth: size over the median transfer", width=10, order=4),
+    Column("busbw", "bus", "rate", "bus bandwidth: the algorithm bandwidth times the kind's factor", width=10, order=2),
+    Column("last_rank", "last", "number", "rank that came last most often", width=5, order=1),
+    Column("trend", "duration", "trend", "durations on a log axis, shortest to longest", width=12, order=6),
+    Column("last_share", "last at", "fraction", "share of the collectives at which that rank came last", width=8,
+           order=3),
+    Column("last_device", "last device", "text", "its device", width=11, order=None),
+    Column("last_lead_ns", "behind", "ns", "how far the last one came after the second last, median", width=9, order=7),
+    Column("p50_ns", "p50", "ns", "median transfer", width=9, order=7),
+    Column("outliers", "outliers", "count", "transfers far beyond the usual ones", width=8, order=8),
+    Column("imbalance", "uneven", "ratio", "largest message over the mean of all ranks; 1 is even", width=7, order=8),
+    Column("launches", "launches", "count", "kernels of it on all ranks", width=8, order=None),
+)
+
+
+def build(runs: Runs, options: Options) -> Answer:
+    """The collectives of one run by total time, or of two by the size of the change."""
+    found = [arrivals_of(run) for run in runs]
+    if len(runs) == 1:
+        if found[0].frame.is_empty():
+            raise CannotAnswer(f"{runs[0].info.label} holds no collectives with times: {_instead(runs[0])}.")
+        frame = by_kind(runs[0], found[0]).select(column.name for column in COLUMNS)
+        return Answer(frame.lazy(), facts_of(runs[0], found[0]), _summary(found[0], frame), _notes(found[0]))
+    if all(one.frame.is_empty() for one in found):
+        raise CannotAnswer("Neither run holds collectives with times.")
+    a, b = (by_kind(run, one, by_name=False) for run, one in zip(runs, found, strict=True))
+    facts = {side: facts_of(run, one) for side, run, one in zip("ab", runs, found, strict=True)}
+    notes = [f"{side}: {said}" for side, one in zip("AB", found, strict=True) for said in _notes(one)]
+    said = tuple(
+        f"{side}: {line}" for side, one, frame in zip("AB", found, (a, b), strict=True) for line in _summary(one, frame)
+    )
+    return Answer(beside(a, b, COLUMNS).lazy(), facts, said, tuple(notes))
+
+
+def facts_of(run: Trace, arrivals: Arrivals) -> dict[str, Any]:
+    """``devices``: communication of each, ns and 0-1; and how collectives were matched across ranks."""
+    return {
+        "devices": [
+            {"device": one.device, "rank": one.rank, "comm_ns": one.comm_ns, "exposed_ns": one.exposed_ns,
+             "overlap": one.overlap}
+            for one in communication(run)
+        ],
+        "collectives": arrivals.count, "matched_by": arrivals.matching.how, "unmatched": arrivals.matching.unmatched,
+    }
+
+
+def _instead(run: Trace) -> str:
+    return "no device ran any" if run.has("kernels") else "it holds no launches"
+
+
+def _notes(arrivals: Arrivals) -> tuple[str, ...]:
+    if len(arrivals.members) > 1:
+        return arrivals.notes
+    return ("Only one rank is here: waits are unknown, and bandwidths are of whole durations, so at least these.",)
+
+
+def _summary(arrivals: Arrivals, rows: pl.DataFrame) -> tuple[str, ...]:
+    count, total, exposed, wait = (
+        int(rows[name].sum() or 0) for name in ("count", "total_ns", "exposed_ns", "wait_ns")
+    )
+    text = (
+        f"{units.counted(count, 'collective', 'collectives')}, {units.duration(total)} on all ranks, "
+        f"{units.percent(100 * exposed / total, places=0) if total else '0%'} exposed"
+    )
+    if rows["wait_ns"].count() and total:
+        text += f", {units.percent(100 * wait / total, places=0)} of it waiting for the last rank"
+    return (text,)
+
+
+VIEW = View(
+    "collectives", COLUMNS, build, pair_columns=side_by_side(COLUMNS), noun="collectives", details=sections,
+)
