@@ -58,12 +58,12 @@ def build(runs: Runs, options: Options) -> Answer:
     """The collectives of one run by total time, or of two by the size of the change."""
     found = [arrivals_of(run) for run in runs]
     if len(runs) == 1:
-        if found[0].frame.is_empty():
-            raise CannotAnswer(f"{runs[0].info.label} holds no collectives with times: {_instead(runs[0])}.")
+        if found[0].frame.is_empty() and not _timed(runs[0]):
+            raise CannotAnswer(f"{runs[0].info.label} holds no activities of devices with times, so no collectives.")
         frame = by_kind(runs[0], found[0]).select(column.name for column in COLUMNS)
         return Answer(frame.lazy(), facts_of(runs[0], found[0]), _summary(found[0], frame), _notes(found[0]))
-    if all(one.frame.is_empty() for one in found):
-        raise CannotAnswer("Neither run holds collectives with times.")
+    if not any(map(_timed, runs)):
+        raise CannotAnswer("Neither run holds activities of devices with times, so no collectives.")
     a, b = (by_kind(run, one, by_name=False) for run, one in zip(runs, found, strict=True))
     facts = {side: facts_of(run, one) for side, run, one in zip("ab", runs, found, strict=True)}
     notes = [f"{side}: {said}" for side, one in zip("AB", found, strict=True) for said in _notes(one)]
@@ -85,12 +85,13 @@ def facts_of(run: Trace, arrivals: Arrivals) -> dict[str, Any]:
     }
 
 
-def _instead(run: Trace) -> str:
-    return "no device ran any" if run.has("kernels") else "it holds no launches"
+def _timed(run: Trace) -> bool:
+    """Whether the run says when devices did something."""
+    return not run.kernels.filter(pl.col("start_ns").is_not_null()).select("start_ns").head(1).collect().is_empty()
 
 
 def _notes(arrivals: Arrivals) -> tuple[str, ...]:
-    if len(arrivals.members) > 1:
+    if len(arrivals.members) != 1:
         return arrivals.notes
     return ("Only one rank is here: waits are unknown, and bandwidths are of whole durations, so at least these.",)
 
@@ -99,6 +100,8 @@ def _summary(arrivals: Arrivals, rows: pl.DataFrame) -> tuple[str, ...]:
     count, total, exposed, wait = (
         int(rows[name].sum() or 0) for name in ("count", "total_ns", "exposed_ns", "wait_ns")
     )
+    if not count:
+        return ("No device ran a collective.",)
     text = (
         f"{units.counted(count, 'collective', 'collectives')}, {units.duration(total)} on all ranks, "
         f"{units.percent(100 * exposed / total, places=0) if total else '0%'} exposed"

@@ -1,0 +1,276 @@
+"""Collectives and ranks: who waits for whom, how fast a transfer is, who is late, and what is left unsaid."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import polars as pl
+import pytest
+from runs import host, kernel, run_of, steps
+
+from warplens.analysis.communication import kinds
+from warplens.analysis.communication.arrivals import arrivals_of
+from warplens.analysis.core.options import Options
+from warplens.analysis.ranks.straggler import straggler_of
+from warplens.analysis.table.table import Table, ask
+from warplens.analysis.table.view import CannotAnswer
+from warplens.analysis.views import view
+from warplens.loaders.trace import Trace
+
+US = 1_000
+
+
+def answer(name: str, *runs: Trace, **options: Any) -> Table:
+    return ask(view(name), runs, Options(**options))
+
+
+def job(
+    arrivals: list[list[int]], clocks: list[int] | None = None, last_needs: int = 100 * US, **more: Any
+) -> Trace:
+    """A rank an inner column: it comes to each collective at those times (ns), which ends ``last_needs`` after all."""
+    clocks = clocks or [0] * len(arrivals[0])
+    rows: list[dict[str, Any]] = []
+    for number, came in enumerate(arrivals):
+        end = max(came) + last_needs
+        for rank, at in enumerate(came):
+            rows.append(collective(len(rows), at + clocks[rank], end - at, rank, number, **more))
+    return run_of("job", kernels=rows)
+
+
+def collective(index: int, start: int, dur: int, rank: int, number: int | None, **more: Any) -> dict[str, Any]:
+    """An all-reduce of 4 MiB of floats among four ranks."""
+    return {
+        **kernel(index, start, dur, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", rank=rank, device=f"GPU {rank}"),
+        "kind": "collective", "collective": "allreduce", "process_group": "0", "group_ranks": "0,1,2,3",
+        "group_size": 4, "dtype": "Float", "in_elements": 1 << 20, "out_elements": 1 << 20, "seq": number, **more,
+    }
+
+
+def even(count: int, ranks: int = 4, late: int | None = None, by: int = 0, seed: int = 3) -> list[list[int]]:
+    """Arrivals at so many collectives a millisecond apart, up to 20 µs uneven; one rank later by that."""
+    rng = random.Random(seed)
+    return [
+        [1_000 * US * number + rng.randrange(20 * US) + (by if rank == late else 0) for rank in range(ranks)]
+        for number in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("_allgather_base", "allgather"), ("_reduce_scatter_base", "reducescatter"), ("all_to_allv", "alltoall"),
+        ("ncclDevKernel_ReduceScatter_Sum_f16_RING_LL(ncclDevComm*)", "reducescatter"), ("allreduce", "allreduce"),
+        ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*, x)", "sendrecv"), ("broadcast", "broadcast"),
+        ("ncclDevKernel_Generic(ncclDevComm*, channelMasks, ncclWork*)", "collective"), ("barrier", "barrier"),
+        ("void cross_device_reduce_2stage<half, 8>(RankData*)", "reduce"), (None, "collective"), ("send", "send"),
+    ],
+)
+def test_a_name_tells_the_kind(name: str | None, kind: str) -> None:
+    assert kinds.kind_of(name) == kind
+
+
+def test_waits_transfers_and_bandwidth_of_one_collective() -> None:
+    run = job([[0, 300 * US, 100 * US, 200 * US]])
+    (row,) = answer("collectives", run).frame.to_dicts()
+    assert (row["kind"], row["group"], row["ranks"], row["bytes"], row["count"]) == ("allreduce", "0", 4, 4 << 20, 1)
+    assert row["total_ns"] == (400 + 100 + 300 + 200) * US == row["exposed_ns"]
+    assert (row["wait_ns"], row["transfer_ns"], row["last_rank"]) == (600 * US, 400 * US, 1)
+    assert row["algbw"] == pytest.approx((4 << 20) / 100e-6)
+    assert row["busbw"] == pytest.approx(1.5 * row["algbw"])
+
+
+def test_a_gathered_message_counts_whole_and_loses_one_part() -> None:
+    run = job([[0, 0, 0, 0]], collective="_allgather_base", out_elements=4 << 20)
+    (row,) = answer("collectives", run).frame.to_dicts()
+    assert (row["kind"], row["bytes"]) == ("allgather", 16 << 20)
+    assert row["busbw"] == pytest.approx(0.75 * row["algbw"])
+
+
+def test_what_is_not_recorded_is_null() -> None:
+    lacking = dict.fromkeys(("collective", "process_group", "group_ranks", "group_size", "dtype", "in_elements",
+                             "out_elements"))
+    run = run_of("one", kernels=[collective(0, 0, 500, 0, None, **lacking)])
+    (row,) = answer("collectives", run).frame.to_dicts()
+    assert row["kind"] == "allreduce"
+    assert [row[name] for name in ("bytes", "wait_ns", "transfer_ns", "algbw", "busbw", "last_rank", "group")] == (
+        [None] * 7
+    )
+
+
+def test_computation_of_the_same_device_hides_a_collective() -> None:
+    run = run_of("one", kernels=[
+        collective(0, 1000, 1000, 0, 0), kernel(1, 1500, 200, rank=0), kernel(2, 1000, 900, rank=1, device="GPU 1"),
+    ])
+    table = answer("collectives", run)
+    assert table.frame["exposed_ns"].to_list() == [800]
+    assert table.facts["devices"][0] == {
+        "device": "GPU 0", "rank": 0, "comm_ns": 1000, "exposed_ns": 800, "overlap": pytest.approx(0.2)
+    }
+
+
+def test_a_run_without_collectives_says_so_with_its_devices() -> None:
+    table = answer("collectives", run_of("quiet", kernels=[kernel(0, 0, 10)]))
+    assert table.total_rows == 0 and table.facts["devices"][0]["comm_ns"] == 0
+    assert table.summary == ("No device ran a collective.",)
+    with pytest.raises(CannotAnswer):
+        answer("collectives", run_of("timeless", kernels=[kernel(0, None, 10)]))
+
+
+@pytest.mark.parametrize("numbered", [True, False])
+def test_clocks_are_brought_together_by_the_ends(numbered: bool) -> None:
+    clocks = [0, 2_500_000, -1_000_000, 77]
+    more: dict[str, Any] = {} if numbered else {"seq": None}
+    run = job(even(12), clocks, **more)
+    rows = {row["rank"]: row for row in answer("ranks", run).frame.to_dicts()}
+    assert [rows[rank]["clock_offset_ns"] for rank in range(4)] == clocks
+    assert all(rows[rank]["clock_residual_ns"] == 0 for rank in range(4))
+    straight = answer("ranks", job(even(12))).frame
+    assert straight.select("rank", "wait_ns", "last_count").sort("rank").equals(
+        answer("ranks", run).frame.select("rank", "wait_ns", "last_count").sort("rank")
+    )
+
+
+def test_a_recording_that_began_later_is_placed_by_the_evenness_of_its_ends() -> None:
+    whole = job(even(12, late=2, by=300 * US), [0, 0, 5_000_000, 0], seq=None)
+    later = whole.with_tables(kernels=whole.kernels.filter(~((pl.col("rank") == 2) & (pl.col("index") < 12))))
+    frame = arrivals_of(later).frame
+    assert frame["instance"].null_count() == 0
+    assert frame.group_by("instance").len()["len"].to_list().count(3) == 3
+    assert answer("ranks", later).facts["straggler"]["rank"] == 2
+
+
+def test_what_disagrees_in_size_is_matched_with_nothing_and_counted() -> None:
+    rows = [collective(n, 1000 * n, 10, n % 2, n // 2) for n in range(8)]
+    rows[3]["in_elements"] = rows[3]["out_elements"] = 7
+    run = run_of("odd", kernels=rows)
+    found = arrivals_of(run)
+    assert (found.count, found.matching.unmatched) == (3, 2)
+    assert "2 of 8 collectives have no counterpart" in answer("collectives", run).notes[0]
+
+
+def test_who_left_before_the_last_one_came_did_not_wait() -> None:
+    rows = [collective(2 * n + rank, 10_000 * n, 100, rank, n) for n in range(4) for rank in range(2)]
+    rows.append(collective(8, 50_000, 15, 0, 4, collective="broadcast"))
+    rows.append(collective(9, 50_900, 20, 1, 4, collective="broadcast"))
+    frame = arrivals_of(run_of("early", kernels=rows)).frame
+    assert frame.filter(pl.col("kind") == "broadcast")["wait_ns"].to_list() == [15, 0]
+
+
+def test_the_late_rank_is_named_with_its_share() -> None:
+    table = answer("ranks", job(even(20, late=2, by=300 * US)))
+    told = table.facts["straggler"]
+    assert (told["rank"], told["share"]) == (2, 1.0)
+    assert table.frame["rank"][0] == 2 and table.frame["last_count"][0] == 20
+    assert "Rank 2 (GPU 2) comes last at 20 of 20 collectives" in told["sentence"] == table.summary[0]
+
+
+def test_hardly_ever_is_somebody_named_where_nobody_is_late() -> None:
+    """By chance in one job of a hundred; three of forty would be that once in a hundred times."""
+    told = [straggler_of(run, arrivals_of(run)) for run in (job(even(30, seed=seed)) for seed in range(40))]
+    assert sum(one is not None for one in told) <= 2
+    assert answer("ranks", job(even(30, seed=1))).summary[0].startswith("No rank is late")
+
+
+def test_nobody_is_named_for_less_than_clocks_are_known() -> None:
+    """The ends differ by ±40 µs at random; one rank is always last, by 15 µs."""
+    rng = random.Random(1)
+    run = job([[1_000 * US * n + (15 * US if rank == 1 else 0) for rank in range(4)] for n in range(30)])
+    frame = run.kernels.collect()
+    ends = [dur + rng.randrange(-40 * US, 40 * US) for dur in frame["dur_ns"]]
+    blurred = run.with_tables(kernels=frame.with_columns(pl.Series("dur_ns", ends)).lazy())
+    assert answer("ranks", run).facts["straggler"]["rank"] == 1
+    assert answer("ranks", blurred).facts["straggler"] is None
+
+
+def test_two_recorded_collectives_do_not_tell_how_well_clocks_are_known() -> None:
+    table = answer("ranks", job(even(2, late=1, by=500 * US)))
+    assert table.frame["clock_residual_ns"].to_list() == [None] * 4
+    assert table.facts["straggler"] is None
+
+
+def late_job(cause: str) -> Trace:
+    """Ranks compute 300 µs before each of ten all-reduces; rank 3 comes 400 µs later for a reason."""
+    rows: list[dict[str, Any]] = []
+    slices: list[dict[str, Any]] = []
+    for number in range(10):
+        begin = number * 2_000 * US
+        for rank in range(4):
+            late = rank == 3
+            spent = 700 if late and cause == "kernels" else 300
+            at = begin
+            rows.append(kernel(len(rows), at, spent * US, "gemm_slow", rank=rank, device=f"GPU {rank}"))
+            if late and cause == "copies":
+                rows.append({**kernel(len(rows), at + 300 * US, 400 * US, "Memcpy HtoD", rank=rank,
+                                      device=f"GPU {rank}"), "kind": "memcpy"})
+            at += (700 if late else 300) * US
+            end = begin + 800 * US
+            rows.append(collective(len(rows), at, end - at, rank, number, correlation=100 * number + rank))
+            launch = at - 5 * US if cause in ("host", "input") or not late else begin
+            slices.append(host("cudaLaunchKernel", launch, 2 * US, "runtime", rank=rank,
+                               correlation=100 * number + rank))
+            if late and cause == "input":
+                slices.append(host("enumerate(DataLoader)", at - 400 * US, 390 * US, "dataloader", rank=rank))
+    return run_of("late", kernels=rows, host=slices)
+
+
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        ("kernels", "its own kernels take longer, 700.0 µs against 300.0 µs"), ("copies", "its copies take longer"),
+        ("host", "its host launches the collective late"), ("input", "it waits for its input, 390.0 µs against 0 ns"),
+    ],
+)
+def test_the_late_rank_is_said_to_have_done_what_it_did(cause: str, words: str) -> None:
+    told = answer("ranks", late_job(cause)).facts["straggler"]
+    assert (told["rank"], told["reason"]) == (3, cause)
+    assert words in told["sentence"]
+    if cause == "kernels":
+        assert "gemm_slow: 700.0 µs against 300.0 µs" in told["sentence"]
+
+
+def test_without_other_records_the_reason_is_not_made_up() -> None:
+    told = answer("ranks", job(even(20, late=2, by=300 * US))).facts["straggler"]
+    assert told["reason"] == "none shown" and "nothing but collectives" in told["sentence"]
+
+
+def test_ranks_without_collectives_have_rows_and_no_clocks() -> None:
+    run = run_of("apart", kernels=[kernel(n, 100 * n, 50, rank=n, device=f"GPU {n}") for n in range(3)],
+                 cycles=[row for n in range(3) for row in steps(100 * (n + 1), rank=n)])
+    table = answer("ranks", run)
+    rows = sorted(table.frame.to_dicts(), key=lambda row: row["rank"])
+    assert [(row["busy_ns"], row["cycle_ns"]) for row in rows] == [(50, 100), (50, 200), (50, 300)]
+    assert {row["wait_ns"] for row in rows} == {row["clock_offset_ns"] for row in rows} == {None}
+
+
+def test_groups_that_share_no_rank_have_clocks_each_for_itself() -> None:
+    rows = [
+        collective(n, 1000 * n + (1 << 30) * (rank > 1), 10, rank, n, group_ranks="0,1" if rank < 2 else "2,3")
+        for n in range(5) for rank in range(4)
+    ]
+    table = answer("ranks", run_of("sets", kernels=rows))
+    assert "2 sets of ranks share no collective" in " ".join(table.notes)
+    assert set(table.frame["clock_offset_ns"]) == {0.0}
+
+
+def test_two_jobs_say_whether_the_late_rank_changed() -> None:
+    a, b = job(even(20, late=2, by=300 * US)), job(even(20, late=0, by=900 * US))
+    table = answer("ranks", a, b)
+    assert "The late rank changed: rank 2 in A, rank 0 in B." in table.summary
+    rows = {row["rank"]: row for row in table.frame.to_dicts()}
+    assert rows[2]["last_count_delta"] == -20 and rows[0]["caused_wait_ns_delta"] > 0
+    (row,) = answer("collectives", a, b).frame.to_dicts()
+    assert row["count_a"] == row["count_b"] == 20 and row["wait_ns_delta"] > 0
+
+
+def test_the_heat_of_a_run_says_who_was_waited_for_when() -> None:
+    cycles = [
+        {"cycle": n, "start_ns": 5_000 * US * n, "dur_ns": 5_000 * US, "label": "step", "kind": "step", "rank": rank,
+         "source": "recorded", "complete": True}
+        for rank in range(4) for n in range(4)
+    ]
+    plain = job(even(20, late=2, by=300 * US))
+    run = plain.with_tables(cycles=run_of("marks", cycles=cycles).cycles)
+    heat = answer("ranks", run).facts["heat"]
+    assert (heat["ranks"], heat["parts"], len(heat["caused_ns"][0])) == (["rank 2"], "cycle", 4)
+    assert sum(heat["caused_ns"][0]) == answer("ranks", run).frame["caused_wait_ns"][0]
