@@ -17,6 +17,7 @@ SPECIAL: dict[str, str] = {
     "cycles": "cycles.CyclesPane",
     "diff": "diff.DiffPane",
     "idle": "idle.IdlePane",
+    "ranks": "ranks.RanksPane",
     "timeline": "timeline.TimelinePane",
 }
 """View name → module and class of its pane."""

@@ -1,0 +1,60 @@
+"""The ranks on the screen: who is late, and when the others waited for whom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+from app_runs import Shelf, app_on, screen_text, settled
+
+from warplens.loaders import schema
+from warplens.loaders.trace import Info, Trace
+from warplens.tui.panes.ranks import heat_strip
+
+
+def job() -> Trace:
+    """Four ranks at 24 all-reduces in six cycles; rank 2 comes 300 µs later in the first three."""
+    rows: list[dict[str, Any]] = []
+    for number in range(24):
+        for rank in range(4):
+            start = number * 1_000_000 + rank * 7_000 + (300_000 if rank == 2 and number < 12 else 0)
+            rows.append({
+                "index": len(rows), "start_ns": start, "dur_ns": number * 1_000_000 + 500_000 - start,
+                "name": "ncclDevKernel_AllReduce", "kind": "collective", "device": f"GPU {rank}", "rank": rank,
+                "seq": number, "process_group": "0",
+            })
+    cycles = [
+        {"cycle": n, "start_ns": 4_000_000 * n, "dur_ns": 4_000_000, "label": "step", "kind": "step", "rank": rank,
+         "source": "recorded", "complete": True}
+        for rank in range(4) for n in range(6)
+    ]
+    frames = {"kernels": pl.DataFrame(rows), "cycles": pl.DataFrame(cycles)}
+    info = Info(source="/traces/job", label="job", format="kineto", ranks=(0, 1, 2, 3))
+    return Trace(info).with_tables(**{name: schema.conform(name, frame.lazy()) for name, frame in frames.items()})
+
+
+async def test_the_screen_names_the_late_rank_and_shows_when() -> None:
+    app = app_on("job", shelf=Shelf(job=job()), view="ranks")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        text = screen_text(app)
+        assert "Rank 2 (GPU 2) comes last at 12 of 24" in " ".join(text.split())
+        assert "waits caused by each rank, a cell a cycle" in text
+        strip = next(line for line in text.splitlines() if line.startswith(" rank 2  "))
+        assert strip.rstrip() == " rank 2  ███"
+
+
+async def test_a_small_screen_leaves_the_strip_out() -> None:
+    app = app_on("job", shelf=Shelf(job=job()), view="ranks")
+    async with app.run_test(size=(80, 18)) as pilot:
+        await settled(pilot)
+        assert "waits caused by each rank" not in screen_text(app)
+
+
+def test_more_cycles_than_cells_are_summed() -> None:
+    heat = {"ranks": ["rank 1", "rank 0"], "parts": "cycle", "caused_ns": [[5] * 100, [1] * 50 + [0] * 50]}
+    head, first, second = (line.plain for line in heat_strip(heat, 28, 4))
+    assert "up to 25 ns" in head
+    assert first == " rank 1  " + "█" * 20
+    assert second == " rank 0  " + "░" * 10 + " " * 10
+    assert heat_strip(None, 80, 4) == []

@@ -1,0 +1,68 @@
+"""Ranks: who is late, a strip of ranks by cycles that shows when the others waited for whom, and the list."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from textual.content import Content
+
+from ...analysis.core import units
+from ...analysis.core.text import display
+from .drawing import QUIET, A, B, joined, summary
+from .table import TablePane
+
+LEAST_HEIGHT, LEAST_WIDTH = 20, 50
+"""Cells of the pane below which the list needs all the room."""
+_SHADES = " ·░▒▓█"
+MOST_LINES = 6
+"""Ranks in the strip of one run."""
+
+
+class RanksPane(TablePane):
+    """The ranks view with its heat strip."""
+
+    def picture(self, width: int) -> Content:
+        """What the answer opens with, and below it the strip of each run where there is room."""
+        if self.shown is None or self.message:
+            return Content("")
+        made = [summary(self.shown.table.summary, width)]
+        if self.app.size.height >= LEAST_HEIGHT and width >= LEAST_WIDTH:
+            facts = self.shown.base.facts
+            sides = [("", A, facts)] if "heat" in facts else [
+                (f"{side.upper()} ", colour, facts.get(side, {})) for side, colour in (("a", A), ("b", B))
+            ]
+            lines = MOST_LINES if len(sides) == 1 else MOST_LINES // 2
+            for side, colour, known in sides:
+                made += heat_strip(known.get("heat"), width - 2, lines, side, colour)
+        return joined(made)
+
+
+def heat_strip(heat: dict[str, Any] | None, width: int, lines: int, side: str = "", colour: str = A) -> list[Content]:
+    """A line a rank and a cell a cycle, darker the longer the others waited for it; nothing where nobody waited.
+
+    More cycles than cells are summed, as are those of the ranks that have no line left.
+    """
+    if not heat or not heat["ranks"]:
+        return []
+    names = [display(name, 16) for name in heat["ranks"][:lines]]
+    room = max(map(len, names)) + 2
+    grid = np.array(heat["caused_ns"], dtype=np.float64)
+    cells = max(1, min(grid.shape[1], width - room))
+    edges = np.linspace(0, grid.shape[1], cells + 1).astype(np.int64)[:-1]
+    grid = np.add.reduceat(grid, edges, axis=1)
+    most = float(grid.max()) or 1.0
+    left = len(heat["ranks"]) - len(names)
+    others = f", {left} more waited for" if left else ""
+    made = [Content.styled(
+        f" {side}waits caused by each rank, a cell a {heat['parts']}, up to {units.duration(most)}{others}", QUIET
+    )]
+    for name, row in zip(names, grid[: len(names)], strict=True):
+        marks = "".join(_SHADES[_shade(value / most)] for value in row)
+        made.append(Content.assemble(f" {name:<{room}}", (marks, colour)))
+    return made
+
+
+def _shade(share: float) -> int:
+    """A shade for a share of the largest; what is not nothing always shows."""
+    return 0 if share <= 0 else 1 + min(len(_SHADES) - 2, int(share * (len(_SHADES) - 1)))
