@@ -19,7 +19,7 @@ from ..errors import Unreadable
 from ..loader import Adopted, FormatLoader, Job
 from ..native.allocator import keep_freed
 from ..trace import Trace
-from . import cache, call_tree, failures, inputs, ranks, spill, store, stream, unsupported, windows
+from . import archives, cache, call_tree, failures, inputs, ranks, spill, store, stream, unsupported, windows
 
 Progress = Callable[[int, int, int], None]
 _GIVE = "Give a trace, or the folder that holds one."
@@ -27,6 +27,8 @@ _AGAIN = "Write or copy it again."
 _COUNTERS = "cycle-profile"
 """The format whose files may lie beside a trace of another: samples of counters taken meanwhile."""
 _LOADERS = registry.__name__.rpartition(".")[0] + "."
+_DEEPEST = 3
+"""Folders within folders that may hold a job's ranks."""
 SCANNED = 4096
 """Files of a folder that are looked into; more are not the ranks of one job."""
 
@@ -81,13 +83,20 @@ def ingest(path: str, request: Request) -> Opened:
     try:
         found = inputs.regular(path, spool, request.progress)
         shown = "standard input" if path == "-" else path
+        unpacked = None
+        if found.is_file() and archives.is_archive(found):
+            scratch.append(spill.directory())
+            unpacked = found = archives.unpack(shown, found, scratch[-1], request.progress)
         folder = found.is_dir()
-        if scratch:  # a stream is not there to be read again
+        if scratch:  # what was copied from a stream or an archive is not there to be read again
             request = replace(request, use_cache=False)
-        parts = _folder(path, found, request) if folder else [_file(shown, found, request)]
-        directories, loaded = _load(shown, parts, request)
-        files = tuple(str(part.path) for part in parts) if folder else (shown,)
-        return Opened(shown, files, tuple(directories), tuple(loaded))
+        parts, unread = _folder(path, found, request) if folder else ([_file(shown, found, request)], [])
+        read, directories, loaded = _load(shown, parts, request, unread)
+        files = tuple(str(part.path) for part in read) if folder else (shown,)
+        if unpacked is not None:
+            files = tuple(file.replace(str(unpacked), shown, 1) for file in files)
+            unread = [said.replace(str(unpacked), shown) for said in unread]
+        return Opened(shown, files, tuple(directories), tuple(loaded), tuple(unread))
     except OSError as error:  # a stream that could not be copied; a loader's own errors are sentences already
         if failures.is_full_disk(error):
             advice = "Free some space in the folder of temporary files."
@@ -137,34 +146,56 @@ def _is_text(head: bytes) -> bool:
     return b"\0" not in head and sum(byte < 9 or 13 < byte < 32 for byte in head[:4096]) < 8
 
 
-def _folder(shown: str, folder: Path, request: Request) -> list[InputFile]:
-    """The traces of a folder: of one job, or just one. Raises Unreadable where it holds none or a mixture."""
+def _folder(shown: str, folder: Path, request: Request, depth: int = 0) -> tuple[list[InputFile], list[str]]:
+    """The traces of a folder, of one job or just one, and what of it cannot be read, as sentences.
+
+    Where the files of the folder are none, its folders are looked into: each may be one rank's. Raises Unreadable where
+    it holds none or a mixture.
+    """
     folder = _inside(folder)
     try:
         names = sorted(entry.path for entry in os.scandir(folder) if not entry.name.startswith("."))
     except OSError as error:
         raise Unreadable(shown, f"cannot be listed ({(error.strerror or '').lower()})", "Give a file in it.") from None
     files = [Path(name) for name in names if os.path.isfile(name)]
-    if not files:
-        inside = "has no files in it, only folders" if names else "is an empty folder"
-        raise Unreadable(shown, inside, _GIVE)
+    folders = [Path(name) for name in names if os.path.isdir(name) and not os.path.islink(name)]
+    if not names:
+        raise Unreadable(shown, "is an empty folder", _GIVE)
     whole = {loader.directory_file for loader in registry.loaders()}
     if named := [file for file in files if file.name in whole]:
-        return [_file(str(named[0]), named[0], request)]
-    parts = []
+        return [_file(str(named[0]), named[0], request)], []
+    parts, refused = [], list[Unreadable]()
     for file in files[:SCANNED]:
         try:
             parts.append(_file(str(file), file, request))
-        except Unreadable:
-            continue
+        except Unreadable as error:
+            refused.append(error)
+    shapes = {ranks.shape(part.path) for part in parts}
+    unread = [_unread(error) for error in refused if ranks.shape(Path(error.path)) in shapes]
+    if not parts and depth < _DEEPEST:
+        for inner in folders[:SCANNED]:
+            try:
+                found, lacking = _folder(str(inner), inner, request, depth + 1)
+            except Unreadable as error:
+                refused.append(error)
+                continue
+            parts += found
+            unread += lacking
+            if len(parts) > SCANNED:
+                break
     if not parts:
-        raise Unreadable(shown, f"holds no trace ({len(files)} other files)", _GIVE)
+        inside = f"{len(files)} other files" if files else f"{len(folders)} folders without one"
+        raise Unreadable(shown, f"holds no trace ({inside})", _GIVE)
     parts = _recordings(_without_twins(parts))
     formats = sorted({part.format for part in parts} - {_COUNTERS})
     if len(formats) > 1:
         listed = ", ".join(part.path.name for part in parts[:4])
         raise Unreadable(shown, f"holds recordings of several formats ({', '.join(formats)})", f"Name one: {listed}.")
-    return sorted(parts, key=lambda part: part.format == _COUNTERS)
+    return sorted(parts, key=lambda part: part.format == _COUNTERS), unread
+
+
+def _unread(error: Unreadable) -> str:
+    return f"{error.path} was left out: it {error.reason}"
 
 
 def _inside(folder: Path) -> Path:
@@ -196,8 +227,14 @@ def _recordings(parts: list[InputFile]) -> list[InputFile]:
     return [part for part in parts if part in kept]
 
 
-def _load(shown: str, parts: list[InputFile], request: Request) -> tuple[list[Path], list[tuple[Trace, ...]]]:
-    """Every part's tables in a directory of their own, and the traces read from them."""
+def _load(
+    shown: str, parts: list[InputFile], request: Request, unread: list[str]
+) -> tuple[list[InputFile], list[Path], list[tuple[Trace, ...]]]:
+    """The parts that could be read, the tables of each in a directory of their own, and the traces read from them.
+
+    Of several parts one that cannot be read is added to ``unread``. Raises Unreadable where none can.
+    """
+    read: list[InputFile] = []
     total = sum(part.size for part in parts)
     directories: list[Path] = []
     loaded: list[tuple[Trace, ...]] = []
@@ -211,12 +248,19 @@ def _load(shown: str, parts: list[InputFile], request: Request) -> tuple[list[Pa
 
         each = replace(request, progress=progress, first_rows=None if directories else request.first_rows)
         name = shown if len(parts) == 1 else str(part.path)
-        with failures.as_unreadable(name, part.format):
-            directory, traces = _tables(name, part, each)
+        try:
+            with failures.as_unreadable(name, part.format):
+                directory, traces = _tables(name, part, each)
+        except Unreadable as error:
+            if len(parts) == 1 or (part is parts[-1] and not read):
+                raise
+            unread.append(_unread(error))
+            continue
+        read.append(part)
         directories.append(directory)
         loaded.append(traces)
         before, seen = before + part.size, latest
-    return directories, loaded
+    return read, directories, loaded
 
 
 def _tables(shown: str, part: InputFile, request: Request) -> tuple[Path, tuple[Trace, ...]]:
@@ -276,17 +320,22 @@ def _read(part: InputFile, loader: FormatLoader, request: Request, target: Path)
 class Opened(Struct, frozen=True):
     """An input that was read: its files as the user sees them, and where the tables of each are.
 
-    ``loaded`` holds what is in ``directories``, where this process has read them already.
+    ``loaded`` holds what is in ``directories``, where this process has read them already. ``unread`` says of each file
+    that belongs to them and could not be read why.
     """
 
     shown: str
     files: tuple[str, ...]
     directories: tuple[Path, ...]
     loaded: tuple[tuple[Trace, ...], ...] = ()
+    unread: tuple[str, ...] = ()
 
     def traces(self, worker: int | None = None) -> tuple[Trace, ...]:
         """The traces: ranks put together, or one worker picked. Raises Unreadable where neither is possible."""
         keep_freed()  # questions about these traces make and free an array a column
+        return tuple(run.warn(*self.unread) if self.unread else run for run in self._traces(worker))
+
+    def _traces(self, worker: int | None) -> tuple[Trace, ...]:
         loaded = self.loaded or tuple(store.read(directory) for directory in self.directories)
         singles = tuple(
             _named(trace, file) for file, traces in zip(self.files, loaded, strict=True) for trace in traces

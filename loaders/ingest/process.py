@@ -161,7 +161,8 @@ def _traces(opened: dict[str, Any], worker: int | None) -> tuple[Trace, ...]:
 
     directories = tuple(Path(directory) for directory in opened["directories"])
     try:
-        return Opened(opened["shown"], tuple(opened["files"]), directories).traces(worker)
+        unread = tuple(opened.get("unread", ()))
+        return Opened(opened["shown"], tuple(opened["files"]), directories, unread=unread).traces(worker)
     except Unreadable:
         raise
     except Exception as error:

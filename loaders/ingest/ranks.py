@@ -7,6 +7,7 @@ not, each keeps its own and a warning says so. Launch indices run on from rank t
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,7 +36,7 @@ def ranks_of(files: Sequence[Path], recorded: Sequence[tuple[int, ...]]) -> list
     if all(len(ranks) == 1 for ranks in recorded):
         found = [ranks[0] for ranks in recorded]
         return found if len(set(found)) == len(found) else None
-    names = [file.name for file in files]
+    names = _names(files)
     marks = [tuple(map(int, _MARK.findall(name))) for name in names]
     if all(marks) and len(set(marks)) == len(marks):
         return [mark[0] for mark in marks] if all(len(mark) == 1 for mark in marks) else _numbered(marks)
@@ -47,6 +48,20 @@ def ranks_of(files: Sequence[Path], recorded: Sequence[tuple[int, ...]]) -> list
     if len(columns) != 1 or len(set(columns[0])) != len(names) or min(columns[0]) >= TIME:
         return None
     return list(columns[0])
+
+
+def shape(file: Path) -> str:
+    """The name of a file without its numbers: what the files of a job's ranks have in common."""
+    return _NUMBER.sub("#", file.name)
+
+
+def _names(files: Sequence[Path]) -> list[str]:
+    """The files' names; where those of different folders are the same, with the folders in which they differ."""
+    names = [file.name for file in files]
+    if len(set(names)) == len(names) or len({file.parent for file in files}) == 1:
+        return names
+    common = os.path.commonpath([file.parent for file in files])
+    return [os.path.relpath(file, common) for file in files]
 
 
 def _numbered(marks: Sequence[tuple[int, ...]]) -> list[int]:

@@ -98,7 +98,10 @@ def _read(order: dict[str, Any], teller: Teller) -> None:
     for directory in opened.directories:
         spill.hand_over(directory)
     directories = [str(directory) for directory in opened.directories]
-    teller.tell("loaded", shown=opened.shown, files=opened.files, directories=directories)
+    teller.tell(
+        "loaded", shown=opened.shown, files=opened.files, directories=directories,
+        unread=opened.unread,
+    )
 
 
 def _order(lifeline: int) -> dict[str, Any]:

@@ -13,11 +13,11 @@ from warplens.tui.panes.ranks import heat_strip
 
 
 def job() -> Trace:
-    """Four ranks at 24 all-reduces in six cycles; rank 2 comes 300 µs later in the first three."""
+    """Four ranks at 24 all-reduces in six cycles; rank 2 comes 300 µs later in the first four."""
     rows: list[dict[str, Any]] = []
     for number in range(24):
         for rank in range(4):
-            start = number * 1_000_000 + rank * 7_000 + (300_000 if rank == 2 and number < 12 else 0)
+            start = number * 1_000_000 + rank * 7_000 + (300_000 if rank == 2 and number < 16 else 0)
             rows.append({
                 "index": len(rows), "start_ns": start, "dur_ns": number * 1_000_000 + 500_000 - start,
                 "name": "ncclDevKernel_AllReduce", "kind": "collective", "device": f"GPU {rank}", "rank": rank,
@@ -38,10 +38,10 @@ async def test_the_screen_names_the_late_rank_and_shows_when() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         text = screen_text(app)
-        assert "Rank 2 (GPU 2) comes last at 12 of 24" in " ".join(text.split())
+        assert "Rank 2 (GPU 2) comes last at 16 of 24" in " ".join(text.split())
         assert "waits caused by each rank, a cell a cycle" in text
         strip = next(line for line in text.splitlines() if line.startswith(" rank 2  "))
-        assert strip.rstrip() == " rank 2  ███"
+        assert strip.rstrip() == " rank 2  ████"
 
 
 async def test_a_small_screen_leaves_the_strip_out() -> None:

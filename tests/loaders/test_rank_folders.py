@@ -1,0 +1,133 @@
+"""Jobs as they lie on disk: folders of rank folders, archives, and ranks that cannot be read."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from warplens.loaders.errors import Unreadable
+from warplens.loaders.ingest import archives
+from warplens.loaders.ingest.opening import open_run
+from warplens.loaders.trace import Trace
+
+
+def trace(rank: int | None = None, kernels: int = 3) -> bytes:
+    """A recording of one rank, which it says of itself if given."""
+    events = [
+        {"ph": "X", "cat": "kernel", "name": f"k{n}", "pid": 0, "tid": 7, "ts": 1_700_000_000_000_000 + n, "dur": 0.5}
+        for n in range(kernels)
+    ]
+    about: dict[str, Any] = {} if rank is None else {"distributedInfo": {"rank": rank, "world_size": 4}}
+    return json.dumps({"schemaVersion": 1, **about, "traceEvents": events}).encode()
+
+
+def write(folder: Path, **files: bytes) -> Path:
+    for name, data in files.items():
+        place = folder / name.replace("__", "/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.with_name(f"{place.name}.pt.trace.json").write_bytes(data)
+    return folder
+
+
+def opened(path: Path) -> Trace:
+    (run,) = open_run(str(path), use_cache=False, compiled=False)
+    return run
+
+
+def test_folders_of_ranks_are_one_job(tmp_path: Path) -> None:
+    job = write(tmp_path / "job", rank0__trace=trace(), rank1__trace=trace(), rank12__trace=trace())
+    assert opened(job).info.ranks == (0, 1, 12)
+
+
+def test_what_a_recording_says_of_itself_goes_before_its_folder(tmp_path: Path) -> None:
+    job = write(tmp_path / "job", node0__rank0__t=trace(3), node1__rank0__t=trace(2))
+    assert opened(job).info.ranks == (2, 3)
+
+
+def test_files_go_before_folders_beside_them(tmp_path: Path) -> None:
+    job = write(tmp_path / "job", rank0=trace(), rank1=trace(), old__rank7=trace())
+    assert opened(job).info.ranks == (0, 1)
+
+
+@pytest.mark.parametrize("broken", [b"", b'{"schemaVersion": 1, "traceEvents": [' + b"\xff" * 9, b"\x1f\x8b\x08broken"])
+def test_a_rank_that_cannot_be_read_is_named_and_the_rest_opens(tmp_path: Path, broken: bytes) -> None:
+    job = write(tmp_path / "job", rank0=trace(), rank1=broken, rank2=trace())
+    run = opened(job)
+    assert set(run.info.ranks) >= {0, 2}
+    assert any("rank1" in said or "rank 1" in said for said in run.info.warnings)
+
+
+def test_where_no_rank_can_be_read_nothing_opens(tmp_path: Path) -> None:
+    with pytest.raises(Unreadable):
+        opened(write(tmp_path / "job", rank0=b"", rank1=b""))
+    (tmp_path / "hollow" / "inside").mkdir(parents=True)
+    with pytest.raises(Unreadable, match="holds no trace"):
+        opened(tmp_path / "hollow")
+
+
+def tar(path: Path, mode: str, **members: bytes) -> Path:
+    with tarfile.open(path, mode) as packed:  # type: ignore[call-overload]
+        for name, data in members.items():
+            entry = tarfile.TarInfo(name.replace("__", "/") + ".pt.trace.json")
+            entry.size = len(data)
+            packed.addfile(entry, io.BytesIO(data))
+    return path
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz"])
+def test_a_tar_is_the_folder_it_was_made_of(tmp_path: Path, mode: str) -> None:
+    packed = tar(tmp_path / "job.tar", mode, job__rank0=trace(), job__rank1=trace())
+    run = opened(packed)
+    assert run.info.ranks == (0, 1)
+    assert run.info.facts["files"]["1"] == f"{packed}/job/rank1.pt.trace.json"
+
+
+def test_a_zip_is_the_folder_it_was_made_of(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "job.zip", "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("rank0.json", trace())
+        packed.writestr("rank1.json", trace())
+    assert opened(tmp_path / "job.zip").info.ranks == (0, 1)
+
+
+def test_nothing_is_written_outside_the_folder(tmp_path: Path) -> None:
+    packed = tmp_path / "evil.tar"
+    with tarfile.open(packed, "w") as out:
+        for name, kind, link in (
+            ("../escaped.json", tarfile.REGTYPE, ""), ("/absolute.json", tarfile.REGTYPE, ""),
+            ("link.json", tarfile.SYMTYPE, "/etc/passwd"), ("pipe.json", tarfile.FIFOTYPE, ""),
+            ("hard.json", tarfile.LNKTYPE, "../x"), ("good.pt.trace.json", tarfile.REGTYPE, ""),
+        ):
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.linkname = kind, link
+            entry.size = len(trace()) if kind == tarfile.REGTYPE else 0
+            out.addfile(entry, io.BytesIO(trace()) if entry.size else None)
+    target = tmp_path / "inside" / "here"
+    target.mkdir(parents=True)
+    archives.unpack("evil.tar", packed, target, lambda *_: None)
+    assert sorted(path.name for path in tmp_path.rglob("*") if not path.is_dir()) == ["evil.tar", "good.pt.trace.json"]
+    assert opened(packed).has("kernels")
+
+
+def test_an_archive_may_not_unfold_without_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("rank0.json", b"[" + b" " * (3 << 20))
+    monkeypatch.setattr("warplens.loaders.ingest.limits.UNCOUNTED_BYTES", 1 << 20)
+    with pytest.raises(Unreadable, match="unfolds to more"):
+        opened(tmp_path / "bomb.zip")
+
+
+@pytest.mark.parametrize("cut", [300, 2000])
+def test_a_damaged_archive_is_a_sentence(tmp_path: Path, cut: int) -> None:
+    with zipfile.ZipFile(tmp_path / "job.zip", "w") as packed:
+        for rank in range(9):
+            packed.writestr(f"rank{rank}.json", trace())
+    data = (tmp_path / "job.zip").read_bytes()
+    (tmp_path / "cut.zip").write_bytes(data[:cut])
+    with pytest.raises(Unreadable):
+        opened(tmp_path / "cut.zip")
