@@ -15,7 +15,7 @@ from msgspec import Struct
 from ...loaders.trace import Trace
 from .clocks import Clocks, clocks_of
 from .collectives import Collectives, Member, collectives_of
-from .matching import Matched, matched
+from .matching import MatchedCollectives, matched
 
 
 class Arrivals(Struct, frozen=True):
@@ -30,7 +30,7 @@ class Arrivals(Struct, frozen=True):
     frame: pl.DataFrame
     members: tuple[Member, ...]
     clocks: Clocks
-    matching: Matched
+    matching: MatchedCollectives
 
     @property
     def count(self) -> int:

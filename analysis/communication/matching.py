@@ -22,7 +22,7 @@ _SHIFTS = 64
 _ALONE = -1
 
 
-class Matched(Struct, frozen=True):
+class MatchedCollectives(Struct, frozen=True):
     """The collectives with ``instance``: the same number on all members for one collective, null for unmatched ones.
 
     ``how`` says what they were matched by, None where nothing was; ``unmatched`` counts activities without a partner.
@@ -33,7 +33,7 @@ class Matched(Struct, frozen=True):
     unmatched: int
 
 
-def matched(found: Collectives) -> Matched:
+def matched(found: Collectives) -> MatchedCollectives:
     """The collectives of all members, matched. Nothing is where there is only one member."""
     frame = found.frame.with_row_index("row").with_columns(pl.lit(_ALONE, pl.Int64).alias("instance"))
     place = np.full(frame.height, _ALONE, dtype=np.int64)
@@ -53,7 +53,7 @@ def matched(found: Collectives) -> Matched:
     instance = pl.Series("instance", place)
     frame = frame.with_columns(instance.set(instance < 0, None)).drop("row")
     left = int(frame["instance"].null_count()) if len(found.members) > 1 else 0
-    return Matched(frame, " and ".join(sorted(ways)) or None, left)
+    return MatchedCollectives(frame, " and ".join(sorted(ways)) or None, left)
 
 
 def _by_number(lane: pl.DataFrame) -> Ints:

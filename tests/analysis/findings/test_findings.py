@@ -7,11 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-<<<<<<< HEAD:tests/analysis/findings/test_findings.py
-from runs import host, kernel, run_of
-=======
 from runs import Rows, host, kernel, run_of, samples, steps
->>>>>>> fnd:tests/analysis/test_findings.py
 
 from warplens.analysis.core.options import Options
 from warplens.analysis.findings.device.fp32_gemms import RULE as FP32
@@ -20,14 +16,10 @@ from warplens.analysis.findings.rules import RULES
 from warplens.analysis.overview.sources import overview_of
 from warplens.loaders.trace import Device, Trace
 
-<<<<<<< HEAD:tests/analysis/findings/test_findings.py
-BLANK = Evidence(1, 1000.0, {}, [], [])
-=======
 US, MS = 1_000, 1_000_000
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 A100 = Device("GPU 0", "NVIDIA A100", {"computeMajor": 8, "totalGlobalMem": 80_000, "maxThreadsPerMultiprocessor": 2048,
                                        "sharedMemPerMultiprocessor": 164_000})
->>>>>>> fnd:tests/analysis/test_findings.py
 
 
 def launched(gaps: list[int], dur: int = 500 * US, name: str = "gemm", **more: Any) -> tuple[Rows, Rows]:

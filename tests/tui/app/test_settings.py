@@ -79,13 +79,8 @@ def test_units_can_be_fixed() -> None:
     assert units.duration(1_500_000) == "1.50 ms"
 
 
-<<<<<<< HEAD:tests/tui/app/test_settings.py
-def test_every_setting_and_key_is_in_the_readme() -> None:
-    readme = (Path(__file__).parents[3] / "README.md").read_text()
-=======
 def test_every_setting_and_key_is_documented() -> None:
     page = (Path(__file__).parents[3] / "docs" / "settings.md").read_text()
->>>>>>> doc:tests/tui/test_settings.py
     for name in (*Settings.__struct_fields__, *Thresholds.__struct_fields__):
         assert f"\n{name} = " in page or f"\n[{name}]" in page, name
     for key in KEYS:
