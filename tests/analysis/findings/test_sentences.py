@@ -1,0 +1,68 @@
+"""Findings: data that a rule takes from the evidence, one sentence a fact, and nothing that the figures do not hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+from runs import host, kernel, run_of
+
+from warplens.analysis.communication.devices import Communication, communication
+from warplens.analysis.findings.rule import Evidence, Finding
+from warplens.analysis.findings.rules import RULES, findings
+
+BLANK = Evidence(1, 1000.0, {}, [], [])
+
+
+def checked(evidence: Evidence) -> list[Finding]:
+    return [finding for finding in findings(evidence) if finding.severity != "unchecked"]
+
+
+def said(evidence: Evidence) -> list[str]:
+    return [finding.sentence for finding in checked(evidence)]
+
+
+def device(name: str, **gauges: Any) -> dict[str, Any]:
+    return {"device": name, "utilisation": None, "sm_efficiency": None, "tensor_share": None, **gauges}
+
+
+def test_every_rule_has_a_name_of_its_own_and_finds_nothing_where_nothing_is_known() -> None:
+    assert len({rule.id for rule in RULES}) == len(RULES)
+    assert checked(BLANK) == []
+
+
+def test_eight_devices_are_one_line() -> None:
+    devices = [device(f"GPU {n}", utilisation=0.3 + n / 100) for n in range(8)]
+    assert said(replace(BLANK, devices=devices)) == ["8 devices run kernels 30% (GPU 0) to 37% (GPU 7) of the time."]
+    assert len(checked(replace(BLANK, devices=devices))[0].rows) == 8
+
+
+def test_a_finding_says_what_could_be_won_and_where_to_look() -> None:
+    found = checked(replace(BLANK, times={"DataLoader": 600.0}))
+    assert [(one.rule, one.severity, one.time_to_win_ns) for one in found] == [("input", "problem", 600.0)]
+
+
+def test_communication_is_what_devices_did_and_not_the_calls_that_asked_for_it() -> None:
+    asks = [host("nccl:all_reduce", 0, 900, "annotation")]
+    assert communication(run_of(host=asks)) == []
+    launches = [kernel(0, 0, 100, "ncclAllReduce", kind="collective"), kernel(1, 60, 100),
+                kernel(2, 300, 50, "ncclAllReduce", kind="collective"), kernel(3, 0, 900, "copy", kind="memcpy")]
+    found = communication(run_of(host=asks, kernels=launches))
+    assert found == [Communication("GPU 0", None, 150, 110)]
+    assert found[0].overlap == 1 - 110 / 150
+
+
+def test_exposed_communication_is_one_line_for_all_devices() -> None:
+    talks = (Communication("GPU 0", 0, 100, 60), Communication("GPU 1", 1, 300, 200))
+    assert said(replace(BLANK, times={"Kernel": 100.0}, communication=talks)) == [
+        "Communication that no kernel covers takes 20% of the step (200 ns of 1.00 µs) on GPU 1, the most of 2 "
+        "devices; another 100 ns is hidden behind kernels."
+    ]
+    assert said(replace(BLANK, times={"Communication": 900.0})) == []
+
+
+def test_activities_before_their_launch_are_remarked() -> None:
+    assert said(replace(BLANK, early=113, launched=179))[0].startswith(
+        "The clocks of host and device disagree: 113 of 179 device activities begin before the call that launched them"
+    )
+    assert said(replace(BLANK, early=1, launched=179)) == []
