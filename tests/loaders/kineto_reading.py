@@ -100,6 +100,10 @@ def read(data: bytes, folder: Path, *, compiled: bool, block: int) -> Reading:
     )  # fmt: skip
 
 
+LATEST_NS, LONGEST_NS = 4 * 10**18, 10**16
+"""No clock is later and nothing takes longer: what is beyond is damage."""
+
+
 def accepted(data: bytes) -> bool:
     """Whether orjson takes the document, and takes it for a trace."""
     try:
@@ -127,12 +131,13 @@ def reference(data: bytes) -> tuple[list[Row], list[Row]]:
         name = name if isinstance(name, str) else None
         kind = dialect.kind_of_name(kind, name) if name is not None else kind
         start = _ns(event.get("ts"))
-        if start is None or kind in (dialect.RANGE, dialect.IGNORED):
+        if start is None or abs(start) > LATEST_NS or kind in (dialect.RANGE, dialect.IGNORED):
             continue
         args = event["args"] if isinstance(event.get("args"), dict) else {}
         external = args.get("External id", None)
         external = _id(args.get("external id") if external is None else external)
         dur = _ns(event.get("dur"))
+        dur = None if dur is not None and dur > LONGEST_NS else dur
         common = [start, None if dur is not None and dur < 0 else dur, name, kind]
         rank, correlation = _id(args.get("rank")), _id(args.get("correlation"))
         pid, tid = _lane(event.get("pid")), _lane(event.get("tid"))

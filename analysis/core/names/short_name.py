@@ -28,8 +28,10 @@ _TAIL = re.compile(r"(?:_?(?:cuda_)?kernel|Kernel|_kernel_cuda|CUDAKernel)$")
 
 
 @lru_cache(maxsize=65_536)
-def short_name(raw: str) -> str:
+def short_name(raw: str | None) -> str:
     """The short form as display text of any width; a name that follows no known pattern comes back cleaned."""
+    if raw is None:  # an activity without a name
+        return clean(raw)
     text = raw if len(raw) <= _LONGEST else raw[:_LONGEST]
     if is_mangled(raw):
         readable = demangled(raw)
@@ -40,7 +42,7 @@ def short_name(raw: str) -> str:
     return clean(made) if made and made.strip() else clean(raw)
 
 
-def fit_name(raw: str, width: int) -> str:
+def fit_name(raw: str | None, width: int) -> str:
     """The short form cut in its middle to at most ``width`` cells."""
     return cut(short_name(raw), width)
 

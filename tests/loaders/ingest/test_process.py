@@ -98,7 +98,7 @@ def test_what_cannot_be_read_is_a_sentence(tmp_path: Path, samples: Path) -> Non
     (tmp_path / "not\nnice.json").write_text("{}")
     (failed,) = events_of(tmp_path / "not\nnice.json")
     assert isinstance(failed, Failed)
-    assert "is JSON, but no trace" in failed.message
+    assert "is JSON, but not a trace" in failed.message
     assert failed.advice
     *_, last = events_of(samples / "kernel_table_unet_training.txt", worker=3)
     if isinstance(last, Loaded):
