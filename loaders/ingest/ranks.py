@@ -139,7 +139,10 @@ def _info(source: str, label: str, ordered: Sequence[tuple[int, Trace]], zero: i
         ranks=tuple(rank for rank, _ in ordered),
         coverage=sum(share * size for share, size in covered) / sum(size for _, size in covered) if covered else None,
         serialised=any(info.serialised for info in infos),
-        facts={**infos[0].facts, "files": {str(rank): trace.info.source for rank, trace in ordered}},
+        facts={
+            **infos[0].facts, "files": {str(rank): trace.info.source for rank, trace in ordered},
+            "hosts": {str(rank): trace.info.facts.get("host_name") for rank, trace in ordered},
+        },
     )
 
 

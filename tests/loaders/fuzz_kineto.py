@@ -42,6 +42,8 @@ KEYS = [
     b'"registers per thread":', b'"est. achieved occupancy %":', b'"blocks per SM":', b'"bytes":', b'"graph node id":',
     b'"ts":', b'"dur":', b'"pid":', b'"tid":', b'"cat":', b'"name":', b'"ph":', b'"args":', b'"graph id":',
     b'"Device Type":', b'"Device Id":', b'"Total Allocated":', b'"Total Reserved":', b'"Bytes":', b'"rank":',
+    b'"Collective name":', b'"Process Group Name":', b'"Process Group Ranks":', b'"dtype":', b'"Group size":',
+    b'"In msg nelems":', b'"Out msg nelems":', b'"Seq":',
 ]  # fmt: skip
 BYTES = [b'"', b"\\", b"{", b"}", b"[", b"]", b",", b":", b"\n", b" ", b"\0", b"\x1f", b"\xff", b"-", b"e", b"9"]
 
@@ -93,6 +95,8 @@ def made_up(rng: random.Random) -> bytes:
             "stream": rng.choice([7, "7", "0x0", None]), "correlation": rng.choice([place, 2**63 + 5, -1]),
             "grid": [rng.randrange(9), 1, 1], "Input Dims": [[1, [2, 3]], []], "blocks per SM": rng.random() * 60,
             "est. achieved occupancy %": rng.randrange(101), rng.choice(["External id", "external id"]): place,
+            "Collective name": rng.choice(["allreduce", None, 3]), "Seq": place, "dtype": rng.choice(["Float", "", 1]),
+            "Process Group Ranks": rng.choice(["[0, 1]", [0, 1], [], ["..."], "[0, ...]"]), "In msg nelems": 1 << place,
         }  # fmt: skip
         event = {
             "ph": rng.choice("XXXXXsfiMC"), "cat": cat, "name": rng.choice(names), "pid": 1, "tid": "stream 7",

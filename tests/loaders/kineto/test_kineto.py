@@ -53,6 +53,21 @@ def test_a_kernel_keeps_all_that_was_recorded(tmp_path: Path) -> None:
     ) == [("gemm", "kernel", "GPU 3", 20, 71, 9, "4,1,1", "128,2,1", 32, 1024, 0.25, 0.5, 6)]  # fmt: skip
 
 
+@pytest.mark.parametrize("ranks", ["[0, 1, 2]", [0, 1, 2]])
+def test_a_collective_keeps_its_group_its_number_and_its_size(tmp_path: Path, ranks: Any) -> None:
+    args = {
+        "Collective name": "_allgather_base", "In msg nelems": 16, "Out msg nelems": 48, "Group size": 3,
+        "dtype": "BFloat16", "Process Group Name": "tp", "Process Group Ranks": ranks, "Seq": 41,
+    }  # fmt: skip
+    trace = load(tmp_path, {"traceEvents": [kernel("ncclDevKernel_AllGather", args=args), kernel(ts=20)]})
+    assert rows(
+        trace.kernels, "kind", "collective", "process_group", "group_ranks", "group_size", "dtype", "in_elements",
+        "out_elements", "seq",
+    ) == [
+        ("collective", "_allgather_base", "tp", "0,1,2", 3, "BFloat16", 16, 48, 41), ("kernel", *[None] * 8),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("ts", "dur", "expected"),
     [

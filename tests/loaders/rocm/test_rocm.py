@@ -424,11 +424,11 @@ def test_a_recorded_workload_equals_a_plain_reading(data: Path) -> None:
 
 
 @pytest.mark.parametrize(("pattern", "reason"), [
-    ("rocprof/sdk_docs_new/pc_sampling*.csv", "holds samples of program counters"),
+    ("rocprof/sdk_docs_new/pc_sampling*.csv", "holds program-counter samples"),
     ("rocprof/sdk_docs_new/kernel_names.csv", "holds counters of kernels without their times"),
     ("rocprof/sdk_docs_new/hip_domain_stats.csv", "sums up whole domains"),
     ("rocprof/omniperf/*/*/sysinfo.csv", "describes the machine"),
-    ("rocprof/omniperf/*/*/pmc_dispatch_info.csv", "lists the kernels of a rocprofiler-compute workload"),
+    ("rocprof/omniperf/*/*/pmc_dispatch_info.csv", "lists kernels of a rocprofiler-compute workload"),
 ])
 def test_what_is_no_trace_is_refused_by_what_it_is(data: Path, pattern: str, reason: str) -> None:
     for path in recordings(data, pattern):
