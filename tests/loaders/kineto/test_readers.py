@@ -274,11 +274,7 @@ def test_without_numba_the_plain_reader_does_it(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(Program, "folder", lambda _: None)
     (tmp_path / "t.json").write_text(json.dumps(EVENTS))
     (trace,) = LOADER.load(Job(tmp_path / "t.json", tmp_path))
-<<<<<<< HEAD
     assert trace.kernels.collect().height == len(reference(json.dumps(EVENTS).encode())[0])
-=======
-    assert trace.kernels.collect().height == 14
->>>>>>> rnk
 
 
 def test_where_code_cannot_be_linked_the_object_files_read_the_same(
