@@ -37,7 +37,7 @@ import pkgutil, importlib, warplens
 for room in ("loaders", "analysis", "cli"):
     for found in pkgutil.walk_packages([warplens.__path__[0] + "/" + room], f"warplens.{{room}}."):
         if not any(part in found.name for part in ("native.emit", "native.jit", "native.simd", "signatures", "scan.",
-                                                   "nsys.decode")):
+                                                   "nsys.decode", "protobuf.walk")):
             importlib.import_module(found.name)
 from warplens.cli.main import main
 sys.exit(main(sys.argv[1:]))

@@ -23,7 +23,7 @@ from ..overview.sources import overview_of
 from ..table.column import Column
 from ..table.page import PageSection
 from ..table.table import Table
-from ..table.view import Answer, CannotAnswer, Runs, View
+from ..table.view import Answer, CannotAnswer, Runs, ScopeRefused, View
 from .diff import VIEW as DIFF
 
 _NAME = 64
@@ -54,6 +54,8 @@ def build(runs: Runs, options: Options) -> Answer:
         prefix = f"{side.upper()}: " if len(runs) == 2 else ""
         try:
             overview = overview_of(run, options, side)
+        except ScopeRefused:
+            raise
         except CannotAnswer as why:
             notes.append(f"{prefix}{why}")
             continue
@@ -157,6 +159,8 @@ def with_marked(table: Table, marked: Sequence[tuple[str, str, str]]) -> Table:
 def _changes(runs: Runs, options: Options) -> PageSection:
     try:
         return PageSection("What changed", DIFF.build(runs, options).summary)
+    except ScopeRefused:
+        raise
     except CannotAnswer as why:
         return PageSection("What changed", (str(why),))
 

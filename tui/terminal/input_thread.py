@@ -37,6 +37,11 @@ def quiet(driver: type[Driver]) -> type[Driver]:
             super().__init__(*args, **kwargs)
             self._ear, self._bell = os.pipe()
 
+        def start_application_mode(self) -> None:
+            if self._ear < 0:  # a suspend closed them
+                self._ear, self._bell = os.pipe()
+            super().start_application_mode()
+
         def run_input_thread(self) -> None:
             parser = XTermParser(self._debug)
             decode = getincrementaldecoder("utf-8")("replace").decode
@@ -66,6 +71,8 @@ def quiet(driver: type[Driver]) -> type[Driver]:
                     parser = XTermParser(self._debug)
 
         def disable_input(self) -> None:
+            if self._ear < 0:
+                return
             os.write(self._bell, b"!")
             super().disable_input()
             while select.select([self._ear], [], [], 0)[0]:  # nobody was there to hear it
@@ -73,8 +80,10 @@ def quiet(driver: type[Driver]) -> type[Driver]:
 
         def close(self) -> None:
             super().close()
-            os.close(self._ear)
-            os.close(self._bell)
+            if self._ear >= 0:
+                os.close(self._ear)
+                os.close(self._bell)
+                self._ear = self._bell = -1
 
     Quiet.__name__ = Quiet.__qualname__ = driver.__name__
     return Quiet

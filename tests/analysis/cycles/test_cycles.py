@@ -176,7 +176,7 @@ def test_annotations_that_take_turns_are_one_cycle_a_round() -> None:
 
 
 def test_an_anchor_that_is_no_expression_is_refused_in_a_sentence() -> None:
-    with pytest.raises(CannotAnswer, match="no regular expression"):
+    with pytest.raises(CannotAnswer, match="not a regular expression"):
         ask(VIEW, (run_of(host=[host("f", 0, 1)]),), Options(cycle_anchor="step["))
 
 
