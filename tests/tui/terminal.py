@@ -53,7 +53,10 @@ class Session:
     def _read(self) -> None:
         while True:
             self.reading.wait()
-            ready, _, _ = select.select([self._fd], [], [], 0.05)
+            try:
+                ready, _, _ = select.select([self._fd], [], [], 0.05)
+            except (OSError, ValueError):  # closed meanwhile
+                return
             if not ready or not self.reading.is_set():
                 continue
             try:

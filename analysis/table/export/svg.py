@@ -7,7 +7,7 @@ the viewer's font; nothing recorded is anything but text.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from xml.sax.saxutils import escape
+from html import escape
 
 from rich.cells import cell_len
 
@@ -35,5 +35,5 @@ def render(tables: Sequence[Table]) -> bytes:
     for number, line in enumerate(lines, 1):
         if line.strip():
             length = f'textLength="{CELL * cell_len(line):.1f}" lengthAdjust="spacingAndGlyphs"'
-            made.append(f'<text x="{CELL:.1f}" y="{LINE * number}" {length} xml:space="preserve">{escape(line)}</text>')
+            made.append(f'<text x="{CELL:.1f}" y="{LINE * number}" {length} xml:space="preserve">{escape(line, quote=False)}</text>')
     return "\n".join([*made, "</g>", "</svg>", ""]).encode("utf-8", "backslashreplace")
