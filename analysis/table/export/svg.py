@@ -35,5 +35,6 @@ def render(tables: Sequence[Table]) -> bytes:
     for number, line in enumerate(lines, 1):
         if line.strip():
             length = f'textLength="{CELL * cell_len(line):.1f}" lengthAdjust="spacingAndGlyphs"'
-            made.append(f'<text x="{CELL:.1f}" y="{LINE * number}" {length} xml:space="preserve">{escape(line, quote=False)}</text>')
+            text = escape(line, quote=False)
+            made.append(f'<text x="{CELL:.1f}" y="{LINE * number}" {length} xml:space="preserve">{text}</text>')
     return "\n".join([*made, "</g>", "</svg>", ""]).encode("utf-8", "backslashreplace")
