@@ -107,18 +107,22 @@ def shown(value: float | None, unit: str) -> str:
     """A value with its unit as a sentence has it: 1,187 MHz, 250 GB/s, 56%."""
     if value is None:
         return "–"
-    if unit == "B/s":
-        for factor, name in ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s")):
+    if unit in ("B", "B/s"):
+        for factor, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
             if abs(value) >= factor:
-                return f"{_figures(value / factor)} {name}"
-        return f"{value:.0f} B/s"
-    if unit == "B":
-        return f"{_figures(value / 1e9)} GB"
+                return f"{_figures(value / factor)} {letter}{unit}"
+        return f"{round(value)} {unit}"
     return f"{_figures(value)}{'%' if unit == '%' else f' {unit}' if unit else ''}"
+
+
+LEAST_SHOWN = 0.0005
+"""A value nearer to 0 than this is rounding, not something that was read."""
 
 
 def _figures(value: float) -> str:
     size = abs(value)
+    if size < LEAST_SHOWN:
+        return "0"
     return f"{value:,.0f}" if size >= 100 else f"{value:.1f}".removesuffix(".0") if size >= 1 else f"{value:.2g}"
 
 
