@@ -153,6 +153,8 @@ def _passed(data: bytes, text: str, place: int) -> int:
     except (msgspec.DecodeError, RecursionError) as error:
         if ended := _ENDED.search(str(error)):
             return place + int(ended[1]) - 1
+        if "truncated" in str(error):  # sound as far as it goes: to look for its end bracket by bracket takes seconds
+            raise Incomplete from None
     if data[place] in b"{[":
         end = extent(data, place)
     else:
