@@ -129,6 +129,7 @@ class Tables:
         spool = self.spools[table]
         spool.add(rows)
         limits.check("ranks", len(spool.ranks), f"holds more than {limits.limit('ranks'):,} ranks")
+        limits.check("devices", len(spool.devices), f"holds more than {limits.limit('devices'):,} devices")
         if spool.full:
             spool.spill(self._basis(table))
 

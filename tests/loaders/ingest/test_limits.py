@@ -40,6 +40,7 @@ def lower(monkeypatch: pytest.MonkeyPatch, name: str, value: int) -> None:
     ("names", "", 50, "", 20),
     ("name-bytes", "", 50, "", 100),
     ("ranks", "", 20, ',"rank":N', 10),
+    ("devices", "", 20, ',"device":N', 10),
 ])
 def test_what_passes_a_limit_is_refused_with_its_name_and_opens_once_it_is_raised(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, inside: str, events: int, more: str, value: int
