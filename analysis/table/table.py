@@ -281,6 +281,7 @@ def _limited(view: View, runs: tuple[Trace, ...], options: Options) -> tuple[tup
     # a comparison leaves warm-up cycles out by itself, for it says how many
     if not view.scopes_itself:
         chosen = options if view.one_run else replace(options, warm_up=True)
+        chosen = replace(chosen, from_ns=None, to_ns=None) if view.windows_itself else chosen
         runs = tuple(scoped(run, chosen, side) for run, side in zip(runs, SIDES, strict=False))
     return runs, options
 

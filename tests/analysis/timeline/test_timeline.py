@@ -165,3 +165,9 @@ def test_times_at_the_ends_of_64_bits_are_drawn():
     run = run_of(kernels=[kernel(0, 0, 1), kernel(1, 2**62, 5)])
     table = ask(VIEW, (run,), Options(columns=3))
     assert table.frame["busy_ns"].to_list() == [1, 0, 5]
+
+
+def test_what_began_before_the_window_is_in_it() -> None:
+    table = ask(VIEW, (busy_run(),), Options(from_ns=250, to_ns=300, columns=1))
+    busy = dict(zip(table.frame["lane"].cast(str).to_list(), table.frame["busy_ns"].to_list(), strict=True))
+    assert busy["GPU 0 stream 7"] == 50
