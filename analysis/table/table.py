@@ -244,7 +244,7 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
     if len(runs) == 2 and not view.two_runs:
         runs = runs[:1]
     options = options or Options()
-    whole, asked = runs, options
+    whole, asked = runs, replace(options, from_ns=None, to_ns=None) if view.windows_itself else options
     runs, options = _limited(view, runs, options)
     answer: Answer = view.build(runs, options)
     columns = view.columns_for(len(runs))

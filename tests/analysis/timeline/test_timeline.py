@@ -171,3 +171,8 @@ def test_what_began_before_the_window_is_in_it() -> None:
     table = ask(VIEW, (busy_run(),), Options(from_ns=250, to_ns=300, columns=1))
     busy = dict(zip(table.frame["lane"].cast(str).to_list(), table.frame["busy_ns"].to_list(), strict=True))
     assert busy["GPU 0 stream 7"] == 50
+
+
+def test_a_window_in_which_nothing_begins_still_has_its_lanes_and_facts() -> None:
+    table = ask(VIEW, (busy_run(),), Options(from_ns=305, to_ns=315, columns=1))
+    assert set(table.frame["busy_ns"]) >= {0} and table.all_facts["cycles"]["count"] == 2
