@@ -13,11 +13,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...loaders.trace import Trace
+from ..core import units
 from ..core.names.short_name import fit_name
 from ..core.options import Options
 from ..cycles import assignment
 from ..cycles.account import find_cycles
-from .present.sentences import cycle_sentence, ms
+from .present.sentences import cycle_sentence
 from .stats.robust_location import Floats
 from .verdict.cycle_time import CycleTime, compare_lengths
 from .verdict.verdict import UnitOfWork
@@ -115,5 +116,5 @@ def work_sentence(work: WorkTime) -> str:
     """The unit of work in words: slower per step or call, and how many calls each run holds."""
     if work.unit is None:
         return cycle_sentence(work.time)
-    text = f"{work.time.verdict}: {ms(work.time.mean_a_ms)} → {ms(work.time.mean_b_ms)} ms {work.unit.what}"
+    text = f"{work.time.verdict}: {units.amount(work.time.mean_a_ms, work.time.mean_b_ms)} {work.unit.what}"
     return text + f"; A holds {work.unit.units_a:,} of them, B {work.unit.units_b:,}"
