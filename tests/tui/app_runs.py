@@ -88,6 +88,9 @@ class ShelfOpening:
     def cancel(self) -> None:
         self.shelf.cancelled.append(self.path)
 
+    def wait(self, timeout: float | None = None) -> None:
+        """Nothing is left of what never began."""
+
 
 def app_on(
     *paths: str, shelf: Shelf | None = None, settings: Settings | None = None, discover: Any = None,

@@ -266,6 +266,8 @@ def run(
     app.run()
     app.stop_all()
     resume.keep(app.session)
+    for run_ in app.session.inputs:
+        run_.wait_for_end()
     code = app.return_code or said_what_failed(app.session.inputs)
     if anything_working():
         sys.stdout.flush()
