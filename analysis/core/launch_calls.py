@@ -66,9 +66,26 @@ def numbered(*keys: Ints) -> Ints:
     """A number from 0 for each distinct tuple of keys, in their order."""
     code = np.zeros(len(keys[0]), dtype=np.int64)
     for key in keys:
-        number = np.unique(key, return_inverse=True)[1].astype(np.int64)
-        code = np.unique(code * (int(number.max(initial=0)) + 1) + number, return_inverse=True)[1].astype(np.int64)
+        number, count = _ranked(key)
+        if count > 1:
+            code = _ranked(code * count + number)[0]
     return code
+
+
+def _ranked(key: Ints) -> tuple[Ints, int]:
+    """The place of each key among the distinct ones in order, and how many those are."""
+    if not len(key):
+        return key, 0
+    low, high = int(key.min()), int(key.max())
+    if low == high:
+        return np.zeros(len(key), dtype=np.int64), 1
+    if high - low >= _ROOMY * len(key) + _ROOMY:
+        distinct, number = np.unique(key, return_inverse=True)
+        return number.astype(np.int64), len(distinct)
+    there = np.zeros(high - low + 1, dtype=bool)
+    there[key - low] = True
+    place = np.cumsum(there)
+    return place[key - low] - 1, int(place[-1])
 
 
 def ids(column: pl.Series) -> Ints:
@@ -107,10 +124,9 @@ def _looked_up(
 def _joint(one: tuple[Ints, Ints], other: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
     """The (rank, id) pairs of both as single numbers that are equal where the pairs are."""
     ranks = np.concatenate((one[0], other[0]))
-    numbers = np.concatenate((one[1], other[1]))
     if (ranks == ranks[:1]).all():
         return one[1], other[1]
-    rank = np.unique(ranks, return_inverse=True)[1]
-    number = np.unique(numbers, return_inverse=True)[1]
-    joint = rank.astype(np.int64) * (int(number.max()) + 1) + number
+    numbers = np.concatenate((one[1], other[1]))
+    number, count = _ranked(numbers)
+    joint = _ranked(ranks)[0] * count + number
     return joint[: len(one[0])], joint[len(one[0]) :]
