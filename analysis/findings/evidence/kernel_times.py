@@ -99,7 +99,7 @@ def _starved(rows: pl.DataFrame, devices: tuple[Device, ...]) -> Starved | None:
     low = rows.filter(pl.col("low_ns") > 0, pl.col("name").is_not_null())
     wide = [name for name in low["name"].unique() if not (_MATRIX.search(name) or ON_TENSOR_CORES.search(name))]
     sizes = low.select(_SIZE).unique(maintain_order=True)
-    limits = [limiter(*size, properties) for size in sizes.iter_rows()]
+    limits = [limiter(block, registers, shared, properties) for block, registers, shared in sizes.iter_rows()]
     named = [limit[0] if limit is not None and limit[1] < LOW else None for limit in limits]
     told = sizes.with_columns(limiter=pl.Series(named, dtype=pl.String))
     low = low.filter(pl.col("name").is_in(wide)).join(
