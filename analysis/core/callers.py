@@ -19,6 +19,7 @@ from msgspec import Struct
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from .call_tree import Ints, Mask, nearest, pack, parents
+from .kept import kept
 from .launch_calls import ABSENT, CALLS, ids, match, numbered
 
 MODULE = "nn.Module: "
@@ -75,8 +76,7 @@ class HostSlices(Struct, frozen=True):
 
     def names_of(self, rows: Ints) -> pl.Series:
         """The name of each row, null for -1."""
-        return self.name.gather(pl.Series(np.where(rows >= 0, rows, 0))).set(pl.Series(rows < 0), None) if len(
-            self.name) else pl.Series([None] * len(rows), dtype=NAME)
+        return gathered(self.name, rows)
 
 
 def slices_of(run: Trace) -> HostSlices:
@@ -126,9 +126,41 @@ def callers_of(run: Trace) -> Callers | None:
     return callers
 
 
+def operators_of_launches(run: Trace) -> pl.Series | None:
+    """The operator of each activity (column ``op`` of ``FRAME``), by External id alone where that tells all of them."""
+    for trace, callers in _known:
+        if trace is run:
+            return callers.frame["op"] if callers is not None else None
+    if not run.has("host") or not run.has("kernels"):
+        return None
+    rows = run.kernels.select("rank", "op_id", "graph").collect(engine="streaming")
+    operators = run.host.filter(pl.col("kind") == "op", pl.col("external_id").is_not_null()).select(
+        "name", "rank", "external_id").collect(engine="streaming")
+    found = match((ids(rows["rank"]), ids(rows["op_id"])), (ids(operators["rank"]), ids(operators["external_id"])))
+    if ((found < 0) & rows["graph"].is_null().to_numpy()).any():
+        callers = callers_of(run)
+        return None if callers is None else callers.frame["op"]
+    return gathered(operators["name"], found).alias("op")
+
+
+def gathered(values: pl.Series, rows: Ints) -> pl.Series:
+    """The value at each of the rows, null for -1."""
+    if not len(values):
+        return pl.Series(values.name, [None] * len(rows), dtype=values.dtype)
+    found = values.gather(pl.Series(np.maximum(rows, 0)))
+    return found.set(pl.Series(rows < 0), None) if len(rows) and int(rows.min()) < 0 else found
+
+
 def _callers(run: Trace) -> Callers | None:
     if not run.has("host") or not run.has("kernels"):
         return None
+    frame = kept(run, "callers", lambda: _found(run))
+    call, operator = (frame[name].cast(pl.Int64).to_numpy() for name in ("call", "operator"))
+    return Callers(frame.select(*FRAME), call, operator, int(frame["replayed"].sum()))
+
+
+def _found(run: Trace) -> pl.DataFrame:
+    """``FRAME`` with ``call`` and ``operator``, as in ``Callers``, and whether each was ``replayed`` by a graph."""
     rows = run.kernels.select("rank", "correlation", "op_id", "graph").collect(engine="streaming")
     slices = slices_of(run)
     call, is_operator = _launch_calls(run, slices, rows), slices.of_kind("op")
@@ -142,14 +174,14 @@ def _callers(run: Trace) -> Callers | None:
     base = np.where(operator >= 0, operator, np.where(replayed, -1, call))
     forward = forward_of(slices, links, is_operator, operator)
     module, frame = places_of(slices).around(slices, np.where(forward >= 0, forward, base))
-    known = call >= 0
-    launched = pl.Series(slices.start[np.maximum(call, 0)]).set(pl.Series(~known), None) if len(slices.start) else None
     columns = {
         "op": slices.names_of(operator), "op_forward": slices.names_of(forward), "module": module, "frame": frame,
-        "launch_ns": launched,
+        "launch_ns": gathered(pl.Series(slices.start), call),
     }
-    made = pl.DataFrame(columns, schema=FRAME)
-    return Callers(made, call, operator, int(np.count_nonzero(replayed)))
+    return pl.DataFrame(columns, schema=FRAME).with_columns(
+        call=pl.Series(call.astype(np.int32)), operator=pl.Series(operator.astype(np.int32)),
+        replayed=pl.Series(replayed),
+    )
 
 
 def _launch_calls(run: Trace, slices: HostSlices, rows: pl.DataFrame) -> Ints:

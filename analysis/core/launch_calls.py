@@ -66,6 +66,8 @@ def numbered(*keys: Ints) -> Ints:
     """A number from 0 for each distinct tuple of keys, in their order."""
     code = np.zeros(len(keys[0]), dtype=np.int64)
     for key in keys:
+        if _is_constant(key):
+            continue
         number, count = _ranked(key)
         if count > 1:
             code = _ranked(code * count + number)[0]
@@ -89,8 +91,15 @@ def _ranked(key: Ints) -> tuple[Ints, int]:
 
 
 def ids(column: pl.Series) -> Ints:
-    """The ids as numbers, ``ABSENT`` for null."""
+    """The ids as numbers, ``ABSENT`` for null. A column with one value takes no room."""
+    lacking = column.null_count()
+    if lacking == len(column) or (not lacking and column.min() == column.max()):
+        return np.broadcast_to(np.int64(column[0] if lacking < len(column) else ABSENT), len(column))
     return column.fill_null(ABSENT).to_numpy()
+
+
+def _is_constant(key: Ints) -> bool:
+    return len(key) < 2 or key.strides == (0,)
 
 
 def match(keys: tuple[Ints, Ints], among: tuple[Ints, Ints]) -> Ints:
@@ -114,15 +123,17 @@ def _looked_up(
     have: Ints, wanted: Ints, is_there: npt.NDArray[np.bool_], asked: npt.NDArray[np.bool_], low: int, high: int
 ) -> Ints:
     """``match`` by a table with a place for every id from ``low`` to ``high``; recorders count ids up."""
-    table = np.full(high - low + 2, -1, dtype=np.int64)
+    table = np.full(high - low + 2, -1, dtype=np.int32)
     rows = np.flatnonzero(is_there)[::-1]  # the first of several rows is written last
     table[have[rows] - low] = rows
     asked = asked & (wanted >= low) & (wanted <= high)
-    return table[np.where(asked, wanted - low, high - low + 1)]
+    return table[np.where(asked, wanted - low, high - low + 1)].astype(np.int64)
 
 
 def _joint(one: tuple[Ints, Ints], other: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
     """The (rank, id) pairs of both as single numbers that are equal where the pairs are."""
+    if _is_constant(one[0]) and _is_constant(other[0]) and np.array_equal(one[0][:1], other[0][:1]):
+        return one[1], other[1]
     ranks = np.concatenate((one[0], other[0]))
     if (ranks == ranks[:1]).all():
         return one[1], other[1]

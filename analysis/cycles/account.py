@@ -14,13 +14,14 @@ from typing import Any, cast
 
 import numpy as np
 import polars as pl
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, json
+from msgspec.structs import asdict, replace
 
 from ...loaders import schema
 from ...loaders.trace import Trace
 from ..core import units
 from ..core.distribution import fence, statistics
+from ..core.kept import kept
 from ..core.options import Options
 from . import assignment, completeness, launch_runs
 from . import sources as cycle_sources
@@ -67,9 +68,37 @@ def find_cycles(run: Trace, options: Options) -> Cycles:
     for trace, anchor, cycles in _known:
         if trace is run and anchor == options.cycle_anchor:
             return cycles
-    cycles = _find(run, options.cycle_anchor)
+    cycles = _kept(run) if options.cycle_anchor is None else _find(run, options.cycle_anchor)
     _known.append((run, options.cycle_anchor, cycles))
     return cycles
+
+
+class _About(Struct):
+    """What is kept of cycles beside their frame."""
+
+    source: str | None
+    anchor: str | None
+    device_time: bool
+    notes: tuple[str, ...]
+    before: int
+    elsewhere: int
+    held: float | None
+
+
+def _kept(run: Trace) -> Cycles:
+    made = list[Cycles]()
+
+    def found() -> Cycles:
+        if not made:
+            made.append(_find(run, None))
+        return made[0]
+
+    def about() -> pl.DataFrame:
+        about = _About(*(getattr(found(), name) for name in _About.__struct_fields__))
+        return pl.DataFrame({"about": [json.encode(about).decode()]})
+
+    frame, told = kept(run, "cycles", lambda: found().frame), kept(run, "cycles-about", about)
+    return made[0] if made else Cycles(frame, **asdict(json.decode(told["about"][0], type=_About)))
 
 
 def cycles_of(run: Trace, options: Options) -> pl.LazyFrame:

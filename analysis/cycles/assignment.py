@@ -9,6 +9,7 @@ there are no timestamps a cycle is a range of launch indices.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import polars as pl
 
 from ...loaders.trace import Trace
 from ..core.intervals import union
+from ..core.kept import kept
 
 Times = np.ndarray[Any, np.dtype[np.int64]]
 WINDOW = ("window_start_ns", "window_end_ns")
@@ -27,14 +29,34 @@ def launched(run: Trace) -> pl.LazyFrame:
 
     A kernel that names no process gets the one of its call, so that both sides of a launch speak of one process.
     """
+    calls = _launches(run).lazy()
+    joined = pl.concat([run.kernels, calls], how="horizontal")
+    return joined.with_columns(pl.coalesce("pid", "launch_pid").alias("pid")).drop("launch_pid")
+
+
+_known: deque[tuple[Trace, pl.DataFrame]] = deque(maxlen=2)
+
+
+def _launches(run: Trace) -> pl.DataFrame:
+    """``launch_ns`` and ``launch_pid`` of each of the run's kernels."""
+    for trace, found in _known:
+        if trace is run:
+            return found
+    found = kept(run, "launches", lambda: _found(run))
+    _known.append((run, found))
+    return found
+
+
+def _found(run: Trace) -> pl.DataFrame:
     calls = (
         run.host.filter(pl.col("kind").is_in(["runtime", "driver"]), pl.col("correlation") > 0)
         .group_by("rank", "correlation").agg(
             pl.col("start_ns").min().alias("launch_ns"), pl.col("pid").first().alias("launch_pid")
         )
     )
-    joined = run.kernels.join(calls, on=["rank", "correlation"], how="left", nulls_equal=True, maintain_order="left")
-    return joined.with_columns(pl.coalesce("pid", "launch_pid").alias("pid")).drop("launch_pid")
+    rows = run.kernels.select("rank", "correlation")
+    return rows.join(calls, on=["rank", "correlation"], how="left", nulls_equal=True, maintain_order="left").select(
+        "launch_ns", "launch_pid").collect(engine="streaming")
 
 
 def with_windows(run: Trace, cycles: pl.DataFrame, device_time: bool) -> pl.DataFrame:
