@@ -20,7 +20,7 @@ from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from .call_tree import Ints, Mask, nearest, pack, parents
 from .kept import kept
-from .launch_calls import ABSENT, CALLS, ids, match, numbered
+from .launch_calls import ABSENT, CALLS, gathered, ids, match, numbered
 
 MODULE = "nn.Module: "
 """What the recorder puts before the name of a module."""
@@ -141,14 +141,6 @@ def operators_of_launches(run: Trace) -> pl.Series | None:
         callers = callers_of(run)
         return None if callers is None else callers.frame["op"]
     return gathered(operators["name"], found).alias("op")
-
-
-def gathered(values: pl.Series, rows: Ints) -> pl.Series:
-    """The value at each of the rows, null for -1."""
-    if not len(values):
-        return pl.Series(values.name, [None] * len(rows), dtype=values.dtype)
-    found = values.gather(pl.Series(np.maximum(rows, 0)))
-    return found.set(pl.Series(rows < 0), None) if len(rows) and int(rows.min()) < 0 else found
 
 
 def _callers(run: Trace) -> Callers | None:

@@ -102,6 +102,14 @@ def _is_constant(key: Ints) -> bool:
     return len(key) < 2 or key.strides == (0,)
 
 
+def gathered(values: pl.Series, rows: Ints) -> pl.Series:
+    """The value at each of the rows, null for -1."""
+    if not len(values):
+        return pl.Series(values.name, [None] * len(rows), dtype=values.dtype)
+    found = values.gather(pl.Series(np.maximum(rows, 0)))
+    return found.set(pl.Series(rows < 0), None) if len(rows) and int(rows.min()) < 0 else found
+
+
 def match(keys: tuple[Ints, Ints], among: tuple[Ints, Ints]) -> Ints:
     """For each (rank, id) the first row of ``among`` with the same, -1 where none is or the id is ``ABSENT``."""
     have, wanted = _joint(among, keys)

@@ -18,6 +18,7 @@ import polars as pl
 from ...loaders.trace import Trace
 from ..core.intervals import union
 from ..core.kept import kept
+from ..core.launch_calls import CALLS, gathered, ids, match
 
 Times = np.ndarray[Any, np.dtype[np.int64]]
 WINDOW = ("window_start_ns", "window_end_ns")
@@ -48,15 +49,11 @@ def _launches(run: Trace) -> pl.DataFrame:
 
 
 def _found(run: Trace) -> pl.DataFrame:
-    calls = (
-        run.host.filter(pl.col("kind").is_in(["runtime", "driver"]), pl.col("correlation") > 0)
-        .group_by("rank", "correlation").agg(
-            pl.col("start_ns").min().alias("launch_ns"), pl.col("pid").first().alias("launch_pid")
-        )
-    )
-    rows = run.kernels.select("rank", "correlation")
-    return rows.join(calls, on=["rank", "correlation"], how="left", nulls_equal=True, maintain_order="left").select(
-        "launch_ns", "launch_pid").collect(engine="streaming")
+    calls = run.host.filter(pl.col("kind").is_in(CALLS), pl.col("correlation") > 0).select(
+        "rank", "correlation", "start_ns", "pid").collect(engine="streaming").sort("start_ns", nulls_last=True)
+    rows = run.kernels.select("rank", "correlation").collect(engine="streaming")
+    call = match((ids(rows["rank"]), ids(rows["correlation"])), (ids(calls["rank"]), ids(calls["correlation"])))
+    return pl.DataFrame({"launch_ns": gathered(calls["start_ns"], call), "launch_pid": gathered(calls["pid"], call)})
 
 
 def with_windows(run: Trace, cycles: pl.DataFrame, device_time: bool) -> pl.DataFrame:
