@@ -13,12 +13,13 @@ from collections import deque
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 from msgspec import Struct
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
-from .call_tree import Ints, Mask, nearest, pack, parents
+from .call_tree import Ints, Mask, nearest, pack
 from .kept import kept
 from .launch_calls import ABSENT, CALLS, gathered, ids, match, numbered
 
@@ -60,31 +61,38 @@ class HostSlices(Struct, frozen=True):
     start: Ints
     dur: Ints
     rank: Ints
-    parent: Ints
+    parent: npt.NDArray[np.int32]
 
     def of_kind(self, *kinds: str) -> Mask:
         """Which slices are of these kinds."""
-        return self.kind.is_in(kinds).fill_null(False).to_numpy()
+        return _where(self.kind, kinds.__contains__)
 
     def named(self, condition: Callable[[str], object], among: Mask) -> Mask:
         """Which of these slices have a name for which the condition holds."""
-        distinct = self.name.filter(pl.Series(among)).unique().drop_nulls()
-        wanted = [text for text in distinct.cast(pl.String) if condition(text)]
-        if not wanted:
-            return np.zeros(len(among), dtype=bool)
-        return self.name.is_in(pl.Series(wanted, dtype=NAME).implode()).fill_null(False).to_numpy() & among
+        return _where(self.name, condition) & among
 
     def names_of(self, rows: Ints) -> pl.Series:
         """The name of each row, null for -1."""
         return gathered(self.name, rows)
 
 
+def _where(column: pl.Series, condition: Callable[[str], object]) -> Mask:
+    """Where the text of a categorical column is such; each distinct one is looked at once."""
+    distinct = column.unique().drop_nulls()
+    codes = distinct.to_physical().to_numpy()
+    holds = np.zeros(int(codes.max(initial=0)) + 2, dtype=bool)
+    holds[codes] = [bool(condition(text)) for text in distinct.cast(pl.String).to_list()]
+    found: Mask = holds[column.to_physical().fill_null(len(holds) - 1).to_numpy()]
+    return found
+
+
 def slices_of(run: Trace) -> HostSlices:
     """Every slice of the host table."""
-    rows = run.host.select("name", "kind", "start_ns", "dur_ns", "rank", "parent").collect(engine="streaming")
+    columns = ("name", "kind", "start_ns", "dur_ns", "rank", pl.col("parent").cast(pl.Int32).fill_null(-1))
+    rows = run.host.select(columns).collect(engine="streaming")
     return HostSlices(
         rows["name"], rows["kind"], rows["start_ns"].fill_null(0).to_numpy(), rows["dur_ns"].fill_null(0).to_numpy(),
-        ids(rows["rank"]), parents(rows["parent"]),
+        ids(rows["rank"]), rows["parent"].to_numpy(),
     )
 
 

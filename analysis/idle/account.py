@@ -180,7 +180,7 @@ def _timeline(host: _Host, windows: ThreadWindows) -> ThreadTimeline:
         use &= (slices.start < windows.ends[real].max()) & (ends > windows.starts[real].min())
     number = np.cumsum(use) - 1
     rows = np.flatnonzero(use)
-    above = nearest(slices.parent, slices.parent[rows], use)
+    above = nearest(slices.parent, slices.parent[rows].astype(np.int64), use)
     return ThreadTimeline(
         host.thread[rows], slices.start[rows], ends[rows], np.where(above >= 0, number[above], -1), causes[rows],
         is_input[rows],
