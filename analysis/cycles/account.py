@@ -14,14 +14,14 @@ from typing import Any, cast
 
 import numpy as np
 import polars as pl
-from msgspec import Struct, json
+from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from ...loaders import schema
 from ...loaders.trace import Trace
 from ..core import units
 from ..core.distribution import fence, statistics
-from ..core.kept import kept
+from ..core.kept import kept, kept_value
 from ..core.options import Options
 from . import assignment, completeness, launch_runs
 from . import sources as cycle_sources
@@ -93,12 +93,12 @@ def _kept(run: Trace) -> Cycles:
             made.append(_find(run, None))
         return made[0]
 
-    def about() -> pl.DataFrame:
-        about = _About(*(getattr(found(), name) for name in _About.__struct_fields__))
-        return pl.DataFrame({"about": [json.encode(about).decode()]})
+    def about() -> _About:
+        return _About(*(getattr(found(), name) for name in _About.__struct_fields__))
 
-    frame, told = kept(run, "cycles", lambda: found().frame), kept(run, "cycles-about", about)
-    return made[0] if made else Cycles(frame, **asdict(json.decode(told["about"][0], type=_About)))
+    frame = kept(run, "cycles", lambda: found().frame)
+    told = kept_value(run, "cycles-about", _About, about)
+    return made[0] if made else Cycles(frame, **asdict(told))
 
 
 def cycles_of(run: Trace, options: Options) -> pl.LazyFrame:

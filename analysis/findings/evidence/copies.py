@@ -11,6 +11,7 @@ from msgspec import Struct
 from ....loaders.schema import NAME
 from ....loaders.trace import Trace
 from ...core.intervals import union
+from ...core.kept import kept_value
 from ...kernels.sources import ACTIVITIES
 
 _PAGEABLE, _PLACE = re.compile(r"pageable", re.I), re.compile(r"pageable|pinned", re.I)
@@ -39,6 +40,10 @@ class Copies(Struct, frozen=True):
 
 def copies_of(piece: Trace) -> Copies | None:
     """The device with most exposed copies of the run; None where none has any with a time."""
+    return kept_value(piece, "copies", Copies | None, lambda: _found(piece))
+
+
+def _found(piece: Trace) -> Copies | None:
     rows = (
         piece.kernels.filter(pl.col("kind").is_in(ACTIVITIES))
         .select("start_ns", "dur_ns", "name", "kind", "device", "rank", "bytes")
