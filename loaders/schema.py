@@ -79,6 +79,7 @@ TABLES: dict[str, tuple[Field, ...]] = {
         _f("parent", pl.Int64, "", "row of the slice in this table that encloses it most closely on its thread"),
         _f("depth", pl.Int32, "", "nesting depth on its thread, 0 outermost; null where it is no call"),
         _f("self_ns", pl.Int64, "ns", "time in which it is the innermost slice of its thread"),
+        _f("crosses", pl.Boolean, "", "whether it ends after the slice in which it begins, and so is no call of it"),
         _f("offset", pl.Int64, "B", "byte offset of the event in the (decompressed) source, for full arguments"),
     ),
     "metrics": (

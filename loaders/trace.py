@@ -8,7 +8,7 @@ not to import polars, which takes as long as it takes to read a hundred megabyte
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -58,6 +58,22 @@ class Info(Struct, frozen=True):
     facts: dict[str, Any] = field(default_factory=dict)
 
 
+class Keeper(Protocol):
+    """Where what was found out about a trace is kept as long as its tables are."""
+
+    def is_of(self, trace: Trace) -> bool:
+        """Whether it is that trace's, with all of its tables."""
+        ...
+
+    def read(self, name: str) -> pl.DataFrame | None:
+        """What is kept under that name."""
+        ...
+
+    def write(self, name: str, frame: pl.DataFrame) -> None:
+        """Keep it, if that can be."""
+        ...
+
+
 class Trace(Struct, frozen=True):
     """One recording: ``info`` and one lazy frame per table of ``schema.TABLES``."""
 
@@ -71,6 +87,7 @@ class Trace(Struct, frozen=True):
     kernel_stats: pl.LazyFrame = field(default_factory=_empty("kernel_stats"))
     breakdown: pl.LazyFrame = field(default_factory=_empty("breakdown"))
     comparison: pl.LazyFrame = field(default_factory=_empty("comparison"))
+    keeper: Keeper | None = None
 
     def table(self, name: str) -> pl.LazyFrame:
         """The table of that name; KeyError for a name that is none."""
@@ -88,6 +105,19 @@ class Trace(Struct, frozen=True):
         table = self.table(name)
         return table is not schema.empty(name) and not table.select(pl.first()).head(1).collect().is_empty()
 
+    def kept(self, name: str, find: Callable[[], pl.DataFrame]) -> pl.DataFrame:
+        """What ``find`` tells of these tables, and of nothing else: read where it was kept, kept where it can be.
+
+        ``name`` is of small letters, digits and dashes and has to change when ``find`` does.
+        """
+        keeper = self.keeper
+        if keeper is None or not keeper.is_of(self):
+            return find()
+        found = keeper.read(name)
+        if found is None:
+            keeper.write(name, found := find())
+        return found
+
     def with_tables(self, **tables: pl.LazyFrame) -> Trace:
         """The same recording with some tables replaced."""
         changes: dict[str, Any] = {**tables}
@@ -98,4 +128,4 @@ class Trace(Struct, frozen=True):
         return replace(self, info=replace(self.info, warnings=(*self.info.warnings, *sentences)))
 
 
-TABLE_NAMES: tuple[str, ...] = tuple(name for name in Trace.__struct_fields__ if name != "info")
+TABLE_NAMES: tuple[str, ...] = tuple(name for name in Trace.__struct_fields__ if name not in ("info", "keeper"))

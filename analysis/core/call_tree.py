@@ -12,6 +12,8 @@ import polars as pl
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+Parents = npt.NDArray[np.int64] | npt.NDArray[np.int32]
+"""For each row the number of another one, -1 for none."""
 _ROUNDS = 40
 """Levels climbed one by one, for the slices still on their way; whoever is deeper is found by leaps for all."""
 
@@ -21,7 +23,7 @@ def parents(column: pl.Series) -> Ints:
     return column.fill_null(-1).to_numpy()
 
 
-def nearest(parent: Ints, rows: Ints, wanted: Mask) -> Ints:
+def nearest(parent: Parents, rows: Ints, wanted: Mask) -> Ints:
     """For each of the rows (-1 for none) itself or the closest slice around it that is wanted, -1 where none is."""
     found = rows.copy()
     moving = np.flatnonzero(rows >= 0)
@@ -36,7 +38,7 @@ def nearest(parent: Ints, rows: Ints, wanted: Mask) -> Ints:
     return found
 
 
-def _by_leaps(parent: Ints, wanted: Mask) -> Ints:
+def _by_leaps(parent: Parents, wanted: Mask) -> Ints:
     """``nearest`` of every row at once, in as many rounds as the depth has binary digits."""
     none = len(parent)
     leap = np.append(np.where(wanted, np.arange(none), np.where(parent >= 0, parent, none)), none)
@@ -45,10 +47,10 @@ def _by_leaps(parent: Ints, wanted: Mask) -> Ints:
     return np.where(leap[:-1] < none, leap[:-1], -1)
 
 
-def among(parent: Ints, some: Mask) -> Ints:
+def among(parent: Parents, some: Mask) -> Ints:
     """For each row that is one of ``some``, in their order, the number among them of the closest one around it."""
     rows = np.flatnonzero(some)
-    above = nearest(parent, parent[rows], some)
+    above = nearest(parent, parent[rows].astype(np.int64), some)
     number = np.cumsum(some) - 1
     return np.where(above >= 0, number[above], -1)
 

@@ -13,13 +13,15 @@ from collections import deque
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 from msgspec import Struct
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
-from .call_tree import Ints, Mask, nearest, pack, parents
-from .launch_calls import ABSENT, CALLS, ids, match, numbered
+from .call_tree import Ints, Mask, nearest, pack
+from .kept import kept
+from .launch_calls import ABSENT, CALLS, gathered, ids, match, numbered
 
 MODULE = "nn.Module: "
 """What the recorder puts before the name of a module."""
@@ -59,32 +61,38 @@ class HostSlices(Struct, frozen=True):
     start: Ints
     dur: Ints
     rank: Ints
-    parent: Ints
+    parent: npt.NDArray[np.int32]
 
     def of_kind(self, *kinds: str) -> Mask:
         """Which slices are of these kinds."""
-        return self.kind.is_in(kinds).fill_null(False).to_numpy()
+        return _where(self.kind, kinds.__contains__)
 
     def named(self, condition: Callable[[str], object], among: Mask) -> Mask:
         """Which of these slices have a name for which the condition holds."""
-        distinct = self.name.filter(pl.Series(among)).unique().drop_nulls()
-        wanted = [text for text in distinct.cast(pl.String) if condition(text)]
-        if not wanted:
-            return np.zeros(len(among), dtype=bool)
-        return self.name.is_in(pl.Series(wanted, dtype=NAME).implode()).fill_null(False).to_numpy() & among
+        return _where(self.name, condition) & among
 
     def names_of(self, rows: Ints) -> pl.Series:
         """The name of each row, null for -1."""
-        return self.name.gather(pl.Series(np.where(rows >= 0, rows, 0))).set(pl.Series(rows < 0), None) if len(
-            self.name) else pl.Series([None] * len(rows), dtype=NAME)
+        return gathered(self.name, rows)
+
+
+def _where(column: pl.Series, condition: Callable[[str], object]) -> Mask:
+    """Where the text of a categorical column is such; each distinct one is looked at once."""
+    distinct = column.unique().drop_nulls()
+    codes = distinct.to_physical().to_numpy()
+    holds = np.zeros(int(codes.max(initial=0)) + 2, dtype=bool)
+    holds[codes] = [bool(condition(text)) for text in distinct.cast(pl.String).to_list()]
+    found: Mask = holds[column.to_physical().fill_null(len(holds) - 1).to_numpy()]
+    return found
 
 
 def slices_of(run: Trace) -> HostSlices:
     """Every slice of the host table."""
-    rows = run.host.select("name", "kind", "start_ns", "dur_ns", "rank", "parent").collect(engine="streaming")
+    columns = ("name", "kind", "start_ns", "dur_ns", "rank", pl.col("parent").cast(pl.Int32).fill_null(-1))
+    rows = run.host.select(columns).collect(engine="streaming")
     return HostSlices(
         rows["name"], rows["kind"], rows["start_ns"].fill_null(0).to_numpy(), rows["dur_ns"].fill_null(0).to_numpy(),
-        ids(rows["rank"]), parents(rows["parent"]),
+        ids(rows["rank"]), rows["parent"].to_numpy(),
     )
 
 
@@ -126,9 +134,33 @@ def callers_of(run: Trace) -> Callers | None:
     return callers
 
 
+def operators_of_launches(run: Trace) -> pl.Series | None:
+    """The operator of each activity (column ``op`` of ``FRAME``), by External id alone where that tells all of them."""
+    for trace, callers in _known:
+        if trace is run:
+            return callers.frame["op"] if callers is not None else None
+    if not run.has("host") or not run.has("kernels"):
+        return None
+    rows = run.kernels.select("rank", "op_id", "graph").collect(engine="streaming")
+    operators = run.host.filter(pl.col("kind") == "op", pl.col("external_id").is_not_null()).select(
+        "name", "rank", "external_id").collect(engine="streaming")
+    found = match((ids(rows["rank"]), ids(rows["op_id"])), (ids(operators["rank"]), ids(operators["external_id"])))
+    if ((found < 0) & rows["graph"].is_null().to_numpy()).any():
+        callers = callers_of(run)
+        return None if callers is None else callers.frame["op"]
+    return gathered(operators["name"], found).alias("op")
+
+
 def _callers(run: Trace) -> Callers | None:
     if not run.has("host") or not run.has("kernels"):
         return None
+    frame = kept(run, "callers", lambda: _found(run))
+    call, operator = (frame[name].cast(pl.Int64).to_numpy() for name in ("call", "operator"))
+    return Callers(frame.select(*FRAME), call, operator, int(frame["replayed"].sum()))
+
+
+def _found(run: Trace) -> pl.DataFrame:
+    """``FRAME`` with ``call`` and ``operator``, as in ``Callers``, and whether each was ``replayed`` by a graph."""
     rows = run.kernels.select("rank", "correlation", "op_id", "graph").collect(engine="streaming")
     slices = slices_of(run)
     call, is_operator = _launch_calls(run, slices, rows), slices.of_kind("op")
@@ -142,14 +174,14 @@ def _callers(run: Trace) -> Callers | None:
     base = np.where(operator >= 0, operator, np.where(replayed, -1, call))
     forward = forward_of(slices, links, is_operator, operator)
     module, frame = places_of(slices).around(slices, np.where(forward >= 0, forward, base))
-    known = call >= 0
-    launched = pl.Series(slices.start[np.maximum(call, 0)]).set(pl.Series(~known), None) if len(slices.start) else None
     columns = {
         "op": slices.names_of(operator), "op_forward": slices.names_of(forward), "module": module, "frame": frame,
-        "launch_ns": launched,
+        "launch_ns": gathered(pl.Series(slices.start), call),
     }
-    made = pl.DataFrame(columns, schema=FRAME)
-    return Callers(made, call, operator, int(np.count_nonzero(replayed)))
+    return pl.DataFrame(columns, schema=FRAME).with_columns(
+        call=pl.Series(call.astype(np.int32)), operator=pl.Series(operator.astype(np.int32)),
+        replayed=pl.Series(replayed),
+    )
 
 
 def _launch_calls(run: Trace, slices: HostSlices, rows: pl.DataFrame) -> Ints:

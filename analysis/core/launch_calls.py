@@ -66,14 +66,48 @@ def numbered(*keys: Ints) -> Ints:
     """A number from 0 for each distinct tuple of keys, in their order."""
     code = np.zeros(len(keys[0]), dtype=np.int64)
     for key in keys:
-        number = np.unique(key, return_inverse=True)[1].astype(np.int64)
-        code = np.unique(code * (int(number.max(initial=0)) + 1) + number, return_inverse=True)[1].astype(np.int64)
+        if _is_constant(key):
+            continue
+        number, count = _ranked(key)
+        if count > 1:
+            code = _ranked(code * count + number)[0]
     return code
 
 
+def _ranked(key: Ints) -> tuple[Ints, int]:
+    """The place of each key among the distinct ones in order, and how many those are."""
+    if not len(key):
+        return key, 0
+    low, high = int(key.min()), int(key.max())
+    if low == high:
+        return np.zeros(len(key), dtype=np.int64), 1
+    if high - low >= _ROOMY * len(key) + _ROOMY:
+        distinct, number = np.unique(key, return_inverse=True)
+        return number.astype(np.int64), len(distinct)
+    there = np.zeros(high - low + 1, dtype=bool)
+    there[key - low] = True
+    place = np.cumsum(there)
+    return place[key - low] - 1, int(place[-1])
+
+
 def ids(column: pl.Series) -> Ints:
-    """The ids as numbers, ``ABSENT`` for null."""
+    """The ids as numbers, ``ABSENT`` for null. A column with one value takes no room."""
+    lacking = column.null_count()
+    if lacking == len(column) or (not lacking and column.min() == column.max()):
+        return np.broadcast_to(np.int64(column[0] if lacking < len(column) else ABSENT), len(column))
     return column.fill_null(ABSENT).to_numpy()
+
+
+def _is_constant(key: Ints) -> bool:
+    return len(key) < 2 or key.strides == (0,)
+
+
+def gathered(values: pl.Series, rows: Ints) -> pl.Series:
+    """The value at each of the rows, null for -1."""
+    if not len(values):
+        return pl.Series(values.name, [None] * len(rows), dtype=values.dtype)
+    found = values.gather(pl.Series(np.maximum(rows, 0)))
+    return found.set(pl.Series(rows < 0), None) if len(rows) and int(rows.min()) < 0 else found
 
 
 def match(keys: tuple[Ints, Ints], among: tuple[Ints, Ints]) -> Ints:
@@ -97,20 +131,21 @@ def _looked_up(
     have: Ints, wanted: Ints, is_there: npt.NDArray[np.bool_], asked: npt.NDArray[np.bool_], low: int, high: int
 ) -> Ints:
     """``match`` by a table with a place for every id from ``low`` to ``high``; recorders count ids up."""
-    table = np.full(high - low + 2, -1, dtype=np.int64)
+    table = np.full(high - low + 2, -1, dtype=np.int32)
     rows = np.flatnonzero(is_there)[::-1]  # the first of several rows is written last
     table[have[rows] - low] = rows
     asked = asked & (wanted >= low) & (wanted <= high)
-    return table[np.where(asked, wanted - low, high - low + 1)]
+    return table[np.where(asked, wanted - low, high - low + 1)].astype(np.int64)
 
 
 def _joint(one: tuple[Ints, Ints], other: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
     """The (rank, id) pairs of both as single numbers that are equal where the pairs are."""
+    if _is_constant(one[0]) and _is_constant(other[0]) and np.array_equal(one[0][:1], other[0][:1]):
+        return one[1], other[1]
     ranks = np.concatenate((one[0], other[0]))
-    numbers = np.concatenate((one[1], other[1]))
     if (ranks == ranks[:1]).all():
         return one[1], other[1]
-    rank = np.unique(ranks, return_inverse=True)[1]
-    number = np.unique(numbers, return_inverse=True)[1]
-    joint = rank.astype(np.int64) * (int(number.max()) + 1) + number
+    numbers = np.concatenate((one[1], other[1]))
+    number, count = _ranked(numbers)
+    joint = _ranked(ranks)[0] * count + number
     return joint[: len(one[0])], joint[len(one[0]) :]

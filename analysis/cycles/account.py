@@ -15,12 +15,13 @@ from typing import Any, cast
 import numpy as np
 import polars as pl
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from ...loaders import schema
 from ...loaders.trace import Trace
 from ..core import units
 from ..core.distribution import fence, statistics
+from ..core.kept import kept, kept_value
 from ..core.options import Options
 from . import assignment, completeness, launch_runs
 from . import sources as cycle_sources
@@ -67,9 +68,37 @@ def find_cycles(run: Trace, options: Options) -> Cycles:
     for trace, anchor, cycles in _known:
         if trace is run and anchor == options.cycle_anchor:
             return cycles
-    cycles = _find(run, options.cycle_anchor)
+    cycles = _kept(run) if options.cycle_anchor is None else _find(run, options.cycle_anchor)
     _known.append((run, options.cycle_anchor, cycles))
     return cycles
+
+
+class _About(Struct):
+    """What is kept of cycles beside their frame."""
+
+    source: str | None
+    anchor: str | None
+    device_time: bool
+    notes: tuple[str, ...]
+    before: int
+    elsewhere: int
+    held: float | None
+
+
+def _kept(run: Trace) -> Cycles:
+    made = list[Cycles]()
+
+    def found() -> Cycles:
+        if not made:
+            made.append(_find(run, None))
+        return made[0]
+
+    def about() -> _About:
+        return _About(*(getattr(found(), name) for name in _About.__struct_fields__))
+
+    frame = kept(run, "cycles", lambda: found().frame)
+    told = kept_value(run, "cycles-about", _About, about)
+    return made[0] if made else Cycles(frame, **asdict(told))
 
 
 def cycles_of(run: Trace, options: Options) -> pl.LazyFrame:

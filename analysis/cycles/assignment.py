@@ -9,6 +9,7 @@ there are no timestamps a cycle is a range of launch indices.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ import polars as pl
 
 from ...loaders.trace import Trace
 from ..core.intervals import union
+from ..core.kept import kept
+from ..core.launch_calls import CALLS, gathered, ids, match
 
 Times = np.ndarray[Any, np.dtype[np.int64]]
 WINDOW = ("window_start_ns", "window_end_ns")
@@ -27,14 +30,30 @@ def launched(run: Trace) -> pl.LazyFrame:
 
     A kernel that names no process gets the one of its call, so that both sides of a launch speak of one process.
     """
-    calls = (
-        run.host.filter(pl.col("kind").is_in(["runtime", "driver"]), pl.col("correlation") > 0)
-        .group_by("rank", "correlation").agg(
-            pl.col("start_ns").min().alias("launch_ns"), pl.col("pid").first().alias("launch_pid")
-        )
-    )
-    joined = run.kernels.join(calls, on=["rank", "correlation"], how="left", nulls_equal=True, maintain_order="left")
+    calls = _launches(run).lazy()
+    joined = pl.concat([run.kernels, calls], how="horizontal")
     return joined.with_columns(pl.coalesce("pid", "launch_pid").alias("pid")).drop("launch_pid")
+
+
+_known: deque[tuple[Trace, pl.DataFrame]] = deque(maxlen=2)
+
+
+def _launches(run: Trace) -> pl.DataFrame:
+    """``launch_ns`` and ``launch_pid`` of each of the run's kernels."""
+    for trace, found in _known:
+        if trace is run:
+            return found
+    found = kept(run, "launches", lambda: _found(run))
+    _known.append((run, found))
+    return found
+
+
+def _found(run: Trace) -> pl.DataFrame:
+    calls = run.host.filter(pl.col("kind").is_in(CALLS), pl.col("correlation") > 0).select(
+        "rank", "correlation", "start_ns", "pid").collect(engine="streaming").sort("start_ns", nulls_last=True)
+    rows = run.kernels.select("rank", "correlation").collect(engine="streaming")
+    call = match((ids(rows["rank"]), ids(rows["correlation"])), (ids(calls["rank"]), ids(calls["correlation"])))
+    return pl.DataFrame({"launch_ns": gathered(calls["start_ns"], call), "launch_pid": gathered(calls["pid"], call)})
 
 
 def with_windows(run: Trace, cycles: pl.DataFrame, device_time: bool) -> pl.DataFrame:

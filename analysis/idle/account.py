@@ -16,6 +16,7 @@ from ...loaders.trace import Trace
 from ..core.call_tree import Ints, nearest, pack
 from ..core.callers import Callers, HostSlices, callers_of, places_of, slices_of
 from ..core.intervals import EMPTY, Intervals, union
+from ..core.kept import kept, kept_value
 from ..core.launch_calls import CALLS, ids, numbered
 from .causes import BY_SLICE, CAUSES, DISPATCH_NS, blocking, causes_of
 from .gaps import DeviceGaps, activities_of, gaps_of
@@ -59,9 +60,30 @@ def idle_of(run: Trace, piece: Trace) -> Idle | None:
     activities = activities_of(piece)
     if activities.is_empty():
         return None
-    idle = _account(run, activities)
+    idle = _kept(run, activities) if piece is run else _account(run, activities)
     _known.append((run, piece, idle))
     return idle
+
+
+def _kept(run: Trace, activities: pl.DataFrame) -> Idle:
+    """The account of the whole run."""
+    made = list[Idle]()
+
+    def found() -> Idle:
+        if not made:
+            made.append(_account(run, activities))
+        return made[0]
+
+    gaps = kept(run, "gaps", lambda: found().gaps)
+    about = kept_value(run, "gaps-about", _About, lambda: _About(found().devices, found().notes))
+    return made[0] if made else Idle(gaps, about.devices, about.notes)
+
+
+class _About(Struct, frozen=True):
+    """What is kept of the account beside its gaps."""
+
+    devices: tuple[DeviceIdle, ...]
+    notes: tuple[str, ...]
 
 
 class _Host(Struct, frozen=True):
@@ -180,7 +202,7 @@ def _timeline(host: _Host, windows: ThreadWindows) -> ThreadTimeline:
         use &= (slices.start < windows.ends[real].max()) & (ends > windows.starts[real].min())
     number = np.cumsum(use) - 1
     rows = np.flatnonzero(use)
-    above = nearest(slices.parent, slices.parent[rows], use)
+    above = nearest(slices.parent, slices.parent[rows].astype(np.int64), use)
     return ThreadTimeline(
         host.thread[rows], slices.start[rows], ends[rows], np.where(above >= 0, number[above], -1), causes[rows],
         is_input[rows],

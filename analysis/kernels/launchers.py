@@ -6,7 +6,8 @@ import polars as pl
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
-from ..core.callers import callers_of
+from ..core.callers import callers_of, operators_of_launches
+from ..core.kept import kept
 from .sources import KEYS
 
 CALLERS = ("op", "op_forward", "module", "frame")
@@ -27,7 +28,19 @@ def with_callers(run: Trace, launches: pl.LazyFrame, *columns: str) -> pl.DataFr
 
 def commonest(run: Trace, launches: pl.LazyFrame, by_rank: bool) -> pl.DataFrame:
     """``KEYS`` and ``op``, the operator behind most launches of each kernel; ties go to the first by name."""
-    rows = with_callers(run, launches, *KEYS)
+    if launches is run.kernels:
+        return kept(run, "kernel-operators-by-rank" if by_rank else "kernel-operators", lambda: _commonest(
+            _with_operators(run), by_rank))
+    return _commonest(with_callers(run, launches, *KEYS), by_rank)
+
+
+def _with_operators(run: Trace) -> pl.DataFrame | None:
+    """``KEYS`` and ``op`` of every launch."""
+    operators = operators_of_launches(run)
+    return None if operators is None else run.kernels.select(KEYS).collect(engine="streaming").with_columns(operators)
+
+
+def _commonest(rows: pl.DataFrame | None, by_rank: bool) -> pl.DataFrame:
     if rows is None:
         return pl.DataFrame(schema=dict.fromkeys((*KEYS, "op"), NAME) | {"rank": pl.Int64()})
     if not by_rank:

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
+from ..core.kept import kept
 from ..core.quantiles import Codes, Ints, Latencies, codes, combined, dense, latencies
 from . import launch_groups
 
@@ -35,7 +36,7 @@ class Kernels(Struct, frozen=True):
 
 def kernels_of(run: Trace, by_rank: bool = False) -> Kernels | None:
     """The kernel table of the run, None where it holds no device activity in any form; ``rank`` null unless asked."""
-    launched = from_launches(run.kernels, by_rank)
+    launched = _kept_launches(run, by_rank)
     if launched is not None:
         return launched
     if run.has("kernel_stats"):
@@ -43,6 +44,20 @@ def kernels_of(run: Trace, by_rank: bool = False) -> Kernels | None:
     if run.has("profile"):
         return from_profile(run.profile)
     return None
+
+
+def _kept_launches(run: Trace, by_rank: bool) -> Kernels | None:
+    """``from_launches`` of the run. What there is to note of is not kept, nor that there are none."""
+    made = list[Kernels | None]()
+
+    def find() -> pl.DataFrame:
+        made.append(from_launches(run.kernels, by_rank))
+        return pl.DataFrame() if made[0] is None or made[0].notes else made[0].frame
+
+    frame = kept(run, "kernels-by-rank" if by_rank else "kernels", find)
+    if made:
+        return made[0]
+    return Kernels(frame, "kernels") if frame.width else from_launches(run.kernels, by_rank)
 
 
 def from_launches(launches: pl.LazyFrame, by_rank: bool = False) -> Kernels | None:

@@ -17,6 +17,7 @@ from msgspec import Struct
 from ...loaders import schema
 from ...loaders.trace import Trace
 from ..core.call_tree import Ints, among, nearest, parents, sum_below
+from ..core.kept import kept, kept_value
 from ..core.launch_calls import ABSENT, Calls, calls_of, ids, match
 from ..core.quantiles import Codes, dense
 from ..kernels.tensor_cores import OPERATORS, kernels_on_tensor_cores
@@ -59,6 +60,26 @@ class Nodes(Struct, frozen=True):
 
 def operators_of(run: Trace) -> Operators | None:
     """Time per operator, most device time first; None where the run has no operators."""
+    made = list[Operators | None]()
+
+    def found() -> Operators | None:
+        if not made:
+            made.append(_operators(run))
+        return made[0]
+
+    def frame() -> pl.DataFrame:
+        operators = found()
+        return pl.DataFrame() if operators is None else operators.frame
+
+    def sums() -> tuple[int, int] | None:
+        operators = found()
+        return None if operators is None else (operators.device_ns, operators.unclaimed_ns)
+
+    told, times = kept(run, "operators", frame), kept_value(run, "operators-sums", tuple[int, int] | None, sums)
+    return found() if made else None if times is None else Operators(told, *times)
+
+
+def _operators(run: Trace) -> Operators | None:
     nodes = _nodes(run)
     if nodes.frame.is_empty():
         return None

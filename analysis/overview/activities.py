@@ -92,15 +92,20 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(int(part or 0), text) for text, part in re.findall(r"(\D*)(\d*)", name)]
 
 
-def named(frame: pl.LazyFrame, pattern: re.Pattern[str]) -> pl.Expr:
-    """Whether a row's name matches; the expression is tried on each distinct name once."""
+def named(frame: pl.LazyFrame, *patterns: re.Pattern[str]) -> list[pl.Expr]:
+    """For each pattern whether a row's name matches it; it is tried on each distinct name once."""
     names = frame.select(pl.col("name").unique().cast(pl.String)).collect(engine="streaming")["name"].drop_nulls()
-    hits = pl.Series([name for name in names if pattern.match(name)], dtype=schema.NAME)
-    return pl.col("name").is_in(hits.implode()).fill_null(False)
+    hits = [[name for name in names.to_list() if pattern.match(name)] for pattern in patterns]
+    return [
+        pl.col("name").is_in(pl.Series(some, dtype=schema.NAME).implode()).fill_null(False) if some else pl.lit(False)
+        for some in hits
+    ]
 
 
 def _under_communication(run: Trace, op_id: pl.Series) -> Mask:
     slices = run.host.filter(pl.col("kind").is_in(["op", "annotation"]))
-    asks = slices.filter(named(slices, COMMUNICATION)).select("external_id").drop_nulls().unique()
+    asks = slices.filter(*named(slices, COMMUNICATION)).select("external_id").drop_nulls().unique()
     external = asks.collect(engine="streaming")["external_id"].to_numpy()
+    if not len(external):
+        return np.zeros(len(op_id), dtype=bool)
     return np.isin(ids(op_id), external[external != ABSENT])

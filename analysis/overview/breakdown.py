@@ -68,18 +68,13 @@ def _moments(run: Trace, activities: Activities | None, calls: Calls) -> dict[st
 def _host(run: Trace) -> dict[str, Intervals]:
     """When the host waits for data, asks for communication, is in another operator, and in anything at all."""
     slices = run.host.filter(pl.col("kind").is_in(["op", "annotation", "dataloader"]))
-    loader = (pl.col("kind") == "dataloader") | named(slices, DATA_LOADER)
-    asks = named(slices, COMMUNICATION)
-    rows = (
-        slices.select(
-            "start_ns", (pl.col("start_ns") + pl.col("dur_ns")).alias("end_ns"),
-            pl.when(loader).then(pl.lit("loader")).when(asks).then(pl.lit("communication"))
-            .when((pl.col("kind") == "op") & ~named(slices, _STEP)).then(pl.lit("op")).alias("group"),
-        )
-        .drop_nulls().collect(engine="streaming")
-    )
-    def of(group: str | None) -> Intervals:
-        some = rows if group is None else rows.filter(pl.col("group") == group)
-        return union(some["start_ns"].to_numpy(), some["end_ns"].to_numpy())
-
-    return {"loader": of("loader"), "communication": of("communication"), "op": of("op"), "any": of(None)}
+    loads, asks, step = named(slices, DATA_LOADER, COMMUNICATION, _STEP)
+    loader = (pl.col("kind") == "dataloader") | loads
+    group = pl.when(loader).then(0).when(asks).then(1).when((pl.col("kind") == "op") & ~step).then(2)
+    rows = slices.select(
+        "start_ns", (pl.col("start_ns") + pl.col("dur_ns")).alias("end_ns"), group.cast(pl.UInt8).alias("group")
+    ).drop_nulls().collect(engine="streaming")
+    of = rows["group"].to_numpy()
+    starts, ends = rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy()
+    loader_time, communication, op = (union(starts[of == number], ends[of == number]) for number in range(3))
+    return {"loader": loader_time, "communication": communication, "op": op, "any": loader_time | communication | op}

@@ -16,6 +16,7 @@ from ...loaders.trace import Trace
 from ..communication.devices import Communication, communication
 from ..core import units
 from ..core.intervals import union
+from ..core.kept import kept_value
 from ..core.launch_calls import ABSENT, CALLS, Calls, calls_of, match
 from ..core.options import Options
 from ..cycles.account import Cycles, homeless, left_out, spoken_of
@@ -39,10 +40,9 @@ class LongCall(Struct, frozen=True):
     idle_ns: int
 
 
-class RankFigures(Struct, frozen=True):
+class Figures(Struct, frozen=True):
     """Figures of one rank, sums over its windows."""
 
-    windows: Windows
     times: dict[str, int]
     devices: list[dict[str, object]]
     communication: tuple[Communication, ...] = ()
@@ -51,12 +51,20 @@ class RankFigures(Struct, frozen=True):
     launched: int = 0
 
 
+class RankFigures(Struct, frozen=True):
+    """The windows of one rank and the figures over them."""
+
+    windows: Windows
+    figures: Figures
+
+
 def timed(run: Trace, limited: Trace, options: Options, cycle: int | None) -> Overview | None:
     """The overview of the run or of one of its cycles, which ``limited`` holds; None where nothing has a time."""
     cycles = spoken_of(run, options)
     if cycle is not None:
         cycles = replace(cycles, frame=cycles.frame.filter(pl.col("cycle") == cycle))
-    parts = [part for rank, own in _by_rank(run) if (part := _part(own, cycles, rank)) is not None]
+    usual = cycle is None and options.warm_up and options.cycle_anchor is None
+    parts = [part for rank, own in _by_rank(run) if (part := _part(own, cycles, rank, usual)) is not None]
     return _told(run, limited, options, cycles, parts, cycle) if parts else None
 
 
@@ -70,27 +78,34 @@ def _by_rank(run: Trace) -> Iterator[tuple[int | None, Trace]]:
         yield rank, replace(run, kernels=run.kernels.filter(mine), host=run.host.filter(mine))
 
 
-def _part(run: Trace, cycles: Cycles, rank: int | None) -> RankFigures | None:
-    activities, calls = activities_of(run), calls_of(run)
-    if activities is None and not run.has("host"):
+def _part(run: Trace, cycles: Cycles, rank: int | None, usual: bool) -> RankFigures | None:
+    """Of one rank; ``usual`` cycles are those that every question without options speaks of."""
+    if not run.has("host") and activities_of(run) is None:
         return None
     frame = cycles.frame
     if frame["start_ns"].null_count():
         return None
     if frame.is_empty():
-        windows = of_recording(run, activities)
+        windows = of_recording(run, activities_of(run))
     else:
         mine = frame if rank is None else frame.filter(pl.col("rank").is_null() | (pl.col("rank") == rank))
         windows = of_cycles(mine, cycles.source == "recorded")
     if windows is None or not len(windows):
         return None
+    if usual:
+        return RankFigures(windows, kept_value(run, "figures", Figures, lambda: _figures(run, windows)))
+    return RankFigures(windows, _figures(run, windows))
+
+
+def _figures(run: Trace, windows: Windows) -> Figures:
+    activities, calls = activities_of(run), calls_of(run)
     times = {name: int(each.sum()) for name, each in breakdown(run, windows, activities, calls).items()}
-    part = RankFigures(windows, times, [], calls=_longest_calls(run, windows, activities))
+    figures = Figures(times, [], calls=_longest_calls(run, windows, activities))
     if activities is None:
-        return part
+        return figures
     early, launched = _early(activities, calls)
     return replace(
-        part, devices=gauges(activities, windows.time, run.info.devices), early=early, launched=launched,
+        figures, devices=gauges(activities, windows.time, run.info.devices), early=early, launched=launched,
         communication=tuple(communication(run, union(windows.starts, windows.ends))),
     )
 
@@ -127,22 +142,22 @@ def _longest_calls(run: Trace, windows: Windows, activities: Activities | None) 
 def _told(
     run: Trace, limited: Trace, options: Options, cycles: Cycles, parts: list[RankFigures], cycle: int | None
 ) -> Overview:
-    count = sum(len(part.windows) for part in parts)
-    names = [name for name in CATEGORIES if any(name in part.times for part in parts)]
-    times = {name: sum(part.times.get(name, 0) for part in parts) / count for name in names}
+    count, figures = sum(len(part.windows) for part in parts), [part.figures for part in parts]
+    names = [name for name in CATEGORIES if any(name in one.times for one in figures)]
+    times = {name: sum(one.times.get(name, 0) for one in figures) / count for name in names}
     window_ns = sum(part.windows.length for part in parts) / count
-    devices = [device for part in parts for device in part.devices]
+    devices = [device for one in figures for device in one.devices]
     whole_run = parts[0].windows.whole_run
     word = "recording" if whole_run else "cycle" if run.has("profile") else "step"
     evidence = replace(
         kernels(limited, options), steps=count, step_ns=window_ns, times=times, devices=devices, step_word=word,
-        communication=tuple(_per_step(one, len(part.windows)) for part in parts for one in part.communication),
+        communication=tuple(_per_step(one, len(part.windows)) for part in parts for one in part.figures.communication),
         steps_each=len(parts[0].windows), measured=measured(run, limited, options),
-        early=sum(part.early for part in parts), launched=sum(part.launched for part in parts),
+        early=sum(one.early for one in figures), launched=sum(one.launched for one in figures),
         calls=[
             {"name": call.name, "count": call.count / len(parts[0].windows),
              "total_ns": call.total_ns / len(parts[0].windows), "idle_ns": call.idle_ns / len(parts[0].windows)}
-            for call in parts[0].calls
+            for call in figures[0].calls
         ],
     )
     if whole_run:
@@ -166,7 +181,8 @@ def _notes(cycles: Cycles, parts: list[RankFigures], basis: Basis, word: str, cy
     """What a reader must know: which cycles the figures rest on, and how they relate to the cycle times."""
     if parts[0].windows.whole_run:
         first = "No steps are marked or found: the whole recording counts as one."
-        return (first, _NO_DEVICE) if not any(part.devices for part in parts) and not _active(parts) else (first,)
+        told = any(part.figures.devices for part in parts) or _active(parts)
+        return (first,) if told else (first, _NO_DEVICE)
     said = [*cycles.notes, left_out(cycles), homeless(cycles) if cycle is None else None]
     if basis.window_ns and basis.step_ns and abs(basis.window_ns / basis.step_ns - 1) > LONGER:
         said.append(
@@ -184,5 +200,5 @@ _NO_DEVICE = "No device activity was recorded: what devices did is not known."
 
 
 def _active(parts: list[RankFigures]) -> bool:
-    return any("Kernel" in part.times for part in parts)
+    return any("Kernel" in part.figures.times for part in parts)
 

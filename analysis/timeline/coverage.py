@@ -53,13 +53,13 @@ def levels(starts: Ints, ends: Ints, most: int) -> npt.NDArray[np.uint8]:
     Slices come in the order of their starts. One goes a row deeper than where it would overlap an earlier one.
     """
     level = np.zeros(len(starts), dtype=np.uint8)
-    rest = np.arange(len(starts))
+    rest: npt.NDArray[np.intp] | None = None
     for deeper in range(1, most):
-        latest = np.maximum.accumulate(ends[rest])
-        overlaps = np.zeros(len(rest), dtype=bool)
-        overlaps[1:] = starts[rest][1:] < latest[:-1]
-        rest = rest[overlaps]
-        if not len(rest):
+        latest = np.maximum.accumulate(ends)
+        overlaps = np.flatnonzero(starts[1:] < latest[:-1]) + 1
+        if not len(overlaps):
             break
+        starts, ends = starts[overlaps], ends[overlaps]
+        rest = overlaps if rest is None else rest[overlaps]
         level[rest] = deeper
     return level

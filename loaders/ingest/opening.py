@@ -267,7 +267,7 @@ def _tables(shown: str, part: InputFile, request: Request) -> tuple[Path, tuple[
     """The tables of one file: from the cache, or read into it or into a temporary directory."""
     if part.entry is not None:
         try:
-            return part.entry, store.read(part.entry)
+            return part.entry, store.read(part.entry, request.compiled)
         except Exception:  # damaged in a way its file sizes do not show
             cache.drop(part.entry)
             part = _file(shown, part.path, replace(request, use_cache=False))
@@ -277,7 +277,7 @@ def _tables(shown: str, part: InputFile, request: Request) -> tuple[Path, tuple[
     origin = _origin(part.path, part.loader)
     if (found := cache.find(part.path)) is not None and found.origin == origin:
         try:
-            return found.directory, store.read(found.directory)
+            return found.directory, store.read(found.directory, request.compiled)
         except Exception:
             cache.drop(found.directory)
     try:
@@ -287,7 +287,7 @@ def _tables(shown: str, part: InputFile, request: Request) -> tuple[Path, tuple[
     try:
         written, traces = _read(part, part.loader, request, target)
         lasting = cache.commit(origin, written)
-        return lasting, traces if lasting == written else store.read(lasting)
+        return lasting, traces if lasting == written else store.read(lasting, request.compiled)
     except Exception as error:
         spill.remove(target)
         if not failures.is_full_disk(error):
@@ -310,8 +310,7 @@ def _read(part: InputFile, loader: FormatLoader, request: Request, target: Path)
         if not lasting:
             return target, tuple(call_tree.deferred(trace, request.compiled) for trace in traces)
         store.write(traces, target)
-        store.add_call_trees(traces, target, request.compiled)
-        return target, store.read(target)
+        return target, store.read(target, request.compiled)
     except BaseException:
         spill.remove(target)
         raise

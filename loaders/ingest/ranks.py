@@ -84,7 +84,7 @@ def merge(source: str, label: str, traces: Sequence[Trace], ranks: Sequence[int]
         first += trace.kernels.select(pl.len()).collect(engine="streaming").item()
         slices += trace.host.select(pl.len()).collect(engine="streaming").item()
     tables = {name: pl.concat([part[name] for part in parts]) for name in TABLE_NAMES}
-    return Trace(_info(source, label, ordered, zero), **tables)
+    return Trace(_info(source, label, ordered, zero)).with_tables(**tables)
 
 
 def is_beside(trace: Trace) -> bool:

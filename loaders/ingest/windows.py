@@ -59,7 +59,7 @@ def joined(source: str, label: str, traces: Sequence[Trace]) -> Trace:
         info, source=source, label=label, bytes=sum(sizes) if sizes else None,
         warnings=(told, *dict.fromkeys(warnings)),
     )
-    return Trace(info, **{name: pl.concat([part[name] for part in parts]) for name in TABLE_NAMES})
+    return Trace(info).with_tables(**{name: pl.concat([part[name] for part in parts]) for name in TABLE_NAMES})
 
 
 def _placed(name: str, table: pl.LazyFrame, shift: int, before: dict[str, int], highest: int) -> pl.LazyFrame:

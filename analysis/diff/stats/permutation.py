@@ -101,19 +101,24 @@ def familywise_q(blocks: list[Block], family: Literal["time", "count"], function
     """Per function the probability that some function of its family moves this far by chance; NaN where not tested."""
     q: Floats = np.full(functions, np.nan)
     statistic = _time_statistic if family == "time" else _count_statistic
-    seen: list[tuple[Block, Floats, Floats]] = []
+    chances: list[Floats] = []
+    found: list[Floats] = []
     for block in blocks:
         sides = pulled_in(block.a, block.b, block.prior) if family == "time" else (block.a, block.b)
-        every = _largest(sides, block.prior, statistic)
-        seen.append((block, statistic(_as_it_was(*sides), block.prior), np.sort(every)))
-    for block, found, own in seen:
-        none = np.ones(len(found))
-        for other, _, largest in seen:
-            beaten = len(largest) - np.searchsorted(largest, found * (1 - 1e-9), side="left")
-            if other is not block:  # the cycles as they were are no chance result of the others
-                beaten = np.maximum(beaten - 1, 0)
-            none *= 1 - beaten / len(largest)
-        q[block.rows] = np.clip(1 - none, 1 / len(own), 1.0)
+        chances.append(np.sort(_largest(sides, block.prior, statistic)))
+        found.append(statistic(_as_it_was(*sides), block.prior))
+    if not blocks:
+        return q
+    of = np.repeat(np.arange(len(blocks)), [len(block.rows) for block in blocks])
+    least = np.concatenate(found) * (1 - 1e-9)
+    none = np.ones(len(least))
+    for number, largest in enumerate(chances):
+        beaten = len(largest) - np.searchsorted(largest, least, side="left")
+        # the cycles as they were are a chance result of their own block only
+        beaten = np.where(of == number, beaten, np.maximum(beaten - 1, 0))
+        none *= 1 - beaten / len(largest)
+    own = np.array([1 / len(largest) for largest in chances])
+    q[np.concatenate([block.rows for block in blocks])] = np.clip(1 - none, own[of], 1.0)
     return q
 
 

@@ -8,8 +8,10 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
+from ....loaders.schema import NAME
 from ....loaders.trace import Trace
 from ...core.intervals import union
+from ...core.kept import kept_value
 from ...kernels.sources import ACTIVITIES
 
 _PAGEABLE, _PLACE = re.compile(r"pageable", re.I), re.compile(r"pageable|pinned", re.I)
@@ -38,6 +40,10 @@ class Copies(Struct, frozen=True):
 
 def copies_of(piece: Trace) -> Copies | None:
     """The device with most exposed copies of the run; None where none has any with a time."""
+    return kept_value(piece, "copies", Copies | None, lambda: _found(piece))
+
+
+def _found(piece: Trace) -> Copies | None:
     rows = (
         piece.kernels.filter(pl.col("kind").is_in(ACTIVITIES))
         .select("start_ns", "dur_ns", "name", "kind", "device", "rank", "bytes")
@@ -52,13 +58,13 @@ def copies_of(piece: Trace) -> Copies | None:
 
 
 def _of_device(device: object, rows: pl.DataFrame, names: pl.Series) -> Copies:
-    kind = rows["kind"].cast(pl.String)
+    kind = rows["kind"]
     ends = rows["start_ns"] + rows["dur_ns"]
     window = int(ends.to_numpy().max() - rows["start_ns"].to_numpy().min())
 
     def named(pattern: re.Pattern[str]) -> pl.Series:
-        wanted = pl.Series([name for name in names if pattern.search(name)], dtype=pl.String)
-        return rows["name"].cast(pl.String).is_in(wanted.implode()).fill_null(False)
+        wanted = pl.Series([name for name in names.to_list() if pattern.search(name)], dtype=NAME)
+        return rows["name"].is_in(wanted.implode()).fill_null(False)
 
     work = rows.filter(kind.is_in(["kernel", "collective"]))
     pageable = (kind == "memcpy") & named(_PAGEABLE)
@@ -73,7 +79,7 @@ def _time(rows: pl.DataFrame, work: pl.DataFrame) -> CopyTime:
     if rows.is_empty():
         return CopyTime()
     busy, copying = (union(*_ends(some)) for some in (work, rows))
-    longest = rows.group_by(pl.col("name").cast(pl.String)).agg(pl.col("dur_ns").sum()).sort(
+    longest = rows.group_by("name").agg(pl.col("dur_ns").sum()).cast({"name": pl.String}).sort(
         "dur_ns", "name", descending=[True, False])
     size = rows["bytes"].drop_nulls()
     return CopyTime(

@@ -8,6 +8,7 @@ import polars as pl
 from msgspec import Struct
 
 from ....loaders.trace import Device, Trace
+from ...core.kept import kept_value
 from ...kernels.tensor_cores import KERNEL as ON_TENSOR_CORES
 
 SHORT_NS = 5_000
@@ -17,6 +18,7 @@ LOW = 0.25
 _FP32 = re.compile(r"(?:^|_)sgemm|scudnn|simt_s(gemm|fprop|dgrad|wgrad)|[dw]grad\w*_engine<float|gemmSN\w*<float")
 _MATRIX = re.compile(r"gemm|conv|fprop|[dw]grad|attention|flash|fmha|cudnn|winograd|nvjet", re.I)
 _GENERATION = re.compile(r"^(volta|turing|ampere|hopper|sm[789]\d|sm1\d\d)_|_sm[789]\d", re.I)
+_SIZE = ("block", "registers", "shared_bytes")
 REGISTERS, UNIT, WARP, MOST_BLOCKS = 65_536, 8, 32, 32
 
 
@@ -54,6 +56,10 @@ class KernelTimes(Struct, frozen=True):
 
 def kernel_times_of(piece: Trace) -> KernelTimes | None:
     """The kernels of the run by name and shape; None where no kernel was recorded launch by launch."""
+    return kept_value(piece, "kernel-times", KernelTimes | None, lambda: _found(piece))
+
+
+def _found(piece: Trace) -> KernelTimes | None:
     known = pl.col("occupancy").is_not_null() & pl.col("registers").is_not_null()
     rows = (
         piece.kernels.filter(pl.col("kind") == "kernel", pl.col("dur_ns").is_not_null())
@@ -95,21 +101,20 @@ def _generation(devices: tuple[Device, ...], names: list[str]) -> bool | None:
 def _starved(rows: pl.DataFrame, devices: tuple[Device, ...]) -> Starved | None:
     """Of the kernels with low occupancy those whose own size keeps it low; products and attention are made that way."""
     properties = next((one.properties for one in devices if one.properties), {})
-    low = rows.filter(pl.col("low_ns") > 0)
-    by_limiter: dict[str, list[dict[str, object]]] = {}
-    for row in low.iter_rows(named=True):
-        if row["name"] is None or _MATRIX.search(row["name"]) or ON_TENSOR_CORES.search(row["name"]):
-            continue
-        limit = limiter(row["block"], row["registers"], row["shared_bytes"], properties)
-        if limit is not None and limit[1] < LOW:
-            by_limiter.setdefault(limit[0], []).append(row)
+    low = rows.filter(pl.col("low_ns") > 0, pl.col("name").is_not_null())
+    wide = [name for name in low["name"].unique() if not (_MATRIX.search(name) or ON_TENSOR_CORES.search(name))]
+    sizes = low.select(_SIZE).unique(maintain_order=True)
+    limits = [limiter(block, registers, shared, properties) for block, registers, shared in sizes.iter_rows()]
+    named = [limit[0] if limit is not None and limit[1] < LOW else None for limit in limits]
+    told = sizes.with_columns(limiter=pl.Series(named, dtype=pl.String))
+    low = low.filter(pl.col("name").is_in(wide)).join(
+        told, on=_SIZE, how="inner", nulls_equal=True, maintain_order="left")
     best: Starved | None = None
-    for name, some in by_limiter.items():
-        frame = pl.DataFrame(some, schema=rows.schema)
+    for (name,), frame in low.drop_nulls("limiter").group_by("limiter", maintain_order=True):
         found = _named(frame, "low_ns")
         if found is not None and (best is None or found.total_ns > best.kernels.total_ns):
             mean = float((frame["occupancy"] * frame["low_ns"]).sum() / found.total_ns)
-            best = Starved(found, name, mean)
+            best = Starved(found, str(name), mean)
     return best
 
 

@@ -13,6 +13,7 @@ import polars as pl
 from msgspec import Struct
 
 from ....loaders.trace import Trace
+from ...core.kept import kept_value
 from ...core.launch_calls import CALLS
 from ...idle.account import DeviceIdle, Idle, idle_of
 from ...idle.causes import cause_of_call
@@ -73,6 +74,10 @@ class Waits(Struct, frozen=True):
 
 def waits_of(run: Trace, piece: Trace) -> Waits | None:
     """The waits of a run between the activities of a piece of it; None where no device activity has a time."""
+    return kept_value(run, "waits", Waits | None, lambda: _found(run, run)) if piece is run else _found(run, piece)
+
+
+def _found(run: Trace, piece: Trace) -> Waits | None:
     idle = idle_of(run, piece) if piece.has("kernels") else None
     if idle is None or not idle.devices:
         return None

@@ -1,4 +1,4 @@
-"""The columns ``parent``, ``depth`` and ``self_ns`` of the host table, from its times and threads.
+"""The columns ``parent``, ``depth``, ``self_ns`` and ``crosses`` of the host table, from its times and threads.
 
 Slices nest in time on their thread (rank, pid, tid). What a scheduler or a profiler did to a thread is no call of it
 and stays out. Clocks round and recorders lose ends, so nesting may be broken; that is tolerated and counted.
@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from msgspec import Struct
 
 from .program import SWEEP
 from .sweep import sweep
 
-COLUMNS = ("parent", "depth", "self_ns")
+COLUMNS = ("parent", "depth", "self_ns", "crosses")
 """What is added to the host table."""
 APART = ("sched", "overhead")
 """Kinds of slices that are no calls."""
@@ -28,23 +27,8 @@ _WIDEST = 1 << 62
 Ints = npt.NDArray[np.int64]
 
 
-class CallTree(Struct, frozen=True):
-    """The three columns, a row for each of the host table, and how many slices cross the end of one they began in."""
-
-    frame: pl.DataFrame
-    broken: int
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """A sentence where nesting is broken."""
-        if not self.broken:
-            return ()
-        slices = "1 host slice ends" if self.broken == 1 else f"{self.broken:,} host slices end"
-        return (f"{slices} after the slice of the same thread in which they begin: not counted as its children",)
-
-
-def call_tree(host: pl.LazyFrame, compiled: bool = True) -> CallTree:
-    """The tree of all slices of a host table (any of its columns may be missing but those of time and thread)."""
+def call_tree(host: pl.LazyFrame, compiled: bool = True) -> pl.DataFrame:
+    """``COLUMNS``, a row for each of a host table (any of which may be missing but those of time and thread)."""
     nested = ~pl.col("kind").is_in(APART) & pl.col("start_ns").is_not_null()
     rows = host.select(
         "start_ns", "dur_ns", "rank", "pid", "tid", within=(nested & pl.col("dur_ns").is_not_null()).fill_null(False)
@@ -57,29 +41,29 @@ def call_tree(host: pl.LazyFrame, compiled: bool = True) -> CallTree:
     del rows
     order = _order(thread, start, dur, some)
     parent, depth = np.full(len(start), -1, np.int32), np.full(len(start), -1, np.int32)
-    own = np.zeros(len(start), np.int64)
+    own, crosses = np.zeros(len(start), np.int64), np.zeros(len(start), np.uint8)
     dur += start  # from here on these are ends
-    broken = _swept((order, thread, start, dur, parent, own, depth), compiled)
-    frame = pl.DataFrame({"parent": parent, "depth": depth, "self_ns": own})
+    _sweep((order, thread, start, dur, parent, own, depth, crosses), compiled)
+    frame = pl.DataFrame({"parent": parent, "depth": depth, "self_ns": own, "crosses": crosses.view(bool)})
     outside = pl.col("depth") < 0
-    return CallTree(frame.select(
+    return frame.select(
         pl.when(pl.col("parent") >= 0).then("parent").alias("parent"),
-        *(pl.when(~outside).then(name).alias(name) for name in ("depth", "self_ns")),
-    ), broken)
+        *(pl.when(~outside).then(name).alias(name) for name in COLUMNS[1:]),
+    ) if some is not None else frame.with_columns(pl.when(pl.col("parent") >= 0).then("parent").alias("parent"))
 
 
-def _swept(arrays: tuple[npt.NDArray[Any], ...], compiled: bool) -> int:
+def _sweep(arrays: tuple[npt.NDArray[Any], ...], compiled: bool) -> None:
     order, thread, start, end, *out = arrays
     if compiled and len(order) >= _WORTH_COMPILING:
         native = SWEEP.functions() if SWEEP.ready() else None
         if native is not None:
-            return native.call("compiled_sweep", *arrays, SLACK_NS)
+            native.call("compiled_sweep", *arrays, SLACK_NS)
+            return
         SWEEP.prepare()
-    parent, own, depth = lists = [array.tolist() for array in out]
-    broken = sweep(order.tolist(), thread.tolist(), start.tolist(), end.tolist(), parent, own, depth, SLACK_NS)
+    parent, own, depth, crosses = lists = [array.tolist() for array in out]
+    sweep(order.tolist(), thread.tolist(), start.tolist(), end.tolist(), parent, own, depth, crosses, SLACK_NS)
     for array, values in zip(out, lists, strict=True):
         array[:] = values
-    return broken
 
 
 def threads(rows: pl.DataFrame) -> npt.NDArray[np.int32]:

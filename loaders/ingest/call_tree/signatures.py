@@ -18,5 +18,5 @@ def _array(item: Any) -> Any:
     return types.Array(item, 1, "C")
 
 
-_LONG, _SHORT = _array(types.int64), _array(types.int32)
-SIGNATURES = {"compiled_sweep": (_LONG, _SHORT, _LONG, _LONG, _SHORT, _LONG, _SHORT, types.int64)}
+_LONG, _SHORT, _FLAG = _array(types.int64), _array(types.int32), _array(types.uint8)
+SIGNATURES = {"compiled_sweep": (_LONG, _SHORT, _LONG, _LONG, _SHORT, _LONG, _SHORT, _FLAG, types.int64)}

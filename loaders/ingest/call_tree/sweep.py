@@ -12,11 +12,13 @@ from __future__ import annotations
 from typing import Any
 
 
-def sweep(order: Any, thread: Any, start: Any, end: Any, parent: Any, own: Any, depth: Any, slack: int) -> int:
-    """Fill ``parent`` (-1 for none), ``own`` (from 0) and ``depth`` of the rows that ``order`` lists.
+def sweep(
+    order: Any, thread: Any, start: Any, end: Any, parent: Any, own: Any, depth: Any, crosses: Any, slack: int
+) -> int:
+    """Fill ``parent`` (-1 for none), ``own`` (from 0), ``depth`` and ``crosses`` of the rows that ``order`` lists.
 
     ``order`` is by (thread, start, longest first). A slice that ends at most ``slack`` after its parent ends with it,
-    and ``end`` then says so; returns how many slices began in one they outlast by more.
+    and ``end`` then says so; those that began in one they outlast by more cross it, and are counted.
     """
     top = -1
     who = -1
@@ -44,6 +46,7 @@ def sweep(order: Any, thread: Any, start: Any, end: Any, parent: Any, own: Any, 
             top = parent[top]
         if crossing:
             broken += 1
+            crosses[row] = 1
         if top >= 0:
             if end[row] > end[top]:
                 end[row] = end[top]

@@ -17,12 +17,15 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from ..trace import TABLE_NAMES, Device, Info, Trace
+from ...trace import TABLE_NAMES, Device, Info, Trace
+from .. import call_tree
+from ..cache import KEPT
+from .kept import Kept
 
 if TYPE_CHECKING:
     import polars as pl
 
-LAYOUT = 3
+LAYOUT = 4
 """Goes up when this module writes what an older one could not read; part of the cache's key."""
 
 
@@ -35,7 +38,7 @@ def workspace(directory: Path) -> Path:
 
 def write(traces: tuple[Trace, ...], directory: Path) -> None:
     """Write all traces of one input. Raises OSError where the disk is full."""
-    from .. import schema
+    from ... import schema
 
     for number, trace in enumerate(traces):
         inside = directory / str(number)
@@ -46,23 +49,11 @@ def write(traces: tuple[Trace, ...], directory: Path) -> None:
         (inside / "info.json").write_bytes(_info_to_json(trace.info))
 
 
-def add_call_trees(traces: tuple[Trace, ...], directory: Path, compiled: bool = True) -> None:
-    """Put what encloses what into the host tables that were written. Raises OSError where the disk is full."""
-    from . import call_tree
-
-    for number, trace in enumerate(traces):
-        inside = directory / str(number)
-        if files := _files(inside, "host"):
-            warnings = call_tree.write(trace, files, compiled)
-            if warnings:
-                (inside / "info.json").write_bytes(_info_to_json(trace.warn(*warnings).info))
-
-
 def write_preview(trace: Trace, directory: Path) -> None:
     """Write a trace of some thousand rows to be read once, at once: not compressed. Raises OSError."""
     import polars as pl
 
-    from .. import schema
+    from ... import schema
 
     inside = workspace(directory)
     for name in TABLE_NAMES:
@@ -73,26 +64,29 @@ def write_preview(trace: Trace, directory: Path) -> None:
     (inside / "info.json").write_bytes(_info_to_json(trace.info))
 
 
-def read(directory: Path) -> tuple[Trace, ...]:
+def read(directory: Path, compiled: bool = True) -> tuple[Trace, ...]:
     """Every trace of the directory as scans. Raises OSError, ValueError or a polars error where it is damaged."""
     numbers = sorted(int(entry.name) for entry in directory.iterdir() if entry.name.isdigit())
     if not numbers:
         raise ValueError(f"{directory} holds no trace")
-    return tuple(_read_one(directory / str(number)) for number in numbers)
+    return tuple(_read_one(directory / str(number), compiled) for number in numbers)
 
 
-def _read_one(inside: Path) -> Trace:
+def _read_one(inside: Path, compiled: bool) -> Trace:
     import polars as pl
 
-    from .. import schema
+    from ... import schema
 
     info = _info_from_json((inside / "info.json").read_bytes())
-    tables = {}
+    tables, host = {}, list[pl.LazyFrame]()
     for name in TABLE_NAMES:
         parts = [schema.conform(name, pl.scan_ipc(file)) for file in _files(inside, name)]
         if parts:
             tables[name] = pl.concat(parts) if len(parts) > 1 else parts[0]
-    return Trace(info, **tables)
+        if name == "host":
+            host = parts
+    files = Kept(inside / KEPT)
+    return files.bind(call_tree.deferred(Trace(info).with_tables(**tables), compiled, host, files))
 
 
 def _files(inside: Path, table: str) -> list[Path]:

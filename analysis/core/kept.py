@@ -1,0 +1,61 @@
+"""What several questions need and one of them found out, read from beside the tables by the next process that asks.
+
+A small trace is asked anew as fast as it is read, so only what came from a big one is kept. What is kept says by its
+name which state of our code found it: another version of warplens finds it out for itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import polars as pl
+from msgspec import msgpack
+
+from ...loaders.trace import Trace
+
+LEAST_BYTES = 20_000_000
+"""Bytes of a recording from which answers about it are kept."""
+_DEPENDS = ("core", "cycles", "kernels", "idle", "operators", "overview", "findings", "communication")
+"""Folders of the code that finds out what is kept."""
+_Value = TypeVar("_Value")
+
+
+def kept(run: Trace, name: str, find: Callable[[], pl.DataFrame]) -> pl.DataFrame:
+    """What ``find`` tells of the run's tables; ``name`` is of small letters and dashes."""
+    return run.kept(f"{name}-{_code()}", find) if _is_kept(run) else find()
+
+
+def kept_value(run: Trace, name: str, kind: Any, find: Callable[[], _Value]) -> _Value:
+    """What ``find`` tells of the run's tables, a value of the type ``kind`` that msgspec can write."""
+    if not _is_kept(run):
+        return find()
+    made: list[_Value] = []
+
+    def packed() -> pl.DataFrame:
+        made.append(find())
+        return pl.DataFrame({"value": [msgpack.encode(made[0])]})
+
+    frame = kept(run, name, packed)
+    found: _Value = made[0] if made else msgpack.decode(frame["value"][0], type=kind)
+    return found
+
+
+def _is_kept(run: Trace) -> bool:
+    return run.keeper is not None and (run.info.bytes or 0) >= LEAST_BYTES and run.keeper.is_of(run)
+
+
+@cache
+def _code() -> str:
+    here = Path(__file__).parents[1]
+    states = []
+    for folder in _DEPENDS:
+        for place, _, names in os.walk(here / folder):
+            for name in names:
+                if name.endswith(".py"):
+                    state = os.stat(os.path.join(place, name))
+                    states.append((os.path.relpath(place, here), name, state.st_size, state.st_mtime_ns))
+    return f"{pl.Series([repr((pl.__version__, sorted(states)))]).hash()[0]:016x}"

@@ -1,0 +1,82 @@
+"""What was found out about a trace lasts as long as its tables, is believed only whole, and is no other trace's."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from warplens.loaders.ingest import cache, store
+from warplens.loaders.ingest.opening import open_run
+from warplens.loaders.trace import Info, Trace
+
+FOUND = pl.DataFrame({"answer": [42, None]})
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Trace:
+    """A trace of one launch that was written and read."""
+    launches = pl.LazyFrame({"index": [0], "dur_ns": [5], "name": ["gemm"]})
+    store.write((Trace(Info("a", "a", "fake"), kernels=launches),), tmp_path)
+    return store.read(tmp_path)[0]
+
+
+def never() -> pl.DataFrame:
+    raise AssertionError("it was kept, and is found out anew")
+
+
+def test_what_was_found_out_once_is_read_again(trace: Trace, tmp_path: Path) -> None:
+    assert trace.kept("answer-1", lambda: FOUND).equals(FOUND)
+    assert store.read(tmp_path)[0].kept("answer-1", never).equals(FOUND)
+    with pytest.raises(AssertionError):
+        trace.kept("answer-2", never)
+
+
+def test_a_part_of_the_trace_has_nothing_of_the_whole(trace: Trace) -> None:
+    trace.kept("answer", lambda: FOUND)
+    part = trace.with_tables(kernels=trace.kernels.head(0))
+    other = FOUND.head(1)
+    assert part.kept("answer", lambda: other).equals(other)
+    assert trace.kept("answer", never).equals(FOUND)
+    assert trace.warn("the same tables").kept("answer", never).equals(FOUND)
+
+
+@pytest.mark.parametrize("harm", ["cut", "altered", "others", "link"])
+def test_a_file_that_cannot_be_believed_is_found_out_anew(trace: Trace, tmp_path: Path, harm: str) -> None:
+    trace.kept("answer", lambda: FOUND)
+    file = tmp_path / "0" / cache.KEPT / "answer"
+    data = file.read_bytes()
+    if harm == "cut":
+        file.write_bytes(data[:-9])
+    elif harm == "altered":
+        file.write_bytes(data[:-9] + b"x" + data[-8:])
+    elif harm == "others":
+        file.chmod(0o622)
+    else:
+        file.rename(tmp_path / "elsewhere")
+        os.symlink(tmp_path / "elsewhere", file)
+    new = FOUND.head(1)
+    assert trace.kept("answer", lambda: new).equals(new)
+    assert trace.kept("answer", never).equals(new)
+
+
+def test_where_nothing_can_be_written_it_is_found_out_each_time(trace: Trace, tmp_path: Path) -> None:
+    (tmp_path / "0" / cache.KEPT).write_text("in the way")
+    assert trace.kept("answer", lambda: FOUND).equals(FOUND)
+    assert trace.kept("answer", lambda: FOUND.head(1)).height == 1
+
+
+def test_a_name_is_no_path(trace: Trace) -> None:
+    with pytest.raises(ValueError, match="names no file"):
+        trace.kept("../answer", lambda: FOUND)
+
+
+def test_it_counts_in_the_size_of_the_cache_and_leaves_the_entry_whole(samples: Path) -> None:
+    path = str(next(samples.rglob("*.pt.trace.json*")))
+    (run,) = open_run(path)
+    before = cache.entries()[0].bytes
+    run.kept("answer", lambda: FOUND)
+    assert cache.entries()[0].bytes > before
+    assert open_run(path)[0].kept("answer", never).equals(FOUND)
