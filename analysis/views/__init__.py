@@ -40,6 +40,10 @@ VIEWS: tuple[Entry, ...] = (
     Entry("ranks", "9", "Ranks", "Which rank is late, for whom do the others wait, and why?", "ranks"),
     Entry("collectives", "v", "Collectives", "What does talking to the other ranks take, and who comes last?",
           "collectives"),
+    Entry("ranges", "", "Ranges", "How long do marked ranges take, and what device time is under them?", "ranges"),
+    Entry("calls", "", "Host calls", "Which calls to the CUDA or HIP API and the system take time, and which wait?",
+          "calls"),
+    Entry("copies", "", "Copies", "What is copied in which direction, how much and how fast?", "copies"),
     Entry("triage", "", "Triage", "What would a colleague have to know, on one page?", "triage"),
     Entry("pairs", "", "Pairs", "What does the reference comparison say of every function and metric?", "pairs"),
 )
