@@ -33,7 +33,7 @@ class Ranges(Struct, frozen=True):
     unlaunched_ns: int
 
 
-class Work(Struct, frozen=True):
+class Launched(Struct, frozen=True):
     """The activities with a recorded launch, by thread and launch time.
 
     ``row`` is the row of ``run.kernels``, ``thread`` and ``process`` that of the launch call, ``inner`` the range the
@@ -123,7 +123,7 @@ def _marked(slices: HostSlices, is_range: Mask, thread: Ints, process: Ints) -> 
 
 def _work(
     run: Trace, slices: HostSlices, is_range: Mask, thread: Ints, process: Ints
-) -> tuple[Work | None, int | None, int]:
+) -> tuple[Launched | None, int | None, int]:
     """The activities with a launch (None where no launches are recorded), all device time, and that without one."""
     rows = run.kernels.select("kind", "start_ns", "dur_ns", "device", "rank", "op_id").collect(engine="streaming")
     counts = (rows["kind"] != "sync").fill_null(True).to_numpy() & rows["dur_ns"].is_not_null().to_numpy()
@@ -144,14 +144,14 @@ def _work(
     device = numbered(ids(rows["rank"]), ids(rows["device"].to_physical().cast(pl.Int64)))
     order = np.lexsort((slices.start[call], thread[call]))
     chosen, call, inner = chosen[order], call[order], inner[order]
-    work = Work(
+    work = Launched(
         chosen, thread[call], process[call], np.where(inner >= 0, number[inner], -1), slices.start[call],
         rows["start_ns"].fill_null(0).to_numpy()[chosen], dur[chosen], device[chosen],
     )
     return work, total, total - int(dur[chosen].sum())
 
 
-def _device_time(marked: Marked, work: Work | None, count: int) -> dict[str, pl.Series]:
+def _device_time(marked: Marked, work: Launched | None, count: int) -> dict[str, pl.Series]:
     """Per name: time and number of the activities launched inside, their union, of the innermost, and meanwhile."""
     names = ("device_ns", "device_self_ns", "busy_ns", "elsewhere_ns", "launches")
     if work is None:
@@ -170,14 +170,14 @@ def _device_time(marked: Marked, work: Work | None, count: int) -> dict[str, pl.
     return {name: pl.Series(name, values) for name, values in zip(names, found, strict=True)}
 
 
-def _part(work: Work, some: Mask) -> Work:
+def _part(work: Launched, some: Mask) -> Launched:
     """Some of the activities, by process and launch time."""
     rows = np.flatnonzero(some)
     rows = rows[np.lexsort((work.launched[rows], work.process[rows]))]
-    return Work(*(getattr(work, name)[rows] for name in Work.__struct_fields__))
+    return Launched(*(getattr(work, name)[rows] for name in Launched.__struct_fields__))
 
 
-def _inside(marked: Marked, work: Work, place: Ints, where: Ints) -> tuple[Ints, Ints]:
+def _inside(marked: Marked, work: Launched, place: Ints, where: Ints) -> tuple[Ints, Ints]:
     """Every pair of a name and an activity launched inside one of its ranges: name codes, places in ``work``.
 
     ``place`` and ``where`` say which ranges and launches go together (thread or process); ``work`` is ordered by it.
