@@ -38,6 +38,7 @@ VIEWS: tuple[Entry, ...] = (
     Entry("diff", "7", "Diff", "What changed between two runs beyond chance, and which resource explains it?", "diff"),
     Entry("idle", "8", "Idle", "Why did each device wait, and what drained it?", "idle"),
     Entry("ranks", "9", "Ranks", "Which rank is late, for whom do the others wait, and why?", "ranks"),
+    Entry("sql", "0", "SQL", "What no view asks: polars SQL over the tables", "sql"),
     Entry("collectives", "v", "Collectives", "What does talking to the other ranks take, and who comes last?",
           "collectives"),
     Entry("ranges", "", "Ranges", "How long do marked ranges take, and what device time is under them?", "ranges"),
