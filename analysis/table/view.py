@@ -58,7 +58,8 @@ class View(Struct, frozen=True):
     ``details(row, runs, options)`` gives the sections that Enter shows beside the row's own columns.
     ``one_run``/``two_runs`` say which subjects it takes. A view gets its runs limited to the cycle of the options,
     unless it ``scopes_itself``; every other scope is applied before it is asked, but the window of one that
-    ``windows_itself``. Where it ``lists_cycles`` a screen shows all of them, whichever is in scope.
+    ``windows_itself``. Where it ``lists_cycles`` a screen shows all of them, whichever is in scope. The columns of one
+    with ``free_columns`` are whatever was asked for, of one run or of both at once.
     """
 
     name: str
@@ -71,6 +72,7 @@ class View(Struct, frozen=True):
     scopes_itself: bool = False
     windows_itself: bool = False
     lists_cycles: bool = False
+    free_columns: bool = False
     noun: str = "rows"
     details: Callable[[dict[str, Any], Runs, Options], list[Section]] | None = None
 

@@ -38,8 +38,13 @@ VIEWS: tuple[Entry, ...] = (
     Entry("diff", "7", "Diff", "What changed between two runs beyond chance, and which resource explains it?", "diff"),
     Entry("idle", "8", "Idle", "Why did each device wait, and what drained it?", "idle"),
     Entry("ranks", "9", "Ranks", "Which rank is late, for whom do the others wait, and why?", "ranks"),
+    Entry("sql", "0", "SQL", "What no view asks: polars SQL over the tables", "sql"),
     Entry("collectives", "v", "Collectives", "What does talking to the other ranks take, and who comes last?",
           "collectives"),
+    Entry("ranges", "", "Ranges", "How long do marked ranges take, and what device time is under them?", "ranges"),
+    Entry("calls", "", "Host calls", "Which calls to the CUDA or HIP API and the system take time, and which wait?",
+          "calls"),
+    Entry("copies", "", "Copies", "What is copied in which direction, how much and how fast?", "copies"),
     Entry("triage", "", "Triage", "What would a colleague have to know, on one page?", "triage"),
     Entry("pairs", "", "Pairs", "What does the reference comparison say of every function and metric?", "pairs"),
 )

@@ -18,6 +18,7 @@ SPECIAL: dict[str, str] = {
     "diff": "diff.DiffPane",
     "idle": "idle.IdlePane",
     "ranks": "ranks.RanksPane",
+    "sql": "sql.SqlPane",
     "timeline": "timeline.TimelinePane",
 }
 """View name → module and class of its pane."""
