@@ -40,6 +40,8 @@ VIEWS: tuple[Entry, ...] = (
     Entry("ranks", "9", "Ranks", "Which rank is late, for whom do the others wait, and why?", "ranks"),
     Entry("collectives", "v", "Collectives", "What does talking to the other ranks take, and who comes last?",
           "collectives"),
+    Entry("metrics", "m", "Metrics", "What did the counters read over time?", "metrics"),
+    Entry("samples", "", "Samples", "What did each counter read, sample by sample?", "samples"),
     Entry("triage", "", "Triage", "What would a colleague have to know, on one page?", "triage"),
     Entry("pairs", "", "Pairs", "What does the reference comparison say of every function and metric?", "pairs"),
 )
