@@ -41,6 +41,8 @@ VIEWS: tuple[Entry, ...] = (
     Entry("sql", "0", "SQL", "What no view asks: polars SQL over the tables", "sql"),
     Entry("collectives", "v", "Collectives", "What does talking to the other ranks take, and who comes last?",
           "collectives"),
+    Entry("metrics", "m", "Metrics", "What did the counters read over time?", "metrics"),
+    Entry("samples", "", "Samples", "What did each counter read, sample by sample?", "samples"),
     Entry("ranges", "", "Ranges", "How long do marked ranges take, and what device time is under them?", "ranges"),
     Entry("calls", "", "Host calls", "Which calls to the CUDA or HIP API and the system take time, and which wait?",
           "calls"),

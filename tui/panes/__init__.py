@@ -17,6 +17,7 @@ SPECIAL: dict[str, str] = {
     "cycles": "cycles.CyclesPane",
     "diff": "diff.DiffPane",
     "idle": "idle.IdlePane",
+    "metrics": "metrics.MetricsPane",
     "ranks": "ranks.RanksPane",
     "sql": "sql.SqlPane",
     "timeline": "timeline.TimelinePane",

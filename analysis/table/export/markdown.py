@@ -119,7 +119,7 @@ def section(table: Table, level: int = 2) -> list[str]:
     lines += ["", f"*{escape(state_line(table))}*", ""]
     if table.picture:
         lines += [line for block in table.picture for line in _fenced(block)]
-    elif len(table):
+    if len(table) and (table.rows_below or not table.picture):
         lines += rows_as_markdown(table)
         lines += _full_names(table)
     said = notes(table)
