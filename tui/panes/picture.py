@@ -63,6 +63,11 @@ class Picture(Widget):
         return self._in_sight(content)
 
     @property
+    def lines(self) -> int:
+        """Lines it takes on the screen."""
+        return self.size.height if self.display else 0
+
+    @property
     def cut(self) -> bool:
         """Whether there are more lines than room, so that the keys have something to do here."""
         return self.display and 0 < self.size.height < len(self._content(self._width()).plain.splitlines())
