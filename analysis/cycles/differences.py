@@ -28,7 +28,7 @@ KEYS = ("part", "idle")
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
 
 
-class Part(Struct, frozen=True):
+class CyclePart(Struct, frozen=True):
     """A kernel (its name) or a cause of idle time (``idle``): time here and usually, ns; launches here and usually."""
 
     name: str
@@ -45,7 +45,10 @@ class Part(Struct, frozen=True):
 
 
 class Difference(Struct, frozen=True):
-    """One cycle beside its like (``alike`` of them): medians of theirs (ns; None where not known), parts by |Δ|."""
+    """One cycle beside its like (``alike`` of them): medians of theirs (ns; None where not known), parts by |Δ|.
+
+    Of a cycle that is not ``whole`` the recorder did not see all, so that no part of it is compared.
+    """
 
     alike: int
     time_ns: int
@@ -54,7 +57,8 @@ class Difference(Struct, frozen=True):
     usual_busy_ns: float | None
     idle_ns: int | None
     usual_idle_ns: float | None
-    parts: tuple[Part, ...]
+    whole: bool
+    parts: tuple[CyclePart, ...]
 
 
 class Differences(Struct, frozen=True):
@@ -79,18 +83,18 @@ class Differences(Struct, frozen=True):
             return None
         row = self.frame.row(at, named=True)
         others = self.frame[alike]
-        parts: list[Part] = []
+        parts: list[CyclePart] = []
         if row["complete"]:
             usual, counts = np.median(self.time[alike], axis=0), np.median(self.count[alike], axis=0)
             delta = np.abs(self.time[at] - usual)
             for number in np.argsort(-delta, kind="stable")[:most]:
                 if delta[number] > 0:
                     name, idle = self.parts[number]
-                    parts.append(Part(name, idle, float(self.time[at, number]), float(usual[number]),
+                    parts.append(CyclePart(name, idle, float(self.time[at, number]), float(usual[number]),
                                       int(self.count[at, number]), float(counts[number])))
         return Difference(
             len(alike), row["dur_ns"], _median(others["dur_ns"]) or 0.0, row["busy_ns"], _median(others["busy_ns"]),
-            row["idle_ns"], _median(others["idle_ns"]), tuple(parts),
+            row["idle_ns"], _median(others["idle_ns"]), row["complete"], tuple(parts),
         )
 
 

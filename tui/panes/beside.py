@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len
 from textual.app import RenderResult
 from textual.content import Content
 from textual.widget import Widget
@@ -34,6 +35,8 @@ WIDTH = 0.36
 NARROWEST, WIDEST = 50, 84
 BELOW_WIDTH, BELOW_HEIGHT, LEAST_LINES = 100, 30, 8
 """A terminal from that size has them below the list where it leaves that many lines free."""
+_LEAST_BLOCK = 3
+"""Lines of a section that are worth showing: a title without anything under it says nothing."""
 COLUMN = 58
 """Cells of a column of sections, where there is room for several."""
 
@@ -45,7 +48,6 @@ class Beside(Widget):
     Beside { display: none; }
     Beside.right { display: block; dock: right; height: 100%; }
     Beside.below { display: block; dock: bottom; width: 100%; }
-    MainScreen.zoomed Beside { display: none; }
     """
     can_focus = False
 
@@ -58,6 +60,10 @@ class Beside(Widget):
         self._of: Callable[[], Glance] | None = None
         self._table: Table | None = None
         self._drawn: tuple[object, int, int, Content] | None = None
+
+    def on_unmount(self) -> None:
+        """Nobody waits for an answer any more."""
+        self.asker.drop()
 
     def stand(self, right: bool, lines: int, width: int) -> bool:
         """Stand at the right of the list, or in that many lines below it, or nowhere; whether that is a change."""
@@ -122,9 +128,9 @@ class Beside(Widget):
         body = columns_of(sections, room, height - 1) if sections else [Content(self._said)]
         first = heading(cut(title, room))
         if not right:
-            label = cut(title, width - 6)
-            rule = "─" * (width - len(label) - 6)
-            first = Content.assemble(("─── ", "dim"), (label, "bold $primary"), (f" {rule}", "dim"))
+            label = f" {cut(title, width - 6)} " if title else ""
+            rule = "─" * (width - cell_len(label) - 3)
+            first = Content.assemble(("───", "dim"), (label, "bold $primary"), (rule, "dim"))
         lines = [first, *body][:height]
         if not right:
             return Content("\n").join(line.truncate(width) for line in lines)
@@ -153,13 +159,10 @@ def columns_of(sections: list[Section], width: int, height: int) -> list[Content
     count = max(1, min(len(sections), width // COLUMN))
     room = (width - 2 * (count - 1)) // count
     blocks = [_block(section, room, height) for section in sections]
-    columns: list[list[Content]] = [[]]
-    for block in blocks:
-        if columns[-1] and len(columns[-1]) + len(block) > height and len(columns) < count:
-            columns.append([])
-        if columns[-1] and len(columns[-1]) + 3 > height:
-            break  # a title without a line under it says nothing
-        columns[-1] += block
+    columns = _filled(blocks, count, next(
+        (tall for tall in range(1, height) if sum(map(len, _filled(blocks, count, tall))) == sum(map(len, blocks))),
+        height,
+    ))
     made = []
     for at in range(min(height, max(map(len, columns)))):
         line = Content("")
@@ -169,6 +172,18 @@ def columns_of(sections: list[Section], width: int, height: int) -> list[Content
             line = Content.assemble(line, " " * gap, cell)
         made.append(line)
     return made
+
+
+def _filled(blocks: list[list[Content]], count: int, height: int) -> list[list[Content]]:
+    """The blocks in columns of that height, in order; what does not fit into the last one is left out."""
+    columns: list[list[Content]] = [[]]
+    for block in blocks:
+        if columns[-1] and len(columns[-1]) + len(block) > height and len(columns) < count:
+            columns.append([])
+        if columns[-1] and len(columns[-1]) + _LEAST_BLOCK > height:
+            break
+        columns[-1] += block[: height - len(columns[-1])]
+    return columns
 
 
 def _block(section: Section, room: int, height: int) -> list[Content]:

@@ -24,6 +24,10 @@ HISTOGRAM_LINES = 13
 """Lines a distribution may take."""
 NARROWEST = 8
 """Cells a column of words keeps however little room there is."""
+_FIGURES = frozenset("0123456789+−-#.")
+"""What figures begin with: they stand right and are never cut."""
+_DRAWN = frozenset("█░·▁▂▃▄▅▆▇")
+"""What pictures begin with: cut they would say something else."""
 
 
 def heading(text: str) -> Content:
@@ -62,12 +66,10 @@ def grid(columns: tuple[str, ...], rows: tuple[tuple[str, ...], ...], room: int)
         return []
     widths = [max(len(title), *(len(row[at]) for row in rows), 1) if rows else len(title)
               for at, title in enumerate(titles)]
-    words = [at == 0 or any(len(row[at]) > 24 for row in rows) for at in range(len(titles))]
-    over = sum(widths) + 2 * len(widths) - room
-    while over > 0 and (wide := max((width for at, width in enumerate(widths) if words[at]), default=0)) > NARROWEST:
-        at = next(at for at, width in enumerate(widths) if words[at] and width == wide)
-        widths[at] -= 1
-        over -= 1
+    words = [at == 0 or not any(row[at][:1] in _FIGURES for row in rows) for at in range(len(titles))]
+    _narrow(widths, [
+        at for at in range(len(titles)) if words[at] and not any(row[at][:1] in _DRAWN for row in rows)
+    ], sum(widths) + 2 * len(widths) - room)
 
     def line(values: Sequence[str]) -> str:
         return "  " + "  ".join(
@@ -75,3 +77,12 @@ def grid(columns: tuple[str, ...], rows: tuple[tuple[str, ...], ...], room: int)
         )
 
     return [Content.styled(line(titles), "dim"), *(Content(line(row)) for row in rows)]
+
+
+def _narrow(widths: list[int], elastic: list[int], over: int) -> None:
+    """Take so many cells from the widest of the elastic columns, one by one, while they have any to give."""
+    for _ in range(over):
+        at = max(elastic, key=lambda column: widths[column], default=None)
+        if at is None or widths[at] <= NARROWEST:
+            return
+        widths[at] -= 1

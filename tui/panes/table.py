@@ -157,6 +157,7 @@ class TablePane(PaneActions, can_focus=False):
             self._restored = True
             self.rows.marks.update(mark for mark in kept[0] if mark < shown.table.total_rows)
             self.rows.go(kept[1])
+        self.follow_cursor()
         self.drawing.redraw()
         self.call_after_refresh(self._settle)  # an early answer finds a pane that has no height yet
 
@@ -182,13 +183,13 @@ class TablePane(PaneActions, can_focus=False):
 
     def list_lines(self) -> int:
         """Lines the list needs to show all its rows."""
-        return len(self.rows.table or ()) + 1
+        return len(self.table or ()) + 1
 
     def make_room(self) -> None:
         """Let the details stand where there is room for them."""
-        width, height = self.app.size
-        wanted = self.session.details and self.shown is not None and not self.message and bool(self.rows.table)
-        wanted = wanted and self.shown is not None and self.shown.view.details is not None
+        (width, height), shown = self.app.size, self.shown
+        wanted = shown is not None and shown.view.details is not None and len(shown.table) > 0
+        wanted = wanted and self.session.details and not self.message
         right = wanted and width >= WIDE and height > LEAST_LINES
         left = self.size.height - self.drawing.lines - self.list_lines()
         small = width < BELOW_WIDTH or height < BELOW_HEIGHT or left < LEAST_LINES

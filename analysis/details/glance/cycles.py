@@ -9,7 +9,7 @@ from ....loaders.trace import Trace
 from ...core import units
 from ...core.names.short_name import fit_name
 from ...core.options import Options
-from ...cycles.differences import Difference, Differences, Part, differences
+from ...cycles.differences import Difference, Differences, CyclePart, differences
 from ..sections import MOST, Section
 
 LEAST_SHARE = 0.001
@@ -60,16 +60,16 @@ def _parts(found: Difference) -> list[Section]:
         if abs(one.delta_ns) >= LEAST_SHARE * found.time_ns
     )
     if not rows:
-        said = "no kernel and no wait differs" if found.parts else "it was not recorded whole"
+        said = "no kernel and no wait differs" if found.whole else "it was not recorded whole"
         return [Section("What is different", (("", said),))]
     return [Section("What is different", rows, ("kernel, or cause of idle time", "here", "Δ", "launches"))]
 
 
-def _label(one: Part) -> str:
+def _label(one: CyclePart) -> str:
     return f"idle: {one.name}" if one.idle else fit_name(one.name, 60)
 
 
-def _launches(one: Part) -> str:
+def _launches(one: CyclePart) -> str:
     """Launches here, and usually where that is another number; nothing for idle time."""
     if one.idle:
         return ""

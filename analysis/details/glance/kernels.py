@@ -6,17 +6,15 @@ from collections.abc import Callable
 from math import ceil
 from typing import Any
 
-import polars as pl
-
 from ....loaders.trace import Trace
 from ...core import units
 from ...core.distribution import sorted_histogram
 from ...core.options import SIDES, Options
 from ...core.quantiles import Ints
-from ...core.text import display
 from ...cycles.scope import scoped
 from ...kernels.launch_index import LaunchIndex, launch_index
-from ..sections import MOST, Section
+from ..sections import Section
+from .callers import callers_section
 
 TITLES = ("launches", "p50", "p90", "p99", "max")
 
@@ -58,16 +56,3 @@ def latency_section(spans: list[Ints]) -> Section:
 def _percentile(ordered: Ints, percent: int) -> str:
     """The nearest rank."""
     return units.duration(int(ordered[ceil(percent / 100 * len(ordered)) - 1]))
-
-
-def callers_section(found: pl.DataFrame, tail: str) -> list[Section]:
-    """Who launched it: operator, module and Python line, most time first."""
-    if found.is_empty():
-        return []
-    rows = tuple(
-        (*(units.MISSING if text is None else display(str(text), 60) for text in (
-            op if forward is None else f"{op} ← {forward}", module, frame)), units.count(count), units.duration(total))
-        for op, forward, module, frame, count, total in found.head(MOST).rows()
-    )
-    capped = f", {MOST} of {units.count(found.height)} ways" if found.height > MOST else ""
-    return [Section(f"Launched by{tail}{capped}", rows, ("operator", "module", "Python line", "launches", "total"))]

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ....loaders.trace import Trace
+from ...core import units
 from ...core.options import SIDES, Options
 from ...core.text import display
 from ...cycles.scope import part
@@ -33,8 +34,7 @@ def glance_of(view: View, runs: tuple[Trace, ...], options: Options) -> Glance:
     def of(table: Table, position: int) -> Detail:
         values = table.window(position, position + 1)[0]
         row = {column.name: value for column, value in zip(table.columns, values, strict=True)}
-        return Detail((*_named(table, row), *(_sections(view, of_row, row, runs, options) or [
-            fields(table.columns, row)])))
+        return Detail((*_named(table, row), *(_sections(view, of_row, row, runs, options) or [_known(table, row)])))
 
     return of
 
@@ -43,6 +43,12 @@ def _named(table: Table, row: dict[str, Any]) -> tuple[Section, ...]:
     named = (row[column.name] for column in table.columns if column.role in ("name", "label"))
     name = next((value for value in named if value is not None), None)
     return (Section(display(str(name))),) if name is not None else ()
+
+
+def _known(table: Table, row: dict[str, Any]) -> Section:
+    """The row itself, without what was not measured."""
+    whole = fields(table.columns, row)
+    return replace(whole, rows=tuple(one for one in whole.rows if one[1] != units.MISSING))
 
 
 def _sections(

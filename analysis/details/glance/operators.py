@@ -15,8 +15,9 @@ from ...core.text import display
 from ...cycles.scope import scoped
 from ...kernels.launchers import with_callers
 from ..sections import MOST, Section
+from .callers import short_line
 
-_KERNELS, _LINES = ("kernel", "launches", "total"), ("module", "Python line", "launches", "total")
+_KERNELS, _LINES = ("kernel", "count", "total"), ("from", "count", "total")
 
 
 def glance(runs: tuple[Trace, ...], options: Options) -> Callable[[dict[str, Any]], list[Section]]:
@@ -38,30 +39,30 @@ Grouped = dict[tuple[Any, ...], pl.DataFrame]
 
 
 def _grouped(run: Trace, piece: Trace) -> tuple[Grouped, Grouped]:
-    """For each operator its kernels, and the modules and Python lines it was called from: count and total of each."""
+    """For each operator its kernels, and the Python lines (else modules) it was called from, with sums."""
     work = piece.kernels.filter(pl.col("kind") != "sync")
     rows = with_callers(run, work, "name", "dur_ns") if piece.has("kernels") else None
     if rows is None:
         return {}, {}
-    return _by(rows, "name"), _by(rows, "module", "frame")
+    rows = rows.with_columns(pl.coalesce(pl.col("frame", "module").cast(pl.String)).alias("where"))
+    return _by(rows, "name"), _by(rows.drop_nulls("where"), "where")
 
 
-def _by(rows: pl.DataFrame, *keys: str) -> Grouped:
-    found = rows.drop_nulls("op").group_by("op", *keys).agg(
+def _by(rows: pl.DataFrame, key: str) -> Grouped:
+    found = rows.drop_nulls("op").group_by("op", key).agg(
         count=pl.len(), total_ns=pl.col("dur_ns").sum()
-    ).with_columns(pl.col("op", *keys).cast(pl.String)).sort(
-        "total_ns", "count", *keys, descending=[True, True, *[False] * len(keys)])
+    ).with_columns(pl.col("op", key).cast(pl.String)).sort(
+        "total_ns", "count", key, descending=[True, True, False])
     return found.partition_by("op", as_dict=True, include_key=False, maintain_order=True)
 
 
 def _section(title: str, found: pl.DataFrame | None, columns: tuple[str, ...]) -> list[Section]:
     if found is None:
         return []
-    shown = fit_name if columns is _KERNELS else display
     rows = tuple(
-        (*(units.MISSING if text is None else shown(str(text), 60) for text in texts), units.count(count),
+        (fit_name(text, 60) if columns is _KERNELS else display(short_line(text), 60), units.count(count),
          units.duration(total))
-        for *texts, count, total in found.head(MOST).rows()
+        for text, count, total in found.head(MOST).rows()
     )
     capped = f", {MOST} of {units.count(found.height)}" if found.height > MOST else ""
     return [Section(title + capped, rows, columns)]
