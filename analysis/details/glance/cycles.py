@@ -9,7 +9,7 @@ from ....loaders.trace import Trace
 from ...core import units
 from ...core.names.short_name import fit_name
 from ...core.options import Options
-from ...cycles.differences import Difference, Differences, CyclePart, differences
+from ...cycles.differences import CyclePart, Difference, Differences, differences
 from ..sections import MOST, Section
 
 LEAST_SHARE = 0.001
