@@ -44,10 +44,11 @@ def details(view: View, table: Table, position: int, runs: Runs, options: Option
     named = (row[column.name] for column in table.columns if column.role in ("name", "label"))
     name = next((value for value in named if value is not None), None)
     whole = (Section(display(str(name)), ()),) if name is not None else ()
-    return Detail((*whole, *special, _fields(table.columns, row)))
+    return Detail((*whole, *special, fields(table.columns, row)))
 
 
-def _fields(columns: tuple[Column, ...], row: Row) -> Section:
+def fields(columns: tuple[Column, ...], row: Row) -> Section:
+    """Every column of the row."""
     rows = []
     for column in columns:
         value = row[column.name]

@@ -13,7 +13,7 @@ from ..core.device_pairs import mapped, note
 from ..core.options import Options, Side
 from ..cycles.by_launch import cycle_of
 from ..cycles.scope import scoped
-from ..details.gaps import gap_sections
+from ..details.gaps import gap_sections, glance
 from ..idle.account import DeviceIdle, Idle, idle_of
 from ..idle.causes import CAUSES
 from ..table.column import Column, side_by_side
@@ -127,4 +127,5 @@ def _summary(idle: Idle) -> tuple[str, ...]:
 
 VIEW = View(
     "idle", COLUMNS, build, pair_columns=side_by_side(BY_CAUSE), scopes_itself=True, noun="gaps", details=gap_sections,
+    glance=glance,
 )

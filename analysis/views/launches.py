@@ -14,6 +14,7 @@ from ..core.callers import callers_of
 from ..core.options import Options
 from ..cycles.by_launch import MANY, cycle_of
 from ..cycles.scope import scoped
+from ..details.glance.launches import glance
 from ..details.row_details import launch_sections
 from ..table.column import Column
 from ..table.view import Answer, CannotAnswer, Runs, View
@@ -93,5 +94,6 @@ def _with_launchers(whole: Trace, run: Trace, options: Options) -> tuple[pl.Lazy
 
 
 VIEW = View(
-    "launches", COLUMNS, build, pair_columns=COLUMNS, noun="launches", scopes_itself=True, details=launch_sections
+    "launches", COLUMNS, build, pair_columns=COLUMNS, noun="launches", scopes_itself=True, details=launch_sections,
+    glance=glance,
 )

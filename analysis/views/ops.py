@@ -13,6 +13,7 @@ import polars as pl
 from ...loaders.trace import Trace
 from ..core import units
 from ..core.options import Options
+from ..details.glance.operators import glance
 from ..details.row_details import operator_sections
 from ..operators.tree import operators_of
 from ..table.column import Column, side_by_side
@@ -84,4 +85,5 @@ def build(runs: Runs, options: Options) -> Answer:
 
 VIEW = View(
     "ops", COLUMNS, build, pair_columns=side_by_side(COLUMNS), noun="ops", details=operator_sections,
+    glance=glance,
 )

@@ -6,6 +6,7 @@ of their own, in the shapes the real ones have.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -13,6 +14,7 @@ import polars as pl
 import pytest
 from app_runs import NAMES
 
+from warplens.analysis.details.sections import Section
 from warplens.analysis.table.column import Column
 from warplens.analysis.table.view import Answer, Runs, View
 from warplens.analysis.views import VIEWS
@@ -115,9 +117,28 @@ def diff(runs: Runs, options: object) -> Answer:
     )
 
 
+def glance(runs: Runs, options: object) -> Callable[[dict[str, Any]], list[Section]]:
+    """What stands beside a list: a distribution, who launched it, and what a cycle is compared with."""
+    shape = {"edges_ns": [10e3, 20e3, 30e3, 40e3, 50e3, 60e3], "a": [120, 90, 4, 0, 1]}
+    if len(runs) > 1:
+        shape["b"] = [2, 80, 110, 20, 3]
+    titles = ("launches", "p50", "p99")
+    rows: tuple[tuple[str, ...], ...] = (("215", "18.10 µs", "55.20 µs"),)
+    if len(runs) > 1:
+        titles, rows = ("", *titles), (("A", *rows[0]), ("B", "215", "31.40 µs", "58.00 µs"))
+    line = "modeling_bert.py:364 forward"
+    callers = (("aten::addmm", line, "200", "4.10 ms"), ("aten::mm ← aten::linear", "–", "15", "210.0 µs"))
+    return lambda row: [
+        Section("Latency", rows, titles, shape=shape),
+        Section("Launched by", callers, ("operator", "from", "count", "total")),
+        Section("Beside the median of 9 like it", (("time", "863.0 ms, +113.0 ms (+15.1%)"),)),
+    ]
+
+
+ROOM: dict[str, Any] = {"details": lambda row, runs, options: [], "glance": glance}
 FIXED = {
     "kernels": View("kernels", (NAME, TIME, SHARE, COUNT, TREND, TENSOR, DRAM, BOUND), kernels,
-                    pair_columns=(NAME, *both(TIME), *both(SHARE), *both(COUNT))),
+                    pair_columns=(NAME, *both(TIME), *both(SHARE), *both(COUNT)), **ROOM),
     "launches": View("launches", launch_columns := (
         Column("index", "#", "count", "recorded order", 7, order=0, pinned=True),
         Column("start_ns", "start", "ns", "from the start of the trace", 10, order=2),
@@ -131,7 +152,7 @@ FIXED = {
         Column("a_ns", "A", "ns", "time in A", 12, order=0), Column("b_ns", "B", "ns", "time in B", 12, order=0),
         Column("delta_ns", "Δ", "ns", "B − A", 12, order=0, signed=True),
         Column("cycle_a", "cycle A", "number", "number in A", 8, order=2),
-        Column("cycle_b", "cycle B", "number", "number in B", 8, order=2)), cycles, cycle_columns),
+        Column("cycle_b", "cycle B", "number", "number in B", 8, order=2)), cycles, cycle_columns, **ROOM),
     "overview": View("overview", (
         Column("category", "category", "text", "part of the step", 16, order=0),
         Column("time_ns", "time", "ns", "mean per step", 10, order=0),
@@ -142,7 +163,7 @@ FIXED = {
         Column("delta_ms", "Δ ms/cycle", "ms", "B − A", 10, order=0, signed=True),
         Column("verdict", "verdict", "text", "slower or not", 8, order=0),
         Column("suspicion", "suspicion", "number", "the reference score", 10, order=5)), diff,
-        alternates=("suspicion",), one_run=False),
+        alternates=("suspicion",), one_run=False, **ROOM),
 }
 
 

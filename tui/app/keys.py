@@ -44,6 +44,7 @@ _IN_LIST = {"details": "list.open"}
 
 KEYS: tuple[Key, ...] = (
     Key("details", "enter", "open", "details", "Everything known about this row", "list", rank=1),
+    Key("beside", "D", "beside", "beside", "Show or hide the details beside the list, where the terminal has room"),
     Key("search", "slash", "search", "search", "Search as you type; Enter keeps the search, Esc drops it", rank=3),
     Key("next_match", "n", "search_next(1)", "", "Next row that matches the search", "list"),
     Key("previous_match", "N", "search_next(-1)", "", "Previous row that matches the search", "list"),

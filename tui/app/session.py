@@ -89,6 +89,8 @@ class Session(Struct):
     """The SQL that the view of that name shows the result of."""
     current: str = ""
     epoch: int = 0
+    details: bool = True
+    """Whether the details of the row under the cursor stand beside the list, where there is room."""
     place: tuple[int, dict[str, Any]] | None = None
     """A row to be shown in the timeline, and the run it is of (0 for A)."""
     extra: dict[str, Any] = field(default_factory=dict)

@@ -6,6 +6,7 @@ screen, an answer to an older question is never shown, and filter, order, scope 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
@@ -21,10 +22,12 @@ from ..app.keys import bindings
 from ..app.session import Arrangement, Session
 from ..list.table_list import TableList
 from .actions import PaneActions
+from .beside import BELOW_HEIGHT, BELOW_WIDTH, LEAST_LINES, WIDE, Beside
 from .picture import Picture
 from .shown import Shown, arranged, scoped_table, sentence
 
 if TYPE_CHECKING:
+    from ...analysis.details.glance.of_view import Glance
     from ...analysis.table.table import Table
 
 
@@ -51,6 +54,7 @@ class TablePane(PaneActions, can_focus=False):
         self._restored = False
         self.asker = Asker(self.app)
         self.rows = TableList()
+        self.beside = Beside()
         self.drawing = Picture(self, self.picture)
         self.spoken = Spoken(classes="message")
 
@@ -58,6 +62,7 @@ class TablePane(PaneActions, can_focus=False):
         """Picture above, list below; a message in their place where there is no answer."""
         yield self.drawing
         yield self.spoken
+        yield self.beside
         yield self.rows
 
     @property
@@ -84,6 +89,8 @@ class TablePane(PaneActions, can_focus=False):
         elif force or self._epoch != self.session.epoch:
             self._epoch = self.session.epoch
             self.asker.ask(self._question(), self._take)
+        else:
+            self.make_room()
         self.tell()
 
     def _question(self) -> Any:
@@ -129,7 +136,10 @@ class TablePane(PaneActions, can_focus=False):
 
     def _take(self, value: Any) -> None:
         if isinstance(value, Shown):
+            other = self.shown is None or self.shown.base is not value.base
             self.shown, self.subject = value, self.state.subject
+            if other:
+                self.beside.about(self._glance())
             self.say("")
             self.show(value)
         else:
@@ -140,20 +150,69 @@ class TablePane(PaneActions, can_focus=False):
 
     def show(self, shown: Shown) -> None:
         """Put the answer on the screen."""
+        self.make_room()
         kept = None if self._restored else (set(self.state.marks), self.state.cursor)
         self.rows.show(shown.table)
         if kept is not None:
             self._restored = True
             self.rows.marks.update(mark for mark in kept[0] if mark < shown.table.total_rows)
             self.rows.go(kept[1])
+        self.follow_cursor()
         self.drawing.redraw()
-        self.call_after_refresh(self.drawing.redraw)  # an early answer finds a pane that has no height yet
+        self.call_after_refresh(self._settle)  # an early answer finds a pane that has no height yet
+
+    def _settle(self) -> None:
+        self.drawing.redraw()
+        self.make_room()
+
+    # Details beside the list ----------------------------------------------------------------------------------------
+
+    def _glance(self) -> Callable[[], Glance] | None:
+        """What looks at the runs for the details of any row; None where rows have none, or more are being read."""
+        shown = self.shown
+        if shown is None or shown.view.details is None or self.session.partial:
+            return None
+        view, asked = shown.view, self.session.question(shown.view, self.subject)  # of the rows on the screen
+
+        def make() -> Glance:
+            from ...analysis.details.glance.of_view import glance_of
+
+            return glance_of(view, *asked)
+
+        return make
+
+    def list_lines(self) -> int:
+        """Lines the list needs to show all its rows."""
+        return len(self.table or ()) + 1
+
+    def make_room(self) -> None:
+        """Let the details stand where there is room for them."""
+        (width, height), shown = self.app.size, self.shown
+        wanted = shown is not None and shown.view.details is not None and len(shown.table) > 0
+        wanted = wanted and self.session.details and not self.message
+        right = wanted and width >= WIDE and height > LEAST_LINES
+        left = self.size.height - self.drawing.lines - self.list_lines()
+        small = width < BELOW_WIDTH or height < BELOW_HEIGHT or left < LEAST_LINES
+        if self.beside.stand(right, 0 if right or small or not wanted else left, width):
+            self.follow_cursor()
+
+    def follow_cursor(self) -> None:
+        """The details are to be those of the row under the cursor."""
+        self.beside.follow(self.rows.table, self.rows.cursor)
+
+    def action_beside(self) -> None:
+        """Show the details beside the list, or not."""
+        self.session.details = not self.session.details
+        self.make_room()
+        if self.session.details and not self.beside.shown:
+            self.notify("No room for details beside this list; Enter opens them.", markup=False)
 
     def on_table_list_highlighted(self, event: TableList.Highlighted) -> None:
         """Remember where the cursor is and what is marked."""
         event.stop()
         before = len(self.state.marks)
         self.state.cursor = event.position
+        self.follow_cursor()
         self.remember_marks()
         if len(self.state.marks) != before:
             self.tell()
@@ -164,6 +223,8 @@ class TablePane(PaneActions, can_focus=False):
         self.spoken.say(text)
         self.spoken.display = bool(text)
         self.rows.display = not text
+        if text:
+            self.beside.stand(False, 0, 0)
         self.drawing.redraw()
 
     def picture(self, width: int) -> Content:
@@ -184,7 +245,7 @@ class TablePane(PaneActions, can_focus=False):
 
     def on_resize(self) -> None:
         """What is drawn depends on the height there is."""
-        self.call_after_refresh(self.drawing.redraw)
+        self.call_after_refresh(self._settle)
 
     def change(self, **fields: Any) -> None:
         """Arrange otherwise."""

@@ -58,6 +58,15 @@ async def details(app: WarplensApp, pilot: Pilot[Any]) -> None:
     assert app.screen is app.main
 
 
+@key("beside")
+async def beside(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    assert "─── " in screen_text(app) and "Latency" in screen_text(app)
+    await press(pilot, "D")
+    assert "─── " not in screen_text(app)
+    await press(pilot, "D")
+    assert "─── " in screen_text(app)
+
+
 @key("place")
 async def place(app: WarplensApp, pilot: Pilot[Any]) -> None:
     name = pane(app).row()["name"]

@@ -19,15 +19,15 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from ..app import themes
-from ..app.keys import bindings
-from ..list import cells
+from ...app import themes
+from ...app.keys import bindings
+from ...list import cells
 
 if TYPE_CHECKING:
-    from ...analysis.timeline.lanes import Lane, Timeline
-    from ...analysis.timeline.picture import Line, Row
-    from ...analysis.timeline.place import Place
-    from ...analysis.timeline.window import Window
+    from ....analysis.timeline.lanes import Lane, Timeline
+    from ....analysis.timeline.picture import Line, Row
+    from ....analysis.timeline.place import Place
+    from ....analysis.timeline.window import Window
 
 _REVERSE = Style(reverse=True)
 _BOLD = Style(bold=True)
@@ -84,7 +84,7 @@ class TimelineCanvas(Widget, can_focus=True):
 
     def window(self, run: int) -> Window:
         """The window in the time of that run, as wide as the screen has columns for it."""
-        from ...analysis.timeline.window import Window
+        from ....analysis.timeline.window import Window
 
         offset = self.offsets[run]
         return Window(self.window_ns[0] + offset, self.window_ns[1] + offset, max(10, self.size.width - self._label()))
@@ -109,14 +109,14 @@ class TimelineCanvas(Widget, can_focus=True):
 
     def slice(self) -> int | None:
         """The place in its lane of the slice under the cursor; None on a gap."""
-        from ...analysis.timeline.window import at_moment
+        from ....analysis.timeline.window import at_moment
 
         lane, window = self.lane, self.window(self.run)
         return None if lane is None else at_moment(lane, self.moment, (window.end - window.start) // window.columns)
 
     def rows(self) -> list[tuple[int, Row]]:
         """The lines of lanes there are in this window: run and row; streams of both runs first, then their threads."""
-        from ...analysis.timeline.picture import layout
+        from ....analysis.timeline.picture import layout
 
         key = (*self.window_ns, self.size.width, len(self.runs))
         if self._laid_out != key and self.runs:
@@ -231,7 +231,7 @@ class TimelineCanvas(Widget, can_focus=True):
 
     def action_open(self) -> None:
         """Zoom to the slice or gap under the cursor."""
-        from ...analysis.timeline.window import gap_at
+        from ....analysis.timeline.window import gap_at
 
         lane, at, run = self.lane, self.slice(), self.run
         if lane is None:
@@ -253,7 +253,7 @@ class TimelineCanvas(Widget, can_focus=True):
 
     def action_same(self, step: int) -> None:
         """The next or previous slice of the same name in this lane."""
-        from ...analysis.timeline.window import same_name
+        from ....analysis.timeline.window import same_name
 
         lane, at, run = self.lane, self.slice(), self.run
         found = None if lane is None or at is None else same_name(self.runs[run], lane, at, step)
@@ -323,7 +323,7 @@ class TimelineCanvas(Widget, can_focus=True):
         return [*head, *lanes, *blank, *self._foot(look)][:height]
 
     def _head(self, look: themes.Look) -> list[Strip]:
-        from ...analysis.timeline.picture import axis, marks, minimap
+        from ....analysis.timeline.picture import axis, marks, minimap
 
         window, label = self.window(0), self._label()
         text, first, last = minimap(self.runs[0], window, window.columns)
@@ -338,7 +338,7 @@ class TimelineCanvas(Widget, can_focus=True):
         return made
 
     def _line(self, run: int, row: Row, here: bool, look: themes.Look) -> Strip:
-        from ...analysis.timeline.picture import line_of
+        from ....analysis.timeline.picture import line_of
 
         line = line_of(self.runs[run], row, self.window(run))
         side = f"{'AB'[run]} " if len(self.runs) > 1 else ""
@@ -348,7 +348,7 @@ class TimelineCanvas(Widget, can_focus=True):
 
     def _coloured(self, line: Line, look: themes.Look, here: bool) -> list[Segment]:
         """The columns under the colours of their classes; names bold, the column of the cursor lit."""
-        from ...analysis.timeline.lanes import CLASSES
+        from ....analysis.timeline.lanes import CLASSES
 
         styles = [look.slices[name] for name in CLASSES]
         codes, text, made = line.classes, line.text, []
@@ -368,7 +368,7 @@ class TimelineCanvas(Widget, can_focus=True):
         return made
 
     def _foot(self, look: themes.Look) -> list[Strip]:
-        from ...analysis.timeline.place import describe
+        from ....analysis.timeline.place import describe
 
         lane, rows = self.lane, self.rows()
         if lane is None:

@@ -14,18 +14,18 @@ from msgspec.structs import replace
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from ...analysis.views import Entry
-from ..app.jobs import Asker
-from ..app.keys import bindings
-from ..app.session import Session
-from .shown import sentence
-from .table import TablePane
-from .timeline_canvas import TimelineCanvas
+from ....analysis.views import Entry
+from ...app.jobs import Asker
+from ...app.keys import bindings
+from ...app.session import Session
+from ..shown import sentence
+from ..table import TablePane
+from .canvas import TimelineCanvas
 
 if TYPE_CHECKING:
-    from ...analysis.table.table import Table
-    from ...analysis.table.view import Runs, View
-    from ...analysis.timeline.lanes import Timeline
+    from ....analysis.table.table import Table
+    from ....analysis.table.view import Runs, View
+    from ....analysis.timeline.lanes import Timeline
 
 _TIME = re.compile(r"^\s*([\d,_]*\.?\d+)\s*(ns|us|µs|ms|s)?\s*$")
 _SCALE = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
@@ -60,9 +60,9 @@ class TimelinePane(TablePane):
         entry, session = self.entry, self.session
 
         def job() -> tuple[View, Runs, tuple[Timeline, ...], tuple[int, ...]]:
-            from ...analysis.table.view import CannotAnswer
-            from ...analysis.timeline.lanes import timeline_of
-            from ...analysis.views.timeline import aligned
+            from ....analysis.table.view import CannotAnswer
+            from ....analysis.timeline.lanes import timeline_of
+            from ....analysis.views.timeline import aligned
 
             view = entry.load()
             runs, options = session.question(view)
@@ -92,7 +92,7 @@ class TimelinePane(TablePane):
 
     def _arrive(self) -> None:
         """Go to the row somebody pressed ``t`` on."""
-        from ...analysis.timeline.place import find
+        from ....analysis.timeline.place import find
 
         wanted, self.session.place = self.session.place, None
         if wanted is None:
@@ -112,6 +112,9 @@ class TimelinePane(TablePane):
         self.spoken.display = bool(text)
         self.canvas.display = not text
 
+    def make_room(self) -> None:
+        """The lanes take all the room."""
+
     def export_job(self) -> Callable[[], Table] | None:
         """The window as it stands, as the view answers it."""
         view, runs = self._view, self._runs
@@ -121,7 +124,7 @@ class TimelinePane(TablePane):
         options = replace(self.session.question(view)[1], from_ns=start, to_ns=end)
 
         def job() -> Table:
-            from ...analysis.table.table import ask
+            from ....analysis.table.table import ask
 
             return ask(view, runs, options)
 
@@ -137,7 +140,7 @@ class TimelinePane(TablePane):
         trace, timeline = self._runs[run], self.canvas.runs[run]
 
         def job() -> str:
-            from ...analysis.timeline.place import launcher
+            from ....analysis.timeline.place import launcher
 
             return launcher(trace, timeline, lane, at)
 
@@ -156,7 +159,7 @@ class TimelinePane(TablePane):
             self._go(text)
 
     def _go(self, text: str) -> None:
-        from ...analysis.timeline.place import Place, find, moment_of_launch
+        from ....analysis.timeline.place import Place, find, moment_of_launch
 
         run = self.canvas.run
         if text.strip().startswith("#") and text.strip()[1:].isdigit():
