@@ -74,7 +74,7 @@ def _calls(run: Trace, slices: HostSlices) -> _Calls:
     operator &= ~slices.named(lambda text: is_data_loader(text) or no_operator(text), operator)
     wanted = module | operator
     rows = np.flatnonzero(wanted)
-    above_row = nearest(slices.parent, slices.parent[rows], wanted)
+    above_row = nearest(slices.parent, slices.parent[rows].astype(np.int64), wanted)
     links = run.host.select("external_id", "sequence", "forward_tid").collect(engine="streaming")
     outermost = np.flatnonzero(above_row < 0)
     forward = forward_of(slices, links, slices.of_kind("op"), rows[outermost])

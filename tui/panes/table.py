@@ -22,7 +22,7 @@ from ..app.keys import bindings
 from ..app.session import Arrangement, Session
 from ..list.table_list import TableList
 from .actions import PaneActions
-from .beside import BELOW_HEIGHT, BELOW_WIDTH, LEAST_LINES, WIDE, Beside
+from .beside.panel import BELOW_HEIGHT, BELOW_WIDTH, LEAST_LINES, WIDE, Beside
 from .picture import Picture
 from .shown import Shown, arranged, scoped_table, sentence
 
