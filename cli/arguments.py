@@ -248,6 +248,7 @@ def ask(arguments: argparse.Namespace, runs: tuple[Trace, ...], name: str | None
             report(
                 name, runs, options, condition=condition, sort=arguments.sort,
                 ascending=arguments.ascending, top=arguments.top, name_width=arguments.name_width,
+                tree=getattr(arguments, "tree", False),
             )
         ]
     except (BadFilter, NoSuchColumn, CannotAnswer) as error:

@@ -15,6 +15,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--samples", action="store_true", help="with --view metrics: the samples themselves instead of a row a counter"
     )
+    parser.add_argument("--tree", action="store_true", help="with --view ops: as a tree of modules, operators, kernels")
     opening_arguments(parser)
     scope_arguments(parser)
     output_arguments(parser)
@@ -28,8 +29,8 @@ def print_report(arguments: argparse.Namespace) -> int:
     if samples and arguments.view != "metrics":
         raise Wrong("--samples goes with --view metrics")
     runs = open_runs(arguments.runs, arguments)
-    if arguments.view is None and (arguments.filter or arguments.sort):
-        raise Wrong("--filter and --sort are for one view; name it with --view")
+    if arguments.view is None and (arguments.filter or arguments.sort or getattr(arguments, "tree", False)):
+        raise Wrong("--filter, --sort and --tree are for one view; name it with --view")
     emit(ask(arguments, runs, "samples" if samples else arguments.view), arguments)
     return FINE
 

@@ -75,6 +75,7 @@ class Table(Struct, frozen=True):
     order: pl.Series | None = None  # row numbers of ``rows`` in the order shown; None is as built
     kept: pl.Series | None = None  # row numbers that belong to the answer at all; None is all of them
     named: dict[int | None, dict[str, str]] = field(default_factory=dict)
+    answer: object | None = None  # what rows that were made anew are of; None where they are the answer's own
 
     @property
     def all_facts(self) -> dict[str, Any]:
@@ -142,7 +143,7 @@ class Table(Struct, frozen=True):
 
     def same_rows(self, other: Table) -> bool:
         """Whether both show rows of the same answer, so that a row identity of one means the same in the other."""
-        return self.rows is other.rows
+        return (self.answer or self.rows) is (other.answer or other.rows)
 
     def total(self, column: str) -> float:
         """The sum of a column over the rows shown, nulls left out."""

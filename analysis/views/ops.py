@@ -19,6 +19,7 @@ from ..operators.tree import operators_of
 from ..table.column import Column, side_by_side
 from ..table.sides import beside
 from ..table.view import Answer, CannotAnswer, Runs, View
+from .ops_tree import TREE
 
 COLUMNS = (
     Column("name", "operator", "text", "operator as recorded", width=34, order=0, elastic=True, pinned=True,
@@ -85,5 +86,5 @@ def build(runs: Runs, options: Options) -> Answer:
 
 VIEW = View(
     "ops", COLUMNS, build, pair_columns=side_by_side(COLUMNS), noun="ops", details=operator_sections,
-    glance=glance,
+    glance=glance, other=TREE,
 )

@@ -46,12 +46,17 @@ def report(
     ascending: bool = False,
     top: int | None = None,
     name_width: int | None = None,
+    tree: bool = False,
 ) -> Table:
-    """One view, filtered, sorted, cut, its names as in a list that wide.
+    """One view, or its other shape as a ``tree``, filtered, sorted, cut, its names as in a list that wide.
 
     Raises KeyError, NoSuchColumn, BadFilter, CannotAnswer, ScopeRefused.
     """
     one = view(name)
+    if tree:
+        if one.other is None:
+            raise CannotAnswer(f"The {name} view is no tree; ops is one.")
+        one = one.other
     if len(runs) == 1 and not one.one_run:
         raise CannotAnswer(f"The {name} view compares two runs; name a second one.")
     table = _answer(one, runs, options)

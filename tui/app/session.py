@@ -32,6 +32,10 @@ class Arrangement(Struct, frozen=True):
     descending: bool = True
     alternate: bool = False
 
+    def shape(self, view: View) -> View:
+        """The view, or its other shape where that is wanted and there is one."""
+        return view.other if self.alternate and view.other is not None else view
+
     def apply(self, table: Table, view: View) -> Table:
         """The table so arranged. Raises BadFilter."""
         from ...analysis.table.filters import Filter

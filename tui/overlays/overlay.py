@@ -15,9 +15,9 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
 
+from ..panes.beside.sections import heading
 from ..panes.chrome import Line
 from ..panes.drawing import wrapped
-from ..panes.sections import heading
 
 
 class Lines(Widget):

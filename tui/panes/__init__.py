@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .table import TablePane
 
 SPECIAL: dict[str, str] = {
+    "ops": "ops.OpsPane",
     "overview": "overview.OverviewPane",
     "cycles": "cycles.CyclesPane",
     "diff": "diff.DiffPane",

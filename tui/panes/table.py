@@ -22,7 +22,7 @@ from ..app.keys import bindings
 from ..app.session import Arrangement, Session
 from ..list.table_list import TableList
 from .actions import PaneActions
-from .beside import BELOW_HEIGHT, BELOW_WIDTH, LEAST_LINES, WIDE, Beside
+from .beside.panel import BELOW_HEIGHT, BELOW_WIDTH, LEAST_LINES, WIDE, Beside
 from .picture import Picture
 from .shown import Shown, arranged, scoped_table, sentence
 
@@ -72,8 +72,8 @@ class TablePane(PaneActions, can_focus=False):
 
     @property
     def focused_part(self) -> Widget:
-        """What takes the keys when the view is opened."""
-        return self.rows
+        """What takes the keys when the view is opened: the list, or the sentence in its place."""
+        return self.spoken if self.message else self.rows
 
     @property
     def exported(self) -> Table | None:
@@ -99,7 +99,7 @@ class TablePane(PaneActions, can_focus=False):
         def job() -> Shown:
             from ...analysis.table.table import ask
 
-            view = entry.load()
+            view = arrangement.shape(entry.load())
             runs, options = session.question(view)
             return arranged(view, scoped_table(ask(view, runs, options), runs, options), arrangement)
 
@@ -112,7 +112,7 @@ class TablePane(PaneActions, can_focus=False):
     def ask_arranged(self, arrangement: Arrangement, keep_bad: bool = True) -> None:
         """Arrange the answer at hand; one that cannot be understood is refused at the prompt unless kept."""
         shown = self.shown
-        if shown is None:
+        if shown is None or self._other_shape(arrangement, shown):
             self.state.change(arrangement)
             self.main.close_prompt()
             self.wake(force=True)
@@ -129,6 +129,11 @@ class TablePane(PaneActions, can_focus=False):
             self._take(value)
 
         self.asker.ask(lambda: arranged(shown.view, shown.base, arrangement), take)
+
+    def _other_shape(self, arrangement: Arrangement, shown: Shown) -> bool:
+        """Whether so arranged the view has another shape than the one shown."""
+        view = self.entry.load()
+        return view.other is not None and arrangement.shape(view) is not shown.view
 
     def tell(self) -> None:
         """The lines around may have changed."""
@@ -225,7 +230,13 @@ class TablePane(PaneActions, can_focus=False):
         self.rows.display = not text
         if text:
             self.beside.stand(False, 0, 0)
+        self._keep_keys()
         self.drawing.redraw()
+
+    def _keep_keys(self) -> None:
+        """A list that is hidden hands the keys to the sentence in its place, and gets them back."""
+        if self.is_attached and self.screen.focused in (self.rows, self.spoken):
+            self.screen.set_focus(self.focused_part)
 
     def picture(self, width: int) -> Content:
         """What is drawn above the list: the lines the answer opens with."""
@@ -267,15 +278,16 @@ class TablePane(PaneActions, can_focus=False):
 
     def action_order(self) -> None:
         """The view's other order."""
-        if self.other_order() is None:
+        if not self.has_other_order() and not (self.shown is None and self.asker.busy):
             self.notify("This view has one order; < and > sort by any column.", markup=False)
             return
         self.change(sort=None, alternate=not self.state.arrangement.alternate)
 
-    def other_order(self) -> str | None:
-        """The column of the view's other order, where it has one for these runs."""
-        other = self.shown.view.other_order(self.shown.base.columns) if self.shown else None
-        return other.name if other else None
+    def has_other_order(self) -> bool:
+        """Whether the view has another order for these runs, or another shape."""
+        if self.shown is None:  # the other shape may have no answer
+            return self.state.arrangement.alternate
+        return (self.shown.view.other_order(self.shown.base.columns) or self.entry.load().other) is not None
 
     def action_other_run(self) -> None:
         """Go through what this view can look at: both runs, A, B."""
@@ -296,7 +308,7 @@ class TablePane(PaneActions, can_focus=False):
         names = "details filter search sort_right reverse mark place export copy open_trace palette help quit".split()
         if self.shown is not None and len(self.session.subjects(self.shown.view)) > 1:
             names.append("other_run")
-        if self.other_order() is not None:
+        if self.has_other_order():
             names.append("order")
         if self.state.past:
             names.append("undo")
@@ -305,10 +317,8 @@ class TablePane(PaneActions, can_focus=False):
         return names
 
 
-class Spoken(Widget):
-    """A sentence in place of what cannot be shown."""
-
-    can_focus = False
+class Spoken(Widget, can_focus=True):
+    """A sentence in place of what cannot be shown; it takes the keys of the view meanwhile."""
 
     def __init__(self, classes: str = "") -> None:
         super().__init__(classes=classes)

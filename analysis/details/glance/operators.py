@@ -17,7 +17,7 @@ from ...kernels.launchers import with_callers
 from ..sections import MOST, Section
 from .callers import short_line
 
-_KERNELS, _LINES = ("kernel", "count", "total"), ("from", "count", "total")
+_NOTHING, _LINES = pl.DataFrame(), ("from", "count", "total")
 
 
 def glance(runs: tuple[Trace, ...], options: Options) -> Callable[[dict[str, Any]], list[Section]]:
@@ -28,8 +28,8 @@ def glance(runs: tuple[Trace, ...], options: Options) -> Callable[[dict[str, Any
         made = []
         for side, (kernels, lines) in zip("AB", sides, strict=False):
             tail, operator = f" in {side}" if len(runs) > 1 else "", str(row.get("op") or row["name"])
-            made += _section(f"Kernels it launched{tail}", kernels.get((operator,)), _KERNELS)
-            made += _section(f"Called from{tail}", lines.get((operator,)), _LINES)
+            made += kernels_section(f"Kernels it launched{tail}", kernels.get((operator,), _NOTHING))
+            made += _section(f"Called from{tail}", lines.get((operator,), _NOTHING), _LINES, short_line)
         return made
 
     return of
@@ -56,12 +56,16 @@ def _by(rows: pl.DataFrame, key: str) -> Grouped:
     return found.partition_by("op", as_dict=True, include_key=False, maintain_order=True)
 
 
-def _section(title: str, found: pl.DataFrame | None, columns: tuple[str, ...]) -> list[Section]:
-    if found is None:
+def kernels_section(title: str, found: pl.DataFrame) -> list[Section]:
+    """Kernels with their launches and time, most time first; nothing where there are none."""
+    return _section(title, found, ("kernel", "count", "total"), lambda name: fit_name(name, 60))
+
+
+def _section(title: str, found: pl.DataFrame, columns: tuple[str, ...], shown: Callable[[str], str]) -> list[Section]:
+    if found.is_empty():
         return []
     rows = tuple(
-        (fit_name(text, 60) if columns is _KERNELS else display(short_line(text), 60), units.count(count),
-         units.duration(total))
+        (display(shown(text), 60), units.count(count), units.duration(total))
         for text, count, total in found.head(MOST).rows()
     )
     capped = f", {MOST} of {units.count(found.height)}" if found.height > MOST else ""

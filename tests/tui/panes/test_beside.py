@@ -11,19 +11,19 @@ from textual.content import Content
 from warplens.analysis.details.glance import of_view
 from warplens.analysis.details.sections import Detail, Section
 from warplens.tui.app.app import WarplensApp
-from warplens.tui.panes import beside
-from warplens.tui.panes.beside import Beside, columns_of
-from warplens.tui.panes.sections import grid
+from warplens.tui.panes.beside import panel as beside
+from warplens.tui.panes.beside.panel import Beside, columns_of
+from warplens.tui.panes.beside.sections import grid
 
 
-def panel(app: WarplensApp) -> Beside:
+def details(app: WarplensApp) -> Beside:
     pane = app.main.pane
     assert pane is not None
     return pane.beside
 
 
 def text(app: WarplensApp) -> str:
-    drawn = panel(app).render()
+    drawn = details(app).render()
     assert isinstance(drawn, Content)
     return drawn.plain
 
@@ -38,7 +38,7 @@ async def test_details_follow_the_cursor_where_there_is_room(size: tuple[int, in
             assert pane is not None
             assert str(pane.row()["name"])[:12] in text(app) and "Latency" in text(app)
             await press(pilot, "j")
-        assert panel(app).has_class("below" if size[0] < beside.WIDE else "right")
+        assert details(app).has_class("below" if size[0] < beside.WIDE else "right")
 
 
 async def test_a_small_terminal_stays_as_it_is() -> None:
@@ -46,7 +46,7 @@ async def test_a_small_terminal_stays_as_it_is() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         before = screen_text(app)
-        assert not panel(app).shown
+        assert not details(app).shown
         await press(pilot, "D", "D")
         assert screen_text(app).splitlines()[:20] == before.splitlines()[:20] and "No room" in said(app)
 
@@ -55,11 +55,11 @@ async def test_a_list_that_fills_the_screen_leaves_no_room_below_it() -> None:
     app = app_on("a", view="launches")
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
-        assert not panel(app).shown
+        assert not details(app).shown
         await press(pilot, "f", *"softmax", "enter")
-        assert panel(app).shown, "18 of 108 rows are left"
+        assert details(app).shown, "18 of 108 rows are left"
         await press(pilot, "escape")
-        assert not panel(app).shown
+        assert not details(app).shown
 
 
 async def test_a_key_that_is_held_down_asks_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +77,7 @@ async def test_a_key_that_is_held_down_asks_once(monkeypatch: pytest.MonkeyPatch
         asked.clear()
         monkeypatch.setattr(beside, "REST", 3600.0)
         await pilot.press("D", *"jjjjjjjj")
-        assert asked == [] and panel(app).asker.busy
+        assert asked == [] and details(app).asker.busy
         monkeypatch.setattr(beside, "REST", 0.0)
         await press(pilot, "j")
         assert asked == [9] and text(app).startswith("│ row 9") and len(looked) == 1
