@@ -111,7 +111,7 @@ def _text(head: bytes) -> tuple[str, str] | None:
         if {column.encode() for column in needed} <= columns:
             return reason, advice
     if b"** CUDA GPU" in head or b"[cuda_gpu_" in head or b"Time (%)" in head:
-        return "is a text report of nsys stats", (
-            "Print it as CSV (`nsys stats --format csv --report cuda_gpu_trace FILE`) or give the .sqlite export."
+        return "is a report of nsys stats that no view has a place for", (
+            "Print another (`nsys stats --report cuda_gpu_trace,cuda_api_sum,nvtx_sum FILE`) or open the .sqlite export."
         )
     return None
