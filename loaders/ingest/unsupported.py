@@ -37,7 +37,10 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
 )
 
 _SUFFIX: tuple[tuple[tuple[str, ...], str, str], ...] = (
-    ((".nsys-rep", ".qdrep", ".qdstrm"), "is an Nsight Systems report, not its SQLite export", _NSYS),
+    ((".qdstrm",), "is a raw stream of Nsight Systems, not a report", (
+        "Make a report of it with `QdstrmImporter -i FILE` where Nsight Systems is installed, then export that: "
+        "`nsys export --type sqlite`."
+    )),
     ((".ncu-rep", ".nsight-cuprof-report"), "is an Nsight Compute report", _NCU),
     ((".xplane.pb",), "is named as an XLA profile, but does not begin as one", _BINARY),
     ((".pftrace", ".perfetto-trace"), "is named as a Perfetto trace, but does not begin with its packets", _BINARY),
@@ -112,6 +115,6 @@ def _text(head: bytes) -> tuple[str, str] | None:
             return reason, advice
     if b"** CUDA GPU" in head or b"[cuda_gpu_" in head or b"Time (%)" in head:
         return "is a report of nsys stats that no view has a place for", (
-            "Print another (`nsys stats --report cuda_gpu_trace,cuda_api_sum,nvtx_sum FILE`) or open the .sqlite export."
+            "Print another (`nsys stats --report cuda_gpu_trace,cuda_api_sum FILE`) or open the .sqlite export."
         )
     return None
