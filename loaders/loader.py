@@ -75,6 +75,8 @@ class FormatLoader:
     suffixes: tuple[str, ...]
     version: int
 
+    named: tuple[str, ...] = ()
+    """Endings of names that say it is this format where no format claims the bytes."""
     ready_tables: bool = False
     """Whether its tables need not be written to be asked many times."""
     directory_file: str | None = None

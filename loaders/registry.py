@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 
 from .loader import FormatLoader, Loader, adopted
 
 MODULES: tuple[str, ...] = (
     "kineto",
     "nsys",
+    "nsys.report",
+    "nsys.parquet",
     "perfetto",
     "xla",
     "ascend",
@@ -64,3 +67,8 @@ def claims(head: bytes) -> tuple[FormatLoader, ...]:
         if loader.sniff(head):
             return (loader,)
     return tuple(adopted(loader) for loader in installed() if loader.sniff(head))
+
+
+def claims_of(path: Path, head: bytes) -> tuple[FormatLoader, ...]:
+    """Who recognises the file: by its first bytes, or by its name where nobody knows the bytes."""
+    return claims(head) or tuple(loader for loader in ours() if path.name.endswith(loader.named or "\n"))

@@ -85,6 +85,7 @@ class Trace(Struct, frozen=True):
     profile: pl.LazyFrame = field(default_factory=_empty("profile"))
     operators: pl.LazyFrame = field(default_factory=_empty("operators"))
     kernel_stats: pl.LazyFrame = field(default_factory=_empty("kernel_stats"))
+    host_stats: pl.LazyFrame = field(default_factory=_empty("host_stats"))
     breakdown: pl.LazyFrame = field(default_factory=_empty("breakdown"))
     comparison: pl.LazyFrame = field(default_factory=_empty("comparison"))
     keeper: Keeper | None = None

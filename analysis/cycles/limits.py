@@ -31,7 +31,7 @@ _BY = {
     "window": ("kernels", "host", "metrics", "cycles", "profile"),
 }
 """The tables that can tell each limit."""
-_TOTALS = ("profile", "operators", "kernel_stats", "breakdown", "comparison")
+_TOTALS = ("profile", "operators", "kernel_stats", "host_stats", "breakdown", "comparison")
 
 
 def limited(run: Trace, scope: Scope, options: Options) -> Trace:

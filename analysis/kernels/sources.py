@@ -142,9 +142,11 @@ def weighted(values: pl.Series, weights: Ints, group_of: Codes, groups: int) -> 
 
 def from_statistics(recorded: pl.LazyFrame) -> Kernels:
     """A report that holds only sums: what was not reported stays null."""
-    frame = recorded.select("name", "kind", "device", "count", "total_ns", "mean_ns", "min_ns", "max_ns").collect()
+    frame = recorded.select(
+        "name", "kind", "device", "count", "total_ns", "mean_ns", "min_ns", "p50_ns", "max_ns").collect()
     frame = frame.with_columns(mean_ns=pl.coalesce("mean_ns", pl.col("total_ns") / pl.col("count")))
-    note = "The input holds sums per kernel, not launches: no percentiles, no distribution, no utilisation."
+    lacking = "" if frame["p50_ns"].count() else "no percentiles, "
+    note = f"The input holds sums per kernel, not launches: {lacking}no distribution, no utilisation."
     return Kernels(_ordered(_complete(frame)), "kernel_stats", (note,))
 
 

@@ -118,7 +118,7 @@ def _file(shown: str, path: Path, request: Request) -> InputFile:
     if found is not None and found.origin.alone:
         return InputFile(path, found.origin.loader, found.origin.stamps[0][1], entry=found.directory)
     head = _head(shown, path)
-    claimed = registry.claims(head)
+    claimed = registry.claims_of(path, head)
     if len(claimed) == 1:
         return InputFile(path, claimed[0].name, path.stat().st_size, claimed[0])
     if claimed:

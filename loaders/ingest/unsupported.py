@@ -37,7 +37,10 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
 )
 
 _SUFFIX: tuple[tuple[tuple[str, ...], str, str], ...] = (
-    ((".nsys-rep", ".qdrep", ".qdstrm"), "is an Nsight Systems report, not its SQLite export", _NSYS),
+    ((".qdstrm",), "is a raw stream of Nsight Systems, not a report", (
+        "Make a report of it with `QdstrmImporter -i FILE` where Nsight Systems is installed, then export that: "
+        "`nsys export --type sqlite`."
+    )),
     ((".ncu-rep", ".nsight-cuprof-report"), "is an Nsight Compute report", _NCU),
     ((".xplane.pb",), "is named as an XLA profile, but does not begin as one", _BINARY),
     ((".pftrace", ".perfetto-trace"), "is named as a Perfetto trace, but does not begin with its packets", _BINARY),
@@ -111,7 +114,7 @@ def _text(head: bytes) -> tuple[str, str] | None:
         if {column.encode() for column in needed} <= columns:
             return reason, advice
     if b"** CUDA GPU" in head or b"[cuda_gpu_" in head or b"Time (%)" in head:
-        return "is a text report of nsys stats", (
-            "Print it as CSV (`nsys stats --format csv --report cuda_gpu_trace FILE`) or give the .sqlite export."
+        return "is a report of nsys stats that no view has a place for", (
+            "Print another (`nsys stats --report cuda_gpu_trace,cuda_api_sum FILE`) or open the .sqlite export."
         )
     return None
