@@ -41,6 +41,8 @@ def table(
     if kernels.source == "kernels":
         frame = frame.join(commonest(run, piece.kernels, ranked), on=KEYS, how="left", nulls_equal=True,
                            maintain_order="left")
+    elif kernels.operators is not None:
+        frame = frame.join(kernels.operators, on=KEYS, how="left", nulls_equal=True, maintain_order="left")
     else:
         frame = frame.with_columns(op=pl.lit(None, NAME))
     return frame.select(column.name for column in COLUMNS), kernels

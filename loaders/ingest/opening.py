@@ -314,6 +314,9 @@ def _origin(path: Path, loader: FormatLoader) -> cache.Origin:
 
 def _read(part: InputFile, loader: FormatLoader, request: Request, target: Path) -> tuple[Path, tuple[Trace, ...]]:
     try:
+        if loader.in_place:
+            store.write_place(loader.name, part.path.absolute(), target)
+            return target, store.read(target)
         lasting = request.lasting or not loader.ready_tables
         place = store.workspace(target)
         job = Job(part.path, place, request.progress, request.first_rows, request.compiled, lasting)
