@@ -46,9 +46,11 @@ _FACTS = ("host_name", "hosts", REDUCED)
 """What of the facts of a recording is worth a line in the dataset."""
 
 
-def stage(run: Trace, dataset: Path, stamps: Sequence[tuple[str, int, int]], reduced: int) -> tuple[Path, Part]:
+def stage(
+    run: Trace, dataset: Path, session: str, stamps: Sequence[tuple[str, int, int]], reduced: int
+) -> tuple[Path, Part]:
     """Write the reduced run in a folder of its own inside the dataset's; gives the folder. Raises OSError."""
-    folder = dataset / STAGING / uuid4().hex
+    folder = dataset / STAGING / session / uuid4().hex
     folder.mkdir(parents=True)
     try:
         rows = {}
@@ -88,9 +90,12 @@ def forget(dataset: Path, part: str) -> None:
     _marker(dataset, part).unlink(missing_ok=True)
 
 
-def clean(dataset: Path) -> None:
-    """Remove what was staged and never committed."""
-    shutil.rmtree(dataset / STAGING, ignore_errors=True)
+def clean(dataset: Path, session: str) -> None:
+    """Remove what a session staged and never committed."""
+    if session:
+        shutil.rmtree(dataset / STAGING / session, ignore_errors=True)
+    with contextlib.suppress(OSError):  # of another session, or never made
+        (dataset / STAGING).rmdir()
 
 
 def parts(dataset: Path) -> list[Part]:
