@@ -45,7 +45,7 @@ def on_cluster(work: Sequence[Recording], address: str) -> Answers:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # versions that differ in what is not used here
-            client = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
+            client = distributed.Client(address, timeout=_CONNECT_S)
     except (OSError, TimeoutError, ValueError) as error:
         raise Wrong(f"no Dask scheduler answers at {address} ({type(error).__name__})") from None
     with client:
