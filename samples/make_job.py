@@ -143,6 +143,7 @@ def write(folder: Path, made: list[Rank], packed: bool = True) -> int:
 
 
 def main() -> None:
+    """Write the job that the command line asks for."""
     parser = argparse.ArgumentParser(description="Write the traces of a made-up job.")
     parser.add_argument("folder", type=Path)
     for name, value in (("ranks", 8), ("steps", 4), ("layers", 4), ("operators", 3), ("late", 5), ("seed", 1)):

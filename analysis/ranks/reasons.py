@@ -183,7 +183,8 @@ def _slower(
     """Which kernel makes up most of it, as the end of a clause; nothing where none stands out."""
     me, others = who
     own = _by_name(run, arrivals, me, mine)
-    theirs = [_by_name(run, arrivals, one, bounds.filter(pl.col("member") == one).drop_nulls("from_ns")) for one in others[:8]]
+    known = bounds.drop_nulls("from_ns")
+    theirs = [_by_name(run, arrivals, one, known.filter(pl.col("member") == one)) for one in others[:8]]
     usual = pl.concat(theirs).group_by("name").agg(pl.col("mean", "count").median())
     both = own.join(usual, on="name", how="left", suffix="_usual").with_columns(
         more=pl.col("mean") * pl.col("count") - (pl.col("mean_usual") * pl.col("count_usual")).fill_null(0)

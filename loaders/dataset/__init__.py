@@ -12,7 +12,7 @@ class DatasetLoader(FormatLoader):
 
     name = "dataset"
     title = "Reduced dataset of a job's ranks (warplens reduce): Parquet files by table and rank"
-    suffixes = (DESCRIPTION,)
+    suffixes = (".json",)
     version = 1
     in_place = True
     directory_file = DESCRIPTION

@@ -9,6 +9,7 @@ that ends: the pipe they read from is then closed.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import queue
@@ -133,10 +134,7 @@ class _Pool:
                 if process is None:
                     process = self._start()
             if not self._answered(process, number):
-                status = process.wait()
-                with self._lock:
-                    self._processes.discard(process)
-                process = None
+                status, process = self._end(process), None
                 self._again(number, tries, status)
         if process is not None:
             self._end(process)
@@ -151,12 +149,15 @@ class _Pool:
         self._processes.add(process)
         return process
 
-    def _end(self, process: subprocess.Popen[bytes]) -> None:
+    def _end(self, process: subprocess.Popen[bytes]) -> int:
+        """Let the process go, which ends it; its status."""
+        for pipe in filter(None, (process.stdin, process.stdout)):
+            with contextlib.suppress(OSError):  # what was still to be written to one that is dead
+                pipe.close()
+        status = process.wait()
         with self._lock:
             self._processes.discard(process)
-        for pipe in filter(None, (process.stdin, process.stdout)):
-            pipe.close()
-        process.wait()
+        return status
 
     def _answered(self, process: subprocess.Popen[bytes], number: int) -> bool:
         """Give the process the task and pass on what it says; false where it dies."""
