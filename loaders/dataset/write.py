@@ -116,7 +116,7 @@ def finish(dataset: Path, label: str) -> Description:
     packed = {name: _pack(dataset, name, some) for name, some in rows.items() if len(some) > 1}
     known = Description(
         "warplens-dataset", LAYOUT, f"warplens {__version__}", max((part.reduced for part in there), default=0),
-        info_to_plain(merged(str(dataset), label, there)),
+        info_to_plain(merged(label, label, there)),
         tuple(PartSummary(part.part, part.ranks, part.info.get("epoch_ns"), part.rows) for part in there),
         {name: state for name, state in packed.items() if state is not None},
     )

@@ -32,7 +32,7 @@ TASK_BYTES = 1536 << 20
 Tell = Callable[[object], None]
 
 
-class Outcome(Struct, frozen=True):
+class TaskOutcome(Struct, frozen=True):
     """What came of the task with that number: a value, or why there is none. ``said`` is what it told on the way."""
 
     number: int
@@ -77,7 +77,7 @@ def _lines(path: str) -> list[str]:
         return []
 
 
-def run(task: Callable[[Any, Tell], Any], arguments: Sequence[Any], workers: int) -> Iterator[Outcome]:
+def run(task: Callable[[Any, Tell], Any], arguments: Sequence[Any], workers: int) -> Iterator[TaskOutcome]:
     """The outcome of each argument as it comes; what a task tells comes between, with ``ended`` false.
 
     Stops all processes when the iterator is closed.
@@ -93,7 +93,7 @@ class _Pool:
     def __init__(self, task: Callable[[Any, Tell], Any], arguments: Sequence[Any], workers: int) -> None:
         self._task, self._arguments = task, arguments
         self._left = deque((number, 1) for number in range(len(arguments)))
-        self._told: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+        self._told: queue.SimpleQueue[TaskOutcome] = queue.SimpleQueue()
         self._processes: set[subprocess.Popen[bytes]] = set()
         self._lock, self._stopped = threading.Lock(), False
         threads = -(-most_workers(sys.maxsize) // max(workers, 1))
@@ -104,7 +104,7 @@ class _Pool:
         }
         self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(workers)]
 
-    def outcomes(self) -> Iterator[Outcome]:
+    def outcomes(self) -> Iterator[TaskOutcome]:
         for thread in self._threads:
             thread.start()
         ended = 0
@@ -167,10 +167,10 @@ class _Pool:
             while (message := receive(process.stdout)) is not None:
                 kind, value = message
                 if kind == "said":
-                    self._told.put(Outcome(number, said=value, ended=False))
+                    self._told.put(TaskOutcome(number, said=value, ended=False))
                     continue
                 error = value if kind == "error" else None
-                self._told.put(Outcome(number, None if error else value, error))
+                self._told.put(TaskOutcome(number, None if error else value, error))
                 return True
         except (OSError, EOFError, pickle.UnpicklingError):
             process.kill()
@@ -181,7 +181,7 @@ class _Pool:
             if not self._stopped and tries < TRIES:
                 self._left.append((number, tries + 1))
                 return
-        self._told.put(Outcome(number, error=WorkerDied(status)))
+        self._told.put(TaskOutcome(number, error=WorkerDied(status)))
 
 
 def send(pipe: IO[bytes], message: object) -> None:

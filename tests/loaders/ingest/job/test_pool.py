@@ -14,7 +14,7 @@ import pytest
 
 from warplens.loaders.errors import Unreadable
 from warplens.loaders.ingest.job import pool
-from warplens.loaders.ingest.job.pool import Outcome, WorkerDied, run
+from warplens.loaders.ingest.job.pool import TaskOutcome, WorkerDied, run
 
 TASKS = '''
 import os
@@ -64,7 +64,7 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Tas
     return lambda name: getattr(module, name)
 
 
-def ended(outcomes: list[Outcome]) -> dict[int, Outcome]:
+def ended(outcomes: list[TaskOutcome]) -> dict[int, TaskOutcome]:
     return {outcome.number: outcome for outcome in outcomes if outcome.ended}
 
 
