@@ -95,6 +95,11 @@ def opening_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("opening")
     group.add_argument("--worker", type=int, metavar="N", help="take the Nth run of a file with several, from 0")
     group.add_argument("--no-cache", action="store_true", help="neither read nor write the cache")
+    limit_argument(group)
+
+
+def limit_argument(group: argparse._ActionsContainer) -> None:
+    """Limits on what inputs may ask for."""
     group.add_argument(
         "--align", type=_seconds, metavar="SECONDS",
         help="when the counters beside a trace begin, in seconds from its start, instead of by their clocks",
@@ -157,6 +162,13 @@ def _pattern(text: str) -> str:
     except re.error as error:
         raise argparse.ArgumentTypeError(f"{text} is not a regular expression: {error}") from None
     return text
+
+
+def whole_number(text: str) -> int:
+    """A number of things there must be one of at least."""
+    if not re.fullmatch(r"\+?[0-9]{1,9}", text) or not int(text):
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 on")
+    return int(text)
 
 
 def _whole(text: str) -> int:

@@ -38,6 +38,7 @@ MODULES: tuple[str, ...] = (
     "counters.prometheus",
     "counters.amd_smi",
     "counters.csv_samples",
+    "dataset",
 )
 """Modules of this package that define ``LOADER``. A new format is one file and one line here."""
 

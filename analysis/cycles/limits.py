@@ -18,7 +18,7 @@ from ..core import units
 from ..core.call_tree import calls_where
 from ..core.options import Options, Scope
 from ..table.view import ScopeRefused
-from . import assignment
+from . import assignment, reduced
 from .account import find_cycles
 from .sourced_cycles import LIMITED
 
@@ -39,6 +39,8 @@ def limited(run: Trace, scope: Scope, options: Options) -> Trace:
 
     Raises ScopeRefused.
     """
+    if reduced.is_reduced(run):
+        return reduced.limited(run, scope)
     for name, wanted in (("pid", scope.pid), ("rank", scope.rank), ("device", scope.device)):
         if wanted is not None:
             _refuse_totals(run, name, f"{name} {wanted}" if name != "device" else str(wanted))

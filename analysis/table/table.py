@@ -19,6 +19,7 @@ from ...loaders.trace import Trace
 from ..core import units
 from ..core.names.display_names import display_names
 from ..core.options import SIDES, Options
+from ..fleet.lost import reason
 from .column import Column
 from .common_values import common_values, resolution, telling_apart
 from .filters import Filter
@@ -248,7 +249,10 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
     options = options or Options()
     whole, asked = runs, replace(options, from_ns=None, to_ns=None) if view.windows_itself else options
     runs, options = _limited(view, runs, options)
-    answer: Answer = view.build(runs, options)
+    try:
+        answer: Answer = view.build(runs, options)
+    except CannotAnswer as said:
+        raise reason(view.name, runs, said) from None
     columns = view.columns_for(len(runs))
     rows, kept = _collected(answer, columns)
     same = common_values(rows, columns, kept)

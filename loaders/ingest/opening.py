@@ -112,6 +112,17 @@ def ingest(path: str, request: Request) -> Opened:
             spill.remove(made)
 
 
+def listed(path: str) -> tuple[list[Path], list[str]]:
+    """The recordings of a file or folder, none of them read, and what cannot be one, in words. Raises Unreadable."""
+    place = Path(path).expanduser()
+    if not place.exists():
+        raise Unreadable(path, "no such file or directory", "Check the name.")
+    if not place.is_dir():
+        return [place], []
+    parts, unread = _folder(path, place, Request(use_cache=False))
+    return [part.path for part in parts if part.format not in _counters()], unread
+
+
 def _file(shown: str, path: Path, request: Request) -> InputFile:
     """The file with its cache entry or the one loader that claims it. Raises Unreadable for what nobody does."""
     found = cache.find(path) if request.use_cache else None
@@ -314,6 +325,9 @@ def _origin(path: Path, loader: FormatLoader) -> cache.Origin:
 
 def _read(part: InputFile, loader: FormatLoader, request: Request, target: Path) -> tuple[Path, tuple[Trace, ...]]:
     try:
+        if loader.in_place:
+            store.write_place(loader.name, part.path.absolute(), target)
+            return target, store.read(target)
         lasting = request.lasting or not loader.ready_tables
         place = store.workspace(target)
         job = Job(part.path, place, request.progress, request.first_rows, request.compiled, lasting)

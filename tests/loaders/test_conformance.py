@@ -22,7 +22,7 @@ FILES = sorted(
     path
     for path in SAMPLES.rglob("*")
     if path.is_file() and path.suffix not in (".py", ".pyc") and not path.name.endswith(("README.md", *BESIDE))
-    and (path.suffix != ".parquet" or path.name == "StringIds.parquet")
+    and (path.suffix != ".parquet" or path.name == "StringIds.parquet") and path.parent.parent.name != "dataset"
 )
 KINDS = {"kernel", "collective", "memcpy", "memset", "sync"}
 SOURCES = {"recorded", "annotation", "anchor", "pattern"}
