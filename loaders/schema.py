@@ -146,7 +146,6 @@ TABLES: dict[str, tuple[Field, ...]] = {
         _f("bytes", pl.Int64, "B", "bytes moved by copies or sets"),
         _f("tensor_cores", pl.Boolean, "", "whether the report says it uses tensor cores"),
         _f("rank", pl.Int64, "", "rank of the job; this and what follows only in a reduced dataset"),
-        _f("p50_ns", pl.Int64, "ns", "median duration (nearest rank)"),
         _f("p99_ns", pl.Int64, "ns", "99% of the launches take at most this long (nearest rank)"),
         _f("tensor", pl.Float64, "fraction", "tensor-core utilisation weighted by duration, 0-1"),
         _f("dram", pl.Float64, "fraction", "DRAM throughput weighted by duration, 0-1"),

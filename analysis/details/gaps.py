@@ -10,10 +10,9 @@ import polars as pl
 from ...loaders.trace import Trace
 from ..core import units
 from ..core.callers import callers_of
-from ..core.names.short_name import fit_name
+from ..core.names.short_name import fit_name, short_name
 from ..core.options import Options
 from ..core.text import display
-from .glance.callers import short_line
 from .sections import MOST, Section
 
 CELLS, BRIEF_CELLS = 40, 16
@@ -43,7 +42,7 @@ def glance(runs: tuple[Trace, ...], options: Options) -> Callable[[Row], list[Se
         begin, end = row["start_ns"], row["start_ns"] + row["dur_ns"]
         rows = [("cause", f"{row['cause']}, {units.duration(row['cause_ns'])} of {units.duration(row['dur_ns'])}")]
         for label, key, text in (("ended by", "after", _kernel), ("operator", "op", display),
-                                 ("Python line", "frame", short_line), ("drained by", "drained_by", display)):
+                                 ("Python line", "frame", short_name), ("drained by", "drained_by", display)):
             if row[key] is not None:
                 rows.append((label, display(text(str(row[key])), 200)))
         return [Section("This gap", tuple(rows)), *_stack(runs[0], row, begin, end, brief=True)]
@@ -81,7 +80,7 @@ def _stack(run: Trace, row: Row, begin: int, end: int, brief: bool = False) -> l
     outermost = min(found["depth"].to_list())
     cells = BRIEF_CELLS if brief else CELLS
     rows = tuple(
-        (" " * (1 if brief else 2) * min(depth - outermost, 4 if brief else 8) + display(short_line(str(name)), 60),
+        (" " * (1 if brief else 2) * min(depth - outermost, 4 if brief else 8) + fit_name(str(name), 60),
          _bar(start, start + dur, begin, end, cells), units.duration(within))
         for name, start, dur, depth, within in shown.rows()
     )

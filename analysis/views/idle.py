@@ -32,7 +32,7 @@ COLUMNS = (
     Column("after", "after", "text", "activity that ended the gap", width=24, order=1, elastic=True, role="name"),
     Column("call", "call", "text", "runtime or driver call that launched it", width=18, order=8, role="label"),
     Column("op", "operator", "text", "operator that launched it", width=20, order=2, role="label"),
-    Column("frame", "Python line", "text", "Python frame around the operator", width=28, order=4, role="label"),
+    Column("frame", "Python line", "text", "Python frame around the operator", width=28, order=4, role="name"),
     Column("drained_by", "drained by", "text", "what last waited for the device before that; empty where the host "
            "simply never got ahead", width=26, order=6, role="label"),
     Column("cycle", "cycle", "number", "cycle in which the activity that ended it was launched", width=6, order=8),

@@ -40,7 +40,7 @@ COLUMNS = (
     Column("module", "module", "text", "module that called the operator or its forward operator", width=20, order=10,
            role="label"),
     Column("frame", "Python line", "text", "innermost Python frame around it that is not the framework's own",
-           width=28, order=5, role="label"),
+           width=28, order=5, role="name"),
     Column("launch_ns", "launched", "ns", "start of the call that launched it", width=10, order=None, role="moment"),
     Column("cycle", "cycle", "number", "cycle in which it was launched; empty outside all cycles", width=6, order=9),
     Column("rank", "rank", "number", "rank of the job", width=5, order=9),

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 import polars as pl
 
 from ...core import units
+from ...core.names.short_name import fit_name
 from ...core.text import display
 from ..sections import MOST, Section
 
 TITLES = ("operator", "from", "count", "total")
-_FRAME = re.compile(r"(?:.*[/\\])?([^/\\]+)\((\d+)\): (.+)")
-
-
-def short_line(frame: str) -> str:
-    """A Python frame without its folders: 'modeling_bert.py:364 forward'; other text as it is."""
-    found = _FRAME.fullmatch(frame)
-    return f"{found[1]}:{found[2]} {found[3]}" if found else frame
 
 
 def callers_section(found: pl.DataFrame, tail: str = "") -> list[Section]:
@@ -32,7 +24,7 @@ def callers_section(found: pl.DataFrame, tail: str = "") -> list[Section]:
     ).sort("total_ns", "count", descending=True, maintain_order=True)
     rows = tuple(
         (units.MISSING if op is None else display(op if forward is None else f"{op} ← {forward}", 60),
-         units.MISSING if where is None else display(short_line(where), 60), units.count(count), units.duration(total))
+         units.MISSING if where is None else fit_name(where, 60), units.count(count), units.duration(total))
         for op, forward, where, count, total in ways.head(MOST).rows()
     )
     capped = f", {MOST} of {units.count(ways.height)} ways" if ways.height > MOST else ""

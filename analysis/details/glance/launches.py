@@ -9,12 +9,12 @@ import numpy as np
 
 from ....loaders.trace import Trace
 from ...core import units
+from ...core.names.short_name import fit_name
 from ...core.options import Options
 from ...core.text import display
 from ...cycles.scope import scoped
 from ...kernels.launch_index import LaunchIndex, launch_index
 from ..sections import Section
-from .callers import short_line
 from .kernels import latency_section
 
 _SHAPE = ("grid", "block", "stream", "cycle", "correlation")
@@ -36,7 +36,7 @@ def _launched_by(row: dict[str, Any]) -> Section:
         if row[name] is not None:
             rows.append((label, display(str(row[name]), 200)))
     if row["frame"] is not None:
-        rows.append(("Python line", display(short_line(str(row["frame"])), 200)))
+        rows.append(("Python line", fit_name(str(row["frame"]), 200)))
     if row["launch_ns"] is not None and row["start_ns"] is not None:
         rows.append(("launched", f"{units.duration(row['start_ns'] - row['launch_ns'])} before it began"))
     rows += [(name, display(str(row[name]))) for name in _SHAPE if row[name] is not None]

@@ -9,13 +9,12 @@ import polars as pl
 
 from ....loaders.trace import Trace
 from ...core import units
-from ...core.names.short_name import fit_name
+from ...core.names.short_name import fit_name, short_name
 from ...core.options import SIDES, Options
 from ...core.text import display
 from ...cycles.scope import scoped
 from ...kernels.launchers import with_callers
 from ..sections import MOST, Section
-from .callers import short_line
 
 _NOTHING, _LINES = pl.DataFrame(), ("from", "count", "total")
 
@@ -29,7 +28,7 @@ def glance(runs: tuple[Trace, ...], options: Options) -> Callable[[dict[str, Any
         for side, (kernels, lines) in zip("AB", sides, strict=False):
             tail, operator = f" in {side}" if len(runs) > 1 else "", str(row.get("op") or row["name"])
             made += kernels_section(f"Kernels it launched{tail}", kernels.get((operator,), _NOTHING))
-            made += _section(f"Called from{tail}", lines.get((operator,), _NOTHING), _LINES, short_line)
+            made += _section(f"Called from{tail}", lines.get((operator,), _NOTHING), _LINES, short_name)
         return made
 
     return of

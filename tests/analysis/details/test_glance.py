@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from runs import host, kernel, run_of, steps
 
 from warplens.analysis.core.distribution import THINNED, histogram, sorted_histogram
+from warplens.analysis.core.names.short_name import short_name
 from warplens.analysis.core.options import Options
 from warplens.analysis.cycles.differences import LEAST, differences
-from warplens.analysis.details.glance.callers import short_line
 from warplens.analysis.details.glance.of_view import glance_of
 from warplens.analysis.details.sections import Detail
 from warplens.analysis.kernels.launch_index import launch_index
@@ -142,4 +142,4 @@ def test_a_changed_function_shows_both_runs_launches_and_cycles() -> None:
     ("C:\\code\\net.py(3): <module>", "net.py:3 <module>"), ("<built-in method mm of type/x>",) * 2,
 ])
 def test_a_line_is_told_without_its_folders(frame: str, line: str) -> None:
-    assert short_line(frame) == line
+    assert short_name(frame) == line
