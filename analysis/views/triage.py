@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from ...loaders.trace import Trace
 from ..core import units
-from ..core.names.short_name import short_name
 from ..core.names.display_names import display_names
+from ..core.names.short_name import short_name
 from ..core.options import SIDES, Options, Side
 from ..cycles.scope import scoped
 from ..idle.account import DeviceIdle, idle_of
