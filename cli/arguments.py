@@ -48,8 +48,11 @@ def open_runs(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[Trac
     for path in paths:
         with ProgressLine(path) as progress:
             runs += open_run(
-                path, worker=arguments.worker, use_cache=not arguments.no_cache, progress=progress.update
+                path, worker=arguments.worker, align_s=arguments.align, use_cache=not arguments.no_cache,
+                progress=progress.update,
             )
+    if arguments.align is not None and not any(run.info.facts.get("metric_files") for run in runs):
+        raise Wrong("--align moves counters beside a trace; give the folder that holds the trace and their files")
     if len(runs) > 2:
         raise Wrong(f"{len(runs)} runs, but only two can be compared; choose one of a file with --worker")
     return distinct_labels(tuple(runs))
@@ -92,6 +95,10 @@ def opening_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("opening")
     group.add_argument("--worker", type=int, metavar="N", help="take the Nth run of a file with several, from 0")
     group.add_argument("--no-cache", action="store_true", help="neither read nor write the cache")
+    group.add_argument(
+        "--align", type=_seconds, metavar="SECONDS",
+        help="when the counters beside a trace begin, in seconds from its start, instead of by their clocks",
+    )
     group.add_argument(
         "--limit", action="append", type=_limit, metavar="NAME=VALUE",
         help="raise a limit on inputs, as in header=64M; the error names the limit",
@@ -156,6 +163,12 @@ def _whole(text: str) -> int:
     if not re.fullmatch(r"\+?[0-9]{1,18}", text):
         raise argparse.ArgumentTypeError(f"{text} is not a number of rows; give 0 or more")
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    if not re.fullmatch(r"[-+]?[0-9]{1,9}(\.[0-9]{1,9})?", text):
+        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds; give one as in 12.5 or -3")
+    return float(text)
 
 
 def _moment(text: str) -> int:

@@ -61,7 +61,9 @@ def _open_app(arguments: argparse.Namespace) -> int:
     from ..loaders.ingest.process import Ingest
 
     def ingest(path: str) -> Ingest:
-        return Ingest(path, worker=arguments.worker, use_cache=not arguments.no_cache)
+        return Ingest(
+            path, worker=arguments.worker, use_cache=not arguments.no_cache, align_s=arguments.align
+        )
 
     begun = {path: ingest(path) for path in arguments.runs}
     for one in begun.values():

@@ -12,6 +12,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", nargs="+", metavar="RUN", help="a file, a directory of ranks, or - for stdin")
     parser.add_argument("--view", choices=[entry.name for entry in VIEWS], help="one view instead of the summary")
     parser.add_argument("--run", choices=["a", "b"], help="show only this one of two runs")
+    parser.add_argument(
+        "--samples", action="store_true", help="with --view metrics: the samples themselves instead of a row a counter"
+    )
     opening_arguments(parser)
     scope_arguments(parser)
     output_arguments(parser)
@@ -21,10 +24,13 @@ def print_report(arguments: argparse.Namespace) -> int:
     """What ``report`` does, and ``open`` where there is no terminal."""
     if len(arguments.runs) > 2:
         raise Wrong(f"{len(arguments.runs)} runs: name one, or two to compare")
+    samples = getattr(arguments, "samples", False)
+    if samples and arguments.view != "metrics":
+        raise Wrong("--samples goes with --view metrics")
     runs = open_runs(arguments.runs, arguments)
     if arguments.view is None and (arguments.filter or arguments.sort):
         raise Wrong("--filter and --sort are for one view; name it with --view")
-    emit(ask(arguments, runs, arguments.view), arguments)
+    emit(ask(arguments, runs, "samples" if samples else arguments.view), arguments)
     return FINE
 
 

@@ -13,31 +13,33 @@ from collections.abc import Sequence
 import polars as pl
 
 
-def read(lines: bytes, columns: Sequence[str] | None = None) -> pl.DataFrame:
+def read(lines: bytes, columns: Sequence[str] | None = None, separator: str = ",") -> pl.DataFrame:
     """A table of strings. ``columns`` are the header where the lines have none, else the first line is it.
 
     A line with more cells loses them, one with fewer gets nulls. Bytes that are not UTF-8 are replaced.
     """
     if columns is not None:
-        quoted = ",".join('"' + name.replace('"', '""') + '"' for name in columns)
+        quoted = separator.join('"' + name.replace('"', '""') + '"' for name in columns)
         lines = quoted.encode() + b"\n" + lines
     try:
-        frame = pl.read_csv(lines, infer_schema=False, encoding="utf8-lossy", truncate_ragged_lines=True)
+        frame = pl.read_csv(
+            lines, infer_schema=False, encoding="utf8-lossy", truncate_ragged_lines=True, separator=separator
+        )
     except pl.exceptions.PolarsError:
-        return _by_line(lines)
+        return _by_line(lines, separator)
     return frame
 
 
-def cells(line: str) -> list[str]:
+def cells(line: str, separator: str = ",") -> list[str]:
     """The cells of one line; [] where it cannot be one."""
     try:
-        return next(csv.reader([line]), [])
+        return next(csv.reader([line], delimiter=separator), [])
     except csv.Error:
         return []
 
 
-def _by_line(lines: bytes) -> pl.DataFrame:
+def _by_line(lines: bytes, separator: str) -> pl.DataFrame:
     header, *rest = [line.rstrip("\r") for line in lines.decode("utf-8-sig", "replace").split("\n")]
-    columns = list(dict.fromkeys(cells(header) or [header]))
-    rows = [(found + [None] * len(columns))[: len(columns)] for line in rest if (found := [*cells(line)])]
+    columns = list(dict.fromkeys(cells(header, separator) or [header]))
+    rows = [(found + [None] * len(columns))[: len(columns)] for line in rest if (found := [*cells(line, separator)])]
     return pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")

@@ -85,6 +85,8 @@ class FormatLoader:
     """Endings of files that repeat, in another format, what a recording of this one beside them holds."""
     folder_is_one_run: bool = False
     """Whether its files in one folder are the ranks of a job whatever they are called."""
+    lies_beside: bool = False
+    """Whether its files may lie beside a trace of another format: samples of counters taken meanwhile."""
     one_recording: bool = False
     """Whether a file and its ``companions`` are one recording, whichever of them is opened."""
 

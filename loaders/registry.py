@@ -30,6 +30,11 @@ MODULES: tuple[str, ...] = (
     "nsys_stats",
     "tb_views",
     "comparison",
+    "counters.nvidia_smi",
+    "counters.dcgmi",
+    "counters.prometheus",
+    "counters.amd_smi",
+    "counters.csv_samples",
 )
 """Modules of this package that define ``LOADER``. A new format is one file and one line here."""
 

@@ -90,6 +90,9 @@ def columns() -> str:
     for entry in VIEWS:
         view = entry.load()
         made += [f"## `{entry.name}`", "", entry.question, ""]
+        if view.free_columns:
+            made += ["Its columns are those of the query.", ""]
+            continue
         if view.one_run:
             made += [_columns_of(view.columns), ""]
         if view.two_runs and view.pair_columns:

@@ -15,6 +15,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from .text import display
+
 Floats = NDArray[np.float64]
 Role = Literal["capacity", "room", "own use"]
 Means = Literal["clock", "warmth", "traffic", "processor", "room", "own use"]
@@ -46,11 +48,11 @@ class Metric(Struct, frozen=True):
 
 _PATTERNS: tuple[tuple[str, Means, str], ...] = (
     (r"^process_|^container_", "own use", "%"),
-    (r"frequency|clock", "clock", "MHz"),
-    (r"temperature|temp$", "warmth", "°C"),
-    (r"power", "warmth", "W"),
-    (r"pcie", "traffic", "B/s"),
-    (r"link|xgmi", "traffic", "B/s"),
+    (r"frequency|clock|clk$|^gfx_clk", "clock", "MHz"),
+    (r"temperature|temp$|tmptr$|mmtmp$", "warmth", "°C"),
+    (r"power|^pwr$", "warmth", "W"),
+    (r"pcie|^[rt]xpci$|^pci[rt]x$|^[rt]xtpt$", "traffic", "B/s"),
+    (r"link|xgmi|^nvl[rt]x$", "traffic", "B/s"),
     (r"^net|network|[rt]x_rate|rdma|infiniband", "traffic", "B/s"),
     (r"host_cpu|cpu_usage|cpu_util", "processor", "%"),
     (r"disk.*(rate|read|write|iops)", "traffic", "B/s"),
@@ -84,6 +86,18 @@ def metric(name: str, unit: str | None, largest: float) -> Metric:
         natural = "B"
     scale = next((size for key, size in TRAFFIC_SCALE.items() if key in lowered), 1e9)
     return Metric(name, natural, 1.0 if natural == "%" else 100.0, means, scale, _OWN_USE.get(means))
+
+
+MOST_PERCENT = 100_000
+"""No share of a thousand processors is more; what is more is not in percent, whatever its name says."""
+
+
+def display_unit(name: str, unit: str | None, largest: float | None) -> str:
+    """The unit that samples of that counter are shown in: their own or, where they have none, what the name says."""
+    natural = metric(name, unit or None, largest or 0.0).unit
+    if not unit and natural == "%" and (largest or 0.0) > MOST_PERCENT:
+        return ""
+    return display("°C" if natural == "C" else natural, 12)
 
 
 def load(one: Metric, value: Floats, own: Floats) -> Floats:

@@ -64,6 +64,40 @@ def use(unit: str) -> None:
     _times = tuple(pair for pair in _TIMES if pair[1] == wanted) or _TIMES
 
 
+def sentence_unit() -> str:
+    """The unit of times that stand beside each other in a sentence: ms, unless ``use`` says another."""
+    return _times[0][1] if len(_times) == 1 else "ms"
+
+
+def amount(*ms: float, signed: bool = False) -> str:
+    """Milliseconds in ``sentence_unit``, one or from → to: 2.6 ms, 750 → 751 ms."""
+    return f"{' → '.join(figure(value, signed) for value in ms)} {sentence_unit()}"
+
+
+def figure(ms: float, signed: bool = False) -> str:
+    """Milliseconds in ``sentence_unit``, without it: 751, 45.1, 2.6, 0.021."""
+    value = _in_sentence(ms)
+    size = abs(value)
+    places = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3
+    return f"{value:{'+' if signed else ''},.{places}f}".replace("-", "−")
+
+
+def rough_figure(ms: float) -> str:
+    """A bound of an interval, milliseconds in ``sentence_unit`` without it: two figures, signed."""
+    value = _in_sentence(ms)
+    places = 0 if abs(value) >= 10 else 1 if abs(value) >= 1 else 2 if abs(value) >= 0.1 else 3
+    return f"{value:+,.{places}f}".replace("-", "−")
+
+
+def _in_sentence(ms: float) -> float:
+    return ms * 1e6 / _times[0][0] if len(_times) == 1 else ms
+
+
+def axis(largest_ns: float) -> tuple[float, str]:
+    """ns in the unit of an axis that ends there, and its name: the largest of which the end is two, or ``use``'s."""
+    return next((pair for pair in _times if largest_ns >= 2 * pair[0]), _times[-1])
+
+
 def _figures(value: float, signed: bool, whole: bool = False) -> str:
     sign = "+" if signed else ""
     size = abs(value)

@@ -128,7 +128,7 @@ def _of_process(run: Trace, pid: int) -> Trace:
 
 def _of_device(run: Trace, device: str) -> Trace:
     tables = (run.kernels, run.kernel_stats, run.profile, run.comparison)
-    there: set[str] = _distinct(tables, "device") - {"Host"}
+    there: set[str] = (_distinct(tables, "device") or _distinct((run.metrics,), "device")) - {"Host"}
     if device not in there:
         known = sorted(there, key=_natural)
         raise _refuse(run, "device", device, known, "devices")

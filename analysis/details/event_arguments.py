@@ -62,10 +62,16 @@ def callers(run: Trace, launch: dict[str, Any], side: int, tail: str = "") -> li
     return sections
 
 
-def longest_calls(run: Trace, name: str, side: int, tail: str = "") -> list[Section]:
-    """The longest calls of an operator, what the first of them was part of, what it called, and its arguments."""
+def longest_calls(
+    run: Trace, name: str, side: int, tail: str = "", kinds: tuple[str, ...] = ("op",), also: tuple[str, ...] = ()
+) -> list[Section]:
+    """The longest calls of an operator, what the first of them was part of, what it called, and its arguments.
+
+    With other ``kinds`` the same of a range or a call to an API; ``also`` are further names it goes by.
+    """
+    named = pl.col("name").cast(pl.String).is_in([name, *also])
     found = (
-        run.host.filter((pl.col("name").cast(pl.String) == name) & (pl.col("kind").cast(pl.String) == "op"))
+        run.host.filter(named & pl.col("kind").cast(pl.String).is_in(kinds))
         .select(*_COLUMNS, "pid", "tid").drop_nulls("dur_ns").top_k(5, by="dur_ns").collect(engine="streaming")
     )
     if found.is_empty():

@@ -50,12 +50,13 @@ def _verdict(row: dict[str, Any]) -> Section:
     if row["delta_ms"] is not None:
         interval = ""
         if row["ci_low_ms"] is not None and row["ci_high_ms"] is not None:
-            interval = f", 95% sure within [{row['ci_low_ms']:+.3g}, {row['ci_high_ms']:+.3g}]"
-        rows.append(("per cycle", f"{row['delta_ms']:+.3g} ms{interval}"))
+            low, high = units.rough_figure(row["ci_low_ms"]), units.rough_figure(row["ci_high_ms"])
+            interval = f", 95% sure within [{low}, {high}]"
+        rows.append(("per cycle", units.amount(row["delta_ms"], signed=True) + interval))
     if row["q"] is not None:
         rows.append(("by chance", f"q {units.number(row['q'])}: that some function of the list moves this far"))
     if row.get("noise_ms") is not None:
-        rows.append(("baseline", f"two halves of A differ by up to {row['noise_ms']:.3g} ms here"))
+        rows.append(("baseline", f"two halves of A differ by up to {units.amount(row['noise_ms'])} here"))
     return Section("How sure", tuple((label, text.replace("-", "−")) for label, text in rows))
 
 

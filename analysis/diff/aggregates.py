@@ -18,7 +18,7 @@ from ..overview.overview import Overview
 from ..overview.sources import overview_of
 from ..table.view import Answer, CannotAnswer
 from .prepare.stratify import replay_reasons, replays
-from .present.sentences import line, ms
+from .present.sentences import line
 from .verdict.comparability import LEAST_SHARED, Comparability, different_devices
 from .verdict.device_work import DeviceWork
 from .verdict.function_change import FunctionChange, category, frame_of, in_order
@@ -130,7 +130,7 @@ def work_of_sums(rows: Sequence[FunctionChange]) -> tuple[DeviceWork, ...]:
 def total_line(rows: Sequence[FunctionChange], same_work: bool) -> str:
     """Device time of both runs in a line; ``same_work`` where it was brought to the same amount of work."""
     a, b = sum(row.a_ms or 0.0 for row in rows), sum(row.b_ms or 0.0 for row in rows)
-    text = f"{ms(a)} → {ms(b)} ms of device time{' for the same work' if same_work else ''}"
+    text = f"{units.amount(a, b)} of device time{' for the same work' if same_work else ''}"
     if a:
         text += f" ({100 * (b / a - 1):+.1f}%)".replace("-", "−")
     return line("GPU", text)

@@ -13,8 +13,9 @@ from msgspec import Struct, convert
 
 from ...loaders.trace import Trace
 from ..core import metrics as m
+from ..core import units
 from ..table.view import Answer
-from .present.sentences import changed_line, cycle_line, device_lines, line, ms
+from .present.sentences import changed_line, cycle_line, device_lines, line
 from .stats.fdr import q_values
 from .stats.robust_location import Floats
 from .verdict.comparability import Comparability
@@ -84,7 +85,7 @@ def finished(runs: tuple[Trace, ...]) -> Answer:
         work, tuple(changed),
     )
     lost = sum(row.delta_ms or 0.0 for row in slower)
-    worse = f", {ms(lost, signed=True)} ms per cycle" if slower and cycles else ""
+    worse = f", {units.amount(lost, signed=True)} per cycle" if slower and cycles else ""
     lines = [
         *([cycle_line(cycles)] if cycles else []), *device_lines(work, [], {}, cycles.median_a_ms if cycles else 0.0),
         changed_line(changed, explains(top, cycles, work)),

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...loaders.trace import Trace
+from ..core import units
 from ..core.options import Options
 from ..table.rows import Rows
 from ..table.table import Table, sources
@@ -21,7 +22,7 @@ from ..table.view import CannotAnswer
 from .prepare.samples import HOST, Side, match, work_of
 from .present.arrows import arrows
 from .present.columns import COLUMNS
-from .present.sentences import line, ms
+from .present.sentences import line
 from .stats.fdr import q_values
 from .stats.robust_location import Floats, centre
 from .verdict.comparability import Comparability
@@ -58,8 +59,8 @@ def pooled(baseline: Sequence[Trace], candidate: Sequence[Trace], options: Optio
     regressions = frame["verdict"].is_in(list(REGRESSIONS)).sum()
     call = _cycle_call(cycle)
     lines = (
-        line("Cycle", f"{call}: {ms(cycle.a)} → {ms(cycle.b)} ms over {len(baseline)} and "
-             f"{len(candidate)} runs, {ms(cycle.delta, signed=True)} ± {ms(cycle.margin)}"),
+        line("Cycle", f"{call}: {units.amount(cycle.a, cycle.b)} over {len(baseline)} and "
+             f"{len(candidate)} runs, {units.figure(cycle.delta, signed=True)} ± {units.figure(cycle.margin)}"),
         line("Rows", f"{regressions} of {frame.height} functions surely slower, by what runs differ by themselves"),
     )
     verdict = Verdict(

@@ -13,11 +13,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...loaders.trace import Trace
+from ..core import units
 from ..core.names.short_name import fit_name
 from ..core.options import Options
 from ..cycles import assignment
 from ..cycles.account import find_cycles
-from .present.sentences import cycle_sentence, ms
+from .present.sentences import cycle_sentence
 from .stats.robust_location import Floats
 from .verdict.cycle_time import CycleTime, compare_lengths
 from .verdict.verdict import UnitOfWork
@@ -49,7 +50,8 @@ def unit_of_work(runs: tuple[Trace, Trace], options: Options) -> WorkTime | None
     """
     steps = [_marked_steps(run, options) for run in runs]
     if all(len(side) for side in steps):
-        return WorkTime(compare_lengths(*steps), None, len(steps[0]), len(steps[1]))
+        per_a, per_b = (_seen_whole(find_cycles(run, options).frame, options).height for run in runs)
+        return WorkTime(compare_lengths(*steps), None, per_a, per_b)
     counted = [_counts(run) for run in runs]
     if any(side.is_empty() for side in counted):
         return None
@@ -71,11 +73,17 @@ def unit_of_work(runs: tuple[Trace, Trace], options: Options) -> WorkTime | None
 
 
 def in_marked_steps(run: Trace, options: Options) -> pl.LazyFrame:
-    """The device activities that belong to a recorded step; all of them where no steps are marked."""
+    """The device activities of the recorded steps that ``WorkTime`` counts; all of them where no steps are marked."""
     if not len(_marked_steps(run, options)):
         return run.kernels
     cycles = find_cycles(run, options)
-    return assignment.in_cycles(run, cycles.frame, cycles.device_time)
+    return assignment.in_cycles(run, _seen_whole(cycles.frame, options), cycles.device_time)
+
+
+def _seen_whole(cycles: pl.DataFrame, options: Options) -> pl.DataFrame:
+    """The cycles that device figures are taken from: not those of warm-up, nor, where others are, those in part."""
+    kept = cycles if options.warm_up else cycles.filter(~pl.col("warm_up"))
+    return whole if (whole := kept.filter("complete")).height else kept
 
 
 def _marked_steps(run: Trace, options: Options) -> Floats:
@@ -115,5 +123,5 @@ def work_sentence(work: WorkTime) -> str:
     """The unit of work in words: slower per step or call, and how many calls each run holds."""
     if work.unit is None:
         return cycle_sentence(work.time)
-    text = f"{work.time.verdict}: {ms(work.time.mean_a_ms)} → {ms(work.time.mean_b_ms)} ms {work.unit.what}"
+    text = f"{work.time.verdict}: {units.amount(work.time.mean_a_ms, work.time.mean_b_ms)} {work.unit.what}"
     return text + f"; A holds {work.unit.units_a:,} of them, B {work.unit.units_b:,}"

@@ -13,11 +13,12 @@ from msgspec.structs import replace
 
 Unit = Literal[
     "text", "count", "number", "ns", "us", "ms", "fraction", "percent", "bytes", "trend", "bool", "ratio", "list",
-    "kinds", "rate",
+    "kinds", "rate", "measure",
 ]
 """How a raw value is read. ``ns/us/ms`` are durations, ``fraction`` is 0-1 shown as %, ``percent`` is already in %,
 ``trend`` a list of numbers drawn as a sparkline, ``ratio`` a factor such as 3.4x, ``number`` has its own unit column or
-none, ``kinds`` is a count that only shows above one, ``rate`` is in B/s."""
+none, ``kinds`` is a count that only shows above one, ``rate`` is in B/s, ``measure`` is text: a value
+with its unit, where rows have units of their own."""
 
 Dtype = Literal["str", "int", "float", "bool", "list"]
 
@@ -39,9 +40,9 @@ Bar = Literal["", "share", "tensor", "dram"]
 
 _DTYPES: dict[Unit, Dtype] = {
     "text": "str", "count": "int", "ns": "int", "bytes": "int", "kinds": "int", "bool": "bool", "trend": "list",
-    "list": "list",
+    "list": "list", "measure": "str",
 }
-_SIDED = frozenset(("text", "trend", "bool", "list"))
+_SIDED = frozenset(("text", "trend", "bool", "list", "measure"))
 _SIZED = frozenset(("count", "number", "ns", "us", "ms", "fraction", "percent", "bytes", "rate"))
 _ASCENDING = frozenset(("name", "order", "place", "moment"))
 

@@ -1,48 +1,137 @@
-"""Polars SQL over a run's tables: the question nobody made a view for."""
+"""Polars SQL over a run's tables: the question nobody made a view for.
+
+The command ``sql`` and the view of the app ask here. A result is a table like any other, so that it sorts, filters and
+exports; what cannot be run ends in one sentence.
+"""
 
 from __future__ import annotations
 
+import difflib
+import re
+
 import polars as pl
 
+from ...loaders.schema import TABLES
 from ...loaders.trace import TABLE_NAMES, Trace
-from .column import Column, Unit
+from .column import Column, Role, Unit
 from .rows import Rows
 from .table import Table, sources
 
+_PREFIXES = {1: ("",), 2: ("a_", "b_")}
+_WIDEST = 44
+_RELATION = re.compile(r"relation '(.*)' was not found")
+_COLUMN = re.compile(r'unable to find column "(.*?)"')
+_EXPECTED = re.compile(r"sql parser error: (.*?)(?: at Line: 1, Column: (\d+))?$")
+Words = dict[str, tuple[str, ...]]
+"""Table → its columns."""
+
 
 class BadQuery(ValueError):
-    """The query cannot be run; the message is the engine's own."""
+    """The query cannot be run; the message is one sentence that says what is wrong, and what there is instead."""
 
 
-def query(runs: tuple[Trace, ...], statement: str) -> Table:
-    """The result as a table. One run's tables carry their names, two runs' are ``a_kernels``, ``b_kernels``, ...
+def tables(runs: int) -> Words:
+    """The tables a query may name, with their columns. One run's carry their names, two runs' begin with a_ and b_."""
+    return {f"{prefix}{name}": tuple(field.name for field in TABLES[name])
+            for prefix in _PREFIXES[runs] for name in TABLE_NAMES}
+
+
+def query(runs: tuple[Trace, ...], statement: str, most: int | None = None) -> Table:
+    """The result as a table, of its first ``most`` rows where that is given. Raises BadQuery.
 
     Names and kinds are strings in here, so that SQL's text functions work on them.
     """
-    prefixes = [""] if len(runs) == 1 else ["a_", "b_"]
-    tables = {
+    frames = {
         f"{prefix}{name}": run.table(name).with_columns(pl.col(pl.Categorical).cast(pl.String))
-        for prefix, run in zip(prefixes, runs, strict=True)
+        for prefix, run in zip(_PREFIXES[len(runs)], runs, strict=True)
         for name in TABLE_NAMES
     }
+    statement = statement.strip().removesuffix(";").strip()
+    if not statement:
+        raise BadQuery("The query is empty; a first one is: select * from kernels limit 10.")
     try:
-        frame = pl.SQLContext(tables, eager=False).execute(statement).collect(engine="streaming")
-    except pl.exceptions.PolarsError as error:
-        raise BadQuery(f"{str(error).splitlines()[0]} (tables: {', '.join(tables)})") from error
-    columns = tuple(_column(name, dtype) for name, dtype in frame.schema.items())
-    return Table("sql", columns, Rows(frame), frame.height, sources=sources(runs), summary=(statement,))
+        found = pl.SQLContext(frames, eager=False).execute(statement)
+        frame = (found if most is None else found.head(most + 1)).collect(engine="streaming")
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
+        raise BadQuery(_sentence(str(error), statement, tables(len(runs)))) from error
+    capped = most is not None and frame.height > most
+    frame = _plain(frame if not capped else frame.head(most or 0))
+    columns = tuple(_column(name, frame, at) for at, name in enumerate(frame.columns))
+    cut = f"The result has more rows; these are the first {frame.height:,}. A limit or a where makes it smaller."
+    named = [column.name for column in columns if column.role == "name"]
+    return Table("sql", columns, Rows(frame, named=named), frame.height, sources=sources(runs), summary=(statement,),
+                 notes=(cut,) if capped else ())
 
 
-def _column(name: str, dtype: pl.DataType) -> Column:
+def _plain(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with text where values are neither numbers, text, flags nor lists of numbers."""
+    odd = [
+        name for name, dtype in frame.schema.items()
+        if not (_is_number(dtype) or dtype in (pl.String, pl.Boolean, pl.Null) or _is_list(dtype))
+    ]
+    return frame.with_columns(
+        pl.Series(name, [None if value is None else str(value) for value in frame[name]], dtype=pl.String)
+        for name in odd
+    )
+
+
+def _is_list(dtype: pl.DataType) -> bool:
+    return isinstance(dtype, pl.List | pl.Array) and _is_number(dtype.inner)
+
+
+def _is_number(dtype: object) -> bool:
+    return isinstance(dtype, pl.DataType) and (dtype.is_integer() or dtype.is_float())
+
+
+def _column(name: str, frame: pl.DataFrame, at: int) -> Column:
+    """How a column of the result is shown. What is called as a column of the tables has that one's unit."""
+    dtype = frame.schema[name]
     unit: Unit = "number"
-    if dtype in (pl.String, pl.Categorical):
-        unit = "text"
+    role: Role = "value"
+    if dtype in (pl.String, pl.Null):
+        unit, role = "text", "name" if name == "name" else "label"
     elif dtype == pl.Boolean:
         unit = "bool"
-    elif isinstance(dtype, pl.List | pl.Array):
+    elif _is_list(dtype):
         unit = "list"
     elif name.endswith("_ns"):
         unit = "ns"
+    elif name == "bytes" or name.endswith("_bytes"):
+        unit = "bytes"
+    elif name in ("tensor", "dram", "occupancy"):
+        unit = "fraction"
     elif dtype.is_integer():
         unit = "count"
-    return Column(name, name, unit, f"{name}, as the query gives it")
+    width = max(len(name), 10)
+    if unit == "text":
+        longest = frame[name].head(1000).cast(pl.String).str.len_chars().max()
+        width = min(max(len(name), int(longest) if isinstance(longest, int) else 1), _WIDEST)
+    return Column(name, name, unit, f"{name}, as the query gives it", width=width, order=0 if at == 0 else at,
+                  pinned=at == 0, role=role, elastic=unit == "text" and width == _WIDEST)
+
+
+def _sentence(message: str, statement: str, words: Words) -> str:
+    """The engine's message as one sentence, with what it might have been."""
+    first = message.strip().splitlines()[0] if message.strip() else "the query cannot be run"
+    if found := _RELATION.search(first):
+        return f"There is no table {found[1]}{_instead(found[1], words)}; there are {', '.join(words)}."
+    if found := _COLUMN.search(first):
+        named = [table for table in words if re.search(rf"\b{table}\b", statement, re.IGNORECASE)]
+        columns = sorted({column for table in named or words for column in words[table]})
+        listed = f"; {named[0]} has {', '.join(words[named[0]])}" if len(named) == 1 else ""
+        return f"There is no column {found[1]}{_instead(found[1], columns)}{listed}."
+    if found := _EXPECTED.search(first):
+        where = f" at character {found[2]}" if found[2] else ""
+        return f"This is not SQL: {found[1][:1].lower()}{found[1][1:].rstrip('.')}{where}."
+    if first.startswith("one (and only one) statement"):
+        return "One statement at a time."
+    if first.startswith("statement type is not supported"):
+        return "Only queries are run here: select, with, show tables, explain."
+    return f"{first[:1].upper()}{first[1:300].rstrip('. ')}."
+
+
+def _instead(name: str, among: Words | list[str]) -> str:
+    near = difflib.get_close_matches(name, list(among), 2, cutoff=0.6)
+    if len(near) == 2 and near[0].partition("_")[2] != near[1].partition("_")[2]:
+        near = near[:1]  # two are named where they are the same table of both runs
+    return f" (did you mean {' or '.join(sorted(near))}?)" if near else ""

@@ -68,6 +68,7 @@ class Table(Struct, frozen=True):
     filter: Filter | None = None
     scope: str = ""
     picture: tuple[tuple[str, ...], ...] = ()
+    rows_below: bool = False
     page: tuple[PageSection, ...] = ()
     same: tuple[tuple[str, str], ...] = ()
     cycle_facts: Callable[[], dict[str, Any]] | None = None
@@ -256,7 +257,7 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
     table = Table(
         view=view.name, columns=columns, rows=rows, total_rows=rows.height if kept is None else len(kept),
         facts=answer.facts, summary=answer.summary, notes=answer.notes, sources=sources(runs), order=kept, kept=kept,
-        picture=answer.picture, page=answer.page,
+        picture=answer.picture, rows_below=answer.rows_below, page=answer.page,
         same=tuple((header, text) for _, header, text in same),
         cycle_facts=partial(_cycle_facts, whole, asked),
     )

@@ -32,7 +32,8 @@ class Answer(Struct, frozen=True):
     ``facts`` are values beside the rows (JSON-able, names with units); ``summary`` the sentences or lines a reader sees
     above the rows; ``notes`` what was left out, repaired or could not be known. ``recorded`` says that the rows are
     recorded columns, without a filter, so that millions of them may stay on disk; ``keep`` then says which belong.
-    ``picture`` is lines of text, a block a run, that stand for the rows where people read; a ``page`` stands for all.
+    ``picture`` is lines of text, a block a run, that stand for the rows where people read, or above them where
+    ``rows_below``; a ``page`` stands for all.
     """
 
     frame: pl.LazyFrame
@@ -42,6 +43,7 @@ class Answer(Struct, frozen=True):
     recorded: bool = False
     keep: pl.Expr | None = None
     picture: tuple[tuple[str, ...], ...] = ()
+    rows_below: bool = False
     page: tuple[PageSection, ...] = ()
 
 
@@ -58,7 +60,8 @@ class View(Struct, frozen=True):
     ``details(row, runs, options)`` gives the sections that Enter shows beside the row's own columns.
     ``one_run``/``two_runs`` say which subjects it takes. A view gets its runs limited to the cycle of the options,
     unless it ``scopes_itself``; every other scope is applied before it is asked, but the window of one that
-    ``windows_itself``. Where it ``lists_cycles`` a screen shows all of them, whichever is in scope.
+    ``windows_itself``. Where it ``lists_cycles`` a screen shows all of them, whichever is in scope. The columns of one
+    with ``free_columns`` are whatever was asked for, of one run or of both at once.
     """
 
     name: str
@@ -71,6 +74,7 @@ class View(Struct, frozen=True):
     scopes_itself: bool = False
     windows_itself: bool = False
     lists_cycles: bool = False
+    free_columns: bool = False
     noun: str = "rows"
     details: Callable[[dict[str, Any], Runs, Options], list[Section]] | None = None
 

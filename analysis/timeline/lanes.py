@@ -130,7 +130,7 @@ def timeline_of(run: Trace, options: Options) -> Timeline:
     drawn = tuple(part for lane in lanes for part in (lane.spread() if lane.tid is None else (lane,)))
     return Timeline(
         run.info.label, tuple(lanes), drawn, counters_of(run), names, first, max(last, first + 1), _together(lanes),
-        _marks(run, options),
+        cycle_marks(run, options),
     )
 
 
@@ -144,7 +144,8 @@ def _together(lanes: list[Lane]) -> Coverage:
     return covered(starts[order], np.concatenate([one.ends for one in busy] or [starts])[order])
 
 
-def _marks(run: Trace, options: Options) -> Marks:
+def cycle_marks(run: Trace, options: Options) -> Marks:
+    """The cycles of a run that have a time."""
     frame = cycles_of(run, options).filter(pl.col("start_ns").is_not_null()).sort("start_ns").select(
         "start_ns", "dur_ns", pl.col("label").cast(pl.String), "cycle"
     ).collect()

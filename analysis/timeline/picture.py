@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ..core.names.short_name import fit_name
 from .counters import Counter
-from .lanes import CLASSES, COLLECTIVE, COPY, HOST, Lane, Timeline
+from .lanes import CLASSES, COLLECTIVE, COPY, HOST, Lane, Marks, Timeline
 from .window import Window, fraction, spans, wide
 
 HOST_CODE = CLASSES.index(HOST)
@@ -163,19 +163,24 @@ def _round_step(least: int) -> int:
 
 
 def marks(timeline: Timeline, window: Window) -> str:
-    """The cycles over the lanes: a bar where each begins, its label where there is room."""
+    """The cycles over the lanes."""
+    return cycle_line(timeline.marks, window)
+
+
+def cycle_line(marks: Marks, window: Window) -> str:
+    """Cycles in a line: a bar where each begins, its label where there is room; '' where there are too many."""
     line = [" "] * window.columns
-    begin = int(np.searchsorted(timeline.marks.ends, window.start, side="right"))
-    stop = int(np.searchsorted(timeline.marks.starts, window.end, side="left"))
+    begin = int(np.searchsorted(marks.ends, window.start, side="right"))
+    stop = int(np.searchsorted(marks.starts, window.end, side="left"))
     if stop - begin > window.columns:
         return ""
     for at in range(begin, stop):
-        first = max(0, window.column(int(timeline.marks.starts[at])))
-        last = min(window.columns - 1, window.column(int(timeline.marks.ends[at]) - 1))
+        first = max(0, window.column(int(marks.starts[at])))
+        last = min(window.columns - 1, window.column(int(marks.ends[at]) - 1))
         room = last - first
         if room < 0:
             continue
-        label = fit_name(timeline.marks.labels[at], room) if room >= 3 else ""
+        label = fit_name(marks.labels[at], room) if room >= 3 else ""
         line[first : last + 1] = ("├" + label + "─" * room)[: room + 1]
     return "".join(line)
 

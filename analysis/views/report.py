@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from ...loaders.trace import Trace
 from ..core.options import Options
 from ..core.scope_text import scope_text
+from ..metrics.alone import only_counters
 from ..table.filters import Filter, unknown_column
 from ..table.table import Table, ask, unanswered
 from ..table.view import CannotAnswer, ScopeRefused, View
@@ -18,6 +19,7 @@ from . import VIEWS, view
 
 SUMMARY_ONE = ("overview", "cycles", "kernels")
 SUMMARY_TWO = ("overview", "cycles", "diff")
+SUMMARY_COUNTERS = ("metrics",)
 
 
 class NoSuchColumn(ValueError):
@@ -71,5 +73,7 @@ def summary(
 ) -> list[Table]:
     """What ``report`` without ``--view`` prints: overview, cycles, and kernels or diff."""
     known = {entry.name for entry in VIEWS}
-    wanted = SUMMARY_TWO if len(runs) == 2 else SUMMARY_ONE
+    wanted: tuple[str, ...] = SUMMARY_TWO if len(runs) == 2 else SUMMARY_ONE
+    if only_counters(runs):
+        wanted = SUMMARY_COUNTERS
     return [report(name, runs, options, top=top, name_width=name_width) for name in wanted if name in known]

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .. import registry
+from ..counters.beside import is_beside, together, with_metrics
 from ..errors import Unreadable
 from ..loader import Adopted, FormatLoader, Job
 from ..native.allocator import keep_freed
@@ -24,8 +25,6 @@ from . import archives, cache, call_tree, failures, inputs, ranks, spill, store,
 Progress = Callable[[int, int, int], None]
 _GIVE = "Give a trace, or the folder that holds one."
 _AGAIN = "Write or copy it again."
-_COUNTERS = "cycle-profile"
-"""The format whose files may lie beside a trace of another: samples of counters taken meanwhile."""
 _LOADERS = registry.__name__.rpartition(".")[0] + "."
 _DEEPEST = 3
 """Folders within folders that may hold a job's ranks."""
@@ -44,19 +43,24 @@ class InputFile(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True):
-    """How to open: with which cache, whether for other processes too, and whom to tell."""
+    """How to open: with which cache, whether for other processes too, and whom to tell.
+
+    ``align_s`` is when counters beside a trace begin, in seconds from its start; None goes by the clocks.
+    """
 
     use_cache: bool = True
     compiled: bool = True
     lasting: bool = True
     progress: Progress = lambda done, total, events: None
     first_rows: Callable[[Trace], None] | None = None
+    align_s: float | None = None
 
 
 def open_run(
     path: str,
     *,
     worker: int | None = None,
+    align_s: float | None = None,
     use_cache: bool = True,
     compiled: bool | None = None,
     progress: Progress | None = None,
@@ -65,10 +69,11 @@ def open_run(
     """Open a file, a folder or '-' (standard input); raises Unreadable, or Cancelled when ``progress`` does.
 
     One trace normally, more where a file holds several runs; ``worker`` picks one of those, from 0 in file order.
-    A folder with the files of a job's ranks is one trace. ``compiled=False`` forbids compiled scanners.
+    A folder with the files of a job's ranks is one trace; ``align_s`` is when the counters in it begin, in seconds from
+    the start of the trace. ``compiled=False`` forbids compiled scanners.
     """
     defaults = Request()
-    request = Request(use_cache, compiled is not False, use_cache, progress or defaults.progress, first_rows)
+    request = Request(use_cache, compiled is not False, use_cache, progress or defaults.progress, first_rows, align_s)
     return ingest(path, request).traces(worker)
 
 
@@ -96,7 +101,7 @@ def ingest(path: str, request: Request) -> Opened:
         if unpacked is not None:
             files = tuple(file.replace(str(unpacked), shown, 1) for file in files)
             unread = [said.replace(str(unpacked), shown) for said in unread]
-        return Opened(shown, files, tuple(directories), tuple(loaded), tuple(unread))
+        return Opened(shown, files, tuple(directories), tuple(loaded), tuple(unread), request.align_s)
     except OSError as error:  # a stream that could not be copied; a loader's own errors are sentences already
         if failures.is_full_disk(error):
             advice = "Free some space in the folder of temporary files."
@@ -187,11 +192,17 @@ def _folder(shown: str, folder: Path, request: Request, depth: int = 0) -> tuple
         inside = f"{len(files)} other files" if files else f"{len(folders)} folders without one"
         raise Unreadable(shown, f"holds no trace ({inside})", _GIVE)
     parts = _recordings(_without_twins(parts))
-    formats = sorted({part.format for part in parts} - {_COUNTERS})
+    counters = _counters()
+    formats = sorted({part.format for part in parts} - counters)
     if len(formats) > 1:
         listed = ", ".join(part.path.name for part in parts[:4])
         raise Unreadable(shown, f"holds recordings of several formats ({', '.join(formats)})", f"Name one: {listed}.")
-    return sorted(parts, key=lambda part: part.format == _COUNTERS), unread
+    return sorted(parts, key=lambda part: part.format in counters), unread
+
+
+def _counters() -> frozenset[str]:
+    """The formats whose files may lie beside a trace of another: samples of counters taken meanwhile."""
+    return frozenset(loader.name for loader in registry.loaders() if loader.lies_beside)
 
 
 def _unread(error: Unreadable) -> str:
@@ -320,7 +331,7 @@ class Opened(Struct, frozen=True):
     """An input that was read: its files as the user sees them, and where the tables of each are.
 
     ``loaded`` holds what is in ``directories``, where this process has read them already. ``unread`` says of each file
-    that belongs to them and could not be read why.
+    that belongs to them and could not be read why, ``align_s`` when counters beside a trace begin.
     """
 
     shown: str
@@ -328,6 +339,7 @@ class Opened(Struct, frozen=True):
     directories: tuple[Path, ...]
     loaded: tuple[tuple[Trace, ...], ...] = ()
     unread: tuple[str, ...] = ()
+    align_s: float | None = None
 
     def traces(self, worker: int | None = None) -> tuple[Trace, ...]:
         """The traces: ranks put together, or one worker picked. Raises Unreadable where neither is possible."""
@@ -352,13 +364,17 @@ class Opened(Struct, frozen=True):
 
     def _together(self, singles: tuple[Trace, ...]) -> Trace:
         """All files as one run: the ranks of a job, with the counters recorded beside them."""
-        aside = [trace.info.format == _COUNTERS and ranks.is_beside(trace) for trace in singles]
+        counters = _counters()
+        aside = [trace.info.format in counters and is_beside(trace) for trace in singles]
         beside = [trace for trace, is_aside in zip(singles, aside, strict=True) if is_aside]
         if len(beside) == len(singles):
-            return self._job(singles)
+            files = [Path(trace.info.source) for trace in singles]
+            if ranks.ranks_of(files, [trace.info.ranks for trace in singles]) is not None:
+                return self._job(singles)
+            return together(singles, self.align_s)
         runs = tuple(trace for trace, is_aside in zip(singles, aside, strict=True) if not is_aside)
         run = runs[0] if len(runs) == 1 else self._job(runs)
-        return ranks.with_metrics(run, beside) if beside else run
+        return with_metrics(run, beside, self.align_s) if beside else run
 
     def _job(self, singles: tuple[Trace, ...]) -> Trace:
         files = [Path(file) for file in dict.fromkeys(trace.info.source for trace in singles)]

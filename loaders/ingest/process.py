@@ -37,8 +37,10 @@ class Ingest:
     ``begin`` may come before ``start``: then it reads already while whoever wants the events is still busy.
     """
 
-    def __init__(self, path: str, *, worker: int | None = None, use_cache: bool = True) -> None:
-        self.path, self._worker, self._use_cache = path, worker, use_cache
+    def __init__(
+        self, path: str, *, worker: int | None = None, use_cache: bool = True, align_s: float | None = None
+    ) -> None:
+        self.path, self._worker, self._use_cache, self._align_s = path, worker, use_cache, align_s
         self._process: subprocess.Popen[bytes] | None = None
         self._lifeline = self._messages = -1
         self._found: cache.CacheEntry | None = None
@@ -55,7 +57,9 @@ class Ingest:
         spill.clean_up_at_the_end()
         self._messages, theirs = os.pipe()
         end, self._lifeline = os.pipe()
-        order = {"path": self.path, "worker": self._worker, "use_cache": self._use_cache}
+        order = {
+            "path": self.path, "worker": self._worker, "use_cache": self._use_cache, "align_s": self._align_s,
+        }
         root = str(Path(__file__).parents[3])
         places = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
         try:
@@ -162,7 +166,8 @@ def _traces(opened: dict[str, Any], worker: int | None) -> tuple[Trace, ...]:
     directories = tuple(Path(directory) for directory in opened["directories"])
     try:
         unread = tuple(opened.get("unread", ()))
-        return Opened(opened["shown"], tuple(opened["files"]), directories, unread=unread).traces(worker)
+        files, align_s = tuple(opened["files"]), opened.get("align_s")
+        return Opened(opened["shown"], files, directories, unread=unread, align_s=align_s).traces(worker)
     except Unreadable:
         raise
     except Exception as error:

@@ -87,29 +87,6 @@ def merge(source: str, label: str, traces: Sequence[Trace], ranks: Sequence[int]
     return Trace(_info(source, label, ordered, zero)).with_tables(**tables)
 
 
-def is_beside(trace: Trace) -> bool:
-    """Whether the recording is nothing but samples of counters, taken beside another one."""
-    return trace.has("metrics") and not any(trace.has(name) for name in TABLE_NAMES if name != "metrics")
-
-
-def with_metrics(run: Trace, beside: Sequence[Trace]) -> Trace:
-    """The run with the samples of counters recorded beside it, on its clock where both know their absolute time."""
-    import polars as pl
-
-    tables, warnings = [run.metrics], list(run.info.warnings)
-    for trace in beside:
-        warnings += trace.info.warnings
-        if run.info.epoch_ns is None or trace.info.epoch_ns is None:
-            name = Path(trace.info.source).name
-            warnings.append(f"{name} and the trace do not both record absolute times: each is taken to begin at zero")
-            tables.append(trace.metrics)
-        else:
-            tables.append(trace.metrics.with_columns(pl.col("ts_ns") + (trace.info.epoch_ns - run.info.epoch_ns)))
-    files = [*run.info.facts.get("metric_files", ()), *(trace.info.source for trace in beside)]
-    info = replace(run.info, warnings=tuple(warnings), facts={**run.info.facts, "metric_files": files})
-    return replace(run, info=info, metrics=pl.concat(tables))
-
-
 def _placed(name: str, table: pl.LazyFrame, rank: int, shift: int, first: int, slices: int) -> pl.LazyFrame:
     import polars as pl
 

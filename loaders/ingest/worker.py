@@ -91,7 +91,9 @@ def _read(order: dict[str, Any], teller: Teller) -> None:
         teller.tell("first", shown=order["path"], files=[order["path"]], directories=[str(made)])
 
     small = os.path.isfile(order["path"]) and os.path.getsize(order["path"]) < _SMALL
-    request = Request(order["use_cache"], True, True, teller.progress, None if small else first_rows)
+    request = Request(
+        order["use_cache"], True, True, teller.progress, None if small else first_rows, order["align_s"]
+    )
     opened = ingest(order["path"], request)
     if order["worker"] is not None or len(opened.files) > 1:
         opened.traces(order["worker"])  # what cannot be put together or picked is told here, not when asked for
@@ -100,7 +102,7 @@ def _read(order: dict[str, Any], teller: Teller) -> None:
     directories = [str(directory) for directory in opened.directories]
     teller.tell(
         "loaded", shown=opened.shown, files=opened.files, directories=directories,
-        unread=opened.unread,
+        unread=opened.unread, align_s=opened.align_s,
     )
 
 

@@ -1,8 +1,9 @@
 """Where compiled functions are kept, whether they are there, and how they get there without anybody waiting.
 
-Compiling takes seconds, so it happens once per machine, in a process of its own that outlives the load which asked for
-it; that load goes on without and may change over when the code is there. It ends by itself after a time no compilation
-takes, and holds a lock meanwhile, so that one which was killed is not waited for. The folder's name depends on all that
+Compiling takes seconds, so it happens once per machine, in a process of its own; the load which asked for it goes on
+without and may change over when the code is there. A program that ends as it should lets the compiler finish; with one
+that was killed, or a load that was stopped, the compiler ends too. It ends by itself after a time no compilation takes,
+and holds a lock meanwhile, so that one which was killed is not waited for. The folder's name depends on all that
 the code depends on, numba's and llvmlite's versions among it, so nothing stale is ever used. Code is run, so it comes
 only from a folder and a file that nobody else can have written to (``ingest.private``); everything else in its place is
 discarded and compiled anew. Without numba, or without a folder to write to, there never is any code.
@@ -10,6 +11,7 @@ discarded and compiled anew. Without numba, or without a folder to write to, the
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import platform
@@ -17,17 +19,22 @@ import signal
 import stat
 import sys
 import tempfile
+import threading
 import time
 from contextlib import suppress
 from functools import cache
 from importlib import util
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, json
 
 from ..ingest import locks, private
 from ..ingest.digest import blake2b
 from .functions import Native, Unusable, from_bytes, to_bytes
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 _SOURCES = ("jit.py", "simd.py", "emit.py", "link.py", "functions.py")
 """What every program's code depends on."""
@@ -38,6 +45,9 @@ _MOST_BYTES = 16 << 20
 _LONGEST_SECONDS = 300
 """Compiling takes some 5 s, ten times that on a busy machine."""
 _COMPILERS = "numba", "llvmlite"
+_FINISH = b"finish"
+"""What a compiler is told by a program that ends before it; told nothing, it ends with the program."""
+_begun: list[Popen[bytes]] = []
 
 
 class Program(Struct, frozen=True):
@@ -75,16 +85,17 @@ class Program(Struct, frozen=True):
             mark = _taken(place / _MARK)
         except OSError:  # somebody compiles, or nobody can here
             return
-        import subprocess
+        from subprocess import DEVNULL, PIPE, Popen
 
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         try:
             # The lock is the open file's, so it is the compiler's from here on.
-            subprocess.Popen(
+            _begun.append(Popen(
                 [sys.executable, "-P", "-m", __name__, json.encode(self).decode()], env=environment, close_fds=True,
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL,
                 start_new_session=True, pass_fds=(mark,) if locks.ARE_THERE else (),
-            )  # fmt: skip
+            ))
+            atexit.register(_let_finish, _begun[-1])
         except OSError:
             return
         finally:
@@ -180,12 +191,27 @@ def _functions(program: Program) -> Native | None:
     return None
 
 
+def _let_finish(compiler: Popen[bytes]) -> None:
+    if compiler.stdin is not None:
+        with suppress(OSError, ValueError):  # it has ended
+            compiler.stdin.write(_FINISH)
+            compiler.stdin.close()
+    compiler.returncode = 0  # else its end is missed at ours, with a warning
+
+
+def _end_with_the_program() -> None:
+    """Wait for the end of who began this process; end too, unless told to finish."""
+    if not os.read(0, len(_FINISH)):
+        os._exit(0)
+
+
 def main() -> None:
     """Compile the program that the command line gives as JSON, out of everybody's way."""
     if hasattr(os, "nice"):
         os.nice(5)
     if hasattr(signal, "alarm"):
         signal.alarm(_LONGEST_SECONDS)
+    threading.Thread(target=_end_with_the_program, daemon=True).start()
     gc.disable()
     json.decode(sys.argv[1], type=Program).compile()
 

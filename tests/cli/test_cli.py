@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -206,3 +207,19 @@ def test_what_was_printed_before_an_interruption_is_there() -> None:
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stdout, done.stderr) == (130, "before\n", "warplens: stopped\n")
+
+
+def test_names_are_given_as_a_list_of_that_width_shows_them(table: Path, capsysbinary: Captured) -> None:
+    assert main(["report", str(table), "--view", "kernels", "--name-width", "12", "--format", "json"]) == FINE
+    made = json.loads(capsysbinary.readouterr().out)
+    assert [column["name"] for column in made["columns"]][-1] == "shown"
+    assert all(0 < len(row["shown"]) <= 12 for row in made["rows"])
+
+
+def test_the_legend_of_a_ticket_explains_only_columns_that_are_there(table: Path, capsysbinary: Captured) -> None:
+    assert main(["report", str(table), "--view", "kernels", "--format", "md"]) == FINE
+    text = capsysbinary.readouterr().out.decode()
+    header = next(line for line in text.splitlines() if line.startswith("| "))
+    shown = [cell.strip() for cell in header.strip("|").split("|")]
+    explained = re.findall(r"^- \*\*(.+?)\*\*:", text, re.MULTILINE)
+    assert explained and set(explained) == set(shown)

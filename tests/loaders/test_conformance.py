@@ -132,6 +132,9 @@ RECORDINGS = {
     "ascend": ("traces/ascend/**/*kernel_details.csv",),
     "xla": ("traces/**/*.xplane.pb",),
     "perfetto": ("traces/**/*.pftrace",),
+    "nvidia-smi": ("traces/gpu_timeseries/*.csv",),
+    "prometheus": ("traces/gpu_timeseries/*.prom",),
+    **dict.fromkeys(("dcgmi", "amd-smi", "counters-csv"), ()),
 }
 """Our text formats → their files among the real recordings; no other file there is one of them."""
 

@@ -22,6 +22,8 @@ NAMES = (
 )
 KINDS = ("kernel", "kernel", "collective", "kernel", "kernel", "memcpy")
 STEPS, PER_STEP = 6, 18
+SAMPLED_NS = 40_000
+"""How far apart the samples of counters are."""
 
 
 def small_run(label: str = "normal", slow: float = 1.0, warnings: tuple[str, ...] = ()) -> Trace:
@@ -51,6 +53,22 @@ def small_run(label: str = "normal", slow: float = 1.0, warnings: tuple[str, ...
              bytes=123_456, warnings=warnings),
         kernels=frame("kernels", rows), cycles=frame("cycles", cycles),
     )
+
+
+def counted(label: str = "normal", clock: float = 1980.0, alone: bool = False) -> Trace:
+    """A small run with two clocks, a power and a counter that was never read; ``alone`` without anything else."""
+    rows: list[dict[str, Any]] = []
+    for at in range(40):
+        for metric, device, value, unit in (
+            ("sm_clock", "GPU 0", clock if at < 20 else clock / 2, "MHz"), ("sm_clock", "GPU 1", 1500.0 + at, "MHz"),
+            ("power", "GPU 0", 100.0 + 5 * at, "W"), ("fan", "GPU 0", None, "%"),
+        ):
+            rows.append({"ts_ns": at * SAMPLED_NS, "metric": metric, "device": device, "value": value, "unit": unit})
+    run = small_run(label)
+    samples = frame("metrics", rows)
+    if alone:
+        return Trace(Info(source=f"/traces/{label}.csv", label=label, format="nvidia-smi"), metrics=samples)
+    return run.with_tables(metrics=samples)
 
 
 def frame(table: str, rows: list[dict[str, Any]]) -> pl.LazyFrame:
@@ -87,6 +105,9 @@ class ShelfOpening:
 
     def cancel(self) -> None:
         self.shelf.cancelled.append(self.path)
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Nothing is left of what never began."""
 
 
 def app_on(

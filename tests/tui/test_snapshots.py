@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app_runs import Shelf, app_on, press, screen_text, settled, small_run
+from app_runs import Shelf, app_on, counted, press, screen_text, settled, small_run
 from fixed_views import FIXED, fix
 
 from warplens.tui.app.settings import Settings
@@ -25,6 +25,7 @@ def snap(snap_compare: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
     def compare(*keys: str, view: str, size: tuple[int, int] = (120, 40), **more: Any) -> bool:
         shelf = Shelf(a=small_run("normal", warnings=("3 events were dropped",)), b=small_run("abnormal", slow=3.0),
+                      counted=counted(), slower=counted("slower", 1200.0),
                       bad="bad.json: ends in the middle of an event.")
         app = app_on(*more.pop("runs", RUNS.get(view, ("a",))), shelf=shelf, view=view, **more)
 
@@ -52,6 +53,16 @@ def test_the_user_opens_a_view(snap: Callable[..., bool], view: str, size: tuple
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 def test_two_runs_are_compared_kernel_by_kernel(snap: Callable[..., bool], size: tuple[int, int]) -> None:
     assert snap(view="kernels", size=size, runs=("a", "b"))
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_counters_are_plotted(snap: Callable[..., bool], size: tuple[int, int]) -> None:
+    assert snap("j", "space", "j", view="metrics", runs=("counted",), size=size)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_counters_of_two_runs_are_plotted_on_one_axis(snap: Callable[..., bool], size: tuple[int, int]) -> None:
+    assert snap("tab", view="metrics", runs=("counted", "slower"), size=size)
 
 
 def test_the_user_filters_sorts_and_marks(snap: Callable[..., bool]) -> None:

@@ -179,12 +179,21 @@ class WarplensApp(Wired, Background):
         self.session.epoch += 1
         if not self.session.loading and len(self.session.traces) == 1 and self.session.current == "diff":
             self.main.open_view(first_view("overview", 1))  # the other one could not be opened
+        elif not self.session.loading and self._only_counters and self.session.current in ("overview", "diff"):
+            self.main.open_view(first_view("metrics", 1))
         elif self._two_in_one and not self.chosen and self.session.current == "overview":
             self.main.open_view(first_view("", 2))
         if self.session.traces:
             self._headline_due = True
             self.set_timer(_PATIENCE, self._ask_headline)
         self.main.news()
+
+    @property
+    def _only_counters(self) -> bool:
+        """Whether nothing but samples is open and nobody asked for a view."""
+        from ...analysis.metrics.alone import only_counters
+
+        return not self.chosen and only_counters(self.session.traces)
 
     @property
     def _two_in_one(self) -> bool:
@@ -266,6 +275,8 @@ def run(
     app.run()
     app.stop_all()
     resume.keep(app.session)
+    for run_ in app.session.inputs:
+        run_.wait_for_end()
     code = app.return_code or said_what_failed(app.session.inputs)
     if anything_working():
         sys.stdout.flush()

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class Surroundings(Protocol):
     """What a pane may do at once to the lines around it."""
 
-    def ask_for(self, kind: Any, text: str = "", placeholder: str = "") -> None:
-        """Take a line of text; the pane's ``said`` hears what is typed."""
+    def ask_for(self, kind: Any, text: str = "", placeholder: str = "", helper: Any = None) -> None:
+        """Take a line of text; the pane's ``said`` hears what is typed. ``helper`` is a ``prompt.Helper``."""
         ...
 
     def close_prompt(self) -> None:

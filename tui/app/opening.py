@@ -31,6 +31,10 @@ class Opening(Protocol):
         """Stop at once; nothing is waited for."""
         ...
 
+    def wait(self, timeout: float | None = None) -> None:
+        """Wait, seconds at most, for the last event or, after ``cancel``, until nothing is left of the load."""
+        ...
+
 
 Opener = Callable[[str], Opening]
 
@@ -62,6 +66,8 @@ name."""
 
 MOMENT = 0.25
 """Seconds a load may take before it is spoken of."""
+_CLEANING_UP = 5.0
+"""Seconds the end of the program waits for a load that was stopped to be cleaned up; it takes a few ms."""
 
 State = Literal["loading", "loaded", "failed", "stopped"]
 
@@ -131,6 +137,11 @@ class Run(Struct):
         if self.opening is not None:
             self.opening.cancel()
         return True
+
+    def wait_for_end(self) -> None:
+        """After ``stop``, before the program ends: until what was half read is removed, a moment at most."""
+        if self.state == "stopped" and self.opening is not None:
+            self.opening.wait(_CLEANING_UP)
 
     @property
     def worth_telling(self) -> bool:

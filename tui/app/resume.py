@@ -20,6 +20,7 @@ from .session import Arrangement, Session, ViewState
 MOST_RECENT = 20
 MOST_SESSIONS = 50
 MOST_MARKS = 1000
+MOST_QUERIES = 200
 
 
 def state_path() -> Path:
@@ -77,7 +78,7 @@ def keep(session: Session) -> None:
     sessions.pop(key, None)
     sessions[key] = {
         "view": session.current, "cycle": session.cycle, "cycle_b": session.cycle_b,
-        "rank": session.rank, "rank_b": session.rank_b, "at": int(time.time()),
+        "rank": session.rank, "rank_b": session.rank_b, "query": session.query, "at": int(time.time()),
         "views": {name: _view(state) for name, state in session.views.items()},
     }
     kept["sessions"] = dict(list(sessions.items())[-MOST_SESSIONS:])
@@ -100,6 +101,7 @@ def restore(session: Session) -> bool:
     session.current = str(mine.get("view", ""))
     session.cycle, session.cycle_b = _whole(mine.get("cycle")), _whole(mine.get("cycle_b"))
     session.rank, session.rank_b = _whole(mine.get("rank")), _whole(mine.get("rank_b"))
+    session.query = str(mine.get("query") or "")
     for name, given in (mine.get("views") or {}).items():
         try:
             session.views[str(name)] = ViewState(
@@ -110,6 +112,21 @@ def restore(session: Session) -> bool:
         except (KeyError, TypeError, ValueError):
             continue
     return True
+
+
+def queries() -> list[str]:
+    """The SQL typed before, the last one last."""
+    kept = _read().get("queries", [])
+    return [one for one in kept if isinstance(one, str)] if isinstance(kept, list) else []
+
+
+def keep_query(statement: str) -> list[str]:
+    """Remember a query as the last one; gives all there are."""
+    kept = _read()
+    every = [*(one for one in queries() if one != statement), statement][-MOST_QUERIES:]
+    kept["queries"] = every
+    _write(kept)
+    return every
 
 
 def _texts(texts: dict[int, str]) -> dict[str, str]:

@@ -98,12 +98,16 @@ class MainScreen(Screen[None]):
         """The pane is there: it may take keys and ask its question."""
         self.arriving -= 1
         if pane is self.pane:
-            self.set_focus(pane.focused_part)
+            if not self.prompt.display:
+                self.set_focus(pane.focused_part)
             pane.wake()
 
     def action_view(self, name: str) -> None:
-        """A number was pressed."""
-        self.open_view(name)
+        """A number was pressed; that of the view shown asks it for whatever it takes."""
+        if self.pane is not None and self.pane.entry.name == name:
+            self.pane.asked_again()
+        else:
+            self.open_view(name)
 
     def action_back(self) -> None:
         """The view before."""
@@ -172,15 +176,14 @@ class MainScreen(Screen[None]):
     def on_prompt_dropped(self, event: Prompt.Dropped) -> None:
         """Nothing was wanted."""
         if self.pane is not None:
-            if event.kind == "search":
-                self.pane.search("")
+            self.pane.unsaid(event.kind)
             self.set_focus(self.pane.focused_part)
         self.close_prompt()
 
-    def ask_for(self, kind: Any, text: str = "", placeholder: str = "") -> None:
-        """Take a line of text."""
+    def ask_for(self, kind: Any, text: str = "", placeholder: str = "", helper: Any = None) -> None:
+        """Take a line of text; ``helper`` completes it and knows what was typed before."""
         self.footer.display = False
-        self.prompt.open(kind, text, placeholder)
+        self.prompt.open(kind, text, placeholder, helper)
 
     def refuse(self, reason: str) -> None:
         """The text cannot be taken: say why at the prompt, which stays."""

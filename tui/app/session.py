@@ -85,6 +85,8 @@ class Session(Struct):
     thresholds: Thresholds = field(default_factory=Thresholds)
     views: dict[str, ViewState] = field(default_factory=dict)
     history: list[str] = field(default_factory=list)
+    query: str = ""
+    """The SQL that the view of that name shows the result of."""
     current: str = ""
     epoch: int = 0
     place: tuple[int, dict[str, Any]] | None = None
@@ -132,6 +134,8 @@ class Session(Struct):
     def subjects(self, view: View) -> tuple[Subject, ...]:
         """What ``x`` goes through in that view."""
         if len(self.traces) < 2:
+            return ("both",)
+        if view.free_columns:
             return ("both",)
         if not view.two_runs or view.pair_columns == view.columns:
             return ("A", "B")  # it shows one at a time

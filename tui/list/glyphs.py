@@ -29,6 +29,14 @@ HERE = "▌"
 MORE_LEFT, MORE_RIGHT = "‹", "›"
 """Columns are out of sight on that side."""
 
+def _dots(code: int) -> str:
+    """A sign for a character of braille: high, in the middle, low, or a line through it."""
+    rows = [row for row, bits in enumerate((0x09, 0x12, 0x24, 0xC0)) if code & bits]
+    if not rows:
+        return " "
+    return "|" if len(rows) > 2 else "'" if rows[-1] == 0 else "_" if rows[0] == 3 else "-" if len(rows) == 1 else ":"
+
+
 _SIGNS = {
     "↓": "v", "↑": "^", "→": ">", "←": "<", "●": "*", "○": "o", "▌": ">", "‹": "<", "›": ">", "…": "~", "–": "-",
     "—": "-", "−": "-", "×": "x", "µ": "u", "μ": "u", "Δ": "d", "σ": "s", "β": "b", "±": "~", "·": ".", "•": "*",
@@ -38,6 +46,7 @@ _SIGNS = {
 _PLAIN = (
     {chr(code): "#" for code in range(0x2580, 0x25A0)}
     | {chr(code): "+" for code in range(0x2500, 0x2580)}
+    | {chr(0x2800 + code): _dots(code) for code in range(256)}
     | dict.fromkeys("─━═╌╍┄┅┈┉╴╶╸╺", "-")
     | dict.fromkeys("│┃║╎╏┆┇┊┋╵╷╹╻▐▕", "|")
     | dict(zip(LEVELS, "_.:-=+*#", strict=True))

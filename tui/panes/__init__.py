@@ -17,7 +17,9 @@ SPECIAL: dict[str, str] = {
     "cycles": "cycles.CyclesPane",
     "diff": "diff.DiffPane",
     "idle": "idle.IdlePane",
+    "metrics": "metrics.MetricsPane",
     "ranks": "ranks.RanksPane",
+    "sql": "sql.SqlPane",
     "timeline": "timeline.TimelinePane",
 }
 """View name → module and class of its pane."""

@@ -130,6 +130,14 @@ class PaneActions(Container):
             self.main.close_prompt()
             self._export(text.strip())
 
+    def unsaid(self, kind: str) -> None:
+        """The prompt was left without an answer."""
+        if kind == "search":
+            self.search("")
+
+    def asked_again(self) -> None:
+        """The key of this view was pressed while it is shown."""
+
     def search(self, text: str) -> None:
         """Go to the first row that holds the text, and remember it for n and N; '' ends the search."""
         self.state.search = text

@@ -15,6 +15,7 @@ from typing import Any
 from textual.content import Content
 
 from ...analysis.core import units
+from ...analysis.core.distribution import histogram_lines
 from ...analysis.core.text import display
 from ..list import cells
 
@@ -22,8 +23,6 @@ A, B = "$primary", "$accent"
 QUIET = "dim"
 _LABEL = re.compile(r"^\S{1,14}  +")
 """A word and at least two spaces: the column after it is where the text of all labelled lines begins."""
-
-_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 
 
 def joined(lines: Sequence[Content]) -> Content:
@@ -66,47 +65,23 @@ def histogram(shape: dict[str, Any], width: int, height: int) -> list[Content]:
 
     ``shape`` has ``edges_ns`` and per side (``a``, ``b``) one count less.
     """
-    edges, sides = shape.get("edges_ns") or [], [side for side in ("a", "b") if side in shape]
-    if len(edges) < 2 or not sides or width < 24:
+    sides = sum(bool(shape.get(side)) for side in ("a", "b"))
+    unit, lines = histogram_lines(shape, max(3, (height - 1) // max(1, sides)))
+    if not lines or width < 24:
         return []
-    bins = [(edges[at], edges[at + 1], [shape[side][at] for side in sides]) for at in range(len(edges) - 1)]
-    bins = _merged(bins, max(3, (height - 1) // len(sides)))
-    factor, unit = next((pair for pair in _UNITS if edges[-1] >= 2 * pair[0]), _UNITS[-1])
-    places = 0 if edges[-1] - edges[0] >= 4 * factor * len(bins) else 1 if edges[-1] - edges[0] >= factor else 3
-    most = max(max(counts) for _, _, counts in bins) or 1
-    label = max(len(_span(low, high, factor, places)) for low, high, _ in bins) + 2
-    room = max(4, width - label - len(units.count(most)) - 3 - (2 if len(sides) > 1 else 0))
-    made, empty = [Content.styled(f" {unit:<{label}}", QUIET)], False
-    for low, high, counts in bins:
-        if not any(counts):
-            if not empty:
-                made.append(Content.styled(f" {'⋮':<{label}}", QUIET))
-            empty = True
+    label = max(len(line.label) for line in lines) + 2
+    most = units.count(max(line.cycles for line in lines))
+    room = max(4, width - label - len(most) - 3 - (2 if sides > 1 else 0))
+    made = [Content.styled(f" {unit:<{label}}", QUIET)]
+    for line in lines:
+        if not line.side:
+            made.append(Content.styled(f" {'⋮':<{label}}", QUIET))
             continue
-        empty = False
-        head = _span(low, high, factor, places)
-        for at, count in enumerate(counts):
-            if count:
-                side = f"{'AB'[at]} " if len(sides) > 1 else ""
-                drawn = cells.bar(count / most, room).rstrip()
-                made.append(Content.assemble(
-                    (f" {head:<{label}}", QUIET), (side + drawn, (A, B)[at]), f" {units.count(count)}"
-                ))
-                head = ""
+        drawn = (f"{line.side.upper()} " if sides > 1 else "") + cells.bar(line.share, room).rstrip()
+        made.append(Content.assemble(
+            (f" {line.label:<{label}}", QUIET), (drawn, A if line.side == "a" else B), f" {units.count(line.cycles)}"
+        ))
     return made
-
-
-def _merged(bins: list[Any], most: int) -> list[Any]:
-    """At most that many bins, neighbours taken together."""
-    step = -(-len(bins) // most)
-    return [
-        (part[0][0], part[-1][1], [sum(values) for values in zip(*(counts for _, _, counts in part), strict=True)])
-        for part in (bins[at : at + step] for at in range(0, len(bins), step))
-    ]
-
-
-def _span(low: float, high: float, factor: float, places: int) -> str:
-    return f"{low / factor:,.{places}f}–{high / factor:,.{places}f}"
 
 
 def gauge(label: str, share: float, width: int, colour: str = "$primary") -> Content:

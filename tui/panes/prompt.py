@@ -1,11 +1,13 @@
-"""The line at the bottom that takes text: search, filter, a file name. Errors are said beside what was typed.
+"""The line at the bottom that takes text: search, filter, a file name, SQL. Errors are said beside what was typed.
 
-It lies over the footer while it is open and is nothing while it is not.
+It lies over the footer while it is open and is nothing while it is not. Where it was opened with a ``Helper``, Tab
+completes the word at the cursor, and ↑ and ↓ go through what was typed before.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Sequence
+from typing import ClassVar, Literal, Protocol
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -17,10 +19,32 @@ from textual.widgets import Input
 from ...analysis.core.text import display
 from .chrome import Line
 
-Kind = Literal["search", "filter", "export", "open", "goto", "note"]
+Kind = Literal["search", "filter", "export", "open", "goto", "note", "sql"]
 _LABEL: dict[Kind, str] = {
     "search": "/", "filter": "filter ", "export": "write to ", "open": "open ", "goto": "go to ", "note": "note ",
+    "sql": "sql ",
 }
+_OFFERED = 12
+"""Completions named at once."""
+
+
+class Helper(Protocol):
+    """Helps with one kind of text."""
+
+    def completions(self, before: str, after: str) -> tuple[int, tuple[str, ...]]:
+        """Where the word at the cursor begins, and what it may become, likeliest first."""
+        ...
+
+    def history(self) -> list[str]:
+        """What was typed before, the last one last."""
+        ...
+
+
+def _common_beginning(words: Sequence[str]) -> str:
+    """What all the words begin with, in lower case."""
+    first, last = min(map(str.lower, words)), max(map(str.lower, words))
+    same = next((at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    return first[:same]
 
 
 class Prompt(Horizontal):
@@ -34,6 +58,8 @@ class Prompt(Horizontal):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "drop", "drop", show=False), Binding("ctrl+c", "drop", "drop", show=False),
+        Binding("tab", "complete", "complete", show=False), Binding("up", "recall(-1)", "before", show=False),
+        Binding("down", "recall(1)", "after", show=False),
     ]
 
     class Said(Message):
@@ -56,6 +82,9 @@ class Prompt(Horizontal):
         self._label, self._error = Line(id="label"), Line(id="error")
         self._input = Input(compact=True, select_on_focus=False)
         self._label.styles.width = 9
+        self._helper: Helper | None = None
+        self._recalled = 0
+        self._draft = ""
 
     def compose(self) -> ComposeResult:
         """Label, input, error."""
@@ -63,9 +92,10 @@ class Prompt(Horizontal):
         yield self._input
         yield self._error
 
-    def open(self, kind: Kind, text: str = "", placeholder: str = "") -> None:
+    def open(self, kind: Kind, text: str = "", placeholder: str = "", helper: Helper | None = None) -> None:
         """Take text for that purpose, starting from ``text``."""
         self.kind = kind
+        self._helper, self._recalled, self._draft = helper, 0, text
         label = _LABEL[kind]
         self._label.styles.width = len(label) + 1
         self._label.say(Content.styled(f" {label}", "bold $primary"))
@@ -81,6 +111,41 @@ class Prompt(Horizontal):
         """Say what is wrong with what was typed; '' says nothing."""
         self._error.display = bool(error)
         self._error.say(Content.styled(f" {display(error, 200)}", "$error"))
+
+    def action_complete(self) -> None:
+        """Complete the word at the cursor as far as that is certain, else say what it may become."""
+        if self._helper is None:
+            return
+        at, text = self._input.cursor_position, self._input.value
+        begin, words = self._helper.completions(text[:at], text[at:])
+        if not words:
+            self.app.bell()
+            return
+        common = _common_beginning(words)
+        word = words[0] + ("" if words[0].endswith("(") else " ") if len(words) == 1 else common
+        if len(words) == 1 or len(common) > at - begin:
+            self._input.value = text[:begin] + word + text[at:].removeprefix(" " if word.endswith(" ") else "")
+            self._input.cursor_position = begin + len(word)
+        if len(words) > 1:
+            more = f" and {len(words) - _OFFERED} more" if len(words) > _OFFERED else ""
+            self.call_after_refresh(self.hint, " ".join(words[:_OFFERED]) + more)
+
+    def action_recall(self, step: int) -> None:
+        """What was typed before or after this."""
+        past = self._helper.history() if self._helper is not None else []
+        place = self._recalled - step
+        if not 0 <= place <= len(past):
+            return
+        if self._recalled == 0:
+            self._draft = self._input.value
+        self._recalled = place
+        self._input.value = past[-place] if place else self._draft
+        self._input.cursor_position = len(self._input.value)
+
+    def hint(self, text: str) -> None:
+        """Say something about what is being typed."""
+        self._error.display = bool(text)
+        self._error.say(Content.styled(f" {display(text, 200)}", "dim"))
 
     def close(self) -> None:
         """Out of the way."""

@@ -12,6 +12,7 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ...core import units
 from ..stats.robust_location import Floats
 from .samples import Matched, Side
 
@@ -143,16 +144,13 @@ def sentence(timings: list[CollectiveTiming], names: dict[str, str], cycle_ms: f
         if timing.longest_wait_ms < MATERIAL * cycle_ms:
             continue
         name = names.get(timing.function, timing.function)
-        transfer = f"transfer {timing.transfer_a_us:.1f} → {timing.transfer_b_us:.1f} µs"
+        was, now = (units.duration(1e3 * us) for us in (timing.transfer_a_us, timing.transfer_b_us))
+        transfer = f"transfer {was} → {now}"
         if timing.last_a == timing.last_b:
             return f"{timing.last_a} comes last to {name} in both runs and the others wait; {transfer}"
         waited = {wait.device: wait for wait in timing.waits}[timing.last_b]
         return (
             f"the late rank changed sides: {name} waited for {timing.last_a}, now for {timing.last_b} "
-            f"(which waited {_short(waited.a_ms)} → {_short(waited.b_ms)} ms per cycle); {transfer}"
+            f"(which waited {units.amount(waited.a_ms, waited.b_ms)} per cycle); {transfer}"
         )
     return None
-
-
-def _short(ms: float) -> str:
-    return f"{ms:,.0f}" if ms >= 10 or ms == 0 else f"{ms:.2g}"

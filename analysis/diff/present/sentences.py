@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...core import units
 from ...core.metrics import change
 from ..prepare.collectives import CollectiveTiming
 from ..prepare.collectives import sentence as collective_sentence
@@ -19,20 +20,6 @@ _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", 
 def some(count: int) -> str:
     """A small number in words, a large one in figures."""
     return _WORDS[count] if count < len(_WORDS) else f"{count:,}"
-
-
-def ms(value: float, signed: bool = False) -> str:
-    """Milliseconds without their unit: 751, 45.1, 2.6, 0.021."""
-    size = abs(value)
-    places = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3
-    text = f"{value:{'+' if signed else ''},.{places}f}"
-    return text.replace("-", "−")
-
-
-def _rough(value: float) -> str:
-    """A bound of an interval: two figures, signed."""
-    places = 0 if abs(value) >= 10 else 1 if abs(value) >= 1 else 2 if abs(value) >= 0.1 else 3
-    return f"{value:+,.{places}f}".replace("-", "−")
 
 
 def line(label: str, text: str) -> str:
@@ -51,20 +38,22 @@ def cycle_sentence(cycles: CycleTime) -> str:
     Whether the cycle got slower, by how much, and which cycles stand out with what is special in them.
     """
     a, b = cycles.median_a_ms, cycles.median_b_ms
-    text = f"{cycles.verdict}: {ms(a)} → {ms(b)} ms{f' {cycles.unit}' if cycles.unit else ''}"
+    text = f"{cycles.verdict}: {units.amount(a, b)}{f' {cycles.unit}' if cycles.unit else ''}"
     if cycles.verdict in ("slower", "faster") and a and (b / a >= 1.5 or b / a <= 1 / 1.5):
         text += f" ({b / a:.1f}×)"
     if cycles.ci_low_ms is not None and cycles.ci_high_ms is not None:
-        text += f", {_rough(cycles.shift_ms)} [{_rough(cycles.ci_low_ms)}, {_rough(cycles.ci_high_ms)}]"
+        shift, low, high = map(units.rough_figure, (cycles.shift_ms, cycles.ci_low_ms, cycles.ci_high_ms))
+        text += f", {shift} [{low}, {high}]"
     for count, run in ((cycles.cycles_a, "A"), (cycles.cycles_b, "B")):
         if count < 5:
             text += f"; only {some(count)} cycle{'' if count == 1 else 's'} in {run}"
     slow = cycles.slow_in_b
     if slow and cycles.verdict != "slower":
-        named = " and ".join(f"{'' if one.cycle is None else f'B{one.cycle} '}{ms(one.ms)}" for one in slow[:3])
+        times = [f"{'' if one.cycle is None else f'B{one.cycle} '}{units.figure(one.ms)}" for one in slow[:3]]
+        named = f"{' and '.join(times)} {units.sentence_unit()}"
         count_text = f"{some(len(slow))} slow one{'' if len(slow) == 1 else 's'}"
         reason = special(slow)
-        text += f"; {count_text}, {named} ms{' and more' if len(slow) > 3 else ''}{f', {reason}' if reason else ''}"
+        text += f"; {count_text}, {named}{' and more' if len(slow) > 3 else ''}{f', {reason}' if reason else ''}"
     return text
 
 
@@ -107,7 +96,7 @@ def _label(device: str | None) -> str:
 
 def _device_text(row: DeviceWork) -> str:
     ratio, per_launch = row.ratio, row.per_launch_ratio
-    text = f"busy {ms(row.busy_a_ms)} → {ms(row.busy_b_ms)} ms per cycle"
+    text = f"busy {units.amount(row.busy_a_ms, row.busy_b_ms)} per cycle"
     if row.communication_a_ms or row.communication_b_ms:
         text += " beside collectives"  # which wait for other ranks, and have a line of their own
     if ratio is None:
@@ -172,7 +161,7 @@ def data_line(comparability: Comparability, matched: list[Matched], row_noise_ms
     if warm_up:
         parts.append(f"{warm_up} warm-up cycle{'' if warm_up == 1 else 's'} left out")
     if row_noise_ms is not None:
-        parts.append(f"by chance a row moves up to ±{ms(row_noise_ms)} ms")
+        parts.append(f"by chance a row moves up to ±{units.amount(row_noise_ms)}")
     return line("Data", "; ".join(parts))
 
 

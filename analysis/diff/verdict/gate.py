@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 import polars as pl
 
+from ...core import units
 from ...core.names.short_name import fit_name
 from ...table.table import Table
-from ..present.sentences import cycle_sentence, ms
+from ..present.sentences import cycle_sentence
 from .function_change import REGRESSIONS
 from .gate_rule import DEFAULT_PERCENT
 from .verdict import Verdict, verdict_of
@@ -49,13 +50,13 @@ def gate(table: Table, percent: float = DEFAULT_PERCENT) -> Gate:
             return Gate(True, f"Passes: the cycle is not shown to be slower by more than {percent:g}%{_open(table)}")
         lost = _largest_loss(table)
         first = f", first {fit_name(lost.first, 60)}" if lost.functions else ""
-        return Gate(False, f"Fails: the cycle takes at least {ms(sure)} ms more ({share:+.1f}%){first}.")
+        return Gate(False, f"Fails: the cycle takes at least {units.amount(sure)} more ({share:+.1f}%){first}.")
     lost = _largest_loss(table)
     share = 100 * lost.ms / _reference(table, verdict) if lost.functions else 0.0
     if share > percent:
         what = f"{lost.functions} function{'' if lost.functions == 1 else 's'}"
-        surely = f"{'loses' if lost.functions == 1 else 'lose'} at least {ms(lost.ms)} ms per cycle ({share:.1f}%)"
-        return Gate(False, f"Fails: {what} {surely}, first {fit_name(lost.first, 60)}.")
+        loss = f"{'loses' if lost.functions == 1 else 'lose'} at least {units.amount(lost.ms)} per cycle"
+        return Gate(False, f"Fails: {what} {loss} ({share:.1f}%), first {fit_name(lost.first, 60)}.")
     told = f"; cycle {cycle_sentence(cycles)}" if cycles is not None else ""
     return Gate(True, f"Passes: nothing is shown to be slower by more than {percent:g}% of a cycle{told}{_open(table)}")
 

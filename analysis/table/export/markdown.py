@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...core import units
+from ...core.distribution import HistogramLine, histogram_lines
 from ...core.names.short_name import fit_name
 from ...core.text import clean, cut
 from ..column import Column
@@ -94,28 +95,15 @@ def _full_names(table: Table) -> list[str]:
     return ["", "<details><summary>Names in full</summary>", "", *listed, "", "</details>"]
 
 
-def histogram_lines(histogram: dict[str, Any], width: int = 32) -> list[str]:
-    """The distribution of cycle times as text: one line a bin and run, both on one axis;
-    a ⋮ stands for empty bins.
+def histogram_text(histogram: dict[str, Any], width: int = 32) -> list[str]:
+    """The distribution of cycle times as text: one line a bin and run, both on one axis; ⋮ stands for empty bins."""
+    unit, lines = histogram_lines(histogram, most=24)
+    return [_bar(line, unit, width) if line.side else "⋮" for line in lines]
 
-    ``histogram`` is ``{"edges_ns": [...], "a": [...], "b": [...]}`` with one count fewer than edges.
-    """
-    edges, sides = histogram["edges_ns"], [side for side in ("a", "b") if histogram.get(side)]
-    if not sides:
-        return []
-    top = max(max(histogram[side]) for side in sides) or 1
-    lines: list[str] = []
-    for at in range(len(edges) - 1):
-        if not any(histogram[side][at] for side in sides):
-            if lines[-1] != "⋮":  # the first bin is never empty
-                lines.append("⋮")
-            continue
-        label = f"{edges[at] / 1e6:,.4g}–{edges[at + 1] / 1e6:,.4g} ms"
-        for side in sides:
-            n = histogram[side][at]
-            bar = "█" * round(width * n / top) + " " if n else ""
-            lines.append(f"{label if side == sides[0] else '':<20} {side.upper()} {bar}{n or ''}".rstrip())
-    return lines
+
+def _bar(line: HistogramLine, unit: str, width: int) -> str:
+    label = f"{line.label} {unit}" if line.label else ""
+    return f"{label:<20} {line.side.upper()} {'█' * round(width * line.share)} {line.cycles}"
 
 
 def section(table: Table, level: int = 2) -> list[str]:
@@ -127,11 +115,11 @@ def section(table: Table, level: int = 2) -> list[str]:
     lines += [f"- {escape(line)}" for line in findings(table)]
     histogram = table.facts.get("histogram")
     if isinstance(histogram, dict) and histogram.get("edges_ns"):
-        lines += ["", "```text", *histogram_lines(histogram), "```"]
+        lines += ["", "```text", *histogram_text(histogram), "```"]
     lines += ["", f"*{escape(state_line(table))}*", ""]
     if table.picture:
         lines += [line for block in table.picture for line in _fenced(block)]
-    elif len(table):
+    if len(table) and (table.rows_below or not table.picture):
         lines += rows_as_markdown(table)
         lines += _full_names(table)
     said = notes(table)

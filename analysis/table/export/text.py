@@ -66,10 +66,10 @@ def block(table: Table) -> str:
     lines.append("")
     if table.page:
         lines += [line for part in table.page for line in _section(part)]
-    elif table.picture:
+    else:
         lines += [line for block in table.picture for line in (*block, "")]
-    elif len(table):
-        lines += rows_as_text(table)
+        if len(table) and (table.rows_below or not table.picture):
+            lines += rows_as_text(table)
     lines += [f"! {display(note, 600)}" for note in notes(table)]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 

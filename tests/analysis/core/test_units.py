@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from warplens.analysis.core import units
@@ -40,3 +42,29 @@ def test_a_difference_has_its_sign(value: int, text: str) -> None:
 
 def test_a_sparkline_is_scaled_to_its_largest() -> None:
     assert units.sparkline([0, 1, 2, 4]) == "▁▃▅█"
+
+
+@pytest.fixture
+def microseconds() -> Iterator[None]:
+    units.use("us")
+    yield
+    units.use("auto")
+
+
+def test_times_of_a_sentence_share_one_unit() -> None:
+    assert units.amount(750.2, 751.4) == "750 → 751 ms"
+    assert units.amount(-0.0214, signed=True) == "−0.021 ms"
+
+
+@pytest.mark.usefixtures("microseconds")
+def test_the_setting_of_units_holds_for_sentences_and_axes_too() -> None:
+    from warplens.analysis.core.distribution import histogram_lines
+    from warplens.analysis.diff.present.sentences import cycle_sentence
+    from warplens.analysis.diff.verdict.cycle_time import CycleTime
+
+    assert units.amount(0.75, 1.5) == "750 → 1,500 µs"
+    assert (units.figure(2.6, signed=True), units.rough_figure(-0.0094)) == ("+2,600", "−9.4")
+    unit, lines = histogram_lines({"edges_ns": [0, 1e6, 2e6], "a": [3, 1]}, most=24)
+    assert (unit, lines[0].label) == ("µs", "0–1,000")
+    cycles = CycleTime("unchanged", 8, 8, 750.0, 751.0, 750.0, 751.0, 1.0, -1.0, 3.0, 1.0, 1.0)
+    assert cycle_sentence(cycles) == "unchanged: 750,000 → 751,000 µs, +1,000 [−1,000, +3,000]"

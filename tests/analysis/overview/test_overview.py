@@ -205,3 +205,11 @@ def test_two_runs_stand_side_by_side_in_the_order_of_categories(run_of, asked):
 def test_nothing_to_show_is_said(run_of, asked):
     with pytest.raises(CannotAnswer, match="no overview"):
         asked("overview", run_of())
+
+
+def test_a_whole_recording_begins_with_its_first_activity(run_of, asked):
+    run = run_of(kernels=[work(0, 100, None, "copy", "memcpy"), work(100, 50, None)])
+    answer = asked("overview", run)
+    spent = {name: ns for name, ns in times(answer.frame.to_dicts()).items() if ns}
+    assert spent == {"Memcpy": 100, "Kernel": 50}
+    assert answer.facts["window_ns"] == 150

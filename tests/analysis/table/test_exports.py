@@ -126,7 +126,7 @@ def test_a_comparison_with_no_such_column_says_it_was_looked_for_as_text() -> No
 
 
 def test_the_histogram_of_a_ticket_passes_over_empty_bins() -> None:
-    from warplens.analysis.table.export.markdown import histogram_lines
+    from warplens.analysis.table.export.markdown import histogram_text
 
-    lines = histogram_lines({"edges_ns": [0, 1e6, 2e6, 3e6, 4e6], "a": [3, 0, 0, 1], "b": []}, width=3)
+    lines = histogram_text({"edges_ns": [0, 1e6, 2e6, 3e6, 4e6], "a": [3, 0, 0, 1], "b": []}, width=3)
     assert [line.split()[-1] for line in lines] == ["3", "⋮", "1"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +13,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
+from msgspec import json
 
 from warplens.loaders.ingest import private
 from warplens.loaders.native import emit
@@ -84,9 +88,10 @@ def test_an_array_in_pieces_or_of_somebody_elses_bytes_is_refused(program: Progr
 def test_a_process_of_its_own_compiles_what_then_is_used(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     start, codes = subprocess.Popen, list[int]()
 
-    def awaited(command: list[str], **options: Any) -> None:
-        with start(command, **options) as process:
-            codes.append(process.wait())
+    def awaited(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        process = start(command, **options)
+        codes.append(process.wait())
+        return process
 
     monkeypatch.setattr("subprocess.Popen", awaited)
     place = program.folder()
@@ -114,13 +119,46 @@ def test_who_finds_that_somebody_compiles_starts_nothing(program: Program, monke
 
 
 def test_a_compiler_that_was_killed_is_not_waited_for(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    started = list[list[str]]()
-    monkeypatch.setattr("subprocess.Popen", lambda command, **_: started.append(command))
+    start, started = subprocess.Popen, list[list[str]]()
+
+    def noted(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        started.append(command)
+        process = start(["true"], **options)
+        process.wait()
+        return process
+
+    monkeypatch.setattr("subprocess.Popen", noted)
     place = program.folder()
     assert place is not None
     (place / "compiling").touch()  # left by it, and no longer locked
     program.prepare()
     assert len(started) == 1
+
+
+@pytest.mark.parametrize(("end", "goes_on"), [("sys.exit()", True), ("os.kill(os.getpid(), 9)", False)])
+def test_the_compiler_finishes_after_a_program_that_ended_and_ends_with_one_that_was_killed(
+    program: Program, end: str, goes_on: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The compiler is stopped right after it began, so that the program is over when it goes on."""
+    place = program.folder()
+    assert place is not None
+    begin = f"""
+import os, signal, sys
+from msgspec import json
+from warplens.loaders.native import code_cache
+code_cache.json.decode({json.encode(program)!r}, type=code_cache.Program).prepare()
+os.kill(code_cache._begun[0].pid, signal.SIGSTOP)
+print(code_cache._begun[0].pid, flush=True)
+{end}
+"""
+    paths = os.pathsep.join(sys.path)
+    began = subprocess.run([sys.executable, "-c", begin], capture_output=True, env={**os.environ, "PYTHONPATH": paths})
+    compiler = int(began.stdout)
+    os.kill(compiler, signal.SIGCONT)
+    mark = os.open(place / "compiling", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(mark, fcntl.LOCK_EX)  # the compiler has it as long as it lives
+    os.close(mark)
+    assert program.ready() is goes_on
 
 
 def test_other_sources_or_names_have_another_folder(program: Program) -> None:

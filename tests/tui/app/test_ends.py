@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 from terminal import LIMIT, Session
 
+from warplens.loaders.ingest import spill
+
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
 SAMPLE = str(Path(__file__).resolve().parents[3] / "samples" / "kernel_table_unet_training.txt")
 WARPLENS = [sys.executable, "-m", "warplens", SAMPLE, "--view", "launches", "--no-cache"]
@@ -120,4 +122,29 @@ def test_random_bytes_do_not_keep_it_when_its_terminal_is_gone(app: Callable[...
     session.send(b"\x1b[\x1bP\x1b]\xff\xfe\x00\x1b[<999;9\x1b[200~never ended")
     session.reading.clear()
     os.close(session._fd)
-    ended(session)
+    assert os.waitstatus_to_exitcode(ended(session)) == 128 + signal.SIGHUP
+
+
+@pytest.mark.parametrize("storm", [False, True], ids=["quit", "quit in a storm of resizes"])
+def test_quitting_while_it_loads_leaves_nothing_behind(tmp_path: Path, storm: bool) -> None:
+    (tmp_path / "tmp").mkdir()
+    fifo = tmp_path / "endless.json"
+    os.mkfifo(fifo)
+    writer = os.open(fifo, os.O_RDWR)  # somebody who never writes to the end
+    os.write(writer, b'{"traceEvents": [')
+    places = {"TMPDIR": str(tmp_path / "tmp"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    session = Session([sys.executable, "-m", "warplens", str(fifo)], **places)
+    try:
+        session.until_shown("endless")
+        end = time.monotonic() + LIMIT
+        while not any((tmp_path / "tmp").iterdir()) and time.monotonic() < end:
+            select.select([], [], [], 0.02)
+        assert any((tmp_path / "tmp").iterdir())
+        for lines in range(1, 60 if storm else 1):
+            session.resize(120 + lines, lines)
+        quit_it(session)
+    finally:
+        session.close()
+        os.close(writer)
+    assert list((tmp_path / "tmp").iterdir()) == []
+    assert [entry for entry in (tmp_path / "cache").rglob("*") if spill.is_temporary(entry)] == []

@@ -1,0 +1,74 @@
+"""The plots of an export: the counters that say most, their cycles above, all as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from ...loaders.trace import Trace
+from ..core import metrics, units
+from ..core.text import display
+from ..timeline.lanes import Marks
+from ..timeline.picture import cycle_line
+from ..timeline.window import Window
+from .plot import LABEL, LETTERS, MARGIN, Panel, drawn, extent, panels, ruler
+from .series import Key, Series, series_of
+
+MOST_PANELS, HEIGHT = 4, 9
+"""Panels of an export, and lines of each."""
+_ROLES = {"capacity": 0, "room": 1, "own use": 2}
+
+
+def telling(rows: pl.DataFrame, most: int = MOST_PANELS) -> list[list[dict[str, Any]]]:
+    """The counters worth a plot, of each the devices: those that vary, what the machine grants before what is used."""
+    varying = rows.filter(pl.col("samples") > 1, pl.col("max") > pl.col("min"))
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in varying.iter_rows(named=True):
+        groups.setdefault((str(row["metric"]), str(row["unit"])), []).append(row)
+
+    def weight(name: tuple[str, str]) -> tuple[int, float, str]:
+        spread = max((row["max"] - row["min"]) / (abs(row["max"]) or 1.0) for row in groups[name])
+        return _ROLES[metrics.metric(name[0], name[1] or None, 0.0).role], -round(spread, 2), name[0]
+
+    return [groups[name] for name in sorted(groups, key=weight)[:most]]
+
+
+def key_of(row: dict[str, Any], run: int = 0, pooled: bool = False) -> Key:
+    """Which counter a row of the summary is about; ``pooled`` where rows are not told apart by process and rank."""
+    return Key(str(row["metric"]), row["device"] and str(row["device"]), str(row["unit"] or ""),
+               row.get("pid"), row.get("rank"), run, pooled)
+
+
+def lines_of(panel: Panel, window: Window, height: int, sides: bool = False) -> list[str]:
+    """A panel with its legend above it."""
+    made = drawn(panel, window, height)
+    names = [
+        f"{letter} {'AB'[one.key.run] + ' ' if sides else ''}{display(one.key.name, 40)}"
+        for letter, one in zip(LETTERS, panel.series, strict=False)
+    ]
+    rows = [
+        f"{label}{line} {end}".rstrip() for label, line, end in zip(made.labels, made.lines, made.ends, strict=True)
+    ]
+    return ["   ".join(names), *rows]
+
+
+def picture(runs: Sequence[Trace], groups: Sequence[list[Key]], marks: Sequence[Marks], shifts: Sequence[int],
+            width: int) -> list[str]:
+    """A panel for each group of counters, on one axis of time, under the cycles of each run."""
+    loaded = [[series_of(runs[key.run], key, shifts[key.run]) for key in group] for group in groups]
+    shown = [panel for group in loaded for panel in panels(group, 1)]
+    if not shown:
+        return []
+    every: list[Series] = [one for panel in shown for one in panel.series]
+    timed = any(one.timed for one in every)
+    window = Window(*extent(every), max(10, width - LABEL - MARGIN))
+    lines = [
+        f"{'' if len(runs) < 2 else 'AB'[at]:<{LABEL}}{text}".rstrip()
+        for at, one in enumerate(marks) if timed and (text := cycle_line(one, window)).strip()
+    ]
+    for panel in shown:
+        lines += [*lines_of(panel, window, HEIGHT, len(runs) > 1), ""]
+    span = f"over {units.duration(window.end - window.start)}" if timed else "in the order of the samples"
+    return [*lines[:-1], " " * LABEL + ruler(window, timed).rstrip(), f"{'':<{LABEL}}{span}"]

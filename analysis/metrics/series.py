@@ -1,0 +1,130 @@
+"""One counter of one device as arrays, on the clock of run A, and what it did in each column of a window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from msgspec import Struct
+
+from ...loaders.trace import Trace
+from ..timeline.coverage import Ints
+from ..timeline.lanes import Marks
+
+Floats = npt.NDArray[np.float64]
+SAMPLE = 1_000
+"""How far apart samples without times are put, in the place of ns."""
+GAP = 8
+"""How many times the usual distance two samples may be apart and still be joined by a line."""
+
+
+class Key(Struct, frozen=True):
+    """Which counter: its name, device, process and rank as the table of samples has them, of run ``run`` (0 is A).
+
+    ``pooled`` takes the samples of all processes and ranks together.
+    """
+
+    metric: str
+    device: str | None
+    unit: str
+    pid: int | None = None
+    rank: int | None = None
+    run: int = 0
+    pooled: bool = False
+
+    @property
+    def name(self) -> str:
+        """What it is called beside its line."""
+        parts = [self.metric, self.device or ""]
+        parts += [f"process {self.pid}"] if self.pid is not None else []
+        parts += [f"rank {self.rank}"] if self.rank is not None else []
+        return " ".join(filter(None, parts))
+
+
+class Series(Struct, frozen=True):
+    """The samples of one counter that were measured: moments in ns, or ``SAMPLE`` apart without times."""
+
+    key: Key
+    moments: Ints
+    values: Floats
+    timed: bool
+
+    def near(self, moment: int) -> float | None:
+        """The last value at that moment, or the first after it; None where there is none at all."""
+        if not len(self.moments):
+            return None
+        return float(self.values[max(0, int(np.searchsorted(self.moments, moment, side="right")) - 1)])
+
+
+def series_of(run: Trace, key: Key, offset: int = 0) -> Series:
+    """The samples of that counter; ``offset`` (ns) is taken from their times."""
+    owned = [pl.col(name).eq_missing(pl.lit(value)) for name, value in (
+        ("metric", key.metric), ("device", key.device), ("pid", key.pid), ("rank", key.rank)
+    ) if not (key.pooled and name in ("pid", "rank"))]
+    frame = run.metrics.with_columns(pl.col("metric", "device").cast(pl.String)).filter(
+        pl.all_horizontal(owned), pl.col("value").is_finite()
+    ).select("ts_ns", "value").collect(engine="streaming")
+    timed = not frame["ts_ns"].is_null().all()
+    if not timed:
+        return Series(key, np.arange(frame.height, dtype=np.int64) * SAMPLE, frame["value"].to_numpy(), False)
+    frame = frame.drop_nulls("ts_ns").sort("ts_ns", maintain_order=True)
+    return Series(key, frame["ts_ns"].to_numpy() - offset, frame["value"].to_numpy(), True)
+
+
+class Envelope(Struct, frozen=True):
+    """Lowest and highest value in each column of a window, the line between samples among them; NaN where none is."""
+
+    low: Floats
+    high: Floats
+
+
+def envelope(series: Series, edges: Ints) -> Envelope:
+    """The course of a counter over columns: all samples of a column, or the line through it between two samples.
+
+    No line is drawn where samples are ``GAP`` times as far apart as is usual for the counter.
+    """
+    moments, values = series.moments, series.values
+    columns = len(edges) - 1
+    low, high = np.full(columns, np.nan), np.full(columns, np.nan)
+    if not len(moments):
+        return Envelope(low, high)
+    at = np.searchsorted(moments, edges, side="left")
+    counts = np.diff(at)
+    middles = (edges[:-1] + edges[1:]) // 2
+    after = np.searchsorted(moments, middles, side="right")
+    between = (after > 0) & (after < len(moments))
+    if len(moments) > 1:
+        steps = np.diff(moments)
+        usual = max(1.0, float(np.median(steps)))
+        joined = between & (steps[np.clip(after - 1, 0, len(steps) - 1)] <= GAP * usual)
+        line = np.interp(middles, moments, values)
+        low[joined], high[joined] = line[joined], line[joined]
+    inside = np.flatnonzero(counts > 0)
+    if len(inside):
+        starts = at[inside]
+        stop = int(at[inside[-1] + 1])
+        low[inside] = np.minimum.reduceat(values[:stop], starts)
+        high[inside] = np.maximum.reduceat(values[:stop], starts)
+    return Envelope(low, high)
+
+
+def moved(marks: Marks, offset: int) -> Marks:
+    """The cycles with ``offset`` (ns) taken from their times."""
+    return Marks(marks.starts - offset, marks.ends - offset, marks.labels) if offset else marks
+
+
+def offsets(runs: Sequence[Trace], marks: Sequence[Marks]) -> tuple[int, ...]:
+    """What to take from the times of each run to lie over run A: by first cycle, else by first sample, ns."""
+    if all(len(one.starts) for one in marks):
+        first = [int(one.starts[0]) for one in marks]
+    else:
+        first = [_first(run) for run in runs]
+    return tuple(moment - first[0] for moment in first)
+
+
+def _first(run: Trace) -> int:
+    found: Any = run.metrics.select(pl.col("ts_ns").min()).collect().item()
+    return int(found or 0)

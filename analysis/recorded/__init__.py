@@ -1,0 +1,1 @@
+"""What a recording holds beside kernels and operators: ranges somebody marked, host calls, copies."""

@@ -1,0 +1,206 @@
+"""Ranges (NVTX, ROCTX, record_function, step marks) by name: host time, and the device time launched inside them.
+
+An activity belongs to a range when its launch call began inside the range on the same thread (of work that goes through
+a queue: its operator). What a thread without a range of its own launched meanwhile in the process, such as a backward
+pass, is counted apart. Sums over devices and streams count overlapping activities twice; ``busy_ns`` does not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from msgspec import Struct
+
+from ...loaders.schema import NAME
+from ...loaders.trace import Trace
+from ..core.call_tree import Ints, among, nearest
+from ..core.callers import HostSlices, callers_of, slices_of
+from ..core.intervals import union_per_owner
+from ..core.launch_calls import ids, numbered
+from ..core.quantiles import dense, latencies
+
+RANGE_KINDS = ("annotation", "dataloader")
+"""Kinds of host slices that somebody marked."""
+Mask = npt.NDArray[np.bool_]
+
+
+class Ranges(Struct, frozen=True):
+    """A row per name, and the device time (ns) of the run: all, and what has no launch call. None: no activities."""
+
+    frame: pl.DataFrame
+    device_ns: int | None
+    unlaunched_ns: int
+
+
+class Launched(Struct, frozen=True):
+    """The activities with a recorded launch, by thread and launch time.
+
+    ``row`` is the row of ``run.kernels``, ``thread`` and ``process`` that of the launch call, ``inner`` the range the
+    call began in (its number, -1 for none), ``launched`` when, ``start`` and ``dur`` of the activity in ns.
+    """
+
+    row: Ints
+    thread: Ints
+    process: Ints
+    inner: Ints
+    launched: Ints
+    start: Ints
+    dur: Ints
+    device: Ints
+
+
+class Marked(Struct, frozen=True):
+    """The ranges in recorded order: names as codes from 0, ``rows`` of the host table, times in ns."""
+
+    names: pl.Series
+    name: Ints
+    rows: Ints
+    thread: Ints
+    process: Ints
+    start: Ints
+    dur: Ints
+
+
+def ranges_of(run: Trace) -> Ranges | None:
+    """The ranges of the run, most device time first; None where none was recorded."""
+    slices = slices_of(run)
+    is_range = slices.of_kind(*RANGE_KINDS) & slices.name.is_not_null().to_numpy()
+    if not is_range.any():
+        return None
+    thread, process = _threads(run)
+    marked = _marked(slices, is_range, thread, process)
+    work, total, unlaunched = _work(run, slices, is_range, thread, process)
+    count = len(marked.names)
+    stats = latencies(marked.name, marked.dur, count)
+    parent = among(slices.parent, is_range)
+    inside = np.bincount(parent[parent >= 0], weights=marked.dur[parent >= 0], minlength=len(marked.dur))
+    threads = np.bincount(np.unique(np.stack((marked.name, marked.thread)), axis=1)[0], minlength=count)
+    frame = pl.DataFrame({
+        "name": marked.names.cast(NAME), "count": stats.counts, "total_ns": stats.totals,
+        "self_ns": _summed(marked.name, np.maximum(marked.dur - inside, 0), count),
+        "p50_ns": stats.percentile(50), "max_ns": stats.longest, "threads": threads,
+        "trend": pl.Series(stats.histograms()).arr.to_list(),
+    }).with_columns(**_device_time(marked, work, count)).with_columns(
+        share=pl.when(pl.lit(bool(total))).then(pl.col("device_ns") / (total or 1))
+    )
+    by_name = pl.col("name").cast(pl.String)
+    frame = frame.sort(pl.col("device_ns"), pl.col("total_ns"), by_name, descending=[True, True, False],
+                       nulls_last=True)
+    return Ranges(frame, total, unlaunched)
+
+
+def activities_in(run: Trace, name: str) -> pl.DataFrame:
+    """Rows of ``run.kernels`` (``row``) launched inside ranges of that name, once each; empty where none is known."""
+    slices = slices_of(run)
+    is_range = slices.of_kind(*RANGE_KINDS) & slices.name.is_not_null().to_numpy()
+    thread, process = _threads(run)
+    marked = _marked(slices, is_range, thread, process)
+    work, _, _ = _work(run, slices, is_range, thread, process)
+    wanted = np.flatnonzero((marked.names.cast(pl.String) == name).to_numpy())
+    if work is None or not len(wanted):
+        return pl.DataFrame({"row": pl.Series([], dtype=pl.UInt32)})
+    owner, at = _inside(marked, work, marked.thread, work.thread)
+    return pl.DataFrame({"row": pl.Series(np.sort(work.row[at[owner == wanted[0]]])).cast(pl.UInt32)})
+
+
+def _threads(run: Trace) -> tuple[Ints, Ints]:
+    """The thread and the process of every host slice, as numbers."""
+    rows = run.host.select("rank", "pid", "tid").collect(engine="streaming")
+    rank, pid, tid = (ids(rows[name]) for name in ("rank", "pid", "tid"))
+    return numbered(rank, pid, tid), numbered(rank, pid)
+
+
+def _marked(slices: HostSlices, is_range: Mask, thread: Ints, process: Ints) -> Marked:
+    rows = np.flatnonzero(is_range)
+    named = slices.name.filter(pl.Series(is_range))
+    code, seen = dense(named.to_physical().cast(pl.Int64).to_numpy())
+    return Marked(
+        named.gather(pl.Series(seen)), code.astype(np.int64), rows, thread[rows], process[rows], slices.start[rows],
+        np.maximum(slices.dur[rows], 0),
+    )
+
+
+def _work(
+    run: Trace, slices: HostSlices, is_range: Mask, thread: Ints, process: Ints
+) -> tuple[Launched | None, int | None, int]:
+    """The activities with a launch (None where no launches are recorded), all device time, and that without one."""
+    rows = run.kernels.select("kind", "start_ns", "dur_ns", "device", "rank", "op_id").collect(engine="streaming")
+    counts = (rows["kind"] != "sync").fill_null(True).to_numpy() & rows["dur_ns"].is_not_null().to_numpy()
+    dur = np.maximum(rows["dur_ns"].fill_null(0).to_numpy(), 0)
+    if not counts.any():
+        return None, None, 0
+    total = int(dur[counts].sum())
+    callers = callers_of(run)
+    if callers is None or not (callers.call >= 0).any():
+        return None, total, total
+    # where an arrow names the operator, the call was made by the thread that empties its queue
+    queued = (rows["op_id"] < 0).fill_null(False).to_numpy() & (callers.operator >= 0)
+    launched = np.where(queued, callers.operator, callers.call)
+    chosen = np.flatnonzero(counts & (launched >= 0) & rows["start_ns"].is_not_null().to_numpy())
+    call = launched[chosen]
+    number = np.cumsum(is_range) - 1
+    inner = nearest(slices.parent, call, is_range)
+    device = numbered(ids(rows["rank"]), ids(rows["device"].to_physical().cast(pl.Int64)))
+    order = np.lexsort((slices.start[call], thread[call]))
+    chosen, call, inner = chosen[order], call[order], inner[order]
+    work = Launched(
+        chosen, thread[call], process[call], np.where(inner >= 0, number[inner], -1), slices.start[call],
+        rows["start_ns"].fill_null(0).to_numpy()[chosen], dur[chosen], device[chosen],
+    )
+    return work, total, total - int(dur[chosen].sum())
+
+
+def _device_time(marked: Marked, work: Launched | None, count: int) -> dict[str, pl.Series]:
+    """Per name: time and number of the activities launched inside, their union, of the innermost, and meanwhile."""
+    names = ("device_ns", "device_self_ns", "busy_ns", "elsewhere_ns", "launches")
+    if work is None:
+        return {name: pl.Series(name, [None] * count, dtype=pl.Int64) for name in names}
+    owner, at = _inside(marked, work, marked.thread, work.thread)
+    mine = work.inner >= 0
+    spread = int(work.device.max(initial=0)) + 1
+    first, last, of = union_per_owner(work.start[at], (work.start + work.dur)[at], owner * spread + work.device[at])
+    strays = _part(work, ~mine)
+    theirs, when = _inside(marked, strays, marked.process, strays.process)
+    found = (
+        _summed(owner, work.dur[at], count), _summed(marked.name[work.inner[mine]], work.dur[mine], count),
+        _summed(of // spread, last - first, count), _summed(theirs, strays.dur[when], count),
+        np.bincount(owner, minlength=count).astype(np.int64),
+    )
+    return {name: pl.Series(name, values) for name, values in zip(names, found, strict=True)}
+
+
+def _part(work: Launched, some: Mask) -> Launched:
+    """Some of the activities, by process and launch time."""
+    rows = np.flatnonzero(some)
+    rows = rows[np.lexsort((work.launched[rows], work.process[rows]))]
+    return Launched(*(getattr(work, name)[rows] for name in Launched.__struct_fields__))
+
+
+def _inside(marked: Marked, work: Launched, place: Ints, where: Ints) -> tuple[Ints, Ints]:
+    """Every pair of a name and an activity launched inside one of its ranges: name codes, places in ``work``.
+
+    ``place`` and ``where`` say which ranges and launches go together (thread or process); ``work`` is ordered by it.
+    Ranges of one name that overlap are one window, so no pair comes twice.
+    """
+    spread = int(marked.name.max(initial=0)) + 1
+    starts, ends, owner = union_per_owner(marked.start, marked.start + marked.dur, place * spread + marked.name)
+    first, last = np.zeros(len(starts), np.int64), np.zeros(len(starts), np.int64)
+    edges = np.searchsorted(where, np.arange(int(where.max(initial=-1)) + 2))
+    of = owner // spread
+    order = np.argsort(of, kind="stable")
+    for group in np.split(order, np.flatnonzero(np.diff(of[order])) + 1):
+        if not len(group) or of[group[0]] + 1 >= len(edges):
+            continue
+        low, high = edges[of[group[0]]], edges[of[group[0]] + 1]
+        times = work.launched[low:high]
+        first[group] = low + np.searchsorted(times, starts[group], side="left")
+        last[group] = low + np.searchsorted(times, ends[group], side="left")
+    many = last - first
+    shift = np.repeat(first - np.concatenate(([0], np.cumsum(many)[:-1])), many)
+    return np.repeat(owner % spread, many), np.arange(int(many.sum())) + shift
+
+
+def _summed(owner: Ints, values: npt.NDArray[np.int64 | np.float64], count: int) -> Ints:
+    """Sum of the values of each owner; exact as long as a sum stays below 2**53 ns, which is a hundred days."""
+    return np.bincount(owner, weights=values, minlength=count).astype(np.int64)

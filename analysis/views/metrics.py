@@ -1,0 +1,138 @@
+"""Metrics: what each counter of each device read over the run, with plots of those that vary."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ...loaders.schema import NAME
+from ...loaders.trace import Trace
+from ..core import metrics, units
+from ..core.device_pairs import mapped, note
+from ..core.options import Options
+from ..metrics.picture import key_of, picture, telling
+from ..metrics.series import moved, offsets
+from ..metrics.summary import summarised
+from ..table.column import Column, side_by_side
+from ..table.sides import beside
+from ..table.view import Answer, CannotAnswer, Runs, View
+from ..timeline.lanes import cycle_marks
+
+_PICTURE = 110
+"""Cells of the plots of an export."""
+_VALUES = ("min", "mean", "p50", "max")
+_MEANINGS = {"min": "smallest sample", "mean": "mean of the samples", "p50": "median sample, nearest rank",
+             "max": "largest sample"}  # fmt: skip
+
+COLUMNS = (
+    Column("metric", "metric", "text", "counter as recorded", width=26, order=0, elastic=True, pinned=True,
+           role="label", pairs="key"),
+    Column("device", "device", "text", "device it was sampled on; empty where the input names none", width=8, order=0,
+           role="where", pairs="key"),
+    Column("unit", "unit", "text", "unit of the values", width=5, order=9, role="where", pairs="key"),
+    Column("samples", "samples", "count", "samples that were measured", width=8, order=2, role="count", pairs="side"),
+    *(Column(f"{name}_shown", name, "measure", f"{_MEANINGS[name]}, with its unit", width=11, order=order, sorts=name,
+             pairs="alone") for name, order in zip(_VALUES, (3, 0, 4, 1), strict=True)),
+    Column("trend", "over time", "trend", "means over 24 equal parts of the time in which anything was sampled",
+           width=24, order=2, pairs="alone"),
+    *(Column(name, name, "number", _MEANINGS[name], width=11, order=None) for name in _VALUES),
+    Column("first_ns", "first", "ns", "first sample, from the start of the trace", width=11, order=7, role="moment",
+           pairs="side"),
+    Column("last_ns", "last", "ns", "last sample", width=11, order=8, role="moment", pairs="side"),
+    Column("pid", "process", "number", "process the samples are of; empty for the whole machine", width=8, order=5,
+           role="where", pairs="alone"),
+    Column("rank", "rank", "number", "rank of the job", width=5, order=5, role="where", pairs="alone"),
+)
+_PAIRED = side_by_side(COLUMNS)
+PAIR_COLUMNS = (
+    *_PAIRED[:3],
+    Column("mean_change", "mean A → B", "measure", "mean of the samples of each run", width=22, order=0),
+    Column("change", "Δ%", "fraction", "change of the mean, of run A's", width=8, order=0, signed=True),
+    Column("max_change", "max A → B", "measure", "largest sample of each run", width=22, order=3),
+    *_PAIRED[3:],
+)
+
+
+def build(runs: Runs, options: Options) -> Answer:
+    """The counters of one run by name, or of two by how much their means changed."""
+    owned = len(runs) == 1
+    tables = [_summary_of(run, owned) for run in runs]
+    if all(table.is_empty() for table in tables):
+        names = " and ".join(run.info.label for run in runs)
+        raise CannotAnswer(f"{names} {'holds' if len(runs) == 1 else 'hold'} no samples of counters; "
+                           "a log of nvidia-smi or dcgmi in the folder of a trace is read with it.")
+    drawn = _drawn(runs, tables, options)
+    notes = tuple(dict.fromkeys(said for run in runs for said in _notes(run)))
+    said = tuple(
+        f"{side}{units.counted(table.height, 'counter', 'counters')}, "
+        f"{units.counted(int(table['samples'].sum()), 'sample', 'samples')}"
+        for side, table in zip(("A: ", "B: ") if len(runs) > 1 else ("",), tables, strict=True)
+    )
+    if len(runs) == 1:
+        shown = _with_shown(tables[0]).select(column.name for column in COLUMNS)
+        return Answer(shown.lazy(), summary=said, notes=notes, picture=drawn, rows_below=True)
+    pairs = mapped(*(table["device"].cast(pl.String).to_list() for table in tables))
+    right = tables[1]
+    if pairs:
+        right = right.with_columns(pl.col("device").cast(pl.String).replace(pairs).cast(NAME))
+    joined = _by_change(beside(_with_shown(tables[0]), _with_shown(right), COLUMNS))
+    return Answer(
+        joined.select(column.name for column in PAIR_COLUMNS).lazy(), summary=said,
+        notes=(*notes, *note(pairs)), picture=drawn, rows_below=True,
+    )
+
+
+def _summary_of(run: Trace, owned: bool) -> pl.DataFrame:
+    return summarised(run) if owned else summarised(run, ())
+
+
+def _with_shown(table: pl.DataFrame) -> pl.DataFrame:
+    """With each value as text with its unit."""
+    return table.with_columns(
+        pl.struct("unit", value=name).map_elements(
+            lambda row: None if row["value"] is None else metrics.shown(row["value"], str(row["unit"] or "")),
+            return_dtype=pl.String, skip_nulls=False,
+        ).alias(f"{name}_shown")
+        for name in _VALUES
+    )
+
+
+def _by_change(joined: pl.DataFrame) -> pl.DataFrame:
+    """With the change of the mean, the largest first; what only one run has comes last."""
+    def text(name: str) -> pl.Expr:
+        return pl.struct("unit", a=f"{name}_a", b=f"{name}_b").map_elements(
+            lambda row: metrics.change(row["a"], row["b"], str(row["unit"] or "")), return_dtype=pl.String,
+            skip_nulls=False,
+        )
+
+    return joined.with_columns(
+        mean_change=text("mean"), max_change=text("max"),
+        change=pl.when(pl.col("mean_a") != 0).then(pl.col("mean_delta") / pl.col("mean_a").abs()),
+    ).sort(pl.col("change").abs(), pl.col("metric").cast(pl.String), pl.col("device").cast(pl.String),
+           descending=[True, False, False], nulls_last=True, maintain_order=True)
+
+
+def _notes(run: Trace) -> list[str]:
+    left_out = run.info.facts.get("columns_left_out") or []
+    return [f"Columns without numbers: {', '.join(map(str, left_out[:12]))}."] if left_out else []
+
+
+def _drawn(runs: Runs, tables: list[pl.DataFrame], options: Options) -> tuple[tuple[str, ...], ...]:
+    """The plots of the counters that say most, as one block of text."""
+    full = next(table for table in tables if not table.is_empty())
+    at = next(at for at, table in enumerate(tables) if not table.is_empty())
+    groups = []
+    for group in telling(full):
+        names = {str(row["metric"]) for row in group}
+        keys = [key_of(row, at, len(runs) > 1) for row in group]
+        if len(runs) > 1 and at == 0:
+            others = tables[1].filter(pl.col("metric").cast(pl.String).is_in(names), pl.col("samples") > 1)
+            keys += [key_of(row, 1, True) for row in others.iter_rows(named=True)]
+        groups.append(keys)
+    marks = [cycle_marks(run, options) for run in runs]
+    shifts = offsets(runs, marks)
+    placed = [moved(one, shift) for one, shift in zip(marks, shifts, strict=True)]
+    lines = picture(runs, groups, placed, shifts, _PICTURE)
+    return (tuple(lines),) if lines else ()
+
+
+VIEW = View("metrics", COLUMNS, build, PAIR_COLUMNS, noun="counters")

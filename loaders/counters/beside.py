@@ -1,0 +1,146 @@
+"""Counters that were sampled while another tool recorded the trace: put onto the trace's clock.
+
+Both know the time of the world, or the samples have a date without a zone, or a time of day: then the zone (and the
+day) is the one in which most of the samples lie within the trace, which is said. Where nothing tells, or somebody
+knows better, the first sample is put so many seconds after the start of the trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from ..trace import TABLE_NAMES, Trace
+
+_QUARTER, _DAY = 900 * 10**9, 86_400 * 10**9
+_ZONES = range(-48, 57)
+"""Zones in quarters of an hour from UTC, −12:00 to +14:00."""
+_SPANS = (("kernels", "start_ns", "dur_ns"), ("host", "start_ns", "dur_ns"), ("cycles", "start_ns", "dur_ns"),
+          ("profile", "cycle_start_ns", "cycle_ns"))  # fmt: skip
+
+
+def is_beside(trace: Trace) -> bool:
+    """Whether the recording is nothing but samples of counters, taken beside another one."""
+    return trace.has("metrics") and not any(trace.has(name) for name in TABLE_NAMES if name != "metrics")
+
+
+def with_metrics(run: Trace, beside: Sequence[Trace], align_s: float | None = None) -> Trace:
+    """The run with the samples recorded beside it, on its clock where that can be known.
+
+    ``align_s`` puts the earliest of their samples that many seconds after the start of the trace, whatever the clocks
+    say; files whose clocks are comparable keep their distance.
+    """
+    import polars as pl
+
+    tables, warnings = [run.metrics], list(run.info.warnings)
+    epochs = [trace.info.epoch_ns for trace in beside if trace.info.epoch_ns is not None]
+    span = _span(run)
+    for trace in beside:
+        warnings += trace.info.warnings
+        name = Path(trace.info.source).name
+        if align_s is not None:
+            epoch = trace.info.epoch_ns
+            shift, said = round(align_s * 1e9) + (0 if epoch is None else epoch - min(epochs)), ""
+        else:
+            shift, said = _shift(run, trace, span, name)
+        warnings += [said] if said else []
+        tables.append(trace.metrics.with_columns(pl.col("ts_ns") + shift) if shift else trace.metrics)
+    files = [*run.info.facts.get("metric_files", ()), *(trace.info.source for trace in beside)]
+    info = replace(run.info, warnings=tuple(warnings), facts={**run.info.facts, "metric_files": files})
+    return replace(run, info=info, metrics=pl.concat(tables))
+
+
+def together(traces: Sequence[Trace], align_s: float | None = None) -> Trace:
+    """Samples of several tools and no trace, as one run that begins with the first of them."""
+    import polars as pl
+
+    known = [trace for trace in traces if trace.info.epoch_ns is not None and trace.info.facts.get("clock") != "local"]
+    base = min(known, key=lambda trace: trace.info.epoch_ns or 0) if known else traces[0]
+    run = with_metrics(base, [trace for trace in traces if trace is not base], align_s)
+    first = run.metrics.select(pl.col("ts_ns").min()).collect().item()
+    if not first:
+        return run
+    epoch = None if run.info.epoch_ns is None else run.info.epoch_ns + first
+    return replace(
+        run, info=replace(run.info, epoch_ns=epoch), metrics=run.metrics.with_columns(pl.col("ts_ns") - first)
+    )
+
+
+def _span(run: Trace) -> tuple[int, int]:
+    """From when to when the run lasts, ns from its start."""
+    import polars as pl
+
+    ends = [
+        run.table(name).select((pl.col(start) + pl.col(length)).max()).collect(engine="streaming").item()
+        for name, start, length in _SPANS
+    ]
+    last = max((end for end in ends if end is not None), default=None)
+    return 0, last if last is not None else _last(run)
+
+
+def _last(trace: Trace) -> int:
+    import polars as pl
+
+    last = trace.metrics.select(pl.col("ts_ns").max()).collect(engine="streaming").item()
+    return int(last) if last is not None else 0
+
+
+def _shift(run: Trace, trace: Trace, span: tuple[int, int], name: str) -> tuple[int, str]:
+    """What to add to the samples' times, ns, and what has to be said of it ('' nothing)."""
+    zero, epoch, clock = run.info.epoch_ns, trace.info.epoch_ns, trace.info.facts.get("clock")
+    of_day = trace.info.facts.get("time_of_day_ns")
+    if clock == "none":
+        return 0, f"{name} has no times: its samples cannot be placed beside the trace"
+    if zero is None or (epoch is None and of_day is None):
+        return 0, (
+            f"{name} and the trace do not both record absolute times: each is taken to begin at zero "
+            "(--align SECONDS says when the counters begin)"
+        )
+    length = _last(trace)
+    if epoch is not None and clock != "local":
+        shift = epoch - zero
+        return shift, "" if _overlap(shift, length, span) else _apart(name, shift, length, span)
+    own = epoch if epoch is not None else zero - zero % _DAY + (of_day or 0)
+    days = (0,) if epoch is not None else (0, -1, 1)
+    here = _zone_here(own)
+    candidates = sorted(
+        ((zone, day) for zone in _ZONES for day in days),
+        key=lambda one: (one[0] * _QUARTER != here, one[0] != 0, abs(one[1]), abs(one[0])),
+    )
+    best = max(candidates, key=lambda one: _overlap(own - one[0] * _QUARTER + one[1] * _DAY - zero, length, span))
+    shift = own - best[0] * _QUARTER + best[1] * _DAY - zero
+    if not _overlap(shift, length, span):
+        return own - here - zero, _apart(name, own - here - zero, length, span)
+    what = "times without a zone" if epoch is not None else "times of day"
+    return shift, f"{name} has {what}: they are taken as {_zone_name(best[0])}, in which they overlap the trace"
+
+
+def _overlap(shift: int, length: int, span: tuple[int, int]) -> int:
+    """How long samples over ``length`` ns, moved by ``shift``, lie within the trace; at least 1 where one does."""
+    first, last = max(shift, span[0]), min(shift + length, span[1])
+    return last - first + 1 if last >= first else 0
+
+
+def _apart(name: str, shift: int, length: int, span: tuple[int, int]) -> str:
+    gap, side = (shift - span[1], "after") if shift > span[1] else (span[0] - shift - length, "before")
+    return (
+        f"{name} was sampled {gap / 1e9:,.1f} s {side} the trace by the clocks: nothing overlaps "
+        "(--align SECONDS says when the counters begin)"
+    )
+
+
+def _zone_here(moment: int) -> int:
+    """How far this machine's clock is before UTC at that moment, ns."""
+    try:
+        offset = datetime.fromtimestamp(moment / 1e9).astimezone().utcoffset()
+    except (OverflowError, OSError, ValueError):
+        return 0
+    return 0 if offset is None else round(offset.total_seconds() * 1e9)
+
+
+def _zone_name(quarters: int) -> str:
+    hours, minutes = divmod(abs(quarters) * 15, 60)
+    return f"UTC{'-' if quarters < 0 else '+'}{hours:02}:{minutes:02}" if quarters else "UTC"

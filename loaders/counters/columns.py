@@ -1,0 +1,158 @@
+"""What the columns of a counter's CSV are: the time, the device, the process, a counter, or words left alone.
+
+Three families of files have such columns; ``table_family`` says which one a header belongs to.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from msgspec import Struct
+
+from .. import csv_table
+from . import quantities
+
+_SEPARATORS = (",", ";", "\t")
+_TIMES = frozenset("timestamp time ts date datetime time_stamp sample_time epoch unix_time unixtime walltime wall_time "
+                   "elapsed elapsed_time time_elapsed @timestamp _time timestamps utc".split())
+_TIME = re.compile(
+    r"^(?:timestamp|time|ts|elapsed|epoch|unix_?time)[ _]*(?:\(|\[)?(ns|us|µs|ms|s|sec|secs|seconds)?[\])]?$"
+)
+_DEVICES = frozenset("index gpu gpu_id gpu_index gpuid gpu_idx device device_id device_index card idx gpu_name_index "
+                     "minor_number gpu_num".split())
+_NAMED = frozenset("uuid gpu_uuid pci.bus_id gpu_bus_id pci_bus_id bdf gpu_bdf serial gpu_serial".split())
+_PROCESSES = frozenset(("pid", "process_id"))
+_PRODUCTS = frozenset(("name", "gpu_name", "gpu_product", "product_name", "card series", "model"))
+_METRICS = frozenset("metric metric_name counter counter_name series measurement field _field variable key".split())
+_VALUES = frozenset(("value", "_value", "val", "metric_value", "counter_value"))
+_EVENTS = frozenset(
+    "start end begin duration dur start_time end_time start_timestamp end_timestamp start_ns end_ns dur_ns duration_ns "
+    "kernel kernel_name function command dispatch_id correlation_id exec_mask op_name stack call_stack count calls avg "
+    "average".split()
+)
+"""Names of columns that tables of events and of sums have, and tables of samples do not."""
+
+_NVIDIA = re.compile(
+    r"^(?:utilization\.\w|memory\.(?:total|used|free|reserved)|clocks?\.|clocks_|temperature\.|power\.|pcie\.link|"
+    r"fan\.speed|encoder\.stats|ecc\.|used_gpu_memory|used_memory|gpu_bus_id)"
+)
+_AMD = re.compile(
+    r"^(?:gpu use|temperature \(sensor|average graphics package power|current socket graphics|vram|gpu memory|"
+    r"[smf]clk clock|hotspot_temp|memory_temp|gfx_|gfx$|mem_clock|mem%?$|power_usage|socket_power|temperature_hotspot|"
+    r"temperature_edge|average_socket_power|pcie_bw|xcp|umc_activity|enc|energy)", re.I
+)
+
+
+class Layout(Struct, frozen=True):
+    """A header: how its line is split, its columns as written, and the line it stands on."""
+
+    separator: str
+    columns: tuple[str, ...]
+    line: int
+
+
+def layout(head: bytes) -> Layout | None:
+    """The first line of text as a header of at least two columns, under comments and empty lines; None otherwise."""
+    text = head.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+    for number, line in enumerate(text.split("\n")[:50]):
+        if not line.strip() or line.startswith("#"):
+            continue
+        separator = max(_SEPARATORS, key=line.count)
+        columns = [cell.strip() for cell in csv_table.cells(line.rstrip("\r"), separator)]
+        return Layout(separator, tuple(columns), number) if len(columns) > 1 and any(columns) else None
+    return None
+
+
+def plain(column: str) -> str:
+    """The name of a column without its unit, in lower case."""
+    return quantities.heading(column)[0].lower()
+
+
+def time_unit(column: str) -> str | None:
+    """The unit in the heading of a column of times ('' where it names none); None for another column."""
+    lowered = column.strip().lower()
+    if lowered in _TIMES:
+        return ""
+    found = _TIME.match(lowered)
+    return (found[1] or "") if found else None
+
+
+class ColumnRoles(Struct, frozen=True):
+    """Which column of a header is what; the others are counters or words. ``dates`` stands before ``time`` if set."""
+
+    time: str | None = None
+    unit: str = ""
+    date: str | None = None
+    device: str | None = None
+    identity: str | None = None
+    process: str | None = None
+    product: str | None = None
+    metric: str | None = None
+    value: str | None = None
+    unit_column: str | None = None
+
+
+def roles(columns: tuple[str, ...]) -> ColumnRoles:
+    """What each column is, by its name; of several that may be one thing the first."""
+    names = {column: plain(column) for column in columns}
+
+    def first(of: frozenset[str]) -> str | None:
+        return next((column for column, name in names.items() if name in of), None)
+
+    times = [(column, unit) for column in columns if (unit := time_unit(column)) is not None]
+    of_day = [column for column, _ in times if column.strip().lower() == "time"]
+    date = next((column for column, _ in times if column.strip().lower() == "date"), None) if of_day else None
+    chosen = (of_day[0], "") if date else times[0] if times else (None, "")
+    long = first(_METRICS), first(_VALUES)
+    if long[1] is not None and long[0] is None:
+        long = next((column for column, name in names.items() if name == "name"), None), long[1]
+    metric, value = long if None not in long else (None, None)
+    return ColumnRoles(
+        chosen[0], chosen[1], date, first(_DEVICES), first(_NAMED), first(_PROCESSES),
+        None if metric is not None and plain(metric) in _PRODUCTS else first(_PRODUCTS), metric, value,
+        first(frozenset(("unit", "units"))) if metric else None,
+    )
+
+
+def table_family(head: bytes) -> Literal["nvidia-smi", "amd-smi", "counters-csv"] | None:
+    """Which family of tables of samples these first bytes begin; None for anything else."""
+    found = layout(head)
+    if found is None or len(set(found.columns)) < 2:
+        return None
+    names = [plain(column) for column in found.columns]
+    if names[:3] == ["counter_name", "timestamp", "value"] or _EVENTS & set(names):
+        return None
+    if sum(bool(_NVIDIA.match(name)) for name in names) >= 1:
+        return "nvidia-smi"
+    leading = names[1:3] if time_unit(found.columns[0]) is not None else names[:1]
+    if {"gpu", "device"} & set(leading) and sum(bool(_AMD.match(name)) for name in names) >= 1:
+        return "amd-smi"
+    return "counters-csv" if _samples(found, head) else None
+
+
+def _samples(found: Layout, head: bytes) -> bool:
+    """Whether the rows after the header have times that do not go back, and numbers beside them."""
+    what = roles(found.columns)
+    if what.time is None or (what.metric is None and len(found.columns) < 2):
+        return False
+    import polars as pl
+
+    from . import times
+
+    lines = head.decode("utf-8", "replace").split("\n")[found.line + 1 : found.line + 60]
+    whole = lines[:-1] if len(lines) < 59 and not head.endswith(b"\n") and len(lines) > 1 else lines
+    rows = [cells for line in whole if (cells := csv_table.cells(line.strip("\r"), found.separator)) and line.strip()]
+    rows = [row for row in rows if len(row) == len(found.columns)]
+    if not rows:
+        return False
+    at = found.columns.index(what.time)
+    read = times.read(pl.Series([row[at] for row in rows], dtype=pl.String), what.unit)
+    if read is None or read.ns.null_count() * 4 > len(read.ns):
+        return False
+    if what.metric is None and not read.ns.drop_nulls().is_sorted():
+        return False
+    others = [place for place, column in enumerate(found.columns) if place != at and column != what.date]
+    return any(
+        quantities.numbers(pl.Series([row[place] for row in rows], dtype=pl.String)) is not None for place in others
+    )

@@ -1,0 +1,101 @@
+"""What ``dcgmi dmon`` prints: a row a device (``GPU 0``, ``GPU-I 3``), fields under the short tags of DCGM.
+
+It writes no times; who wants them puts them before each line (``dcgmi dmon -e 203 | ts '%Y-%m-%dT%H:%M:%.S'``), which
+is read, too. The header is repeated and has a second line with "ID" and, in newer versions, units.
+"""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+
+from ..errors import Unreadable
+from ..ingest import stream
+from ..loader import FormatLoader, Job
+from ..trace import Trace
+from . import quantities, times
+from .dcgm_fields import unit_of
+from .families import family
+from .recording import COLUMNS, CounterColumn, Reading, melted, trace
+
+_ROW = re.compile(
+    r"^(?P<when>[^#]{0,40}?)\s*(?P<device>(?:GPU|GPU[-_]C?I|Switch|CPU|Core) ?\d{1,6}(?:/\d{1,6}){0,3})\s+"
+    r"(?P<rest>\S.*)$"
+)
+_UNITS = re.compile(r"(?:^|\s)ID(?:\s|$)")
+"""The second line of a header."""
+_MOST_HEADERS = 64
+_AGAIN = "Record it again, as in `dcgmi dmon -e 203,1002,155 -d 100`."
+
+
+class Dcgmi(FormatLoader):
+    """The loader of logs of dcgmi dmon."""
+
+    name = "dcgmi"
+    title = "dcgmi dmon (counters)"
+    suffixes = (".txt", ".log")
+    version = 1
+    lies_beside = True
+
+    def sniff(self, head: bytes) -> bool:
+        """The header that begins with "#Entity"."""
+        return family(head) == "dcgmi"
+
+    def load(self, job: Job) -> tuple[Trace, ...]:
+        """One Trace with ``metrics``. Raises Unreadable where it holds no sample."""
+        text, ended = stream.whole(job.path)
+        job.progress(len(text) // 2, len(text), 0)
+        found = _read(text.decode("utf-8", "replace"))
+        if found.samples.is_empty():
+            raise Unreadable(job.path, "holds no row of samples", _AGAIN)
+        if ended:
+            found.warnings.append(f"The file is not whole: {ended}.")
+        made = trace(job, self.name, found, len(text))
+        job.progress(len(text), len(text), found.samples.height)
+        return (made,)
+
+
+def _read(text: str) -> Reading:
+    blocks: dict[tuple[str, ...], list[tuple[str, str, list[str]]]] = {}
+    rows: list[tuple[str, str, list[str]]] | None = None
+    width = stray = 0
+    for line in text.split("\n"):
+        before, mark, names = line.partition("#")
+        if mark and len(before) <= 40 and names.strip().startswith("Entity"):
+            fields = tuple(names.split()[1:])
+            rows = blocks.setdefault(fields, []) if fields in blocks or len(blocks) < _MOST_HEADERS else None
+            width = len(fields)
+            continue
+        row = _ROW.match(line[:100_000])
+        cells = row["rest"].split() if row else []
+        if row and rows is not None and len(cells) == width:
+            rows.append((row["when"], row["device"], cells))
+        elif line.strip() and not _UNITS.search(line[:60]):
+            stray += 1
+    readings = [_block(fields, rows) for fields, rows in blocks.items() if rows]
+    clocks = {clock for _, clock in readings}
+    found = Reading(
+        pl.concat([samples for samples, _ in readings]) if readings else pl.DataFrame(schema=COLUMNS),
+        clocks.pop() if len(clocks) == 1 else None, "dcgmi dmon",
+        untimed="dcgmi dmon writes no times: its samples are shown in their order",
+    )
+    found.devices = {str(name): None for name in found.samples["device"].drop_nulls().unique(maintain_order=True)}
+    if stray:
+        found.warnings.append(f"{stray:,} lines are no rows of the table and were left out.")
+    return found
+
+
+def _block(fields: tuple[str, ...], rows: list[tuple[str, str, list[str]]]) -> tuple[pl.DataFrame, str | None]:
+    when, devices, cells = zip(*rows, strict=True)
+    at = times.read(pl.Series(when, dtype=pl.String))
+    tracks = []
+    for number, name in enumerate(fields):
+        found = quantities.numbers(pl.Series([row[number] for row in cells], dtype=pl.String), unit_of(name))
+        if found is not None:
+            tracks.append(CounterColumn(name, *found))
+    spaced = [re.sub(r"^(GPU) ?(\d)", r"\1 \2", device) for device in devices]
+    return melted(tracks, at, pl.Series(spaced, dtype=pl.String), None), None if at is None else at.clock
+
+
+LOADER = Dcgmi()

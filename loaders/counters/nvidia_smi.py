@@ -1,0 +1,124 @@
+"""What ``nvidia-smi`` prints of a machine's devices over time: ``--query-gpu`` as CSV, and ``dmon`` as text or CSV.
+
+A query has its units in the headings and, unless asked not to, behind every value. ``dmon`` has two header lines, names
+and units, and repeats them; without ``-o DT`` (or ``T``) its rows have no time. Its memory in "MB" is in units of 2^20
+bytes, as the query's MiB shows it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import polars as pl
+
+from ..errors import Unreadable
+from ..ingest import stream
+from ..loader import FormatLoader, Job
+from ..trace import Trace
+from . import quantities, times
+from .families import dmon_cells, dmon_header, family
+from .recording import COLUMNS, CounterColumn, Reading, melted, trace
+from .tables import MOST_COLUMNS, TooWide, read
+
+_UNITS = (
+    (r"^utilization\.|^fan\.speed", "%"), (r"^memory\.|^fb_memory|used_gpu_memory|^used_memory", "MiB"),
+    (r"^clocks[._]", "MHz"), (r"^power\.|^enforced\.power", "W"), (r"^temperature", "C"),
+)
+"""Fields of a query → their unit where it was asked for without units."""
+_MOST_HEADERS = 64
+"""Different headers in one log of dmon."""
+_AGAIN = "Record it again, as in `nvidia-smi --query-gpu=timestamp,index,utilization.gpu --format=csv -lms 100`."
+
+
+def unit_of(name: str) -> str:
+    """The unit of a field of ``--query-gpu``; '' for what has none or is no field."""
+    return next((unit for pattern, unit in _UNITS if re.search(pattern, name)), "")
+
+
+class NvidiaSmi(FormatLoader):
+    """The loader of nvidia-smi's logs."""
+
+    name = "nvidia-smi"
+    title = "nvidia-smi: --query-gpu as CSV, dmon as text or CSV (counters)"
+    suffixes = (".csv", ".txt", ".log")
+    version = 1
+    lies_beside = True
+
+    def sniff(self, head: bytes) -> bool:
+        """A header with fields of a query, or the two header lines of dmon."""
+        return family(head) == "nvidia-smi"
+
+    def load(self, job: Job) -> tuple[Trace, ...]:
+        """One Trace with ``metrics``. Raises Unreadable where it holds no sample."""
+        text, ended = stream.whole(job.path)
+        job.progress(len(text) // 2, len(text), 0)
+        try:
+            found = _dmon(text) if dmon_header(text[: 1 << 16]) is not None else read(text, unit_of)
+        except TooWide as error:
+            raise Unreadable(job.path, f"has {error}, which no monitor writes", _AGAIN) from None
+        if found is None or found.samples.is_empty():
+            raise Unreadable(job.path, "holds no row of samples", _AGAIN)
+        found.tool = "nvidia-smi"
+        if ended:
+            found.warnings.append(f"The file is not whole: {ended}.")
+        made = trace(job, self.name, found, len(text))
+        job.progress(len(text), len(text), found.samples.height)
+        return (made,)
+
+
+def _dmon(text: bytes) -> Reading:
+    """Rows under the header that stands above them: it is repeated, and may change in files put together."""
+    names: list[str] = []
+    blocks: dict[tuple[tuple[str, ...], tuple[str, ...]], list[list[str]]] = {}
+    rows: list[list[str]] | None = None
+    width = stray = 0
+    for line in text.decode("utf-8", "replace").split("\n"):
+        cells = dmon_cells(line)
+        if line.startswith("#"):
+            if "gpu" in cells:
+                names, rows = cells, None
+            elif "Idx" in cells and len(names) == len(cells) <= MOST_COLUMNS and len(blocks) < _MOST_HEADERS:
+                rows, width = blocks.setdefault((tuple(names), tuple(cells)), []), len(cells)
+        elif line.strip():
+            if rows is not None and len(cells) == width:
+                rows.append(cells)
+            else:
+                stray += 1
+    readings = [_block(*header, rows) for header, rows in blocks.items() if rows]
+    clocks = {clock for _, clock in readings}
+    found = Reading(
+        pl.concat([samples for samples, _ in readings]) if readings else pl.DataFrame(schema=COLUMNS),
+        clocks.pop() if len(clocks) == 1 else None,
+        untimed="nvidia-smi dmon was run without times: its samples are shown in their order (-o DT writes times)",
+    )
+    found.devices = {str(name): None for name in found.samples["device"].drop_nulls().unique(maintain_order=True)}
+    if stray:
+        found.warnings.append(f"{stray:,} lines are no rows of the table and were left out.")
+    return found
+
+
+def _block(names: Sequence[str], units: Sequence[str], rows: list[list[str]]) -> tuple[pl.DataFrame, str | None]:
+    columns = {name: pl.Series([row[at] for row in rows], dtype=pl.String) for at, name in enumerate(names)}
+    lowered = {name.lower(): name for name in names}
+    at = None
+    if "time" in lowered:
+        texts = columns[lowered["time"]]
+        if "date" in lowered:
+            texts = (columns[lowered["date"]] + " " + texts).rename("time")
+        at = times.read(texts)
+    gpu = columns["gpu"].str.strip_chars()
+    devices = gpu.to_frame("gpu").select(
+        pl.when(pl.col("gpu").str.contains(r"^\d+$")).then(pl.format("GPU {}", "gpu")).otherwise("gpu")
+    ).to_series()
+    tracks = []
+    for name, unit in zip(names, units, strict=True):
+        if name.lower() in ("gpu", "date", "time"):
+            continue
+        found = quantities.numbers(columns[name], "MiB" if unit == "MB" else unit)
+        if found is not None:
+            tracks.append(CounterColumn(name, *found))
+    return melted(tracks, at, devices, None), None if at is None else at.clock
+
+
+LOADER = NvidiaSmi()

@@ -1,0 +1,176 @@
+"""Prometheus: what an exporter shows (DCGM's and any other), and the answer to a range query as JSON.
+
+An exposition is one scrape or many one after the other; a line may end with its time in ms (OpenMetrics: in s), but
+exporters seldom write one. The answer of ``/api/v1/query_range`` has all times. A series becomes a counter of the
+device its labels name; labels in which the series of one counter and device differ stay in the name.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+import msgspec
+import polars as pl
+
+from ..errors import Unreadable
+from ..ingest import limits, stream
+from ..loader import FormatLoader, Job
+from ..schema_limits import LATEST_NS
+from ..trace import Trace
+from . import quantities, series
+from .families import family
+from .recording import COLUMNS, Reading, trace
+
+_EXPOSITION, _QUERY = "the text an exporter shows at /metrics", "the answer of /api/v1/query_range"
+_UNIT = re.compile(r"\(in ([^()]{1,12})\)")
+
+
+class _Series(msgspec.Struct):
+    metric: dict[str, str] = {}
+    values: list[tuple[float, str]] = []
+    value: tuple[float, str] | None = None
+
+
+class _Data(msgspec.Struct):
+    result: list[_Series] = []
+
+
+class _Answer(msgspec.Struct):
+    data: _Data = msgspec.field(default_factory=_Data)
+    warnings: list[str] = []
+
+
+class Prometheus(FormatLoader):
+    """The loader of Prometheus' text and of its answers."""
+
+    name = "prometheus"
+    title = "Prometheus: an exporter's text (DCGM exporter), range queries as JSON (counters)"
+    suffixes = (".prom", ".txt", ".json")
+    version = 1
+    lies_beside = True
+
+    def sniff(self, head: bytes) -> bool:
+        """An answer of the query API, or an exposition: its HELP and TYPE lines, or a sample with labels."""
+        return family(head) == "prometheus"
+
+    def load(self, job: Job) -> tuple[Trace, ...]:
+        """One Trace with ``metrics``. Raises Unreadable where it holds no sample."""
+        text, ended = stream.whole(job.path)
+        job.progress(len(text) // 2, len(text), 0)
+        answer = text.lstrip()[:1] == b"{"
+        try:
+            found = _of_answer(text) if answer else _of_text(text)
+        except limits.Exceeded as error:
+            raise error.unreadable(job.path) from None
+        except (msgspec.DecodeError, RecursionError, ValueError):
+            raise Unreadable(job.path, "is cut off or damaged", f"Save {_QUERY} again.") from None
+        if found.samples.is_empty():
+            raise Unreadable(job.path, "holds no sample", f"Save {_QUERY if answer else _EXPOSITION}.")
+        if ended:
+            found.warnings.append(f"The file is not whole: {ended}.")
+        made = trace(job, self.name, found, len(text))
+        job.progress(len(text), len(text), found.samples.height)
+        return (made,)
+
+
+def _of_answer(text: bytes) -> Reading:
+    answer = msgspec.json.decode(text, type=_Answer)
+    names, places, moments, values = series.Names(), [], [], []
+    for one in answer.data.result:
+        labels = dict(one.metric)
+        place = names.add(labels.pop("__name__", "query"), labels)
+        for at, value in [*one.values, *([one.value] if one.value is not None else [])]:
+            places.append(place)
+            moments.append(_moment(at))
+            values.append(_number(value))
+    found = _reading(names, places, moments, values, {})
+    found.warnings += [f"Prometheus said: {said}" for said in answer.warnings[:5]]
+    return found
+
+
+def _moment(seconds: float) -> int | None:
+    """Prometheus counts milliseconds; a float of seconds holds microseconds exactly enough."""
+    return round(seconds * 1e6) * 1000 if math.isfinite(seconds) and abs(seconds) * 1e9 < LATEST_NS else None
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _of_text(text: bytes) -> Reading:
+    names, places, moments, values = series.Names(), [], [], []
+    units: dict[str, str] = {}
+    stray = 0
+    for line in text.decode("utf-8", "replace").split("\n"):
+        if line.startswith("#"):
+            _note(line, units)
+            continue
+        if not (line := line.strip()):
+            continue
+        read = _sample(line)
+        if read is None:
+            stray += 1
+            continue
+        places.append(names.written(read[0]))
+        values.append(_number(read[1]))
+        moments.append(read[2])
+    found = _reading(names, places, moments, values, units)
+    found.untimed = "the exporter wrote no times: samples are shown in their order (a range query has times)"
+    if stray:
+        found.warnings.append(f"{stray:,} lines are no samples and were left out.")
+    return found
+
+
+def _note(line: str, units: dict[str, str]) -> None:
+    """Take the unit of a counter from its HELP or UNIT line."""
+    parts = line.split(None, 3)
+    if len(parts) == 4 and parts[1] == "HELP" and (said := _UNIT.search(parts[3])):
+        units.setdefault(parts[2], said[1])
+    elif len(parts) == 4 and parts[1] == "UNIT":
+        units[parts[2]] = parts[3].strip()
+
+
+def _sample(line: str) -> tuple[str, str, int | None] | None:
+    """Series as written, value and time (ns) of a line; None where it is no sample."""
+    line = line.split(" # {", 1)[0]  # an exemplar
+    end = line.rfind("}") + 1
+    if not end:
+        end = line.find(" ")
+    name, rest = line[:end], line[end:].split()
+    if end <= 0 or not 1 <= len(rest) <= 2 or not (name[0].isalpha() or name[0] in "_:"):
+        return None
+    value = _number(rest[0])
+    if value is None and rest[0].lower().lstrip("+-") not in ("nan", "inf"):
+        return None
+    if len(rest) == 1:
+        return name, rest[0], None
+    at = _number(rest[1])
+    if at is None:
+        return None
+    return name, rest[0], _moment(at if "." in rest[1] or abs(at) < 1e11 else at / 1e3)
+
+
+def _reading(
+    names: series.Names, places: list[int], moments: list[int | None], values: list[float | None], units: dict[str, str]
+) -> Reading:
+    """Samples of numbered series in ``COLUMNS``."""
+    told = names.told(units)
+    frame = pl.DataFrame(
+        {"place": places, "ts_ns": moments, "raw": values},
+        schema={"place": pl.Int64, "ts_ns": pl.Int64, "raw": pl.Float64},
+    ).join(told, on="place", how="left", maintain_order="left")
+    samples = frame.select(
+        "ts_ns", "metric", "device", value=quantities.measured(pl.col("raw")) * pl.col("scale"), unit=pl.col("unit"),
+        pid=pl.lit(None, pl.Int64),
+    ).select(list(COLUMNS))
+    timed = frame["ts_ns"].is_not_null().any()
+    devices = {str(name): names.products.get(str(name)) for name in told["device"].drop_nulls().unique()}
+    return Reading(samples, "utc" if timed else None, "Prometheus", dict(sorted(devices.items())))
+
+
+LOADER = Prometheus()

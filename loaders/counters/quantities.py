@@ -1,0 +1,109 @@
+"""Values as monitors write them: numbers with their units, in the heading or behind each number, and blanks.
+
+A unit becomes the natural one (MHz, B/s, B, W, %, C, J) and a factor. What a monitor could not read is null: the words
+of nvidia-smi and AMD's tools, and the numbers that stand for "blank" in DCGM (four at the end of
+the integers, four doubles from 2^47 on, as ``dcgm_structs.h`` defines them).
+"""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+
+NATURAL: dict[str, tuple[str, float]] = {
+    "%": ("%", 1.0), "pct": ("%", 1.0), "percent": ("%", 1.0), "ratio": ("%", 100.0), "fraction": ("%", 100.0),
+    "hz": ("MHz", 1e-6), "khz": ("MHz", 1e-3), "mhz": ("MHz", 1.0), "ghz": ("MHz", 1e3), "hertz": ("MHz", 1e-6),
+    "w": ("W", 1.0), "watt": ("W", 1.0), "watts": ("W", 1.0), "mw": ("W", 1e-3), "uw": ("W", 1e-6), "kw": ("W", 1e3),
+    "j": ("J", 1.0), "mj": ("J", 1e-3), "uj": ("J", 1e-6), "joules": ("J", 1.0),
+    "v": ("mV", 1e3), "mv": ("mV", 1.0),
+    "c": ("C", 1.0), "°c": ("C", 1.0), "degc": ("C", 1.0), "celsius": ("C", 1.0), "â°c": ("C", 1.0), "�c": ("C", 1.0),
+    "b": ("B", 1.0), "byte": ("B", 1.0), "bytes": ("B", 1.0), "kb": ("B", 1e3), "mb": ("B", 1e6), "gb": ("B", 1e9),
+    "tb": ("B", 1e12), "kib": ("B", 2.0**10), "mib": ("B", 2.0**20), "gib": ("B", 2.0**30), "tib": ("B", 2.0**40),
+    "b/s": ("B/s", 1.0), "bytes/s": ("B/s", 1.0), "kb/s": ("B/s", 1e3), "mb/s": ("B/s", 1e6), "gb/s": ("B/s", 1e9),
+    "kib/s": ("B/s", 2.0**10), "mib/s": ("B/s", 2.0**20), "gib/s": ("B/s", 2.0**30), "mbps": ("B/s", 1e6 / 8),
+    "gbps": ("B/s", 1e9 / 8), "kbps": ("B/s", 1e3 / 8),
+    "ns": ("ns", 1.0), "us": ("us", 1.0), "µs": ("us", 1.0), "ms": ("ms", 1.0), "s": ("s", 1.0), "sec": ("s", 1.0),
+    "seconds": ("s", 1.0), "rpm": ("rpm", 1.0), "count": ("", 1.0), "errs": ("", 1.0), "bool": ("", 1.0),
+}  # fmt: skip
+"""Unit in lower case → natural unit and what one is worth in it."""
+_CASED = {"Mb/s": ("B/s", 1e6 / 8), "Gb/s": ("B/s", 1e9 / 8), "Mbit/s": ("B/s", 1e6 / 8), "Gbit/s": ("B/s", 1e9 / 8)}
+"""Units whose case says bits and not bytes."""
+_ENDINGS = ("mib", "gib", "kib", "mb", "gb", "kb", "bytes", "mhz", "ghz", "watts", "mw", "celsius", "pct", "percent",
+            "hertz", "ratio", "joules", "w")  # fmt: skip
+"""Units that a name may end with: memory_used_mib, power_watts."""
+
+_HEADING = re.compile(r"^(.*?)\s*[\[(]\s*([^\[\]()]{1,16}?)\s*[\])]\s*$")
+_NUMBER = r"^([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([^\s\d][^\s]{0,11})?$"
+
+_LONGEST = 200
+"""Characters of a heading that is looked at for a unit."""
+
+BLANK_DOUBLES, BLANK_INT32, BLANK_INT64 = 2.0**47, 0x7FFFFFF0, 0x7FFFFFFFFFFFFFF0
+"""DCGM's numbers for "nothing to read", of doubles, 32-bit and 64-bit integers."""
+_REASONS = 3
+"""The numbers after them say why: not found, not supported, not permitted. No 64-bit integer beyond is a value."""
+
+
+def natural(unit: str) -> tuple[str, float] | None:
+    """The natural unit and what one of this is worth in it; None for what is no unit known here."""
+    plain = unit.strip()
+    return _CASED.get(plain) or NATURAL.get(plain.lower())
+
+
+def heading(text: str) -> tuple[str, str]:
+    """A column's heading as name and unit: 'memory.used [MiB]', 'GPU use (%)', 'power_watts'; '' where it has none."""
+    plain = text.strip()
+    found = _HEADING.match(plain) if len(plain) <= _LONGEST else None
+    if found and found[1] and natural(found[2]) is not None:
+        return found[1], found[2]
+    if found and found[2].endswith("%"):
+        return plain, "%"
+    return plain, next((unit for unit in _ENDINGS if plain.lower().endswith("_" + unit)), "")
+
+
+def blank(value: pl.Expr) -> pl.Expr:
+    """Whether a number is one of those with which DCGM says that there was nothing to read."""
+    doubles = value.is_between(BLANK_DOUBLES, BLANK_DOUBLES + _REASONS)
+    short = value.is_between(BLANK_INT32, BLANK_INT32 + _REASONS)
+    return doubles | short | (value >= BLANK_INT64)
+
+
+def measured(value: pl.Expr) -> pl.Expr:
+    """The number, or null where it is none that can have been measured."""
+    return pl.when(value.is_finite() & ~blank(value)).then(value)
+
+
+def numbers(texts: pl.Series, unit: str | pl.Series = "") -> tuple[pl.Series, pl.Series] | None:
+    """Values (Float64, null where there is none) and units of a column of text; None where it holds no numbers.
+
+    ``unit`` is that of the heading or of each row, which one behind a number overrules. A column is one of numbers
+    where three of four texts are numbers or blanks, and one at least is a number unless its heading has a unit.
+    """
+    given = texts.to_frame("text").with_columns(given=pl.lit(unit) if isinstance(unit, str) else unit)
+    word = pl.col("text").str.strip_chars(' "')
+    frame = given.select(
+        word.str.extract_groups(_NUMBER).alias("found"), "given",
+        empty=word.is_null() | word.str.to_lowercase().is_in(_NOTHING),
+    ).select(
+        pl.col("found").struct[0].cast(pl.Float64, strict=False).alias("number"),
+        pl.col("found").struct[1].fill_null(pl.col("given")).alias("unit"), "empty",
+    )
+    if frame.is_empty():
+        return None
+    stray = frame.filter(pl.col("number").is_null() & ~pl.col("empty")).height
+    if stray * 4 > len(texts) or (isinstance(unit, str) and not unit and frame["number"].is_null().all()):
+        return None
+    known = {text: natural(text) or ("", 1.0) for text in frame["unit"].unique()}
+    of, scale = ({text: pair[at] for text, pair in known.items()} for at in (0, 1))
+    made = frame.select(
+        value=measured(pl.col("number")) * pl.col("unit").replace_strict(scale, return_dtype=pl.Float64),
+        unit=pl.col("unit").replace_strict(of, return_dtype=pl.String),
+    )
+    return made["value"], made["unit"]
+
+
+_NOTHING = ("", "-", "–", "n/a", "[n/a]", "na", "nan", "null", "none", "[not supported]", "not supported",
+            "[unknown error]", "[insufficient permissions]", "[gpu requires reset]", "unknown", "inf", "-inf", "+inf",
+            "err!", "[n/f]", "n/f")  # fmt: skip
+"""Lower-case words for a value that could not be read."""

@@ -1,0 +1,98 @@
+"""Samples of counters as a Trace: from wide or long tables to ``metrics``, with what is known of their clock.
+
+``info.epoch_ns`` is known where the file says when it was in the world's time. A date without a zone is taken as UTC
+and ``facts["clock"]`` says ``local``; a time of day without a date is in ``facts["time_of_day_ns"]``. Whoever puts the
+samples beside a trace makes up for both (``ingest.beside``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+from msgspec import Struct, field
+
+from .. import schema
+from ..errors import Unreadable
+from ..loader import Job
+from ..trace import Device, Info, Trace
+from .times import Times
+
+COLUMNS = {"ts_ns": pl.Int64, "metric": pl.String, "device": pl.String, "value": pl.Float64, "unit": pl.String,
+           "pid": pl.Int64}  # fmt: skip
+"""The columns a reader hands over; times are as ``times`` reads them."""
+_CLOCKS = {
+    "utc": "since 1970", "local": "date and time without a zone", "day": "time of day without a date",
+    "relative": "from a start of its own",
+}
+
+
+class Reading(Struct):
+    """What a reader found: ``samples`` in ``COLUMNS``, the clock of their times (None without any), and what to say."""
+
+    samples: pl.DataFrame
+    clock: str | None = None
+    tool: str | None = None
+    devices: dict[str, str | None] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    untimed: str = ""
+
+
+class CounterColumn(Struct, frozen=True):
+    """One column of a wide table: a counter's name and device (None: the row's), its values and their units."""
+
+    metric: str
+    values: pl.Series
+    units: pl.Series
+    device: str | None = None
+
+
+def melted(
+    tracks: Sequence[CounterColumn], times: Times | None, devices: pl.Series | None, pids: pl.Series | None
+) -> pl.DataFrame:
+    """The columns of a wide table under each other, in ``COLUMNS``: a row for each cell, null where it was blank."""
+    parts = []
+    for track in tracks:
+        height = len(track.values)
+        device = devices if track.device is None and devices is not None else pl.repeat(
+            track.device, height, dtype=pl.String, eager=True)
+        parts.append(pl.DataFrame({
+            "ts_ns": times.ns if times is not None else pl.repeat(None, height, dtype=pl.Int64, eager=True),
+            "metric": pl.repeat(track.metric, height, dtype=pl.String, eager=True), "device": device,
+            "value": track.values, "unit": track.units,
+            "pid": pids if pids is not None else pl.repeat(None, height, dtype=pl.Int64, eager=True),
+        }, schema=COLUMNS))
+    return pl.concat(parts) if parts else pl.DataFrame(schema=COLUMNS)
+
+
+def trace(job: Job, format: str, found: Reading, size: int) -> Trace:
+    """The samples in the order of their times, which begin at zero. Raises Unreadable where nothing was measured."""
+    samples, warnings = found.samples, list(found.warnings)
+    timed = found.clock is not None
+    if timed and (lost := samples.filter(pl.col("ts_ns").is_null()).height):
+        warnings.append(f"{lost:,} of {samples.height:,} samples have no time that can be read and were left out.")
+        samples = samples.filter(pl.col("ts_ns").is_not_null())
+    if samples["value"].is_null().all():
+        raise Unreadable(job.path, "holds no sample of a counter", "Every value in it is blank or no number.")
+    first = samples["ts_ns"].min() if timed else None
+    zero = first if isinstance(first, int) else 0
+    if not timed:
+        warnings.append(found.untimed or "its samples have no times: they are shown in their order")
+    clock = found.clock or "none"
+    info = Info(
+        source=str(job.path), label=_label(job.path), format=format, tool=found.tool, bytes=size,
+        devices=tuple(Device(name, product) for name, product in found.devices.items()),
+        epoch_ns=zero if clock in ("utc", "local") else None, clock=_CLOCKS.get(clock), warnings=tuple(warnings),
+        facts={
+            "clock": clock, "columns_left_out": found.left_out,
+            **({"time_of_day_ns": zero} if clock == "day" else {}),
+        },
+    )
+    placed = samples.with_columns(pl.col("ts_ns") - zero).sort("ts_ns", maintain_order=True, nulls_last=True)
+    return Trace(info, metrics=schema.conform("metrics", placed.lazy()))
+
+
+def _label(path: Path) -> str:
+    return path.name.split(".")[0] or path.name

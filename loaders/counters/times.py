@@ -1,0 +1,110 @@
+"""When samples were taken, from a column of text: a date, a number of seconds, a time of day.
+
+Four clocks: ``utc`` is absolute, ``local`` a date and time whose zone nobody wrote down, ``day`` a time of day without
+its date, ``relative`` counts from some start. Fractions are read as digits, never through a float, which cannot hold
+the nanoseconds of a date.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import polars as pl
+from msgspec import Struct
+
+from ..schema_limits import LATEST_NS
+
+Clock = Literal["utc", "local", "day", "relative"]
+_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "sec": 10**9, "secs": 10**9, "seconds": 10**9}
+_EPOCHS = ((10**17, 1), (10**14, 10**3), (10**11, 10**6), (10**8, 10**9))
+"""From which number on a count since 1970 is in units of so many ns: all of them are later than March 1973."""
+_DATED = (
+    r"^(\d{4})[-/.]?(\d{2})[-/.]?(\d{2})[ T_]+(\d{1,2}):(\d{2}):(\d{2})"
+    r"(?:[.,](\d{1,9})\d*)?\s*(Z|UTC|[-+]\d{2}:?\d{2})?$"
+)
+_WORDED = r"^[A-Z][a-z]{2} ([A-Z][a-z]{2} +\d{1,2} \d{2}:\d{2}:\d{2}) (?:[A-Z]{3,4} )?(\d{4})$"
+_OF_DAY = r"^(\d{1,2}):(\d{2}):(\d{2})(?:[.,](\d{1,9})\d*)?$"
+_NUMBER = r"^([-+]?\d{1,19})(?:\.(\d{1,9})\d*)?$"
+_DAY_NS = 86_400 * 10**9
+
+
+class Times(Struct, frozen=True):
+    """Moments in ns (Int64, null where a text is none) on that clock."""
+
+    ns: pl.Series
+    clock: Clock
+
+
+def read(texts: pl.Series, unit: str = "") -> Times | None:
+    """The moments of a column; ``unit`` is what its heading says. None where the first text that is there is none."""
+    stripped = texts.cast(pl.String).str.strip_chars().str.strip_chars('"')
+    first = stripped.drop_nulls().filter(stripped.drop_nulls() != "").head(1)
+    if first.is_empty():
+        return None
+    for pattern, reader in ((_DATED, _dates), (_WORDED, _worded), (_OF_DAY, _of_day)):
+        if first.str.contains(pattern)[0]:
+            return reader(stripped)
+    return _counts(stripped, unit) if first.str.contains(_NUMBER)[0] else None
+
+
+def _fraction(column: str) -> pl.Expr:
+    return pl.col(column).fill_null("").str.pad_end(9, "0").cast(pl.Int64, strict=False)
+
+
+def _dates(texts: pl.Series) -> Times:
+    groups = texts.to_frame("text").select(pl.col("text").str.extract_groups(_DATED)).unnest("text")
+    groups.columns = ["y", "m", "d", "h", "min", "s", "fraction", "zone"]
+    moment = pl.format("{}-{}-{} {}:{}:{}", "y", "m", "d", pl.col("h").str.zfill(2), "min", "s")
+    offset = pl.col("zone").str.extract_groups(r"([-+])(\d{2}):?(\d{2})")
+    sign = pl.when(offset.struct[0] == "-").then(-1).otherwise(1)
+    zone = sign * (
+        offset.struct[1].cast(pl.Int64, strict=False) * 60 + offset.struct[2].cast(pl.Int64, strict=False)
+    ) * (60 * 10**9)
+    ns = groups.select(_at(moment, "%Y-%m-%d %H:%M:%S") + _fraction("fraction") - zone.fill_null(0)).to_series()
+    return Times(ns.rename("ns"), "local" if groups["zone"].is_null().all() else "utc")
+
+
+def _worded(texts: pl.Series) -> Times:
+    """As ``date`` prints it: Tue May 20 22:24:27 UTC 2025."""
+    groups = texts.to_frame("text").select(pl.col("text").str.extract_groups(_WORDED)).unnest("text")
+    groups.columns = ["rest", "year"]
+    plain = pl.format("{} {}", pl.col("rest").str.replace_all(r" +", " "), "year")
+    ns = groups.select(_at(plain, "%b %d %H:%M:%S %Y")).to_series()
+    return Times(ns.rename("ns"), "utc" if texts.str.contains(" (?:UTC|GMT) ").all() else "local")
+
+
+def _at(text: pl.Expr, format: str) -> pl.Expr:
+    moment = text.str.to_datetime(format, time_unit="us", strict=False).dt.epoch("us")
+    return pl.when(moment.is_between(0, LATEST_NS // 1000)).then(moment * 1000)
+
+
+def _of_day(texts: pl.Series) -> Times:
+    """Times of day, each midnight that passes one day more."""
+    groups = texts.to_frame("text").select(pl.col("text").str.extract_groups(_OF_DAY)).unnest("text")
+    groups.columns = ["h", "min", "s", "fraction"]
+    parts = [pl.col(name).cast(pl.Int64, strict=False) for name in ("h", "min", "s")]
+    ns = groups.select(
+        ns=(parts[0] * 3600 + parts[1] * 60 + parts[2]) * 10**9 + _fraction("fraction")
+    )
+    passed = (pl.col("ns").forward_fill().diff().fill_null(0) < -_DAY_NS // 2).cast(pl.Int64).cum_sum()
+    return Times(ns.select(pl.col("ns") + passed * _DAY_NS).to_series(), "day")
+
+
+def _counts(texts: pl.Series, unit: str) -> Times:
+    """Numbers: since 1970 where they are large enough for that, else since some start; without a unit seconds."""
+    groups = texts.to_frame("text").select(pl.col("text").str.extract_groups(_NUMBER)).unnest("text")
+    groups.columns = ["whole", "fraction"]
+    whole = groups["whole"].cast(pl.Int64, strict=False)
+    largest = whole.abs().max()
+    size = largest if isinstance(largest, int) else 0
+    absolute = next((scale for least, scale in _EPOCHS if size >= least), None)
+    scale = _UNITS.get(unit.lower()) or absolute or 10**9
+    since_1970 = absolute is not None and size * scale >= 10**17
+    least, most = -LATEST_NS // scale, LATEST_NS // scale
+    fits = pl.col("w").is_between(least, most)
+    part = (pl.col("fraction").fill_null("").str.pad_end(9, "0").cast(pl.Int64, strict=False) * scale) // 10**9
+    ns = groups.with_columns(w=whole).select(
+        pl.when(fits).then(pl.col("w") * scale + pl.when(pl.col("whole").str.starts_with("-")).then(-part)
+                           .otherwise(part)).alias("ns")
+    ).to_series()
+    return Times(ns, "utc" if since_1970 else "relative")

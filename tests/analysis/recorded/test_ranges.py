@@ -1,0 +1,112 @@
+"""The ranges view: host time of what was marked, and the device time launched inside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from warplens.analysis.core.options import Options
+from warplens.analysis.details.row_details import details
+from warplens.analysis.table.view import CannotAnswer
+from warplens.analysis.views import view
+
+
+def marked(name: str, start: int, dur: int, tid: int = 1, **more: Any) -> dict[str, Any]:
+    return {"name": name, "kind": "annotation", "start_ns": start, "dur_ns": dur, "pid": 1, "tid": tid, **more}
+
+
+def call(correlation: int, start: int, tid: int = 1, pid: int = 1) -> dict[str, Any]:
+    return {"name": "cudaLaunchKernel", "kind": "runtime", "start_ns": start, "dur_ns": 1, "pid": pid, "tid": tid,
+            "correlation": correlation}
+
+
+def ran(correlation: int, start: int, dur: int, name: str = "gemm", device: str = "GPU 0") -> dict[str, Any]:
+    return {"name": name, "kind": "kernel", "start_ns": start, "dur_ns": dur, "device": device,
+            "correlation": correlation}
+
+
+NESTED = {
+    "host": [marked("step", 0, 100), marked("inner", 10, 20), marked("inner", 50, 10), call(1, 5), call(2, 12),
+             call(3, 55), call(4, 100)],
+    "kernels": [ran(1, 200, 10), ran(2, 205, 10), ran(3, 300, 7), ran(4, 400, 1000)],
+}
+
+
+def test_device_time_is_that_of_launches_begun_inside_and_self_that_of_no_range_within(run_of, asked):
+    rows = {row["name"]: row for row in asked("ranges", run_of(**NESTED)).frame.to_dicts()}
+    step, inner = rows["step"], rows["inner"]
+    assert (step["count"], step["total_ns"], step["self_ns"]) == (1, 100, 70)
+    assert (step["device_ns"], step["device_self_ns"], step["launches"]) == (27, 10, 3)
+    assert step["busy_ns"] == 22  # 200-215 and 300-307: what overlaps counts once
+    assert (inner["count"], inner["total_ns"], inner["device_ns"], inner["device_self_ns"]) == (2, 30, 17, 17)
+    assert step["share"] == pytest.approx(27 / 1027)
+
+
+def test_a_range_inside_one_of_the_same_name_does_not_count_its_launches_twice(run_of, asked):
+    host = [marked("again", 0, 100), marked("again", 10, 50), call(1, 20)]
+    row = asked("ranges", run_of(host=host, kernels=[ran(1, 200, 10)])).frame.row(0, named=True)
+    assert (row["count"], row["total_ns"], row["self_ns"]) == (2, 150, 100)
+    assert (row["device_ns"], row["launches"]) == (10, 1)
+
+
+def test_ranges_that_overlap_without_nesting_each_have_what_was_launched_in_them(run_of, asked):
+    host = [marked("first", 0, 50), marked("second", 40, 60), call(1, 45), call(2, 70)]
+    rows = asked("ranges", run_of(host=host, kernels=[ran(1, 200, 10), ran(2, 300, 5)])).frame
+    assert dict(rows.select("name", "device_ns").rows()) == {"first": 10, "second": 15}
+
+
+def test_what_a_thread_without_ranges_launches_meanwhile_is_counted_apart(run_of, asked):
+    host = [marked("backward", 0, 100), call(1, 20, tid=2), call(2, 30, tid=3), marked("own", 25, 10, tid=3),
+            call(3, 40, tid=9, pid=2)]
+    frame = asked("ranges", run_of(host=host, kernels=[ran(1, 50, 10), ran(2, 60, 3), ran(3, 70, 100)])).frame
+    rows = {row["name"]: row for row in frame.to_dicts()}
+    assert (rows["backward"]["device_ns"], rows["backward"]["elsewhere_ns"]) == (0, 10)
+    assert (rows["own"]["device_ns"], rows["own"]["elsewhere_ns"]) == (3, 0)  # thread 2 launched before it began
+
+
+def test_without_launch_calls_device_time_is_not_known_and_the_note_says_so(run_of, asked):
+    table = asked("ranges", run_of(host=[marked("step", 0, 100)], kernels=[ran(1, 5, 10)]))
+    assert table.frame.row(0, named=True)["device_ns"] is None
+    assert table.notes == ("No launch call is recorded for any device activity, so device time belongs to no range.",)
+
+
+def test_device_time_without_a_launch_is_said(run_of, asked):
+    host = [marked("step", 0, 100), call(1, 5)]
+    table = asked("ranges", run_of(host=host, kernels=[ran(1, 200, 30), ran(8, 300, 10)]))
+    assert table.notes == ("25.0% of the device time has no recorded launch and belongs to no range.",)
+
+
+def test_what_went_through_a_queue_belongs_to_the_range_of_its_operator(run_of, asked):
+    operator = {"name": "aclnnMm", "kind": "op", "start_ns": 5, "dur_ns": 10, "pid": 1, "tid": 1, "external_id": -1}
+    host = [marked("step", 0, 100), operator, {**call(1, 300, tid=9, pid=7), "external_id": -1}]
+    row = asked("ranges", run_of(host=host, kernels=[{**ran(1, 400, 10), "op_id": -1}])).frame.row(0, named=True)
+    assert (row["device_ns"], row["elsewhere_ns"]) == (10, 0)
+
+
+def test_ranks_do_not_share_threads(run_of, asked):
+    host = [marked("step", 0, 100, rank=0), {**call(1, 5), "rank": 1}]
+    row = asked("ranges", run_of(host=host, kernels=[{**ran(1, 200, 30), "rank": 1}])).frame.row(0, named=True)
+    assert (row["device_ns"], row["elsewhere_ns"]) == (0, 0)
+
+
+def test_two_runs_have_a_row_per_name_with_the_difference(run_of, asked):
+    b = {"host": [marked("step", 0, 150), call(1, 5)], "kernels": [ran(1, 200, 40)]}
+    rows = asked("ranges", run_of("a", **NESTED), run_of("b", **b)).frame.to_dicts()
+    found = {row["name"]: (row["device_ns_a"], row["device_ns_b"], row["device_ns_delta"], row["count_b"])
+             for row in rows}
+    assert found == {"inner": (17, 0, -17, 0), "step": (27, 40, 13, 1)}
+
+
+def test_a_recording_without_ranges_says_what_would_have_them(run_of, asked):
+    with pytest.raises(CannotAnswer, match="record_function"):
+        asked("ranges", run_of(host=[call(1, 5)], kernels=[ran(1, 200, 10)]))
+
+
+def test_the_details_list_what_was_launched_inside_and_the_longest(run_of, asked):
+    run = run_of(**NESTED)
+    table = asked("ranges", run)
+    sections = {one.title: one.rows for one in details(view("ranges"), table, 1, (run,), Options()).sections}
+    assert table.window(1, 2)[0][0] == "inner"
+    assert sections["Launched inside"] == (("gemm", "2", "17 ns"),)
+    assert [row[3] for row in sections["Longest calls"]] == ["20 ns", "10 ns"]

@@ -1,0 +1,301 @@
+"""Plots of counters: panels with axes under the cycles of each run, a cursor in time, and what was read there.
+
+The window of time and the column of the cursor are the only state. What a panel looks like is the analysis' answer, the
+same characters that an export has; here lines get their colours and cycles their shade. The cursor is a mark on the
+axis and the values in the legends, so that moving it changes little of the screen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import BindingType
+from textual.geometry import Region
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from ...analysis.core import metrics
+from ...analysis.core.text import display
+from ..app import themes
+from ..app.keys import bindings
+
+if TYPE_CHECKING:
+    from ...analysis.metrics.plot import Drawn, Panel
+    from ...analysis.metrics.series import Series
+    from ...analysis.timeline.lanes import Marks
+    from ...analysis.timeline.window import Window
+
+LEAST_NS, ZOOM, PAN = 100, 2, 8
+"""The narrowest window; how much closer a key goes; a key moves by one in so many parts."""
+LEAST_HEIGHT = 5
+"""Lines of a panel, its legend apart."""
+
+
+class MetricsCanvas(Widget, can_focus=True):
+    """Panels of counters of one run or two."""
+
+    DEFAULT_CSS = "MetricsCanvas { height: 3fr; width: 1fr; }"
+    BINDINGS: ClassVar[list[BindingType]] = bindings("timeline")
+
+    class RowStepped(Message):
+        """Another counter of the list is wanted: so many rows further."""
+
+        def __init__(self, step: int) -> None:
+            super().__init__()
+            self.step = step
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.series: tuple[Series, ...] = ()
+        self.marks: tuple[Marks, ...] = ()
+        self.pair = False
+        self.window_ns = (0, 1)
+        self.column = 0
+        self._fitted = True
+        self._known: tuple[object, list[tuple[Panel, Drawn]]] | None = None
+
+    # State -----------------------------------------------------------------------------------------------------------
+
+    def show(self, series: Sequence[Series], marks: Sequence[Marks], pair: bool) -> None:
+        """Draw these; the window stays unless it showed all."""
+        first = not self.series
+        self.series, self.marks, self.pair = tuple(series), tuple(marks), pair
+        if self._fitted or not self._within():
+            self._fitted = True
+            self.window_ns = self.whole()
+        if first:
+            self.column = self.window.columns // 2
+        self._changed()
+
+    def _within(self) -> bool:
+        first, last = self.whole()
+        return self.window_ns[0] < last and self.window_ns[1] > first
+
+    def whole(self) -> tuple[int, int]:
+        """From the first sample to the last."""
+        from ...analysis.metrics.plot import extent
+
+        return extent(self.series)
+
+    @property
+    def timed(self) -> bool:
+        """Whether anything that is drawn has times."""
+        return any(one.timed for one in self.series)
+
+    @property
+    def window(self) -> Window:
+        """The window, as wide as the screen has columns for it."""
+        from ...analysis.metrics.plot import LABEL, MARGIN
+        from ...analysis.timeline.window import Window
+
+        return Window(*self.window_ns, max(10, self.size.width - LABEL - MARGIN))
+
+    @property
+    def moment(self) -> int:
+        """The middle of the column under the cursor."""
+        window = self.window
+        return window.start + (window.end - window.start) * (2 * self.column + 1) // (2 * window.columns)
+
+    def _look(self, start: int, end: int) -> None:
+        first, last = self.whole()
+        length = max(LEAST_NS, min(end - start, last - first))
+        start = max(first, min(start, last - length))
+        self.window_ns = (start, start + length)
+        self._fitted = self.window_ns == (first, last)
+
+    def _changed(self) -> None:
+        self.column = max(0, min(self.column, self.window.columns - 1))
+        self._known = None
+        self.refresh()
+
+    # Keys ------------------------------------------------------------------------------------------------------------
+
+    def action_pan(self, step: int) -> None:
+        """Earlier or later; where all is in sight, the cursor."""
+        start, end = self.window_ns
+        by = step * max(1, (end - start) // PAN)
+        self._look(start + by, end + by)
+        if self.window_ns == (start, end):
+            self.action_step(step * max(1, self.window.columns // PAN))
+        else:
+            self._changed()
+
+    def action_step(self, step: int) -> None:
+        """The cursor by columns; at the edge it stays."""
+        self.column = max(0, min(self.column + step, self.window.columns - 1))
+        self.refresh()
+
+    def action_lane(self, step: int) -> None:
+        """The counter above or below in the list."""
+        self.post_message(self.RowStepped(step))
+
+    def action_page(self, step: int) -> None:
+        """Some counters further in the list."""
+        self.post_message(self.RowStepped(5 * step))
+
+    def action_end(self, side: int) -> None:
+        """The beginning or the end, at this zoom."""
+        first, last = self.whole()
+        length = self.window_ns[1] - self.window_ns[0]
+        self._look(*((first, first + length) if side < 0 else (last - length, last)))
+        self.column = 0 if side < 0 else self.window.columns - 1
+        self._changed()
+
+    def action_zoom(self, step: int) -> None:
+        """Closer or wider around the cursor."""
+        start, end = self.window_ns
+        at, columns = self.moment, self.window.columns
+        length = max(LEAST_NS, (end - start) * ZOOM if step > 0 else (end - start) // ZOOM)
+        begin = at - length * (2 * self.column + 1) // (2 * columns)
+        self._look(begin, begin + length)
+        self.column = self.window.column(at)
+        self._changed()
+
+    def action_fit(self) -> None:
+        """All of it."""
+        at = self.moment
+        self.window_ns, self._fitted = self.whole(), True
+        self.column = self.window.column(at)
+        self._changed()
+
+    def action_open(self) -> None:
+        """There is nothing to zoom to."""
+        self.app.bell()
+
+    action_goto = action_open
+
+    def action_same(self, step: int) -> None:
+        """Of the same name there is only this."""
+        self.app.bell()
+
+    def on_click(self, event: events.Click) -> None:
+        """The cursor goes where it was clicked."""
+        from ...analysis.metrics.plot import LABEL
+
+        if event.x >= LABEL:
+            self.column = min(event.x - LABEL, self.window.columns - 1)
+            self.refresh()
+
+    def on_resize(self) -> None:
+        """Another size has other columns."""
+        if self.series:
+            self._changed()
+
+    # Drawing ---------------------------------------------------------------------------------------------------------
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The lines in sight."""
+        strips = self._draw()[crop.y : crop.bottom]
+        for each in self.get_line_filters():
+            strips = [strip.apply_filter(each, self.background_colors[1]) for strip in strips]
+        return strips
+
+    def _draw(self) -> list[Strip]:
+        look, height = themes.look(self.app.theme), self.size.height
+        if not self.series or height < 4:
+            return [Strip.blank(self.size.width, look.base)] * height
+        head = self._cycles(look)
+        lines: list[Strip] = []
+        for panel, drawn in self._panels(height - len(head) - 1):
+            lines.append(self._legend(panel, look))
+            lines += self._lines(panel, drawn, look)
+        blank = [Strip.blank(self.size.width, look.base)] * (height - len(head) - len(lines) - 1)
+        return [*head, *lines, *blank[: max(0, len(blank))], self._axis(look)][:height]
+
+    def _panels(self, room: int) -> list[tuple[Panel, Drawn]]:
+        """As many panels as have room, and what each looks like now."""
+        from ...analysis.metrics.plot import drawn, panels
+
+        window = self.window
+        key = (self.series, window, room)
+        if self._known is None or self._known[0] != (id(self.series), window, room):
+            made = panels(self.series, max(1, room // (LEAST_HEIGHT + 1)))
+            height = room // max(1, len(made)) - 1
+            self._known = (id(key[0]), window, room), [(panel, drawn(panel, window, height)) for panel in made]
+        return self._known[1]
+
+    def _cycles(self, look: themes.Look) -> list[Strip]:
+        """A line with the cycles of each run that has any."""
+        from ...analysis.metrics.plot import LABEL
+        from ...analysis.timeline.picture import cycle_line
+
+        made = []
+        for at, marks in enumerate(self.marks if self.timed else ()):
+            if len(marks.starts):
+                side = f"{'AB'[at] if self.pair else 'cycles':>{LABEL - 1}} "
+                made.append(self._strip([
+                    Segment(side, look.dim), Segment(cycle_line(marks, self.window), look.mark)], look))
+        return made
+
+    def _shades(self) -> list[bool]:
+        """Which columns lie in every other cycle of run A."""
+        window = self.window
+        shaded = [False] * window.columns
+        marks = self.marks[0] if self.marks and self.timed else None
+        if marks is None or len(marks.starts) > window.columns // 2:
+            return shaded
+        for at in range(1, len(marks.starts), 2):
+            first = max(0, window.column(int(marks.starts[at])))
+            last = min(window.columns, window.column(int(marks.ends[at])))
+            for column in range(first, last):
+                shaded[column] = True
+        return shaded
+
+    def _colour(self, panel: Panel, number: int, look: themes.Look) -> Style:
+        colours = (look.a, look.b, look.bar, look.bar_tensor, look.bar_dram, look.spark, look.top, look.mark)
+        if self.pair and len(panel.series) <= 2:
+            return (look.a, look.b)[panel.series[number].key.run]
+        return colours[number % len(colours)]
+
+    def _legend(self, panel: Panel, look: themes.Look) -> Strip:
+        """The letter and name of each line, and what was read at the cursor or last before it."""
+        from ...analysis.metrics.plot import LETTERS
+
+        room = max(24, (self.size.width - 1) // max(1, len(panel.series)))
+        made = []
+        for number, one in enumerate(panel.series):
+            value = metrics.shown(one.near(self.moment), panel.unit)
+            side = f"{'AB'[one.key.run]} " if self.pair else ""
+            head = f" {LETTERS[number]} {side}"
+            name = display(one.key.name, max(8, room - len(head) - len(value) - 2))
+            made.append(Segment(head + name, self._colour(panel, number, look)))
+            made.append(Segment(f" {value} ", look.top))
+        return self._strip(made, look)
+
+    def _lines(self, panel: Panel, drawn: Drawn, look: themes.Look) -> list[Strip]:
+        from ...analysis.metrics.plot import NOBODY
+
+        shaded = self._shades()
+        shade = Style(bgcolor=look.cursor_blurred.bgcolor)
+        colours = [self._colour(panel, number, look) for number in range(len(panel.series))]
+        made = []
+        for label, line, owners, end in zip(drawn.labels, drawn.lines, drawn.owners.tolist(), drawn.ends, strict=True):
+            segments, begin = [Segment(label, look.gutter)], 0
+            for at in range(1, len(line) + 1):
+                if at == len(line) or (owners[at], shaded[at]) != (owners[begin], shaded[begin]):
+                    style = look.base if owners[begin] == NOBODY else colours[owners[begin]]
+                    segments.append(Segment(line[begin:at], style + shade if shaded[begin] else style))
+                    begin = at
+            made.append(self._strip([*segments, Segment(f" {end}", look.top)], look))
+        return made
+
+    def _axis(self, look: themes.Look) -> Strip:
+        """The ruler with the mark of the cursor on it."""
+        from ...analysis.metrics.plot import LABEL, place_text, ruler
+
+        text = ruler(self.window, self.timed).ljust(self.window.columns)
+        at = self.column
+        here = look.cursor if self.has_focus else look.mark
+        return self._strip([
+            Segment(f"{place_text(self.moment, self.window, self.timed):>{LABEL - 1}} ", look.top),
+            Segment(text[:at], look.header), Segment("▲", here),
+            Segment(text[at + 1 :], look.header),
+        ], look)
+
+    def _strip(self, segments: list[Segment], look: themes.Look) -> Strip:
+        return Strip(segments).adjust_cell_length(self.size.width, look.base)

@@ -1,0 +1,151 @@
+"""SQL: a prompt, and the result of the last query as a list like any other; the key of the view opens the prompt.
+
+A query that cannot be run leaves the result before it and says why, under the query, while the prompt stays open.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from textual.content import Content
+
+from ...analysis.core.text import display
+from ...analysis.views import Entry
+from ..app import resume
+from ..app.session import Session
+from .drawing import joined, wrapped
+from .shown import Shown, arranged, scoped_table
+from .table import TablePane
+
+MOST = 1_000_000
+"""Rows of a result that are kept."""
+FIRST = {1: "select name, count(*), sum(dur_ns) as total_ns from kernels group by name order by total_ns desc",
+         2: "select name, sum(dur_ns) as total_ns from a_kernels group by name order by total_ns desc"}
+"""What the prompt suggests to somebody who has typed nothing yet, of one run and of two."""
+
+
+class SqlPane(TablePane):
+    """The result of a query."""
+
+    def __init__(self, entry: Entry, session: Session) -> None:
+        super().__init__(entry, session)
+        self.wrong = ""
+        self._typed = ""
+        self._past: list[str] | None = None
+
+    def wake(self, force: bool = False) -> None:
+        """Ask the last query again where what is open changed; without one take one."""
+        if not self.session.traces or self.session.query:
+            super().wake(force)
+            return
+        first = self._epoch == -1
+        self._epoch = 0
+        self.say("Type a query at the prompt: Tab completes, ↑ brings back queries typed before, Enter runs. "
+                 "0 opens the prompt again. Tables: " + ", ".join(self._tables()) + ".")
+        self.tell()
+        if first:
+            self.asked_again()
+
+    def _tables(self) -> Any:
+        from ...analysis.table.sql import tables
+
+        return tables(len(self.session.traces))
+
+    def asked_again(self) -> None:
+        """Take a query, starting from the last one."""
+        if self.session.traces:
+            self.main.ask_for("sql", self._typed or self.session.query, FIRST[len(self.session.traces)], self)
+
+    def completions(self, before: str, after: str) -> tuple[int, tuple[str, ...]]:
+        """Tables, columns, keywords and functions."""
+        from ...analysis.table.sql_completion import completions
+
+        return completions(before, self._tables(), after)
+
+    def history(self) -> list[str]:
+        """Queries typed before, in this session and in those before it."""
+        if self._past is None:
+            self._past = resume.queries()
+        return self._past
+
+    def said(self, kind: str, text: str, final: bool) -> None:
+        """A query was typed."""
+        if kind != "sql":
+            super().said(kind, text, final)
+        elif final and text.strip():
+            self._typed = text.strip()
+            self._past = resume.keep_query(self._typed)
+            self.asker.ask(self._job(self._typed), self._take_result)
+            self.tell()
+
+    def unsaid(self, kind: str) -> None:
+        """The prompt was left: what it asked for is not wanted any more."""
+        if kind == "sql":
+            self.asker.drop()
+            self._typed = ""
+            self._fail("")
+        super().unsaid(kind)
+
+    def _question(self) -> Any:
+        return self._job(self.session.query)
+
+    def _job(self, statement: str) -> Any:
+        view, session, arrangement = self.entry, self.session, self.state.arrangement
+        runs, options = session.traces, session.options
+
+        def job() -> Shown:
+            from ...analysis.core.options import SIDES
+            from ...analysis.cycles.scope import scoped
+            from ...analysis.table.sql import query
+
+            limited = tuple(scoped(run, options, side) for run, side in zip(runs, SIDES, strict=False))
+            return arranged(view.load(), scoped_table(query(limited, statement, MOST), runs, options), arrangement)
+
+        return job
+
+    def _take_result(self, value: Any) -> None:
+        """The answer to what was typed: it becomes the view's query, or is refused with the prompt still open."""
+        if isinstance(value, Shown):
+            if self._typed != self.session.query:
+                self.state.marks.clear()
+            self.session.query, self._typed = self._typed, ""
+            self._fail("")
+            self.main.close_prompt()
+            self._take(value)
+        else:
+            self._fail(_reason(value))
+            self.main.refuse("this cannot be run")
+            self.main.tell()
+
+    def _take(self, value: Any) -> None:
+        """The answer to the view's own query, asked again."""
+        if isinstance(value, Shown):
+            super()._take(value)
+            return
+        self.shown = None
+        self.rows.show(None)
+        self.say(_reason(value))
+        self.main.tell()
+
+    def _fail(self, reason: str) -> None:
+        self.wrong = reason
+        self.drawing.redraw()
+
+    def picture(self, width: int) -> Content:
+        """The query, and what is wrong with the one being typed."""
+        shown = Content("") if self.message else super().picture(width)
+        if not self.wrong:
+            return shown
+        said = [Content.styled(f" {line.plain}", "$error") for line in wrapped(self.wrong, width - 2)]
+        return joined([shown, *said] if shown.plain else said)
+
+    def wanted(self) -> list[str]:
+        """The keys that matter now."""
+        return [name for name in super().wanted() if name != "place"]
+
+
+def _reason(value: object) -> str:
+    from ...analysis.table.sql import BadQuery
+    from .shown import sentence
+
+    return display(str(value)) if isinstance(value, BadQuery) else sentence(value)
