@@ -22,7 +22,7 @@ PROGRAMS = (
 
 def programs() -> list[Program]:
     """All programs."""
-    room = __name__.rpartition(".native.")[0]
+    room = (__package__ or "").removesuffix(".native")
     places = (place.split(":") for place in PROGRAMS)
     return [getattr(import_module(f"{room}.{module}"), name) for module, name in places]
 
