@@ -32,7 +32,7 @@ class CompileOnBuild(BuildHookInterface):  # type: ignore[misc]
             return
         self._folder = tempfile.TemporaryDirectory()
         for file in self._compile(Path(self._folder.name)):
-            build_data["force_include"][str(file)] = f"warplens/{_BUILT}/{file.name}"
+            build_data["force_include"][str(file)] = f"{_BUILT}/{file.name}"  # sources puts it into the package
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Remove what was compiled for the wheel."""
