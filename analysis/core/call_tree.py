@@ -65,6 +65,19 @@ def sum_below(parent: Ints, depth: Ints, values: npt.NDArray[np.int64 | np.bool_
     return total
 
 
+def crossings(host: pl.LazyFrame) -> int:
+    """How many slices end after the one in which they begin."""
+    return int(host.select(pl.col("crosses").sum()).collect(engine="streaming").item() or 0)
+
+
+def crossing_notes(count: int) -> tuple[str, ...]:
+    """What a reader of anything that rests on the call tree must know."""
+    if not count:
+        return ()
+    slices = "1 host slice ends" if count == 1 else f"{count:,} host slices end"
+    return (f"{slices} after the slice of the same thread in which they begin: not counted as its children.",)
+
+
 def pack(thread: Ints, times: Ints) -> Ints:
     """One number per (thread, time) that sorts like the pair."""
     zero = int(times.min(initial=0))

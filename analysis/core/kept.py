@@ -19,7 +19,7 @@ from ...loaders.trace import Trace
 
 LEAST_BYTES = 20_000_000
 """Bytes of a recording from which answers about it are kept."""
-_DEPENDS = ("core", "cycles", "kernels", "idle", "operators", "overview", "findings", "communication")
+_DEPENDS = ("core", "cycles", "kernels", "idle", "operators", "overview", "findings", "communication", "timeline")
 """Folders of the code that finds out what is kept."""
 _Value = TypeVar("_Value")
 

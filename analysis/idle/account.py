@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
-from ..core.call_tree import Ints, nearest, pack
+from ..core.call_tree import Ints, crossing_notes, crossings, nearest, pack
 from ..core.callers import Callers, HostSlices, callers_of, places_of, slices_of
 from ..core.intervals import EMPTY, Intervals, union
 from ..core.kept import kept, kept_value
@@ -256,6 +256,8 @@ def _notes(run: Trace, host: _Host | None, gaps: pl.DataFrame, devices: list[Dev
     elif unknown:
         share = 100 * unknown / idle
         notes.append(f"{share:.1f}% of the idle time ended with an activity whose launch is not recorded.")
+    if host is not None:
+        notes += crossing_notes(crossings(run.host))
     if host is not None and (bare := _bare_graphs(run, host.slices)):
         notes.append(
             f"{bare:,} graph launches have no kernels recorded: the device may have run them in what counts as idle."

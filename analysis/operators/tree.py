@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ...loaders import schema
 from ...loaders.trace import Trace
-from ..core.call_tree import Ints, among, nearest, parents, sum_below
+from ..core.call_tree import Ints, among, crossings, nearest, parents, sum_below
 from ..core.kept import kept, kept_value
 from ..core.launch_calls import ABSENT, Calls, calls_of, ids, match
 from ..core.quantiles import Codes, dense
@@ -30,11 +30,12 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Operators(Struct, frozen=True):
-    """The ``operators`` table of a run, and how much device time belongs to none of them (ns)."""
+    """The ``operators`` table of a run, how much device time belongs to none of them (ns), and slices that cross."""
 
     frame: pl.DataFrame
     device_ns: int
     unclaimed_ns: int
+    crossing: int = 0
 
 
 def is_data_loader(name: str) -> bool:
@@ -76,11 +77,11 @@ def operators_of(run: Trace) -> Operators | None:
         operators = found()
         return pl.DataFrame() if operators is None else operators.frame
 
-    def sums() -> tuple[int, int] | None:
+    def sums() -> tuple[int, int, int] | None:
         operators = found()
-        return None if operators is None else (operators.device_ns, operators.unclaimed_ns)
+        return None if operators is None else (operators.device_ns, operators.unclaimed_ns, operators.crossing)
 
-    told, times = kept(run, "operators", frame), kept_value(run, "operators-sums", tuple[int, int] | None, sums)
+    told, times = kept(run, "operators", frame), kept_value(run, "operators-sums", tuple[int, int, int] | None, sums)
     return found() if made else None if times is None else Operators(told, *times)
 
 
@@ -108,7 +109,7 @@ def _operators(run: Trace) -> Operators | None:
         "tensor_self": _gathered(tensor, into), "tensor_total": below(tensor),
         "eligible": below(_eligible(names, name, is_op) | (tensor > 0) & is_op),
     })
-    return Operators(frame, total, total - claimed)
+    return Operators(frame, total, total - claimed, crossings(run.host))
 
 
 def launching_operators(run: Trace, activities: pl.DataFrame) -> pl.Series:

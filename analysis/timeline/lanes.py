@@ -8,6 +8,7 @@ each, and names are looked up only where a slice is wide enough to be read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ import polars as pl
 from msgspec import Struct
 
 from ...loaders.trace import Trace
+from ..core.kept import kept
 from ..core.options import Options
 from ..cycles.account import cycles_of
 from .counters import Counter, counters_of
@@ -44,7 +46,7 @@ class Slices(Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.starts)
 
-    def pick(self, which: npt.NDArray[np.bool_] | slice) -> Slices:
+    def pick(self, which: npt.NDArray[np.bool_ | np.intp] | slice) -> Slices:
         """Some of them, in the same order."""
         return Slices(self.starts[which], self.ends[which], self.names[which], self.classes[which], self.rows[which])
 
@@ -154,7 +156,7 @@ def cycle_marks(run: Trace, options: Options) -> Marks:
 
 def _device_lanes(run: Trace, names: dict[int, str]) -> Iterator[Lane]:
     keys = ["rank", "device", "stream"]
-    frame = _timed(run.kernels.with_row_index("row").filter(pl.col("kind") != "sync"), keys, names)
+    frame = _sorted(_timed(run.kernels.with_row_index("row").filter(pl.col("kind") != "sync"), keys, names), keys)
     for (rank, device, stream), slices in _groups(frame, keys):
         yield _lane(slices, device, stream, None, None, rank, None)
 
@@ -162,11 +164,32 @@ def _device_lanes(run: Trace, names: dict[int, str]) -> Iterator[Lane]:
 def _host_lanes(run: Trace, names: dict[int, str]) -> Iterator[Lane]:
     keys = ["rank", "pid", "tid"]
     frame = _timed(run.host.with_row_index("row"), keys, names)
-    threads = sorted(_groups(frame, keys), key=lambda one: -_outermost(one[1]))
-    for (rank, pid, tid), slices in threads:
-        depth = levels(slices.starts, slices.ends, MOST_DEPTHS)
-        for level in range(int(depth.max(initial=0)) + 1):
-            yield _lane(slices.pick(depth == level), None, None, pid, tid, rank, level)
+    order = kept(run, "host-lanes", lambda: _spread(frame, keys))
+    place, depths = order["at"], order["depth"].to_numpy()
+    slices, keyed = _slices(frame.drop(keys)[place]), frame.select(keys)
+    first = order["first"].arg_true().to_list()
+    threads = [
+        (keyed.row(place[begin]), slices.pick(slice(begin, stop)), depths[begin:stop])
+        for begin, stop in pairwise([*first, len(place)])
+    ]
+    for (rank, pid, tid), mine, depth in sorted(threads, key=lambda one: -_outermost(one[1])):
+        by_depth = np.argsort(depth, kind="stable")
+        mine = mine.pick(by_depth)
+        bounds = np.searchsorted(depth[by_depth], np.arange(int(depth.max(initial=0)) + 2)).tolist()
+        for level, (begin, stop) in enumerate(pairwise(bounds)):
+            yield _lane(mine.pick(slice(begin, stop)), None, None, pid, tid, rank, level)
+
+
+def _spread(frame: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    """The slices in order: the row ``at`` which each is, whether it is the ``first`` of its thread, and its depth."""
+    rows = _sorted(frame.select(*keys, "start", "end").with_row_index("at"), keys)
+    same = pl.struct(keys)
+    first = rows.select(same.ne_missing(same.shift(1)).fill_null(True))[:, 0].to_numpy().copy()
+    first[:1] = True
+    starts, ends, depth = rows["start"].to_numpy(), rows["end"].to_numpy(), np.zeros(rows.height, dtype=np.uint8)
+    for begin, stop in pairwise([*np.flatnonzero(first).tolist(), rows.height]):
+        depth[begin:stop] = levels(starts[begin:stop], ends[begin:stop], MOST_DEPTHS)
+    return pl.DataFrame({"at": rows["at"], "first": first, "depth": depth})
 
 
 def _outermost(slices: Slices) -> int:
@@ -176,9 +199,9 @@ def _outermost(slices: Slices) -> int:
 
 
 def _timed(table: pl.LazyFrame, keys: list[str], names: dict[int, str]) -> pl.DataFrame:
-    """Slices that have a time, by lane and start, the outer of two that begin together first.
+    """Slices that have a time, as they were recorded.
 
-    Text is compared by its codes: to sort five million device names as strings takes longer than all the rest.
+    Text is told by its codes: to sort five million device names as strings takes longer than all the rest.
     """
     frame = table.filter(pl.col("start_ns").is_not_null()).select(
         *(pl.col(key).to_physical() if key == "device" else pl.col(key) for key in keys), "row",
@@ -199,7 +222,16 @@ def _timed(table: pl.LazyFrame, keys: list[str], names: dict[int, str]) -> pl.Da
     return frame.with_columns(
         pl.col("kind").replace_strict(classes, default=usual, return_dtype=pl.UInt8).alias("class"),
         *([pl.col("device").replace_strict(devices, default=None, return_dtype=pl.String)] if "device" in keys else []),
-    ).drop("kind").sort(*keys, "start", "end", descending=[*[False] * len(keys), False, True], nulls_last=True)
+    ).drop("kind")
+
+
+def _sorted(frame: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    """Slices by lane and start, the outer of two that begin together first."""
+    return frame.sort(*keys, "start", "end", descending=[*[False] * len(keys), False, True], nulls_last=True)
+
+
+def _slices(frame: pl.DataFrame) -> Slices:
+    return Slices(*(frame[name].to_numpy() for name in ("start", "end", "code", "class", "row")))
 
 
 def _groups(frame: pl.DataFrame, keys: list[str]) -> Iterator[tuple[tuple[object, ...], Slices]]:
@@ -209,11 +241,8 @@ def _groups(frame: pl.DataFrame, keys: list[str]) -> Iterator[tuple[tuple[object
     same = pl.struct(keys)
     first = frame.select(same.ne_missing(same.shift(1)).fill_null(True))[:, 0].arg_true().to_list()
     first[:1] = [0]
-    columns = Slices(
-        frame["start"].to_numpy(), frame["end"].to_numpy(), frame["code"].to_numpy(), frame["class"].to_numpy(),
-        frame["row"].to_numpy(),
-    )
-    for begin, stop in zip(first, [*first[1:], frame.height], strict=True):
+    columns = _slices(frame)
+    for begin, stop in pairwise([*first, frame.height]):
         yield frame.select(keys).row(begin), columns.pick(slice(begin, stop))
 
 

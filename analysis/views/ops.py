@@ -12,6 +12,7 @@ import polars as pl
 
 from ...loaders.trace import Trace
 from ..core import units
+from ..core.call_tree import crossing_notes
 from ..core.options import Options
 from ..details.glance.operators import glance
 from ..details.row_details import operator_sections
@@ -49,7 +50,8 @@ def table(run: Trace) -> tuple[pl.DataFrame, dict[str, Any], tuple[str, ...]]:
         facts = _facts(found.frame) | {"device_ns": found.device_ns, "unclaimed_device_ns": found.unclaimed_ns}
         lost = found.unclaimed_ns / found.device_ns if found.device_ns else 0.0
         note = f"{units.percent(100 * lost)} of the device time was launched by no recorded operator."
-        return found.frame.select(names), facts, (note,) if found.unclaimed_ns > 0 else ()
+        unclaimed = (note,) if found.unclaimed_ns > 0 else ()
+        return found.frame.select(names), facts, (*unclaimed, *crossing_notes(found.crossing))
     if run.has("operators"):
         frame = run.operators.select(names).collect().sort(
             "device_self_ns", "host_self_ns", pl.col("name").cast(pl.String), descending=[True, True, False],

@@ -91,6 +91,23 @@ def read(file: Path, most: int) -> bytes:
     return data
 
 
+def read_installed(file: Path, most: int) -> bytes:
+    """What a file of an installed package holds, which the administrator may have installed. Raises OSError.
+
+    Neither file nor folder may be writable by others than who owns them, and that is the user or the administrator.
+    """
+    with open(os.open(file, os.O_RDONLY | _PLAIN | _BINARY), "rb") as opened:
+        for state, is_kind in ((os.fstat(opened.fileno()), stat.S_ISREG), (os.lstat(file.parent), stat.S_ISDIR)):
+            if not is_kind(state.st_mode):
+                raise NotOurs(f"{file} is not a file in a folder")
+            if _POSIX and (state.st_uid not in (0, os.geteuid()) or state.st_mode & _OTHERS_WRITE):
+                raise NotOurs(f"{file} can have been written by somebody else")
+        data = opened.read(most + 1)
+    if len(data) > most:
+        raise NotOurs(f"{file} is longer than anything installed")
+    return data
+
+
 def write(file: Path, data: bytes) -> None:
     """Put a file of mode 0600 in place at once, whatever stood there. Raises OSError."""
     part = file.with_name(f"{file.name}.{os.getpid()}")

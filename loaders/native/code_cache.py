@@ -1,8 +1,9 @@
 """Where compiled functions are kept, whether they are there, and how they get there without anybody waiting.
 
-Compiling takes seconds, so it happens once per machine, in a process of its own; the load which asked for it goes on
-without and may change over when the code is there. A program that ends as it should lets the compiler finish; with one
-that was killed, or a load that was stopped, the compiler ends too. It ends by itself after a time no compilation takes,
+Code that came with the package (``shipped``) is used where it is the right one. Else it is compiled: that takes
+seconds, so it happens once per machine, in a process of its own; the load which asked for it goes on without and may
+change over when the code is there. A program that ends as it should lets the compiler finish; with one that was killed,
+or a load that was stopped, the compiler ends too. It ends by itself after a time no compilation takes,
 and holds a lock meanwhile, so that one which was killed is not waited for. The folder's name depends on all that
 the code depends on, numba's and llvmlite's versions among it, so nothing stale is ever used. Code is run, so it comes
 only from a folder and a file that nobody else can have written to (``ingest.private``); everything else in its place is
@@ -31,6 +32,7 @@ from msgspec import Struct, json
 
 from ..ingest import locks, private
 from ..ingest.digest import blake2b
+from . import shipped
 from .functions import Native, Unusable, from_bytes, to_bytes
 
 if TYPE_CHECKING:
@@ -69,8 +71,19 @@ class Program(Struct, frozen=True):
 
     def ready(self) -> bool:
         """Whether the compiled code is there."""
+        if _shipped(self) is not None:
+            return True
         place = self.folder()
         return place is not None and os.path.lexists(place / _FILE)
+
+    def depends(self) -> str:
+        """What the code depends on beside the processor: its sources and the versions of what compiles it."""
+        seen = blake2b(repr((self.module, self.names)).encode(), digest_size=16)
+        for compiler in _compilers():
+            seen.update(_version(compiler))
+        for source in (*self.sources, *(str(Path(__file__).with_name(name)) for name in _SOURCES)):
+            seen.update(Path(source).read_bytes())
+        return seen.hexdigest()
 
     def functions(self) -> Native | None:
         """The compiled functions; None where they are not there or cannot be used here, which is then so for good."""
@@ -133,16 +146,14 @@ def _taken(mark: Path) -> int:
 
 @cache
 def _folder(program: Program) -> Path | None:
-    found = [util.find_spec(name) for name in _COMPILERS]
-    if any(spec is None or not spec.origin for spec in found):
+    if not (compilers := _compilers()):
         return None
     import platformdirs
 
     machine = sys.version, platform.node(), platform.machine()
     seen = blake2b(repr((machine, program.module, program.names)).encode(), digest_size=12)
-    for spec in found:
-        assert spec is not None and spec.origin is not None
-        seen.update(_version(Path(spec.origin)))
+    for compiler in compilers:
+        seen.update(_version(compiler))
     for source in (*program.sources, *(str(Path(__file__).with_name(name)) for name in _SOURCES)):
         status = os.stat(source)
         seen.update(f"{source} {status.st_size} {status.st_mtime_ns}".encode())
@@ -160,6 +171,14 @@ def _folder(program: Program) -> Path | None:
     return None
 
 
+@cache
+def _compilers() -> tuple[Path, ...]:
+    """Where numba and llvmlite are; nothing where one of them is not installed."""
+    found = [util.find_spec(name) for name in _COMPILERS]
+    places = tuple(Path(spec.origin) for spec in found if spec is not None and spec.origin)
+    return places if len(places) == len(_COMPILERS) else ()
+
+
 def _version(package: Path) -> bytes:
     """What a compiler says its version is, without importing it: that takes longer than reading most traces."""
     try:
@@ -174,7 +193,21 @@ def _user() -> int:
 
 
 @cache
+def _shipped(program: Program) -> Native | None:
+    """The functions that came with the package."""
+    if not shipped.FOLDER.is_dir() or not _compilers():
+        return None
+    try:
+        code = shipped.read(program.name, program.depends())
+        return None if code is None else Native(code, program.names)
+    except (Unusable, OSError):
+        return None
+
+
+@cache
 def _functions(program: Program) -> Native | None:
+    if (ready := _shipped(program)) is not None:
+        return ready
     place = program.folder()
     if place is None:
         return None

@@ -39,13 +39,13 @@ def compile_all(module: str, names: Sequence[str]) -> list[tuple[str, str]]:
     return [_compiled(getattr(found, name).py_func, found.SIGNATURES[name]) for name in names]
 
 
-def image(functions: Sequence[tuple[str, str]]) -> Image:
-    """The functions as one image. Raises NotLinked."""
-    if not (here := processor()):
+def image(functions: Sequence[tuple[str, str]], level: str | None = None) -> Image:
+    """The functions as one image, for this processor or for all of a level. Raises NotLinked."""
+    if not (here := level or processor()):
         raise NotLinked("nobody says what processor this is")
     code, places = b"", []
     for symbol, text in functions:
-        linked, place = link(_object(text, reloc="pic", codemodel="small"), symbol)
+        linked, place = link(_object(text, level, reloc="pic", codemodel="small"), symbol)
         code += bytes(-len(code) % ALIGNED)
         places.append(len(code) + place)
         code += linked
@@ -54,7 +54,7 @@ def image(functions: Sequence[tuple[str, str]]) -> Image:
 
 def objects(functions: Sequence[tuple[str, str]]) -> Objects:
     """The functions as object files, which do not care how far from each other they are put."""
-    files = tuple(_object(text, jit=True, codemodel="jitdefault") for _, text in functions)
+    files = tuple(_object(text, None, jit=True, codemodel="jitdefault") for _, text in functions)
     return Objects(llvm_processor(llvm), tuple(symbol for symbol, _ in functions), files)
 
 
@@ -68,10 +68,9 @@ def _compiled(function: Any, signature: Sequence[Any]) -> tuple[str, str]:
     return done.fndesc.llvm_func_name, done.library.get_llvm_str()
 
 
-def _object(text: str, **model: Any) -> bytes:
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=_features(), opt=3, **model
-    )
+def _object(text: str, level: str | None, **model: Any) -> bytes:
+    name, features = (llvm.get_host_cpu_name(), _features()) if level is None else (level, "")
+    machine = llvm.Target.from_default_triple().create_target_machine(cpu=name, features=features, opt=3, **model)
     found: bytes = machine.emit_object(llvm.parse_assembly(text))
     return found
 

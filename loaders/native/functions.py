@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from msgspec import DecodeError, Struct, msgpack
 
+from .levels import first_processor, levels_here
+
 _READ_AND_RUN = 1 | 4
 """PROT_READ and PROT_EXEC."""
-_CPUINFO_BYTES = 1 << 14
 
 
 class Unusable(Exception):
@@ -24,7 +24,7 @@ class Unusable(Exception):
 
 
 class Image(Struct, frozen=True, tag=True):
-    """Code that runs wherever it is put, where in it each function begins, and the processor it is for."""
+    """Code that runs wherever it is put, where in it each function begins, and the processor or level it is for."""
 
     processor: str
     places: tuple[int, ...]
@@ -58,13 +58,7 @@ def from_bytes(data: bytes) -> Code:
 
 def processor() -> str:
     """What this processor is and can do, as Linux says it; empty elsewhere."""
-    try:
-        with Path("/proc/cpuinfo").open("rb") as file:
-            first = file.read(_CPUINFO_BYTES).partition(b"\n\n")[0]
-    except OSError:
-        return ""
-    told = (line for line in first.split(b"\n") if line.startswith((b"model name", b"flags")))
-    return b"\n".join(told).decode(errors="replace")
+    return b"\n".join(first_processor()).decode(errors="replace")
 
 
 def llvm_processor(llvm: Any) -> str:
@@ -98,7 +92,7 @@ class Native:
 
 def _mapped(image: Image) -> tuple[Any, list[int]]:
     """The image in memory that can be run but not written to, and the addresses in it."""
-    if image.processor != processor() or not image.processor:
+    if image.processor not in (processor(), *levels_here()) or not image.processor:
         raise Unusable("the code was compiled for another processor")
     from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 

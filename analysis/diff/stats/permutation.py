@@ -21,7 +21,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from .robust_location import PRIOR_WEIGHT, Floats, centre, pulled_in
+from .robust_location import MANY, PRIOR_WEIGHT, Floats, centre, centre_of_many, pulled_in
 
 Flags = NDArray[np.bool_]
 PERMUTATIONS = 999
@@ -31,6 +31,8 @@ COUNT_GRAIN = 0.02
 HALVINGS = 300
 """Random halvings of the baseline that its own noise is taken from, where there are more than PERMUTATIONS of them."""
 _CHUNK = 1_000_000
+_WIDEST = 8_000_000
+"""Cycles times permutations that are numbers at once: 64 MB."""
 
 
 class Block(Struct, frozen=True):
@@ -53,18 +55,30 @@ def assignments(n_a: int, n_b: int) -> Flags:
     """
     n = n_a + n_b
     actual = np.arange(n) >= n_a
-    if comb(n, n_b) <= PERMUTATIONS:
-        made = np.zeros((comb(n, n_b), n), dtype=bool)
+    if ways(n_a, n_b) <= PERMUTATIONS:
+        made = np.zeros((ways(n_a, n_b), n), dtype=bool)
         for row, chosen in enumerate(combinations(range(n - 1, -1, -1), n_b)):
             made[row, list(chosen)] = True
         return made
-    order = np.random.default_rng(20_261_121).random((PERMUTATIONS, n)).argsort(axis=1)
-    return np.concatenate([actual[None, :], order < n_b])
+    draw = np.random.default_rng(20_261_121)
+    made = np.empty((1 + PERMUTATIONS, n), dtype=bool)
+    made[0] = actual
+    step = max(1, _CHUNK // n)
+    for start in range(1, len(made), step):
+        some = made[start : start + step]
+        some[:] = draw.random(some.shape).argsort(axis=1) < n_b
+    return made
+
+
+@lru_cache(maxsize=64)
+def ways(n_a: int, n_b: int) -> int:
+    """How many ways there are to assign n_a + n_b cycles: a number of thousands of digits for thousands of cycles."""
+    return comb(n_a + n_b, n_b)
 
 
 def enough(n_a: int, n_b: int) -> bool:
     """Whether there are enough permutations of these cycles to tell chance at one in twenty."""
-    return min(n_a, n_b) > 0 and comb(n_a + n_b, n_b) >= 20
+    return min(n_a, n_b) > 0 and ways(n_a, n_b) >= 20
 
 
 class _Sums(Struct, frozen=True):
@@ -132,7 +146,20 @@ def _largest(
     """
     values = np.concatenate(sides, axis=1)
     n_a, n_b = sides[0].shape[1], sides[1].shape[1]
-    to_b = assignments(n_a, n_b).T.astype(np.float64)
+    every = assignments(n_a, n_b)
+    width = max(1, _WIDEST // every.shape[1])
+    return np.concatenate([
+        _largest_of(values, every[at : at + width], (n_a, n_b), prior, statistic) for at in range(0, len(every), width)
+    ])
+
+
+def _largest_of(
+    values: Floats, some: Flags, sides: tuple[int, int], prior: Floats,
+    statistic: Callable[[_Sums, Floats], Floats],
+) -> Floats:
+    """``_largest`` of some of the permutations."""
+    n_a, n_b = sides
+    to_b = some.T.astype(np.float64)
     largest: Floats = np.zeros(to_b.shape[1])
     step = max(1, _CHUNK // to_b.shape[1])
     for start in range(0, len(values), step):
@@ -154,10 +181,11 @@ def half_noise(values: Floats) -> Floats:
     if len(halves) > PERMUTATIONS:  # random ones, of which the first are as good as all
         halves = halves[:HALVINGS]
     first = np.argsort(halves, axis=1, kind="stable")
+    middle = centre if n < MANY else centre_of_many
     out: Floats = np.zeros(len(values))
     step = max(1, _CHUNK // (len(halves) * n))
     for start in range(0, len(values), step):
         rows = values[start : start + step][:, first]
-        apart = np.abs(centre(rows[..., : n // 2]) - centre(rows[..., n // 2 :]))
+        apart = np.abs(middle(rows[..., : n // 2]) - middle(rows[..., n // 2 :]))
         out[start : start + step] = np.quantile(apart, 0.95, axis=1)
     return out

@@ -235,16 +235,17 @@ def _verdict(
 
 def _resolved(n_a: int, n_b: int) -> bool:
     """Whether the cycles as they were can be rarer than LEVEL (their mirror image counts where sides are equal)."""
-    from math import comb
-
-    return (2 if n_a == n_b else 1) / comb(n_a + n_b, n_b) <= FAMILY_LEVEL
+    return (2 if n_a == n_b else 1) / permutation.ways(n_a, n_b) <= FAMILY_LEVEL
 
 
 def _dominant(*compared: tuple[Floats, Floats]) -> bool:
     """Whether nearly all pairs of cycles show the change, in time per launch or in launches."""
     for a, b in compared:
-        larger = np.sign(b[None, :] - a[:, None])
-        if larger.size and max((larger > 0).mean(), (larger < 0).mean()) >= DOMINANCE:
+        pairs = len(a) * len(b)
+        ordered = np.sort(a)
+        larger = int(np.searchsorted(ordered, b, side="left").sum())
+        smaller = pairs - int(np.searchsorted(ordered, b, side="right").sum())
+        if pairs and max(larger, smaller) / pairs >= DOMINANCE:
             return True
     return False
 

@@ -109,3 +109,10 @@ def test_two_runs_stand_side_by_side(run_of, rows_of):
     a, b = run_of("a", host=[op("x", 0, 10), op("y", 20, 5)]), run_of("b", host=[op("x", 0, 30), op("z", 50, 2)])
     assert [(r["name"], r["host_self_ns_a"], r["host_self_ns_b"], r["calls_delta"]) for r in rows_of("ops", a, b)] == [
         ("x", 10, 30, 0), ("y", 5, 0, -1), ("z", 0, 2, 1)]
+
+
+def test_operators_that_cross_are_counted_in_a_note(run_of, asked) -> None:
+    rows = [{"name": name, "kind": "op", "start_ns": start, "dur_ns": 50_000, "pid": 1, "tid": 1}
+            for name, start in (("aten::a", 0), ("aten::b", 30_000))]
+    assert any("1 host slice ends after the slice" in note for note in asked("ops", run_of(host=rows)).notes)
+    assert not asked("ops", run_of(host=rows[:1])).notes

@@ -1,0 +1,51 @@
+"""What is said of thousands of cycles is what would be said if all their pairs were looked at."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from warplens.analysis.diff.stats import permutation, robust_location
+from warplens.analysis.diff.stats.robust_location import centre, centre_of_many, hodges_lehmann
+from warplens.analysis.diff.verdict.suspects import _dominant
+
+
+@pytest.mark.parametrize("grain", [None, 2], ids=["distinct", "with ties"])
+def test_the_middle_difference_and_its_interval_are_found_without_all_pairs(
+    grain: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = np.random.default_rng(5)
+    a, b = draw.normal(750, 9, 180), draw.normal(752, 12, 233)
+    if grain is not None:
+        a, b = a.round(grain - 2), b.round(grain - 2)
+    plain = hodges_lehmann(a, b)
+    monkeypatch.setattr(robust_location, "_MOST_PAIRS", 500)
+    assert hodges_lehmann(a, b) == pytest.approx(plain, rel=1e-12)
+
+
+def test_a_centre_needs_no_order() -> None:
+    values = np.random.default_rng(1).lognormal(0, 1, (3, 1_001))
+    assert centre_of_many(values) == pytest.approx(centre(values), rel=1e-14)
+
+
+def test_dominance_is_the_share_of_pairs() -> None:
+    draw = np.random.default_rng(2)
+    for shift in (0.0, 0.5, 2.0, 8.0, -8.0):
+        a, b = draw.normal(0, 1, 40).round(1), draw.normal(shift, 1, 30).round(1)
+        larger = np.sign(b[None, :] - a[:, None])
+        from warplens.analysis.diff.verdict.suspects import DOMINANCE
+
+        assert _dominant((a, b)) == (max((larger > 0).mean(), (larger < 0).mean()) >= DOMINANCE)
+
+
+def test_permutations_do_not_depend_on_how_many_are_looked_at_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = permutation.assignments(20, 30)
+    permutation.assignments.cache_clear()
+    monkeypatch.setattr(permutation, "_CHUNK", 120)
+    assert (permutation.assignments(20, 30) == whole).all()
+    draw = np.random.default_rng(3)
+    block = permutation.Block(np.array([0, 1]), draw.normal(0, 1, (2, 20)), draw.normal(0.4, 1, (2, 30)), np.ones(2))
+    q = permutation.familywise_q([block], "time", 2)
+    monkeypatch.setattr(permutation, "_WIDEST", 700)
+    assert permutation.familywise_q([block], "time", 2) == pytest.approx(q, rel=1e-12)
+    permutation.assignments.cache_clear()
