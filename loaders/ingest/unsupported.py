@@ -13,7 +13,7 @@ _UNPACK = "Unpack it and give the trace inside."
 _RECOMPRESS = "Unpack it, or compress it with gzip or zstd instead."
 _BINARY = "It may have been damaged by a copy in text mode; copy it again in binary mode."
 _NSYS = "Export it with `nsys export --type sqlite FILE` and open the .sqlite file."
-_SNAPSHOT = "Of pickles only memory snapshots are read: `torch.cuda.memory._dump_snapshot('file.pickle')`."
+_SNAPSHOT = "Memory snapshots are read as `torch.cuda.memory._dump_snapshot('file.pickle')` writes them."
 _NCU = "Print it with `ncu --import FILE --csv --page raw` (or `--page details`) into a file and open that."
 
 _MAGIC: tuple[tuple[bytes, str, str], ...] = (
@@ -102,7 +102,7 @@ def _text(head: bytes) -> tuple[str, str] | None:
         if b'"schema"' in head and (b'"nodes"' in head or b"chakra" in head):
             return "is an execution graph (ExecutionTraceObserver), not a trace", _KINETO
         if re.match(rb'\{\s*"(segments|device_traces)"', start):
-            return "is a memory snapshot, not a trace", _KINETO
+            return "is a memory snapshot as JSON", _SNAPSHOT
         return "is JSON, but not a trace: its top level has no list of trace events", (
             "Give the file a profiler wrote (`warplens formats` lists what is read)."
         )
