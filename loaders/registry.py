@@ -33,6 +33,7 @@ MODULES: tuple[str, ...] = (
     "nsys_stats",
     "tb_views",
     "comparison",
+    "memory_snapshot",
     "counters.nvidia_smi",
     "counters.dcgmi",
     "counters.prometheus",

@@ -91,6 +91,17 @@ TABLES: dict[str, tuple[Field, ...]] = {
         _f("pid", pl.Int64, "", "process the sample is of, null for the whole machine"),
         _f("rank", pl.Int64, "", "rank of the job this recording belongs to"),
     ),
+    "allocations": (
+        _f("start_ns", pl.Int64, "ns", "when it was allocated; null before what was recorded"),
+        _f("dur_ns", pl.Int64, "ns", "until it was freed, from its start or that of the recording; null while held"),
+        _f("bytes", pl.Int64, "B", "size that was asked for; that of the block where it is not recorded"),
+        _f("block_bytes", pl.Int64, "B", "size of its block on the device; null where it is not recorded"),
+        _f("device", NAME, "", "device"),
+        _f("stream", pl.Int64, "", "stream it was allocated on"),
+        _f("address", pl.Int64, "", "address on the device"),
+        _f("stack", NAME, "", "Python stack, a line a frame (file:line function), innermost first"),
+        _f("rank", pl.Int64, "", "rank of the job this recording belongs to"),
+    ),
     "cycles": (
         _f("cycle", pl.Int64, "", "number of the cycle as recorded"),
         _f("start_ns", pl.Int64, "ns", "start; null for runs of launches without timestamps"),

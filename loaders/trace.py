@@ -81,6 +81,7 @@ class Trace(Struct, frozen=True):
     kernels: pl.LazyFrame = field(default_factory=_empty("kernels"))
     host: pl.LazyFrame = field(default_factory=_empty("host"))
     metrics: pl.LazyFrame = field(default_factory=_empty("metrics"))
+    allocations: pl.LazyFrame = field(default_factory=_empty("allocations"))
     cycles: pl.LazyFrame = field(default_factory=_empty("cycles"))
     profile: pl.LazyFrame = field(default_factory=_empty("profile"))
     operators: pl.LazyFrame = field(default_factory=_empty("operators"))

@@ -75,6 +75,7 @@ def _cut(run: Trace, wanted: int, options: Options) -> Trace:
         kernels=kernels.filter(pl.col("cycle") == wanted).select(run.kernels.collect_schema().names()),
         host=calls_where(run.host.with_columns(_at="start_ns"), inside).drop("_at"),
         metrics=run.metrics.with_columns(_at="ts_ns").filter(in_window).drop("_at"),
+        allocations=run.allocations.with_columns(_at="start_ns").filter(in_window).drop("_at"),
         cycles=mine.select(run.cycles.collect_schema().names()).lazy(),
         profile=run.profile.filter(pl.col("cycle") == wanted),
     )

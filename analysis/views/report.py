@@ -20,6 +20,7 @@ from . import VIEWS, view
 SUMMARY_ONE = ("overview", "cycles", "kernels")
 SUMMARY_TWO = ("overview", "cycles", "diff")
 SUMMARY_COUNTERS = ("metrics",)
+SUMMARY_MEMORY = ("memory", "metrics")
 
 
 class NoSuchColumn(ValueError):
@@ -80,5 +81,5 @@ def summary(
     known = {entry.name for entry in VIEWS}
     wanted: tuple[str, ...] = SUMMARY_TWO if len(runs) == 2 else SUMMARY_ONE
     if only_counters(runs):
-        wanted = SUMMARY_COUNTERS
+        wanted = SUMMARY_MEMORY if any(run.has("allocations") for run in runs) else SUMMARY_COUNTERS
     return [report(name, runs, options, top=top, name_width=name_width) for name in wanted if name in known]

@@ -24,6 +24,7 @@ _MARK = re.compile(r"(?:rank|worker|proc(?:ess)?|gpu|dev(?:ice)?|dp|pp|tp|ep)[-_
 _NUMBER = re.compile(r"\d+")
 CLOCKED = {
     "kernels": "start_ns", "host": "start_ns", "cycles": "start_ns", "profile": "cycle_start_ns", "metrics": "ts_ns",
+    "allocations": "start_ns",
 }
 
 

@@ -13,6 +13,7 @@ _UNPACK = "Unpack it and give the trace inside."
 _RECOMPRESS = "Unpack it, or compress it with gzip or zstd instead."
 _BINARY = "It may have been damaged by a copy in text mode; copy it again in binary mode."
 _NSYS = "Export it with `nsys export --type sqlite FILE` and open the .sqlite file."
+_SNAPSHOT = "Memory snapshots are read as `torch.cuda.memory._dump_snapshot('file.pickle')` writes them."
 _NCU = "Print it with `ncu --import FILE --csv --page raw` (or `--page details`) into a file and open that."
 
 _MAGIC: tuple[tuple[bytes, str, str], ...] = (
@@ -31,9 +32,7 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"\x89HDF", "is an HDF5 file", _ANOTHER),
     (b"PERFILE2", "is a Linux perf recording", "Open it with `perf report`; warplens reads GPU profilers' traces."),
     (b"NVR\0", "is an Nsight Compute report", _NCU),
-    (b"\x80\x02", "is a Python pickle (a memory snapshot?)", "Export a trace with `export_chrome_trace` instead."),
-    (b"\x80\x04", "is a Python pickle (a memory snapshot?)", "Export a trace with `export_chrome_trace` instead."),
-    (b"\x80\x05", "is a Python pickle (a memory snapshot?)", "Export a trace with `export_chrome_trace` instead."),
+    *((bytes((0x80, protocol)), "is a Python pickle, but no memory snapshot", _SNAPSHOT) for protocol in range(2, 6)),
 )
 
 _SUFFIX: tuple[tuple[tuple[str, ...], str, str], ...] = (
@@ -103,7 +102,7 @@ def _text(head: bytes) -> tuple[str, str] | None:
         if b'"schema"' in head and (b'"nodes"' in head or b"chakra" in head):
             return "is an execution graph (ExecutionTraceObserver), not a trace", _KINETO
         if re.match(rb'\{\s*"(segments|device_traces)"', start):
-            return "is a memory snapshot, not a trace", _KINETO
+            return "is a memory snapshot as JSON", _SNAPSHOT
         return "is JSON, but not a trace: its top level has no list of trace events", (
             "Give the file a profiler wrote (`warplens formats` lists what is read)."
         )

@@ -138,7 +138,7 @@ RECORDINGS = {
     "perfetto": ("traces/**/*.pftrace",),
     "nvidia-smi": ("traces/gpu_timeseries/*.csv",),
     "prometheus": ("traces/gpu_timeseries/*.prom",),
-    **dict.fromkeys(("dcgmi", "amd-smi", "counters-csv"), ()),
+    **dict.fromkeys(("dcgmi", "amd-smi", "counters-csv", "memory-snapshot"), ()),
 }
 """Our text formats → their files among the real recordings; no other file there is one of them."""
 
