@@ -30,7 +30,6 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"ARROW1", "is an Arrow table", _ANOTHER),
     (b"\x89HDF", "is an HDF5 file", _ANOTHER),
     (b"PERFILE2", "is a Linux perf recording", "Open it with `perf report`; warplens reads GPU profilers' traces."),
-    (b"NVR\0", "is an Nsight Compute report", _NCU),
     (b"\x80\x02", "is a Python pickle (a memory snapshot?)", "Export a trace with `export_chrome_trace` instead."),
     (b"\x80\x04", "is a Python pickle (a memory snapshot?)", "Export a trace with `export_chrome_trace` instead."),
     (b"\x80\x05", "is a Python pickle (a memory snapshot?)", "Export a trace with `export_chrome_trace` instead."),
@@ -41,7 +40,7 @@ _SUFFIX: tuple[tuple[tuple[str, ...], str, str], ...] = (
         "Make a report of it with `QdstrmImporter -i FILE` where Nsight Systems is installed, then export that: "
         "`nsys export --type sqlite`."
     )),
-    ((".ncu-rep", ".nsight-cuprof-report"), "is an Nsight Compute report", _NCU),
+    ((".nsight-cuprof-report",), "is a report of an early Nsight Compute", _NCU),
     ((".xplane.pb",), "is named as an XLA profile, but does not begin as one", _BINARY),
     ((".pftrace", ".perfetto-trace"), "is named as a Perfetto trace, but does not begin with its packets", _BINARY),
 )
