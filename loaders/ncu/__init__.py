@@ -30,6 +30,7 @@ class NsightCompute(FormatLoader):
     title = "Nsight Compute: ncu --csv (long or raw page) or text output, with its messages or without"
     suffixes = (".csv", ".txt", ".log")
     version = 3
+    fills = ("kernels",)
     one_recording = True
 
     def sniff(self, head: bytes) -> bool:

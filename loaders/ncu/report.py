@@ -34,6 +34,7 @@ class NcuReport(FormatLoader):
     title = "Nsight Compute report, with NVIDIA's library for it (the extra ncu)"
     suffixes = (".ncu-rep",)
     version = 1
+    fills = ("kernels",)
     named = (".ncu-rep", ".ncu-repz")
 
     def sniff(self, head: bytes) -> bool:

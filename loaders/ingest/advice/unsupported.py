@@ -103,9 +103,7 @@ def _text(head: bytes) -> tuple[str, str] | None:
             return "is an execution graph (ExecutionTraceObserver), not a trace", _KINETO
         if re.match(rb'\{\s*"(segments|device_traces)"', start):
             return "is a memory snapshot, not a trace", _KINETO
-        return "is JSON, but not a trace: its top level has no list of trace events", (
-            "Give the file a profiler wrote (`warplens formats` lists what is read)."
-        )
+        return None
     if b"\0" in head[:4096]:
         return None
     columns = {cell.strip().strip(b'"').lower() for cell in start.split(b"\n", 1)[0].split(b",")}
