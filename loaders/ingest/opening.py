@@ -21,8 +21,7 @@ from ..loader import Adopted, FormatLoader, Job
 from ..native.allocator import keep_freed
 from ..trace import Trace
 from . import archives, cache, call_tree, failures, inputs, ranks, spill, store, stream, windows
-from .advice import nearest, unsupported
-from .advice.offers import runs_under
+from .advice import nearest, offers, unsupported
 
 Progress = Callable[[int, int, int], None]
 _GIVE = "Give a trace, or the folder that holds one."
@@ -126,7 +125,7 @@ def _file(shown: str, path: Path, request: Request) -> InputFile:
     if claimed:
         names = " and ".join(loader.name for loader in claimed)
         raise Unreadable(shown, f"is claimed by several formats ({names})", "This is a fault of warplens: report it.")
-    known = unsupported.recognise(path, head) or nearest.nearest(head)
+    known = unsupported.recognise(path, head) or offers.part_of(path) or nearest.nearest(head)
     if known is None:
         kind = "is text, but no trace warplens knows" if _is_text(head) else "is in no format warplens knows"
         known = kind, nearest.RECORD
@@ -192,12 +191,12 @@ def _folder(shown: str, folder: Path, request: Request, depth: int = 0) -> tuple
                 break
     if not parts:
         inside = f"{len(files)} other files" if files else f"{len(folders)} folders without one"
-        raise Unreadable(shown, f"holds no trace ({inside})", runs_under(folder) or _GIVE)
+        raise Unreadable(shown, f"holds no trace ({inside})", offers.runs_under(folder) or _GIVE)
     parts = _recordings(_without_twins(parts))
     counters = _counters()
     formats = sorted({part.format for part in parts} - counters)
     if len(formats) > 1:
-        advice = runs_under(folder, [part.path for part in parts])
+        advice = offers.runs_under(folder, [part.path for part in parts])
         raise Unreadable(shown, f"holds recordings of several formats ({', '.join(formats)})", advice)
     return sorted(parts, key=lambda part: part.format in counters), unread
 
@@ -390,7 +389,7 @@ class Opened(Struct, frozen=True):
             return windows.joined(self.shown, label, singles)
         if found is None or len(formats) > 1:
             reason = f"holds {len(files)} recordings that are not the ranks of one job"
-            raise Unreadable(self.shown, reason, runs_under(Path(self.shown), files))
+            raise Unreadable(self.shown, reason, offers.runs_under(Path(self.shown), files))
         return ranks.merge(self.shown, label, singles, found)
 
 

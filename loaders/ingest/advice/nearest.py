@@ -34,7 +34,9 @@ _TABLES = (
          "the tool that writes result_perf_data.csv"),
 )
 _TRACE_KEYS = ("traceEvents", "schemaVersion", "deviceProperties", "displayTimeUnit", "baseTimeNanoseconds")
-_KEY = re.compile(rb'"((?:[^"\\]|\\.){1,60})"\s*:')
+_TOKEN = re.compile(rb'"((?:[^"\\]|\\.)*)"(\s*:)?|[{}\[\]]')
+_LONGEST = 60
+"""Bytes of a key that is named."""
 _LEAST = 2
 """Columns that must agree before a table is called near."""
 RECORD = ("Record with PyTorch's profiler (`prof.export_chrome_trace('trace.json')`), nsys, ncu, rocprofv3 or JAX and "
@@ -52,8 +54,8 @@ def nearest(head: bytes) -> tuple[str, str] | None:
 
 def _document(text: bytes) -> tuple[str, str]:
     """A JSON document: which of the keys of a Chrome trace it has, and what it has instead."""
-    keys = list(dict.fromkeys(_plain(key) for key in _KEY.findall(text[:8192])))
-    if text.startswith(b"[") or not keys:
+    keys = _top_level(text[:8192]) if text.startswith(b"{") else []
+    if not keys:
         return "is JSON, but not a trace: its top level has no list of trace events", RECORD
     have = [key for key in _TRACE_KEYS if key in keys]
     named = ", ".join(keys[:4]) + (", …" if len(keys) > 4 else "")
@@ -62,6 +64,19 @@ def _document(text: bytes) -> tuple[str, str]:
     else:
         reason = f"is JSON, but not a trace: kineto, the nearest format, needs traceEvents, and this has {named}"
     return reason, RECORD
+
+
+def _top_level(text: bytes) -> list[str]:
+    """The keys of the outermost object only: what lies deeper may be anything, the environment for one."""
+    depth, keys = 0, []
+    for token in _TOKEN.finditer(text):
+        if token[0] in (b"{", b"["):
+            depth += 1
+        elif token[0] in (b"}", b"]"):
+            depth -= 1
+        elif token[2] and depth == 1 and len(token[1]) <= _LONGEST:
+            keys.append(_plain(token[1]))
+    return list(dict.fromkeys(keys))
 
 
 def _plain(key: bytes) -> str:

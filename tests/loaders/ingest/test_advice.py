@@ -21,7 +21,7 @@ NEAR = {
                     "is nearest to rocprofv3-csv, but lacks its columns Queue_Id, Start_Timestamp, End_Timestamp"),
     "keys.json": ('{"hello": 1, "displayTimeUnit": "ns"}',
                   "is nearest to kineto (it has displayTimeUnit), but no list of traceEvents begins in it"),
-    "other.json": ('{"a": 1, "b": {"c": 2}}', "kineto, the nearest format, needs traceEvents, and this has a, b, c"),
+    "other.json": ('{"a": 1, "b": {"c": 2}}', "kineto, the nearest format, needs traceEvents, and this has a, b"),
 }
 
 
@@ -42,6 +42,16 @@ def test_a_folder_that_is_no_run_names_those_under_it_and_each_of_them_opens(sam
         open_run(str(tmp_path), use_cache=False)
     named = re.findall(r"[^ ,]+\.(?:sqlite|txt)", refused.value.advice)
     assert len(named) == 2 and all(open_run(name, use_cache=False) for name in named)
+
+
+def test_a_file_beside_those_a_recording_is_made_of_leads_to_its_folder(samples: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(samples / "ascend", tmp_path / "ascend")) / "rank1_ascend_pt"
+    beside = folder / "ASCEND_PROFILER_OUTPUT" / "op_statistic.csv"
+    beside.write_text("OP Type,Core Type,Count\nMatMul,AI_CORE,3\n")
+    for path in (beside, folder / "profiler_info_1.json"):
+        with pytest.raises(Unreadable, match="is a part of the ascend recording") as refused:
+            open_run(str(path), use_cache=False)
+        assert open_run(refused.value.advice.removeprefix("Open the folder: "), use_cache=False)
 
 
 def test_recordings_that_are_no_ranks_are_named_with_their_folders(samples: Path, tmp_path: Path) -> None:
