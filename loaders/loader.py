@@ -75,6 +75,8 @@ class FormatLoader:
     suffixes: tuple[str, ...]
     version: int
 
+    fills: tuple[str, ...] = ()
+    """The tables it can fill, as far as a recording has what goes into them."""
     named: tuple[str, ...] = ()
     """Endings of names that say it is this format where no format claims the bytes."""
     ready_tables: bool = False

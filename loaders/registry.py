@@ -30,6 +30,7 @@ MODULES: tuple[str, ...] = (
     "cycle_profile",
     "kernel_table",
     "ncu",
+    "ncu.report",
     "nsys_stats",
     "tb_views",
     "comparison",

@@ -62,7 +62,7 @@ TABLES: dict[str, tuple[Field, ...]] = {
         _f("seq", pl.Int64, "", "number of the collective within its process group"),
         _f("tensor", pl.Float32, "fraction", "tensor-core utilisation, fraction of peak 0-1"),
         _f("dram", pl.Float32, "fraction", "DRAM throughput, fraction of peak 0-1"),
-        _f("offset", pl.Int64, "B", "byte offset of the event in the (decompressed) source, for full arguments"),
+        _f("offset", pl.Int64, "B", "where its arguments are: byte offset in the (decompressed) source, or its number"),
     ),
     "host": (
         _f("start_ns", pl.Int64, "ns", "start"),

@@ -50,6 +50,7 @@ class Prometheus(FormatLoader):
     title = "Prometheus: an exporter's text (DCGM exporter), range queries as JSON (counters)"
     suffixes = (".prom", ".txt", ".json")
     version = 1
+    fills = ("metrics",)
     lies_beside = True
 
     def sniff(self, head: bytes) -> bool:

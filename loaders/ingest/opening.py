@@ -20,7 +20,8 @@ from ..errors import Unreadable
 from ..loader import Adopted, FormatLoader, Job
 from ..native.allocator import keep_freed
 from ..trace import Trace
-from . import archives, cache, call_tree, failures, inputs, ranks, spill, store, stream, unsupported, windows
+from . import archives, cache, call_tree, failures, inputs, ranks, spill, store, stream, windows
+from .advice import nearest, offers, unsupported
 
 Progress = Callable[[int, int, int], None]
 _GIVE = "Give a trace, or the folder that holds one."
@@ -135,10 +136,10 @@ def _file(shown: str, path: Path, request: Request) -> InputFile:
     if claimed:
         names = " and ".join(loader.name for loader in claimed)
         raise Unreadable(shown, f"is claimed by several formats ({names})", "This is a fault of warplens: report it.")
-    known = unsupported.recognise(path, head)
+    known = unsupported.recognise(path, head) or offers.part_of(path) or nearest.nearest(head)
     if known is None:
         kind = "is text, but no trace warplens knows" if _is_text(head) else "is in no format warplens knows"
-        known = kind, "Run `warplens formats` for what is read."
+        known = kind, nearest.RECORD
     raise Unreadable(shown, *known)
 
 
@@ -201,13 +202,13 @@ def _folder(shown: str, folder: Path, request: Request, depth: int = 0) -> tuple
                 break
     if not parts:
         inside = f"{len(files)} other files" if files else f"{len(folders)} folders without one"
-        raise Unreadable(shown, f"holds no trace ({inside})", _GIVE)
+        raise Unreadable(shown, f"holds no trace ({inside})", offers.runs_under(folder) or _GIVE)
     parts = _recordings(_without_twins(parts))
     counters = _counters()
     formats = sorted({part.format for part in parts} - counters)
     if len(formats) > 1:
-        listed = ", ".join(part.path.name for part in parts[:4])
-        raise Unreadable(shown, f"holds recordings of several formats ({', '.join(formats)})", f"Name one: {listed}.")
+        advice = offers.runs_under(folder, [part.path for part in parts])
+        raise Unreadable(shown, f"holds recordings of several formats ({', '.join(formats)})", advice)
     return sorted(parts, key=lambda part: part.format in counters), unread
 
 
@@ -401,9 +402,8 @@ class Opened(Struct, frozen=True):
         if found is None and len(formats) == 1 and windows.are_windows(files, singles):
             return windows.joined(self.shown, label, singles)
         if found is None or len(formats) > 1:
-            listed = ", ".join(file.name for file in files[:4]) + (", …" if len(files) > 4 else "")
             reason = f"holds {len(files)} recordings that are not the ranks of one job"
-            raise Unreadable(self.shown, reason, f"Name one: {listed}.")
+            raise Unreadable(self.shown, reason, offers.runs_under(Path(self.shown), files))
         return ranks.merge(self.shown, label, singles, found)
 
 

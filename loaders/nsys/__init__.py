@@ -25,6 +25,7 @@ class NsightSystems(FormatLoader):
     title = "Nsight Systems SQLite export (.sqlite): kernels, graphs, copies, NVTX, CUDA and system calls, GPU metrics"
     suffixes = (".sqlite", ".db", ".nsys-rep.sqlite")
     version = 1
+    fills = ("kernels", "host", "metrics")
 
     def sniff(self, head: bytes) -> bool:
         """An SQLite database with the tables only this exporter makes."""

@@ -21,6 +21,7 @@ class NsightParquet(FormatLoader):
     title = "Nsight Systems Parquet export (the folder of nsys export --type parquetdir, or a file in it)"
     suffixes = (".parquet",)
     version = 1
+    fills = ("kernels", "host", "metrics")
     named = (STRINGS, "_KIND_KERNEL.parquet", "_KIND_MEMCPY.parquet", "_KIND_MEMSET.parquet", "_KIND_RUNTIME.parquet",
              "NVTX_EVENTS.parquet", "OSRT_API.parquet")
     directory_file = STRINGS

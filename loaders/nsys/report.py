@@ -41,6 +41,7 @@ class NsightReport(FormatLoader):
     title = "Nsight Systems report, through the .sqlite export beside it or through nsys where that is installed"
     suffixes = ENDINGS
     version = 1
+    fills = ("kernels", "host", "metrics")
     named = ENDINGS
     one_recording = True
 

@@ -19,6 +19,7 @@ class NsysStats(FormatLoader):
              "nvtx_pushpop_trace) or sums (kernels, copies, API, OS runtime, NVTX)")
     suffixes = (".csv", ".txt")
     version = 2
+    fills = ("kernels", "host", "kernel_stats", "host_stats")
 
     def sniff(self, head: bytes) -> bool:
         """The header of one of the reports we read, at the start of a line."""

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 
-from . import cache
+from .. import cache
 
 PACKAGES = ("textual", "polars", "numpy", "scipy", "orjson", "msgspec", "numba", "isal", "zstandard")
 TERMINAL = ("TERM", "COLORTERM", "NO_COLOR", "TMUX", "LANG")

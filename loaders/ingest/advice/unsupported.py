@@ -31,7 +31,6 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"ARROW1", "is an Arrow table", _ANOTHER),
     (b"\x89HDF", "is an HDF5 file", _ANOTHER),
     (b"PERFILE2", "is a Linux perf recording", "Open it with `perf report`; warplens reads GPU profilers' traces."),
-    (b"NVR\0", "is an Nsight Compute report", _NCU),
     *((bytes((0x80, protocol)), "is a Python pickle, but no memory snapshot", _SNAPSHOT) for protocol in range(2, 6)),
 )
 
@@ -40,7 +39,7 @@ _SUFFIX: tuple[tuple[tuple[str, ...], str, str], ...] = (
         "Make a report of it with `QdstrmImporter -i FILE` where Nsight Systems is installed, then export that: "
         "`nsys export --type sqlite`."
     )),
-    ((".ncu-rep", ".nsight-cuprof-report"), "is an Nsight Compute report", _NCU),
+    ((".nsight-cuprof-report",), "is a report of an early Nsight Compute", _NCU),
     ((".xplane.pb",), "is named as an XLA profile, but does not begin as one", _BINARY),
     ((".pftrace", ".perfetto-trace"), "is named as a Perfetto trace, but does not begin with its packets", _BINARY),
 )
@@ -103,9 +102,7 @@ def _text(head: bytes) -> tuple[str, str] | None:
             return "is an execution graph (ExecutionTraceObserver), not a trace", _KINETO
         if re.match(rb'\{\s*"(segments|device_traces)"', start):
             return "is a memory snapshot as JSON", _SNAPSHOT
-        return "is JSON, but not a trace: its top level has no list of trace events", (
-            "Give the file a profiler wrote (`warplens formats` lists what is read)."
-        )
+        return None
     if b"\0" in head[:4096]:
         return None
     columns = {cell.strip().strip(b'"').lower() for cell in start.split(b"\n", 1)[0].split(b",")}
