@@ -166,7 +166,8 @@ def _beside(part: RankFigures) -> list[tuple[int | None, int | None]]:
 def _breakdown(figures: list[tuple[int | None, RankFigures]]) -> Rows:
     """Time per category over all windows of each rank."""
     return [
-        {"rank": rank, "category": name, "time_ns": time} for rank, part in figures for name, time in part.figures.times.items()
+        {"rank": rank, "category": name, "time_ns": time}
+        for rank, part in figures for name, time in part.figures.times.items()
     ]
 
 
