@@ -58,6 +58,29 @@ def open_runs(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[Trac
     return distinct_labels(tuple(runs))
 
 
+def open_sides(arguments: argparse.Namespace) -> tuple[list[Trace], list[Trace]]:
+    """The runs of ``--baseline`` and of ``--candidate``; recordings of different ranks are one run. Raises Wrong."""
+    from ..loaders.ingest.job.together import ranks_together
+
+    if arguments.runs:
+        raise Wrong("name the runs either with --baseline and --candidate or without, not both")
+    if not arguments.baseline or not arguments.candidate:
+        raise Wrong("--baseline and --candidate go together")
+    sides = []
+    for paths in (arguments.baseline, arguments.candidate):
+        runs = [open_runs([path], arguments)[0] for path in paths]
+        job = ranks_together(runs)
+        sides.append(runs if job is None else [job])
+    return sides[0], sides[1]
+
+
+def side_arguments(parser: argparse.ArgumentParser) -> None:
+    """Two sides of several recordings each."""
+    told = "recordings of the same ranks are repeated runs, which show the noise; of different ranks they are one job"
+    parser.add_argument("--baseline", nargs="+", metavar="RUN", help=f"recordings of A: {told}")
+    parser.add_argument("--candidate", nargs="+", metavar="RUN", help="recordings of B")
+
+
 def options_of(arguments: argparse.Namespace) -> Options:
     """The scope that was asked for, for every view."""
     from ..analysis.core.options import Options
@@ -95,6 +118,11 @@ def opening_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("opening")
     group.add_argument("--worker", type=int, metavar="N", help="take the Nth run of a file with several, from 0")
     group.add_argument("--no-cache", action="store_true", help="neither read nor write the cache")
+    limit_argument(group)
+
+
+def limit_argument(group: argparse._ActionsContainer) -> None:
+    """Limits on what inputs may ask for."""
     group.add_argument(
         "--align", type=_seconds, metavar="SECONDS",
         help="when the counters beside a trace begin, in seconds from its start, instead of by their clocks",
@@ -157,6 +185,13 @@ def _pattern(text: str) -> str:
     except re.error as error:
         raise argparse.ArgumentTypeError(f"{text} is not a regular expression: {error}") from None
     return text
+
+
+def whole_number(text: str) -> int:
+    """A number of things there must be one of at least."""
+    if not re.fullmatch(r"\+?[0-9]{1,9}", text) or not int(text):
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 on")
+    return int(text)
 
 
 def _whole(text: str) -> int:
@@ -248,6 +283,7 @@ def ask(arguments: argparse.Namespace, runs: tuple[Trace, ...], name: str | None
             report(
                 name, runs, options, condition=condition, sort=arguments.sort,
                 ascending=arguments.ascending, top=arguments.top, name_width=arguments.name_width,
+                tree=getattr(arguments, "tree", False),
             )
         ]
     except (BadFilter, NoSuchColumn, CannotAnswer) as error:

@@ -1,4 +1,4 @@
-"""The command ``formats``: what can be read."""
+"""The command ``formats``: what can be read, and which tables each format fills."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ def _formats(arguments: argparse.Namespace) -> int:
     from ..loaders.registry import loaders
 
     for loader in loaders():
-        print(f"{loader.name:<18} {loader.title}  ({', '.join(loader.suffixes)})")
+        print(f"{loader.name:<19} {loader.title}  ({', '.join(loader.suffixes)})")
+        if loader.fills:
+            print(f"{'':<19} fills: {' '.join(loader.fills)}")
     return FINE
 
 
-FORMATS = Command("formats", "List the formats that can be read.", no_arguments, _formats)
+FORMATS = Command("formats", "List the formats that can be read, and what each fills.", no_arguments, _formats)

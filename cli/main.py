@@ -23,13 +23,14 @@ from .diff import DIFF
 from .doctor import DOCTOR
 from .formats import FORMATS
 from .open import OPEN
+from .reduce import REDUCE
 from .report import REPORT
 from .slice import SLICE
 from .sql import SQL
 from .views import VIEW_LIST
 
 COMMANDS: tuple[Command, ...] = (
-    OPEN, REPORT, DIFF, SQL, CONVERT, SLICE, FORMATS, VIEW_LIST, CACHE, DEMO_PAIR, DOCTOR,
+    OPEN, REPORT, DIFF, SQL, CONVERT, SLICE, REDUCE, FORMATS, VIEW_LIST, CACHE, DEMO_PAIR, DOCTOR,
 )
 """Every command, in the order of the help. The first is what is meant where none is named."""
 _COLLECT = 100_000

@@ -186,6 +186,7 @@ class Comparison(FormatLoader):
     title = "Finished comparison of two runs: a report (strict_comparison_*.md) or its detail table as CSV"
     suffixes = (".md", ".csv")
     version = 1
+    fills = ("cycles", "comparison")
 
     def sniff(self, head: bytes) -> bool:
         """The detail table's header in a document that begins as a report or with that table."""

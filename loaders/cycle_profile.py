@@ -219,6 +219,7 @@ class CycleProfile(FormatLoader):
     title = "Cycle profile: β and μ per cycle, function and metric (result_perf_data.csv), with its counters beside it"
     suffixes = (".csv",)
     version = 2
+    fills = ("metrics", "cycles", "profile")
     lies_beside = True
     directory_file = PERF
     """A directory that holds this file is this format: perf and counters file are one recording."""

@@ -141,6 +141,7 @@ class KernelTable(FormatLoader):
     title = "Kernel table: name, latency, tensor-core and DRAM utilisation per launch, as text"
     suffixes = (".txt",)
     version = 1
+    fills = ("kernels",)
 
     def sniff(self, head: bytes) -> bool:
         """The header line, or, without one, first lines that are all rows."""

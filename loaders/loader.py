@@ -75,8 +75,14 @@ class FormatLoader:
     suffixes: tuple[str, ...]
     version: int
 
+    fills: tuple[str, ...] = ()
+    """The tables it can fill, as far as a recording has what goes into them."""
+    named: tuple[str, ...] = ()
+    """Endings of names that say it is this format where no format claims the bytes."""
     ready_tables: bool = False
     """Whether its tables need not be written to be asked many times."""
+    in_place: bool = False
+    """Whether its files are tables already: nothing is copied, and whoever needs them lets it ``load`` them again."""
     directory_file: str | None = None
     """The file that a folder of this format is known by; such a folder is opened by it, whatever else it holds."""
     directory_within: str | None = None

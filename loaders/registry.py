@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 
 from .loader import FormatLoader, Loader, adopted
 
 MODULES: tuple[str, ...] = (
     "kineto",
     "nsys",
+    "nsys.report",
+    "nsys.parquet",
     "perfetto",
     "xla",
     "ascend",
@@ -27,14 +30,17 @@ MODULES: tuple[str, ...] = (
     "cycle_profile",
     "kernel_table",
     "ncu",
+    "ncu.report",
     "nsys_stats",
     "tb_views",
     "comparison",
+    "memory_snapshot",
     "counters.nvidia_smi",
     "counters.dcgmi",
     "counters.prometheus",
     "counters.amd_smi",
     "counters.csv_samples",
+    "dataset",
 )
 """Modules of this package that define ``LOADER``. A new format is one file and one line here."""
 
@@ -64,3 +70,8 @@ def claims(head: bytes) -> tuple[FormatLoader, ...]:
         if loader.sniff(head):
             return (loader,)
     return tuple(adopted(loader) for loader in installed() if loader.sniff(head))
+
+
+def claims_of(path: Path, head: bytes) -> tuple[FormatLoader, ...]:
+    """Who recognises the file: by its first bytes, or by its name where nobody knows the bytes."""
+    return claims(head) or tuple(loader for loader in ours() if path.name.endswith(loader.named or "\n"))

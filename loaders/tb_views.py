@@ -250,6 +250,7 @@ class TensorBoardViews(FormatLoader):
     title = "PyTorch TensorBoard profiler views: overview, operators and kernels of each worker, a JSON document a line"
     suffixes = (".jsonl", ".json")
     version = 2
+    fills = ("cycles", "operators", "kernel_stats", "breakdown")
 
     def sniff(self, head: bytes) -> bool:
         """The first document is one of the five views."""

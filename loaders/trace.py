@@ -81,12 +81,21 @@ class Trace(Struct, frozen=True):
     kernels: pl.LazyFrame = field(default_factory=_empty("kernels"))
     host: pl.LazyFrame = field(default_factory=_empty("host"))
     metrics: pl.LazyFrame = field(default_factory=_empty("metrics"))
+    allocations: pl.LazyFrame = field(default_factory=_empty("allocations"))
     cycles: pl.LazyFrame = field(default_factory=_empty("cycles"))
     profile: pl.LazyFrame = field(default_factory=_empty("profile"))
     operators: pl.LazyFrame = field(default_factory=_empty("operators"))
     kernel_stats: pl.LazyFrame = field(default_factory=_empty("kernel_stats"))
+    host_stats: pl.LazyFrame = field(default_factory=_empty("host_stats"))
     breakdown: pl.LazyFrame = field(default_factory=_empty("breakdown"))
     comparison: pl.LazyFrame = field(default_factory=_empty("comparison"))
+    rank_sums: pl.LazyFrame = field(default_factory=_empty("rank_sums"))
+    device_sums: pl.LazyFrame = field(default_factory=_empty("device_sums"))
+    cycle_sums: pl.LazyFrame = field(default_factory=_empty("cycle_sums"))
+    collectives: pl.LazyFrame = field(default_factory=_empty("collectives"))
+    idle_causes: pl.LazyFrame = field(default_factory=_empty("idle_causes"))
+    idle_gaps: pl.LazyFrame = field(default_factory=_empty("idle_gaps"))
+    findings: pl.LazyFrame = field(default_factory=_empty("findings"))
     keeper: Keeper | None = None
 
     def table(self, name: str) -> pl.LazyFrame:
@@ -129,3 +138,5 @@ class Trace(Struct, frozen=True):
 
 
 TABLE_NAMES: tuple[str, ...] = tuple(name for name in Trace.__struct_fields__ if name not in ("info", "keeper"))
+REDUCED = "reduced"
+"""In the facts of a run that is a reduced dataset: it holds sums of each rank, and not what they are sums of."""

@@ -2,7 +2,8 @@
 
 Two processes, each on its own GPU, run four steps of a toy training loop: five kernels and an all-reduce launched from
 ranges as PyTorch's ``emit_nvtx`` pushes them, a copy in and a wait at the end; the optimizer is replayed from a graph.
-Run it again after changing it: ``python samples/make_nsys.py [FILE]``.
+Run it again after changing it: ``python samples/make_nsys.py [FILE]``. It also makes ``nsys_report/`` (a stand-in for a
+report, with its export beside it) and, with polars, ``nsys_pqtdir/``, the same tables as Parquet.
 """
 
 from __future__ import annotations
@@ -205,5 +206,29 @@ def make(path: Path) -> None:
     database.close()
 
 
+def make_parquet(database: Path, folder: Path) -> None:
+    """Write the tables that have rows as Parquet files."""
+    import polars as pl
+
+    folder.mkdir(exist_ok=True)
+    connection = sqlite3.connect(database)
+    names = [name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")]
+    for name in names:
+        rows = connection.execute(f"select * from {name}")
+        columns, cells = [column[0] for column in rows.description], rows.fetchall()
+        if cells:
+            frame = pl.DataFrame(cells, schema=columns, orient="row", infer_schema_length=None)
+            frame.write_parquet(folder / f"{name}.parquet", statistics=False)
+    connection.close()
+
+
 if __name__ == "__main__":
-    make(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "nsys.sqlite")
+    here = Path(__file__).resolve().parent
+    made = Path(sys.argv[1]) if len(sys.argv) > 1 else here / "nsys.sqlite"
+    make(made)
+    if len(sys.argv) == 1:
+        make_parquet(made, here / "nsys_pqtdir")
+        beside = here / "nsys_report"
+        beside.mkdir(exist_ok=True)
+        (beside / "toy.sqlite").write_bytes(made.read_bytes())
+        (beside / "toy.nsys-rep").write_bytes(b"made up: the format of reports is not published\n")

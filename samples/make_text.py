@@ -269,12 +269,68 @@ def kineto() -> str:
     return json.dumps({"schemaVersion": 1, "deviceProperties": [device], "traceEvents": events}, indent=1) + "\n"
 
 
+SUMMARIES = (
+    ("nvtx_sum", "Instances", ("Style", "Range"), ((900_000, 3, "PushPop", ":train step"),)),
+    ("osrt_sum", "Num Calls", ("Name",), ((5_000_000, 10, "poll"), (20_000, 4, "fwrite"))),
+    ("cuda_api_sum", "Num Calls", ("Name",), (
+        (700_000, 3, "cudaDeviceSynchronize"), (60_000, 12, "cudaLaunchKernel"), (40_000, 2, "cudaMemcpy"))),
+    ("cuda_gpu_kern_sum", "Instances", ("Name",), ((600_000, 12, "gemm(float *, float *, int)"),)),
+    ("cuda_gpu_mem_time_sum", "Count", ("Operation",), ((30_000, 2, "[CUDA memcpy Host-to-Device]"),)),
+)
+
+
+def nsys_stats_printed() -> str:
+    """What ``nsys stats`` prints of two recordings, as columns under a line of dashes."""
+    told = []
+    for slow in (1, 2):
+        for title, count, names, rows in SUMMARIES:
+            head = ["Time (%)", "Total Time (ns)", count, "Avg (ns)", "Med (ns)", "Min (ns)", "Max (ns)",
+                    "StdDev (ns)", *names]
+            whole = sum(row[0] for row in rows)
+            lines = [head]
+            for total, number, *said in rows:
+                each = total * slow // number
+                lines.append([f"{100 * total / whole:.1f}", f"{total * slow:,}", f"{number:,}", f"{each:,.1f}",
+                              f"{each:,.1f}", f"{each:,}", f"{each:,}", "0.0", *said])
+            told += [f"Executing '{title}' stats report", "", *_columns(lines), ""]
+        sizes = [["Total (MB)", "Count", "Avg (MB)", "Med (MB)", "Min (MB)", "Max (MB)", "StdDev (MB)", "Operation"],
+                 ["400.000", "2", "200.000", "200.000", "200.000", "200.000", "0.000", "[CUDA memcpy Host-to-Device]"]]
+        told += ["Executing 'cuda_gpu_mem_size_sum' stats report", "", *_columns(sizes), ""]
+    return "\n".join(told)
+
+
+def _columns(lines: list[list[str]]) -> list[str]:
+    """Cells right-aligned as the tool does, names left-aligned, with dashes under the header."""
+    widths = [max(len(line[at]) for line in lines) for at in range(len(lines[0]))]
+    lines = [lines[0], ["-" * width for width in widths], *lines[1:]]
+    return [" " + "  ".join(f"{cell:>{width}}" if "(" in head or head in ("Count", "Instances", "Num Calls")
+                            else f"{cell:<{width}}" for cell, width, head in zip(line, widths, lines[0], strict=True))
+            for line in lines]
+
+
+def nsys_api_trace() -> str:
+    """``cuda_api_trace`` and ``nvtx_pushpop_trace`` as CSV, one after the other."""
+    made = ["Start (ns),Duration (ns),Name,Result,CorrID,Pid,Tid,T-Pri,Thread Name"]
+    for step in range(3):
+        at = 1_000_000 + 400_000 * step
+        made.append(f"{at + 5_000},6000,cudaLaunchKernel_v7000,0,{100 + step},41,41,20,python")
+        made.append(f"{at + 20_000},250000,cudaDeviceSynchronize_v3020,0,{200 + step},41,41,20,python")
+    made += ["", "Start (ns),End (ns),Duration (ns),DurChild (ns),DurNonChild (ns),Name,PID,TID,Lvl,NumChild,RangeId,"
+             "ParentId,RangeStack,NameTree"]
+    for step in range(3):
+        at = 1_000_000 + 400_000 * step
+        made.append(f"{at},{at + 300_000},300000,0,300000,train step,41,41,0,0,{step + 1},,:{step + 1},train step")
+    return "\n".join([*made, ""])
+
+
 def files() -> dict[str, str]:
     """Path under samples/ → content."""
     made = {
         "ncu_long.csv": ncu_long(),
         "ncu_wide.csv": ncu_wide(),
         "ncu_text.txt": ncu_text(),
+        "nsys_stats.txt": nsys_stats_printed(),
+        "nsys_api_trace.csv": nsys_api_trace(),
         "comparison.md": comparison_md(),
         "comparison.csv": comparison_csv(),
         "tb_views.jsonl": tb_views(),

@@ -6,15 +6,18 @@ recorded has no wait; its bandwidth is then of its whole duration, waiting inclu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import polars as pl
 
-from ...loaders.trace import Trace
+from ...loaders.trace import REDUCED, Trace
 from ..core.distribution import fence
 from ..core.intervals import union
 from ..core.quantiles import latencies
 from . import kinds
 from .arrivals import Arrivals
+from .collectives import Member
 
 KEYS = ("kind", "name", "group", "ranks", "dtype", "bytes")
 _SIZE = "_size"
@@ -22,8 +25,10 @@ _SIZE = "_size"
 
 def by_kind(run: Trace, arrivals: Arrivals, by_name: bool = True) -> pl.DataFrame:
     """The rows, most time first. Without ``by_name`` kernels of other names are one row, called by the commonest."""
-    frame = arrivals.frame.with_columns(
-        exposed_ns=pl.Series(_exposed(run, arrivals), dtype=pl.Int64),
+    frame = arrivals.frame
+    if REDUCED not in run.info.facts:
+        frame = frame.with_columns(exposed_ns=pl.Series(exposed(run, frame, arrivals.members), dtype=pl.Int64))
+    frame = frame.with_columns(
         unit=pl.coalesce("instance", -1 - pl.int_range(pl.len())),
         **{_SIZE: pl.when(pl.col("kind").is_in(kinds.ONE_SIZE)).then("bytes")},
     ).with_columns(ranks=pl.coalesce("ranks", pl.col("parties").cast(pl.Int64)))
@@ -83,16 +88,17 @@ def _last(frame: pl.DataFrame, arrivals: Arrivals) -> pl.DataFrame:
     )
 
 
-def _exposed(run: Trace, arrivals: Arrivals) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Of each activity the time in which its device computed nothing, ns."""
-    frame = arrivals.frame
+def exposed(
+    run: Trace, frame: pl.DataFrame, members: Sequence[Member]
+) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Of each activity (rows of ``Collectives.frame``) the time in which its device computed nothing, ns."""
     out: np.ndarray[tuple[int], np.dtype[np.int64]] = frame["dur_ns"].to_numpy().copy()
     work = (
         run.kernels.filter(pl.col("kind") == "kernel")
         .select("rank", pl.col("device").cast(pl.String), "start_ns", "dur_ns").drop_nulls(["start_ns", "dur_ns"])
         .collect(engine="streaming")
     )
-    number = {(one.rank, one.device): place for place, one in enumerate(arrivals.members)}
+    number = {(one.rank, one.device): place for place, one in enumerate(members)}
     member = frame["member"].to_numpy()
     for (rank, device), group in work.group_by("rank", "device"):
         place = number.get((rank, device))

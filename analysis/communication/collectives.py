@@ -10,10 +10,14 @@ from typing import NamedTuple
 import polars as pl
 from msgspec import Struct
 
-from ...loaders.trace import Trace
+from ...loaders.trace import REDUCED, Trace
 from . import kinds
 
 RECORDED = ("collective", "process_group", "group_ranks", "dtype")
+BEFORE = ("before_ns", "work_ns", "copies_ns", "loading_ns", "unlaunched_ns")
+"""What a member did from its previous collective to this one."""
+PREPARED = ("cycle", "exposed_ns", *BEFORE)
+"""What a reduced dataset says of each collective beside what was recorded of it; null of a recording."""
 
 
 class Member(NamedTuple):
@@ -31,20 +35,30 @@ class Member(NamedTuple):
 class Collectives(Struct, frozen=True):
     """``frame`` has a row for each activity, in order of member and start, with the columns
 
-    ``index member start_ns dur_ns end_ns name kind group group_ranks dtype bytes ranks seq correlation``; ``member`` is
-    a place in ``members``, ``ranks`` the size of the group as recorded, ``bytes`` null where size or type is not.
+    ``index member start_ns dur_ns end_ns name kind group group_ranks dtype bytes ranks seq correlation stream`` and
+    ``PREPARED``; ``member`` is a place in ``members``, ``ranks`` the size of the group as recorded, ``bytes`` null
+    where size or type is not.
     """
 
     frame: pl.DataFrame
     members: tuple[Member, ...]
 
 
+def recorded(run: Trace) -> pl.LazyFrame:
+    """The activities of collectives, from the launches or from a reduced dataset."""
+    if REDUCED in run.info.facts:
+        return run.collectives.with_columns(correlation=pl.lit(None, pl.Int64))
+    return run.kernels.filter(pl.col("kind") == "collective").with_columns(
+        pl.lit(None, pl.Int64).alias(name) for name in PREPARED
+    )
+
+
 def collectives_of(run: Trace) -> Collectives:
     """Every collective of the run's devices."""
     rows = (
-        run.kernels.filter(pl.col("kind") == "collective")
+        recorded(run)
         .select(
-            "index", "start_ns", "dur_ns", "rank", "seq", "group_size", "correlation", "stream",
+            "index", "start_ns", "dur_ns", "rank", "seq", "group_size", "correlation", "stream", *PREPARED,
             pl.max_horizontal("in_elements", "out_elements").alias("elements"),
             *(pl.col(name).cast(pl.String) for name in (*RECORDED, "name", "device")),
         )
@@ -72,7 +86,7 @@ def collectives_of(run: Trace) -> Collectives:
     return Collectives(
         frame.select(
             "index", "member", "start_ns", "dur_ns", "end_ns", "name", "kind", "group", "group_ranks", "dtype", "bytes",
-            "ranks", "seq", "correlation", "stream",
+            "ranks", "seq", "correlation", "stream", *PREPARED,
         ),
         tuple(Member(rank, device) for rank, device in members.select("rank", "device").rows()),
     )

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from ...loaders.trace import Trace
+from ...loaders.trace import REDUCED, Trace
 from ..core.intervals import Intervals, union
 
 
@@ -29,7 +29,12 @@ class Communication(Struct, frozen=True):
 
 
 def communication(run: Trace, window: Intervals | None = None) -> list[Communication]:
-    """Every device of every rank that ran kernels, in order of rank and name; ``window`` limits it to those moments."""
+    """Every device of every rank that ran kernels, in order of rank and name; ``window`` limits it to those moments.
+
+    A reduced dataset knows only the whole of each rank.
+    """
+    if REDUCED in run.info.facts:
+        return _reduced(run)
     rows = (
         run.kernels.filter(pl.col("kind").is_in(["kernel", "collective"]))
         .select(pl.col("device").cast(pl.String), "rank", "start_ns", "dur_ns", asks=pl.col("kind") == "collective")
@@ -47,3 +52,10 @@ def communication(run: Trace, window: Intervals | None = None) -> list[Communica
             talks, works = talks & window, works & window
         found.append(Communication(device, rank, talks.length, (talks | works).length - works.length))
     return found
+
+
+def _reduced(run: Trace) -> list[Communication]:
+    rows = run.device_sums.drop_nulls("comm_ns").select(
+        pl.col("device").cast(pl.String), "rank", "comm_ns", "exposed_ns"
+    ).sort("rank", "device", maintain_order=True).collect(engine="streaming")
+    return [Communication(*row) for row in rows.rows()]

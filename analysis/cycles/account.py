@@ -23,7 +23,7 @@ from ..core import units
 from ..core.distribution import fence, statistics
 from ..core.kept import kept, kept_value
 from ..core.options import Options
-from . import assignment, completeness, launch_runs
+from . import assignment, completeness, launch_runs, reduced
 from . import sources as cycle_sources
 from .phases import with_phases
 from .sourced_cycles import LIMITED, SourcedCycles
@@ -48,6 +48,7 @@ class Cycles(Struct, frozen=True):
 
     ``before`` and ``elsewhere`` count the device activities that belong to no cycle: those before the first one, and
     the others. ``held`` is the share of the device time that does belong to one, None where nobody measured any.
+    ``marked`` is what the source itself said of each being whole.
     """
 
     frame: pl.DataFrame
@@ -58,6 +59,7 @@ class Cycles(Struct, frozen=True):
     before: int = 0
     elsewhere: int = 0
     held: float | None = None
+    marked: pl.Series | None = None
 
 
 _known: deque[tuple[Trace, str | None, Cycles]] = deque(maxlen=8)
@@ -137,12 +139,19 @@ def _none(note: str) -> Cycles:
 
 def _complete(run: Trace, found: SourcedCycles) -> Cycles:
     """The source's cycles with everything that follows from the rest of the recording."""
-    frame = assignment.with_windows(run, found.frame, found.device_time)
-    frame = with_phases(run, frame, found.device_time)
-    records = _records(run, frame, found.device_time)
-    frame = frame.with_columns(
-        pl.Series("records", records.count, dtype=pl.Int64), pl.Series("busy_ns", records.busy_ns, dtype=pl.Int64)
-    )
+    if reduced.is_reduced(run):
+        frame = reduced.with_figures(run, found.frame)
+        records = _Records([], [], *reduced.outside(run))
+    else:
+        frame = assignment.with_windows(run, found.frame, found.device_time)
+        frame = with_phases(run, frame, found.device_time)
+        records = _records(run, frame, found.device_time)
+        frame = frame.with_columns(
+            pl.Series("records", records.count, dtype=pl.Int64), pl.Series("busy_ns", records.busy_ns, dtype=pl.Int64)
+        )
+    marked, anchor = frame["complete"], found.anchor
+    if reduced.is_reduced(run):
+        anchor = reduced.anchor(run) or anchor
     # cycles made of what was recorded cannot show what was not
     seen = [True] * frame.height if found.device_time else completeness.whole(frame)
     whole = pl.Series("complete", seen, dtype=pl.Boolean)
@@ -158,8 +167,8 @@ def _complete(run: Trace, found: SourcedCycles) -> Cycles:
     )
     order = [*schema.polars_schema("cycles"), *EXTRA]
     return Cycles(
-        frame.select(order), found.source, found.anchor, found.device_time, found.notes,
-        records.before, records.elsewhere, records.held,
+        frame.select(order), found.source, anchor, found.device_time, found.notes,
+        records.before, records.elsewhere, records.held, marked,
     )
 
 

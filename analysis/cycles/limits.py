@@ -18,7 +18,7 @@ from ..core import units
 from ..core.call_tree import calls_where
 from ..core.options import Options, Scope
 from ..table.view import ScopeRefused
-from . import assignment
+from . import assignment, reduced
 from .account import find_cycles
 from .sourced_cycles import LIMITED
 
@@ -26,12 +26,12 @@ MOST = 12
 """Processes, ranks or devices named in a refusal."""
 _BY = {
     "pid": ("kernels", "host", "metrics", "cycles", "profile", "comparison"),
-    "rank": ("kernels", "host", "metrics", "cycles"),
-    "device": ("kernels", "host", "metrics", "cycles", "profile", "kernel_stats", "comparison"),
-    "window": ("kernels", "host", "metrics", "cycles", "profile"),
+    "rank": ("kernels", "host", "metrics", "allocations", "cycles"),
+    "device": ("kernels", "host", "metrics", "allocations", "cycles", "profile", "kernel_stats", "comparison"),
+    "window": ("kernels", "host", "metrics", "allocations", "cycles", "profile"),
 }
 """The tables that can tell each limit."""
-_TOTALS = ("profile", "operators", "kernel_stats", "breakdown", "comparison")
+_TOTALS = ("profile", "operators", "kernel_stats", "host_stats", "breakdown", "comparison")
 
 
 def limited(run: Trace, scope: Scope, options: Options) -> Trace:
@@ -39,6 +39,8 @@ def limited(run: Trace, scope: Scope, options: Options) -> Trace:
 
     Raises ScopeRefused.
     """
+    if reduced.is_reduced(run):
+        return reduced.limited(run, scope)
     for name, wanted in (("pid", scope.pid), ("rank", scope.rank), ("device", scope.device)):
         if wanted is not None:
             _refuse_totals(run, name, f"{name} {wanted}" if name != "device" else str(wanted))
@@ -95,8 +97,9 @@ def _of_rank(run: Trace, rank: int) -> Trace:
     mine = pl.col("rank") == rank
     tables = {name: run.table(name).filter(mine) for name in ("kernels", "cycles")}
     tables["host"] = calls_where(run.host, mine)
-    metrics = run.metrics.filter(mine | pl.col("rank").is_null())
-    return _about(run.with_tables(**tables, metrics=metrics), ranks=(rank,))
+    for name in ("metrics", "allocations"):
+        tables[name] = run.table(name).filter(mine | pl.col("rank").is_null())
+    return _about(run.with_tables(**tables), ranks=(rank,))
 
 
 def _of_process(run: Trace, pid: int) -> Trace:
@@ -140,6 +143,7 @@ def _of_device(run: Trace, device: str) -> Trace:
         kernels=kernels, host=calls_where(run.host, of_user & ~_elsewhere(run, device)),
         cycles=run.cycles.filter(of_user),
         metrics=run.metrics.filter(on_it | host_too, of_user), profile=run.profile.filter(on_it | host_too),
+        allocations=run.allocations.filter(on_it),
         kernel_stats=run.kernel_stats.filter(on_it), comparison=run.comparison.filter(on_it | host_too),
     )
     return _about(piece, ranks=tuple(sorted(users)))
@@ -181,11 +185,24 @@ def _of_window(run: Trace, scope: Scope) -> Trace:
     piece = run.with_tables(
         kernels=run.kernels.filter(inside("start_ns")), host=calls_where(run.host, inside("start_ns")),
         metrics=run.metrics.filter(inside("ts_ns")), profile=run.profile.filter(inside("cycle_start_ns")),
-        cycles=cycles,
+        cycles=cycles, allocations=_alive(run.allocations, first, end),
     )
     if not any(piece.has(name) for name in ("kernels", "host", "metrics", "profile", "cycles")):
         raise _nothing_there(run)
     return _about(piece, ranks=run.info.ranks)
+
+
+def _alive(allocations: pl.LazyFrame, first: int, end: int | None) -> pl.LazyFrame:
+    """Memory that was held at any time of the window, whenever it was allocated; the rest of its time is left out."""
+    begun = pl.col("start_ns").fill_null(0)
+    until = begun + pl.col("dur_ns")
+    held = until.is_null() | (until > first)
+    before = pl.col("start_ns").is_null() | (pl.col("start_ns") < first)
+    kept = allocations.filter(held if end is None else held & (begun < end))
+    return kept.with_columns(
+        start_ns=pl.when(~before).then("start_ns").otherwise(first),
+        dur_ns=pl.when(before).then(until - first).otherwise("dur_ns"),
+    )
 
 
 def _nothing_there(run: Trace) -> ScopeRefused:

@@ -60,12 +60,14 @@ def _remembered(run: Trace, scope: Scope, options: Options, make: Callable[[], T
 
 
 def _cut(run: Trace, wanted: int, options: Options) -> Trace:
-    from . import assignment  # who asks for no cycle does not wait for what finds them
+    from . import assignment, reduced  # who asks for no cycle does not wait for what finds them
     from .account import find_cycles
 
     cycles = find_cycles(run, options)
     require_cycle(run, cycles.frame, wanted)
     mine = cycles.frame.filter(pl.col("cycle") == wanted)
+    if reduced.is_reduced(run):
+        return reduced.of_cycle(run, mine)
     inside = _begins_in(mine)
     in_window = _begins_in(mine, assignment.WINDOW)
     kernels = assignment.in_cycles(run, cycles.frame, cycles.device_time)
@@ -73,6 +75,7 @@ def _cut(run: Trace, wanted: int, options: Options) -> Trace:
         kernels=kernels.filter(pl.col("cycle") == wanted).select(run.kernels.collect_schema().names()),
         host=calls_where(run.host.with_columns(_at="start_ns"), inside).drop("_at"),
         metrics=run.metrics.with_columns(_at="ts_ns").filter(in_window).drop("_at"),
+        allocations=run.allocations.with_columns(_at="start_ns").filter(in_window).drop("_at"),
         cycles=mine.select(run.cycles.collect_schema().names()).lazy(),
         profile=run.profile.filter(pl.col("cycle") == wanted),
     )
@@ -80,13 +83,15 @@ def _cut(run: Trace, wanted: int, options: Options) -> Trace:
 
 def _steady(run: Trace, options: Options) -> Trace:
     """The run without what belongs to its warm-up cycles; the same where it has none."""
-    from . import assignment
+    from . import assignment, reduced
     from .account import find_cycles
 
     cycles = find_cycles(run, options)
     first = cycles.frame.filter("warm_up")
     if first.is_empty():
         return run
+    if reduced.is_reduced(run):
+        return reduced.of_cycle(run, cycles.frame.filter(~pl.col("warm_up")))
     kernels = assignment.in_cycles(run, cycles.frame, cycles.device_time)
     theirs = kernels.join(
         first.lazy().select("rank", "cycle"), on=["rank", "cycle"], how="semi", nulls_equal=True

@@ -13,6 +13,8 @@ from ..core.launch_calls import CALLS
 from ..core.text import display
 from .sections import MOST, Event, Section
 
+_LABEL = 84
+"""Cells of a label that are shown: metrics of Nsight Compute have long names that differ at the end."""
 LONGEST = 4000
 """Cells of a value that are shown."""
 _COLUMNS = ("name", "kind", "start_ns", "dur_ns", "rank", "offset")
@@ -29,7 +31,7 @@ def rows_of(arguments: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     """Arguments as label and value; a stack has a line for each frame."""
     rows: list[tuple[str, str]] = []
     for key, value in arguments.items():
-        label = display(str(key), 40)
+        label = display(str(key), _LABEL)
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
         lines = [text]
         if "stack" in label.lower():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import polars as pl
@@ -9,13 +10,13 @@ import polars as pl
 from ...loaders.trace import Trace
 from ..core import units
 from ..core.callers import callers_of
-from ..core.names.short_name import fit_name
+from ..core.names.short_name import fit_name, short_name
 from ..core.options import Options
 from ..core.text import display
 from .sections import MOST, Section
 
-CELLS = 40
-"""Width of the picture of a gap."""
+CELLS, BRIEF_CELLS = 40, 16
+"""Width of the picture of a gap, and of that beside the list."""
 _AROUND = 3
 Row = dict[str, Any]
 
@@ -29,7 +30,31 @@ def gap_sections(row: Row, runs: tuple[Trace, ...], options: Options) -> list[Se
     return [*_stack(run, row, begin, end), _launches(run, row, begin, end)]
 
 
-def _stack(run: Trace, row: Row, begin: int, end: int) -> list[Section]:
+def glance(runs: tuple[Trace, ...], options: Options) -> Callable[[Row], list[Section]]:
+    """What gives the sections of a gap beside the list: what drained the queue, and what ran in the gap.
+
+    Of the calls that take all of it only the innermost is shown.
+    """
+
+    def of(row: Row) -> list[Section]:
+        if len(runs) != 1 or row.get("index") is None:
+            return []
+        begin, end = row["start_ns"], row["start_ns"] + row["dur_ns"]
+        rows = [("cause", f"{row['cause']}, {units.duration(row['cause_ns'])} of {units.duration(row['dur_ns'])}")]
+        for label, key, text in (("ended by", "after", _kernel), ("operator", "op", display),
+                                 ("Python line", "frame", short_name), ("drained by", "drained_by", display)):
+            if row[key] is not None:
+                rows.append((label, display(text(str(row[key])), 200)))
+        return [Section("This gap", tuple(rows)), *_stack(runs[0], row, begin, end, brief=True)]
+
+    return of
+
+
+def _kernel(name: str) -> str:
+    return fit_name(name, 60)
+
+
+def _stack(run: Trace, row: Row, begin: int, end: int, brief: bool = False) -> list[Section]:
     callers = callers_of(run)
     if callers is None:
         return []
@@ -48,23 +73,27 @@ def _stack(run: Trace, row: Row, begin: int, end: int) -> list[Section]:
     )
     if found.is_empty():
         return []
+    if brief:
+        all_of_it = found.filter(pl.col("within") >= end - begin).sort("depth").head(-1)
+        found = found.join(all_of_it.select("depth"), on="depth", how="anti")
     shown = found.top_k(MOST, by="within").sort("depth", "start_ns")
     outermost = min(found["depth"].to_list())
+    cells = BRIEF_CELLS if brief else CELLS
     rows = tuple(
-        ("  " * min(depth - outermost, 8) + display(str(name), 60),
-         _bar(start, start + dur, begin, end), units.duration(within))
+        (" " * (1 if brief else 2) * min(depth - outermost, 4 if brief else 8) + fit_name(str(name), 60),
+         _bar(start, start + dur, begin, end, cells), units.duration(within))
         for name, start, dur, depth, within in shown.rows()
     )
     capped = f", the longest {MOST} of {units.count(found.height)}" if found.height > MOST else ""
-    titles = ("slice", "from begin to end of the gap", "in it")
+    titles = ("slice", "over the gap" if brief else "from begin to end of the gap", "in it")
     return [Section(f"The launching thread over the gap{capped}", rows, titles)]
 
 
-def _bar(start: int, stop: int, begin: int, end: int) -> str:
-    """Where in the gap a slice ran, one cell for each fortieth of it; a cell it only touches is light."""
+def _bar(start: int, stop: int, begin: int, end: int, cells: int) -> str:
+    """Where in the gap a slice ran, a cell for each part of it; a cell it only touches is light."""
     made = ""
-    for cell in range(CELLS):
-        low, high = (begin + (end - begin) * at // CELLS for at in (cell, cell + 1))
+    for cell in range(cells):
+        low, high = (begin + (end - begin) * at // cells for at in (cell, cell + 1))
         held = min(stop, high) - max(start, low)
         made += "█" if held > 0 and 2 * held >= high - low else "░" if held > 0 else "·"
     return made

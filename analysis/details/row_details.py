@@ -44,10 +44,11 @@ def details(view: View, table: Table, position: int, runs: Runs, options: Option
     named = (row[column.name] for column in table.columns if column.role in ("name", "label"))
     name = next((value for value in named if value is not None), None)
     whole = (Section(display(str(name)), ()),) if name is not None else ()
-    return Detail((*whole, *special, _fields(table.columns, row)))
+    return Detail((*whole, *special, fields(table.columns, row)))
 
 
-def _fields(columns: tuple[Column, ...], row: Row) -> Section:
+def fields(columns: tuple[Column, ...], row: Row) -> Section:
+    """Every column of the row."""
     rows = []
     for column in columns:
         value = row[column.name]
@@ -157,7 +158,13 @@ def _longest_callers(launches: pl.DataFrame, run: Trace, side: int, tail: str) -
     """Who launched the longest one, and with what."""
     index = launches.sort("dur_ns", "index", descending=[True, False])["index"][0]
     found = run.kernels.filter(pl.col("index") == index).head(1).collect()
-    return callers(run, found.row(0, named=True), side, f"{tail} (the longest)") if found.height else []
+    if not found.height:
+        return []
+    launch = found.row(0, named=True)
+    sections = callers(run, launch, side, f"{tail} (the longest)")
+    if run.info.serialised and (own := event(launch, side)) is not None:
+        sections.append(Section(f"All that was measured{tail} (the longest)", event=own))
+    return sections
 
 
 def launch_sections(row: Row, runs: Runs, options: Options) -> list[Section]:

@@ -22,16 +22,16 @@ def suspect_sections(row: dict[str, Any], runs: tuple[Trace, ...], options: Opti
         return []
     try:
         found = function_details(
-            (runs[0], runs[1]), options, row["function"], row["device"], _number(row["pid_a"]), _number(row["pid_b"])
+            (runs[0], runs[1]), options, row["function"], row["device"], pid_of(row["pid_a"]), pid_of(row["pid_b"])
         )
     except KeyError:
         return []
-    sections = [_verdict(row)]
+    sections = [verdict_section(row)]
     if found.cycles_ms is not None and found.per_launch_us is not None:
         sections.append(_distribution("Time per cycle", found.cycles_ms, 1e6))
         sections.append(_distribution("Time per launch, mean of each cycle", found.per_launch_us, 1e3))
     elif found.launches_ns is not None:
-        sections.append(Section("Launches", shape=_shape(found.launches_ns, 1.0)))
+        sections.append(Section("Launches", shape=shape_of(found.launches_ns, 1.0)))
     if found.metrics:
         sections.append(_metrics(found.metrics))
     for side, launchers in (("A", found.launchers_a), ("B", found.launchers_b)):
@@ -41,11 +41,13 @@ def suspect_sections(row: dict[str, Any], runs: tuple[Trace, ...], options: Opti
     return sections
 
 
-def _number(pid: Any) -> int | None:
+def pid_of(pid: Any) -> int | None:
+    """A process of a row as a number; None where it names none."""
     return int(pid) if pid is not None and str(pid).lstrip("-").isdigit() else None
 
 
-def _verdict(row: dict[str, Any]) -> Section:
+def verdict_section(row: dict[str, Any]) -> Section:
+    """The row's verdict, its interval, and what of it chance could be."""
     rows = [("verdict", f"{row['verdict']}" + (f", {row['path']}" if row["path"] else ""))]
     if row["delta_ms"] is not None:
         interval = ""
@@ -72,11 +74,11 @@ def _distribution(title: str, found: BothSides, unit_ns: float) -> Section:
         )
         for name, side in sides if side is not None
     )
-    return Section(title, rows, shape=_shape(found, unit_ns))
+    return Section(title, rows, shape=shape_of(found, unit_ns))
 
 
-def _shape(found: BothSides, unit_ns: float) -> dict[str, Any]:
-    """The histogram as sections draw it, in ns."""
+def shape_of(found: BothSides, unit_ns: float) -> dict[str, Any]:
+    """The histogram as sections draw it, in ns; ``unit_ns`` is the unit of the samples."""
     return {
         "edges_ns": [edge * unit_ns for edge in found.edges], "a": list(found.counts_a), "b": list(found.counts_b),
     }

@@ -18,6 +18,7 @@ from ..core.callers import Callers, HostSlices, callers_of, places_of, slices_of
 from ..core.intervals import EMPTY, Intervals, union
 from ..core.kept import kept, kept_value
 from ..core.launch_calls import CALLS, ids, numbered
+from ..core.names.short_name import short_name
 from .causes import BY_SLICE, CAUSES, DISPATCH_NS, blocking, causes_of
 from .gaps import DeviceGaps, activities_of, gaps_of
 from .thread_time import ThreadTimeline, ThreadWindows, time_by_cause
@@ -233,7 +234,10 @@ def _drained_by(host: _Host, gaps: DeviceGaps, call: Ints) -> dict[str, pl.Serie
     rows = pl.DataFrame({
         "who": slices.names_of(np.where(operator >= 0, operator, found)), "frame": frame,
     })
-    text = pl.concat_str(pl.col("who", "frame").cast(pl.String), separator=", ", ignore_nulls=True)
+    lines = {line: short_name(line) for line in frame.cast(pl.String).unique().drop_nulls()}
+    text = pl.concat_str(
+        pl.col("who").cast(pl.String), pl.col("frame").cast(pl.String).replace(lines), separator=", ", ignore_nulls=True
+    )
     waited = pl.Series(slices.dur[np.maximum(found, 0)] if len(slices.dur) else np.zeros(len(found), dtype=np.int64))
     return {
         "drained_by": rows.select(pl.when(pl.col("who").is_not_null()).then(text).cast(NAME).alias("by"))["by"],

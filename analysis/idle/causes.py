@@ -73,10 +73,12 @@ def _is(cause: str) -> Callable[[str], bool]:
     return lambda name: cause_of_call(name) == cause
 
 
-def blocking(slices: HostSlices) -> Mask:
-    """Calls that return when the device is done: synchronising ones, and copies that are not asynchronous."""
-    def waits(name: str) -> bool:
-        cause = cause_of_call(name)
-        return (cause == "sync" and not _DEVICE_SIDE.search(name)) or (cause == "copy" and not _ASYNC.search(name))
+def always_waits(name: str) -> bool:
+    """Whether the call of that name returns when the device is done: it synchronises, or copies not asynchronously."""
+    cause = cause_of_call(name)
+    return (cause == "sync" and not _DEVICE_SIDE.search(name)) or (cause == "copy" and not _ASYNC.search(name))
 
-    return slices.named(waits, slices.of_kind(*CALLS))
+
+def blocking(slices: HostSlices) -> Mask:
+    """The calls that return when the device is done."""
+    return slices.named(always_waits, slices.of_kind(*CALLS))

@@ -6,6 +6,7 @@ which counts overlapping streams twice; it is not the share of the wall time.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import polars as pl
@@ -21,14 +22,26 @@ from .columns import COLUMNS
 from .launchers import commonest
 from .sources import KEYS, Kernels, kernels_of
 
+_known: deque[tuple[Trace, Options, Side, bool, tuple[pl.DataFrame, Kernels]]] = deque(maxlen=2)
+
 
 def table(
     run: Trace, options: Options, side: Side = "a", by_rank: bool = True
 ) -> tuple[pl.DataFrame, Kernels]:
     """All columns of the view for one run (scoped), most time first, and where they are from. Raises CannotAnswer.
 
-    A job of several ranks has a row for each, unless ``by_rank`` is false.
+    A job of several ranks has a row for each, unless ``by_rank`` is false. The last answers are remembered: overview,
+    findings and the view ask for the same.
     """
+    for trace, *asked, answer in _known:
+        if trace is run and asked == [options, side, by_rank]:
+            return answer
+    made = _table(run, options, side, by_rank)
+    _known.append((run, options, side, by_rank, made))
+    return made
+
+
+def _table(run: Trace, options: Options, side: Side, by_rank: bool) -> tuple[pl.DataFrame, Kernels]:
     piece, ranked = scoped(run, options, side), by_rank and several_ranks(run)
     kernels = kernels_of(piece, ranked)
     if kernels is None:
@@ -41,6 +54,8 @@ def table(
     if kernels.source == "kernels":
         frame = frame.join(commonest(run, piece.kernels, ranked), on=KEYS, how="left", nulls_equal=True,
                            maintain_order="left")
+    elif kernels.operators is not None:
+        frame = frame.join(kernels.operators, on=KEYS, how="left", nulls_equal=True, maintain_order="left")
     else:
         frame = frame.with_columns(op=pl.lit(None, NAME))
     return frame.select(column.name for column in COLUMNS), kernels

@@ -27,11 +27,15 @@ COLUMNS: dict[str, pl.DataType] = {
 
 
 class Kernels(Struct, frozen=True):
-    """Statistics per kernel (``COLUMNS``), the table they are from, and what to tell about them."""
+    """Statistics per kernel (``COLUMNS``), the table they are from, and what to tell about them.
+
+    ``operators`` has ``KEYS`` and ``op`` where a table of sums says which operator launched each most often.
+    """
 
     frame: pl.DataFrame
     source: str
     notes: tuple[str, ...] = field(default=())
+    operators: pl.DataFrame | None = None
 
 
 def kernels_of(run: Trace, by_rank: bool = False) -> Kernels | None:
@@ -40,9 +44,9 @@ def kernels_of(run: Trace, by_rank: bool = False) -> Kernels | None:
     if launched is not None:
         return launched
     if run.has("kernel_stats"):
-        return from_statistics(run.kernel_stats)
+        return from_statistics(run.kernel_stats, by_rank)
     if run.has("profile"):
-        return from_profile(run.profile)
+        return from_profile(run.profile, by_rank)
     return None
 
 
@@ -140,22 +144,42 @@ def weighted(values: pl.Series, weights: Ints, group_of: Codes, groups: int) -> 
     return pl.Series(means).fill_nan(None)
 
 
-def from_statistics(recorded: pl.LazyFrame) -> Kernels:
-    """A report that holds only sums: what was not reported stays null."""
-    frame = recorded.select("name", "kind", "device", "count", "total_ns", "mean_ns", "min_ns", "max_ns").collect()
-    frame = frame.with_columns(mean_ns=pl.coalesce("mean_ns", pl.col("total_ns") / pl.col("count")))
-    note = "The input holds sums per kernel, not launches: no percentiles, no distribution, no utilisation."
+def from_statistics(recorded: pl.LazyFrame, by_rank: bool = False) -> Kernels:
+    """A report that holds only sums, or a reduced dataset: what was not reported stays null."""
+    told = ["rank", "p50_ns", "p99_ns", "tensor", "dram", "trend", "groups", "op"]
+    frame = recorded.select(
+        "name", "kind", "device", "count", "total_ns", "mean_ns", "min_ns", "max_ns", *told
+    ).collect(engine="streaming")
+    ranks = frame["rank"].n_unique() if not by_rank else 0
+    if ranks > 1:
+        frame = frame.group_by("name", "kind", "device").agg(
+            pl.col("count", "total_ns").sum(), pl.col("min_ns").min(), pl.col("max_ns").max()
+        )
+        note = "Percentiles, distributions and utilisation are known of each rank alone, not of all together."
+        return Kernels(_ordered(_complete(frame.with_columns(mean_ns=_per_launch()))), "kernel_stats", (note,))
+    frame = frame.with_columns(mean_ns=pl.coalesce("mean_ns", _per_launch()))
+    if ranks:
+        frame = frame.with_columns(rank=pl.lit(None, pl.Int64))
+    if frame["p99_ns"].count():
+        return Kernels(_ordered(_complete(frame)), "kernel_stats", operators=frame.select(*KEYS, "op"))
+    lacking = "" if frame["p50_ns"].count() else "no percentiles, "
+    note = f"The input holds sums per kernel, not launches: {lacking}no distribution, no utilisation."
     return Kernels(_ordered(_complete(frame)), "kernel_stats", (note,))
 
 
-def from_profile(profile: pl.LazyFrame) -> Kernels:
+def _per_launch() -> pl.Expr:
+    return pl.col("total_ns") / pl.col("count")
+
+
+def from_profile(profile: pl.LazyFrame, by_rank: bool = False) -> Kernels:
     """A profile per cycle: launches and durations summed over cycles, each counted once however many metrics it has."""
     once = (
         profile.filter(pl.col("kind").is_in(ACTIVITIES))
-        .group_by("cycle", "pid", "function", "kind", "device")
+        .group_by("cycle", "pid", "rank", "function", "kind", "device")
         .agg(pl.col("instances").first(), pl.col("dur_ns").first())
     )
-    summed = once.group_by(name=pl.col("function"), kind=pl.col("kind"), device=pl.col("device")).agg(
+    rank = pl.col("rank") if by_rank else pl.lit(None, pl.Int64).alias("rank")
+    summed = once.group_by(pl.col("function").alias("name"), "kind", "device", rank).agg(
         count=pl.col("instances").sum(), total_ns=pl.col("dur_ns").sum()
     )
     frame = summed.with_columns(mean_ns=pl.col("total_ns") / pl.col("count")).collect(engine="streaming")

@@ -57,8 +57,11 @@ def lines_of(panel: Panel, window: Window, height: int, sides: bool = False) -> 
 def picture(runs: Sequence[Trace], groups: Sequence[list[Key]], marks: Sequence[Marks], shifts: Sequence[int],
             width: int) -> list[str]:
     """A panel for each group of counters, on one axis of time, under the cycles of each run."""
-    loaded = [[series_of(runs[key.run], key, shifts[key.run]) for key in group] for group in groups]
-    shown = [panel for group in loaded for panel in panels(group, 1)]
+    known = {
+        one.key: one for at, run in enumerate(runs)
+        for one in series_of(run, [key for group in groups for key in group if key.run == at], shifts[at])
+    }
+    shown = [panel for group in groups for panel in panels([known[key] for key in group], 1)]
     if not shown:
         return []
     every: list[Series] = [one for panel in shown for one in panel.series]

@@ -29,15 +29,18 @@ def plotted(
     limited = tuple(scoped(run, options, side) for run, side in zip(runs, SIDES, strict=False))
     marks, shifts = _placed(limited, options)
     names = _devices(limited) if pair else {}
-    series = []
+    keys = []
     for row in rows:
         key = key_of(dict(row), 0, pair)
-        both = [key]
+        keys.append(key)
         if pair:
             device = names.get(key.device or "", key.device)
-            both.append(Key(key.metric, device, key.unit, run=1, pooled=True))
-        for one in both:
-            series.append(known.get(one) or series_of(limited[one.run], one, shifts[one.run]))
+            keys.append(Key(key.metric, device, key.unit, run=1, pooled=True))
+    found = dict(known)
+    for at, run in enumerate(limited):
+        found |= {one.key: one for one in series_of(run, [key for key in keys if key.run == at and key not in found],
+                                                    shifts[at])}
+    series = [found[key] for key in keys]
     return [one for one in series if len(one.moments)] or series, marks, pair
 
 

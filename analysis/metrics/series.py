@@ -59,16 +59,26 @@ class Series(Struct, frozen=True):
         return float(self.values[max(0, int(np.searchsorted(self.moments, moment, side="right")) - 1)])
 
 
-def series_of(run: Trace, key: Key, offset: int = 0) -> Series:
-    """The samples of that counter; ``offset`` (ns) is taken from their times."""
-    owned = [pl.col(name).eq_missing(pl.lit(value)) for name, value in (
-        ("metric", key.metric), ("device", key.device), ("pid", key.pid), ("rank", key.rank)
-    ) if not (key.pooled and name in ("pid", "rank"))]
-    frame = run.metrics.with_columns(pl.col("metric", "device").cast(pl.String)).filter(
-        pl.all_horizontal(owned), pl.col("value").is_finite()
-    ).select("ts_ns", "value").collect(engine="streaming")
-    timed = not frame["ts_ns"].is_null().all()
-    if not timed:
+def series_of(run: Trace, keys: Sequence[Key], offset: int = 0) -> list[Series]:
+    """The samples of those counters, read in one pass; ``offset`` (ns) is taken from their times."""
+    if not keys:
+        return []
+    owners = [] if keys[0].pooled else ["pid", "rank"]
+    names = list(dict.fromkeys(key.metric for key in keys))
+    frame = run.metrics.filter(pl.col("metric").is_in(names), pl.col("value").is_finite()).select(
+        "metric", "device", *owners, "ts_ns", "value"
+    ).collect(engine="streaming")
+    parts = frame.partition_by("metric", "device", *owners, as_dict=True, include_key=False)
+    known = {(str(metric), device and str(device), *rest): part for (metric, device, *rest), part in parts.items()}
+    none = frame.select("ts_ns", "value").clear()
+    return [
+        _placed(key, known.get((key.metric, key.device, *(getattr(key, name) for name in owners)), none), offset)
+        for key in keys
+    ]
+
+
+def _placed(key: Key, frame: pl.DataFrame, offset: int) -> Series:
+    if frame["ts_ns"].is_null().all() and frame.height:
         return Series(key, np.arange(frame.height, dtype=np.int64) * SAMPLE, frame["value"].to_numpy(), False)
     frame = frame.drop_nulls("ts_ns").sort("ts_ns", maintain_order=True)
     return Series(key, frame["ts_ns"].to_numpy() - offset, frame["value"].to_numpy(), True)

@@ -43,6 +43,11 @@ def is_data_loader(name: str) -> bool:
     return DATA_LOADER.match(name) is not None
 
 
+def no_operator(name: str) -> bool:
+    """Whether the slice of that name is a step or a wrapper that counts as no operator."""
+    return _NO_OPERATOR.match(name) is not None
+
+
 class Nodes(Struct, frozen=True):
     """Operators and the annotations among them, in recorded order, as rows of ``frame`` with their ``ends``.
 

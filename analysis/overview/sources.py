@@ -11,7 +11,7 @@ from typing import Any, Literal
 import polars as pl
 from msgspec.structs import replace
 
-from ...loaders.trace import Trace
+from ...loaders.trace import REDUCED, Trace
 from ..core import units
 from ..core.options import Options
 from ..cycles.account import left_out, spoken_of
@@ -22,6 +22,7 @@ from ..table.view import CannotAnswer
 from .breakdown import CATEGORIES
 from .devices import GAUGES
 from .overview import Basis, Overview, kernels, overview, span
+from .reduced import reduced_overview
 from .timed import timed
 
 BY_KIND = {"kernel": "Kernel", "collective": "Communication", "memcpy": "Memcpy", "memset": "Memset"}
@@ -31,6 +32,8 @@ def overview_of(run: Trace, options: Options, side: Literal["a", "b"]) -> Overvi
     """The overview of the run, or of the one cycle the options name for this side. Raises CannotAnswer."""
     limited = scoped(run, options, side)
     cycle = options.cycle if side == "a" else options.cycle_b
+    if REDUCED in run.info.facts:
+        return reduced_overview(limited, options, cycle)
     if run.has("kernels") or run.has("host"):
         found = timed(run, limited, options, cycle)
         if found is not None:

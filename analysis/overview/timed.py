@@ -12,7 +12,7 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...loaders.trace import Trace
+from ...loaders.trace import REDUCED, Trace
 from ..communication.devices import Communication, communication
 from ..core import units
 from ..core.intervals import union
@@ -25,7 +25,7 @@ from .activities import Activities, activities_of
 from .breakdown import CATEGORIES, breakdown
 from .devices import gauges
 from .overview import Basis, Overview, kernels, overview, span
-from .windows import Windows, of_cycles, of_recording
+from .windows import Windows, WindowSums, of_cycles, of_recording
 
 LONGER = 0.01
 """From this share on it is said that windows are longer than their cycles."""
@@ -54,7 +54,7 @@ class Figures(Struct, frozen=True):
 class RankFigures(Struct, frozen=True):
     """The windows of one rank and the figures over them."""
 
-    windows: Windows
+    windows: Windows | WindowSums
     figures: Figures
 
 
@@ -64,8 +64,16 @@ def timed(run: Trace, limited: Trace, options: Options, cycle: int | None) -> Ov
     if cycle is not None:
         cycles = replace(cycles, frame=cycles.frame.filter(pl.col("cycle") == cycle))
     usual = cycle is None and options.warm_up and options.cycle_anchor is None
-    parts = [part for rank, own in _by_rank(run) if (part := _part(own, cycles, rank, usual)) is not None]
-    return _told(run, limited, options, cycles, parts, cycle) if parts else None
+    parts = [part for _, part in rank_figures(run, cycles, usual)]
+    return told(run, limited, options, cycles, parts, cycle) if parts else None
+
+
+def rank_figures(run: Trace, cycles: Cycles, usual: bool) -> list[tuple[int | None, RankFigures]]:
+    """The figures of each rank, those without any times left out; None stands for the run itself.
+
+    ``usual`` cycles are those that every question without options speaks of.
+    """
+    return [(rank, part) for rank, own in _by_rank(run) if (part := _part(own, cycles, rank, usual)) is not None]
 
 
 def _by_rank(run: Trace) -> Iterator[tuple[int | None, Trace]]:
@@ -79,7 +87,6 @@ def _by_rank(run: Trace) -> Iterator[tuple[int | None, Trace]]:
 
 
 def _part(run: Trace, cycles: Cycles, rank: int | None, usual: bool) -> RankFigures | None:
-    """Of one rank; ``usual`` cycles are those that every question without options speaks of."""
     if not run.has("host") and activities_of(run) is None:
         return None
     frame = cycles.frame
@@ -139,16 +146,18 @@ def _longest_calls(run: Trace, windows: Windows, activities: Activities | None) 
     return tuple(found)
 
 
-def _told(
+def told(
     run: Trace, limited: Trace, options: Options, cycles: Cycles, parts: list[RankFigures], cycle: int | None
 ) -> Overview:
+    """The overview of a run by the figures of its ranks."""
     count, figures = sum(len(part.windows) for part in parts), [part.figures for part in parts]
     names = [name for name in CATEGORIES if any(name in one.times for one in figures)]
     times = {name: sum(one.times.get(name, 0) for one in figures) / count for name in names}
     window_ns = sum(part.windows.length for part in parts) / count
     devices = [device for one in figures for device in one.devices]
     whole_run = parts[0].windows.whole_run
-    word = "recording" if whole_run else "cycle" if run.has("profile") else "step"
+    profiled = run.has("profile") and REDUCED not in run.info.facts
+    word = "recording" if whole_run else "cycle" if profiled else "step"
     evidence = replace(
         kernels(limited, options), steps=count, step_ns=window_ns, times=times, devices=devices, step_word=word,
         communication=tuple(_per_step(one, len(part.windows)) for part in parts for one in part.figures.communication),

@@ -42,6 +42,17 @@ class Windows(Struct, frozen=True):
         return union(self.starts, self.ends)
 
 
+class WindowSums(Struct, frozen=True):
+    """Windows of which only the number and the time in all of them (ns) are known."""
+
+    count: int
+    length: int
+    whole_run: bool = False
+
+    def __len__(self) -> int:
+        return self.count
+
+
 def of_cycles(cycles: pl.DataFrame, recorded: bool) -> Windows:
     """The windows of the whole ones among these cycles of one rank; steps the recorder marked follow each other."""
     rows = cycles.drop_nulls(WINDOW[0]).sort(WINDOW[0], maintain_order=True)

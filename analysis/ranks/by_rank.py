@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ...loaders.trace import Trace
+from ...loaders.trace import REDUCED, Trace
 from ..communication.arrivals import Arrivals
 from ..communication.devices import communication
 from ..core.intervals import union
 from ..core.options import Options
 from ..cycles.account import spoken_of
-
-MEMORY = ("memory allocated", "memory_allocated", "allocated")
+from .memory import memory_of, of_place
 
 
 def by_rank(run: Trace, arrivals: Arrivals, options: Options) -> pl.DataFrame:
@@ -29,12 +28,12 @@ def by_rank(run: Trace, arrivals: Arrivals, options: Options) -> pl.DataFrame:
     hosts = run.info.facts.get("hosts") or {}
     waited = _waited(arrivals)
     place = {(one.rank, one.device): number for number, one in enumerate(arrivals.members)}
-    memory = _memory(run)
+    memory = memory_of(run)
     rows: list[dict[str, Any]] = []
     for who in sorted({*busy, *place}, key=lambda who: (who[0] is None, who[0] or 0, len(who[1] or ""), who[1] or "")):
         rank, device = who
         spoken = talk.get(who)
-        at = place.get(who)
+        at, taken = place.get(who), of_place(memory, rank, device)
         rows.append({
             "rank": rank, "device": device,
             "host": hosts.get(str(rank), run.info.facts.get("host_name") if len(run.info.ranks) < 2 else None),
@@ -42,7 +41,8 @@ def by_rank(run: Trace, arrivals: Arrivals, options: Options) -> pl.DataFrame:
             "comm_ns": spoken.comm_ns if spoken else None, "exposed_ns": spoken.exposed_ns if spoken else None,
             "clock_offset_ns": _known(arrivals.clocks.offset, at),
             "clock_residual_ns": _known(arrivals.clocks.residual, at),
-            "memory_peak": memory.get(rank), **waited.get(at, NOTHING if at is None else {**NOTHING, "last_count": 0}),
+            "memory_peak": taken.peak, "memory_reserved": taken.reserved, "memory_share": taken.share,
+            **waited.get(at, NOTHING if at is None else {**NOTHING, "last_count": 0}),
         })
     frame = pl.DataFrame(rows, schema=SCHEMA)
     return frame.sort("caused_wait_ns", "rank", "device", descending=[True, False, False], nulls_last=True)
@@ -53,7 +53,7 @@ SCHEMA: dict[str, Any] = {
     "rank": pl.Int64, "device": pl.String, "host": pl.String, "cycle_ns": pl.Float64, "busy_ns": pl.Int64,
     "comm_ns": pl.Int64, "exposed_ns": pl.Int64, "wait_ns": pl.Int64, "caused_wait_ns": pl.Int64,
     "last_count": pl.Int64, "clock_offset_ns": pl.Float64, "clock_residual_ns": pl.Float64, "matched": pl.Int64,
-    "memory_peak": pl.Float64,
+    "memory_peak": pl.Float64, "memory_reserved": pl.Float64, "memory_share": pl.Float64,
 }
 
 
@@ -63,6 +63,9 @@ def _known(values: np.ndarray[tuple[int], np.dtype[np.float64]], at: int | None)
 
 def _busy(run: Trace) -> dict[tuple[int | None, str | None], int]:
     """Time in which each device of each rank ran anything, ns."""
+    if REDUCED in run.info.facts:
+        known = run.device_sums.select("rank", pl.col("device").cast(pl.String), "busy_ns").collect(engine="streaming")
+        return {(rank, device): busy for rank, device, busy in known.rows()}
     rows = (
         run.kernels.filter(pl.col("kind") != "sync").select("rank", "device", "start_ns", "dur_ns")
         .drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
@@ -86,12 +89,3 @@ def _waited(arrivals: Arrivals) -> dict[int | None, dict[str, int]]:
         pl.col("last").sum().cast(pl.Int64).alias("last_count"), pl.len().cast(pl.Int64).alias("matched"),
     )
     return {row.pop("member"): row for row in rows.to_dicts()}
-
-
-def _memory(run: Trace) -> dict[int | None, float]:
-    """Most bytes of device memory each rank had allocated, where that was sampled."""
-    rows = run.metrics.filter(
-        pl.col("unit").cast(pl.String) == "B", pl.col("device").cast(pl.String).fill_null("Host") != "Host",
-        pl.col("metric").cast(pl.String).str.contains("(?i)memory.*(allocated|used)|allocated"),
-    ).group_by("rank").agg(pl.col("value").max()).collect(engine="streaming")
-    return dict(rows.rows())

@@ -13,8 +13,9 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from ...loaders.trace import Trace
+from ...loaders.trace import REDUCED, Trace
 from ..communication.arrivals import Arrivals
+from ..communication.collectives import BEFORE, Member
 from ..core import units
 from ..core.intervals import Intervals, union
 from ..core.launch_calls import CALLS
@@ -56,7 +57,8 @@ class Stretches(NamedTuple):
 
 def reason_of(run: Trace, arrivals: Arrivals, late: pl.DataFrame) -> Reason:
     """What the member of these last arrivals (rows of ``Arrivals.frame``) did otherwise than the others."""
-    if run.kernels.filter(pl.col("kind").is_in(["collective", "sync"]).not_()).head(1).collect().is_empty():
+    work = run.kernel_stats if REDUCED in run.info.facts else run.kernels
+    if work.filter(pl.col("kind").is_in(["collective", "sync"]).not_()).head(1).collect().is_empty():
         return Reason("none shown", "the recording holds nothing but collectives, so it does not show why")
     late = late.gather_every(max(1, late.height // MOST_LOOKED_AT))
     me = int(late["member"][0])
@@ -112,14 +114,20 @@ def _bounds(frame: pl.DataFrame, instances: pl.Series) -> pl.DataFrame:
         from_ns=pl.col("end_ns").cum_max().shift(1).over("member")
     ).filter(pl.col("instance").is_in(instances.implode()))
     return before.select(
-        "instance", "member", "correlation",
+        "instance", "member", "correlation", *BEFORE,
         from_ns=pl.when(pl.col("from_ns").is_not_null()).then(pl.min_horizontal("from_ns", "start_ns")),
         to_ns="start_ns",
     )
 
 
 def _stretches(run: Trace, arrivals: Arrivals, member: int, bounds: pl.DataFrame) -> Stretches:
-    who = arrivals.members[member]
+    if REDUCED in run.info.facts:
+        return Stretches(*(bounds[name].fill_null(0).to_numpy() for name in BEFORE))
+    return stretches(run, arrivals.members[member], bounds)
+
+
+def stretches(run: Trace, who: Member, bounds: pl.DataFrame) -> Stretches:
+    """What a member did before each of some collectives: ``bounds`` has ``from_ns to_ns correlation`` of each."""
     mine = run.kernels.filter(
         pl.col("rank").eq_missing(pl.lit(who.rank, pl.Int64)), pl.col("device").cast(pl.String).eq_missing(
             pl.lit(who.device, pl.String)), pl.col("kind").is_in(["kernel", "memcpy", "memset"]),
@@ -162,6 +170,9 @@ def _aligned(
 
 
 def _host_recorded(run: Trace, rank: int | None) -> bool:
+    if REDUCED in run.info.facts:
+        told = run.rank_sums.filter(pl.col("rank").eq_missing(pl.lit(rank, pl.Int64)))
+        return bool(told.select(pl.col("host_recorded").any()).collect().item())
     host = run.host.filter(pl.col("rank").eq_missing(pl.lit(rank, pl.Int64)))
     return not host.select("start_ns").head(1).collect().is_empty()
 
@@ -172,7 +183,8 @@ def _slower(
     """Which kernel makes up most of it, as the end of a clause; nothing where none stands out."""
     me, others = who
     own = _by_name(run, arrivals, me, mine)
-    theirs = [_by_name(run, arrivals, one, bounds.filter(pl.col("member") == one).drop_nulls()) for one in others[:8]]
+    known = bounds.drop_nulls("from_ns")
+    theirs = [_by_name(run, arrivals, one, known.filter(pl.col("member") == one)) for one in others[:8]]
     usual = pl.concat(theirs).group_by("name").agg(pl.col("mean", "count").median())
     both = own.join(usual, on="name", how="left", suffix="_usual").with_columns(
         more=pl.col("mean") * pl.col("count") - (pl.col("mean_usual") * pl.col("count_usual")).fill_null(0)
@@ -189,6 +201,11 @@ def _slower(
 
 def _by_name(run: Trace, arrivals: Arrivals, member: int, bounds: pl.DataFrame) -> pl.DataFrame:
     who = arrivals.members[member]
+    if REDUCED in run.info.facts:  # over the whole recording: when each ran is not there
+        return run.kernel_stats.filter(
+            pl.col("rank").eq_missing(pl.lit(who.rank, pl.Int64)), pl.col("kind") == "kernel",
+            pl.col("device").cast(pl.String).eq_missing(pl.lit(who.device, pl.String)),
+        ).select(pl.col("name").cast(pl.String), mean="mean_ns", count=pl.col("count").cast(pl.Float64)).collect()
     rows = run.kernels.filter(
         pl.col("rank").eq_missing(pl.lit(who.rank, pl.Int64)), pl.col("kind") == "kernel",
         pl.col("device").cast(pl.String).eq_missing(pl.lit(who.device, pl.String)),

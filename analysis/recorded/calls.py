@@ -18,13 +18,15 @@ from ..core.call_tree import Mask
 from ..core.callers import Callers, HostSlices, callers_of, slices_of
 from ..core.launch_calls import CALLS, ids, numbered
 from ..core.quantiles import Codes, codes, combined, dense, latencies
-from ..idle.causes import blocking, cause_of_call
+from ..idle.causes import always_waits, blocking, cause_of_call
 from .copies import memory
 
 CALL_KINDS = (*CALLS, "sched", "io")
 """Kinds of host slices that are calls somebody made; ``sched`` and ``io`` are of the operating system's libraries."""
 _SCHEDULED = ("on CPU", "oncpu", "runq")
 """Slices of kind ``sched`` that are the scheduler's, and no calls."""
+_LAUNCHES = re.compile(r"Launch")
+"""What tells a launch where the recording does not tie calls to what they launched."""
 _VERSION = re.compile(r"_v\d{4,5}$")
 _PURPOSE = {"sync": "wait", "allocation": "allocate", "copy": "copy", "runtime": "other"}
 
@@ -35,7 +37,9 @@ def function(name: str) -> str:
 
 
 def calls_of(run: Trace) -> pl.DataFrame | None:
-    """A row per name and kind, most time first; None where no call was recorded."""
+    """A row per name and kind, most time first; None where no call was recorded. A report of sums has its own."""
+    if not run.has("host") and run.has("host_stats"):
+        return _from_sums(run)
     slices = slices_of(run)
     is_call = slices.of_kind(*CALL_KINDS) & slices.name.is_not_null().to_numpy()
     is_call &= ~slices.named(lambda name: name in _SCHEDULED, is_call)
@@ -63,12 +67,32 @@ def calls_of(run: Trace) -> pl.DataFrame | None:
         "max_ns": stats.longest, "launches": _launches(run, callers, is_call, of, count), "threads": threads,
         "trend": pl.Series(stats.histograms()).arr.to_list(),
     })
+    return _ordered(frame)
+
+
+def _from_sums(run: Trace) -> pl.DataFrame | None:
+    """The same of recorded sums: what was waited for is known of calls that always wait, the rest is null."""
+    frame = run.host_stats.filter(pl.col("kind").is_in(CALL_KINDS)).select(
+        "name", "kind", "count", "total_ns", "mean_ns", "p50_ns", "max_ns").collect()
+    if frame.is_empty():
+        return None
+    waiting = [name for name in frame["name"].cast(pl.String) if always_waits(name)]
+    waits = pl.col("name").is_in(pl.Series(waiting, dtype=NAME).implode()) & pl.col("kind").is_in(CALLS)
+    nothing = pl.lit(None, pl.Int64)
+    return _ordered(frame.with_columns(
+        sync_ns=pl.when(waits).then("total_ns").otherwise(0), self_ns=nothing, p99_ns=nothing, launches=nothing,
+        threads=nothing, trend=pl.lit(None, pl.List(pl.Int64)),
+    ))
+
+
+def _ordered(frame: pl.DataFrame) -> pl.DataFrame:
+    """Most time first, with what each call is for."""
     frame = frame.with_columns(
         purpose=pl.struct(pl.col("name").cast(pl.String), pl.col("kind").cast(pl.String), "launches").map_elements(
             lambda row: _purpose(row["name"], row["kind"], row["launches"]), return_dtype=pl.String)
     )
     texts = [pl.col(one).cast(pl.String) for one in ("name", "kind")]
-    return frame.sort(pl.col("total_ns"), *texts, descending=[True, False, False])
+    return frame.sort(pl.col("total_ns"), *texts, descending=[True, False, False], nulls_last=True)
 
 
 def _functions(names: pl.Series) -> pl.Series:
@@ -110,4 +134,5 @@ def _purpose(name: str, kind: str, launches: int | None) -> str:
     if kind not in CALLS:
         return "system"
     cause = cause_of_call(name)
-    return "launch" if cause == "runtime" and launches else _PURPOSE[cause]
+    launching = launches if launches is not None else _LAUNCHES.search(name) is not None
+    return "launch" if cause == "runtime" and launching else _PURPOSE[cause]

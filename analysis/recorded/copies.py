@@ -48,7 +48,12 @@ def memory(name: str) -> str | None:
 
 
 def copies_of(run: Trace) -> pl.DataFrame | None:
-    """A row per kind, direction, memory and device, most time first; None where no copy or set was recorded."""
+    """A row per kind, direction, memory and device, most time first; None where no copy or set was recorded.
+
+    A report of sums has its own: bytes over time is then the only rate.
+    """
+    if not run.has("kernels") and run.has("kernel_stats"):
+        return _from_sums(run)
     rows = run.kernels.filter(pl.col("kind").is_in(KINDS)).select(
         "name", "kind", "device", "rank", "start_ns", "dur_ns", "bytes"
     ).collect(engine="streaming")
@@ -66,6 +71,23 @@ def copies_of(run: Trace) -> pl.DataFrame | None:
         p50_ns=pl.col("dur_ns").quantile(0.5, "higher").cast(pl.Int64), max_ns=pl.col("dur_ns").max(),
     ).join(_exposed(run, rows), on=KEYS, how="left", nulls_equal=True)
     return ordered(frame)
+
+
+def _from_sums(run: Trace) -> pl.DataFrame | None:
+    rows = run.kernel_stats.filter(pl.col("kind").is_in(KINDS)).collect()
+    if rows.is_empty():
+        return None
+    both = pl.col("bytes").is_not_null() & pl.col("total_ns").is_not_null()
+    timed = pl.col("total_ns").filter(both).sum()
+    alone = pl.len() == 1
+    return ordered(told(rows).group_by(KEYS).agg(
+        count=pl.col("count").sum(), total_ns=_sum("total_ns"), bytes=_sum("bytes"),
+        mean_bytes=pl.col("bytes").sum() / pl.col("count").filter(pl.col("bytes").is_not_null()).sum(),
+        rate=pl.when(timed > 0).then(pl.col("bytes").filter(both).sum() * 1e9 / timed),
+        rate_p50=pl.lit(None, pl.Float64), rate_max=pl.lit(None, pl.Float64),
+        p50_ns=pl.when(alone).then(pl.col("p50_ns").first()), max_ns=pl.col("max_ns").max(),
+        exposed_ns=pl.lit(None, pl.Int64),
+    ).with_columns(mean_bytes=pl.col("mean_bytes").fill_nan(None)))
 
 
 def ordered(frame: pl.DataFrame) -> pl.DataFrame:

@@ -63,7 +63,9 @@ class Marked(Struct, frozen=True):
 
 
 def ranges_of(run: Trace) -> Ranges | None:
-    """The ranges of the run, most device time first; None where none was recorded."""
+    """The ranges of the run, most device time first; None where none was recorded. A report of sums has its own."""
+    if not run.has("host") and run.has("host_stats"):
+        return _from_sums(run)
     slices = slices_of(run)
     is_range = slices.of_kind(*RANGE_KINDS) & slices.name.is_not_null().to_numpy()
     if not is_range.any():
@@ -88,6 +90,21 @@ def ranges_of(run: Trace) -> Ranges | None:
     frame = frame.sort(pl.col("device_ns"), pl.col("total_ns"), by_name, descending=[True, True, False],
                        nulls_last=True)
     return Ranges(frame, total, unlaunched)
+
+
+def _from_sums(run: Trace) -> Ranges | None:
+    """Recorded sums, which say nothing of devices."""
+    frame = run.host_stats.filter(pl.col("kind").is_in(RANGE_KINDS)).select(
+        "name", "count", "total_ns", "p50_ns", "max_ns").collect()
+    if frame.is_empty():
+        return None
+    unknown = ("self_ns", "threads", "device_ns", "device_self_ns", "busy_ns", "elsewhere_ns", "launches")
+    frame = frame.with_columns(
+        *(pl.lit(None, pl.Int64).alias(name) for name in unknown), share=pl.lit(None, pl.Float64),
+        trend=pl.lit(None, pl.List(pl.Int64)),
+    )
+    by_name = pl.col("name").cast(pl.String)
+    return Ranges(frame.sort(pl.col("total_ns"), by_name, descending=[True, False], nulls_last=True), None, 0)
 
 
 def activities_in(run: Trace, name: str) -> pl.DataFrame:

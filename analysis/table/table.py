@@ -19,6 +19,7 @@ from ...loaders.trace import Trace
 from ..core import units
 from ..core.names.display_names import display_names
 from ..core.options import SIDES, Options
+from ..fleet.lost import reason
 from .column import Column
 from .common_values import common_values, resolution, telling_apart
 from .filters import Filter
@@ -75,6 +76,7 @@ class Table(Struct, frozen=True):
     order: pl.Series | None = None  # row numbers of ``rows`` in the order shown; None is as built
     kept: pl.Series | None = None  # row numbers that belong to the answer at all; None is all of them
     named: dict[int | None, dict[str, str]] = field(default_factory=dict)
+    answer: object | None = None  # what rows that were made anew are of; None where they are the answer's own
 
     @property
     def all_facts(self) -> dict[str, Any]:
@@ -142,7 +144,7 @@ class Table(Struct, frozen=True):
 
     def same_rows(self, other: Table) -> bool:
         """Whether both show rows of the same answer, so that a row identity of one means the same in the other."""
-        return self.rows is other.rows
+        return (self.answer or self.rows) is (other.answer or other.rows)
 
     def total(self, column: str) -> float:
         """The sum of a column over the rows shown, nulls left out."""
@@ -247,7 +249,10 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
     options = options or Options()
     whole, asked = runs, replace(options, from_ns=None, to_ns=None) if view.windows_itself else options
     runs, options = _limited(view, runs, options)
-    answer: Answer = view.build(runs, options)
+    try:
+        answer: Answer = view.build(runs, options)
+    except CannotAnswer as said:
+        raise reason(view.name, runs, said) from None
     columns = view.columns_for(len(runs))
     rows, kept = _collected(answer, columns)
     same = common_values(rows, columns, kept)

@@ -57,7 +57,9 @@ class View(Struct, frozen=True):
     ``columns`` for one run, ``pair_columns`` for two (the same where empty). ``build(runs, options)`` answers it; it
     raises CannotAnswer with a sentence where the input cannot. ``alternates`` names the columns of the other order that
     ``s`` switches to, of which the first that there is counts. ``noun`` is what a row is called, in the plural;
-    ``details(row, runs, options)`` gives the sections that Enter shows beside the row's own columns.
+    ``details(row, runs, options)`` gives the sections that Enter shows beside the row's own columns; ``glance(runs,
+    options)`` looks at the whole run once and gives what answers for any row at once, beside the list.
+    ``other`` is the same question answered in another shape, which ``s`` switches to as well.
     ``one_run``/``two_runs`` say which subjects it takes. A view gets its runs limited to the cycle of the options,
     unless it ``scopes_itself``; every other scope is applied before it is asked, but the window of one that
     ``windows_itself``. Where it ``lists_cycles`` a screen shows all of them, whichever is in scope. The columns of one
@@ -77,6 +79,8 @@ class View(Struct, frozen=True):
     free_columns: bool = False
     noun: str = "rows"
     details: Callable[[dict[str, Any], Runs, Options], list[Section]] | None = None
+    glance: Callable[[Runs, Options], Callable[[dict[str, Any]], list[Section]]] | None = None
+    other: View | None = None
 
     def columns_for(self, runs: int) -> tuple[Column, ...]:
         """The columns for that many runs."""

@@ -43,6 +43,7 @@ VIEWS: tuple[Entry, ...] = (
           "collectives"),
     Entry("metrics", "m", "Metrics", "What did the counters read over time?", "metrics"),
     Entry("samples", "", "Samples", "What did each counter read, sample by sample?", "samples"),
+    Entry("memory", "", "Memory", "How much memory was allocated at most, and what held it?", "memory"),
     Entry("ranges", "", "Ranges", "How long do marked ranges take, and what device time is under them?", "ranges"),
     Entry("calls", "", "Host calls", "Which calls to the CUDA or HIP API and the system take time, and which wait?",
           "calls"),

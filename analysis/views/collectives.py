@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from ...loaders.trace import Trace
+from ...loaders.trace import REDUCED, Trace
 from ..communication.arrivals import Arrivals, arrivals_of
 from ..communication.by_kind import by_kind
 from ..communication.devices import communication
@@ -87,6 +87,8 @@ def facts_of(run: Trace, arrivals: Arrivals) -> dict[str, Any]:
 
 def _timed(run: Trace) -> bool:
     """Whether the run says when devices did something."""
+    if REDUCED in run.info.facts:
+        return run.has("device_sums")
     return not run.kernels.filter(pl.col("start_ns").is_not_null()).select("start_ns").head(1).collect().is_empty()
 
 

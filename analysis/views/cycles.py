@@ -9,6 +9,7 @@ from ..core.options import SIDES, Options
 from ..cycles.account import Cycles, facts_of, find_cycles, homeless, left_out, spoken_of, why_none
 from ..cycles.scope import require_cycle
 from ..cycles.summary import pair_summary, run_summary
+from ..details.glance.cycles import glance
 from ..details.row_details import cycle_sections
 from ..diff.headline import pair_headline
 from ..table.column import Column
@@ -114,5 +115,5 @@ PAIR_COLUMNS = (
 )
 VIEW = View(
     "cycles", COLUMNS, _build, PAIR_COLUMNS, alternates=("dur_ns", "cycle_a"), scopes_itself=True, noun="cycles",
-    details=cycle_sections, lists_cycles=True,
+    details=cycle_sections, glance=glance, lists_cycles=True,
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from ..core.options import Options
+from ..details.glance.functions import glance
 from ..details.suspects import suspect_sections
 from ..diff import by_cycle, without_cycles
 from ..diff.finished import finished
@@ -34,4 +35,6 @@ def _compared(runs: Runs, options: Options) -> Answer:
     return by_cycle.compare((run_a, run_b), ready, options)
 
 
-VIEW = View("diff", COLUMNS, build, alternates=("suspicion",), one_run=False, details=suspect_sections)
+VIEW = View(
+    "diff", COLUMNS, build, alternates=("suspicion",), one_run=False, details=suspect_sections, glance=glance,
+)

@@ -7,15 +7,16 @@ from typing import Any
 import polars as pl
 
 from ...loaders.schema import NAME
-from ...loaders.trace import Trace
+from ...loaders.trace import REDUCED, Trace
 from ..core import units
 from ..core.device_pairs import mapped, note
 from ..core.options import Options, Side
 from ..cycles.by_launch import cycle_of
 from ..cycles.scope import scoped
-from ..details.gaps import gap_sections
+from ..details.gaps import gap_sections, glance
 from ..idle.account import DeviceIdle, Idle, idle_of
 from ..idle.causes import CAUSES
+from ..idle.reduced import reduced_idle
 from ..table.column import Column, side_by_side
 from ..table.sides import beside
 from ..table.view import Answer, CannotAnswer, Runs, View
@@ -31,13 +32,15 @@ COLUMNS = (
     Column("after", "after", "text", "activity that ended the gap", width=24, order=1, elastic=True, role="name"),
     Column("call", "call", "text", "runtime or driver call that launched it", width=18, order=8, role="label"),
     Column("op", "operator", "text", "operator that launched it", width=20, order=2, role="label"),
-    Column("frame", "Python line", "text", "Python frame around the operator", width=28, order=4, role="label"),
+    Column("frame", "Python line", "text", "Python frame around the operator", width=28, order=4, role="name"),
     Column("drained_by", "drained by", "text", "what last waited for the device before that; empty where the host "
            "simply never got ahead", width=26, order=6, role="label"),
     Column("cycle", "cycle", "number", "cycle in which the activity that ended it was launched", width=6, order=8),
     Column("cause_ns", "of it", "ns", "how much of the gap had that cause", width=10, order=9),
     Column("index", "launch", "number", "launch that ended it", width=8, order=None),
 )
+MOST_SAID = 16
+"""Devices of which it is said in a line why they waited: those that waited longest."""
 BY_CAUSE = (
     Column("device", "device", "text", "device that waited", width=8, order=3, role="where", pairs="key"),
     Column("rank", "rank", "number", "rank of the job", width=5, order=9, role="where", pairs="key"),
@@ -52,8 +55,10 @@ def build(runs: Runs, options: Options) -> Answer:
     """Every gap of one run, longest first; of two runs the idle time by cause, by the size of the change."""
     if len(runs) == 1:
         idle = _idle(runs[0], options, "a")
-        cycle = cycle_of(runs[0], idle.gaps, options)
-        gaps = idle.gaps.with_columns(pl.lit(None, pl.Int64).alias("cycle") if cycle is None else cycle.alias("cycle"))
+        gaps = idle.gaps
+        if "cycle" not in gaps.columns:
+            cycle = cycle_of(runs[0], gaps, options)
+            gaps = gaps.with_columns(pl.lit(None, pl.Int64).alias("cycle") if cycle is None else cycle.alias("cycle"))
         return Answer(gaps.select(c.name for c in COLUMNS).lazy(), facts_of(idle), _summary(idle), idle.notes)
     a, b = _idle(runs[0], options, "a"), _idle(runs[1], options, "b")
     jobs = all(len(run.info.ranks) > 1 for run in runs)  # a run of one rank is held against all of a job's
@@ -69,6 +74,11 @@ def build(runs: Runs, options: Options) -> Answer:
 
 def _idle(run: Trace, options: Options, side: Side) -> Idle:
     piece = scoped(run, options, side)
+    if REDUCED in run.info.facts:
+        found = reduced_idle(piece)
+        if found is None:
+            raise CannotAnswer(f"{run.info.label} is a reduced dataset: why devices waited in one cycle is not in it.")
+        return found
     idle = idle_of(run, piece) if piece.has("kernels") else None
     if idle is None:
         why = "launches without times" if piece.has("kernels") else "no launches"
@@ -110,7 +120,8 @@ def _ordered(device: DeviceIdle) -> list[tuple[str, int]]:
 
 def _summary(idle: Idle) -> tuple[str, ...]:
     lines = []
-    for device in idle.devices:
+    most = sorted(idle.devices, key=lambda device: -device.idle_ns)[:MOST_SAID]
+    for device in [one for one in idle.devices if one in most]:
         name = device.device or "device"
         where = name if device.rank is None or len(idle.devices) < 2 else f"{name} of rank {device.rank}"
         share = device.idle_ns / device.window_ns if device.window_ns else 0.0
@@ -122,9 +133,12 @@ def _summary(idle: Idle) -> tuple[str, ...]:
             f"{where} idle {units.percent(100 * share, places=0)} of {units.duration(device.window_ns)}, "
             f"{units.counted(device.gaps, 'gap', 'gaps')}{tail}"
         )
+    if len(idle.devices) > MOST_SAID:
+        lines.append(f"{units.count(len(idle.devices) - MOST_SAID)} more devices that waited less")
     return tuple(lines)
 
 
 VIEW = View(
     "idle", COLUMNS, build, pair_columns=side_by_side(BY_CAUSE), scopes_itself=True, noun="gaps", details=gap_sections,
+    glance=glance,
 )

@@ -11,6 +11,7 @@ import polars as pl
 from ...loaders.schema import NAME
 from ..core.device_pairs import mapped, note
 from ..core.options import SIDES, Options
+from ..details.glance.kernels import glance
 from ..details.row_details import kernel_sections
 from ..kernels.by_name import coverage, facts_of, notes_of, sentence, several_ranks, table
 from ..kernels.columns import COLUMNS, PAIR_COLUMNS
@@ -47,4 +48,5 @@ def _devices(frame: pl.DataFrame) -> list[str | None]:
 
 VIEW = View(
     "kernels", COLUMNS, build, pair_columns=PAIR_COLUMNS, scopes_itself=True, noun="kernels", details=kernel_sections,
+    glance=glance,
 )

@@ -14,6 +14,7 @@ from ..core.callers import callers_of
 from ..core.options import Options
 from ..cycles.by_launch import MANY, cycle_of
 from ..cycles.scope import scoped
+from ..details.glance.launches import glance
 from ..details.row_details import launch_sections
 from ..table.column import Column
 from ..table.view import Answer, CannotAnswer, Runs, View
@@ -39,7 +40,7 @@ COLUMNS = (
     Column("module", "module", "text", "module that called the operator or its forward operator", width=20, order=10,
            role="label"),
     Column("frame", "Python line", "text", "innermost Python frame around it that is not the framework's own",
-           width=28, order=5, role="label"),
+           width=28, order=5, role="name"),
     Column("launch_ns", "launched", "ns", "start of the call that launched it", width=10, order=None, role="moment"),
     Column("cycle", "cycle", "number", "cycle in which it was launched; empty outside all cycles", width=6, order=9),
     Column("rank", "rank", "number", "rank of the job", width=5, order=9),
@@ -93,5 +94,6 @@ def _with_launchers(whole: Trace, run: Trace, options: Options) -> tuple[pl.Lazy
 
 
 VIEW = View(
-    "launches", COLUMNS, build, pair_columns=COLUMNS, noun="launches", scopes_itself=True, details=launch_sections
+    "launches", COLUMNS, build, pair_columns=COLUMNS, noun="launches", scopes_itself=True, details=launch_sections,
+    glance=glance,
 )

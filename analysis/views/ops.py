@@ -14,11 +14,13 @@ from ...loaders.trace import Trace
 from ..core import units
 from ..core.call_tree import crossing_notes
 from ..core.options import Options
+from ..details.glance.operators import glance
 from ..details.row_details import operator_sections
 from ..operators.tree import operators_of
 from ..table.column import Column, side_by_side
 from ..table.sides import beside
 from ..table.view import Answer, CannotAnswer, Runs, View
+from .ops_tree import TREE
 
 COLUMNS = (
     Column("name", "operator", "text", "operator as recorded", width=34, order=0, elastic=True, pinned=True,
@@ -86,4 +88,5 @@ def build(runs: Runs, options: Options) -> Answer:
 
 VIEW = View(
     "ops", COLUMNS, build, pair_columns=side_by_side(COLUMNS), noun="ops", details=operator_sections,
+    glance=glance, other=TREE,
 )

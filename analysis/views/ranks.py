@@ -10,6 +10,7 @@ from ...loaders.trace import Trace
 from ..communication.arrivals import Arrivals, arrivals_of
 from ..core import units
 from ..core.options import SIDES, Options
+from ..core.text import display
 from ..ranks.by_rank import by_rank
 from ..ranks.heat import heat_of
 from ..ranks.straggler import Straggler, straggler_of
@@ -35,6 +36,10 @@ COLUMNS = (
     Column("clock_residual_ns", "clock ±", "ns", "spread of those differences: how well the clock is known; empty with "
            "fewer than three", width=9, order=7),
     Column("memory_peak", "memory", "bytes", "most device memory allocated, where recorded", width=9, order=8),
+    Column("memory_reserved", "reserved", "bytes", "most device memory the allocator had taken, where recorded",
+           width=9, order=8),
+    Column("memory_share", "of device", "fraction", "of the device's memory taken at the peak, where both are recorded",
+           width=9, order=8),
     Column("matched", "of", "count", "collectives it shares with other ranks", width=6, order=8),
 )
 
@@ -58,11 +63,38 @@ def _one(run: Trace, options: Options) -> tuple[pl.DataFrame, dict[str, Any], tu
     if frame.is_empty():
         raise CannotAnswer(f"{run.info.label} holds no device activity with times: its ranks did nothing recorded.")
     late = straggler_of(run, arrivals)
-    facts = {
+    facts: dict[str, Any] = {
         "straggler": late.facts() if late else None, "collectives": arrivals.count,
-        "matched_by": arrivals.matching.how, "heat": heat_of(run, arrivals, options),
+        "matched_by": arrivals.matching.how, "heat": heat_of(run, arrivals, options), "memory": _memory(frame),
     }
-    return frame, facts, (_sentence(arrivals, late, frame),), arrivals.notes
+    said = (_sentence(arrivals, late, frame), *_nearest(facts["memory"]))
+    return frame, facts, said, arrivals.notes
+
+
+def _memory(frame: pl.DataFrame) -> dict[str, Any] | None:
+    """The rank nearest to the limit of its device; of unknown limits the one that took most; None without samples."""
+    by = "memory_share" if frame["memory_share"].count() else "memory_used"
+    used = frame.with_columns(memory_used=pl.max_horizontal("memory_peak", "memory_reserved")).drop_nulls("memory_used")
+    if used.is_empty():
+        return None
+    most = used.sort(by, "rank", descending=[True, False], nulls_last=True).row(0, named=True)
+    return {
+        "rank": most["rank"], "device": most["device"], "used": most["memory_used"], "share": most["memory_share"],
+        "ranks": used.height,
+    }
+
+
+def _nearest(memory: dict[str, Any] | None) -> tuple[str, ...]:
+    if memory is None:
+        return ()
+    who = f"Rank {memory['rank']}" if memory["rank"] is not None else display(memory["device"] or "The device", 24)
+    taken = units.size(memory["used"])
+    if memory["share"] is None:
+        told = f"has most memory taken, {taken}; what its device has is not recorded" if memory["ranks"] > 1 else (
+            f"had up to {taken} of memory taken; what its device has is not recorded")
+        return (f"{who} {told}.",)
+    nearest = "is nearest to the limit of its memory" if memory["ranks"] > 1 else "had its memory taken"
+    return (f"{who} {nearest}: {units.percent(100 * memory['share'], places=0)} ({taken}).",)
 
 
 def _sentence(arrivals: Arrivals, late: Straggler | None, frame: pl.DataFrame) -> str:

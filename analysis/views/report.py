@@ -20,6 +20,7 @@ from . import VIEWS, view
 SUMMARY_ONE = ("overview", "cycles", "kernels")
 SUMMARY_TWO = ("overview", "cycles", "diff")
 SUMMARY_COUNTERS = ("metrics",)
+SUMMARY_MEMORY = ("memory", "metrics")
 
 
 class NoSuchColumn(ValueError):
@@ -46,12 +47,17 @@ def report(
     ascending: bool = False,
     top: int | None = None,
     name_width: int | None = None,
+    tree: bool = False,
 ) -> Table:
-    """One view, filtered, sorted, cut, its names as in a list that wide.
+    """One view, or its other shape as a ``tree``, filtered, sorted, cut, its names as in a list that wide.
 
     Raises KeyError, NoSuchColumn, BadFilter, CannotAnswer, ScopeRefused.
     """
     one = view(name)
+    if tree:
+        if one.other is None:
+            raise CannotAnswer(f"The {name} view is no tree; ops is one.")
+        one = one.other
     if len(runs) == 1 and not one.one_run:
         raise CannotAnswer(f"The {name} view compares two runs; name a second one.")
     table = _answer(one, runs, options)
@@ -75,5 +81,5 @@ def summary(
     known = {entry.name for entry in VIEWS}
     wanted: tuple[str, ...] = SUMMARY_TWO if len(runs) == 2 else SUMMARY_ONE
     if only_counters(runs):
-        wanted = SUMMARY_COUNTERS
+        wanted = SUMMARY_MEMORY if any(run.has("allocations") for run in runs) else SUMMARY_COUNTERS
     return [report(name, runs, options, top=top, name_width=name_width) for name in wanted if name in known]

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from ...loaders.trace import Trace
 from ..core import units
 from ..core.names.display_names import display_names
+from ..core.names.short_name import short_name
 from ..core.options import SIDES, Options, Side
 from ..cycles.scope import scoped
 from ..idle.account import DeviceIdle, idle_of
@@ -145,7 +146,7 @@ def _caller(launches: pl.DataFrame) -> str:
     if first.is_empty():
         return ""
     row = first.row(0, named=True)
-    return " ← ".join(row[key] for key in ("op", "module", "frame") if row[key])
+    return " ← ".join(short_name(row[key]) for key in ("op", "module", "frame") if row[key])
 
 
 def with_marked(table: Table, marked: Sequence[tuple[str, str, str]]) -> Table:

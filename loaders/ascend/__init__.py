@@ -23,6 +23,7 @@ class Ascend(FormatLoader):
     title = "Ascend profiler output (folder *_ascend_pt or ASCEND_PROFILER_OUTPUT, or kernel_details.csv alone)"
     suffixes = (".csv",)
     version = 1
+    fills = ("kernels", "host", "metrics", "cycles")
     directory_file = "kernel_details.csv"
     directory_within = "ASCEND_PROFILER_OUTPUT"
 

@@ -42,6 +42,7 @@ class AmdSmi(FormatLoader):
     title = "amd-smi and rocm-smi as CSV (counters)"
     suffixes = (".csv",)
     version = 1
+    fills = ("metrics",)
     lies_beside = True
 
     def sniff(self, head: bytes) -> bool:

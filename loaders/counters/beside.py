@@ -15,6 +15,8 @@ from msgspec.structs import replace
 
 from ..trace import TABLE_NAMES, Trace
 
+_BESIDE = frozenset(("metrics", "allocations"))
+"""The tables of recordings that lie beside a trace."""
 _QUARTER, _DAY = 900 * 10**9, 86_400 * 10**9
 _ZONES = range(-48, 57)
 """Zones in quarters of an hour from UTC, −12:00 to +14:00."""
@@ -23,8 +25,8 @@ _SPANS = (("kernels", "start_ns", "dur_ns"), ("host", "start_ns", "dur_ns"), ("c
 
 
 def is_beside(trace: Trace) -> bool:
-    """Whether the recording is nothing but samples of counters, taken beside another one."""
-    return trace.has("metrics") and not any(trace.has(name) for name in TABLE_NAMES if name != "metrics")
+    """Whether the recording is nothing but samples of counters and of memory, taken beside another one."""
+    return trace.has("metrics") and not any(trace.has(name) for name in TABLE_NAMES if name not in _BESIDE)
 
 
 def with_metrics(run: Trace, beside: Sequence[Trace], align_s: float | None = None) -> Trace:
@@ -35,7 +37,7 @@ def with_metrics(run: Trace, beside: Sequence[Trace], align_s: float | None = No
     """
     import polars as pl
 
-    tables, warnings = [run.metrics], list(run.info.warnings)
+    tables, blocks, warnings = [run.metrics], [run.allocations], list(run.info.warnings)
     epochs = [trace.info.epoch_ns for trace in beside if trace.info.epoch_ns is not None]
     span = _span(run)
     for trace in beside:
@@ -48,9 +50,13 @@ def with_metrics(run: Trace, beside: Sequence[Trace], align_s: float | None = No
             shift, said = _shift(run, trace, span, name)
         warnings += [said] if said else []
         tables.append(trace.metrics.with_columns(pl.col("ts_ns") + shift) if shift else trace.metrics)
+        blocks.append(trace.allocations.with_columns(pl.col("start_ns") + shift) if shift else trace.allocations)
     files = [*run.info.facts.get("metric_files", ()), *(trace.info.source for trace in beside)]
-    info = replace(run.info, warnings=tuple(warnings), facts={**run.info.facts, "metric_files": files})
-    return replace(run, info=info, metrics=pl.concat(tables))
+    facts = {**run.info.facts, "metric_files": files}
+    if memory := [held for trace in (run, *beside) for held in trace.info.facts.get("memory", ())]:
+        facts["memory"] = memory
+    info = replace(run.info, warnings=tuple(warnings), facts=facts)
+    return replace(run, info=info, metrics=pl.concat(tables), allocations=pl.concat(blocks))
 
 
 def together(traces: Sequence[Trace], align_s: float | None = None) -> Trace:

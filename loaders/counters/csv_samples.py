@@ -20,6 +20,7 @@ class CounterCsv(FormatLoader):
     title = "CSV with a column of times: counters in columns, or a row a sample (metric, value)"
     suffixes = (".csv", ".tsv")
     version = 1
+    fills = ("metrics",)
     lies_beside = True
 
     def sniff(self, head: bytes) -> bool:

@@ -36,6 +36,7 @@ class Dcgmi(FormatLoader):
     title = "dcgmi dmon (counters)"
     suffixes = (".txt", ".log")
     version = 1
+    fills = ("metrics",)
     lies_beside = True
 
     def sniff(self, head: bytes) -> bool:

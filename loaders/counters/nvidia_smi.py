@@ -43,6 +43,7 @@ class NvidiaSmi(FormatLoader):
     title = "nvidia-smi: --query-gpu as CSV, dmon as text or CSV (counters)"
     suffixes = (".csv", ".txt", ".log")
     version = 1
+    fills = ("metrics",)
     lies_beside = True
 
     def sniff(self, head: bytes) -> bool:

@@ -22,6 +22,8 @@ from . import quantities, series
 from .families import family
 from .recording import COLUMNS, Reading, trace
 
+_LONGEST = 1 << 16
+"""Characters of a line: labels are names, not texts."""
 _EXPOSITION, _QUERY = "the text an exporter shows at /metrics", "the answer of /api/v1/query_range"
 _UNIT = re.compile(r"\(in ([^()]{1,12})\)")
 
@@ -48,6 +50,7 @@ class Prometheus(FormatLoader):
     title = "Prometheus: an exporter's text (DCGM exporter), range queries as JSON (counters)"
     suffixes = (".prom", ".txt", ".json")
     version = 1
+    fills = ("metrics",)
     lies_beside = True
 
     def sniff(self, head: bytes) -> bool:
@@ -112,7 +115,7 @@ def _of_text(text: bytes) -> Reading:
             continue
         if not (line := line.strip()):
             continue
-        read = _sample(line)
+        read = _sample(line) if len(line) <= _LONGEST else None
         if read is None:
             stray += 1
             continue

@@ -68,7 +68,7 @@ def recognise(file: Path) -> TraceFound | None:
         return None
     try:
         size = file.stat().st_size
-        claimed = registry.claims(stream.head(file)) if size else ()
+        claimed = registry.claims_of(file, stream.head(file)) if size else ()
     except Exception:  # whatever lies in a folder, looking at it must not fail
         return None
     return TraceFound(file, size, claimed[0].name) if len(claimed) == 1 else None

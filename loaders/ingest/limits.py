@@ -35,7 +35,9 @@ LIMITS = {
     "header-keys": Limit(100_000, "keys", "recorders write a few dozen before the events"),
     "names": Limit(2_000_000, "different texts", "traces have some thousand; with a number in each name, 100,000"),
     "name-bytes": Limit(512 << 20, "bytes", "all different texts together; they are held in memory"),
+    "snapshot": Limit(512 << 20, "bytes", "a memory snapshot is held as objects, some ten times its size"),
     "ranks": Limit(512, "ranks", "of one file: each is looked at alone; recorders put no more than a node's together"),
+    "dataset-ranks": Limit(100_000, "recordings", "of one reduced dataset: each has a line in what describes it"),
     "devices": Limit(4096, "devices", "of one file: when each waited is looked at alone, 1.5 ms each"),
 }
 """Every limit by name."""

@@ -26,6 +26,7 @@ class Kineto(FormatLoader):
     title = "PyTorch Kineto / Chrome trace JSON (also Ascend and JAX), .gz and .zst"
     suffixes = (".pt.trace.json", ".json")
     version = 3
+    fills = ("kernels", "host", "metrics", "cycles")
     ready_tables = True
 
     def sniff(self, head: bytes) -> bool:

@@ -9,7 +9,7 @@ line only what a column of ``kernels`` can use is kept, so a page with thousands
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import polars as pl
 from msgspec import Struct, field
@@ -37,8 +37,15 @@ class NcuRecords(Struct):
         """Launches so far; one that two blocks share counts twice."""
         return sum(frame.height for frame in self.launches)
 
+    def add(self, other: NcuRecords) -> None:
+        """Take in what another file of the same profile holds."""
+        self.launches += other.launches
+        self.samples += other.samples
+        self.unused |= other.unused
+        self.malformed += other.malformed
 
-class _Table(Struct):
+
+class CsvTable(Struct):
     """One table of a file: its header, and, where it is wide, the units of its columns once they were read."""
 
     columns: list[str]
@@ -47,12 +54,13 @@ class _Table(Struct):
 
     @property
     def wide(self) -> bool:
+        """Whether a line is a launch, and not one metric of it."""
         return "Metric Name" not in self.columns
 
 
-def _table(columns: list[str], segment: int) -> _Table | None:
+def _table(columns: list[str], segment: int) -> CsvTable | None:
     """The table under a header; None under one that lacks what every table has."""
-    table = _Table(columns, segment)
+    table = CsvTable(columns, segment)
     needed = {"ID", "Process ID", "Kernel Name"} if table.wide else {"ID", "Process ID", "Kernel Name", "Metric Value"}
     return table if needed <= set(columns) else None
 
@@ -76,9 +84,11 @@ def _pieces(block: bytes) -> Iterator[tuple[bytes | None, bytes]]:
 class CsvPagesReader:
     """Reads a CSV print-out block by block into ``found``; lines before the first header are not its concern."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_rows: Callable[[CsvTable, pl.DataFrame], None] | None = None) -> None:
+        """``on_rows`` is called with every block of rows, all columns as text, before most of them are dropped."""
         self.found = NcuRecords()
-        self._table: _Table | None = None
+        self._on_rows = on_rows
+        self._table: CsvTable | None = None
         self._segments = 0
 
     @property
@@ -95,7 +105,7 @@ class CsvPagesReader:
             if self._table is not None and lines:
                 self._read(self._table, lines)
 
-    def _read(self, table: _Table, text: bytes) -> None:
+    def _read(self, table: CsvTable, text: bytes) -> None:
         lines = pl.read_lines(text.decode("utf-8", "replace").replace("\0", "\ufffd").encode()).to_series()
         if table.wide and table.units is None:
             first = next((line for line in lines.head(50) if re.match(r'\s*"?"?,', line)), None)
@@ -107,6 +117,8 @@ class CsvPagesReader:
         data = pl.select(pl.when(odd).then(data + '"').otherwise(data)).to_series()
         rows = csv_table.read("\n".join(data.to_list()).encode(), table.columns)
         rows = rows.with_columns(segment=pl.lit(table.segment, pl.Int64))
+        if self._on_rows is not None:
+            self._on_rows(table, rows)
         launches = _launches(rows)
         self.found.malformed += data.len() - launches.height
         launches = launches.unique(list(ncu_metrics.KEY), keep="first", maintain_order=True)
@@ -120,26 +132,27 @@ class CsvPagesReader:
         used = [name for name in names if name and ncu_metrics.meaning_of(name)]
         self.found.unused |= {name for name in names if name} - set(used)
         return rows.filter(pl.col("Metric Name").is_in(used)).select(
-            *_key(),
+            *key_columns(),
             metric=pl.col("Metric Name"),
             unit=pl.col("Metric Unit") if "Metric Unit" in rows.columns else pl.lit(""),
             value=pl.col("Metric Value"),
         )
 
-    def _wide(self, table: _Table, rows: pl.DataFrame) -> pl.DataFrame:
+    def _wide(self, table: CsvTable, rows: pl.DataFrame) -> pl.DataFrame:
         """The columns of metrics that are used, one below the other."""
         units = dict(zip(table.columns, table.units or [], strict=False))
         metrics = [name for name in table.columns if name not in LAUNCH_COLUMNS]
         used = [name for name in metrics if ncu_metrics.meaning_of(name)]
         self.found.unused |= set(metrics) - set(used) - {"Process Name", "Host Name", "Context", "Kernel Time"}
         parts = [
-            rows.select(*_key(), metric=pl.lit(name), unit=pl.lit(units.get(name, "")), value=pl.col(name))
+            rows.select(*key_columns(), metric=pl.lit(name), unit=pl.lit(units.get(name, "")), value=pl.col(name))
             for name in used
         ]
         return pl.concat(parts) if parts else pl.DataFrame(schema=ncu_metrics.SAMPLE)
 
 
-def _key() -> tuple[pl.Expr, ...]:
+def key_columns() -> tuple[pl.Expr, ...]:
+    """What tells the launches of rows of text apart: ``metrics.KEY``."""
     number = {name: pl.col(name).str.strip_chars().cast(pl.Int64, strict=False) for name in ("ID", "Process ID")}
     return pl.col("segment"), number["Process ID"].alias("pid"), number["ID"].alias("id")
 
@@ -155,7 +168,7 @@ def _launches(rows: pl.DataFrame) -> pl.DataFrame:
     }
     device = pl.format("GPU {}", texts["device"]) if "device" in texts else pl.lit(None, pl.String)
     return rows.select(
-        *_key(),
+        *key_columns(),
         name=pl.col("Kernel Name") if "name" in texts else pl.lit(None, pl.String),
         **size,
         device=device,

@@ -28,8 +28,12 @@ TITLES = ("Metric Name", "Metric Unit", "Metric Value")
 class TextReportReader:
     """Reads text output block by block into ``found``; every launch line is a launch of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, keep: int | None = None) -> None:
+        """Of the launch of the number ``keep`` also the ``name`` and all ``lines`` are kept: text, or metric cells."""
         self.found = NcuRecords()
+        self.name: str | None = None
+        self.lines: list[str | tuple[str, str, str]] = []
+        self._keep = keep
         self._pid: int | None = None
         self._count = 0
         self._columns: tuple[int, int, int, int] | None = None
@@ -42,17 +46,26 @@ class TextReportReader:
             if ", Context " in line and (launch := LAUNCH_LINE.fullmatch(line)):
                 launches.append(self._launch(launch))
                 self._columns = None
+                if self._count - 1 == self._keep:
+                    self.name = launch["name"]
             elif line.startswith("[") and (process := PROCESS.fullmatch(line)):
                 self._pid = int(process[1])
             elif rule := RULE.fullmatch(line):
                 self._columns = (rule.start(1), rule.start(2), rule.start(3), rule.end(3))
             elif self._columns and self._count and (cells := self._cells(line)):
+                self._remember(cells)
                 if metrics.meaning_of(cells[0]):
                     samples.append((0, self._pid, self._count - 1, *cells))
                 else:
                     self.found.unused.add(cells[0])
+            elif line.strip() and not self._columns:
+                self._remember(line)
         self.found.launches.append(pl.DataFrame(launches, schema=metrics.LAUNCH, orient="row"))
         self.found.samples.append(pl.DataFrame(samples, schema=metrics.SAMPLE, orient="row"))
+
+    def _remember(self, said: str | tuple[str, str, str]) -> None:
+        if self._keep is not None and self._count - 1 == self._keep:
+            self.lines.append(said)
 
     def _launch(self, line: re.Match[str]) -> tuple[object, ...]:
         self._count += 1

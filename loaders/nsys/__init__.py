@@ -5,9 +5,12 @@ This module only recognises them, and is imported whenever a file is opened; ``r
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ..ingest import stream
 from ..loader import FormatLoader, Job
 from ..trace import Trace
+from .report import ENDINGS
 
 _MARKS = (
     b"CUPTI_ACTIVITY_KIND_", b"NVTX_EVENTS", b"OSRT_API", b"ENUM_NSYS_EVENT_TYPE", b"META_DATA_EXPORT",
@@ -22,10 +25,16 @@ class NsightSystems(FormatLoader):
     title = "Nsight Systems SQLite export (.sqlite): kernels, graphs, copies, NVTX, CUDA and system calls, GPU metrics"
     suffixes = (".sqlite", ".db", ".nsys-rep.sqlite")
     version = 1
+    fills = ("kernels", "host", "metrics")
 
     def sniff(self, head: bytes) -> bool:
         """An SQLite database with the tables only this exporter makes."""
         return head.startswith(stream.SQLITE) and b"StringIds" in head and any(mark in head for mark in _MARKS)
+
+    def leads(self, path: Path) -> bool:
+        """Whether no report is beside it that it is the export of."""
+        stem = path.name.removesuffix(".sqlite")
+        return not any(path.with_name(stem + end).is_file() for end in ("", *ENDINGS) if stem + end != path.name)
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """One Trace with ``kernels``, ``host`` and ``metrics``. Raises Unreadable where SQLite cannot read it."""

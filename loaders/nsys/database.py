@@ -31,7 +31,8 @@ _LEAST_PAGES = 64
 """Tables below this many leaf pages are read through SQLite: a few thousand rows."""
 
 
-def _as_is(rows: pl.DataFrame) -> pl.DataFrame:
+def as_is(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows themselves."""
     return rows
 
 
@@ -94,14 +95,14 @@ class NsysDatabase:
         return pl.DataFrame(rows, schema={"id": pl.Int64, "text": pl.String}, orient="row", strict=False).unique("id")
 
     def read(
-        self, table: str, ints: Sequence[str], texts: Sequence[str] = (), reals: Sequence[str] = (), made: Made = _as_is
+        self, table: str, ints: Sequence[str], texts: Sequence[str] = (), reals: Sequence[str] = (), made: Made = as_is
     ) -> pl.DataFrame | None:
         """All that ``blocks`` gives as one frame; None without rows."""
         blocks = list(self.blocks(table, ints, texts, reals, made))
         return pl.concat(blocks) if blocks else None
 
     def blocks(
-        self, table: str, ints: Sequence[str], texts: Sequence[str] = (), reals: Sequence[str] = (), made: Made = _as_is
+        self, table: str, ints: Sequence[str], texts: Sequence[str] = (), reals: Sequence[str] = (), made: Made = as_is
     ) -> Iterator[pl.DataFrame]:
         """The table in row order: the columns as Int64, String and Float64, null where it has none.
 

@@ -29,6 +29,8 @@ from .host import Host
 from .spool import TableSpool
 
 _FIRST_ROWS = 100_000
+_ROW_BYTES = 12
+"""What a row of a Parquet export takes, about; progress goes by it."""
 
 
 def load(job: Job) -> Trace:
@@ -59,6 +61,26 @@ def load(job: Job) -> Trace:
             path.unlink()
     job.progress(size, size, done[1])
     return trace.warn(f"truncated: {ended}") if ended else trace
+
+
+def load_parquet(job: Job) -> Trace:
+    """Read the folder of Parquet files that the job's file is in. Raises Unreadable where no table can be read."""
+    from .parquet_tables import ParquetTables
+
+    keep_freed()
+    folder = job.path.absolute().parent
+    size, done = sum(file.stat().st_size for file in folder.glob("*.parquet")), 0
+
+    def on_block(more: int, rows: int) -> None:
+        nonlocal done
+        done += rows
+        job.progress(min(done * _ROW_BYTES, size), size, done)
+
+    tables = ParquetTables(folder, on_block)
+    with ThreadPoolExecutor(1) as writer:
+        trace = _read(replace(job, path=folder), tables, writer)
+    job.progress(size, size, done)
+    return replace(trace, info=replace(trace.info, source=str(job.path), bytes=size))
 
 
 def _plain_file(job: Job) -> tuple[Path, str | None]:
@@ -148,7 +170,7 @@ class _Seen:
 
 def _label(path: Path) -> str:
     name = path.name
-    for suffix in (".gz", ".zst", ".sqlite", ".db", ".nsys-rep"):
+    for suffix in (".gz", ".zst", ".sqlite", ".db", ".nsys-rep", "_pqtdir"):
         name = name.removesuffix(suffix) or name
     return name
 

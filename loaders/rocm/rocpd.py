@@ -14,6 +14,7 @@ class Rocpd(FormatLoader):
     title = "rocprofv3 database (rocpd, .db): kernels, copies, HIP/HSA/RCCL calls, markers, counters, allocated memory"
     suffixes = (".db",)
     version = 1
+    fills = ("kernels", "host", "metrics")
 
     def sniff(self, head: bytes) -> bool:
         """An SQLite database with the tables that describe agents and dispatches, with a suffix or without."""

@@ -17,6 +17,7 @@ class RocprofJson(FormatLoader):
     title = "rocprofv3 JSON (.json, .gz): kernels, copies, HIP/HSA/RCCL calls, markers, counters"
     suffixes = (".json", ".json.gz")
     version = 1
+    fills = ("kernels", "host", "metrics")
 
     def sniff(self, head: bytes) -> bool:
         """An object whose first key is the tool's name."""

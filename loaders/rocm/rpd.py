@@ -14,6 +14,7 @@ class RocmProfileData(FormatLoader):
     title = "rocmProfileData (.rpd, .rpd.gz): kernels, graph tasks, copies, HIP calls, ranges, the monitor's clocks"
     suffixes = (".rpd", ".rpd.gz")
     version = 1
+    fills = ("kernels", "host", "metrics")
 
     def sniff(self, head: bytes) -> bool:
         """An SQLite database with the operations and calls of rocmProfileData, and without the tables of rocpd."""

@@ -23,6 +23,7 @@ class Xla(FormatLoader):
     title = "XLA profile (.xplane.pb of JAX, TensorFlow, PyTorch/XLA): kernels with their HLO ops, host threads, steps"
     suffixes = (".xplane.pb",)
     version = 1
+    fills = ("kernels", "host", "metrics", "cycles")
     folder_is_one_run = True
     twins = (".trace.json.gz", ".trace.json")
 

@@ -42,7 +42,7 @@ def test_the_page_leads_from_the_finding_to_the_view_that_shows_it() -> None:
     first = next(line for line in page.splitlines() if line.startswith("| 1 |"))
     assert "input, " in first and "DataLoader" in first and "`idle cause=input`" in first
     assert page.index("## Findings") < page.index("## Idle by cause") < page.index("## Top kernels")
-    assert "aten::mm ← model.py(7): forward" in page
+    assert "aten::mm ← model.py:7 forward" in page
     assert "Not checked: " in page
 
 

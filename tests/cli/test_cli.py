@@ -223,3 +223,27 @@ def test_the_legend_of_a_ticket_explains_only_columns_that_are_there(table: Path
     shown = [cell.strip() for cell in header.strip("|").split("|")]
     explained = re.findall(r"^- \*\*(.+?)\*\*:", text, re.MULTILINE)
     assert explained and set(explained) == set(shown)
+
+
+def test_operators_as_a_tree(tmp_path: Path, capsysbinary: Captured) -> None:
+    path = tmp_path / "trace.json"
+    events = [
+        {"ph": "X", "cat": "python_function", "name": "nn.Module: Net_0", "pid": 1, "tid": 1, "ts": 0, "dur": 90},
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 10, "dur": 50},
+        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 20, "dur": 5,
+         "args": {"correlation": 7}},
+        {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 40, "dur": 30,
+         "args": {"correlation": 7, "device": 0, "stream": 7}},
+    ]
+    path.write_text(json.dumps({"traceEvents": events}))
+    asked = ["report", str(path), "--view", "ops", "--tree", "--no-cache", "--format", "json"]
+    assert main(asked) == FINE
+    rows = json.loads(capsysbinary.readouterr().out)["rows"]
+    assert [(row["tree"], row["kind"], row["device_total_ns"]) for row in rows] == [
+        ("Net_0", "module", 30_000), ("  aten::mm", "operator", 30_000), ("    gemm", "kernel", 30_000)]
+
+
+def test_a_view_that_is_no_tree_says_which_is(table: Path, capsysbinary: Captured) -> None:
+    assert main(["report", str(table), "--view", "kernels", "--tree"]) == USAGE
+    assert b"ops is one" in capsysbinary.readouterr().err
+    assert main(["report", str(table), "--tree"]) == USAGE

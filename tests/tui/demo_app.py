@@ -15,12 +15,13 @@ DEMO = Path(__file__).resolve().parents[2] / "samples" / "demo"
 
 
 @cache
-def _run(name: str) -> Trace:
+def run_of_the_demo(name: str) -> Trace:
+    """``normal`` or ``abnormal``, read once."""
     (trace,) = open_run(str(DEMO / f"{name}.json.gz"), use_cache=False)
     return trace
 
 
 def demo_app(view: str = "") -> WarplensApp:
     """The demo's pair; the first view is the one a pair begins with where none is named."""
-    shelf = Shelf(normal=_run("normal"), abnormal=_run("abnormal"))
+    shelf = Shelf(normal=run_of_the_demo("normal"), abnormal=run_of_the_demo("abnormal"))
     return app_on("normal", "abnormal", shelf=shelf, view=view)

@@ -7,27 +7,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app_runs import Shelf, app_on, counted, press, screen_text, settled, small_run
-from fixed_views import FIXED, fix
+from app_runs import Shelf, app_on, counted, press, screen_text, settled
+from demo_app import run_of_the_demo
 
+from warplens.analysis.views import VIEWS
 from warplens.tui.app.settings import Settings
 from warplens.tui.panes.picture import Picture
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
-RUNS = {"cycles": ("a", "b"), "diff": ("a", "b")}
+WIDE = ("overview", "cycles", "kernels", "timeline", "diff")
+"""Views that are seen at the largest size too."""
+OF_TWO_RUNS = ("cycles", "diff", "pairs")
 
 
 @pytest.fixture
 def snap(snap_compare: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., bool]:
-    """Compare the app after these keys; views, runs and folder never change."""
-    fix(monkeypatch)
+    """Compare the app on the bundled demo after these keys; ``a`` warns of something, ``b`` is its other run."""
     monkeypatch.chdir(tmp_path)
 
     def compare(*keys: str, view: str, size: tuple[int, int] = (120, 40), **more: Any) -> bool:
-        shelf = Shelf(a=small_run("normal", warnings=("3 events were dropped",)), b=small_run("abnormal", slow=3.0),
+        shelf = Shelf(a=run_of_the_demo("normal").warn("3 events were dropped"), b=run_of_the_demo("abnormal"),
                       counted=counted(), slower=counted("slower", 1200.0),
                       bad="bad.json: ends in the middle of an event.")
-        app = app_on(*more.pop("runs", RUNS.get(view, ("a",))), shelf=shelf, view=view, **more)
+        runs = more.pop("runs", ("a", "b") if view in OF_TWO_RUNS else ("a",))
+        app = app_on(*runs, shelf=shelf, view=view, **more)
 
         async def before(pilot: Any) -> None:
             await settled(pilot)
@@ -44,8 +47,11 @@ def snap(snap_compare: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     return compare
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("view", list(FIXED))
+@pytest.mark.parametrize(
+    ("view", "size"),
+    [(entry.name, size) for entry in VIEWS for size in SIZES if size != SIZES[-1] or entry.name in WIDE],
+    ids=lambda part: part if isinstance(part, str) else f"{part[0]}x{part[1]}",
+)
 def test_the_user_opens_a_view(snap: Callable[..., bool], view: str, size: tuple[int, int]) -> None:
     assert snap(view=view, size=size)
 

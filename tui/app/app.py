@@ -180,7 +180,8 @@ class WarplensApp(Wired, Background):
         if not self.session.loading and len(self.session.traces) == 1 and self.session.current == "diff":
             self.main.open_view(first_view("overview", 1))  # the other one could not be opened
         elif not self.session.loading and self._only_counters and self.session.current in ("overview", "diff"):
-            self.main.open_view(first_view("metrics", 1))
+            memory = any(run.has("allocations") for run in self.session.traces)
+            self.main.open_view(first_view("memory" if memory else "metrics", 1))
         elif self._two_in_one and not self.chosen and self.session.current == "overview":
             self.main.open_view(first_view("", 2))
         if self.session.traces:

@@ -10,6 +10,7 @@ are at work, and all are daemons, so that leaving the app never waits for one.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -98,15 +99,40 @@ class Asker:
         self._lock = threading.Lock()
         self._running = 0
         self._next: Callable[[], None] | None = None
+        self._due: asyncio.TimerHandle | None = None
+        self._on_slow: Callable[[], None] | None = None
         self.busy = self.slow = False
         _askers.add(self)
 
     def ask(self, job: Callable[[], Any], then: Callable[[Any], None]) -> None:
         """Run ``job`` in a thread; call ``then`` on the screen's with its value, or with the exception it raised."""
+        self._start(self._next_generation(), job, then)
+
+    def ask_after(
+        self, seconds: float, job: Callable[[], Any], then: Callable[[Any], None], slow: Callable[[], None]
+    ) -> None:
+        """The same once nothing else was asked for so long: for what follows a key that may be held down.
+
+        ``slow`` is called where the answer is long in coming.
+        """
+        generation = self._next_generation()
+
+        def begin() -> None:
+            self._on_slow = slow
+            self._start(generation, job, then)
+
+        self._due = asyncio.get_running_loop().call_later(seconds, begin)
+
+    def _next_generation(self) -> int:
         self._generation += 1
         self.busy, self.slow = True, False
-        generation = self._generation
+        self._on_slow = None
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+        return self._generation
 
+    def _start(self, generation: int, job: Callable[[], Any], then: Callable[[Any], None]) -> None:
         def work() -> None:
             try:
                 value = job()
@@ -133,6 +159,8 @@ class Asker:
     def _tell_slow(self, generation: int) -> None:
         if self.busy and generation == self._generation:
             self.slow = True
+            if self._on_slow is not None:
+                self._on_slow()
             self.app.post_message(Slow())
 
     def deliver(self, answer: Answered) -> None:
@@ -146,6 +174,6 @@ class Asker:
         was = self.busy
         with self._lock:
             self._next = None
-        self._generation += 1
+        self._next_generation()
         self.busy = self.slow = False
         return was

@@ -44,6 +44,7 @@ _IN_LIST = {"details": "list.open"}
 
 KEYS: tuple[Key, ...] = (
     Key("details", "enter", "open", "details", "Everything known about this row", "list", rank=1),
+    Key("beside", "D", "beside", "beside", "Show or hide the details beside the list, where the terminal has room"),
     Key("search", "slash", "search", "search", "Search as you type; Enter keeps the search, Esc drops it", rank=3),
     Key("next_match", "n", "search_next(1)", "", "Next row that matches the search", "list"),
     Key("previous_match", "N", "search_next(-1)", "", "Previous row that matches the search", "list"),
@@ -53,7 +54,9 @@ KEYS: tuple[Key, ...] = (
     Key("sort_right", "greater_than_sign", "sort_next(1)", "sort", "Sort by the column to the right", "list", rank=4),
     Key("reverse", "r", "reverse", "reverse", "Sort by this column, or reverse the order", "list", rank=6),
     Key("order", "s", "order", "order", "Switch the order (cycles: as recorded or by rank; diff: by verdict or by "
-        "suspicion)", rank=7),
+        "suspicion; ops: by operator or as a tree)", rank=7),
+    Key("unfold", "plus", "fold(1)", "open", "Open the row of a tree, or all that takes most below it", rank=8),
+    Key("fold", "minus", "fold(-1)", "close", "Close the row of a tree, or the one it stands under", rank=9),
     Key("undo", "u", "undo", "undo", "Undo the last filter or sort", rank=12),
     Key("mark", "space", "mark", "mark", "Mark this row; marks stay with their rows", "list", rank=11),
     Key("note", "i", "note", "", "Write a note on this row; e on the overview carries it away"),

@@ -34,7 +34,8 @@ class MainScreen(Screen[None]):
     DEFAULT_CSS = """
     MainScreen { layout: vertical; }
     MainScreen #panes { height: 1fr; }
-    MainScreen.zoomed Tabs, MainScreen.zoomed Header, MainScreen.zoomed Picture { display: none; }
+    MainScreen.zoomed Tabs, MainScreen.zoomed Header { display: none; }
+    MainScreen.zoomed Picture, MainScreen.zoomed Beside { display: none; }
     MainScreen.small Tabs { display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [

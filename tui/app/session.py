@@ -32,6 +32,10 @@ class Arrangement(Struct, frozen=True):
     descending: bool = True
     alternate: bool = False
 
+    def shape(self, view: View) -> View:
+        """The view, or its other shape where that is wanted and there is one."""
+        return view.other if self.alternate and view.other is not None else view
+
     def apply(self, table: Table, view: View) -> Table:
         """The table so arranged. Raises BadFilter."""
         from ...analysis.table.filters import Filter
@@ -89,6 +93,8 @@ class Session(Struct):
     """The SQL that the view of that name shows the result of."""
     current: str = ""
     epoch: int = 0
+    details: bool = True
+    """Whether the details of the row under the cursor stand beside the list, where there is room."""
     place: tuple[int, dict[str, Any]] | None = None
     """A row to be shown in the timeline, and the run it is of (0 for A)."""
     extra: dict[str, Any] = field(default_factory=dict)

@@ -10,18 +10,14 @@ from ...analysis.core.options import Options
 from ...analysis.core.text import display
 from ...analysis.views import Entry
 from ..app.jobs import Asker
-from ..list import cells
-from ..panes.drawing import histogram, wrapped
-from .overlay import Overlay, heading, pairs
+from ..panes.beside.sections import heading, pairs, section_lines
+from ..panes.drawing import wrapped
+from .overlay import Overlay
 
 if TYPE_CHECKING:
     from ...analysis.details.sections import Detail, Event, Section
     from ...analysis.table.table import Table
     from ...analysis.table.view import Runs, View
-
-
-HISTOGRAM_LINES = 13
-"""Lines a distribution may take in the details."""
 
 
 class DetailsScreen(Overlay):
@@ -96,25 +92,7 @@ class DetailsScreen(Overlay):
         self.lines.say(Content("\n").join(made))
 
     def _section(self, section: Section) -> list[Content]:
-        drawn = histogram(section.shape, self.room, HISTOGRAM_LINES) if section.shape else []
-        if section.columns:
-            return [*drawn, *grid(section.columns, section.rows, self.room)]
-        rows = section.rows
-        if section.event is not None:
-            rows = self._recorded.get(section.event, (("", "reading the file…" if self._asker.busy else "not read"),))
-        return [*drawn, *pairs([(row[0], row[1]) for row in rows], self.room)]
-
-
-def grid(columns: tuple[str, ...], rows: tuple[tuple[str, ...], ...], room: int) -> list[Content]:
-    """A small table: first column left and cut, the others right; all of it at most ``room`` wide where possible."""
-    widths = [max(len(header), *(len(row[at]) for row in rows), 1) if rows else len(header)
-              for at, header in enumerate(columns)]
-    spare = room - 2 - sum(widths[1:]) - 2 * (len(widths) - 1)
-    widths[0] = max(8, min(widths[0], spare))
-
-    def line(values: tuple[str, ...]) -> str:
-        first = cells.fit(values[0], widths[0])
-        rest = (cells.fit(v, w, right=True) for v, w in zip(values[1:], widths[1:], strict=True))
-        return "  " + "  ".join([first, *rest])
-
-    return [Content.styled(line(columns), "dim"), *(Content(line(row)) for row in rows)]
+        if section.event is None:
+            return section_lines(section, self.room)
+        rows = self._recorded.get(section.event, (("", "reading the file…" if self._asker.busy else "not read"),))
+        return pairs([(row[0], row[1]) for row in rows], self.room)

@@ -9,7 +9,8 @@ from textual.content import Content
 
 from ...analysis.views import VIEWS, Entry
 from ..app.keys import KEYS, spelled
-from .overlay import Overlay, heading, pairs
+from ..panes.beside.sections import heading, pairs
+from .overlay import Overlay
 
 if TYPE_CHECKING:
     from ...analysis.table.table import Table

@@ -15,7 +15,9 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
 
+from ..panes.beside.sections import heading
 from ..panes.chrome import Line
+from ..panes.drawing import wrapped
 
 
 class Lines(Widget):
@@ -100,26 +102,6 @@ class Overlay(ModalScreen[None]):
         self.dismiss()
 
 
-def heading(text: str) -> Content:
-    """A line that begins a section."""
-    return Content.styled(text, "bold $primary")
-
-
-def pairs(rows: list[tuple[str, str]], room: int, label_style: str = "dim") -> list[Content]:
-    """Labels and values in two columns, values wrapped under themselves."""
-    import textwrap
-
-    from textual.geometry import clamp
-
-    width = clamp(max((len(label) for label, _ in rows), default=0), 4, max(8, room // 3))
-    made: list[Content] = []
-    for label, value in rows:
-        wrapped = textwrap.wrap(value, max(10, room - width - 4), break_long_words=True) or [""]
-        made.append(Content.assemble("  ", (f"{label[:width]:<{width}}", label_style), "  ", wrapped[0]))
-        made += [Content(" " * (width + 4) + rest) for rest in wrapped[1:]]
-    return made
-
-
 class WarningsScreen(Overlay):
     """What was wrong in the inputs, what a view left out, and where it all comes from."""
 
@@ -129,8 +111,6 @@ class WarningsScreen(Overlay):
 
     def fill(self) -> None:
         """One section a run, one for the view."""
-        from ..panes.drawing import wrapped
-
         made: list[Content] = []
         for title, sentences in self._sections:
             lines = [line for text in sentences for line in wrapped(text, self.room, "• ")]

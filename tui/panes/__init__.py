@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .table import TablePane
 
 SPECIAL: dict[str, str] = {
+    "ops": "ops.OpsPane",
     "overview": "overview.OverviewPane",
     "cycles": "cycles.CyclesPane",
     "diff": "diff.DiffPane",
@@ -20,13 +21,13 @@ SPECIAL: dict[str, str] = {
     "metrics": "metrics.MetricsPane",
     "ranks": "ranks.RanksPane",
     "sql": "sql.SqlPane",
-    "timeline": "timeline.TimelinePane",
+    "timeline": "timeline.pane.TimelinePane",
 }
 """View name → module and class of its pane."""
 
 
 def pane_class(view: str) -> type[TablePane]:
     """The class that shows that view."""
-    module, name = SPECIAL.get(view, "table.TablePane").split(".")
+    module, _, name = SPECIAL.get(view, "table.TablePane").rpartition(".")
     made: type[TablePane] = getattr(import_module(f".{module}", __package__), name)
     return made

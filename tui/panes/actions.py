@@ -74,6 +74,10 @@ class PaneActions(Container):
         """Type a filter; it starts from the one in force."""
         self.main.ask_for("filter", self.state.arrangement.filter, "gemm   total>1ms   share>5%   name~^void   !copy")
 
+    def action_fold(self, step: int) -> None:
+        """Open or close a row of a tree; most lists are none."""
+        self.app.bell()
+
     def action_note(self) -> None:
         """Type a note on the row under the cursor; it starts from the one there is."""
         if self.rows.table is None or not len(self.rows.table):

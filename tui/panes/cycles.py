@@ -15,6 +15,8 @@ from .table import TablePane
 
 WIDE = 110
 """Cells from which the distribution stands beside the list."""
+DISTRIBUTION = 14
+"""Lines it keeps there."""
 
 
 class CyclesPane(TablePane):
@@ -35,20 +37,27 @@ class CyclesPane(TablePane):
         """Sentences, then distribution and list."""
         yield self.drawing
         yield self.spoken
+        yield self.beside
         yield Container(self.distribution, self.rows, id="both")
 
     def on_resize(self) -> None:
         """Beside the list where there is room."""
         self._lay_out()
-        self.distribution.redraw()
-        self.call_after_refresh(self.distribution.redraw)
+        super().on_resize()
 
     def show(self, shown: Shown) -> None:
         """Put the answer on the screen."""
-        super().show(shown)
         self._lay_out()
+        super().show(shown)
+
+    def make_room(self) -> None:
+        """The distribution gives way to the details, as far as it has to."""
+        super().make_room()
         self.distribution.redraw()
-        self.call_after_refresh(self.distribution.redraw)  # an early answer finds a pane that has no height yet
+
+    def list_lines(self) -> int:
+        """The distribution needs some, too, where it stands beside the list."""
+        return max(super().list_lines(), DISTRIBUTION if self.has_class("wide") else 0)
 
     def _lay_out(self) -> None:
         # the width of the app, which is that of the pane: an answer may come before the pane has been given its size
@@ -64,7 +73,7 @@ class CyclesPane(TablePane):
         if self.shown is None or self.message:
             return Content("")
         wide = self.has_class("wide")
-        room = self.size.height - 4 if wide else min(9, self.size.height // 3)
+        room = self.size.height - 4 - self.beside.lines_below if wide else min(9, self.size.height // 3)
         if not wide and self.size.height < 14:
             return Content("")
         return joined(histogram(self.shown.base.facts.get("histogram", {}), width - 2, room))

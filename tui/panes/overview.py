@@ -85,6 +85,9 @@ class OverviewPane(TablePane):
             self.say("")
             self.tell()
 
+    def make_room(self) -> None:
+        """What there is to see takes all the room."""
+
     def picture(self, width: int) -> Content:
         """Breakdown, gauges and findings."""
         from .overview_picture import overview_picture

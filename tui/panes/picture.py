@@ -10,6 +10,9 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
 
+MOST_HEIGHT = 0.6
+"""Share of the pane it may take: the 60% of its style."""
+
 
 class Picture(Widget):
     """Lines drawn by the pane for the width there is; no taller than they are many."""
@@ -61,6 +64,12 @@ class Picture(Widget):
         content = self._content(self._width())
         self._shown = content.plain, content.spans
         return self._in_sight(content)
+
+    @property
+    def lines(self) -> int:
+        """Lines it takes on the screen, as soon as the pane has its size."""
+        drawn = len(self._content(self._width()).plain.splitlines())
+        return min(drawn, int(MOST_HEIGHT * self._pane.size.height))
 
     @property
     def cut(self) -> bool:

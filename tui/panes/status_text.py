@@ -25,7 +25,7 @@ def order_text(table: Table | None) -> str:
     if table is None:
         return ""
     if table.sorted_by is None:
-        return "as recorded" if table.columns[0].role == "order" else "ranked"
+        return {"order": "as recorded", "tree": "as a tree"}.get(table.columns[0].role, "ranked")
     header = next((column.header for column in table.columns if column.name == table.sorted_by), table.sorted_by)
     return f"{header} {'↓' if table.descending else '↑'}"
 

@@ -6,6 +6,7 @@ screen, an answer to an older question is never shown, and filter, order, scope 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
@@ -21,10 +22,12 @@ from ..app.keys import bindings
 from ..app.session import Arrangement, Session
 from ..list.table_list import TableList
 from .actions import PaneActions
+from .beside.panel import BELOW_HEIGHT, BELOW_WIDTH, LEAST_LINES, WIDE, Beside
 from .picture import Picture
 from .shown import Shown, arranged, scoped_table, sentence
 
 if TYPE_CHECKING:
+    from ...analysis.details.glance.of_view import Glance
     from ...analysis.table.table import Table
 
 
@@ -51,6 +54,7 @@ class TablePane(PaneActions, can_focus=False):
         self._restored = False
         self.asker = Asker(self.app)
         self.rows = TableList()
+        self.beside = Beside()
         self.drawing = Picture(self, self.picture)
         self.spoken = Spoken(classes="message")
 
@@ -58,6 +62,7 @@ class TablePane(PaneActions, can_focus=False):
         """Picture above, list below; a message in their place where there is no answer."""
         yield self.drawing
         yield self.spoken
+        yield self.beside
         yield self.rows
 
     @property
@@ -67,8 +72,8 @@ class TablePane(PaneActions, can_focus=False):
 
     @property
     def focused_part(self) -> Widget:
-        """What takes the keys when the view is opened."""
-        return self.rows
+        """What takes the keys when the view is opened: the list, or the sentence in its place."""
+        return self.spoken if self.message else self.rows
 
     @property
     def exported(self) -> Table | None:
@@ -84,6 +89,8 @@ class TablePane(PaneActions, can_focus=False):
         elif force or self._epoch != self.session.epoch:
             self._epoch = self.session.epoch
             self.asker.ask(self._question(), self._take)
+        else:
+            self.make_room()
         self.tell()
 
     def _question(self) -> Any:
@@ -92,7 +99,7 @@ class TablePane(PaneActions, can_focus=False):
         def job() -> Shown:
             from ...analysis.table.table import ask
 
-            view = entry.load()
+            view = arrangement.shape(entry.load())
             runs, options = session.question(view)
             return arranged(view, scoped_table(ask(view, runs, options), runs, options), arrangement)
 
@@ -105,7 +112,7 @@ class TablePane(PaneActions, can_focus=False):
     def ask_arranged(self, arrangement: Arrangement, keep_bad: bool = True) -> None:
         """Arrange the answer at hand; one that cannot be understood is refused at the prompt unless kept."""
         shown = self.shown
-        if shown is None:
+        if shown is None or self._other_shape(arrangement, shown):
             self.state.change(arrangement)
             self.main.close_prompt()
             self.wake(force=True)
@@ -123,13 +130,21 @@ class TablePane(PaneActions, can_focus=False):
 
         self.asker.ask(lambda: arranged(shown.view, shown.base, arrangement), take)
 
+    def _other_shape(self, arrangement: Arrangement, shown: Shown) -> bool:
+        """Whether so arranged the view has another shape than the one shown."""
+        view = self.entry.load()
+        return view.other is not None and arrangement.shape(view) is not shown.view
+
     def tell(self) -> None:
         """The lines around may have changed."""
         self.post_message(self.Changed())
 
     def _take(self, value: Any) -> None:
         if isinstance(value, Shown):
+            other = self.shown is None or self.shown.base is not value.base
             self.shown, self.subject = value, self.state.subject
+            if other:
+                self.beside.about(self._glance())
             self.say("")
             self.show(value)
         else:
@@ -140,20 +155,69 @@ class TablePane(PaneActions, can_focus=False):
 
     def show(self, shown: Shown) -> None:
         """Put the answer on the screen."""
+        self.make_room()
         kept = None if self._restored else (set(self.state.marks), self.state.cursor)
         self.rows.show(shown.table)
         if kept is not None:
             self._restored = True
             self.rows.marks.update(mark for mark in kept[0] if mark < shown.table.total_rows)
             self.rows.go(kept[1])
+        self.follow_cursor()
         self.drawing.redraw()
-        self.call_after_refresh(self.drawing.redraw)  # an early answer finds a pane that has no height yet
+        self.call_after_refresh(self._settle)  # an early answer finds a pane that has no height yet
+
+    def _settle(self) -> None:
+        self.drawing.redraw()
+        self.make_room()
+
+    # Details beside the list ----------------------------------------------------------------------------------------
+
+    def _glance(self) -> Callable[[], Glance] | None:
+        """What looks at the runs for the details of any row; None where rows have none, or more are being read."""
+        shown = self.shown
+        if shown is None or shown.view.details is None or self.session.partial:
+            return None
+        view, asked = shown.view, self.session.question(shown.view, self.subject)  # of the rows on the screen
+
+        def make() -> Glance:
+            from ...analysis.details.glance.of_view import glance_of
+
+            return glance_of(view, *asked)
+
+        return make
+
+    def list_lines(self) -> int:
+        """Lines the list needs to show all its rows."""
+        return len(self.table or ()) + 1
+
+    def make_room(self) -> None:
+        """Let the details stand where there is room for them."""
+        (width, height), shown = self.app.size, self.shown
+        wanted = shown is not None and shown.view.details is not None and len(shown.table) > 0
+        wanted = wanted and self.session.details and not self.message
+        right = wanted and width >= WIDE and height > LEAST_LINES
+        left = self.size.height - self.drawing.lines - self.list_lines()
+        small = width < BELOW_WIDTH or height < BELOW_HEIGHT or left < LEAST_LINES
+        if self.beside.stand(right, 0 if right or small or not wanted else left, width):
+            self.follow_cursor()
+
+    def follow_cursor(self) -> None:
+        """The details are to be those of the row under the cursor."""
+        self.beside.follow(self.rows.table, self.rows.cursor)
+
+    def action_beside(self) -> None:
+        """Show the details beside the list, or not."""
+        self.session.details = not self.session.details
+        self.make_room()
+        if self.session.details and not self.beside.shown:
+            self.notify("No room for details beside this list; Enter opens them.", markup=False)
 
     def on_table_list_highlighted(self, event: TableList.Highlighted) -> None:
         """Remember where the cursor is and what is marked."""
         event.stop()
         before = len(self.state.marks)
         self.state.cursor = event.position
+        self.follow_cursor()
         self.remember_marks()
         if len(self.state.marks) != before:
             self.tell()
@@ -164,7 +228,15 @@ class TablePane(PaneActions, can_focus=False):
         self.spoken.say(text)
         self.spoken.display = bool(text)
         self.rows.display = not text
+        if text:
+            self.beside.stand(False, 0, 0)
+        self._keep_keys()
         self.drawing.redraw()
+
+    def _keep_keys(self) -> None:
+        """A list that is hidden hands the keys to the sentence in its place, and gets them back."""
+        if self.is_attached and self.screen.focused in (self.rows, self.spoken):
+            self.screen.set_focus(self.focused_part)
 
     def picture(self, width: int) -> Content:
         """What is drawn above the list: the lines the answer opens with."""
@@ -184,7 +256,7 @@ class TablePane(PaneActions, can_focus=False):
 
     def on_resize(self) -> None:
         """What is drawn depends on the height there is."""
-        self.call_after_refresh(self.drawing.redraw)
+        self.call_after_refresh(self._settle)
 
     def change(self, **fields: Any) -> None:
         """Arrange otherwise."""
@@ -206,15 +278,16 @@ class TablePane(PaneActions, can_focus=False):
 
     def action_order(self) -> None:
         """The view's other order."""
-        if self.other_order() is None:
+        if not self.has_other_order() and not (self.shown is None and self.asker.busy):
             self.notify("This view has one order; < and > sort by any column.", markup=False)
             return
         self.change(sort=None, alternate=not self.state.arrangement.alternate)
 
-    def other_order(self) -> str | None:
-        """The column of the view's other order, where it has one for these runs."""
-        other = self.shown.view.other_order(self.shown.base.columns) if self.shown else None
-        return other.name if other else None
+    def has_other_order(self) -> bool:
+        """Whether the view has another order for these runs, or another shape."""
+        if self.shown is None:  # the other shape may have no answer
+            return self.state.arrangement.alternate
+        return (self.shown.view.other_order(self.shown.base.columns) or self.entry.load().other) is not None
 
     def action_other_run(self) -> None:
         """Go through what this view can look at: both runs, A, B."""
@@ -235,7 +308,7 @@ class TablePane(PaneActions, can_focus=False):
         names = "details filter search sort_right reverse mark place export copy open_trace palette help quit".split()
         if self.shown is not None and len(self.session.subjects(self.shown.view)) > 1:
             names.append("other_run")
-        if self.other_order() is not None:
+        if self.has_other_order():
             names.append("order")
         if self.state.past:
             names.append("undo")
@@ -244,10 +317,8 @@ class TablePane(PaneActions, can_focus=False):
         return names
 
 
-class Spoken(Widget):
-    """A sentence in place of what cannot be shown."""
-
-    can_focus = False
+class Spoken(Widget, can_focus=True):
+    """A sentence in place of what cannot be shown; it takes the keys of the view meanwhile."""
 
     def __init__(self, classes: str = "") -> None:
         super().__init__(classes=classes)

@@ -130,9 +130,9 @@ def _copy(text: str) -> str | None:
 
 
 def _frame(text: str) -> str | None:
-    """A Python frame by its function first, then the file and line."""
+    """A Python frame without its folders: ``loss.py:41 forward``."""
     found = _FRAME.match(text)
-    return f"{found[3]} {found[1].strip('<>')}:{found[2]}" if found else None
+    return f"{found[1].strip('<>')}:{found[2]} {found[3]}" if found else None
 
 
 def _built_in(text: str) -> str | None:

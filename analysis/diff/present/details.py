@@ -14,7 +14,7 @@ from ...core.distribution import histogram
 from ...core.metrics import Role, metric
 from ...core.options import Options
 from ..prepare.counter_units import recorded_units
-from ..prepare.prepared import prepared
+from ..prepare.prepared import Prepared, prepared
 from ..prepare.samples import Matched, Work, of_process, work_of
 from ..stats.reference import compare
 from ..stats.robust_location import Floats
@@ -87,17 +87,14 @@ def function_details(
     pid_a: int | None = None, pid_b: int | None = None,
 ) -> FunctionDetails:
     """The function on that device in both runs. KeyError where neither run has it."""
-    works = work_of(runs[0], options), work_of(runs[1], options)
-    there, where = function, device
-    per_cycle: _PerCycle | None = None
+    functions = matched_functions(runs, options)
+    per_cycle: OverCycles | None = None
     metrics: tuple[MetricChange, ...] = ()
-    if not works[0].rows.is_empty() and not works[1].rows.is_empty():
-        ready = prepared(*works, options)
-        one, row = _located(ready.matched, function, device, pid_a, pid_b)
+    if functions.ready is not None:
+        one, row = functions.located(function, device, pid_a, pid_b)
         per_cycle = _over_cycles(one, row)
-        metrics = _metrics(ready.works, one, function, device, runs)
-        there = ready.names.get((function, device), function)
-        where = next((theirs for theirs, mine in ready.moved.items() if mine == device), device)
+        metrics = _metrics(functions.ready.works, one, function, device, runs)
+    there, where = functions.in_b(function, device)
     launches = _launches(runs[0], function, device), _launches(runs[1], there, where)
     known = any(len(side) for side in launches)
     if per_cycle is None and not known:
@@ -109,26 +106,56 @@ def function_details(
     )
 
 
-class _PerCycle(Struct, frozen=True):
+class OverCycles(Struct, frozen=True):
+    """A function cycle by cycle: ms per cycle, µs per launch, and the numbers of the cycles it is known in."""
+
     ms: BothSides
     us: BothSides
     numbers_a: tuple[int, ...]
     numbers_b: tuple[int, ...]
 
 
-def _located(
-    matched: list[Matched], function: str, device: str | None, pid_a: int | None, pid_b: int | None
-) -> tuple[Matched, int]:
-    for one in matched:
-        if (pid_a is not None and one.pair.a != pid_a) or (pid_b is not None and one.pair.b != pid_b):
-            continue
-        for row, (name, where, _) in enumerate(one.functions.rows()):
-            if name == function and where == device:
+class MatchedFunctions(Struct, frozen=True):
+    """The functions of two runs by name and device; ``ready`` is None where one of them records no work per cycle."""
+
+    ready: Prepared | None
+    places: dict[tuple[str, str | None], list[tuple[Matched, int]]]
+
+    def located(
+        self, function: str, device: str | None, pid_a: int | None, pid_b: int | None
+    ) -> tuple[Matched, int]:
+        """The pair of processes that has it, and its row there; a pid that is None may be any. KeyError for none."""
+        for one, row in self.places.get((function, device), ()):
+            if pid_a in (None, one.pair.a) and pid_b in (None, one.pair.b):
                 return one, row
-    raise KeyError(function)
+        raise KeyError(function)
+
+    def over_cycles(self, function: str, device: str | None, pid_a: int | None, pid_b: int | None) -> OverCycles:
+        """The function in each cycle of both. KeyError where it is in neither."""
+        return _over_cycles(*self.located(function, device, pid_a, pid_b))
+
+    def in_b(self, function: str, device: str | None) -> tuple[str, str | None]:
+        """What the function and its device are called in B."""
+        if self.ready is None:
+            return function, device
+        where = next((theirs for theirs, mine in self.ready.moved.items() if mine == device), device)
+        return self.ready.names.get((function, device), function), where
 
 
-def _over_cycles(one: Matched, row: int) -> _PerCycle:
+def matched_functions(runs: tuple[Trace, Trace], options: Options) -> MatchedFunctions:
+    """The functions of both runs, matched once for any number of questions."""
+    works = work_of(runs[0], options), work_of(runs[1], options)
+    if works[0].rows.is_empty() or works[1].rows.is_empty():
+        return MatchedFunctions(None, {})
+    ready = prepared(*works, options)
+    places: dict[tuple[str, str | None], list[tuple[Matched, int]]] = {}
+    for one in ready.matched:
+        for row, (name, device, _) in enumerate(one.functions.rows()):
+            places.setdefault((name, device), []).append((one, row))
+    return MatchedFunctions(ready, places)
+
+
+def _over_cycles(one: Matched, row: int) -> OverCycles:
     numbers, ms, us = [], [], []
     for side in (one.a, one.b):
         known = side.seen[row]
@@ -137,7 +164,7 @@ def _over_cycles(one: Matched, row: int) -> _PerCycle:
         numbers.append(tuple(side.cycles[known].tolist()))
         ms.append(times)
         us.append(times[ran] / launches[ran] * 1e3)
-    return _PerCycle(_both(ms[0], ms[1]), _both(us[0], us[1]), numbers[0], numbers[1])
+    return OverCycles(_both(ms[0], ms[1]), _both(us[0], us[1]), numbers[0], numbers[1])
 
 
 def _both(a: Floats, b: Floats) -> BothSides:

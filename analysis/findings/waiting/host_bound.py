@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ...core import units
+from ...core.names.short_name import short_name
 from ...core.text import display
 from ..evidence.waits import Waits
 from ..rule import NO_CAUSES, Evidence, Rule, Unchecked
@@ -35,7 +36,8 @@ def _sentence(found: HostBehind) -> str:
     where = ""
     if part.sites:
         first = part.sites[0]
-        place = f"at {first.frame}, before {first.who}" if first.frame and first.who else f"before {first.who}"
+        line = f"at {short_name(first.frame)}, " if first.frame and first.who else ""
+        place = f"{line}before {first.who}"
         times = units.counted(first.gaps, "gap", "gaps")
         where = f"; most {display(place, 2 * _NAME)} ({units.duration(first.idle_ns)} in {times})"
     short = ""

@@ -4,19 +4,22 @@
 rows. A loader that streams writes such a file into its workspace itself, or several, ``<table>-<part>.arrow``, in the
 order of their names; what stands there is the table, and is not written again. Columns without a single value are left
 out of a file, and integers may be no wider than their values; ``read`` makes up for both, so what it gives always has
-exactly the schema of ``schema.TABLES``.
+exactly the schema of ``schema.TABLES``. Files that are tables already are not copied: the directory then says where
+they lie.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from ...loader import Job
 from ...trace import TABLE_NAMES, Device, Info, Trace
 from .. import call_tree
 from ..cache import KEPT
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
 LAYOUT = 4
 """Goes up when this module writes what an older one could not read; part of the cache's key."""
+_PLACE = "in_place.json"
 
 
 def workspace(directory: Path) -> Path:
@@ -64,8 +68,26 @@ def write_preview(trace: Trace, directory: Path) -> None:
     (inside / "info.json").write_bytes(_info_to_json(trace.info))
 
 
+def write_place(loader: str, path: Path, directory: Path) -> None:
+    """Say that the tables are those of the files themselves, which the loader opens again. Raises OSError."""
+    (workspace(directory) / _PLACE).write_text(json.dumps({"loader": loader, "path": os.fsencode(path).hex()}))
+
+
+def _in_place(directory: Path) -> tuple[Trace, ...] | None:
+    place = directory / "0" / _PLACE
+    if not place.exists():
+        return None
+    from ... import registry
+
+    told = json.loads(place.read_text())
+    loader = next(loader for loader in registry.loaders() if loader.name == told["loader"] and loader.in_place)
+    return loader.load(Job(Path(os.fsdecode(bytes.fromhex(told["path"]))), directory / "0"))
+
+
 def read(directory: Path, compiled: bool = True) -> tuple[Trace, ...]:
     """Every trace of the directory as scans. Raises OSError, ValueError or a polars error where it is damaged."""
+    if (there := _in_place(directory)) is not None:
+        return there
     numbers = sorted(int(entry.name) for entry in directory.iterdir() if entry.name.isdigit())
     if not numbers:
         raise ValueError(f"{directory} holds no trace")
@@ -101,6 +123,20 @@ def _sink(table: pl.LazyFrame, target: Path) -> None:
     table.select(columns or pl.all()).sink_ipc(target, compression="zstd", maintain_order=True)
 
 
+def info_to_plain(info: Info) -> dict[str, Any]:
+    """The info as values that any JSON can hold."""
+    plain: dict[str, Any] = json.loads(_info_to_json(info))
+    return plain
+
+
+def info_from_plain(raw: dict[str, Any]) -> Info:
+    """The info that ``info_to_plain`` gave. Raises KeyError or TypeError for anything else."""
+    known = {name: raw[name] for name in Info.__struct_fields__ if name in raw}
+    known["devices"] = tuple(Device(**device) for device in raw["devices"])
+    known["ranks"], known["warnings"] = tuple(raw["ranks"]), tuple(raw["warnings"])
+    return Info(**known)
+
+
 def _info_to_json(info: Info) -> bytes:
     try:
         return orjson.dumps(info, default=_plain, option=orjson.OPT_NON_STR_KEYS)
@@ -118,10 +154,6 @@ def _plain(value: object) -> object:
 
 def _info_from_json(text: bytes) -> Info:
     try:
-        raw = orjson.loads(text)
+        return info_from_plain(orjson.loads(text))
     except orjson.JSONDecodeError:
-        raw = json.loads(text)
-    known = {name: raw[name] for name in Info.__struct_fields__ if name in raw}
-    known["devices"] = tuple(Device(**device) for device in raw["devices"])
-    known["ranks"], known["warnings"] = tuple(raw["ranks"]), tuple(raw["warnings"])
-    return Info(**known)
+        return info_from_plain(json.loads(text))

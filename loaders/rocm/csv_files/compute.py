@@ -24,6 +24,7 @@ class RocprofilerCompute(FormatLoader):
     title = "rocprofiler-compute (Omniperf) workload folder: kernels with MFMA and HBM utilisation, counters"
     suffixes = (".csv",)
     version = 1
+    fills = ("kernels", "metrics")
     directory_file = COUNTERS
     """A folder that holds this file is a workload."""
 

@@ -30,6 +30,7 @@ class Rocprof(FormatLoader):
     title = "rocprof (v1) results CSV with timestamps, with header or without: kernels, counters"
     suffixes = (".csv",)
     version = 1
+    fills = ("kernels", "metrics")
 
     def sniff(self, head: bytes) -> bool:
         """The header, or first lines that are all rows."""

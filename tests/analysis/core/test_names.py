@@ -70,7 +70,7 @@ GELU = (
          "nccl AllReduce Sum bf16 RING LL"),
         ("Memcpy HtoD (Pinned -> Device)", "Memcpy HtoD (Pinned)"),
         ("Memcpy DtoD (Device -> Device)", "Memcpy DtoD"),
-        ("torch/nn/modules/module.py(1501): _call_impl", "_call_impl module.py:1501"),
+        ("torch/nn/modules/module.py(1501): _call_impl", "module.py:1501 _call_impl"),
         ("triton_poi_fused_add_mul_3", "triton_poi_fused_add_mul_3"),
         ("aten::add_", "aten::add_"),
         ("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",

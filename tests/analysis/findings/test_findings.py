@@ -138,8 +138,8 @@ def early() -> Trace:
 
 CASES: list[tuple[str, Callable[[], Trace], str]] = [
     ("input", input_starved, "input, "),
-    ("sync", drained, "aten::item, loss.py(41): log"),
-    ("host", launch_bound, "model.py(7): forward, before aten::mul"),
+    ("sync", drained, "aten::item, loss.py:41 log"),
+    ("host", launch_bound, "model.py:7 forward, before aten::mul"),
     ("allocation", allocating, "8 calls of cudaMalloc"),
     ("pageable", lambda: copying("Memcpy HtoD (Pageable -> Device)"), "8 copies, 8.0 MiB, 8.00 ms"),
     ("copies", lambda: copying("Memcpy HtoD (Pinned -> Device)"), "8.00 ms of 12.00 ms"),

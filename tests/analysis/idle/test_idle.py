@@ -89,7 +89,7 @@ def test_a_gap_says_what_came_before_what_ended_it_and_what_drained_the_queue() 
         "start_ns": 10 * US, "dur_ns": 90 * US, "cause": "python", "before": "gemm", "after": "late",
         "call": "cudaLaunchKernel", "op": "aten::mul", "frame": "train.py(3): loop",
     }
-    assert row["drained_by"] == "aten::item, train.py(3): loop"
+    assert row["drained_by"] == "aten::item, train.py:3 loop"
 
 
 def test_a_gap_opens_into_the_host_s_stack_over_it_and_the_launches_around() -> None:
@@ -97,7 +97,7 @@ def test_a_gap_opens_into_the_host_s_stack_over_it_and_the_launches_around() -> 
     table = ask(view("idle"), (run,))
     stack, around = details(view("idle"), table, 0, (run,), Options()).sections[1:3]
     assert [(row[0].strip(), row[1], row[2]) for row in stack.rows] == [
-        ("train.py(3): loop", "█" * 40, "90.00 µs"), ("cudaStreamSynchronize", "█" * 20 + "·" * 20, "45.00 µs"),
+        ("train.py:3 loop", "█" * 40, "90.00 µs"), ("cudaStreamSynchronize", "█" * 20 + "·" * 20, "45.00 µs"),
         ("cudaLaunchKernel", "·" * 31 + "█" * 5 + "·" * 4, "10.00 µs")]
     assert [(row[0], row[1]) for row in around.rows] == [("#0", "gemm"), ("#1", "late")]
 

@@ -58,6 +58,29 @@ async def details(app: WarplensApp, pilot: Pilot[Any]) -> None:
     assert app.screen is app.main
 
 
+@key("beside")
+async def beside(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    assert "─── " in screen_text(app) and "Latency" in screen_text(app)
+    await press(pilot, "D")
+    assert "─── " not in screen_text(app)
+    await press(pilot, "D")
+    assert "─── " in screen_text(app)
+
+
+@key("unfold")
+async def unfold(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    before = screen_text(app)
+    await press(pilot, "plus")
+    assert screen_text(app) == before, "kernels are no tree; test_ops opens one"
+
+
+@key("fold")
+async def fold(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    before = screen_text(app)
+    await press(pilot, "minus")
+    assert screen_text(app) == before, "kernels are no tree; test_ops closes one"
+
+
 @key("place")
 async def place(app: WarplensApp, pilot: Pilot[Any]) -> None:
     name = pane(app).row()["name"]

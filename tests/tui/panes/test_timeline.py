@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 
 from warplens.tui.app.app import WarplensApp
 from warplens.tui.app.keys import KEYS
-from warplens.tui.panes.timeline_canvas import LEAST_NS, TimelineCanvas
+from warplens.tui.panes.timeline.canvas import LEAST_NS, TimelineCanvas
 
 Check = Callable[[TimelineCanvas, Pilot[Any]], Awaitable[None]]
 CHECKS: dict[str, Check] = {}

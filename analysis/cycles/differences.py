@@ -1,0 +1,173 @@
+"""What makes a cycle different from those like it: kernel by kernel, and cause of idleness by cause.
+
+Every cycle is held against the median of the whole, steady cycles of its rank and kind. Made once for all cycles of a
+run as a matrix of cycles by parts; a part is a kernel, a copy, a function of a profile, or a cause of idle time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from ...loaders.trace import Trace
+from ..core.options import Options
+from ..idle.account import idle_of
+from .account import Cycles, find_cycles
+from .assignment import in_cycles
+from .by_launch import cycle_of
+from .completeness import like
+
+LEAST = 3
+"""With fewer cycles that are alike none can be called usual."""
+MOST_CELLS = 2_000_000
+"""Cycles times parts that are held; of more parts those that take least are left out."""
+KEYS = ("part", "idle")
+Matrix = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class CyclePart(Struct, frozen=True):
+    """A kernel (its name) or a cause of idle time (``idle``): time here and usually, ns; launches here and usually."""
+
+    name: str
+    idle: bool
+    here_ns: float
+    usual_ns: float
+    count: int
+    usual_count: float
+
+    @property
+    def delta_ns(self) -> float:
+        """How much more it took here."""
+        return self.here_ns - self.usual_ns
+
+
+class Difference(Struct, frozen=True):
+    """One cycle beside its like (``alike`` of them): medians of theirs (ns; None where not known), parts by |Δ|.
+
+    Of a cycle that is not ``whole`` the recorder did not see all, so that no part of it is compared.
+    """
+
+    alike: int
+    time_ns: int
+    usual_ns: float
+    busy_ns: int | None
+    usual_busy_ns: float | None
+    idle_ns: int | None
+    usual_idle_ns: float | None
+    whole: bool
+    parts: tuple[CyclePart, ...]
+
+
+class Differences(Struct, frozen=True):
+    """All cycles: ``frame`` is that of the account, ``group`` tells which are alike, ``time`` and ``count`` have a row
+    a cycle and a column for each of ``parts`` (name, idle)."""
+
+    frame: pl.DataFrame
+    group: np.ndarray[Any, np.dtype[np.int64]]
+    usual: np.ndarray[Any, np.dtype[np.bool_]]
+    parts: list[tuple[str, bool]]
+    time: Matrix
+    count: Matrix
+
+    def of(self, cycle: int, rank: int | None, most: int) -> Difference | None:
+        """What is different in a cycle; None where too few are like it."""
+        wanted = (self.frame["cycle"] == cycle) & (self.frame["rank"].eq_missing(rank) if rank is not None else True)
+        at = wanted.arg_max()
+        if at is None or not wanted[at]:
+            return None
+        alike = np.flatnonzero((self.group == self.group[at]) & self.usual)
+        if len(alike) < LEAST:
+            return None
+        row = self.frame.row(at, named=True)
+        others = self.frame[alike]
+        parts: list[CyclePart] = []
+        if row["complete"]:
+            usual, counts = np.median(self.time[alike], axis=0), np.median(self.count[alike], axis=0)
+            delta = np.abs(self.time[at] - usual)
+            for number in np.argsort(-delta, kind="stable")[:most]:
+                if delta[number] > 0:
+                    name, idle = self.parts[number]
+                    parts.append(CyclePart(name, idle, float(self.time[at, number]), float(usual[number]),
+                                      int(self.count[at, number]), float(counts[number])))
+        return Difference(
+            len(alike), row["dur_ns"], _median(others["dur_ns"]) or 0.0, row["busy_ns"], _median(others["busy_ns"]),
+            row["idle_ns"], _median(others["idle_ns"]), row["complete"], tuple(parts),
+        )
+
+
+def _median(values: pl.Series) -> float | None:
+    middle = values.drop_nulls().cast(pl.Float64).median()
+    return middle if isinstance(middle, float) else None
+
+
+def differences(run: Trace, options: Options) -> Differences:
+    """The cycles of a run beside their like."""
+    cycles = find_cycles(run, options)
+    frame = cycles.frame
+    keys = frame.select(pl.col("rank").fill_null(-1), pl.col(like(frame)).cast(pl.String).alias("kind"))
+    group = keys.select(pl.struct("rank", "kind").rank("dense")).to_series().cast(pl.Int64).fill_null(0).to_numpy()
+    usual = (frame["complete"].fill_null(True) & ~frame["warm_up"].fill_null(False)).to_numpy()
+    rows = [_work(run, cycles), _idle(run, options)]
+    known = pl.concat([one for one in rows if one is not None] or [_NOTHING])
+    parts, time, count = _matrix(frame, known)
+    return Differences(frame, group, usual, parts, time, count)
+
+
+_NOTHING = pl.DataFrame(schema={
+    "cycle": pl.Int64, "rank": pl.Int64, "part": pl.String, "idle": pl.Boolean, "time": pl.Int64, "count": pl.Int64,
+})
+
+
+def _work(run: Trace, cycles: Cycles) -> pl.DataFrame | None:
+    """Time and launches of each kernel in each cycle, or of each function where only a profile was recorded."""
+    if cycles.frame.is_empty():
+        return None
+    if run.has("kernels"):
+        rows = in_cycles(run, cycles.frame, cycles.device_time).filter(pl.col("kind") != "sync").select(
+            "cycle", "rank", pl.col("name").alias("part"), "dur_ns", pl.lit(1).alias("instances"))
+    elif run.has("profile"):
+        once = run.profile.unique(["cycle", "pid", "function", "device"])
+        rows = once.select("cycle", pl.lit(None, pl.Int64).alias("rank"), pl.col("function").alias("part"), "dur_ns",
+                           "instances")
+    else:
+        return None
+    return rows.group_by("cycle", "rank", "part").agg(
+        time=pl.col("dur_ns").sum(), count=pl.col("instances").sum().cast(pl.Int64)
+    ).select(
+        pl.col("cycle").cast(pl.Int64), "rank", pl.col("part").cast(pl.String), pl.lit(False).alias("idle"), "time",
+        "count",
+    ).drop_nulls("part").collect(engine="streaming")
+
+
+def _idle(run: Trace, options: Options) -> pl.DataFrame | None:
+    """Idle time of each cycle by what most of each gap was spent on, where launches were recorded."""
+    if not run.has("kernels") or not run.has("host"):
+        return None
+    idle = idle_of(run, run)
+    number = cycle_of(run, idle.gaps, options) if idle is not None else None
+    if idle is None or number is None:
+        return None
+    return idle.gaps.with_columns(number.alias("cycle")).drop_nulls("cycle").group_by("cycle", "rank", "cause").agg(
+        time=pl.col("dur_ns").sum(), count=pl.len().cast(pl.Int64)
+    ).select("cycle", "rank", pl.col("cause").cast(pl.String).alias("part"), pl.lit(True).alias("idle"), "time",
+             "count")
+
+
+def _matrix(frame: pl.DataFrame, known: pl.DataFrame) -> tuple[list[tuple[str, bool]], Matrix, Matrix]:
+    """The parts that take most, and their time and launches in each cycle."""
+    totals = known.group_by(KEYS).agg(pl.col("time").sum()).sort("time", *KEYS, descending=[True, False, False])
+    kept = totals.head(max(1, MOST_CELLS // max(1, frame.height))).select(KEYS).with_row_index("column")
+    ranked = frame["rank"].null_count() < frame.height
+    same = ["cycle", "rank"] if ranked else ["cycle"]
+    rows = frame.select(same).with_row_index("row").unique(same, keep="first", maintain_order=True)
+    placed = known.join(rows, on=same, how="inner", nulls_equal=True).join(kept, on=KEYS, how="inner")
+    at = placed["row"].to_numpy().astype(np.int64) * kept.height + placed["column"].to_numpy()
+    shape, size = (frame.height, kept.height), frame.height * kept.height
+    time, count = (
+        np.bincount(at, weights=placed[name].to_numpy(), minlength=size).astype(np.float64).reshape(shape)
+        for name in ("time", "count")
+    )
+    return list(kept.select(KEYS).iter_rows()), time, count

@@ -1,0 +1,109 @@
+"""The cycles of a reduced dataset: their windows and device figures were measured when it was made, and are read here.
+
+A dataset can be limited to a rank, a device or a cycle, for its tables say which they are of; to a process or a window
+of time it cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import polars as pl
+from msgspec.structs import replace
+
+from ...loaders.trace import REDUCED, Trace
+from ..core.options import Scope
+from ..table.view import ScopeRefused
+from .assignment import WINDOW
+
+FIGURES = (*WINDOW, "records", "busy_ns")
+_KEYS = ("rank", "cycle", "start_ns")
+_BY_RANK = (
+    "cycles", "profile", "kernel_stats", "breakdown", "rank_sums", "device_sums", "cycle_sums", "collectives",
+    "idle_causes", "idle_gaps", "findings",
+)
+_BY_DEVICE = ("profile", "kernel_stats", "device_sums", "collectives", "idle_causes", "idle_gaps")
+_BY_CYCLE = ("profile", "cycle_sums", "collectives", "idle_gaps")
+_WHOLE_RUN = ("kernel_stats", "device_sums", "idle_causes", "breakdown", "rank_sums", "findings")
+"""Tables of sums over all cycles, of which one cycle has no part."""
+_MOST = 12
+"""Devices and ranks named in a refusal."""
+
+
+def is_reduced(run: Trace) -> bool:
+    """Whether the run is a reduced dataset."""
+    return REDUCED in run.info.facts
+
+
+def with_figures(run: Trace, cycles: pl.DataFrame) -> pl.DataFrame:
+    """The cycles with ``FIGURES`` as measured; null where the dataset does not say."""
+    sums = run.cycle_sums.select(*_KEYS, *FIGURES).unique(_KEYS, keep="first").collect(engine="streaming")
+    return cycles.join(sums, on=_KEYS, how="left", nulls_equal=True, maintain_order="left")
+
+
+def outside(run: Trace) -> tuple[int, int, float | None]:
+    """Device activities before the first cycles, those between or after, and the share of device time in cycles."""
+    sums = run.rank_sums.select(pl.col("before", "elsewhere", "in_cycles_ns", "activities_ns").sum()).collect()
+    before, elsewhere, inside, total = sums.row(0)
+    return before, elsewhere, inside / total if total else None
+
+
+def anchor(run: Trace) -> str | None:
+    """What the cycles of all ranks were taken from; None where ranks differ."""
+    known = run.rank_sums.select(pl.col("label").drop_nulls().unique()).collect()["label"]
+    return str(known[0]) if len(known) == 1 else None
+
+
+def limited(run: Trace, scope: Scope) -> Trace:
+    """What of the dataset is of that rank and device. Raises ScopeRefused for what is not there or cannot be told."""
+    label = run.info.label
+    for what, wanted in (("a process", scope.pid), ("a window of time", scope.from_ns), ("a window of time",
+                                                                                         scope.to_ns)):
+        if wanted is not None:
+            raise ScopeRefused(f"{label} is a reduced dataset: it holds sums of each rank, which cannot be limited to "
+                               f"{what}. Open the recordings of a rank for that.")
+    if scope.rank is not None:
+        if scope.rank not in run.info.ranks:
+            raise ScopeRefused(f"{label} has no rank {scope.rank}; it has {_named(run.info.ranks)}.")
+        run = _of_ranks(run, [scope.rank])
+    if scope.device is not None:
+        run = _of_device(run, scope.device)
+    return run
+
+
+def _of_ranks(run: Trace, ranks: Collection[int]) -> Trace:
+    mine = pl.col("rank").is_in(sorted(ranks))
+    tables = {name: run.table(name).filter(mine) for name in _BY_RANK}
+    return replace(run.with_tables(**tables), info=replace(run.info, ranks=tuple(sorted(ranks))))
+
+
+def _of_device(run: Trace, device: str) -> Trace:
+    there = run.device_sums.select("rank", pl.col("device").cast(pl.String)).collect()
+    users = there.filter(pl.col("device") == device)["rank"].to_list()
+    if not users:
+        known = _named(there["device"].unique().sort())
+        raise ScopeRefused(f"{run.info.label} has no device {device}; it has {known}.")
+    if there.filter(pl.col("rank").is_in(users))["device"].n_unique() > 1:
+        raise ScopeRefused(f"{run.info.label} holds sums of each rank, and a rank of {device} used other devices, too: "
+                           "its cycles cannot be limited to one.")
+    piece = _of_ranks(run, users)
+    on_it = pl.col("device") == device
+    tables = {name: piece.table(name).filter(on_it) for name in _BY_DEVICE}
+    devices = tuple(one for one in piece.info.devices if one.id == device)
+    return replace(piece.with_tables(**tables), info=replace(piece.info, devices=devices))
+
+
+def of_cycle(run: Trace, cycles: pl.DataFrame) -> Trace:
+    """What of the dataset is of these cycles (rows of the account): sums over all cycles are left out."""
+    which = cycles.lazy().select("rank", "cycle").unique()
+    tables = {
+        name: run.table(name).join(which, on=["rank", "cycle"], how="semi", nulls_equal=True, maintain_order="left")
+        for name in _BY_CYCLE
+    }
+    tables |= {name: run.table(name).clear() for name in _WHOLE_RUN}
+    return run.with_tables(**tables, cycles=cycles.select(run.cycles.collect_schema().names()).lazy())
+
+
+def _named(there: Collection[object]) -> str:
+    known = [str(one) for one in there]
+    return ", ".join(known[:_MOST]) + (f" and {len(known) - _MOST} more" if len(known) > _MOST else "")

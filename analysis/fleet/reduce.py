@@ -1,0 +1,193 @@
+"""A recording reduced to what the questions about a job need: sums by cycle, kernel and cause, and its collectives.
+
+What comes out is a Trace whose launches, host slices and samples are gone; the views of a job answer from its tables as
+they would from the recording. Nothing here looks at other ranks: what takes all of them (who waited for whom, clocks,
+which cycles were seen whole) is found when the dataset is asked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+from msgspec.structs import replace
+
+from ...loaders import schema
+from ...loaders.trace import REDUCED, TABLE_NAMES, Trace
+from ..communication.devices import communication
+from ..core.options import Options
+from ..cycles.account import Cycles, find_cycles
+from ..cycles.by_launch import cycle_of
+from ..cycles.profile import profile
+from ..idle.account import Idle, idle_of
+from ..idle.gaps import activities_of, gaps_of
+from ..kernels.by_name import table as kernel_table
+from ..kernels.sources import ACTIVITIES
+from ..overview.overview import Overview
+from ..overview.sources import overview_of
+from ..overview.timed import RankFigures, rank_figures, told
+from ..ranks.memory import DeviceMemory, memory_of, of_place
+from ..table.view import CannotAnswer
+from .collectives import collectives
+
+GAPS = 32
+"""Gaps of a rank that are kept one by one, the longest."""
+LAYOUT = 1
+"""Goes up when what is measured here, or how, changes: what an older version reduced is then reduced again."""
+Rows = list[dict[str, Any]]
+
+
+def reduce(run: Trace) -> Trace:
+    """The run reduced. A run without device activities keeps its cycles and says nothing of devices."""
+    options = Options()
+    cycles = find_cycles(run, options)
+    figures = rank_figures(run, cycles, usual=True)
+    overview = _overview(run, options, cycles, figures)
+    tables = {
+        "cycles": cycles.frame.with_columns(complete=cycles.marked) if cycles.marked is not None else cycles.frame,
+        "cycle_sums": cycles.frame, "kernel_stats": _kernels(run, options), "profile": _profile(run, options),
+        "collectives": collectives(run, options), "rank_sums": pl.DataFrame(_ranks(run, cycles, dict(figures))),
+        "device_sums": pl.DataFrame(_devices(run, dict(figures)), infer_schema_length=None),
+        "breakdown": pl.DataFrame(_breakdown(figures), schema={"rank": pl.Int64, "category": pl.String,
+                                                              "time_ns": pl.Int64}),
+        "findings": pl.DataFrame(_findings(overview), infer_schema_length=None), **_idle(run, options),
+    }
+    rank = run.info.ranks[0] if len(run.info.ranks) == 1 else None
+    made = {name: _of_rank(schema.conform(name, frame.lazy()), rank) for name, frame in tables.items()}
+    lost = [name for name in TABLE_NAMES if name not in made and run.has(name)]
+    info = replace(run.info, facts={**run.info.facts, REDUCED: {"layout": LAYOUT, "without": lost}})
+    return Trace(info).with_tables(**made)
+
+
+def _of_rank(table: pl.LazyFrame, rank: int | None) -> pl.LazyFrame:
+    return table if rank is None else table.with_columns(pl.col("rank").fill_null(rank))
+
+
+def _overview(
+    run: Trace, options: Options, cycles: Cycles, figures: list[tuple[int | None, RankFigures]]
+) -> Overview | None:
+    if figures:
+        return told(run, run, options, cycles, [part for _, part in figures], None)
+    try:
+        return overview_of(run, options, "a")
+    except CannotAnswer:
+        return None
+
+
+def _kernels(run: Trace, options: Options) -> pl.DataFrame:
+    try:
+        return kernel_table(run, options)[0]
+    except CannotAnswer:
+        return schema.empty("kernel_stats").collect()
+
+
+def _profile(run: Trace, options: Options) -> pl.DataFrame:
+    """What each device activity took in each cycle; what hosts did stays with the recording."""
+    return profile(run, options).filter(pl.col("kind").cast(pl.String).is_in(ACTIVITIES)).collect(engine="streaming")
+
+
+def _places(run: Trace, rank: int | None) -> pl.Expr:
+    return pl.lit(True) if rank is None else pl.col("rank") == rank
+
+
+def _ranks(run: Trace, cycles: Cycles, figures: dict[int | None, RankFigures]) -> Rows:
+    """A row of ``rank_sums`` for each rank of the run; a run of one has all there is in it."""
+    ranks: tuple[int | None, ...] = run.info.ranks or (None,)
+    hosts = run.info.facts.get("hosts") or {}
+    work = run.kernels.filter(pl.col("kind").cast(pl.String) != "sync")
+    rows: Rows = []
+    for place, rank in enumerate(ranks):
+        only = None if len(ranks) == 1 else rank
+        part = figures.get(only)
+        spent = int(work.filter(_places(run, only)).select(pl.col("dur_ns").sum()).collect(engine="streaming").item())
+        row: dict[str, Any] = {
+            "rank": rank, "host": hosts.get(str(rank)) or run.info.facts.get("host_name"), "source": run.info.source,
+            "epoch_ns": run.info.epoch_ns, "bytes": run.info.bytes if not place else None, "label": cycles.anchor,
+            "activities_ns": spent,
+            # of several ranks in one recording these are known together only, and so are said of the first
+            "before": cycles.before if not place else 0, "elsewhere": cycles.elsewhere if not place else 0,
+            "in_cycles_ns": None if cycles.held is None else round(cycles.held * spent),
+            "host_recorded": not run.host.filter(_places(run, only)).select("start_ns").head(1).collect().is_empty(),
+        }
+        if part is not None:
+            row |= {
+                "windows": len(part.windows), "windows_ns": part.windows.length, "whole_run": part.windows.whole_run,
+                "launched": part.figures.launched, "early": part.figures.early,
+            }
+        rows.append(row)
+    return rows
+
+
+def _devices(run: Trace, figures: dict[int | None, RankFigures]) -> Rows:
+    """A row of ``device_sums`` for each device of each rank that did anything with a time."""
+    gaps = {(one.rank, one.device): one for one in gaps_of(activities_of(run))}
+    talk = {(one.rank, one.device): one for one in communication(run)}
+    memory = memory_of(run)
+    told_gauges = {
+        (rank if rank is not None else _only(run), gauge["device"]): (gauge, one)
+        for rank, part in figures.items()
+        for gauge, one in zip(part.figures.devices, _beside(part), strict=True)
+    }
+    rows: Rows = []
+    for rank, device in gaps:
+        one, spoken = gaps[rank, device], talk.get((rank, device))
+        taken: DeviceMemory = of_place(memory, rank, device)
+        row: dict[str, Any] = {
+            "rank": rank, "device": device, "window_ns": one.window_ns, "busy_ns": one.busy_ns,
+            "idle_ns": one.idle_ns, "gaps": len(one.starts),
+            "comm_ns": spoken.comm_ns if spoken else None, "exposed_ns": spoken.exposed_ns if spoken else None,
+            "memory_peak": taken.peak, "memory_reserved": taken.reserved, "memory_total": taken.total,
+        }
+        found = told_gauges.get((rank, device)) or told_gauges.get((_only(run), device))
+        if found is not None:
+            gauge, in_steps = found
+            row |= {
+                "steps_ns": gauge["window_ns"], "steps_busy_ns": gauge["busy_ns"],
+                "steps_kernel_ns": gauge["kernel_ns"], "sm_efficiency": gauge["sm_efficiency"],
+                "occupancy": gauge["occupancy"], "tensor_share": gauge["tensor_share"],
+                "steps_comm_ns": in_steps[0], "steps_exposed_ns": in_steps[1],
+            }
+        rows.append(row)
+    return rows
+
+
+def _only(run: Trace) -> int | None:
+    return run.info.ranks[0] if len(run.info.ranks) == 1 else None
+
+
+def _beside(part: RankFigures) -> list[tuple[int | None, int | None]]:
+    """Communication and its exposed part in the windows, for each of the part's devices."""
+    known: dict[object, tuple[int | None, int | None]] = {
+        one.device: (one.comm_ns, one.exposed_ns) for one in part.figures.communication
+    }
+    return [known.get(gauge["device"], (None, None)) for gauge in part.figures.devices]
+
+
+def _breakdown(figures: list[tuple[int | None, RankFigures]]) -> Rows:
+    """Time per category over all windows of each rank."""
+    return [
+        {"rank": rank, "category": name, "time_ns": time}
+        for rank, part in figures for name, time in part.figures.times.items()
+    ]
+
+
+def _findings(overview: Overview | None) -> Rows:
+    names = ("rule", "severity", "sentence", "time_to_win_ns", "view", "filter")
+    rules = overview.facts["rules"] if overview is not None else ()
+    return [{name: rule[name] for name in names} for rule in rules] or [dict.fromkeys(names)][:0]
+
+
+def _idle(run: Trace, options: Options) -> dict[str, pl.DataFrame]:
+    """Idle time by cause, and the longest gaps."""
+    idle: Idle | None = idle_of(run, run) if run.has("kernels") else None
+    if idle is None:
+        return {}
+    causes = pl.DataFrame(
+        [(one.rank, one.device, cause, total) for one in idle.devices for cause, total in one.causes.items()],
+        schema={"rank": pl.Int64, "device": pl.String, "cause": pl.String, "total_ns": pl.Int64}, orient="row",
+    )
+    longest = idle.gaps.filter(pl.int_range(pl.len()).over("rank") < GAPS)
+    cycle = cycle_of(run, longest, options)
+    if cycle is not None:
+        longest = longest.with_columns(cycle=cycle)
+    return {"idle_causes": causes, "idle_gaps": longest}

@@ -1,0 +1,30 @@
+"""The idle time of a reduced dataset: all of it by cause, and the longest gaps of each rank one by one."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ...loaders.trace import Trace
+from .account import DeviceIdle, Idle
+
+NOTE = "Listed are the longest gaps of each rank; sums by cause are of all gaps. The others are in the recordings."
+
+
+def reduced_idle(run: Trace) -> Idle | None:
+    """The account of a dataset's idle time, its gaps with their ``cycle``; None where it holds no device's sums."""
+    sums = run.device_sums.with_columns(pl.col("device").cast(pl.String)).sort("rank", "device").collect(
+        engine="streaming")
+    if sums.is_empty():
+        return None
+    causes: dict[tuple[int | None, str | None], dict[str, int]] = {}
+    told = run.idle_causes.select("rank", pl.col("device", "cause").cast(pl.String), "total_ns").collect()
+    for rank, device, cause, total in told.rows():
+        causes.setdefault((rank, device), {})[cause] = total
+    devices = tuple(
+        DeviceIdle(device, rank, window, busy, idle, causes.get((rank, device), {}), gaps)
+        for device, rank, window, busy, idle, gaps in sums.select(
+            "device", "rank", "window_ns", "busy_ns", "idle_ns", "gaps").rows()
+    )
+    gaps = run.idle_gaps.collect(engine="streaming").sort(
+        "dur_ns", "start_ns", "rank", descending=[True, False, False], maintain_order=True)
+    return Idle(gaps, devices, (NOTE,))

@@ -1,0 +1,235 @@
+"""Where time goes in a program, as a tree: module → module it calls → operator → kernel, all calls of one path summed.
+
+A path is the chain of module and operator names around a call; an only child with its operator's name is the same
+call. Backward operators, which run on a thread where nobody wrote a line, stand under the module of their forward
+operator. A kernel stands under the operator that launched it, else under what encloses its launch call; where nobody
+recorded its launch it stands at the root. Times of a node that are not its children's are its own: the tree sums.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from ...loaders.trace import Trace
+from ..core.call_tree import Ints, Mask, nearest, sum_below
+from ..core.callers import MODULE, HostSlices, callers_of, forward_of, places_of, slices_of
+from ..core.quantiles import dense
+from .tree import is_data_loader, no_operator
+
+MODULE_KIND, OPERATOR_KIND = "module", "operator"
+DEEPEST = 400
+"""Levels of modules and operators that are told apart; what is deeper counts as its ancestor there."""
+PATH = " › "
+"""Between the names of a path."""
+FRAME = {
+    "path": pl.String, "name": pl.String, "kind": pl.String, "depth": pl.Int64, "parent": pl.String,
+    "count": pl.Int64, "device_self_ns": pl.Int64, "device_total_ns": pl.Int64, "host_self_ns": pl.Int64,
+    "host_total_ns": pl.Int64,
+}
+"""Columns of a tree: one row a node, in no order; ``parent`` is the path of the node above, null at the root.
+
+The time of a kernel is the own time of what launched it, so that own times add up to all there is.
+"""
+
+
+class _Calls(Struct, frozen=True):
+    """The slices that are calls of the tree: their rows, codes of names, the call above each (-1), and its depth.
+
+    A module has another code than an operator of its name. ``moved`` are backward calls under a module around their
+    forward call, in which they did not run.
+    """
+
+    row: Ints
+    name: Ints
+    is_module: Mask
+    above: Ints
+    depth: Ints
+    moved: Mask
+
+
+def call_paths(run: Trace) -> pl.DataFrame | None:
+    """The tree of a run (``FRAME``); None where neither modules nor operators were recorded."""
+    if not run.has("host"):
+        return None
+    slices = slices_of(run)
+    calls = _calls(run, slices)
+    if not len(calls.row):
+        return None
+    texts = _texts(slices, calls)
+    node, parent, name, module = _nodes(calls)
+    counted = _counted(calls, node)
+    own = _own_time(slices, calls)
+    size = len(parent)
+    host = np.bincount(node, weights=own, minlength=size).astype(np.int64)
+    count = np.bincount(node[counted], minlength=size).astype(np.int64)
+    kernels = _kernels(run, slices, calls, node)
+    return _frame(parent, name, module, count, host, kernels, texts)
+
+
+def _calls(run: Trace, slices: HostSlices) -> _Calls:
+    module = places_of(slices).module
+    operator = slices.of_kind("op")
+    operator &= ~slices.named(lambda text: is_data_loader(text) or no_operator(text), operator)
+    wanted = module | operator
+    rows = np.flatnonzero(wanted)
+    above_row = nearest(slices.parent, slices.parent[rows].astype(np.int64), wanted)
+    links = run.host.select("external_id", "sequence", "forward_tid").collect(engine="streaming")
+    outermost = np.flatnonzero(above_row < 0)
+    forward = forward_of(slices, links, slices.of_kind("op"), rows[outermost])
+    home = nearest(slices.parent, forward, module)  # a backward call belongs where its forward call was made
+    above_row[outermost] = home
+    number = np.cumsum(wanted) - 1
+    above = np.where(above_row >= 0, number[np.maximum(above_row, 0)], -1)
+    codes = slices.name.to_physical().cast(pl.Int64).fill_null(-1).to_numpy()[rows] * 2 + module[rows]
+    moved = np.zeros(len(rows), dtype=bool)
+    moved[outermost] = home >= 0
+    return _Calls(rows, dense(codes)[0].astype(np.int64), module[rows], above, _depths(above), moved)
+
+
+def _depths(above: Ints) -> Ints:
+    """How many calls are above each, at most ``DEEPEST``."""
+    depth, at = np.zeros(len(above), dtype=np.int64), above.copy()
+    for _ in range(DEEPEST):
+        moving = np.flatnonzero(at >= 0)
+        if not len(moving):
+            break
+        depth[moving] += 1
+        at[moving] = above[at[moving]]
+    return depth
+
+
+def _nodes(calls: _Calls) -> tuple[Ints, Ints, Ints, Mask]:
+    """The node of each call, and of each node the one above (-1), its name and whether it is a module."""
+    node = np.full(len(calls.row), -1, dtype=np.int64)
+    parents, names, modules = [], [], []
+    children = np.bincount(calls.above[calls.above >= 0], minlength=len(calls.row))
+    names_at = int(calls.name.max(initial=0)) + 1
+    order = np.argsort(calls.depth, kind="stable")
+    made = 0
+    for some in np.split(order, np.flatnonzero(np.diff(calls.depth[order])) + 1):
+        above = np.where(calls.above[some] >= 0, node[np.maximum(calls.above[some], 0)], -1)
+        up = np.maximum(calls.above[some], 0)
+        same = (calls.above[some] >= 0) & (calls.name[up] == calls.name[some]) & ~calls.is_module[some]
+        same &= children[up] == 1
+        too_deep = (calls.above[some] >= 0) & (calls.depth[some] >= DEEPEST)
+        node[some[same | too_deep]] = above[same | too_deep]
+        rest = some[~(same | too_deep)]
+        key = (above[~(same | too_deep)] + 1) * names_at + calls.name[rest]
+        place, first = dense(key)
+        node[rest] = made + place
+        parents.append(above[~(same | too_deep)][first])
+        names.append(calls.name[rest][first])
+        modules.append(calls.is_module[rest][first])
+        made += len(first)
+    return node, np.concatenate(parents), np.concatenate(names), np.concatenate(modules)
+
+
+def _counted(calls: _Calls, node: Ints) -> Mask:
+    """Which calls count: those that are not one with the call above."""
+    counted: Mask = (calls.above < 0) | (node[np.maximum(calls.above, 0)] != node)
+    return counted
+
+
+def _own_time(slices: HostSlices, calls: _Calls) -> Ints:
+    """Duration of each call less that of the calls inside it."""
+    spans = slices.dur[calls.row]
+    within = (calls.above >= 0) & ~calls.moved
+    inner = np.bincount(calls.above[within], weights=spans[within], minlength=len(spans))
+    own: Ints = np.maximum(spans - inner, 0).astype(np.int64)
+    return own
+
+
+def _texts(slices: HostSlices, calls: _Calls) -> list[str]:
+    """The name of each code."""
+    _, first = dense(calls.name)
+    names = slices.names_of(calls.row[first]).cast(pl.String).to_list()
+    return ["" if text is None else str(text).removeprefix(MODULE) for text in names]
+
+
+def _kernels(run: Trace, slices: HostSlices, calls: _Calls, node: Ints) -> pl.DataFrame:
+    """Per node (-1: none) and kernel how many launches and how long: ``node name kind count total``."""
+    rows = run.kernels.select("name", "kind", "dur_ns").collect(engine="streaming")
+    callers = callers_of(run)
+    at = np.full(rows.height, -1, dtype=np.int64)
+    if callers is not None and rows.height:
+        mine = np.zeros(len(slices.start), dtype=bool)
+        mine[calls.row] = True
+        number = np.cumsum(mine) - 1
+        base = np.where(callers.operator >= 0, callers.operator, callers.call)
+        found = nearest(slices.parent, base, mine)
+        at = np.where(found >= 0, node[number[np.maximum(found, 0)]], -1)
+    work = rows.with_columns(pl.Series("node", at)).filter(pl.col("kind") != "sync")
+    return work.group_by("node", "name", "kind").agg(
+        count=pl.len().cast(pl.Int64), total=pl.col("dur_ns").sum()
+    ).with_columns(pl.col("name", "kind").cast(pl.String).fill_null(""))
+
+
+def _frame(
+    parent: Ints, name: Ints, module: Mask, count: Ints, host: Ints, kernels: pl.DataFrame,
+    texts: list[str],
+) -> pl.DataFrame:
+    """Calls and kernels as one tree with totals."""
+    depth = _depths(parent)
+    paths: list[str] = []
+    for above, code in zip(parent.tolist(), name.tolist(), strict=True):  # a node comes after the one above it
+        paths.append(texts[code] if above < 0 else f"{paths[above]}{PATH}{texts[code]}")
+    launched = kernels.filter(pl.col("node") >= 0)
+    device = np.bincount(launched["node"].to_numpy(), weights=launched["total"].to_numpy(), minlength=len(parent))
+    nodes = pl.DataFrame({
+        "path": paths, "name": [texts[code] for code in name.tolist()],
+        "kind": np.where(module, MODULE_KIND, OPERATOR_KIND).tolist(), "depth": depth,
+        "parent": [None if above < 0 else paths[above] for above in parent.tolist()], "count": count,
+        "device_self_ns": device.astype(np.int64), "device_total_ns": sum_below(parent, depth, device.astype(np.int64)),
+        "host_self_ns": host, "host_total_ns": sum_below(parent, depth, host),
+    }, schema_overrides=FRAME)
+    above = kernels["node"].to_list()
+    leaves = pl.DataFrame({
+        "path": [f"{paths[at] + PATH if at >= 0 else ''}{kind}:{one}" for at, kind, one in zip(
+            above, kernels["kind"], kernels["name"], strict=True)],
+        "name": kernels["name"], "kind": kernels["kind"],
+        "depth": [int(depth[at]) + 1 if at >= 0 else 0 for at in above],
+        "parent": [paths[at] if at >= 0 else None for at in above], "count": kernels["count"],
+        "device_self_ns": [None if at >= 0 else one for at, one in zip(above, kernels["total"], strict=True)],
+        "device_total_ns": kernels["total"],
+    }, schema_overrides={key: FRAME[key] for key in list(FRAME)[:-2]}).with_columns(
+        pl.lit(None, pl.Int64).alias("host_self_ns"), pl.lit(None, pl.Int64).alias("host_total_ns"))
+    return pl.concat([nodes, leaves.select(list(FRAME))])
+
+
+def kernels_below(tree: pl.DataFrame, path: str) -> pl.DataFrame:
+    """The kernels anywhere below a node, most time first: ``name count total_ns``."""
+    kernel = ~pl.col("kind").is_in((MODULE_KIND, OPERATOR_KIND))
+    leaves = tree.filter(kernel, pl.col("path").str.starts_with(path + PATH))
+    return leaves.group_by("name").agg(pl.col("count").sum(), total_ns=pl.col("device_total_ns").sum()).sort(
+        "total_ns", "count", "name", descending=[True, True, False])
+
+
+def in_order(tree: pl.DataFrame, by: tuple[str, ...]) -> pl.DataFrame:
+    """The rows of a tree (``path parent depth``) each after the one above it, siblings by size, then name.
+
+    ``by`` are the sizes, the first first. Adds ``under``: how many rows follow that are below it.
+    """
+    sizes = [pl.col(key).abs() for key in by]
+    ranked = tree.sort(*sizes, "name", "path", descending=[*[True] * len(by), False, False], nulls_last=True)
+    number = {path: at for at, path in enumerate(ranked["path"].to_list())}
+    children: dict[int, list[int]] = {}
+    for at, above in enumerate(ranked["parent"].to_list()):
+        children.setdefault(-1 if above is None else number[above], []).append(at)
+    order: list[int] = []
+    under = [0] * ranked.height
+    stack = children.get(-1, [])[::-1]
+    leaving: list[tuple[int, int]] = []
+    while stack:
+        at = stack.pop()
+        if at < 0:
+            row, begun = leaving.pop()
+            under[row] = len(order) - begun
+            continue
+        order.append(at)
+        if below := children.get(at):
+            leaving.append((at, len(order)))
+            stack.append(-1)
+            stack += below[::-1]
+    return ranked.with_columns(pl.Series("under", under, dtype=pl.Int64))[order]

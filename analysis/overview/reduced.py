@@ -1,0 +1,124 @@
+"""The overview of a reduced dataset: the figures of its ranks as they were measured, and what was found on them.
+
+Rules that look at sums look at those of all ranks. What only a recording shows was found on each rank, and is said
+once: as the rank says it of which most time could be won, with the number of ranks that say it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import polars as pl
+from msgspec import convert
+from msgspec.structs import replace
+
+from ...loaders.trace import Trace
+from ..communication.devices import Communication
+from ..core import units
+from ..core.options import Options
+from ..cycles.account import spoken_of
+from ..findings.rule import Finding
+from ..findings.rules import unchecked
+from ..table.view import CannotAnswer, ScopeRefused
+from .breakdown import CATEGORIES
+from .overview import Overview
+from .timed import Figures, RankFigures, told
+from .windows import WindowSums
+
+NOTE = (
+    "A reduced dataset: launches, operators, host slices and samples are in the recordings it was made from, not in it."
+)
+
+
+def reduced_overview(run: Trace, options: Options, cycle: int | None) -> Overview:
+    """The overview of the dataset. Raises CannotAnswer for one cycle, of which it holds no breakdown."""
+    if cycle is not None:
+        raise ScopeRefused(f"{run.info.label} is a reduced dataset: where the time of one cycle goes is not in it.")
+    cycles = spoken_of(run, options)
+    parts = _parts(run)
+    if not parts:
+        raise CannotAnswer(f"{run.info.label} holds no device activities with times, so no overview.")
+    made = told(run, run, options, cycles, parts, None)
+    known = convert(made.facts["rules"], tuple[Finding, ...])
+    found = _merged(tuple(one for one in known if one.severity != "unchecked"), _findings(run))
+    facts = made.facts | {
+        "findings": [finding.sentence for finding in found if finding.severity != "unchecked"],
+        "rules": [msgspec.to_builtins(finding) for finding in found], "unchecked": unchecked(found),
+    }
+    return replace(made, facts=facts, notes=(NOTE, *made.notes))
+
+
+def _parts(run: Trace) -> list[RankFigures]:
+    """The figures of each rank, in order of rank, those without windows left out."""
+    ranks = run.rank_sums.sort("rank").collect().to_dicts()
+    times = _by_rank(run.breakdown.select("rank", pl.col("category").cast(pl.String), "time_ns"))
+    devices = _by_rank(run.device_sums.with_columns(pl.col("device").cast(pl.String)))
+    names = {device.id: device.name for device in run.info.devices}
+    parts = []
+    for row in ranks:
+        rank = row["rank"]
+        if not row["windows"]:
+            continue
+        windows = WindowSums(row["windows"], row["windows_ns"], bool(row["whole_run"]))
+        each = {one["category"]: one["time_ns"] for one in times.get(rank, ())}
+        measured = [one for one in devices.get(rank, ()) if one["steps_ns"]]
+        talk = tuple(
+            Communication(one["device"], rank, one["steps_comm_ns"], one["steps_exposed_ns"])
+            for one in measured if one["steps_comm_ns"] is not None
+        )
+        parts.append(RankFigures(windows, Figures(
+            {name: each[name] for name in CATEGORIES if name in each}, [_gauges(one, names) for one in measured], talk,
+            early=row["early"] or 0, launched=row["launched"] or 0,
+        )))
+    return parts
+
+
+def _gauges(row: dict[str, Any], names: dict[str, str | None]) -> dict[str, Any]:
+    return {
+        "device": row["device"], "name": names.get(row["device"] or ""),
+        "utilisation": row["steps_busy_ns"] / row["steps_ns"], "sm_efficiency": row["sm_efficiency"],
+        "occupancy": row["occupancy"], "tensor_share": row["tensor_share"], "busy_ns": row["steps_busy_ns"],
+        "kernel_ns": row["steps_kernel_ns"], "window_ns": row["steps_ns"],
+    }
+
+
+def _by_rank(table: pl.LazyFrame) -> dict[int | None, list[dict[str, Any]]]:
+    made: dict[int | None, list[dict[str, Any]]] = {}
+    for row in table.collect(engine="streaming").to_dicts():
+        made.setdefault(row["rank"], []).append(row)
+    return made
+
+
+def _findings(run: Trace) -> tuple[Finding, ...]:
+    """What the rules found on the ranks, and what could be checked on none."""
+    rows = run.findings.with_columns(pl.col("rule", "severity", "view").cast(pl.String)).collect(engine="streaming")
+    ranks = len(run.info.ranks)
+    looked = rows.filter(pl.col("severity") != "unchecked")
+    best = looked.sort("time_to_win_ns", "rank", descending=[True, False], nulls_last=True).group_by(
+        "rule", maintain_order=True
+    ).agg(pl.col("severity", "sentence", "time_to_win_ns", "view", "filter", "rank").first(),
+          pl.len().alias("ranks"), pl.col("sentence").n_unique().alias("ways"))
+    made = [_of_ranks(row, ranks) for row in best.to_dicts()]
+    nowhere = rows.filter(~pl.col("rule").is_in(looked["rule"].unique().implode()))
+    left = nowhere.unique("rule", keep="first", maintain_order=True)
+    return (*made, *(Finding(rule, "unchecked", why) for rule, why in left.select("rule", "sentence").rows()))
+
+
+def _merged(known: tuple[Finding, ...], told: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """What follows from the sums of all ranks, and what single ranks found that these do not show."""
+    rules = {one.rule for one in known}
+    every = [*known, *(one for one in told if one.rule not in rules)]
+    order = {"problem": 0, "hint": 0, "fact": 1, "unchecked": 2}
+    return tuple(sorted(every, key=lambda one: (order[one.severity], -(one.time_to_win_ns or 0.0))))
+
+
+def _of_ranks(row: dict[str, Any], ranks: int) -> Finding:
+    sentence = row["sentence"]
+    if row["rank"] is not None and ranks > 1 and (row["ways"] > 1 or row["ranks"] < ranks):
+        whole = "all" if row["ranks"] == ranks else units.count(row["ranks"])
+        most = ", of which it is the one with most to win" if row["ranks"] > 1 and row["time_to_win_ns"] else ""
+        sentence = f"{sentence} So on rank {row['rank']}; {whole} of {ranks:,} ranks show it{most}."
+    return Finding(
+        row["rule"], row["severity"], sentence, (), row["time_to_win_ns"], row["view"], row["filter"],
+    )

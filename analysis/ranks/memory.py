@@ -1,0 +1,62 @@
+"""The memory of each rank's device where it was sampled: the peak, and how near that is to what the device has."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import polars as pl
+
+from ...loaders.trace import REDUCED, Trace
+
+Place = tuple[int | None, str | None]
+"""A rank and its device."""
+_ALLOCATED = "(?i)memory.*(allocated|used)|allocated"
+_RESERVED = "(?i)memory.*reserved|reserved.*memory"
+_TOTAL = ("totalGlobalMem", "totalMemory", "memory_bytes")
+
+
+class DeviceMemory(NamedTuple):
+    """Bytes: the most allocated, the most the allocator had taken, and what the device has; None where not recorded."""
+
+    peak: float | None = None
+    reserved: float | None = None
+    total: float | None = None
+
+    @property
+    def share(self) -> float | None:
+        """How much of the device was taken at the peak, 0-1; None where either is unknown."""
+        used = max((value for value in (self.peak, self.reserved) if value is not None), default=None)
+        return used / self.total if used is not None and self.total else None
+
+
+def memory_of(run: Trace) -> dict[Place, DeviceMemory]:
+    """Every device of every rank of which memory was sampled; under (rank, None) samples that name no device."""
+    if REDUCED in run.info.facts:
+        rows = run.device_sums.select(
+            "rank", pl.col("device").cast(pl.String), "memory_peak", "memory_reserved", "memory_total"
+        ).collect(engine="streaming")
+        return {(rank, device): DeviceMemory(*told) for rank, device, *told in rows.rows()}
+    name = pl.col("metric").cast(pl.String)
+    rows = run.metrics.filter(
+        pl.col("unit").cast(pl.String) == "B", pl.col("device").cast(pl.String).fill_null("Host") != "Host",
+        name.str.contains(_ALLOCATED) | name.str.contains(_RESERVED),
+    ).group_by("rank", pl.col("device").cast(pl.String)).agg(
+        pl.col("value").filter(name.str.contains(_ALLOCATED)).max().alias("peak"),
+        pl.col("value").filter(name.str.contains(_RESERVED)).max().alias("reserved"),
+    ).collect(engine="streaming")
+    totals = {device.id: total for device in run.info.devices if (total := _total(device.properties)) is not None}
+    return {
+        (rank, device): DeviceMemory(peak, reserved, totals.get(device or ""))
+        for rank, device, peak, reserved in rows.rows()
+    }
+
+
+def of_place(known: dict[Place, DeviceMemory], rank: int | None, device: str | None) -> DeviceMemory:
+    """The memory of that device; samples without a rank or a device stand for any that has no own."""
+    places = ((rank, device), (rank, None), (None, device))
+    return next((known[place] for place in places if place in known), DeviceMemory())
+
+
+def _total(properties: dict[str, object]) -> float | None:
+    values = (properties.get(key) for key in _TOTAL)
+    return next((float(value) for value in values if isinstance(value, int | float) and value > 0), None)

@@ -1,0 +1,117 @@
+"""The operators view's other shape: modules, what they call, and the kernels at the end of it, as a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+
+from ..core import units
+from ..core.callers import callers_of
+from ..core.options import Options
+from ..details.glance import kernels as kernel_glance
+from ..details.glance import operators as operator_glance
+from ..details.glance.operators import kernels_section
+from ..details.row_details import kernel_sections, operator_sections
+from ..details.sections import Section
+from ..operators.call_paths import MODULE_KIND, OPERATOR_KIND, call_paths, in_order, kernels_below
+from ..operators.folding import texts_of
+from ..table.column import Column, side_by_side
+from ..table.sides import beside
+from ..table.view import Answer, CannotAnswer, Runs, View
+
+COLUMNS = (
+    Column("tree", "module, operator, kernel", "text", "the name, under what calls it", 44, order=0, elastic=True,
+           pinned=True, role="tree", pairs="key"),
+    Column("name", "name", "text", "module, operator or kernel as recorded", 34, order=None, role="name", pairs="key"),
+    Column("path", "path", "text", "names from the root on", 40, order=None, role="label", pairs="key"),
+    Column("kind", "kind", "text", "module, operator, or the kind of device activity", 10, order=4, role="label",
+           pairs="key"),
+    Column("depth", "depth", "number", "how many modules and operators are around it", 5, order=None, pairs="key"),
+    Column("under", "below", "count", "rows that follow and are below it", 6, order=None, pairs="key"),
+    Column("count", "count", "count", "calls, or launches", 8, order=1, role="count", pairs="sum"),
+    Column("device_self_ns", "device self", "ns", "time of the device activities it launched itself, which are the "
+           "kernels under it", 11, order=2,
+           role="time", pairs="sum"),
+    Column("device_total_ns", "device total", "ns", "device time with that of everything below it", 12, order=0,
+           pairs="sum"),
+    Column("host_self_ns", "host self", "ns", "host time outside of the modules and operators it calls", 10, order=3,
+           pairs="sum"),
+    Column("host_total_ns", "host total", "ns", "host time with that of everything below it; of a module also that "
+           "of the backward operators of its operators", 10, order=1, pairs="sum"),
+)
+_KEYS = ("path", "name", "kind", "depth", "parent")
+
+
+def build(runs: Runs, options: Options) -> Answer:
+    """The tree of one run, most device time first, or of two, the largest change first."""
+    trees = [_tree(run) for run in runs]
+    notes = tuple(dict.fromkeys(note for run in runs for note in _notes(run)))
+    if len(trees) == 1:
+        made = in_order(trees[0], ("device_total_ns", "host_total_ns"))
+    else:
+        keys = tuple(Column(name, name, "text", "", pairs="key") for name in _KEYS)
+        sums = tuple(column for column in COLUMNS if column.pairs == "sum")
+        made = in_order(beside(trees[0], trees[1], (*keys, *sums)), ("device_total_ns_delta", "host_total_ns_delta"))
+    rows = made.with_columns(texts_of(made))
+    columns = COLUMNS if len(runs) == 1 else side_by_side(COLUMNS)
+    facts = {"nodes": rows.height, "depth": int(rows["depth"].max() or 0) + 1}  # type: ignore[arg-type]
+    return Answer(rows.select(column.name for column in columns).lazy(), facts, (_sentence(rows),), notes)
+
+
+def _tree(run: Any) -> pl.DataFrame:
+    found = call_paths(run)
+    if found is None:
+        why = "sums per operator, not calls" if run.has("operators") else "no modules and no operators"
+        raise CannotAnswer(f"{run.info.label} holds {why}: who calls whom is not known.")
+    return found
+
+
+def _notes(run: Any) -> tuple[str, ...]:
+    callers = callers_of(run)
+    return callers.notes if callers is not None else ()
+
+
+def _sentence(rows: pl.DataFrame) -> str:
+    counted = {kind: count for kind, count in rows.group_by("kind").len().rows()}
+    modules, operators = counted.get(MODULE_KIND, 0), counted.get(OPERATOR_KIND, 0)
+    kernels = sum(counted.values()) - modules - operators
+    return " · ".join(
+        f"{units.count(number)} {what}" for number, what in (
+            (modules, "modules"), (operators, "operators by their path"), (kernels, "kernels under them")) if number
+    )
+
+
+def _details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
+    if row["kind"] == MODULE_KIND:
+        return _below(row, [_tree(run) for run in runs])
+    if row["kind"] == OPERATOR_KIND:
+        return operator_sections(row, runs, options)
+    return kernel_sections({"name": row["name"]}, runs, options)
+
+
+def _glance(runs: Runs, options: Options) -> Callable[[dict[str, Any]], list[Section]]:
+    operators, kernels = operator_glance.glance(runs, options), kernel_glance.glance(runs, options)
+    trees = [_tree(run) for run in runs]
+
+    def of(row: dict[str, Any]) -> list[Section]:
+        if row["kind"] == MODULE_KIND:
+            return _below(row, trees)
+        return operators(row) if row["kind"] == OPERATOR_KIND else kernels({"name": row["name"]})
+
+    return of
+
+
+def _below(row: dict[str, Any], trees: list[pl.DataFrame]) -> list[Section]:
+    """The kernels anywhere below a module."""
+    made = []
+    for side, tree in zip("AB", trees, strict=False):
+        tail = f" in {side}" if len(trees) > 1 else ""
+        made += kernels_section(f"Kernels below it{tail}", kernels_below(tree, row["path"]))
+    return made
+
+
+TREE = View(
+    "ops", COLUMNS, build, pair_columns=side_by_side(COLUMNS), noun="paths", details=_details, glance=_glance,
+)

@@ -1,0 +1,57 @@
+"""What there is to reduce: the recordings of the folders that were named, and those of them that are done already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+from uuid import uuid4
+
+from ...loaders.dataset.layout import DESCRIPTION, Part
+from ...loaders.errors import Unreadable
+from .recording import Recording, stamps
+
+
+class Plan(NamedTuple):
+    """The recordings to reduce, the largest first; the parts that need not be; files that cannot be read, and why."""
+
+    work: list[Recording]
+    current: list[Part]
+    unread: list[str]
+
+
+def plan(paths: Sequence[str], dataset: Path, known: Sequence[Part], reduced: int) -> Plan:
+    """What to do so that the dataset holds all recordings of the paths. Raises Unreadable where there are none."""
+    from ...loaders.ingest import ranks
+    from ...loaders.ingest.job.files import listed
+    from ...loaders.ingest.job.layout import recordings
+
+    files: dict[Path, None] = {}
+    unread: list[str] = []
+    failed: Unreadable | None = None
+    for path in paths:
+        try:
+            found, lacking = listed(path)
+        except Unreadable as error:
+            failed, found, lacking = error, [], [str(error)]
+        files |= dict.fromkeys(file for file in found if file.name != DESCRIPTION)
+        unread += lacking
+    if not files:
+        raise failed or Unreadable(paths[0], "holds no trace")
+    groups = recordings(list(files))
+    by_name: Sequence[int | None] | None = ranks.ranks_of([group[0] for group in groups], [()] * len(groups))
+    session = uuid4().hex[:12]
+    done = {part.stamps: part for part in known if part.reduced == reduced}
+    work, current = [], []
+    for group, rank in zip(groups, by_name or [None] * len(groups), strict=True):
+        names = tuple(str(file.absolute()) for file in group)
+        states = stamps(names)
+        if states in done:
+            current.append(done[states])
+        else:
+            work.append(Recording(names, rank, str(dataset.absolute()), session, states))
+    return Plan(sorted(work, key=_size, reverse=True), current, unread)
+
+
+def _size(one: Recording) -> int:
+    return sum(size for _, size, _ in one.stamps)

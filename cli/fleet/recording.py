@@ -1,0 +1,132 @@
+"""One recording reduced, wherever that happens: opened, measured, written beside the dataset, and forgotten again.
+
+This is what a process of this machine or a worker of a cluster is sent to do. It gives back a summary only; tables go
+to the disk that all of them share.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...loaders.dataset.layout import Part
+from ...loaders.errors import Unreadable
+
+if TYPE_CHECKING:
+    from ...loaders.trace import Trace
+
+_alone = threading.Lock()
+"""A worker of a cluster may have several threads; what is remembered of a run is of one at a time."""
+Stamp = tuple[str, int, int]
+
+
+class Recording(Struct, frozen=True):
+    """What to reduce: the files of one process, the rank it is taken for where it says none, and where to write.
+
+    ``session`` tells the folders of this call from those of another that writes into the same dataset.
+    """
+
+    files: tuple[str, ...]
+    rank: int | None
+    dataset: str
+    session: str
+    stamps: tuple[Stamp, ...]
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+        return self.files[0] + (f" and {len(self.files) - 1} more windows" if len(self.files) > 1 else "")
+
+
+class Reduced(Struct, frozen=True):
+    """What came of a recording: the folder it was written to and what is in it, or the sentence that says why not."""
+
+    folder: str | None
+    part: Part | None
+    seconds: float
+    unread: str = ""
+
+
+def stamps(files: tuple[str, ...]) -> tuple[Stamp, ...]:
+    """Real path, size and time of change of each file. Raises OSError."""
+    made = []
+    for file in files:
+        state = os.stat(file)
+        made.append((os.path.realpath(file), state.st_size, state.st_mtime_ns))
+    return tuple(made)
+
+
+def reduce_recording(work: Recording, tell: object = None) -> Reduced:
+    """Reduce one recording. A recording that cannot be read is an answer; anything else that goes wrong is raised."""
+    with _alone:
+        began = time.monotonic()
+        try:
+            folder, part = _reduced(work)
+            return Reduced(str(folder), part, time.monotonic() - began)
+        except Unreadable as error:
+            return Reduced(None, None, time.monotonic() - began, str(error))
+        finally:
+            _forget()
+
+
+def _reduced(work: Recording) -> tuple[Path, Part]:
+    from ...analysis.fleet.reduce import LAYOUT, reduce
+    from ...loaders.dataset.write import stage
+
+    with _opened(work) as run:
+        if not run.has("kernels") and not run.has("cycles"):
+            raise Unreadable(work.name, "holds nothing that devices did, so it is no rank's")
+        return stage(reduce(run), Path(work.dataset), work.session, work.stamps, LAYOUT)
+
+
+@contextmanager
+def _opened(work: Recording) -> Iterator[Trace]:
+    """The recording as one run whose tables all name a rank; what was written to read it is removed afterwards."""
+    from ...loaders.ingest import cache, ranks, spill, windows
+    from ...loaders.ingest.job.files import Request
+    from ...loaders.ingest.opening import ingest
+
+    # a thousand ranks are no reason to push what somebody works on out of the cache
+    known = all(cache.find(file) is not None for file in work.files)
+    made: list[Path] = []
+    try:
+        runs: list[Trace] = []
+        for file in work.files:
+            opened = ingest(file, Request(use_cache=known, lasting=False))
+            made += [] if known else opened.directories
+            found = opened.traces()
+            if len(found) > 1:
+                raise Unreadable(file, f"holds {len(found)} runs", "Reduce recordings of one process each.")
+            runs += found
+        run = runs[0] if len(runs) == 1 else windows.joined(work.files[0], Path(work.files[0]).name, runs)
+        if len(run.info.ranks) > 1:
+            yield run
+            return
+        rank = run.info.ranks[0] if run.info.ranks else work.rank
+        if rank is None:
+            raise Unreadable(work.name, "does not say which rank it is of, and its name does not tell either",
+                             "Name the files after their ranks: rank-0, rank-1.")
+        merged = ranks.merge(run.info.source, run.info.label, [run], [rank])
+        warnings = tuple(warning.removeprefix(f"rank {rank}: ") for warning in merged.info.warnings)
+        yield replace(merged, info=replace(merged.info, warnings=warnings))
+    finally:
+        for directory in made:
+            spill.remove(directory)
+
+
+def _forget() -> None:
+    """Let go of what the questions remember of runs: the next recording is another one."""
+    for name, module in list(sys.modules.items()):
+        known = getattr(module, "_known", None) if ".analysis." in name else None
+        if isinstance(known, deque):
+            known.clear()

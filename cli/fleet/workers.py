@@ -1,0 +1,84 @@
+"""Who reduces: processes of this machine, or the workers of a Dask cluster that is there already.
+
+Both give what came of each recording as it comes. A process or worker that dies costs its recording another try; a
+recording that kills every one it is given to is named, and the others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import Any
+
+from ...loaders.ingest.failures import ended
+from ...loaders.ingest.job import pool
+from ..arguments import Wrong
+from .recording import Recording, Reduced, Stamp, reduce_recording
+
+RETRIES = 2
+_LEAST_BYTES = 300 << 20
+"""What a process needs for the smallest recording."""
+_CONNECT_S = 30
+Answers = Iterator[tuple[int, Reduced]]
+
+
+def here(work: Sequence[Recording], jobs: int | None) -> Answers:
+    """The recordings reduced by ``jobs`` processes of this machine, as many as it has room for where None."""
+    largest = max(sum(map(_memory, one.stamps)) for one in work)
+    workers = min(jobs, len(work)) if jobs else pool.most_workers(len(work), max(pool.TASK_BYTES, largest))
+    for outcome in pool.run(reduce_recording, work, workers):
+        if not outcome.ended:
+            continue
+        value = outcome.value
+        if outcome.error is not None:
+            value = _failed(work[outcome.number], outcome.error)
+        yield outcome.number, value
+
+
+def on_cluster(work: Sequence[Recording], address: str) -> Answers:
+    """The recordings reduced on the cluster of that scheduler, a task each. Raises Wrong where there is none."""
+    try:
+        distributed: Any = import_module("distributed")
+    except ImportError:
+        raise Wrong("--scheduler needs the package distributed: pip install 'warplens[fleet]'") from None
+    import logging
+    import warnings
+
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # versions that differ in what is not used here
+            client = distributed.Client(address, timeout=_CONNECT_S)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise Wrong(f"no Dask scheduler answers at {address} ({type(error).__name__})") from None
+    with client:
+        futures = {
+            client.submit(reduce_recording, one, pure=False, retries=RETRIES): number
+            for number, one in enumerate(work)
+        }
+        for future in distributed.as_completed(list(futures)):
+            number = futures.pop(future)
+            try:
+                value = future.result()
+            except Exception as error:
+                value = _failed(work[number], error)
+            yield number, value
+            future.release()
+
+
+def _memory(stamp: Stamp) -> int:
+    """Memory that questions about a file take, about: as much as its text, which compressed is a tenth of that."""
+    name, size, _ = stamp
+    return _LEAST_BYTES + size * (12 if name.endswith((".gz", ".zst")) else 1)
+
+
+def _failed(one: Recording, error: Any) -> Reduced:
+    """A recording that no process could reduce, as a sentence."""
+    if isinstance(error, pool.WorkerDied):
+        return Reduced(None, None, 0.0, str(ended(one.name, error.status)))
+    name = type(error).__name__
+    if name == "KilledWorker":
+        return Reduced(None, None, 0.0, f"{one.name}: every worker that read it was killed; they may be short of "
+                                        "memory.")
+    first = (str(error).splitlines() or [""])[0][:160]
+    return Reduced(None, None, 0.0, f"{one.name}: could not be reduced ({name}: {first}).")

@@ -1,0 +1,170 @@
+"""The command ``reduce``: a job's ranks, each where it lies, made into a small dataset that opens as a run."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .arguments import FINE, UNREADABLE, Command, Wrong, limit_argument, print_path, whole_number
+
+if TYPE_CHECKING:
+    from ..loaders.dataset.layout import Part
+    from .fleet.plan import Plan
+    from .fleet.recording import Reduced
+
+ADDRESS = "DASK_SCHEDULER_ADDRESS"
+_PROGRESS_S = 0.2
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="+", metavar="DIR", help="folders with the recordings of a job, or recordings")
+    parser.add_argument("-o", "--output", metavar="DATASET", required=True, help="folder to write, or to add to")
+    parser.add_argument("--scheduler", metavar="ADDRESS", default=os.environ.get(ADDRESS),
+                        help=f"use the Dask cluster of this scheduler, as tcp://host:8786 (default: {ADDRESS})")
+    parser.add_argument("--jobs", type=whole_number, metavar="N",
+                        help="processes of this machine; default: as many as it has processors and memory for")
+    limit_argument(parser)
+
+
+def _reduce(arguments: argparse.Namespace) -> int:
+    from ..analysis.fleet.reduce import LAYOUT
+    from ..loaders.dataset import write
+    from .fleet.plan import plan
+    from .fleet.workers import here, on_cluster
+
+    dataset = Path(arguments.output)
+    if dataset.exists() and not dataset.is_dir():
+        raise Wrong(f"{dataset} is a file; name a folder to write the dataset to")
+    todo = plan(arguments.paths, dataset, write.parts(dataset), LAYOUT)
+    if _foreign(dataset):
+        raise Wrong(f"{dataset} holds other files and no dataset; name a new folder")
+    dataset.mkdir(parents=True, exist_ok=True)
+    made = _Made(dataset, todo)
+    try:
+        if todo.work:
+            reduced = on_cluster(todo.work, arguments.scheduler) if arguments.scheduler else here(
+                todo.work, arguments.jobs)
+            for number, answer in reduced:
+                made.take(number, answer)
+    finally:
+        write.clean(dataset, todo.work[0].session if todo.work else "")
+        made.line.close()
+    return made.finish()
+
+
+def _foreign(dataset: Path) -> bool:
+    """Whether the folder holds something that no call of this command put there."""
+    from ..loaders.dataset.layout import DESCRIPTION, MARKERS, STAGING
+
+    there = set(os.listdir(dataset)) if dataset.is_dir() else set()
+    return bool(there) and not there & {DESCRIPTION, MARKERS, STAGING}
+
+
+class _Made:
+    """What has come of the plan so far: parts that are in the dataset, and recordings that are not, each named."""
+
+    def __init__(self, dataset: Path, todo: Plan) -> None:
+        self._dataset, self._todo = dataset, todo
+        self._taken: dict[str, int] = {part.part: -1 for part in todo.current}
+        self._failed: list[str] = []
+        self._spent = 0.0
+        self._began = time.monotonic()
+        self.line = _Line(len(todo.work), sum(size for one in todo.work for _, size, _ in one.stamps))
+        for said in todo.unread:
+            self._say(said)
+
+    def take(self, number: int, answer: Reduced) -> None:
+        """Put what one recording came to into the dataset. Raises OSError."""
+        from ..loaders.dataset import write
+
+        one = self._todo.work[number]
+        self._spent += answer.seconds
+        self.line.step(sum(size for _, size, _ in one.stamps))
+        if answer.part is None or answer.folder is None:
+            self._outdated(one.stamps)
+            self._say(answer.unread)
+            return
+        before = self._taken.get(answer.part.part)
+        if before is not None and before < number:
+            self._say(f"{one.name}: is of {_named(answer.part)}, which another recording is of, too; it was left out.")
+            return
+        if before is not None:
+            self._say(f"{self._todo.work[before].name}: is of {_named(answer.part)}, which another recording is of, "
+                      "too; it was left out.")
+        self._taken[answer.part.part] = number
+        write.commit(self._dataset, Path(answer.folder), answer.part)
+
+    def _outdated(self, stamps: tuple[tuple[str, int, int], ...]) -> None:
+        """A recording that was reduced once and can no longer be read is no part of the dataset any more."""
+        from ..loaders.dataset import write
+
+        files = {name for name, _, _ in stamps}
+        for part in write.parts(self._dataset):
+            if files & {name for name, _, _ in part.stamps} and part.part not in self._taken:
+                write.forget(self._dataset, part.part)
+
+    def finish(self) -> int:
+        """Describe the dataset, say what was done; the exit status."""
+        from ..loaders.dataset import write
+
+        if not self._taken:
+            print(f"warplens: none of {len(self._failed):,} recordings could be read", file=sys.stderr)
+            return UNREADABLE
+        label = Path(os.path.abspath(self._dataset)).name
+        known = write.finish(self._dataset, label)
+        ranks = sum(len(part.ranks) for part in known.parts)
+        done = sum(number >= 0 for number in self._taken.values())
+        took = f"{done:,} reduced in {time.monotonic() - self._began:.1f} s" if done else "nothing was new"
+        kept = f", {len(self._todo.current):,} were there already" if self._todo.current and done else ""
+        lost = f"; {len(self._failed):,} could not be read" if self._failed else ""
+        print(f"{ranks:,} rank{'s' if ranks != 1 else ''}: {took}{kept}{lost}", file=sys.stderr)
+        print_path(self._dataset)
+        return FINE
+
+    def _say(self, sentence: str) -> None:
+        from ..analysis.core.text import display
+
+        self._failed.append(sentence)
+        self.line.close()
+        print(f"warplens: {display(sentence)}", file=sys.stderr)
+
+
+def _named(part: Part) -> str:
+    ranks = part.ranks
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]} to {ranks[-1]}"
+
+
+class _Line:
+    """How many recordings are done, on stderr where somebody sees it."""
+
+    def __init__(self, recordings: int, size: int) -> None:
+        self._recordings, self._size = recordings, size
+        self._done = self._read = 0
+        self._began = self._last = time.monotonic()
+        self._shown, self._on = False, sys.stderr.isatty()
+
+    def step(self, size: int) -> None:
+        """One more recording of that many bytes is done."""
+        self._done, self._read = self._done + 1, self._read + size
+        now = time.monotonic()
+        if self._on and now - self._last >= _PROGRESS_S:
+            self._last, self._shown = now, True
+            rate = self._read / (now - self._began)
+            left = f", {(self._size - self._read) / rate:,.0f} s left" if rate else ""
+            sys.stderr.write(f"\r\x1b[K{self._done:,} of {self._recordings:,} recordings  {rate / 1e6:,.0f} MB/s{left}")
+            sys.stderr.flush()
+
+    def close(self) -> None:
+        """Remove the line."""
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._shown = False
+
+
+REDUCE = Command("reduce", "Reduce a job's ranks, here or on a Dask cluster, to a small dataset that opens as a run.",
+                 _arguments, _reduce)

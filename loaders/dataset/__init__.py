@@ -1,0 +1,31 @@
+"""Reduced datasets: what ``warplens reduce`` makes of a job's ranks, a folder of Parquet files that opens as a run."""
+
+from __future__ import annotations
+
+from ..loader import FormatLoader, Job
+from ..trace import Trace
+from .layout import DESCRIPTION, MARK
+
+
+class DatasetLoader(FormatLoader):
+    """Scans of the dataset's own files, times brought to one zero; nothing is copied."""
+
+    name = "dataset"
+    title = "Reduced dataset of a job's ranks (warplens reduce): Parquet files by table and rank"
+    suffixes = (".json",)
+    version = 1
+    in_place = True
+    directory_file = DESCRIPTION
+
+    def sniff(self, head: bytes) -> bool:
+        """By the mark that its description begins with."""
+        return head.startswith(MARK)
+
+    def load(self, job: Job) -> tuple[Trace, ...]:
+        """The dataset beside its description. Raises Unreadable."""
+        from .read import read
+
+        return (read(job.path),)
+
+
+LOADER = DatasetLoader()

@@ -1,0 +1,90 @@
+"""A reduced dataset as one Trace: scans of its files, every rank's times from the first rank's zero.
+
+Only the description is read here; a table is read when a question needs it. The description is as hostile as any input:
+its names are checked before they become paths, and columns of other types are cast when they are read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from msgspec import DecodeError
+from msgspec.json import decode
+from msgspec.structs import replace
+
+from .. import schema
+from ..errors import Unreadable
+from ..ingest.limits import Exceeded, check
+from ..ingest.store import info_from_plain
+from ..trace import REDUCED, Device, Info, Trace
+from .layout import LAYOUT, Description, packed_file, table_file
+
+MOMENTS = {
+    "cycles": ("start_ns",), "cycle_sums": ("start_ns", "window_start_ns", "window_end_ns"),
+    "profile": ("cycle_start_ns",), "collectives": ("start_ns",), "idle_gaps": ("start_ns",),
+}
+"""Columns that are moments, which count from the zero of their rank's recording."""
+_AGAIN = "Run `warplens reduce` again with the same recordings: it makes what is missing."
+
+
+def read(path: Path) -> Trace:
+    """The dataset of that description. Raises Unreadable."""
+    try:
+        told = decode(path.read_bytes(), type=Description)
+        check("dataset-ranks", len(told.parts), f"it lists {len(told.parts):,} recordings")
+    except Exceeded as error:
+        raise error.unreadable(path) from None
+    except (DecodeError, ValueError) as error:
+        raise Unreadable(path, f"is a damaged description of a dataset ({error})", _AGAIN) from None
+    if told.layout > LAYOUT:
+        raise Unreadable(path, f"is of a newer layout ({told.layout}; this version reads up to {LAYOUT})",
+                         "Open it with a newer warplens, or reduce the job again.")
+    if not told.parts:
+        raise Unreadable(path, "is a dataset without a rank", _AGAIN)
+    try:
+        return _trace(path.parent, told)
+    except (pl.exceptions.PolarsError, OSError, ValueError, KeyError, TypeError) as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0][:160]
+        raise Unreadable(path, f"belongs to a dataset whose files are damaged or missing ({first})", _AGAIN) from None
+
+
+def _trace(dataset: Path, told: Description) -> Trace:
+    epochs = [part.epoch_ns for part in told.parts]
+    zero = None if None in epochs else min(epoch for epoch in epochs if epoch is not None)
+    shifts = {} if zero is None else {
+        rank: (part.epoch_ns or 0) - zero for part in told.parts for rank in part.ranks
+    }
+    names = Counter(name for part in told.parts for name, rows in part.rows.items() if rows)
+    tables = {name: _table(dataset, told, name, shifts) for name in names}
+    return Trace(_info(dataset, told, zero)).with_tables(**tables)
+
+
+def _table(dataset: Path, told: Description, name: str, shifts: dict[int, int]) -> pl.LazyFrame:
+    if name in told.packed:
+        files = [packed_file(dataset, name, told.packed[name])]
+    else:
+        files = [table_file(dataset, name, part.part) for part in told.parts if part.rows.get(name)]
+    if missing := [file for file in files if not file.is_file()]:
+        raise ValueError(f"{len(missing)} of {len(files)} files of {name} are missing")
+    table = schema.conform(name, pl.scan_parquet(files, glob=False))
+    if name not in MOMENTS or not any(shifts.values()):
+        return table
+    by_rank = pl.LazyFrame({"rank": list(shifts), "shift": list(shifts.values())}, schema={"rank": pl.Int64,
+                                                                                         "shift": pl.Int64})
+    moved = table.join(by_rank, on="rank", how="left", maintain_order="left")
+    return moved.with_columns(pl.col(MOMENTS[name]) + pl.col("shift").fill_null(0)).drop("shift")
+
+
+def _info(dataset: Path, told: Description, zero: int | None) -> Info:
+    info = info_from_plain(told.info)
+    ranks = tuple(sorted({rank for part in told.parts for rank in part.ranks}))
+    reduced: dict[str, Any] = {"layout": told.layout, "made_by": told.made_by, "recordings": len(told.parts)}
+    facts = {**info.facts, REDUCED: {**reduced, **(info.facts.get(REDUCED) or {})}}
+    label = dataset.resolve().name or info.label
+    return replace(
+        info, source=str(dataset), label=label, format="dataset", ranks=ranks, epoch_ns=zero, facts=facts,
+        devices=tuple(device for device in info.devices if isinstance(device, Device)),
+    )

@@ -1,0 +1,163 @@
+"""Writing a reduced dataset: a recording's tables to a place of their own, then into the dataset, last its description.
+
+A worker ``stage``s what it reduced in a folder of its own, so that two that reduce the same rank do not meet; whoever
+leads ``commit``s it, and ``finish``es with the description. A part without its marker does not exist: it is removed
+first and written last, so that whatever stops in between leaves a part that is missing, never one that is wrong.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Sequence
+from hashlib import blake2b
+from pathlib import Path
+from uuid import uuid4
+
+import polars as pl
+from msgspec import DecodeError
+from msgspec.json import decode, encode
+
+from ... import __version__
+from ..ingest.store import info_to_plain
+from ..trace import REDUCED, Trace
+from .layout import (
+    DESCRIPTION,
+    LAYOUT,
+    MARKERS,
+    PACKED,
+    README,
+    STAGING,
+    TABLES,
+    Description,
+    Part,
+    PartSummary,
+    packed_file,
+    part_name,
+    table_file,
+)
+from .merged import merged
+from .readme import readme
+
+PACKED_BYTES = 128 << 20
+"""A table whose files are larger together is read from them; smaller ones are repeated in one file."""
+_FACTS = ("host_name", "hosts", REDUCED)
+"""What of the facts of a recording is worth a line in the dataset."""
+
+
+def stage(
+    run: Trace, dataset: Path, session: str, stamps: Sequence[tuple[str, int, int]], reduced: int
+) -> tuple[Path, Part]:
+    """Write the reduced run in a folder of its own inside the dataset's; gives the folder. Raises OSError."""
+    folder = dataset / STAGING / session / uuid4().hex
+    folder.mkdir(parents=True)
+    try:
+        rows = {}
+        for name in TABLES:
+            frame = run.table(name).with_columns(pl.col(pl.Categorical).cast(pl.String)).collect(engine="streaming")
+            if frame.height:
+                frame.write_parquet(folder / f"{name}.parquet", compression="zstd")
+                rows[name] = frame.height
+        facts = {name: run.info.facts[name] for name in _FACTS if name in run.info.facts}
+        info = info_to_plain(run.info) | {"facts": facts}
+        part = Part(part_name(run.info.ranks), run.info.ranks, tuple(stamps), reduced, rows, info)
+        (folder / "part.json").write_bytes(encode(part))
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return folder, part
+
+
+def commit(dataset: Path, folder: Path, part: Part) -> None:
+    """Make what was staged part of the dataset, in place of what had its ranks before. Raises OSError."""
+    forget(dataset, part.part)
+    for name in TABLES:
+        target = table_file(dataset, name, part.part)
+        if name in part.rows:
+            target.parent.mkdir(exist_ok=True)
+            os.replace(folder / f"{name}.parquet", target)
+        else:
+            target.unlink(missing_ok=True)
+    marker = _marker(dataset, part.part)
+    marker.parent.mkdir(exist_ok=True)
+    os.replace(folder / "part.json", marker)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def forget(dataset: Path, part: str) -> None:
+    """Take a part out of the dataset."""
+    _marker(dataset, part).unlink(missing_ok=True)
+
+
+def clean(dataset: Path, session: str) -> None:
+    """Remove what a session staged and never committed."""
+    if session:
+        shutil.rmtree(dataset / STAGING / session, ignore_errors=True)
+    with contextlib.suppress(OSError):  # of another session, or never made
+        (dataset / STAGING).rmdir()
+
+
+def parts(dataset: Path) -> list[Part]:
+    """The whole parts of a dataset, in order of rank; a marker that cannot be read is none."""
+    found = []
+    for marker in sorted((dataset / MARKERS).glob("rank-*.json")):
+        with contextlib.suppress(OSError, DecodeError, ValueError):
+            part = decode(marker.read_bytes(), type=Part)
+            if part.part == marker.stem and all(table_file(dataset, name, part.part).is_file() for name in part.rows):
+                found.append(part)
+    return found
+
+
+def finish(dataset: Path, label: str) -> Description:
+    """Describe the parts that are there, and repeat their small tables in one file each. Raises OSError."""
+    there = parts(dataset)
+    rows = {name: [part for part in there if part.rows.get(name)] for name in TABLES}
+    packed = {name: _pack(dataset, name, some) for name, some in rows.items() if len(some) > 1}
+    known = Description(
+        "warplens-dataset", LAYOUT, f"warplens {__version__}", max((part.reduced for part in there), default=0),
+        info_to_plain(merged(label, label, there)),
+        tuple(PartSummary(part.part, part.ranks, part.info.get("epoch_ns"), part.rows) for part in there),
+        {name: state for name, state in packed.items() if state is not None},
+    )
+    _write(dataset / README, readme().encode())
+    _write(dataset / DESCRIPTION, encode(known))
+    kept = {packed_file(dataset, name, state) for name, state in known.packed.items()}
+    for old in (dataset / PACKED).glob("*"):
+        if old not in kept:
+            old.unlink(missing_ok=True)
+    return known
+
+
+def _pack(dataset: Path, table: str, some: Sequence[Part]) -> str | None:
+    """Repeat the files of a table in one, unless that is there; its state, None where they are too large together."""
+    files = [table_file(dataset, table, part.part) for part in some]
+    states = [file.stat() for file in files]
+    if sum(state.st_size for state in states) > PACKED_BYTES:
+        return None
+    told = [(part.part, state.st_size, state.st_mtime_ns) for part, state in zip(some, states, strict=True)]
+    state = blake2b(repr((LAYOUT, told)).encode(), digest_size=8).hexdigest()
+    target = packed_file(dataset, table, state)
+    if not target.exists():
+        target.parent.mkdir(exist_ok=True)
+        half = target.with_name(f".{target.name}.{os.getpid()}")
+        try:
+            pl.scan_parquet(files, glob=False).sink_parquet(half, compression="zstd", maintain_order=True)
+            os.replace(half, target)
+        finally:
+            half.unlink(missing_ok=True)
+    return state
+
+
+def _write(target: Path, content: bytes) -> None:
+    """The file, whole or not at all."""
+    half = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        half.write_bytes(content)
+        os.replace(half, target)
+    finally:
+        half.unlink(missing_ok=True)
+
+
+def _marker(dataset: Path, part: str) -> Path:
+    return dataset / MARKERS / f"{table_file(dataset, TABLES[0], part).stem}.json"

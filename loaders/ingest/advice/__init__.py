@@ -1,0 +1,1 @@
+"""What to tell somebody whose file does not open, or who asks what was made of it."""

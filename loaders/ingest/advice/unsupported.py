@@ -1,0 +1,116 @@
+"""Files that are not traces we read: what each one is, and what to do to get one that is.
+
+Consulted only after no loader claimed the file, so an entry here never takes anything away from a loader.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+_ANOTHER = "Give the profiler's trace, not this file."
+_UNPACK = "Unpack it and give the trace inside."
+_RECOMPRESS = "Unpack it, or compress it with gzip or zstd instead."
+_BINARY = "It may have been damaged by a copy in text mode; copy it again in binary mode."
+_NSYS = "Export it with `nsys export --type sqlite FILE` and open the .sqlite file."
+_SNAPSHOT = "Memory snapshots are read as `torch.cuda.memory._dump_snapshot('file.pickle')` writes them."
+_NCU = "Print it with `ncu --import FILE --csv --page raw` (or `--page details`) into a file and open that."
+
+_MAGIC: tuple[tuple[bytes, str, str], ...] = (
+    (b"\x89PNG", "is a PNG picture", _ANOTHER),
+    (b"\xff\xd8\xff", "is a JPEG picture", _ANOTHER),
+    (b"GIF8", "is a GIF picture", _ANOTHER),
+    (b"%PDF", "is a PDF document", _ANOTHER),
+    (b"PK\x03\x04", "is a zip archive", _UNPACK),
+    (b"7z\xbc\xaf", "is a 7z archive", _UNPACK),
+    (b"\xfd7zXZ", "is compressed with xz", _RECOMPRESS),
+    (b"BZh", "is compressed with bzip2", _RECOMPRESS),
+    (b"\x04\x22\x4d\x18", "is compressed with lz4", _RECOMPRESS),
+    (b"\x7fELF", "is a program", _ANOTHER),
+    (b"PAR1", "is a Parquet table", _ANOTHER),
+    (b"ARROW1", "is an Arrow table", _ANOTHER),
+    (b"\x89HDF", "is an HDF5 file", _ANOTHER),
+    (b"PERFILE2", "is a Linux perf recording", "Open it with `perf report`; warplens reads GPU profilers' traces."),
+    *((bytes((0x80, protocol)), "is a Python pickle, but no memory snapshot", _SNAPSHOT) for protocol in range(2, 6)),
+)
+
+_SUFFIX: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    ((".qdstrm",), "is a raw stream of Nsight Systems, not a report", (
+        "Make a report of it with `QdstrmImporter -i FILE` where Nsight Systems is installed, then export that: "
+        "`nsys export --type sqlite`."
+    )),
+    ((".nsight-cuprof-report",), "is a report of an early Nsight Compute", _NCU),
+    ((".xplane.pb",), "is named as an XLA profile, but does not begin as one", _BINARY),
+    ((".pftrace", ".perfetto-trace"), "is named as a Perfetto trace, but does not begin with its packets", _BINARY),
+)
+
+_KERNEL_TRACE = "Open the kernel trace of the same run (`rocprofv3 --kernel-trace --output-format csv`)."
+_WORKLOAD = "Open its folder, or the pmc_perf.csv in it."
+_HEADERS: tuple[tuple[frozenset[str], str, str], ...] = tuple(
+    (frozenset(columns.split()), reason, advice)
+    for columns, reason, advice in (
+        ("sample_timestamp exec_mask dispatch_id", "holds program-counter samples, but no kernels", _KERNEL_TRACE),
+        ("node_id logical_node_id agent_type", "is the list of agents of a rocprofv3 run, not a trace", _KERNEL_TRACE),
+        ("counter_name counter_value kernel_name", "holds counters of kernels without their times", _KERNEL_TRACE),
+        ("workload_name gpu_model gpu_arch", "describes the machine of a rocprofiler-compute workload", _WORKLOAD),
+        ("dispatch_id kernel_name gpu_id", "lists kernels of a rocprofiler-compute workload without times", _WORKLOAD),
+        (
+            "index kernelname gpu-id", "is a result of rocprof without times",
+            "Record it again with `rocprof --timestamp on` and open that.",
+        ),
+    )
+)
+"""Columns of a CSV header, in lower case → what it is and what to do: tables of AMD's tools that are no traces."""
+
+_KINETO = "Export the trace itself with `prof.export_chrome_trace('trace.json')`."
+
+
+def recognise(path: Path, head: bytes) -> tuple[str, str] | None:
+    """What the file is (a clause that follows its name) and what to do instead; None for what nobody knows."""
+    name = path.name.lower()
+    for suffixes, reason, advice in _SUFFIX:
+        if name.endswith(suffixes):
+            return reason, advice
+    for magic, reason, advice in _MAGIC:
+        if head.startswith(magic):
+            return reason, advice
+    if head[257:262] == b"ustar":
+        return "is a tar archive", _UNPACK
+    if head.startswith(b"SQLite format 3\0"):
+        return _database(head)
+    return _text(head)
+
+
+def _database(head: bytes) -> tuple[str, str]:
+    if b"rocpd_" in head:
+        return "is a rocmProfileData or rocprofv3 database without kernel tables", (
+            "Give the .rpd file that the tracer wrote, or the .db file of `rocprofv3 --output-format rocpd`."
+        )
+    if b"StringTable" in head and b"CUPTI_ACTIVITY_KIND_" in head:
+        return "is an nvprof database, which is not supported", (
+            "Record it with Nsight Systems and export that: `nsys export --type sqlite FILE`."
+        )
+    return "is an SQLite database, but not an Nsight Systems export", _NSYS
+
+
+def _text(head: bytes) -> tuple[str, str] | None:
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if re.match(rb"\[\s*\[\s*-?\d", start):
+        return "is a list of numbers (a memory timeline?), not a trace", _KINETO
+    if start.startswith((b"{", b"[")):
+        if b'"schema"' in head and (b'"nodes"' in head or b"chakra" in head):
+            return "is an execution graph (ExecutionTraceObserver), not a trace", _KINETO
+        if re.match(rb'\{\s*"(segments|device_traces)"', start):
+            return "is a memory snapshot as JSON", _SNAPSHOT
+        return None
+    if b"\0" in head[:4096]:
+        return None
+    columns = {cell.strip().strip(b'"').lower() for cell in start.split(b"\n", 1)[0].split(b",")}
+    for needed, reason, advice in _HEADERS:
+        if {column.encode() for column in needed} <= columns:
+            return reason, advice
+    if b"** CUDA GPU" in head or b"[cuda_gpu_" in head or b"Time (%)" in head:
+        return "is a report of nsys stats that no view has a place for", (
+            "Print another (`nsys stats --report cuda_gpu_trace,cuda_api_sum FILE`) or open the .sqlite export."
+        )
+    return None

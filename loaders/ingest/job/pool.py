@@ -1,0 +1,243 @@
+"""Processes that do one thing to many arguments: several recordings are read at once, and one that kills its reader
+costs that reader only.
+
+A task is a function of a module, an argument, and a way to say how far it is; all of them are pickled. Each process
+takes one task after the other over a pair of pipes. One that dies while it has a task is replaced and the task tried
+again, for the machine may have been short of memory only then. The processes end with whoever started them, however
+that ends: the pipe they read from is then closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import queue
+import struct
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from msgspec import Struct
+
+HEADER = struct.Struct("<Q")
+TRIES = 2
+"""How often a task is given to a process, should it die of it."""
+TASK_BYTES = 1536 << 20
+"""Memory that a process is expected to need at most at any time."""
+Tell = Callable[[object], None]
+
+
+class TaskOutcome(Struct, frozen=True):
+    """What came of the task with that number: a value, or why there is none. ``said`` is what it told on the way."""
+
+    number: int
+    value: Any = None
+    error: Exception | None = None
+    said: object = None
+    ended: bool = True
+
+
+class WorkerDied(Exception):
+    """The process that had the task ended without a word each time it was tried; ``status`` as of a process."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"the process ended with status {status}")
+        self.status = status
+
+
+def most_workers(tasks: int, task_bytes: int = TASK_BYTES) -> int:
+    """How many processes the machine has room for: no more than processors, memory or tasks allow, and one at least."""
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    memory = available_bytes()
+    room = processors if memory is None else int(memory / task_bytes)
+    return max(1, min(tasks, processors, room))
+
+
+def available_bytes() -> int | None:
+    """Memory that may still be taken, by the machine and by what limits this process's group; None where unknown."""
+    told = []
+    for line in _lines("/proc/meminfo"):
+        if line.startswith("MemAvailable:"):
+            told.append(int(line.split()[1]) << 10)
+    limit, used = (_lines(f"/sys/fs/cgroup/memory.{name}")[:1] for name in ("max", "current"))
+    if limit and used and limit[0].strip().isdigit() and used[0].strip().isdigit():
+        told.append(int(limit[0]) - int(used[0]))
+    return min(told, default=None)
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except (OSError, ValueError):
+        return []
+
+
+def run(task: Callable[[Any, Tell], Any], arguments: Sequence[Any], workers: int) -> Iterator[TaskOutcome]:
+    """The outcome of each argument as it comes; what a task tells comes between, with ``ended`` false.
+
+    Stops all processes when the iterator is closed.
+    """
+    pool = Pool(task, arguments, workers)
+    try:
+        yield from pool.outcomes()
+    finally:
+        pool.stop()
+
+
+class Pool:
+    """Processes at work on the arguments from when this is made until ``stop``."""
+
+    def __init__(self, task: Callable[[Any, Tell], Any], arguments: Sequence[Any], workers: int) -> None:
+        self._task, self._arguments = task, arguments
+        self._left = deque((number, 1) for number in range(len(arguments)))
+        self._told: queue.SimpleQueue[TaskOutcome] = queue.SimpleQueue()
+        self._processes: set[subprocess.Popen[bytes]] = set()
+        self._lock, self._stopped = threading.Lock(), False
+        threads = -(-most_workers(sys.maxsize) // max(workers, 1))
+        self._environment = {
+            **os.environ, "POLARS_MAX_THREADS": str(max(1, threads)), "OPENBLAS_NUM_THREADS": "1",
+            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[4]), *filter(
+                None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]),
+        }
+        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(workers)]
+        for thread in self._threads:
+            thread.start()
+
+    def outcomes(self) -> Iterator[TaskOutcome]:
+        """What came of each argument, and what was told on the way, as it comes."""
+        ended = 0
+        while ended < len(self._arguments):
+            outcome = self._told.get()
+            ended += outcome.ended
+            yield outcome
+
+    def stop(self) -> None:
+        """End all processes, whatever they are at."""
+        with self._lock:
+            self._stopped = True
+            self._left.clear()
+            for process in self._processes:
+                process.kill()
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self) -> None:
+        """One process after the other, as long as there are tasks."""
+        process: subprocess.Popen[bytes] | None = None
+        while True:
+            with self._lock:
+                if self._stopped or not self._left:
+                    break
+                number, tries = self._left.popleft()
+                if process is None:
+                    process = self._start()
+            if not self._answered(process, number):
+                status, process = self._end(process), None
+                self._again(number, tries, status)
+        if process is not None:
+            self._end(process)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        # -P: a module that lies beside somebody's trace in the working directory is not ours to import.
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=None if os.environ.get("WARPLENS_DEBUG") else subprocess.DEVNULL, start_new_session=True,
+            env=self._environment,
+        )
+        self._processes.add(process)
+        return process
+
+    def _end(self, process: subprocess.Popen[bytes]) -> int:
+        """Let the process go, which ends it; its status."""
+        for pipe in filter(None, (process.stdin, process.stdout)):
+            with contextlib.suppress(OSError):  # what was still to be written to one that is dead
+                pipe.close()
+        status = process.wait()
+        with self._lock:
+            self._processes.discard(process)
+        return status
+
+    def _answered(self, process: subprocess.Popen[bytes], number: int) -> bool:
+        """Give the process the task and pass on what it says; false where it dies."""
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            send(process.stdin, (self._task, self._arguments[number]))
+            while (message := receive(process.stdout)) is not None:
+                kind, value = message
+                if kind == "said":
+                    self._told.put(TaskOutcome(number, said=value, ended=False))
+                    continue
+                error = value if kind == "error" else None
+                self._told.put(TaskOutcome(number, None if error else value, error))
+                return True
+        except (OSError, EOFError, pickle.UnpicklingError):
+            process.kill()
+        return False
+
+    def _again(self, number: int, tries: int, status: int) -> None:
+        with self._lock:
+            if not self._stopped and tries < TRIES:
+                self._left.append((number, tries + 1))
+                return
+        self._told.put(TaskOutcome(number, error=WorkerDied(status)))
+
+
+def send(pipe: IO[bytes], message: object) -> None:
+    """Write one message whole. Raises OSError where nobody listens."""
+    body = pickle.dumps(message)
+    pipe.write(HEADER.pack(len(body)) + body)
+    pipe.flush()
+
+
+def receive(pipe: IO[bytes]) -> Any:
+    """The next message; None at the end of the pipe, also in the middle of one."""
+    header = pipe.read(HEADER.size)
+    if len(header) < HEADER.size:
+        return None
+    (size,) = HEADER.unpack(header)
+    body = pipe.read(size)
+    return pickle.loads(body) if len(body) == size else None
+
+
+def serve() -> None:
+    """What such a process does: one task after the other until nobody gives it any."""
+    from .. import spill
+
+    orders: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    source = os.fdopen(os.dup(0), "rb")
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # whatever a library prints is no message
+
+    def listen() -> None:
+        while (order := receive(source)) is not None:
+            orders.put(order)
+        spill.remove_all()
+        os._exit(0)
+
+    threading.Thread(target=listen, daemon=True).start()
+    while True:
+        task, argument = orders.get()
+        try:
+            answer = ("value", task(argument, lambda said: send(out, ("said", said))))
+        except Exception as error:
+            answer = ("error", _plain(error))
+        send(out, answer)
+
+
+def _plain(error: Exception) -> Exception:
+    """The error, or one that says the same where it cannot be sent."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,55 @@
+"""PyTorch's memory snapshots: what ``torch.cuda.memory._dump_snapshot('file.pickle')`` writes.
+
+A pickle of what the caching allocator holds now (``segments`` with their blocks) and of what it did before, as far as
+that was recorded (``device_traces``, with the Python stack of each). The settings of the allocator, which it read from
+the environment, are left alone.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..errors import Unreadable
+from ..ingest import limits, stream
+from ..loader import FormatLoader, Job
+from ..trace import Trace
+from . import plain_pickle, read
+
+_HEAD = re.compile(rb"\x80[\x02-\x05](?s:.{0,400}?)(?:segments|device_traces)")
+_AGAIN = "Write it again with `torch.cuda.memory._dump_snapshot('file.pickle')`."
+
+
+class MemorySnapshot(FormatLoader):
+    """The loader of memory snapshots."""
+
+    name = "memory-snapshot"
+    title = "PyTorch memory snapshot (.pickle): allocations with their stacks, allocated and reserved memory"
+    suffixes = (".pickle", ".pkl")
+    version = 1
+    lies_beside = True
+
+    def sniff(self, head: bytes) -> bool:
+        """A pickle whose first words are those of a snapshot."""
+        return _HEAD.match(head) is not None
+
+    def load(self, job: Job) -> tuple[Trace, ...]:
+        """One Trace with ``allocations`` and ``metrics``. Raises Unreadable where it is damaged or no snapshot."""
+        data, ended = stream.whole(job.path)
+        job.progress(len(data) // 4, len(data), 0)
+        try:
+            limits.check("snapshot", len(data), f"holds {len(data):,} bytes")
+            if ended:
+                raise plain_pickle.NotPlain(f"is not whole: {ended}")
+            content, operations = plain_pickle.load(data)
+            job.progress(len(data) // 2, len(data), 0)
+            found = read.read(content, operations)
+        except limits.Exceeded as error:
+            raise error.unreadable(job.path) from None
+        except plain_pickle.NotPlain as error:
+            raise Unreadable(job.path, str(error), _AGAIN) from None
+        trace = read.trace(job.path, self.name, found, len(data))
+        job.progress(len(data), len(data), found.events)
+        return (trace,)
+
+
+LOADER = MemorySnapshot()

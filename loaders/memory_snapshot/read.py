@@ -1,0 +1,317 @@
+"""A snapshot's containers as columns: every allocation with its stack, and how much was allocated and reserved when.
+
+The record of what the allocator did is a window: it ends with the snapshot and begins somewhere. What the allocator
+holds at the end is known, so that sums are counted from there backwards; a block that was freed in the window and not
+allocated in it was there from the beginning. Sizes are those that were asked for, as the record has them; the
+allocator rounds them up, and what it holds is what it says itself. Keys are those of ``torch/cuda/_memory_viz.py`` and
+of the allocator's snapshot; none of them is taken for granted.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from msgspec import Struct, field
+
+from .. import schema
+from ..schema_limits import LATEST_NS
+from ..trace import Device, Info, Trace
+from .plain_pickle import NotPlain
+
+_GROWS, _SHRINKS = ("segment_alloc", "segment_map"), ("segment_free", "segment_unmap")
+_FREED = ("free_requested", "free_completed", "free")
+_OUTER = 64
+"""Frames of a stack that are kept, the innermost first."""
+_LONGEST = 400
+"""Characters of a frame's file and function that are kept."""
+_ADDRESSES = 1 << 63
+_SAMPLES = {"ts_ns": pl.Int64, "metric": pl.String, "device": pl.String, "value": pl.Float64, "unit": pl.String}
+
+
+class Allocation(Struct):
+    """An allocation: when it began and ended (None: before or after what was recorded), its size and stack.
+
+    ``size`` is what was asked for where that is known, ``block_size`` what it takes on the device.
+    """
+
+    device: int
+    address: int
+    size: int
+    block_size: int | None
+    stream: int | None
+    stack: str | None
+    start_us: int | None = None
+    end_us: int | None = None
+
+
+class Held(Struct):
+    """What the allocator of a device holds at the end, bytes, and what it was asked for in vain."""
+
+    allocated: int = 0
+    requested: int = 0
+    reserved: int = 0
+    free: int = 0
+    largest_free: int = 0
+    segments: int = 0
+    out_of_memory: int = 0
+    asked: int | None = None
+    device_free: int | None = None
+
+
+class Found(Struct):
+    """All of a snapshot: blocks, per device what is held, and the changes (time µs, allocated, reserved) of each."""
+
+    blocks: list[Allocation] = field(default_factory=list)
+    held: dict[int, Held] = field(default_factory=dict)
+    changes: dict[int, list[tuple[int, int, int]]] = field(default_factory=lambda: defaultdict(list))
+    events: int = 0
+    stray: int = 0
+
+
+class _Reader:
+    """Walks the containers; rows that stand in several places are read in each, but no more than there are operations.
+    """
+
+    def __init__(self, budget: int) -> None:
+        self.found, self._budget = Found(), budget
+        self._stacks: dict[int, str | None] = {}
+
+    def rows(self, value: Any) -> list[dict[Any, Any]]:
+        """The dicts of a list; what else is in it is counted. Raises NotPlain where rows are used over and over."""
+        if not isinstance(value, list):
+            return []
+        self._budget -= len(value)
+        if self._budget < 0:
+            raise NotPlain("refers to the same rows over and over")
+        kept = [row for row in value if isinstance(row, dict)]
+        self.found.stray += len(value) - len(kept)
+        return kept
+
+    def held(self, device: int) -> Held:
+        """What is known of a device's memory."""
+        return self.found.held.setdefault(device, Held())
+
+    def stack(self, row: dict[Any, Any]) -> str | None:
+        """The stack of a row, a line a frame, innermost first; None where none was recorded."""
+        frames = row.get("frames")
+        if frames is None and isinstance(row.get("history"), list) and row["history"]:
+            first = row["history"][0]
+            frames = first.get("frames") if isinstance(first, dict) else None
+        if not isinstance(frames, list) or not frames:
+            return None
+        known = id(frames)
+        if known not in self._stacks:
+            self._stacks[known] = "\n".join(_frame(one) for one in self.rows(frames[:_OUTER])) or None
+        return self._stacks[known]
+
+
+def read(content: Any, operations: int) -> Found:
+    """What the snapshot holds. Raises NotPlain where it is none."""
+    if isinstance(content, list):
+        content = {"segments": content}
+    if not isinstance(content, dict) or not {"segments", "device_traces"} & content.keys():
+        raise NotPlain("is a pickle, but no memory snapshot: it has no segments")
+    reader = _Reader(operations)
+    alive = _segments(reader, content.get("segments"))
+    traces = content.get("device_traces")
+    for number, events in enumerate(traces if isinstance(traces, list) else []):
+        if rows := reader.rows(events):
+            _events(reader, number, rows, alive.pop(number, {}))
+    for blocks in alive.values():
+        reader.found.blocks += blocks.values()
+    if not reader.found.blocks and not reader.found.changes:
+        raise NotPlain("is a memory snapshot without a single block or event")
+    return reader.found
+
+
+def _number(row: dict[Any, Any], key: str) -> int | None:
+    value = row.get(key)
+    return value if type(value) is int and 0 <= value < _ADDRESSES else None
+
+
+def _frame(row: dict[Any, Any]) -> str:
+    """One frame as file:line function, as recorded."""
+    name, line, function = row.get("filename"), row.get("line"), row.get("name")
+    place = _text(name) if isinstance(name, str) else "??"
+    where = f"{place}:{line}" if type(line) is int and 0 < line < 1 << 31 else place
+    return f"{where} {_text(function)}".strip() if isinstance(function, str) else where
+
+
+def _text(value: str) -> str:
+    plain = value.encode("utf-8", "replace").decode().replace("\n", " ")
+    return plain if len(plain) <= _LONGEST else plain[: _LONGEST // 2] + "…" + plain[-_LONGEST // 2 :]
+
+
+def _segments(reader: _Reader, value: Any) -> dict[int, dict[int, Allocation]]:
+    """The blocks that are alive at the end, by device and address; what is held is added up on the way."""
+    alive: dict[int, dict[int, Allocation]] = defaultdict(dict)
+    for segment in reader.rows(value):
+        device = _number(segment, "device") or 0
+        held, place = reader.held(device), _number(segment, "address")
+        held.segments += 1
+        held.reserved += _number(segment, "total_size") or 0
+        for row in reader.rows(segment.get("blocks")):
+            size = _number(row, "size") or 0
+            address = _number(row, "address")
+            address = place if address is None else address
+            place = None if address is None else address + size
+            state = row.get("state")
+            if state == "inactive":
+                held.free += size
+                held.largest_free = max(held.largest_free, size)
+            elif address is not None and state in ("active_allocated", "active_awaiting_free", "active_pending_free"):
+                asked = _number(row, "requested_size") or size
+                if state == "active_allocated":
+                    held.allocated += size
+                    held.requested += asked
+                alive[device][address] = Allocation(
+                    device, address, asked, size, _number(segment, "stream"), reader.stack(row)
+                )
+            else:
+                reader.found.stray += 1
+    return alive
+
+
+def _events(reader: _Reader, device: int, events: list[dict[Any, Any]], alive: dict[int, Allocation]) -> None:
+    """What one device's allocator did, in order; the blocks of ``alive`` are those that are there at the end."""
+    found, changes = reader.found, reader.found.changes[device]
+    open_blocks: dict[int, Allocation] = {}
+    time = next((known for row in events if (known := _moment(row)) is not None), 0)
+    for row in events:
+        action, address, size = row.get("action"), _number(row, "addr"), _number(row, "size")
+        known = _moment(row)
+        time = time if known is None else known  # an event without a time was after the one before it
+        found.events += 1
+        if action == "alloc" and address is not None and size is not None:
+            _overwritten(found, open_blocks.get(address), time)
+            changes.append((time, size, 0))
+            stream, stack = _number(row, "stream"), reader.stack(row)
+            open_blocks[address] = Allocation(device, address, size, None, stream, stack, time)
+        elif action in _FREED and address is not None and size is not None:
+            freed = Allocation(device, address, size, None, _number(row, "stream"), None)
+            _freed(found, open_blocks, freed, action, time)
+        elif action in _GROWS or action in _SHRINKS:
+            changes.append((time, 0, (size or 0) * (1 if action in _GROWS else -1)))
+        elif action == "oom":
+            held = reader.held(device)
+            held.out_of_memory += 1
+            held.asked, held.device_free = size, _number(row, "device_free")
+        elif action not in ("snapshot", "workspace_snapshot"):
+            found.stray += 1
+    for address, block in open_blocks.items():
+        last = alive.pop(address, None)
+        if block.end_us is None:
+            block.block_size = last.block_size if last is not None else None
+            found.blocks.append(block)
+    found.blocks += alive.values()
+
+
+def _moment(row: dict[Any, Any]) -> int | None:
+    """When an event was, µs since 1970; None where that is not recorded or cannot be."""
+    time = _number(row, "time_us")
+    return None if time is None or time * 1000 >= LATEST_NS else time
+
+
+def _overwritten(found: Found, block: Allocation | None, time: int) -> None:
+    """A block at whose address another one was allocated: it ended, and that it was freed is not in the record."""
+    if block is not None and block.end_us is None:
+        block.end_us = time
+        found.changes[block.device].append((time, -block.size, 0))
+        found.blocks.append(block)
+        found.stray += 1
+
+
+def _freed(found: Found, open_blocks: dict[int, Allocation], freed: Allocation, action: Any, time: int) -> None:
+    """End a block. Memory counts as freed when that was asked for; ``free_completed`` after it says nothing new."""
+    block = open_blocks.get(freed.address)
+    if block is not None and block.end_us is not None:
+        if action == "free_completed":
+            del open_blocks[freed.address]
+            return
+        block = None
+    if block is None:
+        if action == "free_completed" and freed.address in open_blocks:
+            return
+        block = freed  # there from before the window
+    block.end_us = time
+    found.changes[freed.device].append((time, -block.size, 0))
+    found.blocks.append(block)
+    if action == "free_requested":
+        open_blocks[freed.address] = block
+    else:
+        open_blocks.pop(freed.address, None)
+
+
+def _samples(found: Found, zero_us: int) -> pl.DataFrame:
+    """Allocated and reserved memory of each device after every change, as rows of ``metrics``."""
+    parts = []
+    for device, changes in sorted(found.changes.items()):
+        held = found.held.get(device, Held())
+        times = np.array([time for time, _, _ in changes], np.int64)
+        order = np.argsort(times, kind="stable")
+        for metric, at, end in (("memory allocated", 1, held.requested), ("memory reserved", 2, held.reserved)):
+            steps: npt.NDArray[np.int64] = np.array([change[at] for change in changes], np.int64)[order]
+            moved = np.flatnonzero(steps)
+            after = np.cumsum(steps)[moved]
+            begin = max(0, end - int(steps.sum()), -int(after.min(initial=0)))
+            parts.append(pl.DataFrame({
+                "ts_ns": (times[order][moved] - zero_us) * 1000, "metric": metric, "device": f"GPU {device}",
+                "value": (begin + after).astype(np.float64), "unit": "B",
+            }, schema=_SAMPLES))
+    for device, held in sorted(found.held.items()):
+        if not found.changes.get(device):
+            parts.append(pl.DataFrame({
+                "ts_ns": pl.Series([None, None], dtype=pl.Int64), "metric": ["memory allocated", "memory reserved"],
+                "device": f"GPU {device}", "value": [float(held.allocated), float(held.reserved)], "unit": "B",
+            }, schema=_SAMPLES))
+    return pl.concat(parts).sort("ts_ns", maintain_order=True, nulls_last=True)
+
+
+def trace(path: Path, format: str, found: Found, size: int) -> Trace:
+    """The snapshot as a Trace whose zero is the first recorded event."""
+    times = [time for changes in found.changes.values() for time, _, _ in changes if time]
+    zero = min(times, default=0)
+    blocks = sorted(found.blocks, key=lambda one: (one.start_us or 0, one.device, one.address))
+    starts = [None if one.start_us is None else max(0, one.start_us - zero) * 1000 for one in blocks]
+    lengths = [
+        None if one.end_us is None else max(0, (one.end_us - (one.start_us or zero)) * 1000) for one in blocks
+    ]
+    allocations = pl.DataFrame({
+        "start_ns": starts, "dur_ns": lengths, "bytes": [one.size for one in blocks],
+        "block_bytes": [one.block_size for one in blocks], "device": [f"GPU {one.device}" for one in blocks],
+        "stream": [one.stream for one in blocks], "address": [one.address for one in blocks],
+        "stack": [one.stack for one in blocks],
+    }, schema={
+        "start_ns": pl.Int64, "dur_ns": pl.Int64, "bytes": pl.Int64, "block_bytes": pl.Int64, "device": pl.String,
+        "stream": pl.Int64, "address": pl.Int64, "stack": pl.String,
+    })
+    warnings = [f"{found.stray:,} entries of the snapshot are of no known kind and were left out."] * bool(found.stray)
+    if not times:
+        warnings.append("the snapshot has no history: only what is held at its end is known (record it with "
+                        "torch.cuda.memory._record_memory_history())")
+    devices = sorted({one.device for one in blocks} | found.held.keys() | found.changes.keys())
+    info = Info(
+        source=str(path), label=path.name.split(".")[0] or path.name, format=format, tool="PyTorch", bytes=size,
+        devices=tuple(Device(f"GPU {device}") for device in devices), epoch_ns=zero * 1000 or None,
+        clock="since 1970, µs" if times else None, warnings=tuple(warnings),
+        facts={"clock": "utc" if times else "none", "memory": [_held(device, found) for device in devices]},
+    )
+    return Trace(
+        info, metrics=schema.conform("metrics", _samples(found, zero).lazy()),
+        allocations=schema.conform("allocations", allocations.lazy()),
+    )
+
+
+def _held(device: int, found: Found) -> dict[str, Any]:
+    """What a device holds at the end, for ``info.facts``."""
+    held = found.held.get(device, Held())
+    return {
+        "device": f"GPU {device}", "allocated_bytes": held.allocated, "reserved_bytes": held.reserved,
+        "free_bytes": held.free, "largest_free_bytes": held.largest_free, "segments": held.segments,
+        "out_of_memory": held.out_of_memory, "asked_bytes": held.asked, "device_free_bytes": held.device_free,
+    }

@@ -1,0 +1,144 @@
+"""Nsight Compute's own reports (``.ncu-rep``), through the library that NVIDIA publishes for them (``ncu-report``).
+
+The library is the optional extra ``ncu`` and is imported only here. It is native code that was never meant for hostile
+files, so it only ever runs in the process that reads inputs, which may die without harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from ..errors import Unreadable
+from ..loader import FormatLoader, Job
+from ..trace import Trace
+from . import metrics as ncu_metrics
+from .csv_pages import NcuRecords
+from .recording import trace_of
+
+MAGIC = b"NVR\0"
+INSTALL = ("Install it (`pip install 'warplens[ncu]'`), or print the report with "
+           "`ncu --import FILE --csv --page raw` and open that.")
+_AXES = ("x", "y", "z")
+_SPEEDUP = {1: "local", 2: "global"}
+
+
+class NcuReport(FormatLoader):
+    """The loader of Nsight Compute's reports."""
+
+    name = "ncu-rep"
+    title = "Nsight Compute report, with NVIDIA's library for it (the extra ncu)"
+    suffixes = (".ncu-rep",)
+    version = 1
+    fills = ("kernels",)
+    named = (".ncu-rep", ".ncu-repz")
+
+    def sniff(self, head: bytes) -> bool:
+        """Its first four bytes."""
+        return head.startswith(MAGIC)
+
+    def load(self, job: Job) -> tuple[Trace, ...]:
+        """One Trace with ``kernels`` in the order of launches. Raises Unreadable without the library."""
+        launches: list[tuple[object, ...]] = []
+        samples: list[tuple[object, ...]] = []
+        found = NcuRecords()
+        for number, action in enumerate(_actions(job.path)):
+            launches.append(_launch(number, action))
+            for name in action.metric_names():
+                if ncu_metrics.meaning_of(name) is None:
+                    found.unused.add(name)
+                elif (metric := action.metric_by_name(name)) is not None and metric.value() is not None:
+                    samples.append((0, None, number, name, str(metric.unit() or ""), repr(metric.value())))
+            job.progress(0, 0, number + 1)
+        if not launches:
+            raise Unreadable(job.path, "is an Nsight Compute report without a result, or a damaged one", INSTALL)
+        found.launches.append(pl.DataFrame(launches, schema=ncu_metrics.LAUNCH, orient="row"))
+        found.samples.append(pl.DataFrame(samples, schema=ncu_metrics.SAMPLE, orient="row"))
+        return (trace_of(job.path, self.name, found, job.path.stat().st_size, None),)
+
+    def arguments(self, path: Path, offset: int, name: str) -> dict[str, Any] | None:
+        """Everything the report says of one launch; ``offset`` is its number. Raises OSError and ValueError."""
+        for number, action in enumerate(_actions(path)):
+            if number == offset:
+                if str(action.name()) != name:
+                    break
+                return _details(action)
+        raise ValueError(f"there is no such launch {offset}")
+
+
+def _actions(path: Path) -> Iterator[Any]:
+    """The results of a report. Raises Unreadable where they cannot be read."""
+    try:
+        library = import_module("ncu_report")
+    except ImportError:
+        raise Unreadable(
+            path, "is an Nsight Compute report, and NVIDIA's library for these is not installed", INSTALL
+        ) from None
+    try:
+        report = library.load_report(str(path))
+        for part in range(report.num_ranges()):
+            results = report.range_by_idx(part)
+            for number in range(results.num_actions()):
+                yield results.action_by_idx(number)
+    except OSError:
+        raise
+    except Exception as error:  # whatever NVIDIA's library raises of a damaged report
+        said = " ".join(str(error).split())[:120] or type(error).__name__
+        raise Unreadable(path, f"cannot be read by NVIDIA's library ({said})", INSTALL) from None
+
+
+def _value(action: Any, name: str) -> Any:
+    metric = action.metric_by_name(name)
+    return None if metric is None else metric.value()
+
+
+def _whole(value: Any) -> int | None:
+    return int(value) if isinstance(value, int | float) and -(1 << 62) < value < 1 << 62 else None
+
+
+def _size(action: Any, what: str) -> str | None:
+    sides = [_whole(_value(action, f"launch__{what}_dim_{axis}")) for axis in _AXES]
+    return None if None in sides else ",".join(map(str, sides))
+
+
+def _launch(number: int, action: Any) -> tuple[object, ...]:
+    """A row of ``metrics.LAUNCH``."""
+    device = _whole(_value(action, "launch__device_id"))
+    major, minor = (_whole(_value(action, f"device__attribute_compute_capability_{part}")) for part in (
+        "major", "minor"))
+    return (
+        0, None, number, str(action.name()), _size(action, "grid"), _size(action, "block"),
+        None if device is None else f"GPU {device}", _whole(_value(action, "launch__stream_id")),
+        None if major is None or minor is None else f"{major}.{minor}",
+    )
+
+
+def _details(action: Any) -> dict[str, Any]:
+    """Every rule with its message and what it promises, then every metric with its unit."""
+    said: dict[str, Any] = {}
+    for rule in action.rule_results_as_dicts():
+        message = rule.get("rule_message") or {}
+        text = f"{message.get('title', '')}: {message.get('message', '')}".strip(": ")
+        gain = rule.get("speedup_estimation")
+        if gain:
+            text += f" Estimated speed-up {gain.get('speedup', 0):.4g}% ({_SPEEDUP.get(gain.get('type'), 'unknown')})."
+        for focus in rule.get("focus_metrics", ()):
+            text += f" [{focus.get('name')} = {focus.get('value')}: {focus.get('info', '')}]"
+        said[f"{rule.get('section_identifier', '')}: rule {rule.get('name', '')}".removeprefix(": ")] = text
+    for name in sorted(action.metric_names()):
+        metric = action.metric_by_name(name)
+        if metric is None or metric.value() is None:
+            continue
+        text = f"{metric.value()} {metric.unit() or ''}".strip()
+        if (several := metric.num_instances()) > 1:
+            text += f" ({several:,} values, one for each instruction or instance)"
+        said[name] = text
+    return said
+
+
+LOADER = NcuReport()
+"""The loader."""

@@ -1,0 +1,124 @@
+"""Nsight Systems' own reports (``.nsys-rep``, ``.qdrep``), which nothing but ``nsys`` reads.
+
+The SQLite export beside a report is read instead of it; where there is none and ``nsys`` is installed, it is asked for
+one, once, for the tables are kept. Elsewhere the refusal has the command to run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from ..errors import Unreadable
+from ..loader import FormatLoader, Job
+from ..trace import Trace
+
+ENDINGS = (".nsys-rep", ".qdrep")
+ELSEWHERE = ("Run `nsys export --type sqlite FILE` where Nsight Systems is installed, and open the .sqlite file or put "
+             "it beside this one.")
+_LOOK = 0.2
+"""Seconds between two looks at how far the export is."""
+_KILL_WITH_PARENT = 1
+"""PR_SET_PDEATHSIG of Linux."""
+
+
+def export_beside(report: Path) -> Path | None:
+    """The SQLite export of a report in the same folder; None where there is none."""
+    names = (report.with_suffix(".sqlite"), report.with_name(f"{report.name}.sqlite"))
+    return next((name for name in names if name.is_file()), None)
+
+
+class NsightReport(FormatLoader):
+    """The loader of Nsight Systems' reports."""
+
+    name = "nsys-rep"
+    title = "Nsight Systems report, through the .sqlite export beside it or through nsys where that is installed"
+    suffixes = ENDINGS
+    version = 1
+    fills = ("kernels", "host", "metrics")
+    named = ENDINGS
+    one_recording = True
+
+    def sniff(self, head: bytes) -> bool:
+        """Never: the format is not published, so reports are known by their names."""
+        return False
+
+    def companions(self, path: Path) -> tuple[Path, ...]:
+        """The export beside it."""
+        beside = export_beside(path) if path.name.lower().endswith(ENDINGS) else None
+        return (beside,) if beside is not None else ()
+
+    def load(self, job: Job) -> tuple[Trace, ...]:
+        """One Trace of the export. Raises Unreadable where there is none and none can be made."""
+        from .read import load
+
+        beside = export_beside(job.path)
+        export = beside if beside is not None else _exported(job)
+        try:
+            trace = load(replace(job, path=export))
+        except Unreadable as error:
+            raise Unreadable(job.path, f"has an export that {error.reason}", ELSEWHERE) from None
+        finally:
+            if beside is None:
+                export.unlink(missing_ok=True)
+        info = replace(trace.info, source=str(job.path), label=_label(job.path), bytes=job.path.stat().st_size)
+        trace = replace(trace, info=info)
+        if beside is None:
+            return (trace.warn("read through an export that nsys made of the report"),)
+        told = [f"read from the export beside the report, {beside.name}"]
+        if beside.stat().st_mtime < job.path.stat().st_mtime - 1:
+            told.append("the export is older than the report: if that was recorded anew, export it again")
+        return (trace.warn(*told),)
+
+
+def _label(path: Path) -> str:
+    return next(path.name[: -len(end)] for end in ENDINGS if path.name.lower().endswith(end))
+
+
+def _exported(job: Job) -> Path:
+    """An export made by ``nsys`` in the job's workspace. Raises Unreadable; stops it where ``progress`` raises."""
+    program = shutil.which("nsys")
+    if program is None:
+        raise Unreadable(job.path, "is an Nsight Systems report, and nsys, which alone reads it, is not installed here",
+                         ELSEWHERE)
+    target, said = job.workspace / "export.sqlite", job.workspace / "export.log"
+    size = job.path.stat().st_size
+    command = [program, "export", "--type", "sqlite", "--force-overwrite", "true", "--output", str(target),
+               os.path.abspath(job.path)]
+    with open(said, "wb") as log:
+        running = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=_end_with_parent)
+        try:
+            while running.poll() is None:
+                time.sleep(_LOOK)
+                written = target.stat().st_size if target.exists() else 0
+                job.progress(min(written, size) // 2, size, 0)  # an export is about as large as its report, or larger
+        except BaseException:
+            running.kill()
+            running.wait()
+            raise
+    told = said.read_bytes().decode("utf-8", "replace").strip().splitlines()
+    said.unlink()
+    if running.returncode or not target.is_file():
+        why = told[-1].strip()[:160] if told else f"exit status {running.returncode}"
+        raise Unreadable(job.path, f"could not be exported by nsys ({why})", ELSEWHERE)
+    return target
+
+
+def _end_with_parent() -> None:
+    """A load that is cancelled is killed, and nsys with it."""
+    if sys.platform == "linux":
+        import ctypes
+        import signal
+
+        ctypes.CDLL(None).prctl(_KILL_WITH_PARENT, signal.SIGKILL)
+
+
+LOADER = NsightReport()
+"""The loader."""

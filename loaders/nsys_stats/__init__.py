@@ -1,0 +1,36 @@
+"""Reports of ``nsys stats``, as CSV or as the columns it prints: launches, host calls and ranges, or sums of them.
+
+A report may follow notices of the tool, and one file may hold several reports, each with a header of its own; where one
+comes a second time, another recording begins. This module only recognises them; ``read`` does the rest.
+"""
+
+from __future__ import annotations
+
+from ..loader import FormatLoader, Job
+from ..trace import Trace
+from .reports import found
+
+
+class NsysStats(FormatLoader):
+    """The loader of reports of ``nsys stats``."""
+
+    name = "nsys-stats"
+    title = ("nsys stats, CSV or columns: launches, calls and ranges (cuda_gpu_trace, cuda_api_trace, "
+             "nvtx_pushpop_trace) or sums (kernels, copies, API, OS runtime, NVTX)")
+    suffixes = (".csv", ".txt")
+    version = 2
+    fills = ("kernels", "host", "kernel_stats", "host_stats")
+
+    def sniff(self, head: bytes) -> bool:
+        """The header of one of the reports we read, at the start of a line."""
+        return any(report.kind for report in found(head))
+
+    def load(self, job: Job) -> tuple[Trace, ...]:
+        """A Trace a recording: ``kernels`` and ``host``, or sums. Raises Unreadable where no row can be read."""
+        from .read import load
+
+        return load(job)
+
+
+LOADER = NsysStats()
+"""The loader."""

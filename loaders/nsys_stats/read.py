@@ -1,0 +1,274 @@
+"""From the reports of ``nsys stats`` to the tables: launches, calls and ranges where traces are there, else sums."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import polars as pl
+from msgspec import Struct, field
+
+from .. import csv_table, schema
+from ..collective_names import kernel_kind
+from ..errors import Unreadable
+from ..ingest import stream
+from ..loader import Job
+from ..schema import NAME
+from ..schema_limits import LATEST_NS, LONGEST_NS
+from ..trace import Device, Info, Trace
+from .reports import COUNTS, StatsReport, found, printed_rows, recordings
+
+_TIMES = {"ns": 1, "nsec": 1, "us": 10**3, "usec": 10**3, "ms": 10**6, "msec": 10**6, "s": 10**9, "sec": 10**9}
+_SIZES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+_DRIVER, _RUNTIME = re.compile(r"cu[A-Z]"), re.compile(r"cuda|hip|nv|cudnn|cublas|nccl")
+_IO = re.compile(r"f?(read|write|open|close|puts|gets|flush|seek|stat|sync)|p(read|write)|(send|recv|connect|accept)")
+
+
+class _Faults(Struct):
+    """What a reader of one recording must know."""
+
+    said: list[str] = field(default_factory=list)
+
+    def lost(self, what: str, read: int, kept: int, of: str) -> None:
+        """Rows of a report that could not be used."""
+        if read > kept:
+            self.said.append(f"left out of {what}: {read - kept:,} of {read:,} rows, which {of}")
+
+
+def load(job: Job) -> tuple[Trace, ...]:
+    """A Trace for each recording of the file. Raises Unreadable where no row can be read."""
+    text, ended = stream.whole(job.path)
+    job.progress(len(text) // 2, len(text), 0)
+    runs = recordings(found(text))
+    traces = []
+    for number, reports in enumerate(runs):
+        label = job.path.name.split(".")[0] + (f" {number}" if len(runs) > 1 else "")
+        if (trace := _recording(job, label, text, reports)) is not None:
+            traces.append(trace.warn(f"truncated: {ended}") if ended else trace)
+    if not traces:
+        raise Unreadable(job.path, "is a report of nsys stats without a row", "Check what was recorded.")
+    job.progress(len(text), len(text), len(runs))
+    return tuple(traces)
+
+
+def _recording(job: Job, label: str, text: bytes, reports: list[StatsReport]) -> Trace | None:
+    """One recording; None where none of its reports has a row we read."""
+    faults = _Faults()
+
+    def of(kind: str) -> list[tuple[StatsReport, pl.DataFrame]]:
+        return [(report, _rows(text, report)) for report in reports if report.kind == kind]
+
+    launches = _together([_launches(*one, faults) for one in of("launches")])
+    calls = _together([_calls(*one, faults) for one in of("calls")] + [_ranges(*one, faults) for one in of("ranges")])
+    sums = [_sums(*one, faults) for one in of("sums")]
+    host = [_host_sums(*one, "name", faults) for one in of("call sums")]
+    host += [_host_sums(*one, "range", faults) for one in of("range sums")]
+    for report, rows in of("mixed sums"):
+        category = pl.col("category").str.to_uppercase()
+        device = category.str.contains("KERNEL|MEMORY|MEMCPY|MEMSET").fill_null(False)
+        if not sums:
+            sums.append(_sums(report, rows.filter(device), faults))
+        if not host:
+            host.append(_host_sums(report, rows.filter(~device), "operation", faults))
+    totals, hosts = _together(sums), _together(host)
+    sizes = _together([_sizes(*one) for one in of("size sums")])
+    if not any(frame.height for frame in (launches, calls, totals, hosts, sizes)):
+        return None
+    if unread := sorted({one.title or next(iter(one.columns), "?") for one in reports if not one.kind}):
+        faults.said.append(f"not shown: {len(unread)} reports that no table has a place for ({', '.join(unread[:6])})")
+    if sizes.height:
+        totals = _with_sizes(totals, sizes)
+    zero = min((frame["start_ns"].to_numpy().min() for frame in (launches, calls) if frame.height), default=0)
+    devices = launches.select("device", "_device").unique().drop_nulls("device").sort("device") if (
+        launches.height) else pl.DataFrame(schema={"device": NAME, "_device": pl.String})
+    info = Info(
+        source=str(job.path), label=label, format="nsys-stats", tool="nsys stats", bytes=job.path.stat().st_size,
+        warnings=tuple(faults.said), clock="session, ns" if launches.height or calls.height else None,
+        devices=tuple(Device(str(device), name or None) for device, name in devices.rows()),
+    )
+    return Trace(
+        info, kernels=_table("kernels", launches, zero, "index"), host=_table("host", calls, zero),
+        kernel_stats=schema.conform("kernel_stats", totals.lazy()),
+        host_stats=schema.conform("host_stats", hosts.lazy()),
+    )
+
+
+def _together(frames: list[pl.DataFrame]) -> pl.DataFrame:
+    kept = [frame for frame in frames if frame.height]
+    return pl.concat(kept, how="diagonal") if kept else pl.DataFrame()
+
+
+def _table(name: str, rows: pl.DataFrame, zero: int, index: str = "") -> pl.LazyFrame:
+    if not rows.height:
+        return schema.empty(name)
+    rows = rows.sort("start_ns", maintain_order=True).with_columns(pl.col("start_ns") - int(zero))
+    return schema.conform(name, (rows.with_row_index(index) if index else rows).lazy())
+
+
+def _rows(text: bytes, report: StatsReport) -> pl.DataFrame:
+    """The rows as text, under the plain names of their columns; a column whose name is damaged is one of nulls."""
+    if report.spans:
+        cells = printed_rows(text, report)
+        dtypes = dict.fromkeys(report.columns, pl.String)
+        width = len(dtypes)
+        return pl.DataFrame([row[:width] for row in cells if len(row) >= width], schema=dtypes, orient="row")
+    frame = csv_table.read(text[report.start : report.end])
+    present = {column.strip(): column for column in reversed(frame.columns)}
+    return frame.select(
+        pl.col(present[written]).alias(plain) if written in present else pl.lit(None, dtype=pl.String).alias(plain)
+        for plain, (written, _) in report.columns.items()
+    )
+
+
+def _number(report: StatsReport, column: str, units: dict[str, int]) -> pl.Expr:
+    """A column as a number in the smallest unit; null where it is missing or no number."""
+    if column not in report.columns:
+        return pl.lit(None, dtype=pl.Float64)
+    plain = pl.col(column).str.strip_chars().str.replace_all(",", "", literal=True)
+    return plain.cast(pl.Float64, strict=False) * units.get(report.columns[column][1], 1)
+
+
+def _integer(report: StatsReport, column: str, units: dict[str, int] | None = None) -> pl.Expr:
+    """The same as an integer: exactly the text's where it is one and needs no conversion."""
+    scale = (units or {}).get(report.columns.get(column, ("", ""))[1], 1)
+    rounded = _number(report, column, units or {}).round().cast(pl.Int64, strict=False)
+    if column in report.columns and scale == 1:
+        plain = pl.col(column).str.strip_chars().str.replace_all(",", "", literal=True)
+        return pl.coalesce(plain.cast(pl.Int64, strict=False), rounded)
+    return rounded
+
+
+def _kinds(rows: pl.DataFrame, name: str, kind: Callable[[str], str]) -> pl.DataFrame:
+    """The rows with the ``kind`` of each name, as categories."""
+    few = rows.select(pl.col(name).unique()).drop_nulls()
+    few = few.with_columns(pl.col(name).map_elements(kind, return_dtype=pl.String).cast(NAME).alias("kind"))
+    return rows.join(few, on=name, how="left", maintain_order="left")
+
+
+def _activity(name: str) -> str:
+    if name.startswith("[CUDA") or name.startswith("[HIP"):
+        return "memset" if "memset" in name.lower() else "memcpy"
+    return kernel_kind(name)
+
+
+def _call(name: str) -> str:
+    """runtime or driver for the API of the device, io or sched for the operating system's."""
+    if _RUNTIME.match(name):
+        return "runtime"
+    if _DRIVER.match(name):
+        return "driver"
+    return "io" if _IO.match(name) else "sched"
+
+
+def _timed(report: StatsReport, rows: pl.DataFrame, what: str, faults: _Faults) -> pl.DataFrame:
+    """The rows that are events, with ``start_ns`` and ``dur_ns``."""
+    kept = rows.with_columns(
+        start_ns=_integer(report, "start", _TIMES), dur_ns=_integer(report, "duration", _TIMES),
+    ).drop_nulls(["start_ns", "dur_ns", "name"]).filter(
+        pl.col("start_ns").is_between(-LATEST_NS, LATEST_NS), pl.col("dur_ns") <= LONGEST_NS, pl.col("name") != "",
+    ).with_columns(pl.col("dur_ns").clip(lower_bound=0))
+    faults.lost(what, rows.height, kept.height, "are not activities")
+    return kept
+
+
+def _launches(report: StatsReport, rows: pl.DataFrame, faults: _Faults) -> pl.DataFrame:
+    rows = _kinds(_timed(report, rows, "the trace", faults), "name", _activity)
+    device = pl.col("device") if "device" in report.columns else pl.lit(None, dtype=pl.String)
+    rows = rows.with_columns(
+        _number=device.str.extract(r"(?:\(|^GPU ?)(\d+)\)?\s*$"), _device=device.str.replace(r"\s*\(\d+\)\s*$", ""),
+    )
+    return rows.select(
+        "start_ns", "dur_ns", pl.col("name").cast(NAME), "kind",
+        pl.format("GPU {}", "_number").cast(NAME).alias("device"), "_device",
+        _integer(report, "strm").alias("stream"), _integer(report, "corrid").alias("correlation"),
+        _shape(report, "grd").alias("grid"), _shape(report, "blk").alias("block"),
+        _integer(report, "reg/trd").cast(pl.Int32, strict=False).alias("registers"),
+        (_integer(report, "stcsmem", _SIZES) + _integer(report, "dymsmem", _SIZES)).alias("shared_bytes"),
+        _integer(report, "bytes", _SIZES).alias("bytes"),
+    )
+
+
+def _shape(report: StatsReport, start: str) -> pl.Expr:
+    columns = [f"{start}{axis}" for axis in "xyz"]
+    if not set(columns) <= report.columns.keys():
+        return pl.lit(None, dtype=NAME)
+    return pl.format("{},{},{}", *(_integer(report, column) for column in columns)).cast(NAME)
+
+
+def _calls(report: StatsReport, rows: pl.DataFrame, faults: _Faults) -> pl.DataFrame:
+    return _kinds(_timed(report, rows, "the calls", faults), "name", _call).select(
+        "start_ns", "dur_ns", pl.col("name").cast(NAME), "kind", _integer(report, "pid").alias("pid"),
+        _integer(report, "tid").alias("tid"), _integer(report, "corrid").alias("correlation"),
+    )
+
+
+def _ranges(report: StatsReport, rows: pl.DataFrame, faults: _Faults) -> pl.DataFrame:
+    return _timed(report, rows, "the ranges", faults).select(
+        "start_ns", "dur_ns", pl.col("name").cast(NAME), pl.lit("annotation", NAME).alias("kind"),
+        _integer(report, "pid").alias("pid"), _integer(report, "tid").alias("tid"),
+    )
+
+
+def _statistics(report: StatsReport, count: str) -> list[pl.Expr]:
+    """Count, total, mean, median, least and most of a summary."""
+    def time(*names: str) -> pl.Expr:
+        return _number(report, next((name for name in names if name in report.columns), names[0]), _TIMES)
+
+    def whole(*names: str) -> pl.Expr:
+        return time(*names).round().cast(pl.Int64, strict=False)
+
+    return [
+        _integer(report, count).alias("count"), _integer(report, "total time", _TIMES).alias("total_ns"),
+        time("avg", "average").alias("mean_ns"), whole("med", "median").alias("p50_ns"),
+        whole("min", "minimum").alias("min_ns"), whole("max", "maximum").alias("max_ns"),
+    ]
+
+
+def _sums(report: StatsReport, rows: pl.DataFrame, faults: _Faults) -> pl.DataFrame:
+    name = "name" if "name" in report.columns else "operation"
+    count = next(column for column in COUNTS if column in report.columns)
+    made = _kinds(rows, name, _activity).select(
+        pl.col(name).cast(NAME).alias("name"), "kind", *_statistics(report, count)
+    ).drop_nulls(["name", "count", "total_ns"])
+    faults.lost("a summary", rows.height, made.height, "could not be read")
+    return made
+
+
+def _host_sums(report: StatsReport, rows: pl.DataFrame, name: str, faults: _Faults) -> pl.DataFrame:
+    """A summary of calls, or of ranges."""
+    kind: Callable[[str], str] = _call
+    if name == "range":
+        kind = _marked
+    elif report.title.startswith("osrt"):
+        kind = _system
+    count = "num calls" if "num calls" in report.columns else "instances"
+    made = _kinds(rows, name, kind).select(
+        pl.col(name).str.strip_prefix(":").cast(NAME).alias("name"), "kind", *_statistics(report, count)
+    ).drop_nulls(["name", "count", "total_ns"])
+    faults.lost("a summary", rows.height, made.height, "could not be read")
+    return made
+
+
+def _marked(name: str) -> str:
+    return "annotation"
+
+
+def _system(name: str) -> str:
+    return "io" if _IO.match(name) else "sched"
+
+
+def _sizes(report: StatsReport, rows: pl.DataFrame) -> pl.DataFrame:
+    """Bytes per kind of copy. Sizes are printed in MB with three places: one that is shown as nothing is not known."""
+    found = _integer(report, "total", _SIZES)
+    return rows.select(
+        pl.col("operation").cast(NAME).alias("name"), _integer(report, "count").alias("count"),
+        pl.when(found > 0).then(found).alias("bytes"),
+    ).drop_nulls("name").unique("name", keep="first", maintain_order=True)
+
+
+def _with_sizes(totals: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
+    """The sums with the bytes of copies; copies of which only sizes are there have no time."""
+    if not totals.height:
+        return _kinds(sizes.with_columns(pl.col("name").cast(pl.String)), "name", _activity).with_columns(
+            pl.col("name").cast(NAME))
+    return totals.join(sizes.select("name", "bytes"), on="name", how="left", maintain_order="left")

@@ -1,0 +1,162 @@
+"""Writes a made-up job: a Kineto trace for each rank of a training run, with one rank that comes late.
+
+    python samples/make_job.py FOLDER [--ranks 8] [--steps 4] [--layers 4] [--operators 3] [--late 5] [--slower 1.2]
+                               [--plain] [--seed 1]
+
+Nothing here was recorded. Ranks stand in groups of eight (tensor parallel): every layer ends with an all-reduce of its
+group, every step with one of the ranks at the same place in all groups (data parallel). A rank waits in a collective
+for the last of its group; all leave together. Clocks are up to 3 ms apart, and computation takes 2% more or less; that
+of the late rank takes ``--slower`` times as long. ``--operators`` sets how many operators with a kernel each there are
+in a layer, and with that how big the files are. The same arguments give the same files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import random
+from pathlib import Path
+
+GROUP = 8
+"""Ranks of a tensor-parallel group, and devices of a machine."""
+TRANSFER_US = {"tp": 45.0, "dp": 310.0}
+ELEMENTS = {"tp": 8_388_608, "dp": 67_108_864}
+KERNELS = (
+    ("aten::mm", "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute", 40.0),
+    ("aten::layer_norm", "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, float>"
+     "(int, float, c10::BFloat16 const*)", 9.0),
+    ("aten::gelu", "void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDAKernelImpl>(int)", 7.0),
+    ("aten::scaled_dot_product_attention", "flash_fwd_kernel<Flash_fwd_kernel_traits<128, 64, 64, 4>>", 62.0),
+    ("aten::add", "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)", 5.0),
+)
+ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+_SLICE = '{{"ph":"X","cat":"{}","name":"{}","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f},"args":{{{}}}}}'.format
+_MEMORY = (
+    '{{"ph":"i","cat":"cpu_instant_event","s":"t","name":"[memory]","pid":{},"tid":{},"ts":{:.3f},"args":{{'
+    '"Total Reserved":{},"Total Allocated":{},"Bytes":{},"Device Id":{},"Device Type":1,"Addr":7}}}}'
+).format
+_HEAD = (
+    '{{"schemaVersion":1,"deviceProperties":[{{"id":{0},"name":"Made-up GPU","totalGlobalMem":85899345920,'
+    '"computeMajor":9,"computeMinor":0,"numSms":132}}],"distributedInfo":{{"backend":"nccl","rank":{1},'
+    '"world_size":{2}}},"hostname":"node{3:03}","traceEvents":[\n'
+).format
+
+
+class Rank:
+    """The trace of one rank as it grows: events as text, and the times up to which host and device are busy, µs."""
+
+    def __init__(self, rank: int, ranks: int, clock_us: float, speed: float) -> None:
+        self.rank, self.clock, self.speed = rank, 1_700_000_000_000_000 + clock_us, speed
+        self.device, self.pid = rank % GROUP, 4000 + rank % GROUP
+        self.events: list[str] = []
+        self.host = self.free = 0.0
+        self.correlation = 0
+        self.head = _HEAD(self.device, rank, ranks, rank // GROUP)
+
+    def slice(self, category: str, name: str, start: float, duration: float, more: str = "", stream: int = 0) -> None:
+        """One slice, on the host, or on a stream of the device."""
+        pid, tid = (self.device, stream) if stream else (self.pid, self.pid)
+        self.events.append(_SLICE(category, name, pid, tid, self.clock + start, duration, more))
+
+    def launch(self, operator: str, kernel: str, micros: float, args: str = "", stream: int = 7) -> tuple[float, str]:
+        """An operator, its call and its kernel as it would run; when that would start, and its arguments."""
+        self.correlation += 1
+        number = self.correlation
+        self.slice("cpu_op", operator, self.host, 6.0, f'"External id":{number}')
+        tied = f'"External id":{number},"correlation":{number}'
+        self.slice("cuda_runtime", "cudaLaunchKernel", self.host + 1.5, 3.0, tied)
+        start = max(self.free + 1.0, self.host + 4.5)
+        self.host += 6.5
+        told = f'"device":{self.device},"stream":{stream},{tied}{args}'
+        if micros:
+            self.slice("kernel", kernel, start, micros, told + ',"grid":[132,1,1],"block":[256,1,1]', stream)
+            self.free = start + micros
+        return start, told
+
+    def text(self) -> str:
+        """The whole file."""
+        return self.head + ",\n".join(self.events) + "\n]}\n"
+
+
+def job(ranks: int, steps: int, layers: int, operators: int, late: int | None, slower: float, seed: int) -> list[Rank]:
+    """The ranks with all their events. Memory grows with the rank, so that the last one is nearest to its limit."""
+    rng = random.Random(seed)
+    made = [
+        Rank(rank, ranks, rng.uniform(-3000, 3000), slower if rank == late else 1.0) for rank in range(ranks)
+    ]
+    sequence: dict[str, int] = {}
+    for step in range(steps):
+        begun = [one.host for one in made]
+        for one in made:
+            one.slice("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", one.host, 30.0)
+            one.host += 35.0
+            taken = int((30 + 40 * one.rank / max(ranks - 1, 1)) * (1 << 30))
+            at = one.clock + one.host
+            one.events.append(_MEMORY(one.pid, one.pid, at, taken + (2 << 30), taken, 4096, one.device))
+        for _ in range(layers):
+            for one in made:
+                for number in range(operators):
+                    operator, kernel, micros = KERNELS[number % len(KERNELS)]
+                    one.launch(operator, kernel, micros * one.speed * rng.uniform(0.98, 1.02))
+            for first in range(0, ranks, GROUP):
+                _together(made[first : first + GROUP], "tp", f"tp{first // GROUP}", sequence)
+        for place in range(min(GROUP, ranks)):
+            _together(made[place::GROUP], "dp", f"dp{place}", sequence)
+        for one, start in zip(made, begun, strict=True):
+            end = max(one.host, one.free)
+            one.slice("user_annotation", f"ProfilerStep#{step + 3}", start, end - start)
+            one.host = end + 5.0
+    return made
+
+
+def _together(group: list[Rank], kind: str, name: str, sequence: dict[str, int]) -> None:
+    """One all-reduce of a group: everybody leaves when the last one has come and the transfer is done."""
+    if len(group) < 2:
+        return
+    number = sequence[name] = sequence.get(name, 0) + 1
+    members = ", ".join(str(one.rank) for one in group)
+    args = (
+        f',"Collective name":"allreduce","In msg nelems":{ELEMENTS[kind]},"Out msg nelems":{ELEMENTS[kind]},'
+        f'"Group size":{len(group)},"dtype":"BFloat16","Process Group Name":"{name}","Seq":{number},'
+        f'"Process Group Ranks":"[{members}]"'
+    )
+    came = [one.launch("c10d::allreduce_", ALL_REDUCE, 0, args, 20) for one in group]
+    end = max(start for start, _ in came) + TRANSFER_US[kind]
+    for one, (start, told) in zip(group, came, strict=True):
+        one.slice("kernel", ALL_REDUCE, start, end - start, told, 20)
+        one.free = end
+
+
+def write(folder: Path, made: list[Rank], packed: bool = True) -> int:
+    """Write the files; gives the bytes of their text."""
+    folder.mkdir(parents=True, exist_ok=True)
+    total = 0
+    for one in made:
+        text = one.text().encode()
+        total += len(text)
+        name = folder / f"rank{one.rank:04}.pt.trace.json"
+        if packed:
+            Path(f"{name}.gz").write_bytes(gzip.compress(text, 1, mtime=0))
+        else:
+            name.write_bytes(text)
+    return total
+
+
+def main() -> None:
+    """Write the job that the command line asks for."""
+    parser = argparse.ArgumentParser(description="Write the traces of a made-up job.")
+    parser.add_argument("folder", type=Path)
+    for name, value in (("ranks", 8), ("steps", 4), ("layers", 4), ("operators", 3), ("late", 5), ("seed", 1)):
+        parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--slower", type=float, default=1.2)
+    parser.add_argument("--plain", action="store_true", help="not compressed")
+    chosen = parser.parse_args()
+    made = job(
+        chosen.ranks, chosen.steps, chosen.layers, chosen.operators, chosen.late if chosen.late >= 0 else None,
+        chosen.slower, chosen.seed,
+    )
+    print(f"{write(chosen.folder, made, not chosen.plain):,} bytes of events in {chosen.ranks} files")
+
+
+if __name__ == "__main__":
+    main()

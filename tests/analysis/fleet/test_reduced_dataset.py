@@ -1,0 +1,128 @@
+"""A reduced dataset answers as the recordings it was made from do, and says what it no longer holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from made_job import reduce_here, write_job
+
+from warplens.analysis.core.options import Options
+from warplens.analysis.fleet.lost import ANSWERED
+from warplens.analysis.overview.headline import headline
+from warplens.analysis.table.table import Table, ask
+from warplens.analysis.table.view import CannotAnswer, ScopeRefused
+from warplens.analysis.views import VIEWS, view
+from warplens.loaders import schema
+from warplens.loaders.ingest.opening import open_run
+from warplens.loaders.trace import Trace
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, Trace]:
+    """A job of four ranks from its recordings, and from its dataset."""
+    folder = tmp_path_factory.mktemp("fleet")
+    job = write_job(folder / "job")
+    opened = [open_run(str(path), use_cache=False)[0] for path in (job, reduce_here(job, folder / "dataset"))]
+    return opened[0], opened[1]
+
+
+def answer(run: Trace, name: str, **options: Any) -> Table:
+    return ask(view(name), (run,), Options(**options))
+
+
+def rows(table: Table) -> list[str]:
+    return sorted(map(str, table.frame.with_columns(pl.col(pl.Categorical).cast(pl.String)).to_dicts()))
+
+
+@pytest.mark.parametrize("scope", [{}, {"rank": 2}, {"warm_up": False}, {"device": "GPU 1"}], ids=str)
+@pytest.mark.parametrize("name", ["ranks", "collectives", "cycles", "kernels", "overview"])
+def test_views_of_a_job_answer_alike(both: tuple[Trace, Trace], name: str, scope: dict[str, Any]) -> None:
+    recorded, reduced = (answer(run, name, **scope) for run in both)
+    assert rows(reduced) == rows(recorded)
+
+
+def test_the_late_rank_is_named_with_the_same_reason(both: tuple[Trace, Trace]) -> None:
+    recorded, reduced = (answer(run, "ranks").facts["straggler"] for run in both)
+    assert reduced["rank"] == recorded["rank"] == 2
+    assert reduced["reason"] == recorded["reason"] == "kernels"
+    assert "most of all flash_fwd_kernel" in reduced["sentence"]
+
+
+def test_idle_time_by_cause_is_that_of_all_gaps(both: tuple[Trace, Trace]) -> None:
+    recorded, reduced = (answer(run, "idle") for run in both)
+    assert reduced.facts["devices"] == recorded.facts["devices"]
+    listed, every = (table.frame.drop("index").rows() for table in (reduced, recorded))
+    assert set(listed) <= set(every) and len(listed) == 4 * 32 < len(every)
+    assert any("longest gaps of each rank" in note for note in reduced.notes)
+
+
+def test_a_cycle_has_its_kernels_and_collectives_and_no_sums_of_the_whole_run(both: tuple[Trace, Trace]) -> None:
+    recorded, reduced = (answer(run, "kernels", cycle=4).frame.select("name", "device", "count", "total_ns")
+                         for run in both)
+    assert sorted(reduced.rows()) == sorted(recorded.rows())
+    assert answer(both[1], "ranks", cycle=4).frame["busy_ns"].null_count() == 4
+    assert rows(answer(both[1], "collectives", cycle=4)) == rows(answer(both[0], "collectives", cycle=4))
+
+
+@pytest.mark.parametrize("name", [one.name for one in VIEWS if view(one.name).one_run and one.name not in ANSWERED])
+def test_what_stayed_in_the_recordings_is_said(both: tuple[Trace, Trace], name: str) -> None:
+    with pytest.raises(CannotAnswer, match=r"is a reduced dataset: what the .* view needs stayed in the recordings"):
+        answer(both[1], name)
+
+
+@pytest.mark.parametrize(
+    ("scope", "said"),
+    [({"pid_a": 4001, "pid_b": 4001}, "cannot be limited to a process"), ({"from_ns": 5}, "a window of time"),
+     ({"rank": 9}, "has no rank 9; it has 0, 1, 2, 3"), ({"device": "GPU 9"}, "has no device GPU 9; it has GPU 0"),
+     ({"cycle": 77}, "no cycle 77")],
+    ids=str,
+)
+def test_a_scope_it_cannot_tell_is_refused(both: tuple[Trace, Trace], scope: dict[str, Any], said: str) -> None:
+    with pytest.raises(ScopeRefused, match=said):
+        answer(both[1], "kernels", **scope)
+
+
+def test_findings_of_single_ranks_say_how_many_show_them(both: tuple[Trace, Trace]) -> None:
+    told = [(0, "drained", "hint", "A loop waits.", 5.0), (2, "drained", "hint", "Another loop waits.", 9.0),
+            (1, "warm-up", "hint", "One step is slow.", None), (3, "pageable", "unchecked", "no copies", None)]
+    names = ["rank", "rule", "severity", "sentence", "time_to_win_ns"]
+    rows = pl.LazyFrame(told, schema=names, orient="row")
+    run = both[1].with_tables(findings=schema.conform("findings", rows))
+    rules = {one["rule"]: one["sentence"] for one in answer(run, "overview").facts["rules"]}
+    assert rules["drained"] == (
+        "Another loop waits. So on rank 2; 2 of 4 ranks show it, of which it is the one with most to win."
+    )
+    assert rules["warm-up"] == "One step is slow. So on rank 1; 1 of 4 ranks show it."
+    assert "busy" in rules  # what follows from sums is said of all ranks
+    assert "pageable (no copies)" in answer(run, "overview").facts["unchecked"]
+
+
+def test_an_overview_says_what_a_dataset_no_longer_holds(both: tuple[Trace, Trace]) -> None:
+    assert any(note.startswith("A reduced dataset:") for note in answer(both[1], "overview").notes)
+
+
+def test_memory_names_the_rank_nearest_to_its_limit(both: tuple[Trace, Trace]) -> None:
+    for run in both:
+        table = answer(run, "ranks")
+        assert table.facts["memory"] == {
+            "rank": 3, "device": "GPU 3", "used": 72 * 2.0**30, "share": 0.9, "ranks": 4,
+        }
+        assert "Rank 3 is nearest to the limit of its memory: 90% (72.0 GiB)." in table.summary
+
+
+def test_two_datasets_are_compared(both: tuple[Trace, Trace], tmp_path: Path) -> None:
+    slower = write_job(tmp_path / "job", late=1, slower=2.0, seed=8)
+    other = open_run(str(reduce_here(slower, tmp_path / "other")), use_cache=False)[0]
+    table = ask(view("diff"), (both[1], other), Options())
+    called = table.frame.filter(pl.col("verdict") == "slower")
+    assert set(called["device"].cast(pl.String)) == {"GPU 1"}
+    ranks = ask(view("ranks"), (both[1], other), Options())
+    assert "The late rank changed: rank 2 in A, rank 1 in B." in ranks.summary
+
+
+def test_the_header_counts_ranks_and_launches(both: tuple[Trace, Trace]) -> None:
+    recorded, reduced = (headline((run,)) for run in both)
+    assert reduced == f"dataset · 4 ranks, reduced · {recorded.split(' · ', 1)[1]}"

@@ -1,0 +1,135 @@
+"""The view of memory: the peak, what held it by line, what was free, two runs against one another."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warplens.analysis.core.options import Options
+from warplens.analysis.memory.frames import UNKNOWN, asking
+from warplens.analysis.memory.peak import memory_of
+from warplens.analysis.table.table import Table, ask
+from warplens.analysis.table.view import CannotAnswer
+from warplens.analysis.views import view
+from warplens.loaders import schema
+from warplens.loaders.ingest.opening import open_run
+from warplens.loaders.trace import Info, Trace
+
+Block = tuple[int | None, int | None, int, str | None]
+"""Start, duration, bytes and stack."""
+
+
+def run_of(*blocks: Block, device: str = "GPU 0", label: str = "run") -> Trace:
+    frame = pl.DataFrame(
+        [(*block, device) for block in blocks], orient="row",
+        schema={"start_ns": pl.Int64, "dur_ns": pl.Int64, "bytes": pl.Int64, "stack": pl.String, "device": pl.String},
+    )
+    return Trace(Info(label, label, "memory-snapshot"), allocations=schema.conform("allocations", frame.lazy()))
+
+
+def rows(table: Table) -> list[dict[str, Any]]:
+    names = [column.name for column in table.columns]
+    return [dict(zip(names, row, strict=True)) for row in table.window(0, len(table))]
+
+
+@pytest.mark.parametrize(("stack", "frame"), [
+    ("?? at::empty\n/x/site-packages/torch/nn/linear.py:5 forward\n/home/me/model.py:42 forward\n/home/me/train.py:1 m",
+     "/home/me/model.py:42 forward"),
+    ("/x/torch/a.py:5 f\n/y/torch/b.py:6 g", "/x/torch/a.py:5 f"), (None, UNKNOWN), ("", UNKNOWN),
+    ("alloc.cpp:3 f\n<frozen runpy>:1 g\nmain.py:2 h", "main.py:2 h"),
+])
+def test_the_line_that_asked_is_the_innermost_that_is_no_librarys(stack: str | None, frame: str) -> None:
+    assert asking(stack) == frame
+
+
+def test_the_peak_is_what_was_held_together() -> None:
+    run = run_of(
+        (None, 50, 100, "a.py:1 f"), (10, 20, 40, "b.py:2 g"), (20, None, 30, "b.py:2 g"), (60, None, 90, None)
+    )
+    memory = memory_of(run)
+    assert [(one.bytes, one.at_ns) for one in memory.peaks] == [(170, 20)]
+    assert memory.rows.select("frame", "bytes", "count", "largest_bytes").rows() == [
+        ("a.py:1 f", 100, 1, 100), ("b.py:2 g", 70, 2, 40)]
+    assert memory.rows["share"].sum() == pytest.approx(1.0)
+
+
+def test_what_ends_as_another_begins_was_not_held_with_it() -> None:
+    assert memory_of(run_of((0, 10, 5, None), (10, 10, 6, None))).peaks[0].bytes == 6
+
+
+@given(st.lists(st.tuples(st.none() | st.integers(0, 30), st.none() | st.integers(0, 20), st.integers(0, 9), st.none()),
+                min_size=1, max_size=12))
+def test_the_peak_is_the_largest_of_all_moments(blocks: list[Block]) -> None:
+    def held(moment: int) -> int:
+        return sum(
+            size for start, length, size, _ in blocks
+            if (-1 if start is None else start) <= moment
+            and (length is None or max(0, -1 if start is None else start) + length > moment)
+        )
+
+    assert memory_of(run_of(*blocks)).peaks[0].bytes == max(held(moment) for moment in range(-1, 60))
+
+
+def test_the_sample_says_its_peak_and_what_would_not_fit(samples: Path) -> None:
+    (run,) = open_run(str(samples / "memory_snapshot.pickle"), use_cache=False)
+    table = ask(view("memory"), (run,))
+    assert [(row["frame"], row["count"]) for row in rows(table)] == [
+        ("/home/me/train.py:61 build", 1), ("/home/me/model.py:42 forward", 4), ("/home/me/train.py:97 log_loss", 3)]
+    (device,) = table.facts["devices"]
+    assert device["peak_bytes"] == sum(row["bytes"] for row in rows(table)) == (400 + 240 + 90 << 20) - 100
+    assert "900.0 MiB were asked for, which does not fit, though that much is free" in table.summary[1]
+    assert "never-shown" not in str(table.facts) + str(rows(table))
+
+
+def test_sums_of_a_trace_give_peak_moment_and_what_ran(data: Path) -> None:
+    path = data / "traces/kineto/aiperf_deepseek_v3_trace.json"
+    most: dict[str, int] = defaultdict(int)
+    for event in json.loads(path.read_bytes())["traceEvents"]:
+        if event.get("name") == "[memory]":
+            args = event["args"]
+            device = "Host" if args["Device Type"] == 0 else f"GPU {args['Device Id']}"
+            most[device] = max(most[device], args["Total Allocated"])
+    (run,) = open_run(str(path), use_cache=False)
+    table = ask(view("memory"), (run,))
+    assert {str(row["device"]): row["bytes"] for row in rows(table)} == dict(most)
+    assert rows(table)[0]["during"].startswith("aten::") and "not recorded" in table.notes[0]
+
+
+def test_two_runs_show_which_line_holds_more() -> None:
+    a = run_of((0, None, 100, "a.py:1 f"), (0, None, 50, "b.py:2 g"))
+    b = run_of((0, None, 100, "a.py:1 f"), (0, None, 90, "b.py:2 g"), (5, None, 10, "c.py:3 h"), label="other")
+    table = ask(view("memory"), (a, b))
+    assert [(row["frame"], row["bytes_a"], row["bytes_b"], row["bytes_delta"]) for row in rows(table)] == [
+        ("b.py:2 g", 50, 90, 40), ("c.py:3 h", 0, 10, 10), ("a.py:1 f", 100, 100, 0)]
+    assert table.summary[0] == "GPU 0: peak 150 B → 200 B (+50 B, +33.3%)"
+
+
+def test_a_window_takes_what_was_held_in_it() -> None:
+    run = run_of((None, 15, 100, None), (0, 5, 1000, None), (18, None, 30, None))
+    run = run.with_tables(metrics=schema.conform("metrics", pl.DataFrame({"ts_ns": [12]}).lazy()))
+    table = ask(view("memory"), (run,), Options(from_ns=10, to_ns=17))
+    assert table.facts["devices"][0]["peak_bytes"] == 100
+
+
+def test_a_run_without_memory_says_what_would_have_it() -> None:
+    with pytest.raises(CannotAnswer, match="memory snapshot"):
+        ask(view("memory"), (Trace(Info("x", "x", "kineto")),))
+
+
+def test_a_snapshot_beside_a_trace_is_on_its_clock(tmp_path: Path, samples: Path) -> None:
+    first = 1_772_460_450_250_137
+    events = [{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 0, "dur": 9000,
+               "args": {"device": 0, "stream": 7}}]
+    (tmp_path / "run.pt.trace.json").write_text(json.dumps({
+        "schemaVersion": 1, "baseTimeNanoseconds": (first - 1000) * 1000, "traceEvents": events}))
+    (tmp_path / "memory.pickle").write_bytes((samples / "memory_snapshot.pickle").read_bytes())
+    (run,) = open_run(str(tmp_path), use_cache=False)
+    (device,) = ask(view("memory"), (run,)).facts["devices"]
+    assert device["peak_ns"] == 1_000_000 + 4_521_000 and device["asked_bytes"] == 900 << 20

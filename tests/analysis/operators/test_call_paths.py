@@ -1,0 +1,168 @@
+"""The tree of operators: who calls whom, with times that add up, and rows that open and close."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from runs import host, kernel, run_of
+
+from warplens.analysis.core.options import Options
+from warplens.analysis.operators.call_paths import PATH, call_paths, in_order, kernels_below
+from warplens.analysis.operators.folding import CLOSED, OPEN, folded, opened_at_first, row_above
+from warplens.analysis.operators.tree import operators_of
+from warplens.analysis.table.filters import Filter
+from warplens.analysis.table.table import Table, ask
+from warplens.analysis.table.view import CannotAnswer
+from warplens.analysis.views import view
+from warplens.loaders.trace import Trace
+
+TREE = view("ops").other
+assert TREE is not None
+
+
+def model(scale: int = 1) -> Trace:
+    """A module of two layers, each with an operator that calls another one and launches; one backward; one orphan."""
+    slices: list[dict[str, Any]] = [host("nn.Module: Net_0", 0, 1_000, "python")]
+    kernels: list[dict[str, Any]] = []
+    for at in range(2):
+        begin, correlation = 100 + 400 * at, at + 1
+        slices += [
+            host(f"nn.Module: Linear_{at}", begin, 300, "python"), host("aten::linear", begin + 10, 200),
+            host("aten::addmm", begin + 20, 100, sequence=at + 1),
+            host("cudaLaunchKernel", begin + 30, 10, "runtime", correlation=correlation),
+        ]
+        kernels.append(kernel(at, begin + 60, 50 * scale, "gemm", correlation=correlation))
+    slices += [
+        host("AddmmBackward0", 2_000, 80, tid=2, sequence=2, forward_tid=1),
+        host("aten::mm", 2_010, 40, tid=2), host("cudaLaunchKernel", 2_020, 5, "runtime", tid=2, correlation=3),
+    ]
+    kernels += [kernel(2, 2_030, 70, "gemm_back", correlation=3), kernel(3, 3_000, 9, "orphan")]
+    return run_of(host=slices, kernels=kernels)
+
+
+def rows(run: Trace) -> dict[str, dict[str, Any]]:
+    """The nodes by their path as a person writes it."""
+    tree = call_paths(run)
+    assert tree is not None
+    return {row["path"].replace(PATH, "/"): row for row in tree.to_dicts()}
+
+
+def test_a_kernel_stands_under_its_operator_and_that_under_its_module() -> None:
+    found = rows(model())
+    linear = found["Net_0/Linear_0/aten::linear"]
+    assert (linear["kind"], linear["count"], linear["device_self_ns"], linear["device_total_ns"]) == (
+        "operator", 1, 0, 50)
+    assert (linear["host_self_ns"], linear["host_total_ns"]) == (100, 200)
+    assert found["Net_0/Linear_0/aten::linear/aten::addmm"]["device_self_ns"] == 50
+    leaf = found["Net_0/Linear_0/aten::linear/aten::addmm/kernel:gemm"]
+    assert (leaf["kind"], leaf["count"], leaf["device_total_ns"], leaf["host_total_ns"]) == ("kernel", 1, 50, None)
+    assert found["Net_0"]["kind"] == "module" and found["Net_0"]["device_total_ns"] == 50 + 50 + 70
+
+
+def test_a_backward_operator_stands_under_the_module_of_its_forward_one() -> None:
+    found = rows(model())
+    assert found["Net_0/Linear_1/AddmmBackward0/aten::mm"]["device_self_ns"] == 70
+    assert found["Net_0/Linear_1"]["host_self_ns"] == 100, "what ran on another thread is not taken off"
+    assert found["Net_0/Linear_1"]["host_total_ns"] == 300 + 80
+
+
+def test_a_launch_nobody_recorded_stands_at_the_root() -> None:
+    assert rows(model())["kernel:orphan"]["parent"] is None
+
+
+def test_a_module_tells_the_kernels_anywhere_below_it() -> None:
+    tree = call_paths(model())
+    assert tree is not None
+    assert kernels_below(tree, "Net_0").rows() == [("gemm", 2, 100), ("gemm_back", 1, 70)]
+    assert kernels_below(tree, f"Net_0{PATH}Linear_0").rows() == [("gemm", 1, 50)]
+
+
+def test_own_times_add_up_to_all_there_is() -> None:
+    run = model()
+    tree = call_paths(run)
+    assert tree is not None
+    assert tree["device_self_ns"].sum() == run.kernels.select(pl.col("dur_ns").sum()).collect().item()
+    assert tree["host_self_ns"].sum() == 1_000 + 80
+    roots = tree.filter(pl.col("parent").is_null())
+    assert roots["device_total_ns"].sum() == tree["device_self_ns"].sum()
+
+
+def test_an_only_child_of_its_name_is_the_same_call_as_in_the_flat_list() -> None:
+    run = run_of(host=[
+        host("aten::copy_", 0, 100), host("aten::copy_", 10, 50), host("aten::sum", 200, 100),
+        host("aten::sum", 210, 20), host("aten::sum", 240, 20),
+    ], kernels=[])
+    found, flat = rows(run), operators_of(run)
+    assert flat is not None
+    assert found["aten::copy_"]["count"] == 1 and found["aten::copy_"]["host_self_ns"] == 100
+    assert found["aten::sum/aten::sum"]["count"] == 2
+    for name, calls in flat.frame.select(pl.col("name").cast(pl.String), "calls").rows():
+        assert sum(row["count"] for row in found.values() if row["name"] == name) == calls
+
+
+def test_without_calls_there_is_no_tree() -> None:
+    assert call_paths(run_of(kernels=[kernel(0, 0, 5)])) is None
+    with pytest.raises(CannotAnswer, match="no modules and no operators"):
+        ask(TREE, (run_of(kernels=[kernel(0, 0, 5)]),), Options())
+    sums = run_of(operators=[{"name": "aten::mm", "calls": 3, "device_self_ns": 5}])
+    with pytest.raises(CannotAnswer, match="sums per operator, not calls"):
+        ask(TREE, (sums,), Options())
+
+
+parents = st.lists(st.integers(min_value=-1, max_value=30), min_size=1, max_size=40)
+
+
+@given(parents, st.randoms())
+def test_every_row_comes_after_the_one_above_it_and_counts_those_below(above: list[int], random: Any) -> None:
+    above = [min(one, at - 1) for at, one in enumerate(above)]
+    depth: list[int] = []
+    for one in above:
+        depth.append(0 if one < 0 else depth[one] + 1)
+    nodes = [{"path": str(at), "name": "x", "parent": None if one < 0 else str(one), "depth": deep,
+              "size": random.randrange(5)} for at, (one, deep) in enumerate(zip(above, depth, strict=True))]
+    random.shuffle(nodes)
+    made = in_order(pl.DataFrame(nodes, schema_overrides={"parent": pl.String}), ("size",))
+    assert sorted(made["path"].to_list(), key=int) == [str(at) for at in range(len(nodes))]
+    for at, row in enumerate(made.to_dicts()):
+        below = made[at + 1 : at + 1 + row["under"]]
+        assert (below["depth"] > row["depth"]).all()
+        rest = made[at + 1 + row["under"] :]
+        assert rest.is_empty() or rest["depth"][0] <= row["depth"]
+
+
+def shown(table: Table) -> list[str]:
+    return [str(row[0]) for row in table.window(0, len(table), ["tree"])]
+
+
+def test_rows_open_and_close_and_keep_their_identity() -> None:
+    whole = ask(TREE, (model(),), Options())
+    assert shown(whole)[:3] == ["Net_0", "  Linear_1", "    AddmmBackward0"]
+    closed = folded(whole, ())
+    assert shown(closed) == [f"{CLOSED}Net_0", "  orphan"] and closed.same_rows(whole)
+    opened = folded(whole, {0})
+    assert shown(opened) == [f"{OPEN}Net_0", f"  {CLOSED}Linear_1", f"  {CLOSED}Linear_0", "  orphan"]
+    assert closed.row_id(1) == opened.row_id(3) == len(whole) - 1
+    assert row_above(whole, opened.row_id(2)) == 0 and row_above(whole, 0) is None
+
+
+def test_what_takes_most_is_open_at_first() -> None:
+    whole = ask(TREE, (model(),), Options())
+    table = folded(whole, opened_at_first(whole))
+    assert len(table) == len(whole), "a small tree is open"
+
+
+def test_a_filter_shows_every_row_that_passes_wherever_it_stands() -> None:
+    table = ask(TREE, (model(),), Options()).filtered(Filter("gemm"))
+    assert [text.strip() for text in shown(table)] == ["gemm_back", "gemm", "gemm"]
+
+
+def test_two_runs_are_one_tree_with_the_largest_change_first() -> None:
+    table = ask(TREE, (model(), model(scale=3)), Options())
+    assert shown(table)[0] == "Net_0"
+    row = dict(zip([column.name for column in table.columns], table.window(0, 1)[0], strict=True))
+    assert (row["device_total_ns_a"], row["device_total_ns_b"], row["device_total_ns_delta"]) == (170, 370, 200)
+    assert [text.strip() for text in shown(table)][1] == "Linear_0", "whose kernels grew, as those of Linear_1 did"

@@ -1,0 +1,84 @@
+"""What every view prints of the bundled samples, in every format: one golden file a view, one a sample.
+
+``WARPLENS_UPDATE=1 pytest tests/cli/test_golden.py`` writes them anew after a change that is meant to show; read the
+difference before it is committed. Texts must be equal, numbers to nine digits: sums of floats may come in any order.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from warplens.analysis.views import VIEWS
+from warplens.cli.main import main
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+NORMAL, ABNORMAL = "demo/normal.json.gz", "demo/abnormal.json.gz"
+FORMATS = ("text", "md", "csv", "json")
+TOP = "4"
+SAMPLES = sorted(
+    path.relative_to(samples).as_posix()
+    for samples in [Path(__file__).resolve().parents[2] / "samples"]
+    for path in samples.iterdir()
+    if path.name not in ("demo", "__pycache__", "README.md") and path.suffix != ".py"
+)
+NUMBER = re.compile(r"[-−+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?", re.IGNORECASE)
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache for all, so that each sample is read once."""
+    return tmp_path_factory.mktemp("golden")
+
+
+@pytest.fixture(autouse=True)
+def beside_the_samples(samples: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Paths in what is printed are those that were typed."""
+    monkeypatch.chdir(samples)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+
+
+def session(captured: Captured, *commands: list[str]) -> str:
+    """What a terminal shows of these commands: each with its output, its messages and its status."""
+    shown = []
+    for words in commands:
+        status = main(words)
+        printed = captured.readouterr()
+        shown.append("\n".join([f"$ warplens {' '.join(words)}", printed.out + printed.err + f"→ {status}"]))
+    return "\n\n".join(shown) + "\n"
+
+
+def number(text: str) -> float:
+    return float(text.replace(",", "").replace("−", "-"))
+
+
+def compare(name: str, text: str) -> None:
+    """Hold the text to the golden file of that name, or write it."""
+    file = GOLDEN / f"{name}.txt"
+    if os.environ.get("WARPLENS_UPDATE"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        return
+    golden = file.read_text()
+    if NUMBER.sub("0", text) == NUMBER.sub("0", golden):
+        pairs = zip(NUMBER.findall(text), NUMBER.findall(golden), strict=True)
+        if all(a == b or math.isclose(number(a), number(b), rel_tol=1e-9) for a, b in pairs):
+            return
+    assert text == golden
+
+
+@pytest.mark.parametrize("view", [entry.name for entry in VIEWS if entry.name != "sql"])
+@pytest.mark.parametrize("runs", [(NORMAL,), (NORMAL, ABNORMAL)], ids=["one", "two"])
+def test_a_view_of_the_demo(view: str, runs: tuple[str, ...], capsys: Captured) -> None:
+    commands = [["report", *runs, "--view", view, "--format", form, "--top", TOP] for form in FORMATS]
+    compare(f"views/{view}-{'one' if len(runs) == 1 else 'two'}", session(capsys, *commands))
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_the_summary_of_a_sample(sample: str, capsys: Captured) -> None:
+    compare(f"samples/{sample.replace('/', '-')}", session(capsys, ["report", sample, "--top", TOP]))

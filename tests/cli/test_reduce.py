@@ -1,0 +1,137 @@
+"""``warplens reduce``: what it does, does not do again, names, and exits with."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from made_job import write_job
+
+from warplens.cli.main import main
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The files of a job of three ranks."""
+    job = write_job(tmp_path_factory.mktemp("made"), ranks=3)
+    return {file.name: file.read_bytes() for file in job.iterdir()}
+
+
+@pytest.fixture
+def job(tmp_path: Path, recordings: dict[str, bytes]) -> Path:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    for name, content in recordings.items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def test_a_job_becomes_a_dataset_and_only_what_is_new_is_done_again(
+    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dataset = tmp_path / "fleet"
+    assert main(["reduce", str(job), "-o", str(dataset), "--jobs", "1"]) == 0
+    told = capsys.readouterr()
+    assert told.out == f"{dataset}\n" and told.err.startswith("3 ranks: 3 reduced in")
+    marks = {file.name: file.stat().st_mtime_ns for file in (dataset / "ranks").iterdir()}
+    assert main(["reduce", str(job), "-o", str(dataset)]) == 0
+    assert capsys.readouterr().err == "3 ranks: nothing was new\n"
+    os.utime(job / "rank0001.pt.trace.json", ns=(1, 1))
+    assert main(["reduce", str(job), "-o", str(dataset)]) == 0
+    assert ": 1 reduced in" in (said := capsys.readouterr().err) and "2 were there already" in said
+    changed = {file.name for file in (dataset / "ranks").iterdir() if marks[file.name] != file.stat().st_mtime_ns}
+    assert changed == {"rank-000001.json"} and not (dataset / ".staging").exists()
+
+
+def test_ranks_of_another_folder_are_added(job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (job / "rank0002.pt.trace.json").rename(other / "rank0002.pt.trace.json")
+    for folder in (job, other):
+        assert main(["reduce", str(folder), "-o", str(tmp_path / "fleet")]) == 0
+    capsys.readouterr()
+    assert main(["report", str(tmp_path / "fleet"), "--view", "ranks", "--format", "json"]) == 0
+    assert sorted(row["rank"] for row in json.loads(capsys.readouterr().out)["rows"]) == [0, 1, 2]
+
+
+def test_a_rank_that_cannot_be_read_is_named_and_leaves_the_dataset(
+    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dataset = tmp_path / "fleet"
+    assert main(["reduce", str(job), "-o", str(dataset)]) == 0
+    good = (job / "rank0001.pt.trace.json").read_bytes()
+    (job / "rank0001.pt.trace.json").write_bytes(good[: good.index(b"traceEvents")] + b"\xff\xff")
+    capsys.readouterr()
+    assert main(["reduce", str(job), "-o", str(dataset)]) == 0
+    said = capsys.readouterr().err
+    assert "rank0001" in said and "2 ranks" in said and "1 could not be read" in said
+    (job / "rank0001.pt.trace.json").write_bytes(b"\x1f\x8b broken")
+    assert main(["reduce", str(job), "-o", str(tmp_path / "another")]) == 0
+    assert "rank0001" in capsys.readouterr().err
+
+
+def test_none_that_can_be_read_is_status_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    for rank in range(2):
+        (folder / f"rank{rank}.json").write_bytes(b'{"schemaVersion": 1, "traceEvents": [\xff')
+    assert main(["reduce", str(folder), "-o", str(tmp_path / "fleet")]) == 3
+    said = capsys.readouterr().err
+    assert "rank0" in said and "rank1" in said and "none of 2 recordings could be read" in said
+    assert main(["reduce", str(tmp_path / "nothing"), "-o", str(tmp_path / "fleet")]) == 3
+
+
+def test_two_recordings_of_one_rank_are_no_two_ranks(
+    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (job / "rank0007.pt.trace.json").write_bytes((job / "rank0001.pt.trace.json").read_bytes())
+    assert main(["reduce", str(job), "-o", str(tmp_path / "fleet")]) == 0
+    said = capsys.readouterr().err
+    assert "is of rank 1, which another recording is of, too" in said and "3 ranks: 3 reduced" in said
+
+
+def test_a_folder_of_other_files_is_not_written_to(
+    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reduce", str(job), "-o", str(job)]) == 2
+    assert "holds other files and no dataset" in capsys.readouterr().err
+    assert main(["reduce", str(job), "-o", str(job / "rank0000.pt.trace.json")]) == 2
+
+
+def test_a_scheduler_needs_the_extra(
+    job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    monkeypatch.setenv("DASK_SCHEDULER_ADDRESS", "tcp://127.0.0.1:9")
+    assert main(["reduce", str(job), "-o", str(tmp_path / "fleet")]) == 2
+    assert "pip install 'warplens[fleet]'" in capsys.readouterr().err
+
+
+def test_a_cluster_gives_the_same_dataset(
+    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distributed = pytest.importorskip("distributed")
+    root = Path(__file__).resolve().parents[2]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(root / ".dev"), os.environ.get("PYTHONPATH", "")]))
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None) as cluster:
+        address = cluster.scheduler_address
+        assert main(["reduce", str(job), "-o", str(tmp_path / "far"), "--scheduler", address]) == 0
+    assert main(["reduce", str(job), "-o", str(tmp_path / "near")]) == 0
+    rows = []
+    for name in ("far", "near"):
+        capsys.readouterr()
+        assert main(["report", str(tmp_path / name), "--view", "ranks", "--format", "json"]) == 0
+        rows.append(json.loads(capsys.readouterr().out)["rows"])
+    assert rows[0] == rows[1] and len(rows[0]) == 3
+
+
+def test_a_scheduler_that_is_not_there_is_named(
+    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("warplens.cli.fleet.workers._CONNECT_S", 0.2)
+    assert main(["reduce", str(job), "-o", str(tmp_path / "fleet"), "--scheduler", "tcp://127.0.0.1:9"]) == 2
+    assert "no Dask scheduler answers at tcp://127.0.0.1:9" in capsys.readouterr().err

@@ -1,0 +1,81 @@
+"""What a refusal says: what the file is nearest to and lacks, and something to do that ends in a file that opens."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from warplens.cli.main import main
+from warplens.loaders.errors import Unreadable
+from warplens.loaders.ingest.opening import open_run
+
+NEAR = {
+    "trace.csv": ("Start (ns),Duration (ns),Foo\n1,2,3\n",
+                  "is nearest to nsys-stats, but lacks its columns Strm, Name"),
+    "metrics.csv": ("Process ID,ID,Kernel\n0,1,k\n",
+                    "is nearest to ncu, but lacks its columns Kernel Name, Metric Name"),
+    "kernels.csv": ("Kind,Agent_Id,Kernel_Name,Begin\nK,1,k,2\n",
+                    "is nearest to rocprofv3-csv, but lacks its columns Queue_Id, Start_Timestamp, End_Timestamp"),
+    "keys.json": ('{"hello": 1, "displayTimeUnit": "ns"}',
+                  "is nearest to kineto (it has displayTimeUnit), but no list of traceEvents begins in it"),
+    "other.json": ('{"a": 1, "b": {"c": 2}}', "kineto, the nearest format, needs traceEvents, and this has a, b"),
+}
+
+
+@pytest.mark.parametrize("name", NEAR)
+def test_a_file_nobody_claims_is_told_what_it_is_nearest_to(name: str, tmp_path: Path) -> None:
+    text, said = NEAR[name]
+    (tmp_path / name).write_text(text)
+    with pytest.raises(Unreadable) as refused:
+        open_run(str(tmp_path / name), use_cache=False)
+    assert said in refused.value.reason and "warplens formats" in refused.value.advice
+
+
+def test_a_folder_that_is_no_run_names_those_under_it_and_each_of_them_opens(samples: Path, tmp_path: Path) -> None:
+    for place, name in (("a", "nsys.sqlite"), ("b/deep", "kernel_table_unet_training.txt")):
+        (tmp_path / place).mkdir(parents=True)
+        shutil.copy(samples / name, tmp_path / place)
+    with pytest.raises(Unreadable, match="several formats") as refused:
+        open_run(str(tmp_path), use_cache=False)
+    named = re.findall(r"[^ ,]+\.(?:sqlite|txt)", refused.value.advice)
+    assert len(named) == 2 and all(open_run(name, use_cache=False) for name in named)
+
+
+def test_a_file_beside_those_a_recording_is_made_of_leads_to_its_folder(samples: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(samples / "ascend", tmp_path / "ascend")) / "rank1_ascend_pt"
+    beside = folder / "ASCEND_PROFILER_OUTPUT" / "op_statistic.csv"
+    beside.write_text("OP Type,Core Type,Count\nMatMul,AI_CORE,3\n")
+    for path in (beside, folder / "profiler_info_1.json"):
+        with pytest.raises(Unreadable, match="is a part of the ascend recording") as refused:
+            open_run(str(path), use_cache=False)
+        assert open_run(refused.value.advice.removeprefix("Open the folder: "), use_cache=False)
+
+
+def test_recordings_that_are_no_ranks_are_named_with_their_folders(samples: Path, tmp_path: Path) -> None:
+    for place in ("x", "y"):
+        (tmp_path / place).mkdir()
+        shutil.copy(samples / "kernel_table_unet_training.txt", tmp_path / place / "same.txt")
+    with pytest.raises(Unreadable, match="not the ranks of one job") as refused:
+        open_run(str(tmp_path), use_cache=False)
+    assert f"{tmp_path}/x/same.txt, {tmp_path}/y/same.txt" in refused.value.advice
+
+
+def test_doctor_says_what_was_found_dropped_and_assumed(samples: Path, tmp_path: Path, capsys) -> None:
+    assert main(["doctor", str(samples / "ncu_long.csv"), "--no-cache"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "format ncu: Nsight Compute" in said and "kernels 5 rows; never recorded: start_ns, rank" in said
+    assert "not in it host, metrics" in said and "their sum is no wall time" in said and "nothing was wrong" in said
+    cut = tmp_path / "cut.csv"
+    cut.write_text("Start (ns),Duration (ns),Strm,Name\n1,2,7,k\n3,x,7,k\n")
+    assert main(["doctor", str(cut), "--no-cache"]) == 0
+    assert "left out of the trace: 1 of 2 rows" in capsys.readouterr().out
+    assert main(["doctor", str(tmp_path / "none.csv"), "--no-cache"]) == 3
+
+
+def test_formats_lists_what_each_fills(capsys) -> None:
+    assert main(["formats"]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"nsys-stats .*\n +fills: kernels host kernel_stats host_stats\n", said)

@@ -1,0 +1,70 @@
+"""Operators as a tree in the app: s switches, + and − open and close, and the cursor stays on its row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app_runs import Shelf, app_on, frame, press, screen_text, settled, small_run
+
+from warplens.loaders.ingest.call_tree import deferred
+from warplens.loaders.trace import Trace
+
+
+def with_calls() -> Trace:
+    """The small run with an operator under a module around each of its launches."""
+    run = small_run()
+    slices: list[dict[str, Any]] = []
+    for number, start in run.kernels.select("correlation", "start_ns").collect().rows():
+        at = start - 1_500
+        slices += [
+            {"name": f"nn.Module: Layer_{number % 3}", "kind": "python", "start_ns": at, "dur_ns": 1_400},
+            {"name": "aten::[red]mm", "kind": "op", "start_ns": at + 100, "dur_ns": 1_000},
+            {"name": "cudaLaunchKernel", "kind": "runtime", "start_ns": at + 200, "dur_ns": 300,
+             "correlation": number},
+        ]
+    return deferred(run.with_tables(host=frame("host", [{"pid": 1, "tid": 1, **one} for one in slices])))
+
+
+async def test_the_tree_opens_and_closes_under_the_cursor() -> None:
+    app = app_on("a", shelf=Shelf(a=with_calls()), view="ops")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        assert "ranked" in screen_text(app)
+        await press(pilot, "s")
+        text = screen_text(app)
+        assert "as a tree" in text and "▾ Layer_" in text and "aten::[red]mm" in text
+        pane = app.main.pane
+        assert pane is not None
+        first = pane.row()["name"]
+        whole = len(pane.rows.table or ())
+        await press(pilot, "minus")
+        assert len(pane.rows.table or ()) < whole and pane.row()["name"] == first and "▸ Layer_" in screen_text(app)
+        await press(pilot, "plus", "down")
+        assert pane.row()["name"] == "aten::[red]mm" and len(pane.rows.table or ()) == whole
+        await press(pilot, "down", "minus")
+        assert pane.row()["name"] == "aten::[red]mm", "what cannot be closed closes the row it stands under"
+        await press(pilot, "s")
+        assert "ranked" in screen_text(app) and "▾" not in screen_text(app)
+
+
+async def test_a_filter_and_a_sort_make_a_list_of_the_tree() -> None:
+    app = app_on("a", shelf=Shelf(a=with_calls()), view="ops")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "s", "f", *"softmax", "enter")
+        assert "▾" not in screen_text(app) and "softmax" in screen_text(app)
+        await press(pilot, "plus", "escape")
+        assert "▾ Layer_" in screen_text(app)
+        await press(pilot, "u", "u")
+        assert app.is_running
+
+
+async def test_a_run_without_calls_says_why_there_is_no_tree_and_comes_back() -> None:
+    sums = frame("operators", [{"name": "aten::mm", "calls": 3, "device_self_ns": 5_000, "host_self_ns": 1}])
+    app = app_on("a", shelf=Shelf(a=small_run().with_tables(operators=sums)), view="ops")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "s")
+        assert "sums per operator, not calls" in screen_text(app)
+        await press(pilot, "s")
+        assert "aten::mm" in screen_text(app)

@@ -1,0 +1,1 @@
+"""The details beside a list: the panel that follows the cursor, and sections of details as lines of text."""

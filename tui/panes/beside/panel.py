@@ -1,0 +1,192 @@
+"""The details of the row under the cursor, beside the list or below it, where the terminal has room.
+
+They follow the cursor and never hold it up: a key only notes where the cursor is, and once it has rested for ``REST``
+seconds the details are looked up in a thread and drawn in a frame of their own. Until then those of the row before
+stay, under that row's name. What must stay true: a key costs the same, in time and in bytes, whether this is shown or
+not.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from rich.cells import cell_len
+from textual.app import RenderResult
+from textual.content import Content
+from textual.widget import Widget
+
+from ....analysis.core.text import cut, display
+from ...app.jobs import Asker
+from .sections import HISTOGRAM_LINES, heading, section_lines
+
+if TYPE_CHECKING:
+    from ....analysis.details.glance.of_view import Glance
+    from ....analysis.details.sections import Detail, Section
+    from ....analysis.table.table import Table
+
+REST = 0.06
+"""Seconds the cursor rests before details are looked up: longer than the time between two keys of one held down."""
+WIDE = 140
+"""Columns of a terminal from which the details stand beside the list."""
+WIDTH = 0.36
+"""Share of the width they take there, between ``NARROWEST`` and ``WIDEST`` cells."""
+NARROWEST, WIDEST = 50, 84
+BELOW_WIDTH, BELOW_HEIGHT, LEAST_LINES = 100, 30, 8
+"""A terminal from that size has them below the list where it leaves that many lines free."""
+_LEAST_BLOCK = 3
+"""Lines of a section that are worth showing: a title without anything under it says nothing."""
+COLUMN = 58
+"""Cells of a column of sections, where there is room for several."""
+
+
+class Beside(Widget):
+    """The details of one row, as much as fits."""
+
+    DEFAULT_CSS = """
+    Beside { display: none; }
+    Beside.right { display: block; dock: right; height: 100%; }
+    Beside.below { display: block; dock: bottom; width: 100%; }
+    """
+    can_focus = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asker = Asker(self.app)
+        self.lines_below = 0
+        self._detail: Detail | None = None
+        self._said = ""
+        self._of: Callable[[], Glance] | None = None
+        self._table: Table | None = None
+        self._drawn: tuple[object, int, int, Content] | None = None
+
+    def on_unmount(self) -> None:
+        """Nobody waits for an answer any more."""
+        self.asker.drop()
+
+    def stand(self, right: bool, lines: int, width: int) -> bool:
+        """Stand at the right of the list, or in that many lines below it, or nowhere; whether that is a change."""
+        self.lines_below = 0 if right else lines
+        cells = max(NARROWEST, min(WIDEST, round(WIDTH * width))) if right else 0
+        wanted = "right" if right else "below" if lines else ""
+        now = (self.styles.width, self.styles.height, *self.classes)
+        self.set_class(wanted == "right", "right")
+        self.set_class(wanted == "below", "below")
+        self.styles.width = cells if right else "100%"
+        self.styles.height = "100%" if right else max(1, lines)
+        if not wanted:
+            self.asker.drop()
+        return now != (self.styles.width, self.styles.height, *self.classes)
+
+    @property
+    def shown(self) -> bool:
+        """Whether it stands anywhere."""
+        return bool(self.classes & {"right", "below"})
+
+    def about(self, glance: Callable[[], Glance] | None) -> None:
+        """From now on rows are those of another answer; ``glance`` looks at its runs, in a thread, when first asked."""
+        self.asker.drop()
+        self._of = _once(glance) if glance is not None else None
+        self._say(None, "")
+
+    def follow(self, table: Table | None, position: int) -> None:
+        """The cursor is on that row of the table now."""
+        of = self._of
+        if not self.shown or of is None or table is None or position >= len(table):
+            return
+
+        def job() -> Detail:
+            return of()(table, position)
+
+        self.asker.ask_after(REST, job, self._take, lambda: self._say(None, "looking…"))
+
+    def _take(self, value: Any) -> None:
+        if isinstance(value, Exception):
+            self._say(None, f"{type(value).__name__}: {display(str(value), 300)}")
+        else:
+            self._say(value, "")
+
+    def _say(self, detail: Detail | None, said: str) -> None:
+        if (detail, said) != (self._detail, self._said):
+            self._detail, self._said = detail, said
+            self._drawn = None
+            self.refresh()
+
+    def render(self) -> RenderResult:
+        """As many sections as fit, in as many columns as there is room for."""
+        width, height = self.size
+        if self._drawn is None or self._drawn[:3] != (self._detail, width, height):
+            self._drawn = (self._detail, width, height, self._draw(width, height))
+        return self._drawn[3]
+
+    def _draw(self, width: int, height: int) -> Content:
+        right = self.has_class("right")
+        sections = list(self._detail.sections) if self._detail else []
+        title = sections.pop(0).title if sections and not sections[0].rows and not sections[0].shape else ""
+        room = width - (2 if right else 0)
+        body = columns_of(sections, room, height - 1) if sections else [Content(self._said)]
+        first = heading(cut(title, room))
+        if not right:
+            label = f" {cut(title, width - 6)} " if title else ""
+            rule = "─" * (width - cell_len(label) - 3)
+            first = Content.assemble(("───", "dim"), (label, "bold $primary"), (rule, "dim"))
+        lines = [first, *body][:height]
+        if not right:
+            return Content("\n").join(line.truncate(width) for line in lines)
+        lines += [Content("")] * (height - len(lines))
+        return Content("\n").join(
+            Content.assemble(("│ ", "dim"), line.truncate(room)) for line in lines
+        )
+
+
+def _once(make: Callable[[], Glance]) -> Callable[[], Glance]:
+    """The same thing each time, made by whichever thread asks first."""
+    lock = threading.Lock()
+    made: list[Glance] = []
+
+    def get() -> Glance:
+        with lock:
+            if not made:
+                made.append(make())
+        return made[0]
+
+    return get
+
+
+def columns_of(sections: list[Section], width: int, height: int) -> list[Content]:
+    """The sections in order, in columns next to one another; one that does not fit is cut or left out."""
+    count = max(1, min(len(sections), width // COLUMN))
+    room = (width - 2 * (count - 1)) // count
+    blocks = [_block(section, room, height) for section in sections]
+    columns = _filled(blocks, count, next(
+        (tall for tall in range(1, height) if sum(map(len, _filled(blocks, count, tall))) == sum(map(len, blocks))),
+        height,
+    ))
+    made = []
+    for at in range(min(height, max(map(len, columns)))):
+        line = Content("")
+        for number, column in enumerate(columns):
+            cell = column[at].truncate(room) if at < len(column) else Content("")
+            gap = number * (room + 2) - line.cell_length
+            line = Content.assemble(line, " " * gap, cell)
+        made.append(line)
+    return made
+
+
+def _filled(blocks: list[list[Content]], count: int, height: int) -> list[list[Content]]:
+    """The blocks in columns of that height, in order; what does not fit into the last one is left out."""
+    columns: list[list[Content]] = [[]]
+    for block in blocks:
+        if columns[-1] and len(columns[-1]) + len(block) > height and len(columns) < count:
+            columns.append([])
+        if columns[-1] and len(columns[-1]) + _LEAST_BLOCK > height:
+            break
+        columns[-1] += block[: height - len(columns[-1])]
+    return columns
+
+
+def _block(section: Section, room: int, height: int) -> list[Content]:
+    under = len(section.rows) + bool(section.columns)
+    drawn = max(4, min(HISTOGRAM_LINES, height - 1 - under)) if section.shape else 0
+    return [heading(cut(section.title, room)), *section_lines(section, room - 1, drawn), Content("")]

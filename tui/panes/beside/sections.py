@@ -1,0 +1,88 @@
+"""Sections of details as lines of text: titles, labels and values, small tables, distributions.
+
+The panel that Enter opens and the lines beside a list draw the same sections with these; they differ in what they leave
+out where there is no room.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from textual.content import Content
+from textual.geometry import clamp
+
+from ....analysis.core import units
+from ...list import cells
+from ..drawing import histogram
+
+if TYPE_CHECKING:
+    from ....analysis.details.sections import Section
+
+HISTOGRAM_LINES = 13
+"""Lines a distribution may take."""
+NARROWEST = 8
+"""Cells a column of words keeps however little room there is."""
+_FIGURES = frozenset("0123456789+−-#.")
+"""What figures begin with: they stand right and are never cut."""
+_DRAWN = frozenset("█░·▁▂▃▄▅▆▇")
+"""What pictures begin with: cut they would say something else."""
+
+
+def heading(text: str) -> Content:
+    """A line that begins a section."""
+    return Content.styled(text, "bold $primary")
+
+
+def section_lines(section: Section, room: int, height: int = HISTOGRAM_LINES) -> list[Content]:
+    """What is under a section's title; its distribution takes at most so many lines."""
+    drawn = histogram(section.shape, room, height) if section.shape else []
+    if section.columns:
+        return [*drawn, *grid(section.columns, section.rows, room)]
+    return [*drawn, *pairs([(row[0], row[1]) for row in section.rows], room)]
+
+
+def pairs(rows: Sequence[tuple[str, str]], room: int, label_style: str = "dim") -> list[Content]:
+    """Labels and values in two columns, values wrapped under themselves."""
+    width = clamp(max((len(label) for label, _ in rows), default=0), 4, max(8, room // 3))
+    made: list[Content] = []
+    for label, value in rows:
+        wrapped = textwrap.wrap(value, max(10, room - width - 4), break_long_words=True) or [""]
+        made.append(Content.assemble("  ", (f"{label[:width]:<{width}}", label_style), "  ", wrapped[0]))
+        made += [Content(" " * (width + 4) + rest) for rest in wrapped[1:]]
+    return made
+
+
+def grid(columns: tuple[str, ...], rows: tuple[tuple[str, ...], ...], room: int) -> list[Content]:
+    """A small table at most ``room`` wide where possible: figures right, words left and cut, the longest first.
+
+    A column in which nothing is known is left out.
+    """
+    kept = [at for at in range(len(columns)) if not rows or any(row[at] not in ("", units.MISSING) for row in rows)]
+    rows = tuple(tuple(row[at] for at in kept) for row in rows)
+    titles = [columns[at] for at in kept]
+    if not titles:
+        return []
+    widths = [max(len(title), *(len(row[at]) for row in rows), 1) if rows else len(title)
+              for at, title in enumerate(titles)]
+    words = [at == 0 or not any(row[at][:1] in _FIGURES for row in rows) for at in range(len(titles))]
+    _narrow(widths, [
+        at for at in range(len(titles)) if words[at] and not any(row[at][:1] in _DRAWN for row in rows)
+    ], sum(widths) + 2 * len(widths) - room)
+
+    def line(values: Sequence[str]) -> str:
+        return "  " + "  ".join(
+            cells.fit(value, width, right=not left) for value, width, left in zip(values, widths, words, strict=True)
+        )
+
+    return [Content.styled(line(titles), "dim"), *(Content(line(row)) for row in rows)]
+
+
+def _narrow(widths: list[int], elastic: list[int], over: int) -> None:
+    """Take so many cells from the widest of the elastic columns, one by one, while they have any to give."""
+    for _ in range(over):
+        at = max(elastic, key=lambda column: widths[column], default=None)
+        if at is None or widths[at] <= NARROWEST:
+            return
+        widths[at] -= 1

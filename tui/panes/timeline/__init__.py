@@ -1,0 +1,1 @@
+"""The timeline: the canvas of lanes, and the pane that reads, places and exports it."""

@@ -1,0 +1,388 @@
+"""The timeline as it is drawn and moved in: a minimap, a ruler, a line a lane, and what lies under the cursor.
+
+The window, the column and the lane of the cursor are the only state; every key changes them and draws the lines in
+sight anew. What a column holds is the analysis' answer; here it only gets its colours. All moments are in the time of
+run A; a second run is drawn at the same place by its offset.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import BindingType
+from textual.geometry import Region
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from ...app import themes
+from ...app.keys import bindings
+from ...list import cells
+
+if TYPE_CHECKING:
+    from ....analysis.timeline.lanes import Lane, Timeline
+    from ....analysis.timeline.picture import Line, Row
+    from ....analysis.timeline.place import Place
+    from ....analysis.timeline.window import Window
+
+_REVERSE = Style(reverse=True)
+_BOLD = Style(bold=True)
+LEAST_NS = 100
+"""The narrowest window."""
+ZOOM = 2
+PAN = 8
+"""A key moves by one in so many parts of the window."""
+_HEAD, _FOOT = 2, 2
+"""Lines above and below the lanes: minimap and ruler; what lies under the cursor."""
+
+
+class TimelineCanvas(Widget, can_focus=True):
+    """Lanes of one run or two."""
+
+    DEFAULT_CSS = "TimelineCanvas { height: 1fr; width: 1fr; }"
+    BINDINGS: ClassVar[list[BindingType]] = bindings("timeline")
+
+    class Moved(Message):
+        """The cursor or the window moved; ``slice`` is what is under the cursor."""
+
+    class Wanted(Message):
+        """A time or a launch is to be typed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runs: tuple[Timeline, ...] = ()
+        self.offsets: tuple[int, ...] = ()
+        self.window_ns = (0, 1)
+        self.column = 0
+        self.selected = 0
+        self.told = ""
+        self._top = 0
+        self._rows: list[tuple[int, Row]] = []
+        self._laid_out: tuple[object, ...] = ()
+
+    # State -----------------------------------------------------------------------------------------------------------
+
+    def show(self, runs: tuple[Timeline, ...], offsets: tuple[int, ...]) -> None:
+        """Draw these runs, from their beginning to their end unless they are the ones already shown."""
+        same = [one.label for one in runs] == [one.label for one in self.runs] and self.runs
+        self.runs, self.offsets = runs, offsets
+        if not same:
+            self.selected, self._top = 0, 0
+            self.window_ns = self.whole()
+            self.column = self.window(0).columns // 2
+        self._laid_out = ()
+        self._changed()
+
+    def whole(self) -> tuple[int, int]:
+        """Everything recorded, in the time of run A."""
+        ends = [(one.start - off, one.end - off) for one, off in zip(self.runs, self.offsets, strict=True)]
+        return (min(start for start, _ in ends), max(end for _, end in ends)) if ends else (0, 1)
+
+    def window(self, run: int) -> Window:
+        """The window in the time of that run, as wide as the screen has columns for it."""
+        from ....analysis.timeline.window import Window
+
+        offset = self.offsets[run]
+        return Window(self.window_ns[0] + offset, self.window_ns[1] + offset, max(10, self.size.width - self._label()))
+
+    @property
+    def moment(self) -> int:
+        """The middle of the column under the cursor, in the time of the run of the lane."""
+        window = self.window(self.run)
+        return window.start + (window.end - window.start) * (2 * self.column + 1) // (2 * window.columns)
+
+    @property
+    def run(self) -> int:
+        """The run of the lane under the cursor: 0 for A."""
+        rows = self.rows()
+        return rows[self.selected][0] if rows else 0
+
+    @property
+    def lane(self) -> Lane | None:
+        """The lane under the cursor; None on a counter or a folded thread."""
+        rows = self.rows()
+        return rows[self.selected][1].lane if rows else None
+
+    def slice(self) -> int | None:
+        """The place in its lane of the slice under the cursor; None on a gap."""
+        from ....analysis.timeline.window import at_moment
+
+        lane, window = self.lane, self.window(self.run)
+        return None if lane is None else at_moment(lane, self.moment, (window.end - window.start) // window.columns)
+
+    def rows(self) -> list[tuple[int, Row]]:
+        """The lines of lanes there are in this window: run and row; streams of both runs first, then their threads."""
+        from ....analysis.timeline.picture import layout
+
+        key = (*self.window_ns, self.size.width, len(self.runs))
+        if self._laid_out != key and self.runs:
+            made = [(at, row) for at, one in enumerate(self.runs) for row in layout(one, self.window(at))]
+            if len(self.runs) > 1:  # told by what a row is: to compare rows is to compare the arrays of their lanes
+                made.sort(key=lambda pair: pair[1].lane is None or pair[1].lane.tid is not None)
+            self._rows = made
+            self._laid_out = key
+            self.selected = min(self.selected, max(0, len(self._rows) - 1))
+        return self._rows
+
+    def go(self, place: Place, run: int = 0) -> None:
+        """Show a place with room around it, the cursor on it."""
+        length = max(place.end - place.start, 1)
+        room = max(2 * length, LEAST_NS)
+        start = place.start - self.offsets[run]
+        self._look(start - room, start + length + room)
+        if place.lane is not None:
+            self._select(run, self.runs[run].drawn[place.lane])
+        self.column = self.window(run).column(place.start + length // 2)
+        self._changed()
+
+    def _select(self, run: int, lane: Lane) -> None:
+        for at, (of, row) in enumerate(self.rows()):
+            if of == run and row.lane is lane:
+                self.selected = at
+                return
+
+    def _look(self, start: int, end: int) -> None:
+        """Move the window there, within what was recorded and no narrower than ``LEAST_NS``."""
+        first, last = self.whole()
+        length = max(LEAST_NS, min(end - start, last - first))
+        start = max(first, min(start, last - length))
+        self.window_ns = (start, start + length)
+
+    def _changed(self) -> None:
+        self.rows()
+        room = self._room()
+        self._top = max(self.selected - room + 1, min(self._top, self.selected), 0)
+        self.column = max(0, min(self.column, self.window(0).columns - 1)) if self.runs else 0
+        self.told = ""
+        self.refresh()
+        self.post_message(self.Moved())
+
+    def _room(self) -> int:
+        return max(1, self.size.height - _HEAD - _FOOT - (1 if any(len(one.marks.starts) for one in self.runs) else 0))
+
+    def _label(self) -> int:
+        return max(14, min(26, self.size.width // 5))
+
+    # Keys ------------------------------------------------------------------------------------------------------------
+
+    def action_pan(self, step: int) -> None:
+        """Earlier or later by a part of the window; the cursor stays where it is on the screen."""
+        start, end = self.window_ns
+        by = step * max(1, (end - start) // PAN)
+        before = self.window_ns
+        self._look(start + by, end + by)
+        if self.window_ns == before:  # at the end of what was recorded the cursor goes on
+            self.column += step * max(1, self.window(0).columns // PAN)
+        self._changed()
+
+    def action_step(self, step: int) -> None:
+        """The cursor by one column; at the edge the window follows."""
+        self.column += step
+        if not 0 <= self.column < self.window(0).columns:
+            self.action_pan(step)
+            return
+        self._changed()
+
+    def action_lane(self, step: int) -> None:
+        """The lane above or below."""
+        self.selected = max(0, min(len(self.rows()) - 1, self.selected + step))
+        self._changed()
+
+    def action_page(self, step: int) -> None:
+        """A screenful of lanes."""
+        self.action_lane(step * self._room())
+
+    def action_end(self, side: int) -> None:
+        """The beginning or the end of the run, at this zoom."""
+        first, last = self.whole()
+        length = self.window_ns[1] - self.window_ns[0]
+        self._look(*((first, first + length) if side < 0 else (last - length, last)))
+        self.column = 0 if side < 0 else self.window(0).columns - 1
+        self._changed()
+
+    def action_zoom(self, step: int) -> None:
+        """Closer or wider around the cursor."""
+        start, end = self.window_ns
+        columns = self.window(0).columns
+        at = start + (end - start) * (2 * self.column + 1) // (2 * columns)
+        length = max(LEAST_NS, (end - start) * ZOOM if step > 0 else (end - start) // ZOOM)
+        lane, run = self.lane, self.run
+        self._look(at - length * (2 * self.column + 1) // (2 * columns), 0)
+        self._look(self.window_ns[0], self.window_ns[0] + length)
+        self._keep(run, lane)
+        self.column = self.window(0).column(at)
+        self._changed()
+
+    def _keep(self, run: int, lane: Lane | None) -> None:
+        """Stay on the lane when the lines around it come and go."""
+        if lane is not None:
+            self._select(run, lane)
+
+    def action_fit(self) -> None:
+        """The whole run."""
+        lane, run = self.lane, self.run
+        self.window_ns = self.whole()
+        self._keep(run, lane)
+        self._changed()
+
+    def action_open(self) -> None:
+        """Zoom to the slice or gap under the cursor."""
+        from ....analysis.timeline.window import gap_at
+
+        lane, at, run = self.lane, self.slice(), self.run
+        if lane is None:
+            self.app.bell()
+            return
+        if at is not None:
+            start, end = int(lane.slices.starts[at]), int(lane.slices.ends[at])
+        else:
+            gap = gap_at(lane, self.moment)
+            if gap is None:
+                self.app.bell()
+                return
+            start, end = gap
+        margin, offset = max(1, (end - start) // 10), self.offsets[run]
+        self._look(start - margin - offset, end + margin - offset)
+        self._keep(run, lane)
+        self.column = self.window(run).column((start + end) // 2)
+        self._changed()
+
+    def action_same(self, step: int) -> None:
+        """The next or previous slice of the same name in this lane."""
+        from ....analysis.timeline.window import same_name
+
+        lane, at, run = self.lane, self.slice(), self.run
+        found = None if lane is None or at is None else same_name(self.runs[run], lane, at, step)
+        if lane is None or found is None:
+            self.app.bell()
+            return
+        middle = (int(lane.slices.starts[found]) + int(lane.slices.ends[found])) // 2 - self.offsets[run]
+        start, end = self.window_ns
+        if not start <= middle < end:
+            self._look(middle - (end - start) // 2, middle + (end - start + 1) // 2)
+        self._keep(run, lane)
+        self.column = self.window(run).column(middle + self.offsets[run])
+        self._changed()
+
+    def action_goto(self) -> None:
+        """A time or a launch number is to be typed."""
+        self.post_message(self.Wanted())
+
+    def on_click(self, event: events.Click) -> None:
+        """The cursor goes where it was clicked; a second click zooms there."""
+        row = self._top + event.y - (self.size.height - _FOOT - self._room())
+        if 0 <= row < len(self.rows()) and event.x >= self._label():
+            self.selected, self.column = row, event.x - self._label()
+            self._changed()
+            if event.chain == 2:
+                self.action_open()
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """The wheel goes through the lanes."""
+        event.stop()
+        self.action_lane(1)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """The wheel goes through the lanes."""
+        event.stop()
+        self.action_lane(-1)
+
+    def on_resize(self) -> None:
+        """Another width has other columns."""
+        if self.runs:
+            self._changed()
+
+    def say(self, text: str) -> None:
+        """What else is known of the slice under the cursor."""
+        if text != self.told:
+            self.told = text
+            self.refresh(Region(0, self.size.height - 1, self.size.width, 1))
+
+    # Drawing ---------------------------------------------------------------------------------------------------------
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The lines in sight."""
+        strips, background = self._draw()[crop.y : crop.bottom], self.background_colors[1]
+        for each in self.get_line_filters():
+            strips = [strip.apply_filter(each, background) for strip in strips]
+        return strips
+
+    def _draw(self) -> list[Strip]:
+        look, width, height = themes.look(self.app.theme), self.size.width, self.size.height
+        if not self.runs or height < 4:
+            return [Strip.blank(width, look.base)] * height
+        head = self._head(look)
+        room = height - len(head) - _FOOT
+        rows = self.rows()[self._top : self._top + room]
+        windows, label = [self.window(run) for run in range(len(self.runs))], self._label()
+        lanes = [
+            self._strip(self._line(run, row, windows[run], label, self._top + at == self.selected, look), look)
+            for at, (run, row) in enumerate(rows)
+        ]
+        blank = [Strip.blank(width, look.base)] * (room - len(lanes))
+        return [*head, *lanes, *blank, *self._foot(look)][:height]
+
+    def _head(self, look: themes.Look) -> list[Strip]:
+        from ....analysis.timeline.picture import axis, marks, minimap
+
+        window, label = self.window(0), self._label()
+        text, first, last = minimap(self.runs[0], window, window.columns)
+        made = [self._strip([
+            Segment(cells.fit(self.runs[0].label, label - 1) + " ", look.dim), Segment(text[:first], look.dim),
+            Segment(text[first : last + 1] or " ", look.spark + _REVERSE), Segment(text[last + 1 :], look.dim),
+        ], look)]
+        made.append(self._strip([Segment(" " * label, look.base), Segment(axis(window), look.header)], look))
+        cycles = [marks(one, self.window(at)) for at, one in enumerate(self.runs)]
+        if any(len(one.marks.starts) for one in self.runs):
+            made.append(self._strip([Segment(" " * label, look.base), Segment(cycles[0], look.mark)], look))
+        return made
+
+    def _line(self, run: int, row: Row, window: Window, label: int, here: bool, look: themes.Look) -> list[Segment]:
+        from ....analysis.timeline.picture import line_of
+
+        side = f"{'AB'[run]} " if len(self.runs) > 1 else ""
+        named = Segment(cells.fit(side + row.label, label - 1) + " ", look.cursor if here else look.gutter)
+        return [named, *self._coloured(line_of(self.runs[run], row, window), look, here)]
+
+    def _coloured(self, line: Line, look: themes.Look, here: bool) -> list[Segment]:
+        """The columns under the colours of their classes; names bold, the column of the cursor lit."""
+        from ....analysis.timeline.lanes import CLASSES
+
+        styles = [look.slices[name] for name in CLASSES]
+        codes, text, made = line.classes, line.text, []
+        edges = {0, len(text), *(edge for first, last in line.named for edge in (first, last + 1))}
+        edges |= {edge for edge in (self.column, self.column + 1) if edge <= len(text)}
+        edges.update((codes[1:] != codes[:-1]).nonzero()[0] + 1)
+        named = {first for first, _ in line.named}
+        ends = {last + 1 for _, last in line.named}
+        bold = False
+        for begin, stop in pairwise(sorted(edge for edge in edges if edge <= len(text))):
+            bold = begin in named or (bold and begin not in ends)
+            style = styles[codes[begin]] if begin < len(codes) else look.base
+            style = style + _BOLD if bold else style
+            if begin == self.column:
+                style = look.cursor if here else style + look.cursor_blurred
+            made.append(Segment(text[begin:stop], style))
+        return made
+
+    def _foot(self, look: themes.Look) -> list[Strip]:
+        from ....analysis.timeline.place import describe
+
+        lane, rows = self.lane, self.rows()
+        if lane is None:
+            row = rows[self.selected][1] if rows else None
+            text = " › ".join(cells.name(name, 40).strip() for name in row.crumbs[-4:]) if row is not None else ""
+            text = text or (row.label if row is not None else "")
+        else:
+            text = describe(self.runs[self.run], lane, self.slice(), self.moment)
+        return [
+            self._strip([Segment(cells.fit(f" {each}", self.size.width), style)], look)
+            for each, style in ((text, look.top), (self.told, look.dim))
+        ]
+
+    def _strip(self, segments: list[Segment], look: themes.Look) -> Strip:
+        return Strip(segments).adjust_cell_length(self.size.width, look.base)

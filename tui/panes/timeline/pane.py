@@ -1,0 +1,201 @@
+"""Timeline: lanes of streams and threads, from the whole run to 100 ns, with what lies under the cursor.
+
+The canvas moves by itself; the pane reads the lanes in the background, looks up who launched what is under the cursor,
+and exports the window as it stands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from msgspec.structs import replace
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from ....analysis.views import Entry
+from ...app.jobs import Asker
+from ...app.keys import bindings
+from ...app.session import Session
+from ..shown import sentence
+from ..table import TablePane
+from .canvas import TimelineCanvas
+
+if TYPE_CHECKING:
+    from ....analysis.table.table import Table
+    from ....analysis.table.view import Runs, View
+    from ....analysis.timeline.lanes import Marks, Timeline
+
+_TIME = re.compile(r"^\s*([\d,_]*\.?\d+)\s*(ns|us|µs|ms|s)?\s*$")
+_SCALE = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
+
+
+class TimelinePane(TablePane):
+    """The canvas in place of the list."""
+
+    DEFAULT_CSS = "TimelinePane TableList, TimelinePane Picture { display: none; }"
+    BINDINGS: ClassVar[list[BindingType]] = bindings("pane")
+
+    def __init__(self, entry: Entry, session: Session) -> None:
+        super().__init__(entry, session)
+        self.canvas = TimelineCanvas()
+        self._looking, self._marking = Asker(self.app), Asker(self.app)
+        self._runs: Runs = ()
+        self._view: View | None = None
+        self._asked: object = None
+
+    def compose(self) -> ComposeResult:
+        """The canvas, or a sentence in its place; the list stays hidden."""
+        yield self.spoken
+        yield self.canvas
+        yield self.rows
+
+    @property
+    def focused_part(self) -> TimelineCanvas:
+        """What takes the keys."""
+        return self.canvas
+
+    def _question(self) -> Any:
+        entry, session = self.entry, self.session
+
+        def job() -> tuple[View, Runs, tuple[Timeline, ...], tuple[int, ...]]:
+            from ....analysis.table.view import CannotAnswer
+            from ....analysis.timeline.lanes import timeline_of
+            from ....analysis.views.timeline import aligned
+
+            view = entry.load()
+            runs, options = session.question(view)
+            lanes = tuple(timeline_of(run, options, marks=len(runs) > 1) for run in runs)  # two are aligned by them
+            for run, one in zip(runs, lanes, strict=True):
+                if not one.drawn:
+                    raise CannotAnswer(f"{run.info.label} holds nothing that has a time.")
+            return view, runs, lanes, aligned(lanes)
+
+        return job
+
+    def _take(self, value: Any) -> None:
+        if isinstance(value, tuple):
+            self._view, self._runs, lanes, offsets = value
+            self.say("")
+            self.canvas.show(lanes, offsets)
+            self._arrive()
+            self._ask_marks(lanes)
+        else:
+            self.say(sentence(value))
+        self.main.tell()
+
+    def _ask_marks(self, lanes: tuple[Timeline, ...]) -> None:
+        """The cycles over the lanes of a run, which come when they are found."""
+        if len(lanes) > 1 or self._view is None:
+            return
+        runs, options = self._runs, self.session.question(self._view)[1]
+
+        def job() -> Marks:
+            from ....analysis.timeline.lanes import cycle_marks
+
+            return cycle_marks(runs[0], options)
+
+        def take(value: Any) -> None:
+            if not isinstance(value, Exception) and self.canvas.runs is lanes and len(value.starts):
+                self.canvas.show((replace(lanes[0], marks=value),), self.canvas.offsets)
+
+        self._marking.ask(job, take)
+
+    def wake(self, force: bool = False) -> None:
+        """The view is looked at, perhaps to see the place of a row."""
+        super().wake(force)
+        if self.canvas.runs and not self.asker.busy:
+            self._arrive()
+
+    def _arrive(self) -> None:
+        """Go to the row somebody pressed ``t`` on."""
+        from ....analysis.timeline.place import find
+
+        wanted, self.session.place = self.session.place, None
+        if wanted is None:
+            return
+        run, row = wanted
+        run = min(run, len(self.canvas.runs) - 1)
+        place = find(self.canvas.runs[run], row)
+        if place is None:
+            self.notify("That row has no place in time.", markup=False)
+        else:
+            self.canvas.go(place, run)
+
+    def say(self, text: str) -> None:
+        """A sentence in place of the canvas; '' brings it back."""
+        self.message = text
+        self.spoken.say(text)
+        self.spoken.display = bool(text)
+        self.canvas.display = not text
+
+    def make_room(self) -> None:
+        """The lanes take all the room."""
+
+    def export_job(self) -> Callable[[], Table] | None:
+        """The window as it stands, as the view answers it."""
+        view, runs = self._view, self._runs
+        if not self.canvas.runs or view is None:
+            return None
+        start, end = self.canvas.window_ns
+        options = replace(self.session.question(view)[1], from_ns=start, to_ns=end)
+
+        def job() -> Table:
+            from ....analysis.table.table import ask
+
+            return ask(view, runs, options)
+
+        return job
+
+    def on_timeline_canvas_moved(self, event: TimelineCanvas.Moved) -> None:
+        """Look up who launched what is under the cursor."""
+        event.stop()
+        lane, at, run = self.canvas.lane, self.canvas.slice(), self.canvas.run
+        self._looking.drop()
+        if lane is None or at is None or lane.tid is not None or run >= len(self._runs):
+            return
+        trace, timeline = self._runs[run], self.canvas.runs[run]
+
+        def job() -> str:
+            from ....analysis.timeline.place import launcher
+
+            return launcher(trace, timeline, lane, at)
+
+        self._looking.ask(job, lambda said: self.canvas.say(said if isinstance(said, str) else ""))
+
+    def on_timeline_canvas_wanted(self, event: TimelineCanvas.Wanted) -> None:
+        """Take a time or a launch."""
+        event.stop()
+        self.main.ask_for("goto", "", "12.5ms   3,400us   #1204 for a launch")
+
+    def said(self, kind: str, text: str, final: bool) -> None:
+        """Text typed at the prompt."""
+        if kind != "goto":
+            super().said(kind, text, final)
+        elif final:
+            self._go(text)
+
+    def _go(self, text: str) -> None:
+        from ....analysis.timeline.place import Place, find, moment_of_launch
+
+        run = self.canvas.run
+        if text.strip().startswith("#") and text.strip()[1:].isdigit():
+            moment = moment_of_launch(self._runs[run], int(text.strip()[1:]))
+            place = None if moment is None else find(self.canvas.runs[run], {"start_ns": moment, "dur_ns": 0})
+        else:
+            match = _TIME.match(text)
+            figure = float(match[1].replace(",", "").replace("_", "")) if match else 0.0
+            moment = round(figure * _SCALE[match[2] or "ns"]) if match else None
+            start, end = self.canvas.window_ns
+            half = (end - start) // 5
+            place = None if moment is None else Place(moment - half // 2, moment + half // 2)
+        if place is None:
+            self.main.refuse("no such launch" if text.strip().startswith("#") else "a time, as 12.5ms, or #1204")
+            return
+        self.main.close_prompt()
+        self.canvas.go(place, run)
+
+    def wanted(self) -> list[str]:
+        """The names of the keys that matter now, for the footer."""
+        return "zoom_in zoom_out fit zoom_to goto same_next export copy open_trace palette help quit".split()
