@@ -26,6 +26,7 @@ import sys
 import tempfile
 import time
 import venv
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -153,10 +154,12 @@ def measure(what: str, command: list[str], size: float, repeat: int, cold: Path 
     return Result(what, size, wall, cpu, peak)
 
 
-def install(folder: Path) -> dict[str, Path]:
-    """An interpreter for each peer that can be installed."""
+def install(folder: Path, wanted: Container[str] = PACKAGES) -> dict[str, Path]:
+    """An interpreter for each wanted peer that can be installed."""
     out = {}
     for peer, packages in PACKAGES.items():
+        if peer not in wanted:
+            continue
         home = folder / f"peer-{peer.split(',')[0]}"
         python = home / "bin" / "python"
         if not python.exists():

@@ -1,4 +1,4 @@
-"""Big files: one thread reads and cuts, two scan, and what they found is put together in the order of the file.
+"""Big files: one thread reads and cuts, others scan, and what they found is put together in the order of the file.
 
 Blocks are cut at what looks like the border between two events. That is a guess, and it is proven by the block before:
 if that one ends exactly between two events, the next begins there. If not (the guess hit a nested list, or the file is
@@ -17,6 +17,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from ..native.cores import threads
 from ..native.functions import Native
 from .deferred_events import DeferredEvents
 from .document import Document, first_separator, last_cut, trailer
@@ -33,7 +34,10 @@ _BLOCKS = 30
 _EARLY_BYTES = 1 << 20
 _EARLY = 4
 """The first blocks and how many they are: rows to show come sooner, and making them visible has a core to itself."""
-THREADS = 2
+LEAST_THREADS, MOST_THREADS = 2, 8
+"""Threads that scan. More than these wait for the one that reads and for each other's turn (docs/scaling.md)."""
+_FEW = 4
+"""With more threads blocks are half as large, so that what waits takes no more memory."""
 _SLACK = 256 << 10
 """Room in a buffer for what the block before left over; one that needs more is made anew."""
 
@@ -74,7 +78,8 @@ class Pipeline:
     ) -> None:
         self._native = native
         self.document, self.tables, self.deferred, self.tally = document, tables, deferred, tally
-        self._block = block
+        self._threads = threads(LEAST_THREADS, MOST_THREADS)
+        self._block = block if self._threads <= _FEW else max(_LEAST_BYTES, block // 2)
         self._lock = threading.Lock()
         self._turn = threading.Condition()
         self._next = 0
@@ -82,24 +87,24 @@ class Pipeline:
         self._after: list[bytes] = []
         self._closed = False
         self._error: BaseException | None = None
-        self._work: queue.Queue[_Piece | None] = queue.Queue(THREADS)
+        self._work: queue.Queue[_Piece | None] = queue.Queue(self._threads)
         self._free: queue.SimpleQueue[mmap] = queue.SimpleQueue()
-        for _ in range(THREADS + 2):
-            self._free.put(_buffer(block + _SLACK + PAD))
+        for _ in range(self._threads + 2):
+            self._free.put(_buffer(self._block + _SLACK + PAD))
 
     def run(self, source: Filler, progress: Callable[[int], None]) -> None:
         """Read to the end of the document."""
-        threads = [threading.Thread(target=self._scan, daemon=True) for _ in range(THREADS)]
-        for thread in threads:
+        scanners = [threading.Thread(target=self._scan, daemon=True) for _ in range(self._threads)]
+        for thread in scanners:
             thread.start()
         try:
             self._read(source, progress)
         except BaseException as error:
             self._fail(error)
         finally:
-            for _ in threads:
+            for _ in scanners:
                 self._work.put(None)
-            for thread in threads:
+            for thread in scanners:
                 thread.join()
         if self._error is not None:
             raise self._error

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from msgspec import Struct, field
 
 from ..ingest import limits
+from ..native.cores import threads
 from ..schema_limits import LATEST_NS, LONGEST_NS
 from . import dialect
 from .chunk import Chunk, Column, chunk, merged
@@ -29,8 +30,9 @@ from .widths import Basis
 if TYPE_CHECKING:
     import polars as pl
 
-_WRITERS = 2
-"""Threads that write files: as many as have nothing to do once all is read, when the last and largest are written."""
+_WRITERS = 2, 4
+"""Threads that write files, least and most: as many as have nothing to do once all is read, when the last and largest
+are written."""
 _DEVICE_END, _RANGE = len(dialect.DEVICE_KINDS), KIND[dialect.RANGE]
 _INT = {name: row for row, name in enumerate(INTS)}
 _CODE = {name: row for row, name in enumerate(CODES)}
@@ -64,7 +66,7 @@ class Tables:
 
     def __init__(self, strings: Strings, workspace: Path, early: bool = True) -> None:
         self.strings, self.texts = strings, InternedTexts(strings)
-        self._writer = writer = ThreadPoolExecutor(_WRITERS)
+        self._writer = writer = ThreadPoolExecutor(threads(*_WRITERS))
         self.spools = {
             table: Spool(table, workspace, self.texts, writer, early) for table in ("kernels", "host", "metrics")
         }
