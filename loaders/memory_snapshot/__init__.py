@@ -26,6 +26,7 @@ class MemorySnapshot(FormatLoader):
     title = "PyTorch memory snapshot (.pickle): allocations with their stacks, allocated and reserved memory"
     suffixes = (".pickle", ".pkl")
     version = 1
+    fills = ("metrics", "allocations")
     lies_beside = True
 
     def sniff(self, head: bytes) -> bool:
