@@ -14,6 +14,8 @@ class DatasetLoader(FormatLoader):
     title = "Reduced dataset of a job's ranks (warplens reduce): Parquet files by table and rank"
     suffixes = (".json",)
     version = 1
+    fills = ("metrics", "cycles", "profile", "kernel_stats", "breakdown", "rank_sums", "device_sums", "cycle_sums",
+             "collectives", "idle_causes", "idle_gaps", "findings")
     in_place = True
     directory_file = DESCRIPTION
 

@@ -9,7 +9,7 @@ the stream claims to expand to, and so is what the whole of it may unfold to (``
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
@@ -217,6 +217,24 @@ def head(path: str | os.PathLike[str], size: int = HEAD_BYTES) -> bytes:
         if first.startswith(SQLITE) and not source.compressed:
             return (first[:100] + b"\n" + schema)[:size] if (schema := schema_text(path)) else first
         return first
+
+
+def plain_file(
+    path: Path, workspace: Path, progress: Callable[[int, int, int], None]
+) -> tuple[Path, str | None]:
+    """The file itself, or of a compressed one what it unfolds to, in the workspace; and why that stops early.
+
+    For formats that are read back and forth. Unpacking is half of the progress; whoever asks deletes the copy.
+    """
+    with Source(path) as source:
+        if not source.compressed:
+            return path, None
+        plain = workspace / "unpacked"
+        with open(plain, "wb") as out:
+            for block in source:
+                out.write(block)
+                progress(source.position // 2, source.size, 0)
+        return plain, source.ended
 
 
 def line_blocks(source: Source, size: int = BLOCK_BYTES) -> Iterator[bytes]:

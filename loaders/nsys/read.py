@@ -36,7 +36,7 @@ _ROW_BYTES = 12
 def load(job: Job) -> Trace:
     """Read the database, also a compressed one. Raises Unreadable where SQLite cannot."""
     keep_freed()
-    path, ended = _plain_file(job)
+    path, ended = stream.plain_file(job.path, job.workspace, job.progress)
     size, lock, done = path.stat().st_size, threading.Lock(), [0, 0]
 
     def on_block(more: int, rows: int) -> None:
@@ -81,19 +81,6 @@ def load_parquet(job: Job) -> Trace:
         trace = _read(replace(job, path=folder), tables, writer)
     job.progress(size, size, done)
     return replace(trace, info=replace(trace.info, source=str(job.path), bytes=size))
-
-
-def _plain_file(job: Job) -> tuple[Path, str | None]:
-    """The database itself: SQLite reads no compressed one."""
-    with stream.Source(job.path) as source:
-        if not source.compressed:
-            return job.path, None
-        path = job.workspace / "database"
-        with open(path, "wb") as out:
-            for block in source:
-                out.write(block)
-                job.progress(source.position // 2, source.size, 0)
-        return path, source.ended
 
 
 def _read(job: Job, database: NsysDatabase, writer: Executor) -> Trace:

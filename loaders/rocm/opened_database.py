@@ -19,7 +19,7 @@ Read = Callable[[RocmDatabase, Recording], Trace]
 
 def load(job: Job, info: Info, read: Read) -> Trace:
     """What ``read`` makes of the database, which may be compressed. Raises Unreadable where SQLite cannot read it."""
-    path, ended = _plain_file(job)
+    path, ended = stream.plain_file(job.path, job.workspace, job.progress)
     size = path.stat().st_size
     try:
         with ThreadPoolExecutor(1) as writer:
@@ -41,19 +41,6 @@ def load(job: Job, info: Info, read: Read) -> Trace:
             path.unlink()
     job.progress(size, size, recording.rows)
     return trace.warn(f"truncated: {ended}") if ended else trace
-
-
-def _plain_file(job: Job) -> tuple[Path, str | None]:
-    """The database itself: SQLite reads no compressed one."""
-    with stream.Source(job.path) as source:
-        if not source.compressed:
-            return job.path, None
-        path = job.workspace / "database"
-        with open(path, "wb") as out:
-            for block in source:
-                out.write(block)
-                job.progress(source.position // 2, source.size, 0)
-        return path, source.ended
 
 
 def label(path: Path) -> str:

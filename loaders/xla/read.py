@@ -48,7 +48,7 @@ _OF_DEVICE = ("compute_cap_major", "compute_cap_minor", "core_count", "clock_rat
 def load(job: Job) -> Trace:
     """Read the file, also a compressed one. Raises Unreadable where it holds no events."""
     keep_freed()
-    path, ended = _plain_file(job)
+    path, ended = stream.plain_file(job.path, job.workspace, job.progress)
     try:
         file = os.open(path, os.O_RDONLY)
         try:
@@ -58,19 +58,6 @@ def load(job: Job) -> Trace:
     finally:
         if path != job.path:
             path.unlink()
-
-
-def _plain_file(job: Job) -> tuple[Path, str | None]:
-    """The profile itself: its tables may come after what refers to them, so it is not read as it is unpacked."""
-    with stream.Source(job.path) as source:
-        if not source.compressed:
-            return job.path, None
-        path = job.workspace / "space"
-        with open(path, "wb") as out:
-            for piece in source:
-                out.write(piece)
-                job.progress(source.position // 2, source.size, 0)
-        return path, source.ended
 
 
 class _Load:
