@@ -58,6 +58,29 @@ def open_runs(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[Trac
     return distinct_labels(tuple(runs))
 
 
+def open_sides(arguments: argparse.Namespace) -> tuple[list[Trace], list[Trace]]:
+    """The runs of ``--baseline`` and of ``--candidate``; recordings of different ranks are one run. Raises Wrong."""
+    from ..loaders.ingest.job.together import ranks_together
+
+    if arguments.runs:
+        raise Wrong("name the runs either with --baseline and --candidate or without, not both")
+    if not arguments.baseline or not arguments.candidate:
+        raise Wrong("--baseline and --candidate go together")
+    sides = []
+    for paths in (arguments.baseline, arguments.candidate):
+        runs = [open_runs([path], arguments)[0] for path in paths]
+        job = ranks_together(runs)
+        sides.append(runs if job is None else [job])
+    return sides[0], sides[1]
+
+
+def side_arguments(parser: argparse.ArgumentParser) -> None:
+    """Two sides of several recordings each."""
+    told = "recordings of the same ranks are repeated runs, which show the noise; of different ranks they are one job"
+    parser.add_argument("--baseline", nargs="+", metavar="RUN", help=f"recordings of A: {told}")
+    parser.add_argument("--candidate", nargs="+", metavar="RUN", help="recordings of B")
+
+
 def options_of(arguments: argparse.Namespace) -> Options:
     """The scope that was asked for, for every view."""
     from ..analysis.core.options import Options

@@ -18,14 +18,17 @@ from .arguments import (
     ask,
     emit,
     open_runs,
+    open_sides,
     opening_arguments,
     options_of,
     output_arguments,
     scope_arguments,
+    side_arguments,
 )
 
 if TYPE_CHECKING:
     from ..analysis.table.table import Table
+    from ..loaders.trace import Trace
 
 
 def _diff_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,8 +36,7 @@ def _diff_arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("runs", nargs="*", metavar="RUN", help="two runs, or one file that holds two")
     parser.add_argument("--fail-on", metavar="regression[:PCT]", help=RULE.replace("%", "%%"))
-    parser.add_argument("--baseline", nargs="+", metavar="RUN", help="repeated runs of A, which show the noise")
-    parser.add_argument("--candidate", nargs="+", metavar="RUN", help="repeated runs of B")
+    side_arguments(parser)
     opening_arguments(parser)
     scope_arguments(parser)
     output_arguments(parser)
@@ -61,21 +63,34 @@ def _diff(arguments: argparse.Namespace) -> int:
 
 
 def _compared(arguments: argparse.Namespace) -> Table:
+    if not arguments.baseline and not arguments.candidate:
+        if len(arguments.runs) not in (1, 2):
+            raise Wrong(f"{len(arguments.runs)} runs: name two to compare, or one file that holds two")
+        return ask(arguments, open_runs(arguments.runs, arguments), "diff")[0]
+    sides = open_sides(arguments)
+    if all(len(side) == 1 for side in sides):
+        return ask(arguments, labelled(sides), "diff")[0]
+    return repeated(sides, arguments)
+
+
+def labelled(sides: tuple[list[Trace], list[Trace]]) -> tuple[Trace, ...]:
+    """The one run of each side, under labels that tell them apart."""
+    from ..analysis.core.run_labels import distinct_labels
+
+    return distinct_labels((sides[0][0], sides[1][0]))
+
+
+def repeated(sides: tuple[list[Trace], list[Trace]], arguments: argparse.Namespace) -> Table:
+    """The diff of repeated runs, each limited to what was asked for. Raises Wrong."""
     from ..analysis.core.options import SIDES
     from ..analysis.cycles.scope import scoped
     from ..analysis.diff.pooled import pooled
     from ..analysis.table.view import CannotAnswer
 
-    sides = arguments.baseline or [], arguments.candidate or []
-    if not any(sides):
-        if len(arguments.runs) not in (1, 2):
-            raise Wrong(f"{len(arguments.runs)} runs: name two to compare, or one file that holds two")
-        return ask(arguments, open_runs(arguments.runs, arguments), "diff")[0]
+    options = options_of(arguments)
     try:
-        options = options_of(arguments)
         baseline, candidate = (
-            [scoped(open_runs([path], arguments)[0], options, of) for path in side]
-            for side, of in zip(sides, SIDES, strict=True)
+            [scoped(run, options, of) for run in side] for side, of in zip(sides, SIDES, strict=True)
         )
         return pooled(baseline, candidate, options.without_part().any_cycle())
     except CannotAnswer as error:

@@ -5,17 +5,31 @@ from __future__ import annotations
 import argparse
 
 from ..analysis.views import VIEWS
-from .arguments import FINE, Command, Wrong, ask, emit, open_runs, opening_arguments, output_arguments, scope_arguments
+from .arguments import (
+    FINE,
+    Command,
+    Wrong,
+    ask,
+    emit,
+    open_runs,
+    open_sides,
+    opening_arguments,
+    output_arguments,
+    scope_arguments,
+    side_arguments,
+)
+from .diff import labelled, repeated
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="a file, a directory of ranks, or - for stdin")
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="a file, a directory of ranks, or - for stdin")
     parser.add_argument("--view", choices=[entry.name for entry in VIEWS], help="one view instead of the summary")
     parser.add_argument("--run", choices=["a", "b"], help="show only this one of two runs")
     parser.add_argument(
         "--samples", action="store_true", help="with --view metrics: the samples themselves instead of a row a counter"
     )
     parser.add_argument("--tree", action="store_true", help="with --view ops: as a tree of modules, operators, kernels")
+    side_arguments(parser)
     opening_arguments(parser)
     scope_arguments(parser)
     output_arguments(parser)
@@ -28,10 +42,27 @@ def print_report(arguments: argparse.Namespace) -> int:
     samples = getattr(arguments, "samples", False)
     if samples and arguments.view != "metrics":
         raise Wrong("--samples goes with --view metrics")
+    if getattr(arguments, "baseline", None) or getattr(arguments, "candidate", None):
+        return _print_sides(arguments)
+    if not arguments.runs:
+        raise Wrong("name a run, or two to compare")
     runs = open_runs(arguments.runs, arguments)
     if arguments.view is None and (arguments.filter or arguments.sort or getattr(arguments, "tree", False)):
         raise Wrong("--filter, --sort and --tree are for one view; name it with --view")
     emit(ask(arguments, runs, "samples" if samples else arguments.view), arguments)
+    return FINE
+
+
+def _print_sides(arguments: argparse.Namespace) -> int:
+    """The report of two sides of several recordings; where they are repeated runs, of the diff alone."""
+    sides = open_sides(arguments)
+    if all(len(side) == 1 for side in sides):
+        emit(ask(arguments, labelled(sides), arguments.view), arguments)
+        return FINE
+    if arguments.view not in (None, "diff"):
+        raise Wrong(f"repeated runs are compared in the view diff, not in {arguments.view}")
+    table = repeated(sides, arguments)
+    emit([table if arguments.top is None else table.head(arguments.top)], arguments)
     return FINE
 
 

@@ -23,8 +23,8 @@ class Plan(NamedTuple):
 def plan(paths: Sequence[str], dataset: Path, known: Sequence[Part], reduced: int) -> Plan:
     """What to do so that the dataset holds all recordings of the paths. Raises Unreadable where there are none."""
     from ...loaders.ingest import ranks
+    from ...loaders.ingest.job.files import listed
     from ...loaders.ingest.job.layout import recordings
-    from ...loaders.ingest.opening import listed
 
     files: dict[Path, None] = {}
     unread: list[str] = []

@@ -93,7 +93,8 @@ def _reduced(work: Recording) -> tuple[Path, Part]:
 def _opened(work: Recording) -> Iterator[Trace]:
     """The recording as one run whose tables all name a rank; what was written to read it is removed afterwards."""
     from ...loaders.ingest import cache, ranks, spill, windows
-    from ...loaders.ingest.opening import Request, ingest
+    from ...loaders.ingest.job.files import Request
+    from ...loaders.ingest.opening import ingest
 
     # a thousand ranks are no reason to push what somebody works on out of the cache
     known = all(cache.find(file) is not None for file in work.files)

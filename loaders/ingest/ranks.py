@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _MARK = re.compile(r"(?:rank|worker|proc(?:ess)?|gpu|dev(?:ice)?|dp|pp|tp|ep)[-_.]?(\d+)", re.IGNORECASE)
+_RANK = re.compile(r"(?<![a-z])rank[-_.]?(\d{1,9})(?!\d)", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
 CLOCKED = {
     "kernels": "start_ns", "host": "start_ns", "cycles": "start_ns", "profile": "cycle_start_ns", "metrics": "ts_ns",
@@ -38,6 +39,9 @@ def ranks_of(files: Sequence[Path], recorded: Sequence[tuple[int, ...]]) -> list
         found = [ranks[0] for ranks in recorded]
         return found if len(set(found)) == len(found) else None
     names = _names(files)
+    named = [_RANK.findall(name) for name in names]
+    if all(len(found) == 1 for found in named) and len({found[0] for found in named}) == len(named):
+        return [int(found[0]) for found in named]
     marks = [tuple(map(int, _MARK.findall(name))) for name in names]
     if all(marks) and len(set(marks)) == len(marks):
         return [mark[0] for mark in marks] if all(len(mark) == 1 for mark in marks) else _numbered(marks)

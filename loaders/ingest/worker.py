@@ -78,7 +78,8 @@ def _read(order: dict[str, Any], teller: Teller) -> None:
     gc.disable()  # modules are here to stay: looking for dead ones among them is a tenth of the start
     from .. import registry
     from . import store
-    from .opening import Request, ingest
+    from .job.files import Request
+    from .opening import ingest
 
     registry.loaders()
     gc.freeze()

@@ -82,14 +82,16 @@ def run(task: Callable[[Any, Tell], Any], arguments: Sequence[Any], workers: int
 
     Stops all processes when the iterator is closed.
     """
-    pool = _Pool(task, arguments, workers)
+    pool = Pool(task, arguments, workers)
     try:
         yield from pool.outcomes()
     finally:
         pool.stop()
 
 
-class _Pool:
+class Pool:
+    """Processes at work on the arguments from when this is made until ``stop``."""
+
     def __init__(self, task: Callable[[Any, Tell], Any], arguments: Sequence[Any], workers: int) -> None:
         self._task, self._arguments = task, arguments
         self._left = deque((number, 1) for number in range(len(arguments)))
@@ -103,10 +105,11 @@ class _Pool:
                 None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]),
         }
         self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(workers)]
-
-    def outcomes(self) -> Iterator[TaskOutcome]:
         for thread in self._threads:
             thread.start()
+
+    def outcomes(self) -> Iterator[TaskOutcome]:
+        """What came of each argument, and what was told on the way, as it comes."""
         ended = 0
         while ended < len(self._arguments):
             outcome = self._told.get()
@@ -114,14 +117,14 @@ class _Pool:
             yield outcome
 
     def stop(self) -> None:
+        """End all processes, whatever they are at."""
         with self._lock:
             self._stopped = True
             self._left.clear()
             for process in self._processes:
                 process.kill()
         for thread in self._threads:
-            if thread.ident is not None:
-                thread.join()
+            thread.join()
 
     def _work(self) -> None:
         """One process after the other, as long as there are tasks."""

@@ -1,0 +1,190 @@
+"""What there is to read under a name: a file and who reads it, or the recordings of a folder.
+
+Files are told by their first bytes; nothing is read beyond these. What belongs to a job's recordings and cannot be one
+is named, so that the others open.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct
+
+from ... import registry
+from ...errors import Unreadable
+from ...loader import FormatLoader
+from ...trace import Trace
+from .. import cache, ranks, stream
+from ..advice import nearest, offers, unsupported
+
+Progress = Callable[[int, int, int], None]
+_GIVE = "Give a trace, or the folder that holds one."
+_AGAIN = "Write or copy it again."
+_DEEPEST = 3
+"""Folders within folders that may hold a job's ranks."""
+SCANNED = 4096
+"""Files of a folder that are looked into; more are not the ranks of one job."""
+
+
+class InputFile(Struct, frozen=True):
+    """One file of the input: where it is, who reads it, how big it is, and its cached tables where they are known."""
+
+    path: Path
+    format: str
+    size: int
+    loader: FormatLoader | None = None
+    entry: Path | None = None
+
+
+class Request(Struct, frozen=True):
+    """How to open: with which cache, whether for other processes too, and whom to tell.
+
+    ``align_s`` is when counters beside a trace begin, in seconds from its start; None goes by the clocks.
+    """
+
+    use_cache: bool = True
+    compiled: bool = True
+    lasting: bool = True
+    progress: Progress = lambda done, total, events: None
+    first_rows: Callable[[Trace], None] | None = None
+    align_s: float | None = None
+
+
+def listed(path: str) -> tuple[list[Path], list[str]]:
+    """The recordings of a file or folder, none of them read, and what cannot be one, in words. Raises Unreadable."""
+    place = Path(path).expanduser()
+    if not place.exists():
+        raise Unreadable(path, "no such file or directory", "Check the name.")
+    if not place.is_dir():
+        return [place], []
+    parts, unread = in_folder(path, place, Request(use_cache=False))
+    return [part.path for part in parts if part.format not in counters()], unread
+
+
+def file_of(shown: str, path: Path, request: Request) -> InputFile:
+    """The file with its cache entry or the one loader that claims it. Raises Unreadable for what nobody does."""
+    found = cache.find(path) if request.use_cache else None
+    if found is not None and found.origin.alone:
+        return InputFile(path, found.origin.loader, found.origin.stamps[0][1], entry=found.directory)
+    head = _head(shown, path)
+    claimed = registry.claims_of(path, head)
+    if len(claimed) == 1:
+        return InputFile(path, claimed[0].name, path.stat().st_size, claimed[0])
+    if claimed:
+        names = " and ".join(loader.name for loader in claimed)
+        raise Unreadable(shown, f"is claimed by several formats ({names})", "This is a fault of warplens: report it.")
+    known = unsupported.recognise(path, head) or offers.part_of(path) or nearest.nearest(head)
+    if known is None:
+        kind = "is text, but no trace warplens knows" if _is_text(head) else "is in no format warplens knows"
+        known = kind, nearest.RECORD
+    raise Unreadable(shown, *known)
+
+
+def _head(shown: str, path: Path) -> bytes:
+    try:
+        with stream.Source(path) as source:
+            head = stream.head(path)
+            if head:
+                return head
+            if source.size and source.compressed:
+                source.read(1)
+                raise Unreadable(shown, source.ended or "is compressed and has nothing in it", _AGAIN)
+    except PermissionError:
+        raise Unreadable(shown, "may not be read (permission denied)", "Copy it to where you may read it.") from None
+    except OSError as error:
+        raise Unreadable(shown, f"cannot be read ({(error.strerror or str(error)).lower()})", _AGAIN) from None
+    raise Unreadable(shown, "is empty", _AGAIN)
+
+
+def _is_text(head: bytes) -> bool:
+    return b"\0" not in head and sum(byte < 9 or 13 < byte < 32 for byte in head[:4096]) < 8
+
+
+def in_folder(shown: str, folder: Path, request: Request, depth: int = 0) -> tuple[list[InputFile], list[str]]:
+    """The traces of a folder, of one job or just one, and what of it cannot be read, as sentences.
+
+    Where the files of the folder are none, its folders are looked into: each may be one rank's. Raises Unreadable where
+    it holds none or a mixture.
+    """
+    folder = _inside(folder)
+    try:
+        names = sorted(entry.path for entry in os.scandir(folder) if not entry.name.startswith("."))
+    except OSError as error:
+        raise Unreadable(shown, f"cannot be listed ({(error.strerror or '').lower()})", "Give a file in it.") from None
+    files = [Path(name) for name in names if os.path.isfile(name)]
+    folders = [Path(name) for name in names if os.path.isdir(name) and not os.path.islink(name)]
+    if not names:
+        raise Unreadable(shown, "is an empty folder", _GIVE)
+    whole = {loader.directory_file for loader in registry.loaders()}
+    if named := [file for file in files if file.name in whole]:
+        return [file_of(str(named[0]), named[0], request)], []
+    parts, refused = [], list[Unreadable]()
+    for file in files[:SCANNED]:
+        try:
+            parts.append(file_of(str(file), file, request))
+        except Unreadable as error:
+            refused.append(error)
+    shapes = {ranks.shape(part.path) for part in parts}
+    unread = [left_out(error) for error in refused if ranks.shape(Path(error.path)) in shapes]
+    if not parts and depth < _DEEPEST:
+        for inner in folders[:SCANNED]:
+            try:
+                found, lacking = in_folder(str(inner), inner, request, depth + 1)
+            except Unreadable as error:
+                refused.append(error)
+                continue
+            parts += found
+            unread += lacking
+            if len(parts) > SCANNED:
+                break
+    if not parts:
+        inside = f"{len(files)} other files" if files else f"{len(folders)} folders without one"
+        raise Unreadable(shown, f"holds no trace ({inside})", offers.runs_under(folder) or _GIVE)
+    parts = _recordings(_without_twins(parts))
+    aside = counters()
+    formats = sorted({part.format for part in parts} - aside)
+    if len(formats) > 1:
+        advice = offers.runs_under(folder, [part.path for part in parts])
+        raise Unreadable(shown, f"holds recordings of several formats ({', '.join(formats)})", advice)
+    return sorted(parts, key=lambda part: part.format in aside), unread
+
+
+def counters() -> frozenset[str]:
+    """The formats whose files may lie beside a trace of another: samples of counters taken meanwhile."""
+    return frozenset(loader.name for loader in registry.loaders() if loader.lies_beside)
+
+
+def left_out(error: Unreadable) -> str:
+    """That a file of several was not read, and why."""
+    return f"{error.path} was left out: it {error.reason}"
+
+
+def _inside(folder: Path) -> Path:
+    """The folder, or the one in it that some format always puts its recording in."""
+    names = (loader.directory_within for loader in registry.loaders())
+    return next((folder / name for name in names if name and (folder / name).is_dir()), folder)
+
+
+def _without_twins(parts: list[InputFile]) -> list[InputFile]:
+    """Without files that repeat, in another format, what a recording beside them holds."""
+    formats = {part.format for part in parts}
+    twins = {loader.name: loader.twins for loader in registry.loaders() if loader.name in formats}
+    return [
+        part for part in parts
+        if not any(part.path.name.endswith(ends) for name, ends in twins.items() if ends and name != part.format)
+    ]
+
+
+def _recordings(parts: list[InputFile]) -> list[InputFile]:
+    """The parts that are recordings of their own: of files read together, the one that leads stands for all."""
+    together: set[Path] = set()
+    kept: set[Path] = set()
+    for part in sorted(parts, key=lambda part: part.loader is not None and not part.loader.leads(part.path)):
+        if part.path in together:
+            continue
+        kept.add(part.path)
+        if part.loader is not None and part.loader.one_recording:
+            together |= set(part.loader.companions(part.path))
+    return [part for part in parts if part.path in kept]

@@ -1,0 +1,119 @@
+"""Folders as profilers of training runs and serving engines leave them: ranks, their windows, and what drives them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from warplens.loaders import kineto
+from warplens.loaders.errors import Unreadable
+from warplens.loaders.ingest import cache, opening
+from warplens.loaders.ingest.job import pool
+from warplens.loaders.ingest.opening import open_run
+from warplens.loaders.loader import Job
+from warplens.loaders.trace import Trace
+
+BEGIN = 1_700_000_000_000_000
+"""µs"""
+
+
+def recording(at_us: int = 0, rank: int | None = None, device: bool = True) -> bytes:
+    """Two kernels (or host slices) a millisecond after that, of a rank that it says of itself if given."""
+    category = "kernel" if device else "cpu_op"
+    events = [
+        {"ph": "X", "cat": category, "name": "k", "pid": 0, "tid": 7, "ts": BEGIN + at_us + n, "dur": 0.5}
+        for n in range(2)
+    ]
+    about: dict[str, Any] = {} if rank is None else {"distributedInfo": {"rank": rank, "world_size": 4}}
+    return json.dumps({"schemaVersion": 1, **about, "traceEvents": events}).encode()
+
+
+def opened(folder: Path, files: dict[str, bytes], **more: Any) -> Trace:
+    folder.mkdir(exist_ok=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    (run,) = open_run(str(folder), **({"use_cache": False, "compiled": False} | more))
+    return run
+
+
+def launches(run: Trace) -> list[tuple[int, int]]:
+    """Rank and start in µs of every launch, in order."""
+    return run.kernels.select("rank", pl.col("start_ns") // 1000).sort("rank", "start_ns").collect().rows()
+
+
+def test_windows_of_several_ranks_are_joined_rank_by_rank(tmp_path: Path) -> None:
+    run = opened(tmp_path / "job", {
+        "n0_71.1700000000001.pt.trace.json": recording(0, 0), "n0_71.1700000000901.pt.trace.json": recording(900, 0),
+        "n0_72.1700000000002.pt.trace.json": recording(5, 1), "n0_72.1700000000902.pt.trace.json": recording(905, 1),
+    })
+    assert run.info.ranks == (0, 1)
+    assert launches(run) == [(0, 0), (0, 1), (0, 900), (0, 901), (1, 5), (1, 6), (1, 905), (1, 906)]
+    assert run.kernels.select(pl.col("index").n_unique()).collect().item() == 8
+
+
+def test_a_rank_may_have_more_windows_than_another(tmp_path: Path) -> None:
+    run = opened(tmp_path / "job", {
+        "rank0.1700000000001.json": recording(0), "rank0.1700000000901.json": recording(900),
+        "rank1.1700000000002.json": recording(5),
+    })
+    assert run.info.ranks == (0, 1) and len(launches(run)) == 6
+
+
+def test_stages_of_a_serving_engine_are_windows_of_their_rank(tmp_path: Path) -> None:
+    files = {
+        f"1754000000.25-TP-{rank}-{stage}.trace.json": recording(at + rank)
+        for rank in range(2) for stage, at in (("EXTEND", 0), ("DECODE", 500))
+    }
+    run = opened(tmp_path / "job", files)
+    assert run.info.ranks == (0, 1)
+    assert launches(run) == [(0, 0), (0, 1), (0, 500), (0, 501), (1, 1), (1, 2), (1, 501), (1, 502)]
+
+
+def test_what_drives_the_ranks_of_a_serving_engine_is_none_of_them(tmp_path: Path) -> None:
+    run = opened(tmp_path / "job", {
+        "dp0_pp0_tp0_rank0.1754000000123.pt.trace.json": recording(0),
+        "dp0_pp0_tp1_rank1.1754000000124.pt.trace.json": recording(1),
+        "host_99.async_llm.1754000000125.pt.trace.json": recording(2, device=False),
+    })
+    assert run.info.ranks == (0, 1) and len(launches(run)) == 4
+    assert any("async_llm" in said and "drives the ranks" in said for said in run.info.warnings)
+
+
+def test_a_folder_of_nothing_but_what_drives_ranks_opens(tmp_path: Path) -> None:
+    run = opened(tmp_path / "job", {"api_server.json": recording(0, device=False)})
+    assert run.has("host") and not run.info.warnings
+
+
+def test_a_rank_in_the_name_goes_before_other_places_in_it(tmp_path: Path) -> None:
+    files = {f"dp{n // 2}_tp{n % 2}_rank{9 - n}.json": recording(n) for n in range(4)}
+    assert opened(tmp_path / "job", files).info.ranks == (6, 7, 8, 9)
+
+
+def test_two_recordings_of_one_rank_that_are_no_windows_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(Unreadable, match="not the ranks of one job"):
+        opened(tmp_path / "job", {"a.json": recording(0, 0), "b.json": recording(1, 0), "c.json": recording(1, 1)})
+
+
+def test_large_files_of_a_job_are_read_by_processes_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_here: list[str] = []
+    load = kineto.LOADER.load
+
+    def counted(job: Job) -> tuple[Trace, ...]:
+        read_here.append(job.path.name)
+        return load(job)
+
+    monkeypatch.setattr(opening, "_PARALLEL_BYTES", 1)
+    monkeypatch.setattr(pool, "most_workers", lambda _: 2)
+    monkeypatch.setattr(type(kineto.LOADER), "load", lambda self, job: counted(job))
+    files = {f"rank{rank}.json": recording(rank) for rank in range(4)}
+    files |= {"rank9.json": b'{"schemaVersion": 1, "traceEvents": [' + b"\xff" * 9}
+    told: list[tuple[int, int, int]] = []
+    run = opened(tmp_path / "job", files, use_cache=True, progress=lambda *told_: told.append(told_))
+    assert run.info.ranks == (0, 1, 2, 3) and len(launches(run)) == 8
+    assert read_here == ["rank0.json", "rank9.json"]  # the first, whose rows are shown soonest, and the broken one
+    assert any("rank9.json was left out" in said for said in run.info.warnings)
+    assert len(cache.entries()) == 4 and told
