@@ -110,7 +110,7 @@ def test_large_files_of_a_job_are_read_by_processes_at_once(tmp_path: Path, monk
     monkeypatch.setattr(pool, "most_workers", lambda _: 2)
     monkeypatch.setattr(type(kineto.LOADER), "load", lambda self, job: counted(job))
     files = {f"rank{rank}.json": recording(rank) for rank in range(4)}
-    files |= {"rank9.json": b'{"schemaVersion": 1, "traceEvents": [' + b"\xff" * 9}
+    files |= {"rank9.json": b'{"schemaVersion": 1, "traceEvents": 7}'}
     told: list[tuple[int, int, int]] = []
     run = opened(tmp_path / "job", files, use_cache=True, progress=lambda *told_: told.append(told_))
     assert run.info.ranks == (0, 1, 2, 3) and len(launches(run)) == 8
