@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from ...loaders.trace import Trace
+from ...loaders.trace import REDUCED, Trace
 from ..core import units
 from ..core.options import Options, Side
 from ..core.text import display
@@ -30,6 +30,11 @@ def _measures(run: Trace) -> list[str]:
     kernels = run.kernels.filter(~pl.col("kind").is_in(["memcpy", "memset", "sync"]))
     found = kernels.select(pl.len().alias("n"), pl.col("dur_ns").cast(pl.Int64).sum().alias("ns"))
     launches, total = found.collect(engine="streaming").row(0)
+    if REDUCED in run.info.facts:
+        sums = run.kernel_stats.filter(~pl.col("kind").is_in(["memcpy", "memset"]))
+        launches, total = sums.select(pl.col("count").sum(), pl.col("total_ns").sum()).collect().row(0)
+        return [f"{units.counted(len(run.info.ranks), 'rank', 'ranks')}, reduced", f"{units.count(launches)} launches",
+                f"{units.duration(total)} of kernel time"]
     if launches:
         time = f"{units.duration(total)} of kernel time"
         return [f"{units.count(launches)} launches", time + (", serialised replay" if run.info.serialised else "")]

@@ -11,6 +11,7 @@ from made_job import reduce_here, write_job
 
 from warplens.analysis.core.options import Options
 from warplens.analysis.fleet.lost import ANSWERED
+from warplens.analysis.overview.headline import headline
 from warplens.analysis.table.table import Table, ask
 from warplens.analysis.table.view import CannotAnswer, ScopeRefused
 from warplens.analysis.views import VIEWS, view
@@ -120,3 +121,8 @@ def test_two_datasets_are_compared(both: tuple[Trace, Trace], tmp_path: Path) ->
     assert set(called["device"].cast(pl.String)) == {"GPU 1"}
     ranks = ask(view("ranks"), (both[1], other), Options())
     assert "The late rank changed: rank 2 in A, rank 1 in B." in ranks.summary
+
+
+def test_the_header_counts_ranks_and_launches(both: tuple[Trace, Trace]) -> None:
+    recorded, reduced = (headline((run,)) for run in both)
+    assert reduced == f"dataset · 4 ranks, reduced · {recorded.split(' · ', 1)[1]}"
