@@ -13,16 +13,19 @@ from typing import Any
 from ...loaders.ingest.failures import ended
 from ...loaders.ingest.job import pool
 from ..arguments import Wrong
-from .recording import Recording, Reduced, reduce_recording
+from .recording import Recording, Reduced, Stamp, reduce_recording
 
 RETRIES = 2
+_LEAST_BYTES = 300 << 20
+"""What a process needs for the smallest recording."""
 _CONNECT_S = 30
 Answers = Iterator[tuple[int, Reduced]]
 
 
 def here(work: Sequence[Recording], jobs: int | None) -> Answers:
     """The recordings reduced by ``jobs`` processes of this machine, as many as it has room for where None."""
-    workers = min(jobs, len(work)) if jobs else pool.most_workers(len(work))
+    largest = max(sum(map(_memory, one.stamps)) for one in work)
+    workers = min(jobs, len(work)) if jobs else pool.most_workers(len(work), max(pool.TASK_BYTES, largest))
     for outcome in pool.run(reduce_recording, work, workers):
         if not outcome.ended:
             continue
@@ -61,6 +64,12 @@ def on_cluster(work: Sequence[Recording], address: str) -> Answers:
                 value = _failed(work[number], error)
             yield number, value
             future.release()
+
+
+def _memory(stamp: Stamp) -> int:
+    """Memory that questions about a file take, about: as much as its text, which compressed is a tenth of that."""
+    name, size, _ = stamp
+    return _LEAST_BYTES + size * (12 if name.endswith((".gz", ".zst")) else 1)
 
 
 def _failed(one: Recording, error: Any) -> Reduced:

@@ -50,11 +50,11 @@ class WorkerDied(Exception):
         self.status = status
 
 
-def most_workers(tasks: int) -> int:
+def most_workers(tasks: int, task_bytes: int = TASK_BYTES) -> int:
     """How many processes the machine has room for: no more than processors, memory or tasks allow, and one at least."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     memory = available_bytes()
-    room = processors if memory is None else int(memory / TASK_BYTES)
+    room = processors if memory is None else int(memory / task_bytes)
     return max(1, min(tasks, processors, room))
 
 

@@ -130,6 +130,7 @@ def test_no_more_processes_than_tasks_processors_and_memory_allow(monkeypatch: p
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(16), raising=False)
     monkeypatch.setattr(pool, "available_bytes", lambda: 7 * pool.TASK_BYTES)
     assert [pool.most_workers(tasks) for tasks in (1, 5, 100)] == [1, 5, 7]
+    assert pool.most_workers(100, 3 * pool.TASK_BYTES) == 2
     monkeypatch.setattr(pool, "available_bytes", lambda: 1)
     assert pool.most_workers(100) == 1
     monkeypatch.setattr(pool, "available_bytes", lambda: None)
