@@ -31,7 +31,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _reduce(arguments: argparse.Namespace) -> int:
-    from ..analysis.fleet.reduce import LAYOUT
+    from ..analysis.fleet.reduce import VERSION
     from ..loaders.dataset import write
     from .fleet.plan import plan
     from .fleet.workers import here, on_cluster
@@ -39,7 +39,7 @@ def _reduce(arguments: argparse.Namespace) -> int:
     dataset = Path(arguments.output)
     if dataset.exists() and not dataset.is_dir():
         raise Wrong(f"{dataset} is a file; name a folder to write the dataset to")
-    todo = plan(arguments.paths, dataset, write.parts(dataset), LAYOUT)
+    todo = plan(arguments.paths, dataset, write.parts(dataset), VERSION)
     if _foreign(dataset):
         raise Wrong(f"{dataset} holds other files and no dataset; name a new folder")
     dataset.mkdir(parents=True, exist_ok=True)

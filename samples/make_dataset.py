@@ -15,7 +15,7 @@ from pathlib import Path
 import make_job
 from msgspec.structs import replace
 
-from warplens.analysis.fleet.reduce import LAYOUT, reduce
+from warplens.analysis.fleet.reduce import VERSION, reduce
 from warplens.loaders.dataset import write
 from warplens.loaders.ingest.opening import open_run
 
@@ -29,7 +29,7 @@ def main(folder: Path) -> None:
         for file in sorted(job.iterdir()):
             (run,) = open_run(str(file), use_cache=False, compiled=False)
             named = replace(run, info=replace(run.info, source=f"job/{file.name}", bytes=None))
-            staged, part = write.stage(reduce(named), folder, "sample", [(f"job/{file.name}", 0, 0)], LAYOUT)
+            staged, part = write.stage(reduce(named), folder, "sample", [(f"job/{file.name}", 0, 0)], VERSION)
             write.commit(folder, staged, part)
     write.clean(folder, "sample")
     write.finish(folder, "dataset")

@@ -8,6 +8,7 @@ which cycles were seen whole) is found when the dataset is asked.
 from __future__ import annotations
 
 from typing import Any
+from zlib import crc32
 
 import polars as pl
 from msgspec.structs import replace
@@ -32,8 +33,10 @@ from .collectives import collectives
 
 GAPS = 32
 """Gaps of a rank that are kept one by one, the longest."""
-LAYOUT = 1
-"""Goes up when what is measured here, or how, changes: what an older version reduced is then reduced again."""
+_MEASURED = 1
+"""Goes up when something is measured otherwise here."""
+VERSION = crc32(repr((_MEASURED, [[field.name for field in fields] for fields in schema.TABLES.values()])).encode())
+"""What an older version reduced, with other columns or otherwise measured, is reduced again."""
 Rows = list[dict[str, Any]]
 
 
@@ -55,7 +58,7 @@ def reduce(run: Trace) -> Trace:
     rank = run.info.ranks[0] if len(run.info.ranks) == 1 else None
     made = {name: _of_rank(schema.conform(name, frame.lazy()), rank) for name, frame in tables.items()}
     lost = [name for name in TABLE_NAMES if name not in made and run.has(name)]
-    info = replace(run.info, facts={**run.info.facts, REDUCED: {"layout": LAYOUT, "without": lost}})
+    info = replace(run.info, facts={**run.info.facts, REDUCED: {"without": lost}})
     return Trace(info).with_tables(**made)
 
 

@@ -80,13 +80,13 @@ def reduce_recording(work: Recording, tell: object = None) -> Reduced:
 
 
 def _reduced(work: Recording) -> tuple[Path, Part]:
-    from ...analysis.fleet.reduce import LAYOUT, reduce
+    from ...analysis.fleet.reduce import VERSION, reduce
     from ...loaders.dataset.write import stage
 
     with _opened(work) as run:
         if not run.has("kernels") and not run.has("cycles"):
             raise Unreadable(work.name, "holds nothing that devices did, so it is no rank's")
-        return stage(reduce(run), Path(work.dataset), work.session, work.stamps, LAYOUT)
+        return stage(reduce(run), Path(work.dataset), work.session, work.stamps, VERSION)
 
 
 @contextmanager

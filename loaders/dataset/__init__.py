@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..loader import FormatLoader, Job
 from ..trace import Trace
-from .layout import DESCRIPTION, MARK
+from .layout import DESCRIPTION, MARK, TABLES
 
 
 class DatasetLoader(FormatLoader):
@@ -14,8 +14,7 @@ class DatasetLoader(FormatLoader):
     title = "Reduced dataset of a job's ranks (warplens reduce): Parquet files by table and rank"
     suffixes = (".json",)
     version = 1
-    fills = ("metrics", "cycles", "profile", "kernel_stats", "breakdown", "rank_sums", "device_sums", "cycle_sums",
-             "collectives", "idle_causes", "idle_gaps", "findings")
+    fills = TABLES
     in_place = True
     directory_file = DESCRIPTION
 

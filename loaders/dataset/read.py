@@ -21,6 +21,7 @@ from ..ingest.limits import Exceeded, check
 from ..ingest.store import info_from_plain
 from ..trace import REDUCED, Device, Info, Trace
 from .layout import LAYOUT, Description, packed_file, table_file
+from .scan import scan
 
 MOMENTS = {
     "cycles": ("start_ns",), "cycle_sums": ("start_ns", "window_start_ns", "window_end_ns"),
@@ -69,7 +70,8 @@ def _table(dataset: Path, told: Description, name: str, shifts: dict[int, int]) 
         files = [table_file(dataset, name, part.part) for part in told.parts if part.rows.get(name)]
     if missing := [file for file in files if not file.is_file()]:
         raise ValueError(f"{len(missing)} of {len(files)} files of {name} are missing")
-    table = schema.conform(name, pl.scan_parquet(files, glob=False))
+    pl.read_parquet_schema(files[0])  # a file that is none is told now, and not in the middle of a question
+    table = schema.conform(name, scan(name, files))
     if name not in MOMENTS or not any(shifts.values()):
         return table
     by_rank = pl.LazyFrame({"rank": list(shifts), "shift": list(shifts.values())}, schema={"rank": pl.Int64,

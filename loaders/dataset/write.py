@@ -39,6 +39,7 @@ from .layout import (
 )
 from .merged import merged
 from .readme import readme
+from .scan import scan
 
 PACKED_BYTES = 128 << 20
 """A table whose files are larger together is read from them; smaller ones are repeated in one file."""
@@ -142,7 +143,7 @@ def _pack(dataset: Path, table: str, some: Sequence[Part]) -> str | None:
         target.parent.mkdir(exist_ok=True)
         half = target.with_name(f".{target.name}.{os.getpid()}")
         try:
-            pl.scan_parquet(files, glob=False).sink_parquet(half, compression="zstd", maintain_order=True)
+            scan(table, files).sink_parquet(half, compression="zstd", maintain_order=True)
             os.replace(half, target)
         finally:
             half.unlink(missing_ok=True)

@@ -22,13 +22,13 @@ def write_job(folder: Path, ranks: int = 4, late: int | None = 2, **more: Any) -
 
 def reduce_here(job: Path, dataset: Path, *only: str) -> Path:
     """The job's recordings (those whose names begin like that, or all) reduced in this process; gives the dataset."""
-    from warplens.analysis.fleet.reduce import LAYOUT
+    from warplens.analysis.fleet.reduce import VERSION
     from warplens.cli.fleet.plan import plan
     from warplens.cli.fleet.recording import reduce_recording
     from warplens.loaders.dataset import write
 
     dataset.mkdir(exist_ok=True)
-    for one in plan([str(job)], dataset, write.parts(dataset), LAYOUT).work:
+    for one in plan([str(job)], dataset, write.parts(dataset), VERSION).work:
         if only and not Path(one.files[0]).name.startswith(only):
             continue
         done = reduce_recording(one)

@@ -138,6 +138,15 @@ def test_damaged_tables_are_a_sentence_when_it_opens(tmp_path: Path) -> None:
         read.read(folder / "dataset.json")
 
 
+def test_ranks_that_an_older_version_reduced_open_with_the_others(tmp_path: Path) -> None:
+    folder = dataset(tmp_path / "job", reduced(0), reduced(1))
+    old = folder / "cycles/rank-000000.parquet"
+    pl.read_parquet(old).drop("label").with_columns(gone=pl.lit(1)).write_parquet(old)
+    write.finish(folder, "job")
+    labels = opened(folder).cycles.sort("rank", "cycle").collect()["label"].cast(pl.String).to_list()
+    assert labels == [None, None, "step", "step"]
+
+
 def test_the_description_is_written_last_and_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = dataset(tmp_path / "job", reduced(0))
     before = (folder / "dataset.json").read_bytes()
