@@ -66,11 +66,11 @@ Empty().run()
 class Terminal:
     """A process in a pseudo-terminal; every chunk it sends is kept with its time. ``rate`` limits reading, bytes/s."""
 
-    def __init__(self, command: list[str], rate: float | None = None, **env: str) -> None:
+    def __init__(self, command: list[str], rate: float | None = None, columns: int = 120, **env: str) -> None:
         self.started = time.perf_counter()
         self.pid, self._fd = pty.fork()
         if self.pid == 0:
-            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
             terminal = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "TEXTUAL_ANIMATIONS": "none"}
             outside = dict(os.environ)
             outside.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed command has its bytecode, as the peers have
@@ -109,6 +109,14 @@ class Terminal:
         """Until nothing was sent for that long."""
         while not self.chunks or time.perf_counter() - self.chunks[-1][0] < seconds:
             time.sleep(0.01)
+
+    def rests(self) -> None:
+        """Until nothing is sent and nothing is computed any more."""
+        used = -1.0
+        while self.cpu() - used > 0.05:
+            used = self.cpu()
+            time.sleep(2.0)
+        self.quiet(1.0)
 
     def key(self, keys: bytes, settle: float = 0.15) -> tuple[float, float, int]:
         """Milliseconds to the first and to the last byte, and bytes, of what the keys led to."""
@@ -248,6 +256,44 @@ def stopping_a_question(terminal: Terminal) -> list[float]:
     return taken
 
 
+def timeline(command: list[str], page_bytes: float) -> None:
+    """Pan and zoom over all launches at every zoom from the whole run to a few kernels: key to paint, and bytes."""
+    terminal = Terminal([*command, "--view", "timeline"])
+    begun = terminal.wait(lambda data: b"stream" in data and "╵".encode() in data) * 1e3
+    terminal.rests()
+    by_zoom, pans, zooms = [], [], []
+    for _ in range(7):
+        here = [terminal.key(key) for key in (b"\x1b[C", b"\x1b[D") * 6]
+        by_zoom.append(statistics.median(one[1] for one in here))
+        pans += here
+        zooms += [terminal.key(b"+") for _ in range(4)]
+    row("timeline: process start to its lanes, ms", f"{begun:,.0f}", "")
+    for what, got in (("pan", pans), ("zoom", zooms)):
+        first, last, size = (statistics.median(one[at] for one in got) for at in range(3))
+        row(f"{what}: key to first, last byte, bytes", f"{first:.1f}, {last:.1f} ms {size:,.0f} B", "<= 16 ms",
+            f"a page of the list {page_bytes:,.0f} B")
+    row("pan at each zoom: key to last byte, ms", " ".join(f"{ms:.0f}" for ms in by_zoom), "each <= 16")
+    row("timeline: memory then, MB", f"{terminal.memory()}", "")
+    terminal.close()
+
+
+def details(command: list[str]) -> None:
+    """What the details beside a list cost a key: the cursor at 160x40 with them and without."""
+    for shown in ("with", "without"):
+        terminal = Terminal([*command, "--view", "kernels"], columns=160)
+        terminal.wait(usable)
+        terminal.rests()
+        if shown == "without":
+            terminal.key(b"D", 0.6)
+        got = [terminal.key(b"j", 0.03) for _ in range(20)]
+        first, size = (statistics.median(one[at] for one in got) for at in (0, 2))
+        rested = [terminal.key(b"k", 0.5) for _ in range(10)]
+        last, all_of_it = (statistics.median(one[at] for one in rested) for at in (1, 2))
+        row(f"cursor {shown} details: first byte, bytes", f"{first:.1f} ms {size:,.0f} B", "<= 8 ms")
+        row("  and once it rests: last byte, bytes", f"{last:.1f} ms {all_of_it:,.0f} B", "")
+        terminal.close()
+
+
 def row(what: str, ours: str, goal: str, stock: str = "") -> None:
     print(f"{what:<44} {ours:>22}   goal {goal:<18} {'stock ' + stock if stock else ''}", flush=True)
 
@@ -259,12 +305,20 @@ def main() -> None:
     parser.add_argument("--command", default=f"{sys.executable} -m warplens")
     parser.add_argument("--theme", default="")
     parser.add_argument("--trace", help="a big trace to load; without it one of 2 GB is made up")
+    parser.add_argument("--only", choices=["timeline", "details"], default="", help="measure only this")
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="warplens-terminal-"))
     try:
         file = plant(folder, arguments.rows)
         theme = ["--theme", arguments.theme] if arguments.theme else []
-        measure(arguments, [*arguments.command.split(), str(file), "--view", "launches", *theme])
+        ours = [*arguments.command.split(), str(file), *theme]
+        page = 0.0 if arguments.only else measure(arguments, [*ours, "--view", "launches"])
+        if arguments.only in ("", "timeline"):
+            timeline(ours, page)
+        if arguments.only in ("", "details"):
+            details(ours)
+        if arguments.only:
+            return
         trace = arguments.trace or str(traces.write(folder / "big.json", 2000))
         loading([*arguments.command.split(), trace, "--view", "launches", "--no-cache", *theme])
     finally:
@@ -291,7 +345,8 @@ def loading(command: list[str]) -> None:
     row("^C stops a load, ms", f"{statistics.median(stops):.0f}", "<= 100")
 
 
-def measure(arguments: argparse.Namespace, ours: list[str]) -> None:
+def measure(arguments: argparse.Namespace, ours: list[str]) -> float:
+    """The list's figures; returns the bytes of a page."""
     print(f"{arguments.rows:,} launches from the cache, 120x40; stock: DataTable of {arguments.stock:,} rows")
     starts = []
     for _ in range(4):
@@ -317,6 +372,7 @@ def measure(arguments: argparse.Namespace, ours: list[str]) -> None:
         (ms, size), (stock_ms, stock_size) = terminal.keys(key, 25), stock.keys(b"\x1b[B" if key == b"j" else key, 15)
         peer = f"{stock_ms:.1f} ms {stock_size:,.0f} B"
         row(f"{what}: key to first byte, bytes", f"{ms:.1f} ms {size:,.0f} B", f"<= {goal}", peer)
+    page_bytes = size
     for one, key in ((terminal, b"j"), (stock, b"\x1b[B")):
         one.key(key * 45)
     size, stock_size = terminal.keys(b"j", 15)[1], stock.keys(b"\x1b[B", 15)[1]
@@ -344,6 +400,7 @@ def measure(arguments: argparse.Namespace, ours: list[str]) -> None:
     lag = slow_link(ours, usable)
     stock_lag = slow_link([sys.executable, "-c", STOCK, "20000"], lambda data: b"kernel_" in data)
     row("60 PgDn at 50 kB/s: still changing for, s", f"{lag:.2f}", "<= 0.3", f"{stock_lag:.2f}")
+    return page_bytes
 
 
 if __name__ == "__main__":

@@ -25,16 +25,22 @@ class Coverage(Struct, frozen=True):
 
     def busy(self, edges: Ints) -> Ints:
         """The time covered between each edge and the next, ns: one value less than there are edges."""
-        return np.diff(self.until(edges))
+        until = self.until(edges)
+        until[1:] -= until[:-1].copy()
+        return until[1:]
 
     def until(self, moments: Ints) -> Ints:
         """The time covered before each moment, ns."""
         if not len(self.starts):
             return np.zeros(len(moments), dtype=np.int64)
-        at = np.searchsorted(self.starts, moments, side="right")
-        last = np.maximum(at - 1, 0)
-        into = np.minimum(moments, self.ends[last]) - self.starts[last]
-        return np.where(at > 0, self.before[last] + into, 0)
+        at = np.searchsorted(self.starts, moments, side="right") - 1
+        none = at < 0
+        at[none] = 0
+        until: Ints = np.minimum(moments, self.ends[at])
+        until -= self.starts[at]
+        until += self.before[at]
+        until[none] = 0
+        return until
 
 
 def covered(starts: Ints, ends: Ints) -> Coverage:

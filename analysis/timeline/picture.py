@@ -78,7 +78,7 @@ def layout(timeline: Timeline, window: Window) -> list[Row]:
     thread: tuple[object, ...] | None = None
     for lane in timeline.drawn:
         if lane.tid is None:
-            rows.append(Row(lane, lane.name))
+            rows.append(Row(lane, f"  overlap {lane.depth}" if lane.depth else lane.name))
             continue
         key = (lane.rank, lane.pid, lane.tid)
         whole = spans(lane, window)

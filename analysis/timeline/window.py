@@ -24,6 +24,11 @@ class Window(Struct, frozen=True):
         """The moments between columns, ns: ``columns`` + 1 of them."""
         return _edges(self.start, self.end, self.columns)
 
+    @property
+    def widths(self) -> Ints:
+        """The lengths of the columns, ns, at least 1."""
+        return _widths(self.start, self.end, self.columns)
+
     def column(self, moment: int) -> int:
         """The column a moment lies in; below 0 or beyond the last where it is outside."""
         return (moment - self.start) * self.columns // max(1, self.end - self.start)
@@ -35,16 +40,27 @@ def _edges(start: int, end: int, columns: int) -> Ints:
     return np.array([start + (end - start) * at // columns for at in range(columns + 1)], dtype=np.int64)
 
 
+@lru_cache(maxsize=8)
+def _widths(start: int, end: int, columns: int) -> Ints:
+    return np.maximum(np.diff(_edges(start, end, columns)), 1)
+
+
 def fraction(lane: Lane, window: Window) -> tuple[np.ndarray, np.ndarray]:
     """Per column how much of it was busy (0-1) and the class that took most of it (a code; the lane's only one)."""
     edges = window.edges
-    widths = np.maximum(np.diff(edges), 1)
-    busy = lane.busy.busy(edges) / widths
-    if len(lane.by_class) < 2:
-        return busy, np.full(len(busy), next(iter(lane.by_class), 0), dtype=np.uint8)
-    codes = np.array(sorted(lane.by_class), dtype=np.uint8)
-    parts = np.stack([lane.by_class[int(code)].busy(edges) for code in codes])
-    return busy, codes[parts.argmax(axis=0)]
+    widths = window.widths
+    spent = lane.busy.busy(edges)
+    busy = spent / widths
+    classes = np.full(len(busy), lane.main, dtype=np.uint8)
+    if lane.by_class:
+        most = spent.copy()
+        parts = [(code, one.busy(edges)) for code, one in lane.by_class.items()]
+        for _, part in parts:
+            most -= part
+        for code, part in parts:
+            classes[part > most] = code
+            np.maximum(most, part, out=most)
+    return busy, classes
 
 
 def counts(lane: Lane, edges: Ints) -> Ints:

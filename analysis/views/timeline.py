@@ -99,7 +99,7 @@ def build(runs: Runs, options: Options) -> Answer:
     """Lanes × columns of one run, or of two above one another."""
     timelines = tuple(timeline_of(run, options) for run in runs)
     for run, one in zip(runs, timelines, strict=True):
-        if not one.lanes:
+        if not one.drawn:
             raise CannotAnswer(f"{run.info.label} holds nothing that has a time: its format records no timestamps.")
     window = _window(timelines, options)
     if window.end <= window.start:
@@ -112,7 +112,7 @@ def build(runs: Runs, options: Options) -> Answer:
         "offset_b_ns": offsets[1] if len(offsets) > 1 else None,
     }
     span = f"{units.duration(window.end - window.start)} in {window.columns} columns"
-    summary = tuple(f"{side}{one.label}: {span}, {len(one.device_lanes)} streams" for side, one in zip(
+    summary = tuple(f"{side}{one.label}: {span}, {one.streams} streams" for side, one in zip(
         ("A ", "B ") if len(runs) > 1 else ("",), timelines, strict=True))
     frames = [rows(one, each) for one, each in zip(timelines, windows, strict=True)]
     if len(frames) == 1:

@@ -15,10 +15,10 @@ from warplens.analysis.table.export import markdown, text
 from warplens.analysis.table.table import ask
 from warplens.analysis.table.view import CannotAnswer
 from warplens.analysis.timeline.coverage import covered, levels
-from warplens.analysis.timeline.lanes import timeline_of
-from warplens.analysis.timeline.picture import axis, layout, minimap
+from warplens.analysis.timeline.lanes import CLASSES, timeline_of
+from warplens.analysis.timeline.picture import axis, layout, line_of, minimap
 from warplens.analysis.timeline.place import describe, find, launcher
-from warplens.analysis.timeline.window import Window, at_moment, counts, gap_at, longest, same_name, wide
+from warplens.analysis.timeline.window import Window, at_moment, counts, fraction, gap_at, longest, same_name, wide
 from warplens.analysis.views.timeline import VIEW, picture
 
 SLICES = st.lists(st.tuples(st.integers(0, 200), st.integers(0, 60)), min_size=1, max_size=30)
@@ -176,3 +176,46 @@ def test_what_began_before_the_window_is_in_it() -> None:
 def test_a_window_in_which_nothing_begins_still_has_its_lanes_and_facts() -> None:
     table = ask(VIEW, (busy_run(),), Options(from_ns=305, to_ns=315, columns=1))
     assert set(table.frame["busy_ns"]) >= {0} and table.all_facts["cycles"]["count"] == 2
+
+
+starts = st.integers(min_value=0, max_value=12)
+
+
+@given(st.lists(st.tuples(starts, st.integers(0, 6), st.sampled_from([None, 7, 8]), st.sampled_from(["GPU 0", None])),
+                min_size=1, max_size=40))
+def test_slices_of_a_lane_come_by_start_the_outer_first(rows: list[tuple[int, int, int | None, str | None]]) -> None:
+    run = run_of(kernels=[
+        kernel(at, start, dur, f"k{at}", stream=stream, device=device)
+        for at, (start, dur, stream, device) in enumerate(rows)
+    ])
+    timeline = timeline_of(run, Options())
+    wanted: dict[object, list[tuple[int, int]]] = {}
+    for start, dur, stream, device in rows:
+        wanted.setdefault((device, stream), []).append((start, -start - dur))
+    for lane in timeline.lanes:
+        mine = wanted.pop((lane.device, lane.stream))
+        assert [(int(a), -int(b)) for a, b in zip(lane.slices.starts, lane.slices.ends, strict=True)] == sorted(mine)
+        assert {timeline.names[int(code)] for code in lane.slices.names} == {f"k{row}" for row in lane.slices.rows}
+    assert not wanted and timeline.streams == len(timeline.lanes)
+
+
+def test_a_slice_without_a_name_or_a_kind_is_drawn_all_the_same() -> None:
+    run = run_of(kernels=[kernel(0, 0, 50, None, stream=7), kernel(1, 60, 20, "k", stream=7, kind=None)])
+    timeline = timeline_of(run, Options())
+    lines = [line_of(timeline, row, Window(0, 80, 8)).text for row in layout(timeline, Window(0, 80, 8))]
+    assert len(lines) == 1 and lines[0].strip()
+
+
+def test_threads_with_numbers_of_any_size_are_lanes_of_their_own() -> None:
+    threads = (-(2**63), -1, 0, 2**63 - 1, None)
+    run = run_of(host=[host("f", 10 * at, 5) | {"tid": tid} for at, tid in enumerate(threads)])
+    assert {lane.tid for lane in timeline_of(run, Options()).lanes} == set(threads)
+
+
+def test_the_class_that_took_most_of_a_column_gives_its_colour() -> None:
+    run = run_of(kernels=[
+        kernel(0, 0, 30, stream=7), kernel(1, 30, 60, "copy", stream=7, kind="memcpy"), kernel(2, 100, 90, stream=7),
+    ])
+    lane = timeline_of(run, Options()).lanes[0]
+    busy, classes = fraction(lane, Window(0, 200, 2))
+    assert busy.tolist() == [0.9, 0.9] and [CLASSES[code] for code in classes] == ["copy", "kernel"]

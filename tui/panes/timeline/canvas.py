@@ -306,9 +306,9 @@ class TimelineCanvas(Widget, can_focus=True):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The lines in sight."""
-        strips = self._draw()[crop.y : crop.bottom]
+        strips, background = self._draw()[crop.y : crop.bottom], self.background_colors[1]
         for each in self.get_line_filters():
-            strips = [strip.apply_filter(each, self.background_colors[1]) for strip in strips]
+            strips = [strip.apply_filter(each, background) for strip in strips]
         return strips
 
     def _draw(self) -> list[Strip]:
@@ -318,7 +318,11 @@ class TimelineCanvas(Widget, can_focus=True):
         head = self._head(look)
         room = height - len(head) - _FOOT
         rows = self.rows()[self._top : self._top + room]
-        lanes = [self._line(run, row, self._top + at == self.selected, look) for at, (run, row) in enumerate(rows)]
+        windows, label = [self.window(run) for run in range(len(self.runs))], self._label()
+        lanes = [
+            self._strip(self._line(run, row, windows[run], label, self._top + at == self.selected, look), look)
+            for at, (run, row) in enumerate(rows)
+        ]
         blank = [Strip.blank(width, look.base)] * (room - len(lanes))
         return [*head, *lanes, *blank, *self._foot(look)][:height]
 
@@ -337,14 +341,12 @@ class TimelineCanvas(Widget, can_focus=True):
             made.append(self._strip([Segment(" " * label, look.base), Segment(cycles[0], look.mark)], look))
         return made
 
-    def _line(self, run: int, row: Row, here: bool, look: themes.Look) -> Strip:
+    def _line(self, run: int, row: Row, window: Window, label: int, here: bool, look: themes.Look) -> list[Segment]:
         from ....analysis.timeline.picture import line_of
 
-        line = line_of(self.runs[run], row, self.window(run))
         side = f"{'AB'[run]} " if len(self.runs) > 1 else ""
-        label = cells.fit(side + row.label, self._label() - 1) + " "
-        named = Segment(label, look.cursor if here else look.gutter)
-        return self._strip([named, *self._coloured(line, look, here)], look)
+        named = Segment(cells.fit(side + row.label, label - 1) + " ", look.cursor if here else look.gutter)
+        return [named, *self._coloured(line_of(self.runs[run], row, window), look, here)]
 
     def _coloured(self, line: Line, look: themes.Look, here: bool) -> list[Segment]:
         """The columns under the colours of their classes; names bold, the column of the cursor lit."""

@@ -25,7 +25,7 @@ from .canvas import TimelineCanvas
 if TYPE_CHECKING:
     from ....analysis.table.table import Table
     from ....analysis.table.view import Runs, View
-    from ....analysis.timeline.lanes import Timeline
+    from ....analysis.timeline.lanes import Marks, Timeline
 
 _TIME = re.compile(r"^\s*([\d,_]*\.?\d+)\s*(ns|us|µs|ms|s)?\s*$")
 _SCALE = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
@@ -40,7 +40,7 @@ class TimelinePane(TablePane):
     def __init__(self, entry: Entry, session: Session) -> None:
         super().__init__(entry, session)
         self.canvas = TimelineCanvas()
-        self._looking = Asker(self.app)
+        self._looking, self._marking = Asker(self.app), Asker(self.app)
         self._runs: Runs = ()
         self._view: View | None = None
         self._asked: object = None
@@ -66,9 +66,9 @@ class TimelinePane(TablePane):
 
             view = entry.load()
             runs, options = session.question(view)
-            lanes = tuple(timeline_of(run, options) for run in runs)
+            lanes = tuple(timeline_of(run, options, marks=len(runs) > 1) for run in runs)  # two are aligned by them
             for run, one in zip(runs, lanes, strict=True):
-                if not one.lanes:
+                if not one.drawn:
                     raise CannotAnswer(f"{run.info.label} holds nothing that has a time.")
             return view, runs, lanes, aligned(lanes)
 
@@ -80,9 +80,27 @@ class TimelinePane(TablePane):
             self.say("")
             self.canvas.show(lanes, offsets)
             self._arrive()
+            self._ask_marks(lanes)
         else:
             self.say(sentence(value))
         self.main.tell()
+
+    def _ask_marks(self, lanes: tuple[Timeline, ...]) -> None:
+        """The cycles over the lanes of a run, which come when they are found."""
+        if len(lanes) > 1 or self._view is None:
+            return
+        runs, options = self._runs, self.session.question(self._view)[1]
+
+        def job() -> Marks:
+            from ....analysis.timeline.lanes import cycle_marks
+
+            return cycle_marks(runs[0], options)
+
+        def take(value: Any) -> None:
+            if not isinstance(value, Exception) and self.canvas.runs is lanes and len(value.starts):
+                self.canvas.show((replace(lanes[0], marks=value),), self.canvas.offsets)
+
+        self._marking.ask(job, take)
 
     def wake(self, force: bool = False) -> None:
         """The view is looked at, perhaps to see the place of a row."""

@@ -1,0 +1,139 @@
+"""Slices of a table by lane, as arrays: what a timeline is made of.
+
+Five million slices are 25 bytes each, read column by column so that no second copy of them stands beside the first.
+A recording has them nearly in order already, so that most lanes are in order as they are: it is looked at, not sorted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from msgspec import Struct
+
+from ..core.quantiles import Codes, codes, combined, dense
+from .coverage import Coverage, Ints, covered
+
+UNNAMED = 2**32 - 1
+"""The code of a slice whose name was not recorded."""
+Key = tuple[object, ...]
+
+
+class Slices(Struct, frozen=True):
+    """Slices of one lane by start: ``starts``, ``ends`` (ns), codes of names and classes, ``rows`` of their table."""
+
+    starts: Ints
+    ends: Ints
+    names: npt.NDArray[np.uint32]
+    classes: npt.NDArray[np.uint8]
+    rows: npt.NDArray[np.uint32]
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def pick(self, which: npt.NDArray[np.bool_] | Ints | slice) -> Slices:
+        """Some of them, in that order."""
+        return Slices(self.starts[which], self.ends[which], self.names[which], self.classes[which], self.rows[which])
+
+    def in_order(self) -> Slices:
+        """The same by start, the outer of two that begin together first."""
+        starts, ends = self.starts, self.ends
+        if (starts[1:] < starts[:-1]).any():
+            return self.pick(np.lexsort((-ends, starts)))
+        together = starts[1:] == starts[:-1]
+        if not (together & (ends[1:] > ends[:-1])).any():
+            return self
+        some = np.zeros(len(starts), dtype=bool)
+        some[1:] |= together
+        some[:-1] |= together
+        those = np.flatnonzero(some)  # the few that begin with another one; the others stay where they are
+        order = np.arange(len(starts))
+        order[those] = those[np.lexsort((-ends[those], starts[those]))]
+        return self.pick(order)
+
+
+class LaneSlices(Struct, frozen=True):
+    """All slices of a table that have a time, by the values of their keys, and when any of them ran."""
+
+    lanes: list[tuple[Key, Slices]]
+    together: Coverage
+
+
+def by_lane(
+    table: pl.LazyFrame, keys: tuple[str, ...], class_of: Callable[[str], int | None], names: dict[int, str],
+) -> LaneSlices:
+    """The slices of each lane, lanes in the order of their keys, nulls last.
+
+    ``class_of`` a recorded kind is what it is drawn as, None for what is not drawn. ``names`` gets the text of codes.
+    """
+
+    def column(name: str) -> pl.Series:
+        return table.select(name).collect(engine="streaming").to_series()
+
+    start, classes = column("start_ns"), _classes(column("kind"), class_of)
+    wanted = start.is_not_null().to_numpy() & (classes != _NOT_DRAWN)
+    rows = np.flatnonzero(wanted)
+    some = slice(None) if len(rows) == len(wanted) else rows
+    starts = start.fill_null(0).to_numpy()[some]
+    ends = starts + column("dur_ns").fill_null(0).to_numpy()[some]
+    if not len(rows):
+        return LaneSlices([], covered(starts, ends))
+    lane, tuples = _lanes([column(key) for key in keys], some)
+    named = column("name")
+    for text, code in zip((known := named.unique().drop_nulls()).cast(pl.String), known.to_physical(), strict=True):
+        names[code] = text
+    names[UNNAMED] = ""
+    code = named.to_physical().cast(pl.UInt32).fill_null(UNNAMED).to_numpy()[some]
+    whole = Slices(starts, ends, code, classes[some], rows.astype(np.uint32))
+    if len(tuples) == 1:
+        return LaneSlices([(tuples[0], whole.in_order())], covered_any(starts, ends))
+    small = lane.astype(np.uint16) if len(tuples) < 1 << 16 else lane  # numpy sorts these in one pass
+    order = np.argsort(small, kind="stable")
+    edges = np.cumsum(np.bincount(lane, minlength=len(tuples)))[:-1]
+    parts = np.split(order, edges)
+    found = [(key, whole.pick(part).in_order()) for key, part in zip(tuples, parts, strict=True)]
+    found.sort(key=lambda one: [(value is None, value) for value in one[0]])
+    return LaneSlices(found, covered_any(starts, ends))
+
+
+def covered_any(starts: Ints, ends: Ints) -> Coverage:
+    """The coverage of slices in any order."""
+    if (starts[1:] < starts[:-1]).any():
+        order = np.argsort(starts, kind="stable")
+        starts, ends = starts[order], ends[order]
+    return covered(starts, ends)
+
+
+_NOT_DRAWN = 255
+
+
+def _classes(kinds: pl.Series, class_of: Callable[[str], int | None]) -> npt.NDArray[np.uint8]:
+    """The class of each slice by its kind; of a kind that is null that of ''."""
+    distinct = kinds.unique().drop_nulls()
+    numbers = distinct.to_physical().to_numpy()
+    table = np.zeros(int(numbers.max(initial=0)) + 2, dtype=np.uint8)
+    for number, text in [*zip(numbers.tolist(), distinct.cast(pl.String), strict=True), (len(table) - 1, "")]:
+        known = class_of(text)
+        table[number] = _NOT_DRAWN if known is None else known
+    found: npt.NDArray[np.uint8] = table[kinds.to_physical().fill_null(len(table) - 1).to_numpy()]
+    return found
+
+
+def _lanes(columns: list[pl.Series], some: Ints | slice) -> tuple[Codes, list[Key]]:
+    """The number of the lane of each slice, and the keys of each lane; text is there as its code and text."""
+    lane, first = dense(combined([_codes(one)[some] for one in columns]))
+    at = first if isinstance(some, slice) else some[first]
+    values = [one.gather(at).cast(pl.String).to_list() if one.dtype == pl.Categorical else one.gather(at).to_list()
+              for one in columns]
+    return lane, list(zip(*values, strict=True))
+
+
+def _codes(column: pl.Series) -> Codes:
+    """A number for each value that tells it and null from the others."""
+    if not column.dtype.is_integer():
+        return codes(column)
+    low = column.min()
+    numbers, _ = dense(column.fill_null(low if isinstance(low, int) else 0).to_numpy())
+    return np.where(column.is_null().to_numpy(), 0, numbers + 1) if column.null_count() else numbers
