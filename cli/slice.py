@@ -20,20 +20,17 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _slice(arguments: argparse.Namespace) -> int:
-    from ..analysis.cycles.scope import scoped
     from ..analysis.table.view import CannotAnswer
-    from ..analysis.timeline.chrome_trace import document, with_launches
+    from ..analysis.timeline.chrome_trace import sliced
 
     options = options_of(arguments)
     run = open_runs(arguments.runs, arguments)[0]
     try:
-        part = scoped(run, options)
+        pieces = sliced(run, options)
     except CannotAnswer as error:
         raise Wrong(str(error)) from None
-    if not part.has("kernels") and not part.has("host"):
-        raise Wrong(f"{run.info.label} holds nothing with a time here; a trace of it would be empty.")
     with _written(Path(arguments.output)) as out:
-        for piece in document(part if part is run else with_launches(run, part)):
+        for piece in pieces:
             out.write(piece)
     print_path(Path(arguments.output))
     return FINE

@@ -15,6 +15,9 @@ import orjson
 import polars as pl
 
 from ...loaders.trace import Trace
+from ..core.options import Options
+from ..cycles.scope import scoped
+from ..table.view import CannotAnswer
 
 BATCH = 50_000
 """Events held as objects at a time."""
@@ -35,6 +38,14 @@ def with_launches(whole: Trace, part: Trace) -> Trace:
     )
     outside = calls.join(part.host.select(same), on=same, how="anti", nulls_equal=True)
     return part.with_tables(host=pl.concat([part.host, outside]))
+
+
+def sliced(run: Trace, options: Options) -> Iterator[bytes]:
+    """What of the run the options ask for, as a trace. Raises CannotAnswer where nothing of it has a time."""
+    part = scoped(run, options)
+    if not part.has("kernels") and not part.has("host"):
+        raise CannotAnswer(f"{run.info.label} holds nothing with a time here; a trace of it would be empty.")
+    return document(part if part is run else with_launches(run, part))
 
 
 def document(run: Trace) -> Iterator[bytes]:

@@ -164,6 +164,15 @@ def gap_at(lane: Lane, moment: int) -> tuple[int, int] | None:
     return int(busy.ends[at - 1]), int(busy.starts[at])
 
 
+def cycle_at(timeline: Timeline, moment: int) -> tuple[int, int, str] | None:
+    """Start, end (ns) and label of the last cycle to begin before a moment that has not ended; None where none."""
+    marks = timeline.marks
+    at = int(np.searchsorted(marks.starts, moment, side="right")) - 1
+    if at < 0 or marks.ends[at] <= moment:
+        return None
+    return int(marks.starts[at]), int(marks.ends[at]), marks.labels[at]
+
+
 def same_name(timeline: Timeline, lane: Lane, at: int, step: int) -> int | None:
     """The next (``step`` 1) or previous (−1) slice of the same name in the lane; None where there is none."""
     same = np.flatnonzero(lane.slices.names == lane.slices.names[at])

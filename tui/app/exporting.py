@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,17 +45,43 @@ def exported(table: Table, view: str, name: str | None) -> Path:
     return path
 
 
+def new_trace(pieces: Iterable[bytes], label: str) -> Path:
+    """Write the pieces of a trace, compressed, under a name nothing has yet; no half trace is left behind."""
+    from isal import igzip
+
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", label).strip("-.")[:60]
+    path = new_file(Path(f"warplens-slice-{name}.json.gz"), b"")
+    try:
+        with igzip.open(path, "wb") as packed:  # type: ignore[no-untyped-call]
+            for piece in pieces:
+                packed.write(piece)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    return path
+
+
+def free_name(name: str) -> Path:
+    """That name, or with the first number after it that nothing has."""
+    return next(path for path in _names(Path(name)) if not path.exists())
+
+
+def _names(path: Path) -> Iterator[Path]:
+    whole, stem = "".join(path.suffixes[-2:]) if path.name.endswith(".json.gz") else path.suffix, path.name
+    for number in count(1):
+        yield path if number == 1 else path.with_name(f"{stem.removesuffix(whole)}-{number}{whole}")
+
+
 def new_file(path: Path, text: bytes) -> Path:
     """Write under that name, or with the first free number after it."""
-    number = 1
-    while True:
-        wanted = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
+    for wanted in _names(path):
         try:
             with open(wanted, "xb") as file:
                 file.write(text)
             return wanted
         except FileExistsError:
-            number += 1
+            continue
+    raise AssertionError("numbers end")
 
 
 def copied(table: Table, view: str) -> tuple[str, str]:

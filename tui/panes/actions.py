@@ -219,9 +219,10 @@ class PaneActions(Container):
     def write_out(self, job: Callable[[], Table] | None, view: str, name: str | None) -> None:
         """Write what the job gives to a file in the background, and say where."""
         if job is not None:
-            self.app.post_message(ErrandWanted("writing", lambda: exported(job(), view, name), self._written))
+            self.app.post_message(ErrandWanted("writing", lambda: exported(job(), view, name), self.tell_written))
 
-    def _written(self, value: Any) -> None:
+    def tell_written(self, value: Any) -> None:
+        """Say where something was written, or why it was not."""
         if isinstance(value, Exception):
             text = str(value)
             if isinstance(value, OSError) and value.strerror:

@@ -115,6 +115,26 @@ async def test_resume_goes_on_where_the_pair_was_left() -> None:
     assert app_on("a").session.views == {}
 
 
+async def test_a_note_is_there_again_after_a_resume_and_leaves_with_the_triage_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = app_on("a", view="kernels")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "down", "i", *"why so long", "enter")
+        resume.keep(app.session)
+    again = app_on("a", resume=True)
+    async with again.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        pane = again.main.pane
+        assert pane is not None and list(pane.state.notes.values()) == ["why so long"]
+        assert pane.state.marks == set(pane.state.notes) == pane.rows.marks
+        await press(pilot, "1", "e")
+        (page,) = tmp_path.glob("*.md")
+        assert "why so long" in page.read_text()
+
+
 @pytest.mark.parametrize("kept", ["", "{", "[]", '{"sessions": 3, "recent": [1, {"path": 2}]}'])
 def test_a_damaged_memory_is_no_memory(kept: str) -> None:
     resume.state_path().parent.mkdir(parents=True, exist_ok=True)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import gzip
+import json
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from app_runs import Shelf, app_on, press, screen_text, settled, small_run
+from app_runs import PER_STEP, Shelf, app_on, press, said, screen_text, settled, small_run
 from demo_app import demo_app
 from textual.pilot import Pilot
 
+from warplens.analysis.timeline import chrome_trace
 from warplens.tui.app.app import WarplensApp
 from warplens.tui.app.keys import KEYS
 from warplens.tui.panes.timeline.canvas import LEAST_NS, TimelineCanvas
@@ -220,9 +223,44 @@ async def test_the_window_as_it_stands_is_what_leaves(tmp_path: Path, monkeypatc
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         await press(pilot, "g", *"#4", "enter", "e")
+        assert "m  markdown" in screen_text(app) and "c  Chrome trace of ProfilerStep#1" in screen_text(app)
+        await press(pilot, "m")
         (written,) = tmp_path.glob("*.md")
         text = written.read_text()
         assert "softmax" in text and "GPU 0 stream 7" in text and "```text" in text
+        await press(pilot, "e", "s", "e", "s")
+        assert len([one for one in tmp_path.glob("*.svg") if one.read_text().startswith("<svg")]) == 2
+        await press(pilot, "e", "escape")
+        assert app.screen is app.main
+
+
+async def test_a_window_and_a_cycle_leave_as_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = app_on("a", view="timeline")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "g", *"#20", "enter", "e", "t", "e", "c")
+        window, cycle = (json.loads(gzip.decompress(one.read_bytes()))["traceEvents"] for one in sorted(
+            tmp_path.glob("*.json.gz"), key=lambda path: len(path.name)))
+        kernels = [[event for event in events if event.get("cat") in ("kernel", "gpu_memcpy")]
+                   for events in (window, cycle)]
+        assert 1 <= len(kernels[0]) < len(kernels[1]) == PER_STEP
+        assert "Written to" in said(app)
+
+
+async def test_a_trace_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def sliced(*args: object) -> Iterator[bytes]:
+        yield b"{"
+        raise ValueError("the disk is [red]full")
+
+    monkeypatch.setattr(chrome_trace, "sliced", sliced)
+    app = app_on("a", view="timeline")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "e", "t")
+        assert "the disk is [red]full" in said(app) and not list(tmp_path.iterdir())
 
 
 async def test_the_lanes_of_two_runs_may_hold_different_numbers_of_slices() -> None:

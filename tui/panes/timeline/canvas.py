@@ -102,6 +102,15 @@ class TimelineCanvas(Widget, can_focus=True):
         return rows[self.selected][0] if rows else 0
 
     @property
+    def cycle(self) -> tuple[int, int, str] | None:
+        """Start and end (ns, in its run's time) and label of the cycle under the cursor; None outside all cycles."""
+        from ....analysis.timeline.window import cycle_at
+
+        if not self.runs:
+            return None
+        return cycle_at(self.runs[self.run], self.moment)
+
+    @property
     def lane(self) -> Lane | None:
         """The lane under the cursor; None on a counter or a folded thread."""
         rows = self.rows()

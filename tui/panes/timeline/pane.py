@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from ....analysis.core.text import display
 from ....analysis.views import Entry
+from ...app.exporting import free_name, new_trace
 from ...app.jobs import Asker
 from ...app.keys import bindings
+from ...app.messages import ErrandWanted
 from ...app.session import Session
 from ..shown import sentence
 from ..table import TablePane
@@ -147,6 +151,49 @@ class TimelinePane(TablePane):
             return ask(view, runs, options)
 
         return job
+
+    def action_export(self) -> None:
+        """Offer the window as a picture, or what lies in it as a trace."""
+        from ...overlays.choice import ChoiceScreen
+
+        if not self.canvas.runs or self._view is None:
+            return
+        choices = {"m": "markdown, a picture of this window", "s": "SVG, a picture of this window",
+                   "t": "Chrome trace of this window, which Perfetto opens"}
+        cycle = self.canvas.cycle
+        if cycle is not None:
+            choices["c"] = f"Chrome trace of {display(cycle[2], 40)}, the cycle under the cursor"
+        self.app.push_screen(ChoiceScreen("Take the timeline away", choices), self._chosen)
+
+    def _chosen(self, key: str | None) -> None:
+        if key == "m":
+            super().action_export()
+        elif key == "s":
+            self._export(self._picture_name())
+        elif key in ("t", "c"):
+            self._slice(self.canvas.cycle if key == "c" else None)
+
+    def _picture_name(self) -> str:
+        """A name for a picture of the window that nothing has yet."""
+        runs = [re.sub(r"[^A-Za-z0-9._-]+", "-", one.label).strip("-.")[:36] for one in self.canvas.runs]
+        return str(free_name("-".join(["warplens", self.entry.name, *runs])[:100] + ".svg"))
+
+    def _slice(self, span: tuple[int, int, str] | None) -> None:
+        """Write what begins in that stretch of the run under the cursor, or in the window, as a trace."""
+        run, view = self.canvas.run, self._view
+        assert view is not None
+        trace = self._runs[run]
+        window = self.canvas.window(run)
+        start, end = (window.start, window.end) if span is None else span[:2]
+        asked = self.session.question(view)[1].any_cycle()
+        options = replace(asked.swapped() if run else asked, from_ns=start, to_ns=end)
+
+        def job() -> Path:
+            from ....analysis.timeline.chrome_trace import sliced
+
+            return new_trace(sliced(trace, options), trace.info.label)
+
+        self.app.post_message(ErrandWanted("writing", job, self.tell_written))
 
     def on_timeline_canvas_moved(self, event: TimelineCanvas.Moved) -> None:
         """Look up who launched what is under the cursor."""

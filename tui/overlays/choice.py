@@ -1,0 +1,54 @@
+"""One of a few things, by its key: what the timeline's export asks."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+
+from .overlay import Lines
+
+
+class ChoiceScreen(ModalScreen[str | None]):
+    """A line a choice with its key; gives the key, or None."""
+
+    DEFAULT_CSS = """
+    ChoiceScreen { align: center middle; background: $background 40%; }
+    ChoiceScreen Vertical { width: auto; min-width: 40; max-width: 90%; height: auto; background: $surface;
+        padding: 1 2; }
+    ChoiceScreen Lines { width: auto; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "close", "close"), Binding("ctrl+c", "close", show=False),
+    ]
+
+    def __init__(self, title: str, choices: dict[str, str]) -> None:
+        """``choices`` are display texts by the key that takes each."""
+        super().__init__()
+        self._title, self._choices = title, choices
+        self.lines = Lines()
+
+    def compose(self) -> ComposeResult:
+        """The lines."""
+        yield Vertical(self.lines)
+
+    def on_mount(self) -> None:
+        """Fill them."""
+        made = [Content.styled(self._title, "bold $primary"), Content("")]
+        made += [Content.assemble((f"  {key}  ", "bold $primary"), text) for key, text in self._choices.items()]
+        self.lines.say(Content("\n").join([*made, Content(""), Content.styled("Esc closes", "dim")]))
+
+    def on_key(self, event: events.Key) -> None:
+        """A choice was taken."""
+        if event.key in self._choices:
+            event.stop()
+            self.dismiss(event.key)
+
+    def action_close(self) -> None:
+        """None of them."""
+        self.dismiss(None)
