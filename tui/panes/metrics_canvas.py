@@ -201,8 +201,10 @@ class MetricsCanvas(Widget, can_focus=True):
             return [Strip.blank(self.size.width, look.base)] * height
         head = self._cycles(look)
         lines: list[Strip] = []
-        for panel, drawn in self._panels(height - len(head) - 1):
-            lines.append(self._legend(panel, look))
+        shown = self._panels(height - len(head) - 1)
+        hidden = len(self.series) - sum(len(panel.series) for panel, _ in shown)
+        for panel, drawn in shown:
+            lines.append(self._legend(panel, look, hidden if panel is shown[-1][0] else 0))
             lines += self._lines(panel, drawn, look)
         blank = [Strip.blank(self.size.width, look.base)] * (height - len(head) - len(lines) - 1)
         return [*head, *lines, *blank[: max(0, len(blank))], self._axis(look)][:height]
@@ -252,11 +254,13 @@ class MetricsCanvas(Widget, can_focus=True):
             return (look.a, look.b)[panel.series[number].key.run]
         return colours[number % len(colours)]
 
-    def _legend(self, panel: Panel, look: themes.Look) -> Strip:
-        """The letter and name of each line, and what was read at the cursor or last before it."""
+    def _legend(self, panel: Panel, look: themes.Look, hidden: int) -> Strip:
+        """The letter and name of each line, what was read at the cursor or last before it, and how many have no room.
+        """
         from ...analysis.metrics.plot import LETTERS
 
-        room = max(24, (self.size.width - 1) // max(1, len(panel.series)))
+        more = f" +{hidden} without room " if hidden else ""
+        room = max(24, (self.size.width - 1 - len(more)) // max(1, len(panel.series)))
         made = []
         for number, one in enumerate(panel.series):
             value = metrics.shown(one.near(self.moment), panel.unit)
@@ -265,7 +269,7 @@ class MetricsCanvas(Widget, can_focus=True):
             name = display(one.key.name, max(8, room - len(head) - len(value) - 2))
             made.append(Segment(head + name, self._colour(panel, number, look)))
             made.append(Segment(f" {value} ", look.top))
-        return self._strip(made, look)
+        return self._strip([*made, Segment(more, look.dim)], look)
 
     def _lines(self, panel: Panel, drawn: Drawn, look: themes.Look) -> list[Strip]:
         from ...analysis.metrics.plot import NOBODY
