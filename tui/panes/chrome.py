@@ -96,13 +96,13 @@ class Tabs(Line):
             self.refresh()
 
     def render(self) -> RenderResult:
-        """Titles where they fit; else the numbers of all, and the title of the current one."""
-        for short in (False, True):
+        """Titles where they fit, closer together where they must; else the keys of all, and the current one's title."""
+        for short, before in ((False, " "), (False, ""), (True, " ")):
             made, self._spans, at = [], [], 0
             for entry in self._entries:
                 here = entry.name == self._current
                 label = entry.key if short and not here else f"{entry.key} {entry.title}"
-                text = f"{TAB_LEFT}{label}{TAB_RIGHT}" if here else f" {label} "
+                text = f"{TAB_LEFT}{label}{TAB_RIGHT}" if here else f"{before}{label} "
                 made.append((text, "bold $primary" if here else "dim"))
                 self._spans.append((at, at + len(text), entry.name))
                 at += len(text)
