@@ -58,7 +58,7 @@ class Info(Struct, frozen=True):
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-class Keeper(Protocol):
+class DerivedStore(Protocol):
     """Where what was found out about a trace is kept as long as its tables are."""
 
     def is_of(self, trace: Trace) -> bool:
@@ -96,7 +96,7 @@ class Trace(Struct, frozen=True):
     idle_causes: pl.LazyFrame = field(default_factory=_empty("idle_causes"))
     idle_gaps: pl.LazyFrame = field(default_factory=_empty("idle_gaps"))
     findings: pl.LazyFrame = field(default_factory=_empty("findings"))
-    keeper: Keeper | None = None
+    derived_store: DerivedStore | None = None
 
     def table(self, name: str) -> pl.LazyFrame:
         """The table of that name; KeyError for a name that is none."""
@@ -114,17 +114,17 @@ class Trace(Struct, frozen=True):
         table = self.table(name)
         return table is not schema.empty(name) and not table.select(pl.first()).head(1).collect().is_empty()
 
-    def kept(self, name: str, find: Callable[[], pl.DataFrame]) -> pl.DataFrame:
+    def derived(self, name: str, find: Callable[[], pl.DataFrame]) -> pl.DataFrame:
         """What ``find`` tells of these tables, and of nothing else: read where it was kept, kept where it can be.
 
         ``name`` is of small letters, digits and dashes and has to change when ``find`` does.
         """
-        keeper = self.keeper
-        if keeper is None or not keeper.is_of(self):
+        derived_store = self.derived_store
+        if derived_store is None or not derived_store.is_of(self):
             return find()
-        found = keeper.read(name)
+        found = derived_store.read(name)
         if found is None:
-            keeper.write(name, found := find())
+            derived_store.write(name, found := find())
         return found
 
     def with_tables(self, **tables: pl.LazyFrame) -> Trace:
@@ -137,6 +137,6 @@ class Trace(Struct, frozen=True):
         return replace(self, info=replace(self.info, warnings=(*self.info.warnings, *sentences)))
 
 
-TABLE_NAMES: tuple[str, ...] = tuple(name for name in Trace.__struct_fields__ if name not in ("info", "keeper"))
+TABLE_NAMES: tuple[str, ...] = tuple(name for name in Trace.__struct_fields__ if name not in ("info", "derived_store"))
 REDUCED = "reduced"
 """In the facts of a run that is a reduced dataset: it holds sums of each rank, and not what they are sums of."""

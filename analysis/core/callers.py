@@ -20,7 +20,7 @@ from msgspec import Struct
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from .call_tree import Ints, Mask, nearest, pack
-from .kept import kept
+from .derived import derived
 from .launch_calls import ABSENT, CALLS, gathered, ids, match, numbered
 
 MODULE = "nn.Module: "
@@ -154,7 +154,7 @@ def operators_of_launches(run: Trace) -> pl.Series | None:
 def _callers(run: Trace) -> Callers | None:
     if not run.has("host") or not run.has("kernels"):
         return None
-    frame = kept(run, "callers", lambda: _found(run))
+    frame = derived(run, "callers", lambda: _found(run))
     call, operator = (frame[name].cast(pl.Int64).to_numpy() for name in ("call", "operator"))
     return Callers(frame.select(*FRAME), call, operator, int(frame["replayed"].sum()))
 

@@ -20,8 +20,8 @@ from msgspec.structs import asdict, replace
 from ...loaders import schema
 from ...loaders.trace import Trace
 from ..core import units
+from ..core.derived import derived, derived_value
 from ..core.distribution import fence, statistics
-from ..core.kept import kept, kept_value
 from ..core.options import Options
 from . import assignment, completeness, launch_runs, reduced
 from . import sources as cycle_sources
@@ -98,8 +98,8 @@ def _kept(run: Trace) -> Cycles:
     def about() -> _About:
         return _About(*(getattr(found(), name) for name in _About.__struct_fields__))
 
-    frame = kept(run, "cycles", lambda: found().frame)
-    told = kept_value(run, "cycles-about", _About, about)
+    frame = derived(run, "cycles", lambda: found().frame)
+    told = derived_value(run, "cycles-about", _About, about)
     return made[0] if made else Cycles(frame, **asdict(told))
 
 

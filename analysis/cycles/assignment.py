@@ -16,8 +16,8 @@ import numpy as np
 import polars as pl
 
 from ...loaders.trace import Trace
+from ..core.derived import derived
 from ..core.intervals import union
-from ..core.kept import kept
 from ..core.launch_calls import CALLS, gathered, ids, match
 
 Times = np.ndarray[Any, np.dtype[np.int64]]
@@ -43,7 +43,7 @@ def _launches(run: Trace) -> pl.DataFrame:
     for trace, found in _known:
         if trace is run:
             return found
-    found = kept(run, "launches", lambda: _found(run))
+    found = derived(run, "launches", lambda: _found(run))
     _known.append((run, found))
     return found
 

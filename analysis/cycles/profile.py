@@ -18,7 +18,7 @@ import polars as pl
 from ...loaders import schema
 from ...loaders.trace import Trace
 from ..core import sampling
-from ..core.kept import kept
+from ..core.derived import derived
 from ..core.options import Options
 from . import assignment
 from .account import find_cycles
@@ -70,7 +70,7 @@ def profile(run: Trace, options: Options) -> pl.LazyFrame:
     for trace, anchor, frame in _known:
         if trace is run and anchor == options.cycle_anchor:
             return _steady(frame.lazy(), run, options)
-    frame = _computed(run, options) if options.cycle_anchor is not None else kept(
+    frame = _computed(run, options) if options.cycle_anchor is not None else derived(
         run, "profile", lambda: _computed(run, options))
     _known.append((run, options.cycle_anchor, frame))
     return _steady(frame.lazy(), run, options)

@@ -15,8 +15,8 @@ from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..core.call_tree import Ints, crossing_notes, crossings, nearest, pack
 from ..core.callers import Callers, HostSlices, callers_of, places_of, slices_of
+from ..core.derived import derived, derived_value
 from ..core.intervals import EMPTY, Intervals, union
-from ..core.kept import kept, kept_value
 from ..core.launch_calls import CALLS, ids, numbered
 from ..core.names.short_name import short_name
 from .causes import BY_SLICE, CAUSES, DISPATCH_NS, blocking, causes_of
@@ -75,8 +75,8 @@ def _kept(run: Trace, activities: pl.DataFrame) -> Idle:
             made.append(_account(run, activities))
         return made[0]
 
-    gaps = kept(run, "gaps", lambda: found().gaps)
-    about = kept_value(run, "gaps-about", _About, lambda: _About(found().devices, found().notes))
+    gaps = derived(run, "gaps", lambda: found().gaps)
+    about = derived_value(run, "gaps-about", _About, lambda: _About(found().devices, found().notes))
     return made[0] if made else Idle(gaps, about.devices, about.notes)
 
 

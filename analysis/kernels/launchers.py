@@ -7,7 +7,7 @@ import polars as pl
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..core.callers import callers_of, operators_of_launches
-from ..core.kept import kept
+from ..core.derived import derived
 from .sources import KEYS
 
 CALLERS = ("op", "op_forward", "module", "frame")
@@ -29,7 +29,7 @@ def with_callers(run: Trace, launches: pl.LazyFrame, *columns: str) -> pl.DataFr
 def commonest(run: Trace, launches: pl.LazyFrame, by_rank: bool) -> pl.DataFrame:
     """``KEYS`` and ``op``, the operator behind most launches of each kernel; ties go to the first by name."""
     if launches is run.kernels:
-        return kept(run, "kernel-operators-by-rank" if by_rank else "kernel-operators", lambda: _commonest(
+        return derived(run, "kernel-operators-by-rank" if by_rank else "kernel-operators", lambda: _commonest(
             _with_operators(run), by_rank))
     return _commonest(with_callers(run, launches, *KEYS), by_rank)
 

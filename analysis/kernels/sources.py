@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
-from ..core.kept import kept
+from ..core.derived import derived
 from ..core.quantiles import Codes, Ints, Latencies, codes, combined, dense, latencies
 from . import launch_groups
 
@@ -58,7 +58,7 @@ def _kept_launches(run: Trace, by_rank: bool) -> Kernels | None:
         made.append(from_launches(run.kernels, by_rank))
         return pl.DataFrame() if made[0] is None or made[0].notes else made[0].frame
 
-    frame = kept(run, "kernels-by-rank" if by_rank else "kernels", find)
+    frame = derived(run, "kernels-by-rank" if by_rank else "kernels", find)
     if made:
         return made[0]
     return Kernels(frame, "kernels") if frame.width else from_launches(run.kernels, by_rank)

@@ -17,7 +17,7 @@ from msgspec import Struct
 from ...loaders import schema
 from ...loaders.trace import Trace
 from ..core.call_tree import Ints, among, crossings, nearest, parents, sum_below
-from ..core.kept import kept, kept_value
+from ..core.derived import derived, derived_value
 from ..core.launch_calls import ABSENT, Calls, calls_of, ids, match
 from ..core.quantiles import Codes, dense
 from ..kernels.tensor_cores import OPERATORS, kernels_on_tensor_cores
@@ -81,7 +81,8 @@ def operators_of(run: Trace) -> Operators | None:
         operators = found()
         return None if operators is None else (operators.device_ns, operators.unclaimed_ns, operators.crossing)
 
-    told, times = kept(run, "operators", frame), kept_value(run, "operators-sums", tuple[int, int, int] | None, sums)
+    told = derived(run, "operators", frame)
+    times = derived_value(run, "operators-sums", tuple[int, int, int] | None, sums)
     return found() if made else None if times is None else Operators(told, *times)
 
 

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from ...loaders.trace import REDUCED, Trace
 from ..communication.devices import Communication, communication
 from ..core import units
+from ..core.derived import derived_value
 from ..core.intervals import union
-from ..core.kept import kept_value
 from ..core.launch_calls import ABSENT, CALLS, Calls, calls_of, match
 from ..core.options import Options
 from ..cycles.account import Cycles, homeless, left_out, spoken_of
@@ -100,7 +100,7 @@ def _part(run: Trace, cycles: Cycles, rank: int | None, usual: bool) -> RankFigu
     if windows is None or not len(windows):
         return None
     if usual:
-        return RankFigures(windows, kept_value(run, "figures", Figures, lambda: _figures(run, windows)))
+        return RankFigures(windows, derived_value(run, "figures", Figures, lambda: _figures(run, windows)))
     return RankFigures(windows, _figures(run, windows))
 
 

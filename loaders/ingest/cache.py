@@ -29,8 +29,8 @@ from .digest import blake2b
 LAYOUT = 2
 """Goes up when the files of an entry change in a way an older version cannot read."""
 _ENTRY = "entry.json"
-KEPT = "kept"
-"""The folder of each trace in an entry that is not part of it: what was found out since (``store.kept``)."""
+DERIVED = "derived"
+"""The folder of each trace in an entry that is not part of it: what was found out since (``store.derived``)."""
 Stamp = tuple[str, int, int, int]
 """A file's real path, size, time of modification and time of change, both in nanoseconds."""
 _MOST_ENTRIES = 2000
@@ -244,7 +244,7 @@ def _inside(directory: Path) -> list[Path]:
     """What an entry is made of but its description, its lock and what is kept beside; links are not followed."""
     return sorted(
         file for file in directory.rglob("*")
-        if file.name != spill.HOLD and file != directory / _ENTRY and KEPT not in file.parts[-2:]
+        if file.name != spill.HOLD and file != directory / _ENTRY and DERIVED not in file.parts[-2:]
     )
 
 
@@ -262,12 +262,13 @@ def _state_of(file: Path) -> list[int]:
 
 def _entry(directory: Path, raw: dict[str, Any]) -> Entry:
     (source, size, *_), used = _stamps_of(raw)[0], (directory / spill.HOLD).lstat().st_mtime
-    return Entry(directory, source, raw["loader"], size, raw["bytes"] + _kept_bytes(directory), used, _is_current(raw))
+    written = raw["bytes"] + _derived_bytes(directory)
+    return Entry(directory, source, raw["loader"], size, written, used, _is_current(raw))
 
 
-def _kept_bytes(directory: Path) -> int:
+def _derived_bytes(directory: Path) -> int:
     found = 0
-    for file in directory.glob(f"*/{KEPT}/*"):
+    for file in directory.glob(f"*/{DERIVED}/*"):
         with contextlib.suppress(OSError):
             found += file.lstat().st_size
     return found

@@ -35,7 +35,7 @@ _EARLY_BYTES = 1 << 20
 _EARLY = 4
 """The first blocks and how many they are: rows to show come sooner, and making them visible has a core to itself."""
 LEAST_THREADS, MOST_THREADS = 2, 8
-"""Threads that scan. More than these wait for the one that reads and for each other's turn (docs/scaling.md)."""
+"""Threads that scan. More than these wait for the one that reads and for each other's turn."""
 _FEW = 4
 """With more threads blocks are half as large, so that what waits takes no more memory."""
 _SLACK = 256 << 10

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from ....loaders.schema import NAME
 from ....loaders.trace import Trace
+from ...core.derived import derived_value
 from ...core.intervals import union
-from ...core.kept import kept_value
 from ...kernels.sources import ACTIVITIES
 
 _PAGEABLE, _PLACE = re.compile(r"pageable", re.I), re.compile(r"pageable|pinned", re.I)
@@ -40,7 +40,7 @@ class Copies(Struct, frozen=True):
 
 def copies_of(piece: Trace) -> Copies | None:
     """The device with most exposed copies of the run; None where none has any with a time."""
-    return kept_value(piece, "copies", Copies | None, lambda: _found(piece))
+    return derived_value(piece, "copies", Copies | None, lambda: _found(piece))
 
 
 def _found(piece: Trace) -> Copies | None:

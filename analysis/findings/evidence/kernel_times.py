@@ -8,7 +8,7 @@ import polars as pl
 from msgspec import Struct
 
 from ....loaders.trace import Device, Trace
-from ...core.kept import kept_value
+from ...core.derived import derived_value
 from ...kernels.tensor_cores import KERNEL as ON_TENSOR_CORES
 
 SHORT_NS = 5_000
@@ -56,7 +56,7 @@ class KernelTimes(Struct, frozen=True):
 
 def kernel_times_of(piece: Trace) -> KernelTimes | None:
     """The kernels of the run by name and shape; None where no kernel was recorded launch by launch."""
-    return kept_value(piece, "kernel-times", KernelTimes | None, lambda: _found(piece))
+    return derived_value(piece, "kernel-times", KernelTimes | None, lambda: _found(piece))
 
 
 def _found(piece: Trace) -> KernelTimes | None:

@@ -13,7 +13,7 @@ import polars as pl
 from msgspec import Struct
 
 from ....loaders.trace import Trace
-from ...core.kept import kept_value
+from ...core.derived import derived_value
 from ...core.launch_calls import CALLS
 from ...idle.account import DeviceIdle, Idle, idle_of
 from ...idle.causes import cause_of_call
@@ -74,7 +74,7 @@ class Waits(Struct, frozen=True):
 
 def waits_of(run: Trace, piece: Trace) -> Waits | None:
     """The waits of a run between the activities of a piece of it; None where no device activity has a time."""
-    return kept_value(run, "waits", Waits | None, lambda: _found(run, run)) if piece is run else _found(run, piece)
+    return derived_value(run, "waits", Waits | None, lambda: _found(run, run)) if piece is run else _found(run, piece)
 
 
 def _found(run: Trace, piece: Trace) -> Waits | None:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import polars as pl
 
-    from ...trace import Keeper, Trace
+    from ...trace import DerivedStore, Trace
 
 _NAME = "call-tree"
 
 
 def deferred(
-    trace: Trace, compiled: bool = True, parts: Sequence[pl.LazyFrame] = (), keeper: Keeper | None = None
+    trace: Trace, compiled: bool = True, parts: Sequence[pl.LazyFrame] = (), derived_store: DerivedStore | None = None
 ) -> Trace:
     """The trace with the columns in its host table, found when one of them is first asked for.
 
@@ -38,11 +38,11 @@ def deferred(
 
     def tree() -> pl.DataFrame:
         if not known:
-            found = keeper.read(_NAME) if keeper is not None else None
+            found = derived_store.read(_NAME) if derived_store is not None else None
             if found is None:
                 found = call_tree(whole, compiled)
-                if keeper is not None:
-                    keeper.write(_NAME, found)
+                if derived_store is not None:
+                    derived_store.write(_NAME, found)
             known.append(found)
         return known[0]
 

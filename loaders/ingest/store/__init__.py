@@ -22,8 +22,8 @@ from msgspec.structs import asdict
 from ...loader import Job
 from ...trace import TABLE_NAMES, Device, Info, Trace
 from .. import call_tree
-from ..cache import KEPT
-from .kept import Kept
+from ..cache import DERIVED
+from .derived import DerivedFiles
 
 if TYPE_CHECKING:
     import polars as pl
@@ -107,7 +107,7 @@ def _read_one(inside: Path, compiled: bool) -> Trace:
             tables[name] = pl.concat(parts) if len(parts) > 1 else parts[0]
         if name == "host":
             host = parts
-    files = Kept(inside / KEPT)
+    files = DerivedFiles(inside / DERIVED)
     return files.bind(call_tree.deferred(Trace(info).with_tables(**tables), compiled, host, files))
 
 

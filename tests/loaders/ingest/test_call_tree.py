@@ -106,7 +106,7 @@ def test_kept_or_found_when_asked_for_the_tree_is_the_same(samples: Path) -> Non
                        categorical_as_str=True)
     assert kept.host.select(pl.col("depth").max()).collect().item() > 0
     (again,) = open_run(path)
-    assert again.keeper is not None and again.keeper.read("call-tree") is not None
+    assert again.derived_store is not None and again.derived_store.read("call-tree") is not None
     assert_frame_equal(again.host.select(wanted).collect(), kept.host.select(wanted).collect(),
                        categorical_as_str=True)
     deep = deferred.host.filter(pl.col("depth") > 0).select("name").collect()

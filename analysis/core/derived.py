@@ -24,14 +24,14 @@ _DEPENDS = ("core", "cycles", "kernels", "idle", "operators", "overview", "findi
 _Value = TypeVar("_Value")
 
 
-def kept(run: Trace, name: str, find: Callable[[], pl.DataFrame]) -> pl.DataFrame:
+def derived(run: Trace, name: str, find: Callable[[], pl.DataFrame]) -> pl.DataFrame:
     """What ``find`` tells of the run's tables; ``name`` is of small letters and dashes."""
-    return run.kept(f"{name}-{_code()}", find) if _is_kept(run) else find()
+    return run.derived(f"{name}-{_code()}", find) if _is_stored(run) else find()
 
 
-def kept_value(run: Trace, name: str, kind: Any, find: Callable[[], _Value]) -> _Value:
+def derived_value(run: Trace, name: str, kind: Any, find: Callable[[], _Value]) -> _Value:
     """What ``find`` tells of the run's tables, a value of the type ``kind`` that msgspec can write."""
-    if not _is_kept(run):
+    if not _is_stored(run):
         return find()
     made: list[_Value] = []
 
@@ -39,13 +39,13 @@ def kept_value(run: Trace, name: str, kind: Any, find: Callable[[], _Value]) -> 
         made.append(find())
         return pl.DataFrame({"value": [msgpack.encode(made[0])]})
 
-    frame = kept(run, name, packed)
+    frame = derived(run, name, packed)
     found: _Value = made[0] if made else msgpack.decode(frame["value"][0], type=kind)
     return found
 
 
-def _is_kept(run: Trace) -> bool:
-    return run.keeper is not None and (run.info.bytes or 0) >= LEAST_BYTES and run.keeper.is_of(run)
+def _is_stored(run: Trace) -> bool:
+    return run.derived_store is not None and (run.info.bytes or 0) >= LEAST_BYTES and run.derived_store.is_of(run)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""An answer that rests on what was kept is the one that was found out."""
+"""An answer that rests on what was derived is the one that was found out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from polars.testing import assert_frame_equal
 
-from warplens.analysis.core import kept
+from warplens.analysis.core import derived
 from warplens.analysis.table.table import ask
 from warplens.analysis.table.view import CannotAnswer
 from warplens.analysis.views import VIEWS, view
@@ -35,10 +35,10 @@ def test_kept_answers_are_those_that_were_found_out(
     path = str(min(samples.rglob(pattern)))
     fresh = answers(path)
     run = open_run(path)[0]
-    assert run.keeper is not None and run.keeper.read(f"cycles-{kept._code()}") is None
-    monkeypatch.setattr(kept, "LEAST_BYTES", 0)
+    assert run.derived_store is not None and run.derived_store.read(f"cycles-{derived._code()}") is None
+    monkeypatch.setattr(derived, "LEAST_BYTES", 0)
     answers(path)
-    assert run.keeper.read(f"cycles-{kept._code()}") is not None
+    assert run.derived_store.read(f"cycles-{derived._code()}") is not None
     for name, again in answers(path).items():
         if isinstance(again, str):
             assert again == fresh[name]
@@ -49,9 +49,9 @@ def test_kept_answers_are_those_that_were_found_out(
 
 
 def test_what_other_code_found_out_is_not_believed(samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "LEAST_BYTES", 0)
+    monkeypatch.setattr(derived, "LEAST_BYTES", 0)
     run = open_run(str(next(samples.rglob("*.pt.trace.json*"))))[0]
-    assert kept.kept_value(run, "answer", int, lambda: 1) == 1
-    assert kept.kept_value(run, "answer", int, lambda: 2) == 1
-    monkeypatch.setattr(kept, "_code", lambda: "0123456789abcdef")
-    assert kept.kept_value(run, "answer", int, lambda: 3) == 3
+    assert derived.derived_value(run, "answer", int, lambda: 1) == 1
+    assert derived.derived_value(run, "answer", int, lambda: 2) == 1
+    monkeypatch.setattr(derived, "_code", lambda: "0123456789abcdef")
+    assert derived.derived_value(run, "answer", int, lambda: 3) == 3

@@ -28,25 +28,25 @@ def never() -> pl.DataFrame:
 
 
 def test_what_was_found_out_once_is_read_again(trace: Trace, tmp_path: Path) -> None:
-    assert trace.kept("answer-1", lambda: FOUND).equals(FOUND)
-    assert store.read(tmp_path)[0].kept("answer-1", never).equals(FOUND)
+    assert trace.derived("answer-1", lambda: FOUND).equals(FOUND)
+    assert store.read(tmp_path)[0].derived("answer-1", never).equals(FOUND)
     with pytest.raises(AssertionError):
-        trace.kept("answer-2", never)
+        trace.derived("answer-2", never)
 
 
 def test_a_part_of_the_trace_has_nothing_of_the_whole(trace: Trace) -> None:
-    trace.kept("answer", lambda: FOUND)
+    trace.derived("answer", lambda: FOUND)
     part = trace.with_tables(kernels=trace.kernels.head(0))
     other = FOUND.head(1)
-    assert part.kept("answer", lambda: other).equals(other)
-    assert trace.kept("answer", never).equals(FOUND)
-    assert trace.warn("the same tables").kept("answer", never).equals(FOUND)
+    assert part.derived("answer", lambda: other).equals(other)
+    assert trace.derived("answer", never).equals(FOUND)
+    assert trace.warn("the same tables").derived("answer", never).equals(FOUND)
 
 
 @pytest.mark.parametrize("harm", ["cut", "altered", "others", "link"])
 def test_a_file_that_cannot_be_believed_is_found_out_anew(trace: Trace, tmp_path: Path, harm: str) -> None:
-    trace.kept("answer", lambda: FOUND)
-    file = tmp_path / "0" / cache.KEPT / "answer"
+    trace.derived("answer", lambda: FOUND)
+    file = tmp_path / "0" / cache.DERIVED / "answer"
     data = file.read_bytes()
     if harm == "cut":
         file.write_bytes(data[:-9])
@@ -58,25 +58,25 @@ def test_a_file_that_cannot_be_believed_is_found_out_anew(trace: Trace, tmp_path
         file.rename(tmp_path / "elsewhere")
         os.symlink(tmp_path / "elsewhere", file)
     new = FOUND.head(1)
-    assert trace.kept("answer", lambda: new).equals(new)
-    assert trace.kept("answer", never).equals(new)
+    assert trace.derived("answer", lambda: new).equals(new)
+    assert trace.derived("answer", never).equals(new)
 
 
 def test_where_nothing_can_be_written_it_is_found_out_each_time(trace: Trace, tmp_path: Path) -> None:
-    (tmp_path / "0" / cache.KEPT).write_text("in the way")
-    assert trace.kept("answer", lambda: FOUND).equals(FOUND)
-    assert trace.kept("answer", lambda: FOUND.head(1)).height == 1
+    (tmp_path / "0" / cache.DERIVED).write_text("in the way")
+    assert trace.derived("answer", lambda: FOUND).equals(FOUND)
+    assert trace.derived("answer", lambda: FOUND.head(1)).height == 1
 
 
 def test_a_name_is_no_path(trace: Trace) -> None:
     with pytest.raises(ValueError, match="names no file"):
-        trace.kept("../answer", lambda: FOUND)
+        trace.derived("../answer", lambda: FOUND)
 
 
 def test_it_counts_in_the_size_of_the_cache_and_leaves_the_entry_whole(samples: Path) -> None:
     path = str(next(samples.rglob("*.pt.trace.json*")))
     (run,) = open_run(path)
     before = cache.entries()[0].bytes
-    run.kept("answer", lambda: FOUND)
+    run.derived("answer", lambda: FOUND)
     assert cache.entries()[0].bytes > before
-    assert open_run(path)[0].kept("answer", never).equals(FOUND)
+    assert open_run(path)[0].derived("answer", never).equals(FOUND)

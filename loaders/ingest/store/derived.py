@@ -25,7 +25,7 @@ MOST_BYTES = 256 << 20
 _NAME = re.compile(r"[a-z0-9-]+")
 
 
-class Kept:
+class DerivedFiles:
     """The files of one trace. Tables that were replaced since, as by a limit on some of the rows, are another's."""
 
     def __init__(self, folder: Path) -> None:
@@ -36,7 +36,7 @@ class Kept:
         """The trace with its files; only what has the very same tables is that trace."""
         from msgspec.structs import replace
 
-        made = replace(trace, keeper=self)
+        made = replace(trace, derived_store=self)
         self._tables = _tables_of(made)
         return made
 
