@@ -58,6 +58,7 @@ def test_numbers_come_through_as_recorded(tmp_path: Path) -> None:
         "cycle": 1, "cycle_ns": 101_250, "cycle_start_ns": 0, "anchor": "run", "pid": 7, "host": None,
         "function": "void f<a, b>(int, long)", "kind": "kernel", "metric": "m", "device": "GPU 3",
         "beta": 12.3457, "mu": 118687.5, "sigma": 0.0001, "dur_ns": 1234, "instances": 10, "interpolated": True,
+        "rank": None,
     }  # fmt: skip
     assert (second["metric"], second["mu"], second["interpolated"]) == (None, None, None)
     assert trace.info.epoch_ns == 1_763_000_606_515_065_750

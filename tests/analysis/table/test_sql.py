@@ -65,7 +65,7 @@ ONE, TWO = tables(1), tables(2)
 @pytest.mark.parametrize(("before", "after", "first"), [
     ("sel", "", ["select"]),
     ("select * from ker", "", ["kernels", "kernel_stats"]),
-    ("select * from kernels k join ho", "", ["host"]),
+    ("select * from kernels k join ho", "", ["host", "host_stats"]),
     ("select du", " from kernels", ["dur_ns"]),
     ("select k.dur", " from kernels k join host h", ["dur_ns"]),
     ("select h.de", " from kernels k join host h on k.pid = h.pid", ["depth"]),

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from counted_reads import Counted, kernel, let_go
@@ -226,7 +228,14 @@ def test_a_mark_that_is_no_file_does_not_keep_anybody_from_compiling(
     program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started = list[object]()
-    monkeypatch.setattr("subprocess.Popen", lambda *_, **__: started.append(1))
+    start = subprocess.Popen
+
+    def noted(_: object, **options: Any) -> subprocess.Popen[bytes]:
+        started.append(1)
+        with start(["true"], **options) as process:
+            return process
+
+    monkeypatch.setattr("subprocess.Popen", noted)
     place = program.folder()
     assert place is not None
     for damage in (_fifo, _folder):
