@@ -82,6 +82,21 @@ def pair_summary(
     return tuple(line for line in lines if line)
 
 
+def exact_mean(facts: dict[str, Any]) -> str:
+    """The mean of one run or two as a script or a table of another tool has it: µs with two decimals; '' without any.
+
+    By how much two means differ is arithmetic: one slow cycle does it. Whether the cycle changed, the headline says.
+    """
+    sides = [facts[side] for side in ("a", "b")] if "a" in facts else [facts]
+    means = [side.get("mean_us") for side in sides]
+    if any(mean is None for mean in means):
+        return ""
+    text = "mean in µs: " + " → ".join(f"{mean:,.2f}" for mean in means)
+    if len(means) == 2 and means[0]:
+        text += f", {units.percent(100 * (means[1] / means[0] - 1), signed=True, places=2)} by arithmetic alone"
+    return text
+
+
 def _by_kind(left: dict[str, Any], right: dict[str, Any], moved: bool) -> list[str]:
     """A line with the mean of every kind both runs have, where they have several."""
     both = [kind for kind in left if kind in right]

@@ -8,7 +8,7 @@ from ..core.distribution import histogram
 from ..core.options import SIDES, Options
 from ..cycles.account import Cycles, facts_of, find_cycles, homeless, left_out, spoken_of, why_none
 from ..cycles.scope import require_cycle
-from ..cycles.summary import pair_summary, run_summary
+from ..cycles.summary import exact_mean, pair_summary, run_summary
 from ..details.glance.cycles import glance
 from ..details.row_details import cycle_sections
 from ..diff.headline import pair_headline
@@ -36,11 +36,11 @@ def _build(runs: Runs, options: Options) -> Answer:
         facts = facts_of(found[0]) | {"histogram": shape}
         if found[0].frame.is_empty():
             return Answer(found[0].frame.lazy(), facts, (why_none(runs[0], found[0]),))
-        return Answer(rows[0].lazy(), facts, run_summary(found[0], facts), notes)
+        return Answer(rows[0].lazy(), facts | {"exact": exact_mean(facts)}, run_summary(found[0], facts), notes)
     facts = {"a": facts_of(found[0]), "b": facts_of(found[1]), "histogram": shape}
     told = pair_headline((runs[0], runs[1]), options)
     lines = pair_summary(labels, facts, told.spoken if told is not None else "", told is not None and told.moved)
-    return Answer(_by_rank(rows[0], rows[1]), facts, lines, notes)
+    return Answer(_by_rank(rows[0], rows[1]), facts | {"exact": exact_mean(facts)}, lines, notes)
 
 
 def _notes(found: tuple[Cycles, ...]) -> tuple[str, ...]:

@@ -77,9 +77,10 @@ def report(
 def summary(
     runs: tuple[Trace, ...], options: Options, top: int | None = None, name_width: int | None = None
 ) -> list[Table]:
-    """What ``report`` without ``--view`` prints: overview, cycles, and kernels or diff."""
+    """What ``report`` without ``--view`` prints: overview, cycles with their exact mean, and kernels or diff."""
     known = {entry.name for entry in VIEWS}
     wanted: tuple[str, ...] = SUMMARY_TWO if len(runs) == 2 else SUMMARY_ONE
     if only_counters(runs):
         wanted = SUMMARY_MEMORY if any(run.has("allocations") for run in runs) else SUMMARY_COUNTERS
-    return [report(name, runs, options, top=top, name_width=name_width) for name in wanted if name in known]
+    tables = [report(name, runs, options, top=top, name_width=name_width) for name in wanted if name in known]
+    return [replace(one, summary=(*one.summary, exact)) if (exact := one.facts.get("exact")) else one for one in tables]

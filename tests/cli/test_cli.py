@@ -247,3 +247,10 @@ def test_a_view_that_is_no_tree_says_which_is(table: Path, capsysbinary: Capture
     assert main(["report", str(table), "--view", "kernels", "--tree"]) == USAGE
     assert b"ops is one" in capsysbinary.readouterr().err
     assert main(["report", str(table), "--tree"]) == USAGE
+
+
+def test_the_summary_gives_the_mean_cycle_exactly(capsysbinary: Captured) -> None:
+    assert main(["demo"]) == FINE
+    text = capsysbinary.readouterr().out.decode()
+    assert "mean in µs: 750,054.29 → 785,001.80, +4.66% by arithmetic alone" in text
+    assert text.count("unchanged: 750 → 751 ms, +2.6 [−9.4, +19]") == 3
