@@ -8,6 +8,7 @@ each, and names are looked up only where a slice is wide enough to be read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -184,16 +185,18 @@ def _joined(parts: list[Lane]) -> Lane:
 
 
 def _lane(
-    slices: Slices, device: object, stream: object, pid: object, tid: object, rank: object, depth: int | None
+    slices: Slices, device: Any, stream: Any, pid: Any, tid: Any, rank: Any, depth: int | None
 ) -> Lane:
     of_class = np.bincount(slices.classes, minlength=len(CLASSES))
     main = int(of_class.argmax())
     by_class = {int(code): covered(*_of_class(slices, int(code))) for code in np.flatnonzero(of_class) if code != main}
     lengths = slices.ends - slices.starts
     longest = np.maximum.reduceat(lengths, np.arange(0, len(lengths), BLOCK)) if len(lengths) else lengths
-    fields = dict(device=device, stream=stream, pid=pid, tid=tid, rank=rank, depth=depth)
     busy = covered(slices.starts, slices.ends)
-    return Lane(slices, busy, main, by_class, longest, **fields)  # type: ignore[arg-type]
+    return Lane(
+        slices, busy, main, by_class, longest,
+        device=device, stream=stream, pid=pid, tid=tid, rank=rank, depth=depth,
+    )
 
 
 def _of_class(slices: Slices, code: int) -> tuple[Ints, Ints]:

@@ -56,7 +56,7 @@ def build(runs: Runs, options: Options) -> Answer:
         made = in_order(beside(trees[0], trees[1], (*keys, *sums)), ("device_total_ns_delta", "host_total_ns_delta"))
     rows = made.with_columns(texts_of(made))
     columns = COLUMNS if len(runs) == 1 else side_by_side(COLUMNS)
-    facts = {"nodes": rows.height, "depth": int(rows["depth"].max() or 0) + 1}  # type: ignore[arg-type]
+    facts = {"nodes": rows.height, "depth": int(rows.select(pl.col("depth").max()).item() or 0) + 1}
     return Answer(rows.select(column.name for column in columns).lazy(), facts, (_sentence(rows),), notes)
 
 

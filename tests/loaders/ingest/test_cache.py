@@ -22,20 +22,6 @@ class Accompanied(Counted):
         return (beside,) if beside.exists() else ()
 
 
-@pytest.fixture
-def loader(monkeypatch: pytest.MonkeyPatch) -> Counted:
-    one = Counted()
-    monkeypatch.setattr(registry, "installed", lambda: (one,))
-    return one
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "run.counted"
-    path.write_text("COUNTED one")
-    return path
-
-
 def test_a_second_open_reads_nothing(loader: Counted, file: Path) -> None:
     assert kernel(file) == kernel(file) == "COUNTED one"
     assert loader.reads == 1

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from counted_reads import Counted, kernel, let_go
 
-from warplens.loaders import registry
 from warplens.loaders.ingest import cache, private, spill
 from warplens.loaders.native import code_cache, emit
 from warplens.loaders.native.code_cache import Program
@@ -21,20 +20,6 @@ from warplens.loaders.native.functions import Objects, Unusable
 
 SOMEBODY = 12_345
 """A user that is not the one who runs the tests."""
-
-
-@pytest.fixture
-def loader(monkeypatch: pytest.MonkeyPatch) -> Counted:
-    one = Counted()
-    monkeypatch.setattr(registry, "installed", lambda: (one,))
-    return one
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "run.counted"
-    path.write_text("COUNTED one")
-    return path
 
 
 @pytest.fixture(params=[0o000, 0o002, 0o022, 0o077])

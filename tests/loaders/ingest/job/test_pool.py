@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -120,10 +121,20 @@ list(run(linger, [{str(tmp_path)!r}], 1))
     assert ended, "the process outlives the one that started it"
 
 
-def test_a_closed_iterator_stops_the_processes(task: Callable[[str], Task], tmp_path: Path) -> None:
+def test_a_closed_iterator_stops_the_processes(
+    task: Callable[[str], Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, started = subprocess.Popen, list[subprocess.Popen[bytes]]()
+
+    def noted(*command: Any, **options: Any) -> subprocess.Popen[bytes]:
+        started.append(start(*command, **options))
+        return started[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", noted)
     outcomes = run(task("double"), list(range(50)), 1)
     next(outcomes)
     outcomes.close()
+    assert started and all(process.returncode is not None for process in started)
 
 
 def test_no_more_processes_than_tasks_processors_and_memory_allow(monkeypatch: pytest.MonkeyPatch) -> None:
