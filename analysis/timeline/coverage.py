@@ -33,12 +33,13 @@ class Coverage(Struct, frozen=True):
         """The time covered before each moment, ns."""
         if not len(self.starts):
             return np.zeros(len(moments), dtype=np.int64)
-        at = np.searchsorted(self.starts, moments, side="right") - 1
+        at = self.starts.searchsorted(moments, side="right")
+        at -= 1
         none = at < 0
         at[none] = 0
-        until: Ints = np.minimum(moments, self.ends[at])
-        until -= self.starts[at]
-        until += self.before[at]
+        until: Ints = np.minimum(moments, self.ends.take(at))
+        until -= self.starts.take(at)
+        until += self.before.take(at)
         until[none] = 0
         return until
 

@@ -6,6 +6,8 @@ copies in strokes. A slice wide enough to be read is ``[its name]``. A blank is 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
@@ -13,7 +15,7 @@ from msgspec import Struct
 from ..core.names.short_name import fit_name
 from .counters import Counter
 from .lanes import CLASSES, COLLECTIVE, COPY, HOST, Lane, Marks, Timeline
-from .window import Window, fraction, spans, wide
+from .window import Window, fractions, spans, wide
 
 HOST_CODE = CLASSES.index(HOST)
 _BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -45,10 +47,17 @@ class Line(Struct, frozen=True):
     named: tuple[tuple[int, int], ...] = ()
 
 
-def draw(timeline: Timeline, lane: Lane, window: Window) -> Line:
-    """The lane in that window."""
-    busy, classes = fraction(lane, window)
-    drawn: list[str] = _DRAWN[classes, _eighths(busy)].tolist()
+def draw(timeline: Timeline, lanes: Sequence[Lane], window: Window) -> list[Line]:
+    """The lanes in that window."""
+    if not lanes:
+        return []
+    busy, classes = fractions(lanes, window)
+    signs: list[list[str]] = _DRAWN[classes, _eighths(busy)].tolist()
+    return [_named(timeline, lane, window, *one) for lane, *one in zip(lanes, signs, classes, strict=True)]
+
+
+def _named(timeline: Timeline, lane: Lane, window: Window, drawn: list[str], classes: npt.NDArray[np.uint8]) -> Line:
+    """A lane whose columns are drawn, with the names of the slices that have room for one."""
     named: list[tuple[int, int]] = []
     for one in wide(lane, window, NAMED):
         width = one.last - one.first + 1
@@ -121,10 +130,14 @@ def strip(counter: Counter, window: Window) -> str:
     )
 
 
-def line_of(timeline: Timeline, row: Row, window: Window) -> Line:
-    """Any row of the layout drawn."""
-    if row.lane is not None:
-        return draw(timeline, row.lane, window)
+def lines_of(timeline: Timeline, rows: Sequence[Row], window: Window) -> list[Line]:
+    """Rows of the layout drawn."""
+    lanes = iter(draw(timeline, [row.lane for row in rows if row.lane is not None], window))
+    return [next(lanes) if row.lane is not None else _other(row, window) for row in rows]
+
+
+def _other(row: Row, window: Window) -> Line:
+    """A counter, or the calls that take the whole window."""
     text = strip(row.counter, window) if row.counter is not None else crumbs(row.crumbs, window.columns)
     return Line(row.label, text, np.full(window.columns, HOST_CODE, dtype=np.uint8))
 

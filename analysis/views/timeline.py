@@ -16,7 +16,7 @@ from ..core.options import Options
 from ..table.column import Column
 from ..table.view import Answer, CannotAnswer, Runs, View
 from ..timeline.lanes import Timeline, timeline_of
-from ..timeline.picture import LEGEND, axis, layout, line_of, marks
+from ..timeline.picture import LEGEND, axis, layout, lines_of, marks
 from ..timeline.window import Window, counts, longest
 
 COLUMNS = (
@@ -69,7 +69,9 @@ def picture(timeline: Timeline, window: Window) -> list[str]:
     rows = layout(timeline, window)
     room = max([len(row.label) for row in rows[:PICTURE_LANES]], default=0) + 1
     lines = [" " * room + axis(window), *([" " * room + cycles] if (cycles := marks(timeline, window)) else [])]
-    lines += [f"{row.label:<{room}}{line_of(timeline, row, window).text}" for row in rows[:PICTURE_LANES]]
+    shown = rows[:PICTURE_LANES]
+    drawn = lines_of(timeline, shown, window)
+    lines += [f"{row.label:<{room}}{line.text}" for row, line in zip(shown, drawn, strict=True)]
     if len(rows) > PICTURE_LANES:
         lines.append(f"… {len(rows) - PICTURE_LANES} more lanes")
     return [line.rstrip() for line in (*lines, LEGEND)]

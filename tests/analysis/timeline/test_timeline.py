@@ -16,9 +16,9 @@ from warplens.analysis.table.table import ask
 from warplens.analysis.table.view import CannotAnswer
 from warplens.analysis.timeline.coverage import covered, levels
 from warplens.analysis.timeline.lanes import CLASSES, timeline_of
-from warplens.analysis.timeline.picture import axis, layout, line_of, minimap
+from warplens.analysis.timeline.picture import axis, layout, lines_of, minimap
 from warplens.analysis.timeline.place import describe, find, launcher
-from warplens.analysis.timeline.window import Window, at_moment, counts, fraction, gap_at, longest, same_name, wide
+from warplens.analysis.timeline.window import Window, at_moment, counts, fractions, gap_at, longest, same_name, wide
 from warplens.analysis.views.timeline import VIEW, picture
 
 SLICES = st.lists(st.tuples(st.integers(0, 200), st.integers(0, 60)), min_size=1, max_size=30)
@@ -202,7 +202,8 @@ def test_slices_of_a_lane_come_by_start_the_outer_first(rows: list[tuple[int, in
 def test_a_slice_without_a_name_or_a_kind_is_drawn_all_the_same() -> None:
     run = run_of(kernels=[kernel(0, 0, 50, None, stream=7), kernel(1, 60, 20, "k", stream=7, kind=None)])
     timeline = timeline_of(run, Options())
-    lines = [line_of(timeline, row, Window(0, 80, 8)).text for row in layout(timeline, Window(0, 80, 8))]
+    window = Window(0, 80, 8)
+    lines = [line.text for line in lines_of(timeline, layout(timeline, window), window)]
     assert len(lines) == 1 and lines[0].strip()
 
 
@@ -217,5 +218,5 @@ def test_the_class_that_took_most_of_a_column_gives_its_colour() -> None:
         kernel(0, 0, 30, stream=7), kernel(1, 30, 60, "copy", stream=7, kind="memcpy"), kernel(2, 100, 90, stream=7),
     ])
     lane = timeline_of(run, Options()).lanes[0]
-    busy, classes = fraction(lane, Window(0, 200, 2))
+    (busy,), (classes,) = fractions([lane], Window(0, 200, 2))
     assert busy.tolist() == [0.9, 0.9] and [CLASSES[code] for code in classes] == ["copy", "kernel"]

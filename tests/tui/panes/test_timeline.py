@@ -12,10 +12,12 @@ import pytest
 from app_runs import PER_STEP, Shelf, app_on, press, said, screen_text, settled, small_run
 from demo_app import demo_app
 from textual.pilot import Pilot
+from textual.strip import Strip
 
-from warplens.analysis.timeline import chrome_trace
+from warplens.analysis.timeline import chrome_trace, place
 from warplens.tui.app.app import WarplensApp
 from warplens.tui.app.keys import KEYS
+from warplens.tui.panes.timeline import painter
 from warplens.tui.panes.timeline.canvas import LEAST_NS, TimelineCanvas
 
 Check = Callable[[TimelineCanvas, Pilot[Any]], Awaitable[None]]
@@ -271,3 +273,51 @@ async def test_the_lanes_of_two_runs_may_hold_different_numbers_of_slices() -> N
         lanes = [row.lane.tid is None for _, row in rows if row.lane is not None]
         assert {run for run, _ in rows} == {0, 1}
         assert lanes == sorted(lanes, reverse=True), "streams of both runs come first, then their threads"
+
+
+async def test_what_is_told_of_a_slice_leaves_the_lanes_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn, real = [], painter.lanes
+
+    def lanes(*given: Any) -> list[Strip]:
+        drawn.append(given)
+        return real(*given)
+
+    monkeypatch.setattr(painter, "lanes", lanes)
+    app = app_on("a", view="timeline")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "g", *"#0", "enter")
+        drawn.clear()
+        canvas(app).say("launched 3 µs before")
+        await pilot.pause()
+        assert "launched 3 µs before" in screen_text(app) and not drawn
+        await press(pilot, "j", "k")
+        assert drawn
+
+
+async def test_launchers_are_looked_up_only_where_the_cursor_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, real = [], place.launcher
+
+    def launcher(*given: Any) -> str:
+        asked.append(given)
+        return real(*given)
+
+    monkeypatch.setattr(place, "launcher", launcher)
+    app = app_on("a", view="timeline")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "g", *"#0", "enter")
+        asked.clear()
+        c = canvas(app)
+        for _ in range(20):  # faster than any key repeats
+            c.action_step(1)
+        c.go(found(c, 0))
+        await settled(pilot)
+        assert len(asked) == 1
+
+
+def found(c: TimelineCanvas, number: int) -> place.Place:
+    row = {"start_ns": int(c.runs[0].lanes[0].slices.starts[number]), "dur_ns": 1}
+    there = place.find(c.runs[0], row)
+    assert there is not None
+    return there

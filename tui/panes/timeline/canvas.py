@@ -1,17 +1,13 @@
 """The timeline as it is drawn and moved in: a minimap, a ruler, a line a lane, and what lies under the cursor.
 
 The window, the column and the lane of the cursor are the only state; every key changes them and draws the lines in
-sight anew. What a column holds is the analysis' answer; here it only gets its colours. All moments are in the time of
-run A; a second run is drawn at the same place by its offset.
+sight anew. All moments are in the time of run A; a second run is drawn at the same place by its offset.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
-from rich.segment import Segment
-from rich.style import Style
 from textual import events
 from textual.binding import BindingType
 from textual.geometry import Region
@@ -21,16 +17,14 @@ from textual.widget import Widget
 
 from ...app import themes
 from ...app.keys import bindings
-from ...list import cells
+from . import painter
 
 if TYPE_CHECKING:
     from ....analysis.timeline.lanes import Lane, Timeline
-    from ....analysis.timeline.picture import Line, Row
+    from ....analysis.timeline.picture import Row
     from ....analysis.timeline.place import Place
     from ....analysis.timeline.window import Window
 
-_REVERSE = Style(reverse=True)
-_BOLD = Style(bold=True)
 LEAST_NS = 100
 """The narrowest window."""
 ZOOM = 2
@@ -63,6 +57,7 @@ class TimelineCanvas(Widget, can_focus=True):
         self._top = 0
         self._rows: list[tuple[int, Row]] = []
         self._laid_out: tuple[object, ...] = ()
+        self._painted: tuple[tuple[object, ...], list[Strip]] | None = None
 
     # State -----------------------------------------------------------------------------------------------------------
 
@@ -167,6 +162,7 @@ class TimelineCanvas(Widget, can_focus=True):
         self._top = max(self.selected - room + 1, min(self._top, self.selected), 0)
         self.column = max(0, min(self.column, self.window(0).columns - 1)) if self.runs else 0
         self.told = ""
+        self._painted = None
         self.refresh()
         self.post_message(self.Moved())
 
@@ -309,89 +305,45 @@ class TimelineCanvas(Widget, can_focus=True):
         """What else is known of the slice under the cursor."""
         if text != self.told:
             self.told = text
-            self.refresh(Region(0, self.size.height - 1, self.size.width, 1))
+            if self._painted is not None:
+                self._painted[1][-_FOOT:] = self._filtered(self._foot())
+            self.refresh(Region(0, self.size.height - _FOOT, self.size.width, _FOOT))
 
     # Drawing ---------------------------------------------------------------------------------------------------------
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """The lines in sight."""
-        strips, background = self._draw()[crop.y : crop.bottom], self.background_colors[1]
+        """The lines in sight, drawn once for each place they show: Textual asks for all of them when one changed."""
+        key = (themes.look(self.app.theme), self.size, self.background_colors[1])
+        if self._painted is None or self._painted[0] != key:
+            self._painted = key, self._filtered(self._draw())
+        return self._painted[1][crop.y : crop.bottom]
+
+    def _filtered(self, strips: list[Strip]) -> list[Strip]:
+        background = self.background_colors[1]
         for each in self.get_line_filters():
             strips = [strip.apply_filter(each, background) for strip in strips]
         return strips
 
     def _draw(self) -> list[Strip]:
-        look, width, height = themes.look(self.app.theme), self.size.width, self.size.height
+        """The head, the lanes in sight, blank lines, the foot."""
+        look, (width, height) = themes.look(self.app.theme), self.size
         if not self.runs or height < 4:
             return [Strip.blank(width, look.base)] * height
-        head = self._head(look)
+        windows, label = [self.window(run) for run in range(len(self.runs))], self._label()
+        head = painter.head(self.runs, windows[0], label, look, width)
         room = height - len(head) - _FOOT
         rows = self.rows()[self._top : self._top + room]
-        windows, label = [self.window(run) for run in range(len(self.runs))], self._label()
-        lanes = [
-            self._strip(self._line(run, row, windows[run], label, self._top + at == self.selected, look), look)
-            for at, (run, row) in enumerate(rows)
-        ]
+        cursor = self.selected - self._top, self.column
+        lanes = painter.lanes(self.runs, rows, windows, cursor, label, look, width)
         blank = [Strip.blank(width, look.base)] * (room - len(lanes))
-        return [*head, *lanes, *blank, *self._foot(look)][:height]
+        return [*head, *lanes, *blank, *self._foot()][:height]
 
-    def _head(self, look: themes.Look) -> list[Strip]:
-        from ....analysis.timeline.picture import axis, marks, minimap
-
-        window, label = self.window(0), self._label()
-        text, first, last = minimap(self.runs[0], window, window.columns)
-        made = [self._strip([
-            Segment(cells.fit(self.runs[0].label, label - 1) + " ", look.dim), Segment(text[:first], look.dim),
-            Segment(text[first : last + 1] or " ", look.spark + _REVERSE), Segment(text[last + 1 :], look.dim),
-        ], look)]
-        made.append(self._strip([Segment(" " * label, look.base), Segment(axis(window), look.header)], look))
-        cycles = [marks(one, self.window(at)) for at, one in enumerate(self.runs)]
-        if any(len(one.marks.starts) for one in self.runs):
-            made.append(self._strip([Segment(" " * label, look.base), Segment(cycles[0], look.mark)], look))
-        return made
-
-    def _line(self, run: int, row: Row, window: Window, label: int, here: bool, look: themes.Look) -> list[Segment]:
-        from ....analysis.timeline.picture import line_of
-
-        side = f"{'AB'[run]} " if len(self.runs) > 1 else ""
-        named = Segment(cells.fit(side + row.label, label - 1) + " ", look.cursor if here else look.gutter)
-        return [named, *self._coloured(line_of(self.runs[run], row, window), look, here)]
-
-    def _coloured(self, line: Line, look: themes.Look, here: bool) -> list[Segment]:
-        """The columns under the colours of their classes; names bold, the column of the cursor lit."""
-        from ....analysis.timeline.lanes import CLASSES
-
-        styles = [look.slices[name] for name in CLASSES]
-        codes, text, made = line.classes, line.text, []
-        edges = {0, len(text), *(edge for first, last in line.named for edge in (first, last + 1))}
-        edges |= {edge for edge in (self.column, self.column + 1) if edge <= len(text)}
-        edges.update((codes[1:] != codes[:-1]).nonzero()[0] + 1)
-        named = {first for first, _ in line.named}
-        ends = {last + 1 for _, last in line.named}
-        bold = False
-        for begin, stop in pairwise(sorted(edge for edge in edges if edge <= len(text))):
-            bold = begin in named or (bold and begin not in ends)
-            style = styles[codes[begin]] if begin < len(codes) else look.base
-            style = style + _BOLD if bold else style
-            if begin == self.column:
-                style = look.cursor if here else style + look.cursor_blurred
-            made.append(Segment(text[begin:stop], style))
-        return made
-
-    def _foot(self, look: themes.Look) -> list[Strip]:
+    def _foot(self) -> list[Strip]:
         from ....analysis.timeline.place import describe
 
         lane, rows = self.lane, self.rows()
-        if lane is None:
-            row = rows[self.selected][1] if rows else None
-            text = " › ".join(cells.name(name, 40).strip() for name in row.crumbs[-4:]) if row is not None else ""
-            text = text or (row.label if row is not None else "")
-        else:
+        if lane is not None:
             text = describe(self.runs[self.run], lane, self.slice(), self.moment)
-        return [
-            self._strip([Segment(cells.fit(f" {each}", self.size.width), style)], look)
-            for each, style in ((text, look.top), (self.told, look.dim))
-        ]
-
-    def _strip(self, segments: list[Segment], look: themes.Look) -> Strip:
-        return Strip(segments).adjust_cell_length(self.size.width, look.base)
+        else:
+            text = painter.calls(rows[self.selected][1]) if rows else ""
+        return painter.foot(text, self.told, themes.look(self.app.theme), self.size.width)

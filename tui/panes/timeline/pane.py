@@ -22,6 +22,7 @@ from ...app.jobs import Asker
 from ...app.keys import bindings
 from ...app.messages import ErrandWanted
 from ...app.session import Session
+from ..beside.panel import REST
 from ..shown import sentence
 from ..table import TablePane
 from .canvas import TimelineCanvas
@@ -196,7 +197,7 @@ class TimelinePane(TablePane):
         self.app.post_message(ErrandWanted("writing", job, self.tell_written))
 
     def on_timeline_canvas_moved(self, event: TimelineCanvas.Moved) -> None:
-        """Look up who launched what is under the cursor."""
+        """Look up who launched what is under the cursor, once it rests: a frame is not to share its time with that."""
         event.stop()
         lane, at, run = self.canvas.lane, self.canvas.slice(), self.canvas.run
         self._looking.drop()
@@ -209,7 +210,10 @@ class TimelinePane(TablePane):
 
             return launcher(trace, timeline, lane, at)
 
-        self._looking.ask(job, lambda said: self.canvas.say(said if isinstance(said, str) else ""))
+        def take(said: Any) -> None:
+            self.canvas.say(said if isinstance(said, str) else "")
+
+        self._looking.ask_after(REST, job, take, slow=lambda: None)
 
     def on_timeline_canvas_wanted(self, event: TimelineCanvas.Wanted) -> None:
         """Take a time or a launch."""
