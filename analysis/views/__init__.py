@@ -10,17 +10,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from ..table.view import View
+    from ..table.view import Runs, View
 
 
 class Entry(NamedTuple):
-    """A view as the registry knows it: ``key`` opens it in the app ('' for none), ``question`` says what it answers."""
+    """A view as the registry knows it: ``key`` opens it in the app ('' for none), ``question`` says what it answers.
+
+    It has nothing to answer from where there are fewer ``runs``, or where none of them fills any of ``tables``.
+    """
 
     name: str
     key: str
     title: str
     question: str
     module: str
+    tables: tuple[str, ...] = ()
+    runs: int = 1
 
     def load(self) -> View:
         """The view itself; imports its module."""
@@ -32,16 +37,18 @@ VIEWS: tuple[Entry, ...] = (
     Entry("overview", "1", "Overview", "Where does the time go, and how well are the devices used?", "overview"),
     Entry("cycles", "2", "Cycles", "How long does an iteration take, and which stand out?", "cycles"),
     Entry("kernels", "3", "Kernels", "Which kernels take the time, and what holds them back?", "kernels"),
-    Entry("launches", "4", "Launches", "What ran, launch by launch?", "launches"),
-    Entry("ops", "5", "Ops", "Which operators take time on the host and on the device?", "ops"),
-    Entry("timeline", "6", "Timeline", "What ran where and when?", "timeline"),
-    Entry("diff", "7", "Diff", "What changed between two runs beyond chance, and which resource explains it?", "diff"),
-    Entry("idle", "8", "Idle", "Why did each device wait, and what drained it?", "idle"),
-    Entry("ranks", "9", "Ranks", "Which rank is late, for whom do the others wait, and why?", "ranks"),
+    Entry("launches", "4", "Launches", "What ran, launch by launch?", "launches", ("kernels",)),
+    Entry("ops", "5", "Ops", "Which operators take time on the host and on the device?", "ops", ("host", "operators")),
+    Entry("timeline", "6", "Timeline", "What ran where and when?", "timeline", ("kernels", "host")),
+    Entry("diff", "7", "Diff", "What changed between two runs beyond chance, and which resource explains it?", "diff",
+          runs=2),
+    Entry("idle", "8", "Idle", "Why did each device wait, and what drained it?", "idle", ("kernels", "idle_causes")),
+    Entry("ranks", "9", "Ranks", "Which rank is late, for whom do the others wait, and why?", "ranks",
+          ("kernels", "rank_sums")),
     Entry("sql", "0", "SQL", "What no view asks: polars SQL over the tables", "sql"),
     Entry("collectives", "v", "Collectives", "What does talking to the other ranks take, and who comes last?",
-          "collectives"),
-    Entry("metrics", "m", "Metrics", "What did the counters read over time?", "metrics"),
+          "collectives", ("kernels", "collectives")),
+    Entry("metrics", "m", "Metrics", "What did the counters read over time?", "metrics", ("metrics",)),
     Entry("samples", "", "Samples", "What did each counter read, sample by sample?", "samples"),
     Entry("memory", "", "Memory", "How much memory was allocated at most, and what held it?", "memory"),
     Entry("ranges", "", "Ranges", "How long do marked ranges take, and what device time is under them?", "ranges"),
@@ -51,6 +58,15 @@ VIEWS: tuple[Entry, ...] = (
     Entry("triage", "", "Triage", "What would a colleague have to know, on one page?", "triage"),
     Entry("pairs", "", "Pairs", "What does the reference comparison say of every function and metric?", "pairs"),
 )
+
+
+def answerable(runs: Runs) -> tuple[Entry, ...]:
+    """The views that these runs have something to answer from, in order; all of them where there is no run yet."""
+    filled = {table for entry in VIEWS for table in entry.tables if any(run.has(table) for run in runs)}
+    return tuple(
+        entry for entry in VIEWS
+        if not runs or (len(runs) >= entry.runs and (not entry.tables or filled.intersection(entry.tables)))
+    )
 
 
 def view(name: str) -> View:

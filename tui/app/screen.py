@@ -15,13 +15,14 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.screen import Screen
 
-from ...analysis.views import VIEWS, Entry
+from ...analysis.views import VIEWS, Entry, answerable
 from ..panes import pane_class
 from ..panes.chrome import Footer, Header, Loading, State, Tabs
 from ..panes.picture import Picture
 from ..panes.prompt import Prompt
 from ..panes.status_text import header_text, order_text, rows_text, same_text, subject_text
 from ..panes.table import TablePane
+from .jobs import Asker
 from .keys import bindings, footer, spelled
 from .messages import PickerWanted, RunsWanted, StopWanted, WarningsWanted
 from .paths import split_paths
@@ -52,6 +53,7 @@ class MainScreen(Screen[None]):
         self.state, self.footer, self.prompt = State(), Footer(), Prompt()
         self.panes = Container(id="panes")
         self.pane: TablePane | None = None
+        self._offering: Asker | None = None
         self.arriving = 0
         self.headline = ""
         self.warnings: tuple[str, ...] = ()
@@ -68,6 +70,7 @@ class MainScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """The first frame says what this is."""
+        self._offering = Asker(self.app)
         self.tell()
 
     def on_screen_resume(self) -> None:
@@ -127,7 +130,20 @@ class MainScreen(Screen[None]):
         self.reading.watch_runs(self.session.inputs)
         if self.pane is not None:
             self.pane.wake()
+        self._offer()
         self.tell()
+
+    def _offer(self) -> None:
+        """A tab for each view that what is open can answer, once all of it is read; every key works all the same."""
+        runs = self.session.traces
+        if self.session.partial or not runs or self._offering is None:
+            return
+
+        def take(value: Any) -> None:
+            if not isinstance(value, Exception):
+                self.tabs.offer(value)
+
+        self._offering.ask(lambda: {entry.name for entry in answerable(runs)}, take)
 
     def on_table_pane_changed(self) -> None:
         """A pane has something new to say."""

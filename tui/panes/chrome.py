@@ -5,7 +5,7 @@ They hold no logic: the screen sets what they say. Text is always Content made o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from textual.app import RenderResult
 from textual.content import Content
@@ -74,7 +74,7 @@ class Header(Line):
 
 
 class Tabs(Line):
-    """The views by number; the current one is marked. Clicking one opens it."""
+    """The views by number that have something to show; the current one is marked. Clicking one opens it."""
 
     class Chosen(Message):
         """A tab was clicked."""
@@ -85,7 +85,7 @@ class Tabs(Line):
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         super().__init__()
-        self._entries = [entry for entry in entries if entry.key]
+        self._all = self._entries = [entry for entry in entries if entry.key]
         self._spans: list[tuple[int, int, str]] = []
         self._current = ""
 
@@ -95,11 +95,18 @@ class Tabs(Line):
             self._current = view
             self.refresh()
 
+    def offer(self, names: Container[str]) -> None:
+        """Show only these views, and the current one, which says what it lacks."""
+        entries = [entry for entry in self._all if entry.name in names]
+        if entries != self._entries:
+            self._entries = entries
+            self.refresh()
+
     def render(self) -> RenderResult:
         """Titles where they fit, closer together where they must; else the keys of all, and the current one's title."""
         for short, before in ((False, " "), (False, ""), (True, " ")):
             made, self._spans, at = [], [], 0
-            for entry in self._entries:
+            for entry in [one for one in self._all if one in self._entries or one.name == self._current]:
                 here = entry.name == self._current
                 label = entry.key if short and not here else f"{entry.key} {entry.title}"
                 text = f"{TAB_LEFT}{label}{TAB_RIGHT}" if here else f"{before}{label} "

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from app_runs import app_on, press, screen_text, settled
 
+from warplens.tui.app.app import WarplensApp
+
 
 async def test_one_run_opens_and_shows_its_kernels() -> None:
     app = app_on("a", view="kernels")
@@ -35,3 +37,18 @@ async def test_idle_shows_its_causes_above_the_gaps_and_enter_the_launches_aroun
         assert "unknown" in shown and "gaps" in shown
         await press(pilot, "enter")
         assert "Launches around it" in screen_text(app)
+
+
+async def test_tabs_are_those_of_views_with_something_to_show() -> None:
+    app = app_on("a", view="kernels")
+    async with app.run_test(size=(160, 40)) as pilot:
+        await settled(pilot)
+        assert "3 Kernels" in tab_line(app) and "7 Diff" not in tab_line(app)
+        await press(pilot, "7")  # the key works all the same, and says what is missing
+        assert "7 Diff" in tab_line(app) and "A diff takes two runs" in screen_text(app)
+        await press(pilot, "3")
+        assert "7 Diff" not in tab_line(app)
+
+
+def tab_line(app: WarplensApp) -> str:
+    return screen_text(app).splitlines()[1]
