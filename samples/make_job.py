@@ -78,8 +78,14 @@ class Rank:
         return self.head + ",\n".join(self.events) + "\n]}\n"
 
 
-def job(ranks: int, steps: int, layers: int, operators: int, late: int | None, slower: float, seed: int) -> list[Rank]:
-    """The ranks with all their events. Memory grows with the rank, so that the last one is nearest to its limit."""
+def job(
+    ranks: int, steps: int, layers: int, operators: int, late: int | None, slower: float, seed: int,
+    warm_up: float = 1.0,
+) -> list[Rank]:
+    """The ranks with all their events. Memory grows with the rank, so that the last one is nearest to its limit.
+
+    Kernels of the first step take ``warm_up`` times as long.
+    """
     rng = random.Random(seed)
     made = [
         Rank(rank, ranks, rng.uniform(-3000, 3000), slower if rank == late else 1.0) for rank in range(ranks)
@@ -97,7 +103,8 @@ def job(ranks: int, steps: int, layers: int, operators: int, late: int | None, s
             for one in made:
                 for number in range(operators):
                     operator, kernel, micros = KERNELS[number % len(KERNELS)]
-                    one.launch(operator, kernel, micros * one.speed * rng.uniform(0.98, 1.02))
+                    slow = one.speed * (warm_up if not step else 1.0)
+                    one.launch(operator, kernel, micros * slow * rng.uniform(0.98, 1.02))
             for first in range(0, ranks, GROUP):
                 _together(made[first : first + GROUP], "tp", f"tp{first // GROUP}", sequence)
         for place in range(min(GROUP, ranks)):

@@ -29,6 +29,7 @@ from ..overview.sources import overview_of
 from ..overview.timed import RankFigures, rank_figures, told
 from ..ranks.memory import DeviceMemory, memory_of, of_place
 from ..table.view import CannotAnswer
+from .by_cycle import cycle_devices
 from .collectives import collectives
 
 GAPS = 32
@@ -48,7 +49,8 @@ def reduce(run: Trace) -> Trace:
     overview = _overview(run, options, cycles, figures)
     tables = {
         "cycles": cycles.frame.with_columns(complete=cycles.marked) if cycles.marked is not None else cycles.frame,
-        "cycle_sums": cycles.frame, "kernel_stats": _kernels(run, options), "profile": _profile(run, options),
+        "cycle_sums": cycles.frame, "cycle_device_sums": cycle_devices(run, cycles),
+        "kernel_stats": _kernels(run, options), "profile": _profile(run, options),
         "collectives": collectives(run, options), "rank_sums": pl.DataFrame(_ranks(run, cycles, dict(figures))),
         "device_sums": pl.DataFrame(_devices(run, dict(figures)), infer_schema_length=None),
         "breakdown": pl.DataFrame(_breakdown(figures), schema={"rank": pl.Int64, "category": pl.String,
