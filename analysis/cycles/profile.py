@@ -145,14 +145,14 @@ def _computed(run: Trace, options: Options) -> pl.DataFrame:
 
 def _measured(run: Trace, events: pl.DataFrame, shares: pl.DataFrame) -> pl.DataFrame:
     """``row metric mu sigma interpolated`` for every row of ``shares`` a sampled metric belongs to."""
-    columns = ["metric", "device", "pid"]
+    columns = ["metric", "device", "pid", "rank"]
     samples = run.metrics.select("ts_ns", "value", "unit", *columns).drop_nulls(["ts_ns", "value", "metric"])
     groups = samples.sort("ts_ns").collect().group_by(columns, maintain_order=True)
     timed = events.drop_nulls("start_ns")
     numbered = shares.select("row", *_GROUPS)
     row = timed.join(numbered, on=_GROUPS, how="left", nulls_equal=True, maintain_order="left")["row"]
     starts, spans = timed["start_ns"].to_numpy(), timed["dur_ns"].to_numpy()
-    names = shares.select(*KEYS[1:], "row").with_columns(pl.col("function", "kind", "device").cast(pl.String))
+    names = shares.select(*KEYS[1:], "rank", "row").with_columns(pl.col("function", "kind", "device").cast(pl.String))
     pieces = []
     for key, group in groups:
         wanted = _wanted(key, names)
@@ -165,8 +165,8 @@ def _measured(run: Trace, events: pl.DataFrame, shares: pl.DataFrame) -> pl.Data
 
 
 def _wanted(key: tuple[Any, ...], names: pl.DataFrame) -> Flags:
-    """Which rows of ``shares`` the counter ``(metric, device, pid)`` belongs to."""
-    metric, device, pid = key
+    """Which rows of ``shares`` the counter ``(metric, device, pid, rank)`` belongs to."""
+    metric, device, pid, rank = key
     on_device = device != "Host" if device is not None else "gpu" in metric.lower()
     kinds = names.select("kind", "function").unique()
     group = metric_group(metric)
@@ -176,6 +176,8 @@ def _wanted(key: tuple[Any, ...], names: pl.DataFrame) -> Flags:
         condition = condition & (pl.col("device") == device)
     if pid is not None:
         condition = condition & (pl.col("pid").is_null() | (pl.col("pid") == pid))
+    if rank is not None:
+        condition = condition & (pl.col("rank").is_null() | (pl.col("rank") == rank))
     fitting = kinds.filter(pl.Series(mine, dtype=pl.Boolean))
     rows = names.filter(condition).join(fitting, on=["kind", "function"], how="semi")["row"]
     flags: Flags = np.zeros(names.height, dtype=bool)

@@ -10,6 +10,7 @@ import pytest
 from made_job import reduce_here, write_job
 
 from warplens.analysis.core.options import Options
+from warplens.analysis.diff.present.details import function_details
 from warplens.analysis.fleet.lost import ANSWERED
 from warplens.analysis.overview.headline import headline
 from warplens.analysis.table.table import Table, ask
@@ -150,6 +151,31 @@ def test_two_datasets_are_compared(both: tuple[Trace, Trace], tmp_path: Path) ->
     assert set(called["device"].cast(pl.String)) == {"GPU 1"}
     ranks = ask(view("ranks"), (both[1], other), Options())
     assert "The late rank changed: rank 2 in A, rank 1 in B." in ranks.summary
+
+
+@pytest.mark.parametrize("reduced", [False, True], ids=["recordings", "datasets"])
+def test_ranks_on_hosts_that_number_alike_are_compared_each_with_itself(tmp_path: Path, reduced: bool) -> None:
+    # ranks 3 and 11 are both GPU 3 with pid 4003, on two hosts
+    jobs = [write_job(tmp_path / name, ranks=16, late=late, steps=6, layers=1) for name, late in (("a", 3), ("b", 11))]
+    paths = [reduce_here(job, tmp_path / f"{job.name}-reduced") for job in jobs] if reduced else jobs
+    runs = tuple(open_run(str(path), use_cache=False)[0] for path in paths)
+    table = ask(view("diff"), runs, Options())
+    for verdict, rank in (("slower", 11), ("faster", 3)):
+        called = table.frame.filter(pl.col("verdict") == verdict)
+        assert set(called.select("rank", "device", "pid_a", "pid_b").rows()) == {(rank, "GPU 3", 4003, 4003)}
+    assert any("rank 11 (GPU 3)" in line for line in table.summary)
+    assert any("waited for rank 3, now for rank 11" in line for line in table.summary)
+    row = table.frame.filter(pl.col("verdict") == "slower").row(0, named=True)
+    details = function_details(runs, Options(), row["function"], "GPU 3", 4003, 4003, 11)
+    assert details.cycles_ms is not None
+    assert float(details.cycles_ms.values_b.mean()) > 1.2 * float(details.cycles_ms.values_a.mean())
+
+
+def test_ranks_of_one_job_only_are_said(both: tuple[Trace, Trace], tmp_path: Path) -> None:
+    fewer = open_run(str(reduce_here(write_job(tmp_path / "job", ranks=3), tmp_path / "three")), use_cache=False)[0]
+    table = ask(view("diff"), (both[1], fewer), Options())
+    assert "1 rank of A is not in the other run, and not compared." in table.notes
+    assert set(table.frame["rank"]) == {0, 1, 2}
 
 
 def test_the_header_counts_ranks_and_launches(both: tuple[Trace, Trace]) -> None:
