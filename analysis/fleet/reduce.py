@@ -19,7 +19,7 @@ from ..communication.devices import communication
 from ..core.options import Options
 from ..cycles.account import Cycles, find_cycles
 from ..cycles.by_launch import cycle_of
-from ..cycles.profile import profile
+from ..cycles.profile import device_profile
 from ..idle.account import Idle, idle_of
 from ..idle.gaps import activities_of, gaps_of
 from ..kernels.by_name import table as kernel_table
@@ -88,7 +88,8 @@ def _kernels(run: Trace, options: Options) -> pl.DataFrame:
 
 def _profile(run: Trace, options: Options) -> pl.DataFrame:
     """What each device activity took in each cycle; what hosts did stays with the recording."""
-    return profile(run, options).filter(pl.col("kind").cast(pl.String).is_in(ACTIVITIES)).collect(engine="streaming")
+    rows = device_profile(run, options).filter(pl.col("kind").cast(pl.String).is_in(ACTIVITIES))
+    return rows.collect(engine="streaming")
 
 
 def _places(run: Trace, rank: int | None) -> pl.Expr:

@@ -82,8 +82,10 @@ def reduce_recording(work: Recording, tell: object = None) -> Reduced:
 def _reduced(work: Recording) -> tuple[Path, Part]:
     from ...analysis.fleet.reduce import VERSION, reduce
     from ...loaders.dataset.write import stage
+    from ...loaders.native.allocator import give_back
 
     with _opened(work) as run:
+        give_back()  # what reading took is more than most questions need
         if not run.has("kernels") and not run.has("cycles"):
             raise Unreadable(work.name, "holds nothing that devices did, so it is no rank's")
         return stage(reduce(run), Path(work.dataset), work.session, work.stamps, VERSION)

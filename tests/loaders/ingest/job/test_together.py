@@ -96,7 +96,7 @@ def test_a_rank_in_the_name_goes_before_other_places_in_it(tmp_path: Path) -> No
 
 
 def test_two_recordings_of_one_rank_that_are_no_windows_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(Unreadable, match="not the ranks of one job"):
+    with pytest.raises(Unreadable, match=r"one job: a\.json and b\.json both say that they are of rank 0"):
         opened(tmp_path / "job", {"a.json": recording(0, 0), "b.json": recording(1, 0), "c.json": recording(1, 1)})
 
 
