@@ -120,6 +120,33 @@ def _bounds(frame: pl.DataFrame, instances: pl.Series) -> pl.DataFrame:
     )
 
 
+class Before(NamedTuple):
+    """What the last member did between its previous collective and one, ns, and the others' median of each."""
+
+    member: int
+    own: tuple[int, ...]
+    usual: tuple[float, ...]
+
+
+def before(run: Trace, arrivals: Arrivals, instance: int) -> Before | None:
+    """What the last to come did before that collective beside the others, as ``Stretches``; None where not recorded."""
+    came = arrivals.frame.filter(pl.col("instance") == instance, pl.col("last").fill_null(False))["member"]
+    known = _bounds(arrivals.frame, pl.Series([instance])).drop_nulls("from_ns").unique("member").sort("member")
+    if not len(came) or came[0] not in known["member"]:
+        return None
+    each = {
+        row["member"][0]: [int(part[0]) for part in _stretches(run, arrivals, row["member"][0], row)]
+        for row in known.gather_every(max(1, known.height // MOST_OTHERS)).iter_slices(1)
+    }
+    last = int(came[0])
+    if last not in each:
+        each[last] = [int(part[0]) for part in _stretches(run, arrivals, last, known.filter(pl.col("member") == last))]
+    others = np.array([told for member, told in each.items() if member != last], dtype=np.float64)
+    if not len(others):
+        return None
+    return Before(last, tuple(each[last]), tuple(float(one) for one in np.median(others, axis=0)))
+
+
 def _stretches(run: Trace, arrivals: Arrivals, member: int, bounds: pl.DataFrame) -> Stretches:
     if REDUCED in run.info.facts:
         return Stretches(*(bounds[name].fill_null(0).to_numpy() for name in BEFORE))

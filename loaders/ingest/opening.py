@@ -30,6 +30,9 @@ _LOADERS = registry.__name__.rpartition(".")[0] + "."
 _PARALLEL_BYTES = 32 << 20
 """Files that are smaller together are read sooner than processes for them start."""
 
+MOST_NAMED = 16
+"""Files that could not be read are named up to so many; of more the rest is counted."""
+
 
 def open_run(
     path: str,
@@ -258,7 +261,10 @@ class Opened(Struct, frozen=True):
     def traces(self, worker: int | None = None) -> tuple[Trace, ...]:
         """The traces: ranks put together, or one worker picked. Raises Unreadable where neither is possible."""
         keep_freed()  # questions about these traces make and free an array a column
-        return tuple(run.warn(*self.unread) if self.unread else run for run in self._traces(worker))
+        told = self.unread
+        if len(told) > MOST_NAMED:
+            told = (*told[:MOST_NAMED], f"{len(told) - MOST_NAMED:,} more files were left out, too")
+        return tuple(run.warn(*told) if told else run for run in self._traces(worker))
 
     def says_its_ranks(self) -> bool:
         """Whether each file says itself which rank it is of, so that others beside them change nothing about that."""

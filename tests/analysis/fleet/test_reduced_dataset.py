@@ -52,6 +52,22 @@ def test_the_late_rank_is_named_with_the_same_reason(both: tuple[Trace, Trace]) 
     assert "most of all flash_fwd_kernel" in reduced["sentence"]
 
 
+def test_details_of_a_collective_say_what_its_last_rank_did_before(both: tuple[Trace, Trace]) -> None:
+    told = []
+    for run in both:
+        row = next(row for row in answer(run, "collectives").frame.to_dicts() if row["bytes"] == 2 * 8_388_608)
+        details = view("collectives").details
+        assert details is not None
+        arrivals, earlier, _ = details(row, (run,), Options())
+        assert arrivals.title == "The one most waited in" and arrivals.rows[-1][0] == "rank 2"
+        assert arrivals.rows[-1][3] == "0 ns"
+        assert earlier.columns == ("", "rank 2", "others, median")
+        told.append(earlier.rows)
+    assert told[0] == told[1]
+    spent = {what: (own, usual) for what, own, usual in told[0]}
+    assert list(spent) == ["in all", "computing", "until the host launched it"]
+
+
 def test_idle_time_by_cause_is_that_of_all_gaps(both: tuple[Trace, Trace]) -> None:
     recorded, reduced = (answer(run, "idle") for run in both)
     assert reduced.facts["devices"] == recorded.facts["devices"]

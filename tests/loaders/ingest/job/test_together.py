@@ -161,3 +161,9 @@ def test_files_that_do_not_say_whose_they_are_are_shown_together_only(tmp_path: 
         (tmp_path / name).write_bytes(recording())
     found = opening.ingest(str(tmp_path), Request(False))
     assert not found.says_its_ranks() and found.traces()[0].info.ranks == (0, 1)
+
+
+def test_of_very_many_unreadable_files_some_are_named_and_the_rest_is_counted(tmp_path: Path) -> None:
+    run = opened(tmp_path / "job", {f"rank{n}.json": recording(n, n) if n < 2 else b"" for n in range(102)})
+    said = [warning for warning in run.info.warnings if "left out" in warning]
+    assert len(said) == 17 and said[-1] == "84 more files were left out, too"
