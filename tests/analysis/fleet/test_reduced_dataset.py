@@ -65,7 +65,7 @@ def test_details_of_a_collective_say_what_its_last_rank_did_before(both: tuple[T
         told.append(earlier.rows)
     assert told[0] == told[1]
     spent = {what: (own, usual) for what, own, usual in told[0]}
-    assert list(spent) == ["in all", "computing", "until the host launched it"]
+    assert list(spent) == ["in all", "computing", "host waits for input", "until the host launched it"]
 
 
 def test_idle_time_by_cause_is_that_of_all_gaps(both: tuple[Trace, Trace]) -> None:
