@@ -1,12 +1,17 @@
 """How long a job takes to reduce, here and on a Dask cluster, and how long its dataset takes to open; prints a table.
 
-    python benchmarks/fleet.py [--ranks 8,64,1024] [--large MEGABYTES] [--folder DIR] [--no-hta]
+    python benchmarks/fleet.py [--ranks 8,64,1024] [--large MEGABYTES] [--folder DIR] [--no-hta] [--niceness 0]
 
-The jobs are made by ``samples/make_job.py``. Each is reduced by processes of this machine, then by two workers of a
-Dask cluster that is started for it; the datasets are compared, and opened by ``report --view ranks`` in a new process
-with a cache that does not know them. ``--large`` makes the ranks of one more job of 8 that big, which is what the cost
-per gigabyte is taken from. HolisticTraceAnalysis reads the same 8 recordings and looks for its stragglers, in a virtual
-environment of its own. Memory is that of the largest process; everything runs one after the other.
+The jobs are made by ``samples/make_job.py``. Each has a row for processes of this machine and one for a Dask cluster
+that is started for it: a scheduler, two workers of one thread, and the command as their client, each a process of its
+own whose CPU time and largest memory are said. The datasets are compared, and opened by ``report --view ranks`` in a
+new process with a cache that does not know them. ``--large`` makes the ranks of one more job of 8 that big, which is
+what the cost per gigabyte is taken from.
+
+HolisticTraceAnalysis reads 8 such recordings and looks for its stragglers, in a virtual environment of its own with the
+pandas it was written for (2). It knows collectives by the names that NCCL gave them before 2.18, so it is given a job
+whose collectives have those, and warplens reduces that, too. Everything runs one after the other; the load of the
+machine (1 minute) before each row is said with it.
 """
 
 from __future__ import annotations
@@ -15,14 +20,16 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 import venv
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
+
+from distributed import Client
 
 from warplens.loaders.ingest.job.pool import most_workers
 
@@ -55,14 +62,6 @@ for question in (one, overview):
     took += [opened, time.perf_counter() - began]
 print(json.dumps(took))
 """
-_CLUSTER = """
-import sys
-from distributed import LocalCluster
-if __name__ == "__main__":
-    with LocalCluster(n_workers=int(sys.argv[1]), threads_per_worker=1, dashboard_address=None) as cluster:
-        print(cluster.scheduler_address, flush=True)
-        sys.stdin.read()
-"""
 _HTA = """
 import sys
 from hta.trace_analysis import TraceAnalysis
@@ -74,37 +73,63 @@ print(t.get_potential_stragglers())
 """
 
 
-def measure(command: list[str], **environment: str) -> tuple[float, float, float]:
-    """Wall and CPU seconds of a command as a process of its own, and the memory of its largest process, MiB."""
+class Cost(NamedTuple):
+    """Wall and CPU seconds of a process and those it started, and the memory of the largest of them, MiB."""
+
+    wall: float
+    cpu: float
+    peak: float
+
+
+def measure(command: list[str], **environment: str) -> Cost:
+    """What a command costs as a process of its own."""
     done = subprocess.run([sys.executable, "-c", _MEASURE, *command], capture_output=True, text=True, check=True,
                           env={**os.environ, **environment})
     status, wall, cpu, peak, error = json.loads(done.stdout)
     if status:
         raise SystemExit(f"{command[:4]} ends with {status}: {error}")
-    return wall, cpu, peak
+    return Cost(wall, cpu, peak)
 
 
-@contextmanager
-def cluster() -> Iterator[str]:
-    """A Dask cluster of this machine while the block lasts; its address."""
-    with tempfile.NamedTemporaryFile("w", suffix=".py") as script:
-        script.write(_CLUSTER)
-        script.flush()
-        process = subprocess.Popen([sys.executable, script.name, str(WORKERS)], stdin=subprocess.PIPE,
-                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        assert process.stdout is not None and process.stdin is not None
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.stdin.close()
-            process.wait(60)
+class Cluster:
+    """A Dask cluster of this machine, a scheduler and its workers; what each cost is known when it has ended."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "scheduler.json"
+        self._file.unlink(missing_ok=True)
+        shared = ["--scheduler-file", str(self._file), "--no-dashboard"]
+        self._started = time.perf_counter()
+        self._processes = [self._start("scheduler", "--port", "0", *shared)]
+        while not self._file.exists():
+            time.sleep(0.05)
+        worker = ["worker", *shared, "--nthreads", "1", "--no-nanny", "--local-directory", str(folder)]
+        self._processes += [self._start(*worker) for _ in range(WORKERS)]
+        self.address: str = json.loads(self._file.read_text())["address"]
+        with Client(self.address) as client:
+            client.wait_for_workers(WORKERS)
+
+    def _start(self, *arguments: str) -> int:
+        command = [sys.executable, "-m", "dask", *arguments]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        return subprocess.Popen(command, **quiet).pid  # type: ignore[call-overload, no-any-return]
+
+    def end(self) -> tuple[Cost, Cost]:
+        """End all processes: what the scheduler cost, and the workers together (the memory of the largest)."""
+        costs = []
+        for process in reversed(self._processes):
+            os.kill(process, signal.SIGTERM)
+            _, _, used = os.wait4(process, 0)
+            wall = time.perf_counter() - self._started
+            costs.append(Cost(wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024))
+        *workers, scheduler = costs
+        return scheduler, Cost(workers[0].wall, sum(one.cpu for one in workers), max(one.peak for one in workers))
 
 
-def made(folder: Path, ranks: int, megabytes: float | None = None) -> Path:
+def made(folder: Path, ranks: int, megabytes: float | None = None, old: bool = False) -> Path:
     """The recordings of a job; where a size is asked for, each is about that big."""
-    target = folder / (f"job{ranks}" if megabytes is None else f"job{ranks}-{megabytes:g}")
+    target = folder / (f"job{ranks}" + (f"-{megabytes:g}" if megabytes is not None else "") + ("-old" if old else ""))
     if not target.exists():
-        more = ["--late", str(ranks // 3)]
+        more = ["--late", str(ranks // 3), *(["--old-names"] if old else [])]
         if megabytes is not None:  # about 0.77 kB an operator
             more += ["--steps", "8", "--layers", "32", "--operators", str(int(megabytes * 1e6 / 770 / 8 / 32))]
         half = target.with_name(f"{target.name}.part")
@@ -138,29 +163,45 @@ def rows(dataset: Path) -> list[str]:
     return sorted(map(str, json.loads(done.stdout)["rows"]))
 
 
-def reduced(folder: Path, job: Path, small: Path | None) -> list[str]:
-    """One line of the table: the job reduced here and on a cluster, and opened."""
+def reduced(folder: Path, job: Path) -> list[list[str]]:
+    """Two rows of the table: the job reduced here, and on a cluster."""
     size, ranks = unfolded(job), len(list(job.glob("*.gz")))
     local, far = folder / f"{job.name}-here", folder / f"{job.name}-dask"
     for old in (local, far):
         shutil.rmtree(old, ignore_errors=True)
+    busy = [os.getloadavg()[0]]
     here = measure([*WARPLENS, "reduce", str(job), "-o", str(local)])
-    with cluster() as address:
-        began = time.perf_counter()
-        there = measure([*WARPLENS, "reduce", str(job), "-o", str(far), "--scheduler", address])
-        assert time.perf_counter() > began
+    busy.append(os.getloadavg()[0])
+    cluster = Cluster(folder)
+    try:
+        there = measure([*WARPLENS, "reduce", str(job), "-o", str(far), "--scheduler", cluster.address])
+    finally:
+        scheduler, workers = cluster.end()
     if rows(local) != rows(far):
         raise SystemExit("the datasets differ")
-    done = subprocess.run([sys.executable, "-c", _OPEN, str(small or local), str(local)], capture_output=True,
+    what = [f"{ranks:,}", f"{size / 1e6:,.1f} MB"]
+    return [
+        [*what, "here", f"{busy[0]:.1f}", f"{here.wall:.1f} s", f"{here.cpu:.1f} s", f"{here.peak:,.0f} MiB", "", "",
+         f"{bytes_of(local) / 1e6:.1f} MB"],
+        [*what, "Dask", f"{busy[1]:.1f}", f"{there.wall:.1f} s", f"{workers.cpu + scheduler.cpu + there.cpu:.1f} s",
+         f"{workers.peak:,.0f} MiB", f"{scheduler.peak:,.0f} MiB", f"{there.peak:,.0f} MiB",
+         f"{bytes_of(far) / 1e6:.1f} MB"],
+    ]
+
+
+def opened(folder: Path, job: Path, small: Path) -> str:
+    """How long the job's dataset takes to open and to answer, in a process that has its modules and in a new one."""
+    local = folder / f"{job.name}-here"
+    done = subprocess.run([sys.executable, "-c", _OPEN, str(small), str(local)], capture_output=True,
                           text=True, check=True)
-    opened, shown, _, overview = json.loads(done.stdout)
+    took, shown, _, overview = json.loads(done.stdout)
     process = measure([*WARPLENS, "report", str(local), "--view", "ranks"], XDG_CACHE_HOME=str(folder / "no-cache"))
     shutil.rmtree(folder / "no-cache", ignore_errors=True)
-    return [
-        f"{ranks:,}", f"{size / 1e6:,.0f} MB", f"{here[0]:.1f} s", f"{here[1]:.1f} s", f"{here[2]:,.0f} MiB",
-        f"{there[0]:.1f} s", f"{bytes_of(local) / 1e6:.1f} MB", f"{opened:.2f} s", f"{shown:.2f} s",
-        f"{overview:.2f} s", f"{process[0]:.2f} s, {process[2]:,.0f} MiB",
-    ]
+    return (
+        f"{local.name}: opens in {took:.2f} s, its ranks are there after {shown:.2f} s, its overview after "
+        f"{overview:.2f} s; report --view ranks takes {process.wall:.2f} s, {process.cpu:.2f} s of CPU and "
+        f"{process.peak:,.0f} MiB; load {os.getloadavg()[0]:.1f}"
+    )
 
 
 def peer(folder: Path, job: Path) -> str:
@@ -169,12 +210,21 @@ def peer(folder: Path, job: Path) -> str:
     python = home / "bin" / "python"
     if not python.exists():
         venv.create(home, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", "HolisticTraceAnalysis", "setuptools<81"], check=True)
-    done = subprocess.run([sys.executable, "-c", _MEASURE, python, "-c", _HTA, *sorted(map(str, job.glob("*.gz")))],
-                          capture_output=True, text=True, check=True)
+        needs = ["HolisticTraceAnalysis", "pandas<3", "setuptools<81"]
+        subprocess.run([python, "-m", "pip", "install", "-q", *needs], check=True)
+    busy = os.getloadavg()[0]
+    with tempfile.NamedTemporaryFile("w", suffix=".py") as script:
+        script.write(_HTA)
+        script.flush()
+        files = sorted(str(file.resolve()) for file in job.glob("*.gz"))
+        done = subprocess.run([sys.executable, "-c", _MEASURE, python, script.name, *files],
+                              capture_output=True, text=True, check=True)
     status, wall, cpu, peak, error = json.loads(done.stdout)
     said = f"fails: {(error.strip().splitlines() or ['?'])[-1][:120]}" if status else "answers"
-    return f"HolisticTraceAnalysis on {job.name}: {wall:.1f} s, {cpu:.1f} s CPU, {peak:,.0f} MiB; it {said}"
+    return (
+        f"HolisticTraceAnalysis on {job.name}: {wall:.1f} s, {cpu:.1f} s CPU, {peak:,.0f} MiB, load {busy:.1f}; it "
+        f"{said}"
+    )
 
 
 def main() -> None:
@@ -183,21 +233,28 @@ def main() -> None:
     parser.add_argument("--large", type=float, metavar="MEGABYTES", help="one more job of 8 ranks this big each")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "warplens-fleet")
     parser.add_argument("--no-hta", action="store_true")
+    parser.add_argument("--niceness", type=int, default=0, help="give way to others: 10 on a machine that is shared")
     chosen = parser.parse_args()
+    os.nice(chosen.niceness)
     chosen.folder.mkdir(parents=True, exist_ok=True)
     os.environ["XDG_CACHE_HOME"] = str(chosen.folder / "cache")
     jobs = [made(chosen.folder, int(number)) for number in chosen.ranks.split(",") if number]
-    large = made(chosen.folder, 8, chosen.large) if chosen.large else None
+    if chosen.large:
+        jobs.append(made(chosen.folder, 8, chosen.large))
+    old = [] if chosen.no_hta else [
+        made(chosen.folder, 8, size, old=True) for size in (None, *([chosen.large] if chosen.large else []))
+    ]
     print(f"{most_workers(sys.maxsize)} processes here, {WORKERS} Dask workers\n")
-    print("| ranks | recordings | here | CPU | memory | Dask | dataset | opens | ranks shown | overview | report |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
-    small = None
-    for job in [*jobs, *([large] if large else [])]:
-        print("| " + " | ".join(reduced(chosen.folder, job, small)) + " |", flush=True)
-        small = small or chosen.folder / f"{job.name}-here"
-    if not chosen.no_hta:
-        for job in filter(None, (next((one for one in jobs if one.name == "job8"), None), large)):
-            print(peer(chosen.folder, job), flush=True)
+    print("| ranks | recordings | where | load | wall | CPU | largest worker | scheduler | client | dataset |")
+    print("|---|---|---|---|---|---|---|---|---|---|", flush=True)
+    for job in [*jobs, *old]:
+        for cells in reduced(chosen.folder, job):
+            print("| " + " | ".join(cells) + " |", flush=True)
+    print()
+    for job in jobs:
+        print(opened(chosen.folder, job, chosen.folder / f"{jobs[0].name}-here"), flush=True)
+    for job in old:
+        print(peer(chosen.folder, job), flush=True)
 
 
 if __name__ == "__main__":

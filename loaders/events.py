@@ -1,6 +1,7 @@
 """What happens to a load: the types whoever reads an input and whoever waits for it both speak.
 
-A load gives any number of ``Progress``, at most one ``FirstRows``, and at the end one ``Loaded`` or ``Failed``. Nothing
+A load gives any number of ``Progress``; ``FirstRows`` once, or of a job again whenever more of its ranks were read; and
+at the end one ``Loaded`` or ``Failed``. Nothing
 heavy is imported here; the tables of a trace are opened when an event is asked for its ``traces``.
 """
 
@@ -22,9 +23,14 @@ class Progress(NamedTuple):
 
 
 class FirstRows(NamedTuple):
-    """The first rows can be shown while the rest loads; ``opened`` opens them."""
+    """The first rows can be shown while the rest loads; ``opened`` opens them.
+
+    Of a job's recordings they are whole ones: ``read`` of so many (``of``); both are 0 for the beginning of one file.
+    """
 
     opened: Callable[[], tuple[Trace, ...]]
+    read: int = 0
+    of: int = 0
 
     @property
     def traces(self) -> tuple[Trace, ...]:

@@ -232,6 +232,17 @@ TABLES: dict[str, tuple[Field, ...]] = {
         _f("memory_reserved", pl.Float64, "B", "most device memory the allocator had taken, where sampled"),
         _f("memory_total", pl.Float64, "B", "memory the device has, where recorded"),
     ),
+    "cycle_device_sums": (
+        _f("rank", pl.Int64, "", "rank of the job"),
+        _f("device", NAME, "", "device"),
+        _f("cycle", pl.Int64, "", "number of the cycle; figures are of the activities launched in it"),
+        _f("busy_ns", pl.Int64, "ns", "time in which any of them ran"),
+        _f("comm_ns", pl.Int64, "ns", "time in which a collective ran; null where no kernel belongs to the cycle"),
+        _f("exposed_ns", pl.Int64, "ns", "of it while nothing was computed"),
+        _f("memory_peak", pl.Float64, "B", "most device memory allocated in the cycle's window, where sampled"),
+        _f("memory_reserved", pl.Float64, "B", "most device memory the allocator had taken in it, where sampled"),
+        _f("memory_total", pl.Float64, "B", "memory the device has, where recorded"),
+    ),
     "cycle_sums": (
         _f("rank", pl.Int64, "", "rank of the job"),
         _f("cycle", pl.Int64, "", "number of the cycle; a row of this table is one of the table cycles"),

@@ -91,6 +91,7 @@ class Trace(Struct, frozen=True):
     comparison: pl.LazyFrame = field(default_factory=_empty("comparison"))
     rank_sums: pl.LazyFrame = field(default_factory=_empty("rank_sums"))
     device_sums: pl.LazyFrame = field(default_factory=_empty("device_sums"))
+    cycle_device_sums: pl.LazyFrame = field(default_factory=_empty("cycle_device_sums"))
     cycle_sums: pl.LazyFrame = field(default_factory=_empty("cycle_sums"))
     collectives: pl.LazyFrame = field(default_factory=_empty("collectives"))
     idle_causes: pl.LazyFrame = field(default_factory=_empty("idle_causes"))

@@ -1,7 +1,7 @@
 """Writes a made-up job: a Kineto trace for each rank of a training run, with one rank that comes late.
 
     python samples/make_job.py FOLDER [--ranks 8] [--steps 4] [--layers 4] [--operators 3] [--late 5] [--slower 1.2]
-                               [--plain] [--seed 1]
+                               [--plain] [--old-names] [--seed 1]
 
 Nothing here was recorded. Ranks stand in groups of eight (tensor parallel): every layer ends with an all-reduce of its
 group, every step with one of the ranks at the same place in all groups (data parallel). A rank waits in a collective
@@ -30,6 +30,8 @@ KERNELS = (
     ("aten::add", "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)", 5.0),
 )
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+OLD_ALL_REDUCE = "ncclKernel_AllReduce_RING_LL_Sum_bf16(ncclWorkElem)"
+"""What NCCL called it before 2.18."""
 _SLICE = '{{"ph":"X","cat":"{}","name":"{}","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f},"args":{{{}}}}}'.format
 _MEMORY = (
     '{{"ph":"i","cat":"cpu_instant_event","s":"t","name":"[memory]","pid":{},"tid":{},"ts":{:.3f},"args":{{'
@@ -78,8 +80,14 @@ class Rank:
         return self.head + ",\n".join(self.events) + "\n]}\n"
 
 
-def job(ranks: int, steps: int, layers: int, operators: int, late: int | None, slower: float, seed: int) -> list[Rank]:
-    """The ranks with all their events. Memory grows with the rank, so that the last one is nearest to its limit."""
+def job(
+    ranks: int, steps: int, layers: int, operators: int, late: int | None, slower: float, seed: int,
+    warm_up: float = 1.0, all_reduce: str = ALL_REDUCE,
+) -> list[Rank]:
+    """The ranks with all their events. Memory grows with the rank, so that the last one is nearest to its limit.
+
+    Kernels of the first step take ``warm_up`` times as long.
+    """
     rng = random.Random(seed)
     made = [
         Rank(rank, ranks, rng.uniform(-3000, 3000), slower if rank == late else 1.0) for rank in range(ranks)
@@ -97,11 +105,12 @@ def job(ranks: int, steps: int, layers: int, operators: int, late: int | None, s
             for one in made:
                 for number in range(operators):
                     operator, kernel, micros = KERNELS[number % len(KERNELS)]
-                    one.launch(operator, kernel, micros * one.speed * rng.uniform(0.98, 1.02))
+                    slow = one.speed * (warm_up if not step else 1.0)
+                    one.launch(operator, kernel, micros * slow * rng.uniform(0.98, 1.02))
             for first in range(0, ranks, GROUP):
-                _together(made[first : first + GROUP], "tp", f"tp{first // GROUP}", sequence)
+                _together(made[first : first + GROUP], "tp", f"tp{first // GROUP}", sequence, all_reduce)
         for place in range(min(GROUP, ranks)):
-            _together(made[place::GROUP], "dp", f"dp{place}", sequence)
+            _together(made[place::GROUP], "dp", f"dp{place}", sequence, all_reduce)
         for one, start in zip(made, begun, strict=True):
             end = max(one.host, one.free)
             one.slice("user_annotation", f"ProfilerStep#{step + 3}", start, end - start)
@@ -109,7 +118,7 @@ def job(ranks: int, steps: int, layers: int, operators: int, late: int | None, s
     return made
 
 
-def _together(group: list[Rank], kind: str, name: str, sequence: dict[str, int]) -> None:
+def _together(group: list[Rank], kind: str, name: str, sequence: dict[str, int], kernel: str) -> None:
     """One all-reduce of a group: everybody leaves when the last one has come and the transfer is done."""
     if len(group) < 2:
         return
@@ -120,10 +129,10 @@ def _together(group: list[Rank], kind: str, name: str, sequence: dict[str, int])
         f'"Group size":{len(group)},"dtype":"BFloat16","Process Group Name":"{name}","Seq":{number},'
         f'"Process Group Ranks":"[{members}]"'
     )
-    came = [one.launch("c10d::allreduce_", ALL_REDUCE, 0, args, 20) for one in group]
+    came = [one.launch("c10d::allreduce_", kernel, 0, args, 20) for one in group]
     end = max(start for start, _ in came) + TRANSFER_US[kind]
     for one, (start, told) in zip(group, came, strict=True):
-        one.slice("kernel", ALL_REDUCE, start, end - start, told, 20)
+        one.slice("kernel", kernel, start, end - start, told, 20)
         one.free = end
 
 
@@ -150,10 +159,11 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--slower", type=float, default=1.2)
     parser.add_argument("--plain", action="store_true", help="not compressed")
+    parser.add_argument("--old-names", action="store_true", help="collectives as NCCL named them before 2.18")
     chosen = parser.parse_args()
     made = job(
         chosen.ranks, chosen.steps, chosen.layers, chosen.operators, chosen.late if chosen.late >= 0 else None,
-        chosen.slower, chosen.seed,
+        chosen.slower, chosen.seed, all_reduce=OLD_ALL_REDUCE if chosen.old_names else ALL_REDUCE,
     )
     print(f"{write(chosen.folder, made, not chosen.plain):,} bytes of events in {chosen.ranks} files")
 

@@ -1,4 +1,4 @@
-"""Behind a row of the collectives: the one its last rank came latest to, as a small timeline of arrivals."""
+"""Behind a row of the collectives: the one most waited in, as a small timeline of arrivals, and what led to it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,20 @@ from ...loaders.trace import Trace
 from ..core import units
 from ..core.options import Options
 from ..details.sections import MOST, Section
+from ..ranks.reasons import before
 from .arrivals import Arrivals, arrivals_of
 from .by_kind import by_kind
 
+_DID = ("in all", "computing", "copying", "host waits for input", "until the host launched it")
+"""What ``Stretches`` tells, in words."""
 _CELLS = 24
 """Width of the timeline of one collective."""
 
 
 def sections(row: dict[str, Any], runs: tuple[Trace, ...], options: Options) -> list[Section]:
-    """Arrivals at the worst collective of the row in each run, and how often each rank came last to the row's."""
+    """Of each run the arrivals at the collective of the row that was most waited in, what its last rank did before, and
+    how often each rank came last to the row's.
+    """
     made = []
     for side, run in zip("AB", runs, strict=False):
         arrivals = arrivals_of(run)
@@ -27,8 +32,10 @@ def sections(row: dict[str, Any], runs: tuple[Trace, ...], options: Options) -> 
         matched = behind.drop_nulls("instance")
         if matched.is_empty():
             continue
-        worst = matched.sort("lead_ns", "instance", descending=[True, False])["instance"][0]
+        waits = matched.group_by("instance").agg(pl.col("wait_ns").sum())
+        worst = waits.sort("wait_ns", "instance", descending=[True, False])["instance"][0]
         made.append(_timeline(matched.filter(pl.col("instance") == worst), arrivals, mark))
+        made += _before(run, arrivals, worst, mark)
         made.append(_lasts(matched, arrivals, mark))
     return made
 
@@ -58,7 +65,20 @@ def _timeline(one: pl.DataFrame, arrivals: Arrivals, mark: str) -> Section:
         rows.append((arrivals.members[member].text, bar.ljust(_CELLS, "·"), units.duration(at - first, signed=True),
                      units.duration(wait)))
     left = f", {one.height - shown.height} ranks between not shown" if one.height > shown.height else ""
-    return Section(f"The one its last came latest to{mark}{left}", tuple(rows), ("rank", "arrivals", "came", "waited"))
+    return Section(f"The one most waited in{mark}{left}", tuple(rows), ("rank", "arrivals", "came", "waited"))
+
+
+def _before(run: Trace, arrivals: Arrivals, instance: int, mark: str) -> list[Section]:
+    """What the last rank did from its collective before to this one, beside the others; none where not recorded."""
+    found = before(run, arrivals, instance)
+    if found is None:
+        return []
+    rows = tuple(
+        (what, units.duration(own), units.duration(usual))
+        for what, own, usual in zip(_DID, found.own, found.usual, strict=True) if own or usual
+    )
+    who = arrivals.members[found.member].text
+    return [Section(f"Between the collective before and this one{mark}", rows, ("", who, "others, median"))]
 
 
 def _lasts(matched: pl.DataFrame, arrivals: Arrivals, mark: str) -> Section:

@@ -3,24 +3,102 @@
 A process keeps its pid only where the same recorder watched the same live process twice; after a restart the numbers
 differ. So processes are paired by pid where both runs have it ("strict") and every remaining one of A with every
 remaining one of B ("cross"): a table each, never one over several processes.
+
+The processes of a job are those of its ranks, and a rank is the same one in both jobs: there processes are paired
+within each rank. Hosts number their processes alike, so that a pid may be that of several ranks; such a process goes by
+a stand-in, which is no pid anybody recorded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from itertools import count
+from typing import NamedTuple
 
+import polars as pl
 from msgspec import Struct
 
 from ..table.view import CannotAnswer
 from .options import Options
 
 
+class Process(NamedTuple):
+    """A process of a job as recorded."""
+
+    pid: int | None
+    rank: int | None
+
+
+Processes = Mapping[int | None, Process]
+"""The processes of a job by what they go by; empty for a run that is no job."""
+
+
 class ProcessPair(Struct, frozen=True):
-    """One process of each run; None on both sides where the runs record no processes."""
+    """One process of each run by what it goes by; None on both sides where the runs record no processes.
+
+    ``rank`` is that of both, where they are jobs; ``pid_a`` and ``pid_b`` the pids as recorded.
+    """
 
     a: int | None
     b: int | None
     strict: bool
+    rank: int | None = None
+    pid_a: int | None = None
+    pid_b: int | None = None
+
+
+def processes_of(pids: pl.DataFrame) -> Processes:
+    """The processes of a run from its pairs of ``pid`` and ``rank``; empty where it has fewer than two ranks."""
+    told = pids.select("pid", "rank").unique().sort("rank", "pid", nulls_last=True).rows()
+    if len({rank for _, rank in told if rank is not None}) < 2:
+        return {}
+    shared = Counter(pid for pid, _ in told)
+    lowest = min((pid for pid, _ in told if pid is not None), default=0)
+    stand_ins = count(min(lowest, 0) - 1, -1)
+    return {pid if shared[pid] == 1 else next(stand_ins): Process(pid, rank) for pid, rank in told}
+
+
+def job_pairs(a: Processes, b: Processes, options: Options) -> list[ProcessPair] | None:
+    """The pairs of two jobs within each rank that both have; None where they are no jobs or share no rank.
+
+    ``options.pid_a``/``pid_b`` leave only those processes. Raises CannotAnswer for one that is not there.
+    """
+    sides = [_by_rank(side, wanted, name) for name, side, wanted in (
+        ("A", a, _first(options.pid_a, options.pid_b)), ("B", b, _first(options.pid_b, options.pid_a)))]
+    common = sorted(sides[0].keys() & sides[1].keys())
+    pairs = []
+    for rank in common:
+        mine, theirs = sides[0][rank], sides[1][rank]
+        both = mine.keys() & theirs.keys()
+        alone = len(mine) == len(theirs) == 1
+        pairs += [
+            ProcessPair(mine[x], theirs[y], x == y or alone, rank, x, y)
+            for x in _ordered(mine) for y in _ordered(theirs) if x == y or not ({x, y} & both)
+        ]
+    return pairs or None
+
+
+def recorded(processes: Processes, called: int | None) -> int | None:
+    """The pid of what goes by that."""
+    process = processes.get(called)
+    return called if process is None else process.pid
+
+
+def _first(one: int | None, other: int | None) -> int | None:
+    return one if one is not None else other
+
+
+def _by_rank(side: Processes, wanted: int | None, name: str) -> dict[int, dict[int | None, int | None]]:
+    """Of each rank what its processes go by, under their pids."""
+    found: dict[int, dict[int | None, int | None]] = {}
+    for called, (pid, rank) in side.items():
+        if rank is not None and wanted in (None, pid):
+            found.setdefault(rank, {})[pid] = called
+    if side and not found:
+        known = ", ".join(str(pid) for pid in _ordered(process.pid for process in side.values()) if pid is not None)
+        raise CannotAnswer(f"Run {name} has no process {wanted}; it has {known or 'none'}.")
+    return found
 
 
 def process_pairs(a: Iterable[int | None], b: Iterable[int | None], options: Options) -> list[ProcessPair]:
@@ -33,13 +111,15 @@ def process_pairs(a: Iterable[int | None], b: Iterable[int | None], options: Opt
             if wanted not in have:
                 known = ", ".join(str(pid) for pid in have if pid is not None) or "none"
                 raise CannotAnswer(f"Run {name} has no process {wanted}; it has {known}.")
-        return [ProcessPair(wanted_a, wanted_b, wanted_a == wanted_b)]
+        return [_pair(wanted_a, wanted_b)]
     both = [pid for pid in left if pid in right]
-    pairs = [ProcessPair(pid, pid, True) for pid in both]
-    pairs += [
-        ProcessPair(x, y, False) for x in left if x not in both for y in right if y not in both
-    ]
+    pairs = [_pair(pid, pid) for pid in both]
+    pairs += [_pair(x, y) for x in left if x not in both for y in right if y not in both]
     return pairs
+
+
+def _pair(a: int | None, b: int | None) -> ProcessPair:
+    return ProcessPair(a, b, a == b, None, a, b)
 
 
 def _ordered(pids: Iterable[int | None]) -> list[int | None]:

@@ -76,6 +76,13 @@ def profile(run: Trace, options: Options) -> pl.LazyFrame:
     return _steady(frame.lazy(), run, options)
 
 
+def device_profile(run: Trace, options: Options) -> pl.LazyFrame:
+    """The rows of ``profile`` that are of device activities, without what takes most memory: those of the host."""
+    whole = run.has("profile") or options.cycle_anchor is not None
+    frame = profile(run, options) if whole else _steady(_computed(run, options, on_host=False).lazy(), run, options)
+    return frame.filter(pl.col("kind").cast(pl.String).is_in(_HOST_KINDS).not_())
+
+
 def _steady(frame: pl.LazyFrame, run: Trace, options: Options) -> pl.LazyFrame:
     if options.warm_up:
         return frame
@@ -95,8 +102,11 @@ def function_cycles(run: Trace, options: Options) -> pl.LazyFrame:
     return _steady(_shares(run, _events(run, options), options).lazy(), run, options)
 
 
-def _events(run: Trace, options: Options) -> pl.DataFrame:
-    """Device activities and host slices: ``KEYS rank start_ns dur_ns``; where there are cycles, only those in one."""
+def _events(run: Trace, options: Options, on_host: bool = True) -> pl.DataFrame:
+    """Device activities and host slices: ``KEYS rank start_ns dur_ns``; where there are cycles, only those in one.
+
+    ``on_host`` False leaves the slices out.
+    """
     cycles = find_cycles(run, options)
     busy = pl.col("kind").is_in(_HOST_KINDS)
     if cycles.frame.is_empty():
@@ -106,17 +116,19 @@ def _events(run: Trace, options: Options) -> pl.DataFrame:
         anchors = cycles.frame["label"].unique().cast(pl.String).drop_nulls().to_list()
         kernels = assignment.in_cycles(run, cycles.frame, cycles.device_time)
         condition = busy & ~pl.col("name").cast(pl.String).is_in(anchors)
-        host = assignment.host_in_cycles(run, cycles.frame, condition).lazy()
+        host = assignment.host_in_cycles(run, cycles.frame, condition).lazy() if on_host else run.host.filter(condition)
     # ranks number their cycles alike; where cycles have no rank, they hold every rank's work
     ranks = cycles.frame["rank"].drop_nulls()
     rank = pl.col("rank").fill_null(ranks[0]) if len(ranks) else pl.lit(None, pl.Int64).alias("rank")
     columns = ["cycle", "pid", pl.col("name").alias("function"), "kind", "device", rank, "start_ns", "dur_ns"]
     on_device = kernels.filter(pl.col("kind") != "sync").select(columns).collect(engine="streaming")
-    on_host = host.with_columns(pl.lit("Host").cast(schema.NAME).alias("device")).select(columns).collect()
-    processes = on_host["pid"].drop_nulls().unique()
+    wanted = columns if on_host else pl.col("pid").unique()
+    slices = host.with_columns(pl.lit("Host").cast(schema.NAME).alias("device")).select(wanted).collect(
+        engine="streaming" if not on_host else "auto")
+    processes = slices["pid"].drop_nulls().unique()
     if len(processes) == 1:
         on_device = on_device.with_columns(pl.col("pid").fill_null(processes[0]))
-    return pl.concat([on_device, on_host])
+    return pl.concat([on_device, slices]) if on_host else on_device
 
 
 def _shares(run: Trace, events: pl.DataFrame, options: Options) -> pl.DataFrame:
@@ -133,10 +145,10 @@ def _shares(run: Trace, events: pl.DataFrame, options: Options) -> pl.DataFrame:
     return joined.with_columns(pl.when(pl.col("cycle_ns") > 0).then(share).alias("beta"))
 
 
-def _computed(run: Trace, options: Options) -> pl.DataFrame:
+def _computed(run: Trace, options: Options, on_host: bool = True) -> pl.DataFrame:
     if find_cycles(run, options).frame.is_empty():
         return schema.empty("profile").collect()
-    events = _events(run, options)
+    events = _events(run, options, on_host)
     shares = _shares(run, events, options).with_row_index("row")
     measured = _measured(run, events, shares)
     rows = shares.join(measured, on="row", how="left", maintain_order="left")
@@ -145,14 +157,14 @@ def _computed(run: Trace, options: Options) -> pl.DataFrame:
 
 def _measured(run: Trace, events: pl.DataFrame, shares: pl.DataFrame) -> pl.DataFrame:
     """``row metric mu sigma interpolated`` for every row of ``shares`` a sampled metric belongs to."""
-    columns = ["metric", "device", "pid"]
+    columns = ["metric", "device", "pid", "rank"]
     samples = run.metrics.select("ts_ns", "value", "unit", *columns).drop_nulls(["ts_ns", "value", "metric"])
     groups = samples.sort("ts_ns").collect().group_by(columns, maintain_order=True)
     timed = events.drop_nulls("start_ns")
     numbered = shares.select("row", *_GROUPS)
     row = timed.join(numbered, on=_GROUPS, how="left", nulls_equal=True, maintain_order="left")["row"]
     starts, spans = timed["start_ns"].to_numpy(), timed["dur_ns"].to_numpy()
-    names = shares.select(*KEYS[1:], "row").with_columns(pl.col("function", "kind", "device").cast(pl.String))
+    names = shares.select(*KEYS[1:], "rank", "row").with_columns(pl.col("function", "kind", "device").cast(pl.String))
     pieces = []
     for key, group in groups:
         wanted = _wanted(key, names)
@@ -165,8 +177,8 @@ def _measured(run: Trace, events: pl.DataFrame, shares: pl.DataFrame) -> pl.Data
 
 
 def _wanted(key: tuple[Any, ...], names: pl.DataFrame) -> Flags:
-    """Which rows of ``shares`` the counter ``(metric, device, pid)`` belongs to."""
-    metric, device, pid = key
+    """Which rows of ``shares`` the counter ``(metric, device, pid, rank)`` belongs to."""
+    metric, device, pid, rank = key
     on_device = device != "Host" if device is not None else "gpu" in metric.lower()
     kinds = names.select("kind", "function").unique()
     group = metric_group(metric)
@@ -176,6 +188,8 @@ def _wanted(key: tuple[Any, ...], names: pl.DataFrame) -> Flags:
         condition = condition & (pl.col("device") == device)
     if pid is not None:
         condition = condition & (pl.col("pid").is_null() | (pl.col("pid") == pid))
+    if rank is not None:
+        condition = condition & (pl.col("rank").is_null() | (pl.col("rank") == rank))
     fitting = kinds.filter(pl.Series(mine, dtype=pl.Boolean))
     rows = names.filter(condition).join(fitting, on=["kind", "function"], how="semi")["row"]
     flags: Flags = np.zeros(names.height, dtype=bool)

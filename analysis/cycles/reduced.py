@@ -7,10 +7,12 @@ of time it cannot.
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Literal
 
 import polars as pl
 from msgspec.structs import replace
 
+from ...loaders import schema
 from ...loaders.trace import REDUCED, Trace
 from ..core.options import Scope
 from ..table.view import ScopeRefused
@@ -19,13 +21,22 @@ from .assignment import WINDOW
 FIGURES = (*WINDOW, "records", "busy_ns")
 _KEYS = ("rank", "cycle", "start_ns")
 _BY_RANK = (
-    "cycles", "profile", "kernel_stats", "breakdown", "rank_sums", "device_sums", "cycle_sums", "collectives",
-    "idle_causes", "idle_gaps", "findings",
+    "cycles", "profile", "kernel_stats", "breakdown", "rank_sums", "device_sums", "cycle_sums", "cycle_device_sums",
+    "collectives", "idle_causes", "idle_gaps", "findings",
 )
-_BY_DEVICE = ("profile", "kernel_stats", "device_sums", "collectives", "idle_causes", "idle_gaps")
-_BY_CYCLE = ("profile", "cycle_sums", "collectives", "idle_gaps")
-_WHOLE_RUN = ("kernel_stats", "device_sums", "idle_causes", "breakdown", "rank_sums", "findings")
+_BY_DEVICE = (
+    "profile", "kernel_stats", "device_sums", "cycle_device_sums", "collectives", "idle_causes", "idle_gaps",
+)
+_BY_CYCLE = ("profile", "cycle_sums", "cycle_device_sums", "collectives", "idle_gaps")
+_WHOLE_RUN = ("kernel_stats", "idle_causes", "breakdown", "findings")
 """Tables of sums over all cycles, of which one cycle has no part."""
+_OF_THE_RANK = ("rank", "host", "source", "epoch_ns", "bytes", "label", "host_recorded")
+"""Columns of ``rank_sums`` that are no sums."""
+_TIMES, _MOST_TAKEN = ("busy_ns", "comm_ns", "exposed_ns"), ("memory_peak", "memory_reserved", "memory_total")
+LACKING = (
+    "This dataset was reduced by an older version, without figures of single cycles: what each device did in one is "
+    "empty here. Reduce the job again."
+)
 _MOST = 12
 """Devices and ranks named in a refusal."""
 
@@ -96,12 +107,43 @@ def _of_device(run: Trace, device: str) -> Trace:
 def of_cycle(run: Trace, cycles: pl.DataFrame) -> Trace:
     """What of the dataset is of these cycles (rows of the account): sums over all cycles are left out."""
     which = cycles.lazy().select("rank", "cycle").unique()
-    tables = {
-        name: run.table(name).join(which, on=["rank", "cycle"], how="semi", nulls_equal=True, maintain_order="left")
-        for name in _BY_CYCLE
-    }
+    tables = {name: _joined(run.table(name), which, "semi") for name in _BY_CYCLE}
+    return _in_cycles(run, cycles, tables, _sums(tables["cycle_device_sums"]))
+
+
+def without(run: Trace, cycles: pl.DataFrame, left_out: pl.DataFrame) -> Trace:
+    """The dataset with these cycles, and what belongs to none, but without those that are left out."""
+    which = left_out.lazy().select("rank", "cycle").unique()
+    tables = {name: _joined(run.table(name), which, "anti") for name in _BY_CYCLE}
+    theirs = _sums(_joined(run.cycle_device_sums, which, "semi"))
+    less = run.device_sums.join(theirs, on=["rank", "device"], how="left", nulls_equal=True, suffix="_less")
+    rest = less.select(
+        "rank", "device", *(pl.col(name) - pl.col(f"{name}_less").fill_null(0) for name in _TIMES), *_MOST_TAKEN
+    )
+    return _in_cycles(run, cycles, tables, rest if run.has("cycle_device_sums") else rest.clear())
+
+
+def _in_cycles(run: Trace, cycles: pl.DataFrame, tables: dict[str, pl.LazyFrame], devices: pl.LazyFrame) -> Trace:
+    """The run with these tables by cycle and sums of devices; sums over all cycles are left out."""
     tables |= {name: run.table(name).clear() for name in _WHOLE_RUN}
+    tables["device_sums"] = schema.conform("device_sums", devices)
+    tables["rank_sums"] = schema.conform("rank_sums", run.rank_sums.select(_OF_THE_RANK))
     return run.with_tables(**tables, cycles=cycles.select(run.cycles.collect_schema().names()).lazy())
+
+
+def _joined(table: pl.LazyFrame, which: pl.LazyFrame, how: Literal["semi", "anti"]) -> pl.LazyFrame:
+    return table.join(which, on=["rank", "cycle"], how=how, nulls_equal=True, maintain_order="left")
+
+
+def _sums(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Rows of ``cycle_device_sums`` as one a device: times summed, memory at its most."""
+    measured = [pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name) for name in _TIMES]
+    return rows.group_by("rank", "device", maintain_order=True).agg(*measured, pl.col(_MOST_TAKEN).max())
+
+
+def lacking(run: Trace) -> tuple[str, ...]:
+    """The sentence that says why devices have no figures, where that is because of the dataset's age."""
+    return (LACKING,) if is_reduced(run) and not run.has("device_sums") else ()
 
 
 def _named(there: Collection[object]) -> str:

@@ -91,7 +91,7 @@ def _steady(run: Trace, options: Options) -> Trace:
     if first.is_empty():
         return run
     if reduced.is_reduced(run):
-        return reduced.of_cycle(run, cycles.frame.filter(~pl.col("warm_up")))
+        return reduced.without(run, cycles.frame.filter(~pl.col("warm_up")), first)
     kernels = assignment.in_cycles(run, cycles.frame, cycles.device_time)
     theirs = kernels.join(
         first.lazy().select("rank", "cycle"), on=["rank", "cycle"], how="semi", nulls_equal=True

@@ -22,7 +22,8 @@ def suspect_sections(row: dict[str, Any], runs: tuple[Trace, ...], options: Opti
         return []
     try:
         found = function_details(
-            (runs[0], runs[1]), options, row["function"], row["device"], pid_of(row["pid_a"]), pid_of(row["pid_b"])
+            (runs[0], runs[1]), options, row["function"], row["device"], pid_of(row["pid_a"]), pid_of(row["pid_b"]),
+            row.get("rank"),
         )
     except KeyError:
         return []

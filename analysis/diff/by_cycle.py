@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import polars as pl
+from msgspec.structs import replace
+
 from ...loaders.trace import Trace
 from ..core.distribution import histogram
 from ..core.names.short_name import fit_name
 from ..core.options import Options
+from ..core.processes import recorded
 from ..table.view import Answer
 from .prepare.counter_units import recorded_units
 from .prepare.prepared import Prepared
-from .prepare.samples import Matched
+from .prepare.samples import Matched, Work
 from .prepare.self_time import own_shares, waits_for_device
 from .prepare.stratify import replay_notes, replays
 from .present.sentences import changed_line, cycle_line, data_line, device_lines
@@ -22,7 +26,7 @@ from .verdict.explanation import explains, explanation
 from .verdict.exposure import SlowedFunction, paths
 from .verdict.function_change import REGRESSIONS, FunctionChange, frame_of, in_order
 from .verdict.key_metric import scored_metrics, with_metrics
-from .verdict.resources import foremost_cause, resources
+from .verdict.resources import ChangedResource, foremost_cause, resources
 from .verdict.suspects import suspects
 from .verdict.verdict import Calibration, FunctionNoise, Verdict
 
@@ -34,6 +38,7 @@ def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Ans
     rows = suspects(matched)
     slowed = [row for row in rows if row.verdict in REGRESSIONS]
     for row, key in zip(rows, _places(matched), strict=True):
+        row.rank = matched[key[0]].pair.rank
         row.wait_a_ms, row.wait_b_ms = ready.waits.a.get(key), ready.waits.b.get(key)
         row.renamed = ready.names.get((row.function, row.device))
     _locate_losses(slowed, runs, ready)
@@ -46,7 +51,8 @@ def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Ans
     )
     table = with_metrics(table, scored_metrics(ready.works, table, units), changed)
     top = foremost_cause(changed)
-    comparable, calibration = comparability(runs, matched, options), _calibration(rows)
+    table, work, changed = _as_recorded(ready.works, table, work, changed)
+    comparable, calibration = comparability(runs, matched, options), _calibration(rows, ready.works[0])
     verdict = Verdict(
         comparable, explanation(top, cycles, work, len({(row.function, row.device) for row in slowed}), comparable),
         "cycles", cycles, tuple(work), tuple(changed), calibration, tuple(ready.timings),
@@ -61,6 +67,26 @@ def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Ans
     lines = [*lines, data] if comparable.comparable else [data, *lines]
     notes = [*ready.notes, *replay_notes((replays(runs[0]), replays(runs[1]))), *_notes(matched, rows, ready)]
     return Answer(in_order(table).lazy(), verdict.facts() | {"histogram": shape}, tuple(lines), tuple(notes))
+
+
+def _as_recorded(
+    works: tuple[Work, Work], table: pl.DataFrame, work: list[DeviceWork], changed: list[ChangedResource]
+) -> tuple[pl.DataFrame, list[DeviceWork], list[ChangedResource]]:
+    """Rows, devices and resources with the pids as recorded, where processes of a job go by something else."""
+    a, b = works
+    if not a.processes or not b.processes:
+        return table, work, changed
+    pids = {side: {called: one.pid for called, one in of.processes.items()} for side, of in (("a", a), ("b", b))}
+    table = table.with_columns(
+        pl.col(f"pid_{side}").replace_strict(known, default=pl.col(f"pid_{side}"), return_dtype=pl.Int64)
+        for side, known in pids.items()
+    )
+    return (
+        table,
+        [replace(one, pid_a=recorded(a.processes, one.pid_a), pid_b=recorded(b.processes, one.pid_b)) for one in work],
+        [replace(one, pid_a=recorded(a.processes, one.pid_a), pid_b=recorded(b.processes, one.pid_b))
+         for one in changed],
+    )
 
 
 def _places(matched: list[Matched]) -> list[tuple[int, int]]:
@@ -109,14 +135,15 @@ def _with_paths(
     return [agreed(one, told.get((one.device, one.pid_a, one.pid_b), ())) for one in work]
 
 
-def _calibration(rows: Iterable[FunctionChange]) -> Calibration:
+def _calibration(rows: Iterable[FunctionChange], work: Work) -> Calibration:
     """What the baseline's own halves differ by: at most per category in ms per cycle, and per function."""
     most: dict[str, float] = {}
     functions = []
     for row in rows:
         if row.noise_ms is not None:
             most[row.category] = max(most.get(row.category, 0.0), row.noise_ms)
-            functions.append(FunctionNoise(row.function, row.device, row.pid_a, row.noise_ms))
+            pid = recorded(work.processes, row.pid_a)
+            functions.append(FunctionNoise(row.function, row.device, pid, row.noise_ms))
     return Calibration(
         "two random halves of the baseline's cycles, 95 of 100 halvings", most.get("device", most.get("host")),
         dict(sorted(most.items())), tuple(functions),
@@ -128,6 +155,11 @@ def _notes(matched: list[Matched], rows: list[FunctionChange], ready: Prepared) 
     crossed = sum(not one.pair.strict for one in matched)
     if crossed:
         notes.append(f"{crossed} process pair{'' if crossed == 1 else 's'} crossed: their pids occur in one run only.")
+    a, b = ({process.rank for process in work.processes.values()} for work in ready.works)
+    for side, only in (("A", a - b), ("B", b - a)):
+        if matched[0].pair.rank is not None and (alone := len(only)):
+            notes.append(f"{alone:,} rank{'' if alone == 1 else 's'} of {side} {'is' if alone == 1 else 'are'} not in "
+                         "the other run, and not compared.")
     few = sum(row.verdict == "too few cycles" for row in rows)
     if few:
         notes.append(f"{few} of {len(rows)} rows have too few cycles for a verdict.")

@@ -19,7 +19,7 @@ from ..communication.devices import communication
 from ..core.options import Options
 from ..cycles.account import Cycles, find_cycles
 from ..cycles.by_launch import cycle_of
-from ..cycles.profile import profile
+from ..cycles.profile import device_profile
 from ..idle.account import Idle, idle_of
 from ..idle.gaps import activities_of, gaps_of
 from ..kernels.by_name import table as kernel_table
@@ -29,6 +29,7 @@ from ..overview.sources import overview_of
 from ..overview.timed import RankFigures, rank_figures, told
 from ..ranks.memory import DeviceMemory, memory_of, of_place
 from ..table.view import CannotAnswer
+from .by_cycle import cycle_devices
 from .collectives import collectives
 
 GAPS = 32
@@ -48,7 +49,8 @@ def reduce(run: Trace) -> Trace:
     overview = _overview(run, options, cycles, figures)
     tables = {
         "cycles": cycles.frame.with_columns(complete=cycles.marked) if cycles.marked is not None else cycles.frame,
-        "cycle_sums": cycles.frame, "kernel_stats": _kernels(run, options), "profile": _profile(run, options),
+        "cycle_sums": cycles.frame, "cycle_device_sums": cycle_devices(run, cycles),
+        "kernel_stats": _kernels(run, options), "profile": _profile(run, options),
         "collectives": collectives(run, options), "rank_sums": pl.DataFrame(_ranks(run, cycles, dict(figures))),
         "device_sums": pl.DataFrame(_devices(run, dict(figures)), infer_schema_length=None),
         "breakdown": pl.DataFrame(_breakdown(figures), schema={"rank": pl.Int64, "category": pl.String,
@@ -86,7 +88,8 @@ def _kernels(run: Trace, options: Options) -> pl.DataFrame:
 
 def _profile(run: Trace, options: Options) -> pl.DataFrame:
     """What each device activity took in each cycle; what hosts did stays with the recording."""
-    return profile(run, options).filter(pl.col("kind").cast(pl.String).is_in(ACTIVITIES)).collect(engine="streaming")
+    rows = device_profile(run, options).filter(pl.col("kind").cast(pl.String).is_in(ACTIVITIES))
+    return rows.collect(engine="streaming")
 
 
 def _places(run: Trace, rank: int | None) -> pl.Expr:

@@ -11,10 +11,10 @@ NOTE = "Listed are the longest gaps of each rank; sums by cause are of all gaps.
 
 
 def reduced_idle(run: Trace) -> Idle | None:
-    """The account of a dataset's idle time, its gaps with their ``cycle``; None where it holds no device's sums."""
+    """The account of a dataset's idle time, its gaps with their ``cycle``; None where it does not hold them."""
     sums = run.device_sums.with_columns(pl.col("device").cast(pl.String)).sort("rank", "device").collect(
         engine="streaming")
-    if sums.is_empty():
+    if sums.is_empty() or sums["idle_ns"].null_count():  # of single cycles only busy time is known
         return None
     causes: dict[tuple[int | None, str | None], dict[str, int]] = {}
     told = run.idle_causes.select("rank", pl.col("device", "cause").cast(pl.String), "total_ns").collect()

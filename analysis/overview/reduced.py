@@ -37,6 +37,8 @@ def reduced_overview(run: Trace, options: Options, cycle: int | None) -> Overvie
         raise ScopeRefused(f"{run.info.label} is a reduced dataset: where the time of one cycle goes is not in it.")
     cycles = spoken_of(run, options)
     parts = _parts(run)
+    if not parts and not options.warm_up:
+        raise ScopeRefused(f"{run.info.label} is a reduced dataset: where the time without warm-up goes is not in it.")
     if not parts:
         raise CannotAnswer(f"{run.info.label} holds no device activities with times, so no overview.")
     made = told(run, run, options, cycles, parts, None)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import polars as pl
 
 from ...loaders.trace import REDUCED, Trace
+from ..cycles.assignment import WINDOW, row_at
 
 Place = tuple[int | None, str | None]
 """A rank and its device."""
@@ -36,14 +37,35 @@ def memory_of(run: Trace) -> dict[Place, DeviceMemory]:
             "rank", pl.col("device").cast(pl.String), "memory_peak", "memory_reserved", "memory_total"
         ).collect(engine="streaming")
         return {(rank, device): DeviceMemory(*told) for rank, device, *told in rows.rows()}
+    return _taken(run, _samples(run).collect(engine="streaming"))
+
+
+def memory_by_cycle(run: Trace, cycles: pl.DataFrame) -> dict[int, dict[Place, DeviceMemory]]:
+    """By number of cycle what ``memory_of`` tells of the samples in its window; ``cycles`` with ``WINDOW``."""
+    rows = _samples(run).collect(engine="streaming")
+    if rows.is_empty() or cycles["start_ns"].null_count():
+        return {}
+    at = row_at(rows["ts_ns"], rows["rank"], cycles, WINDOW)
+    number = pl.Series("cycle", cycles["cycle"].to_numpy()[at])
+    inside = rows.with_columns(number).filter(pl.Series(at >= 0))
+    return {cycle: _taken(run, group) for (cycle,), group in inside.group_by("cycle")}
+
+
+def _samples(run: Trace) -> pl.LazyFrame:
+    """The samples of device memory: ``rank device ts_ns value`` and whether it is what the allocator had reserved."""
     name = pl.col("metric").cast(pl.String)
-    rows = run.metrics.filter(
+    allocated, reserved = name.str.contains(_ALLOCATED), name.str.contains(_RESERVED)
+    return run.metrics.filter(
         pl.col("unit").cast(pl.String) == "B", pl.col("device").cast(pl.String).fill_null("Host") != "Host",
-        name.str.contains(_ALLOCATED) | name.str.contains(_RESERVED),
-    ).group_by("rank", pl.col("device").cast(pl.String)).agg(
-        pl.col("value").filter(name.str.contains(_ALLOCATED)).max().alias("peak"),
-        pl.col("value").filter(name.str.contains(_RESERVED)).max().alias("reserved"),
-    ).collect(engine="streaming")
+        allocated | reserved,
+    ).select("rank", pl.col("device").cast(pl.String), "ts_ns", "value", allocated=allocated, reserved=reserved)
+
+
+def _taken(run: Trace, samples: pl.DataFrame) -> dict[Place, DeviceMemory]:
+    """The most of the samples of each device of each rank, beside what the device has."""
+    rows = samples.group_by("rank", "device").agg(
+        peak=pl.col("value").filter("allocated").max(), reserved=pl.col("value").filter("reserved").max(),
+    )
     totals = {device.id: total for device in run.info.devices if (total := _total(device.properties)) is not None}
     return {
         (rank, device): DeviceMemory(peak, reserved, totals.get(device or ""))

@@ -57,7 +57,7 @@ class Stretches(NamedTuple):
 
 def reason_of(run: Trace, arrivals: Arrivals, late: pl.DataFrame) -> Reason:
     """What the member of these last arrivals (rows of ``Arrivals.frame``) did otherwise than the others."""
-    work = run.kernel_stats if REDUCED in run.info.facts else run.kernels
+    work = _kernel_sums(run) if REDUCED in run.info.facts else run.kernels
     if work.filter(pl.col("kind").is_in(["collective", "sync"]).not_()).head(1).collect().is_empty():
         return Reason("none shown", "the recording holds nothing but collectives, so it does not show why")
     late = late.gather_every(max(1, late.height // MOST_LOOKED_AT))
@@ -118,6 +118,33 @@ def _bounds(frame: pl.DataFrame, instances: pl.Series) -> pl.DataFrame:
         from_ns=pl.when(pl.col("from_ns").is_not_null()).then(pl.min_horizontal("from_ns", "start_ns")),
         to_ns="start_ns",
     )
+
+
+class Before(NamedTuple):
+    """What the last member did between its previous collective and one, ns, and the others' median of each."""
+
+    member: int
+    own: tuple[int, ...]
+    usual: tuple[float, ...]
+
+
+def before(run: Trace, arrivals: Arrivals, instance: int) -> Before | None:
+    """What the last to come did before that collective beside the others, as ``Stretches``; None where not recorded."""
+    came = arrivals.frame.filter(pl.col("instance") == instance, pl.col("last").fill_null(False))["member"]
+    known = _bounds(arrivals.frame, pl.Series([instance])).drop_nulls("from_ns").unique("member").sort("member")
+    if not len(came) or came[0] not in known["member"]:
+        return None
+    each = {
+        row["member"][0]: [int(part[0]) for part in _stretches(run, arrivals, row["member"][0], row)]
+        for row in known.gather_every(max(1, known.height // MOST_OTHERS)).iter_slices(1)
+    }
+    last = int(came[0])
+    if last not in each:
+        each[last] = [int(part[0]) for part in _stretches(run, arrivals, last, known.filter(pl.col("member") == last))]
+    others = np.array([told for member, told in each.items() if member != last], dtype=np.float64)
+    if not len(others):
+        return None
+    return Before(last, tuple(each[last]), tuple(float(one) for one in np.median(others, axis=0)))
 
 
 def _stretches(run: Trace, arrivals: Arrivals, member: int, bounds: pl.DataFrame) -> Stretches:
@@ -201,11 +228,11 @@ def _slower(
 
 def _by_name(run: Trace, arrivals: Arrivals, member: int, bounds: pl.DataFrame) -> pl.DataFrame:
     who = arrivals.members[member]
-    if REDUCED in run.info.facts:  # over the whole recording: when each ran is not there
-        return run.kernel_stats.filter(
+    if REDUCED in run.info.facts:  # over the whole recording or cycle: when each ran is not there
+        return _kernel_sums(run).filter(
             pl.col("rank").eq_missing(pl.lit(who.rank, pl.Int64)), pl.col("kind") == "kernel",
             pl.col("device").cast(pl.String).eq_missing(pl.lit(who.device, pl.String)),
-        ).select(pl.col("name").cast(pl.String), mean="mean_ns", count=pl.col("count").cast(pl.Float64)).collect()
+        ).select(pl.col("name").cast(pl.String), "mean", pl.col("count").cast(pl.Float64)).collect()
     rows = run.kernels.filter(
         pl.col("rank").eq_missing(pl.lit(who.rank, pl.Int64)), pl.col("kind") == "kernel",
         pl.col("device").cast(pl.String).eq_missing(pl.lit(who.device, pl.String)),
@@ -216,3 +243,14 @@ def _by_name(run: Trace, arrivals: Arrivals, member: int, bounds: pl.DataFrame) 
     return rows.filter(pl.Series(inside)).group_by("name").agg(
         mean=pl.col("dur_ns").mean(), count=pl.len().cast(pl.Float64)
     )
+
+
+def _kernel_sums(run: Trace) -> pl.LazyFrame:
+    """Of a dataset: ``rank device name kind count mean``; of single cycles from the sums by cycle."""
+    if run.has("kernel_stats"):
+        return run.kernel_stats.with_columns(mean="mean_ns")
+    keys = ("rank", "device", "function", "kind")
+    sums = run.profile.unique([*keys, "pid", "cycle", "cycle_start_ns"]).group_by(keys).agg(
+        count=pl.col("instances").sum(), total=pl.col("dur_ns").sum()
+    )
+    return sums.with_columns(mean=pl.col("total") / pl.col("count")).rename({"function": "name"})

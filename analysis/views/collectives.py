@@ -18,6 +18,7 @@ from ..communication.devices import communication
 from ..communication.row_details import sections
 from ..core import units
 from ..core.options import Options
+from ..cycles.reduced import lacking
 from ..table.column import Column, side_by_side
 from ..table.sides import beside
 from ..table.view import Answer, CannotAnswer, Runs, View
@@ -61,12 +62,16 @@ def build(runs: Runs, options: Options) -> Answer:
         if found[0].frame.is_empty() and not _timed(runs[0]):
             raise CannotAnswer(f"{runs[0].info.label} holds no activities of devices with times, so no collectives.")
         frame = by_kind(runs[0], found[0]).select(column.name for column in COLUMNS)
-        return Answer(frame.lazy(), facts_of(runs[0], found[0]), _summary(found[0], frame), _notes(found[0]))
+        return Answer(frame.lazy(), facts_of(runs[0], found[0]), _summary(found[0], frame),
+                      (*_notes(found[0]), *lacking(runs[0])))
     if not any(map(_timed, runs)):
         raise CannotAnswer("Neither run holds activities of devices with times, so no collectives.")
     a, b = (by_kind(run, one, by_name=False) for run, one in zip(runs, found, strict=True))
     facts = {side: facts_of(run, one) for side, run, one in zip("ab", runs, found, strict=True)}
-    notes = [f"{side}: {said}" for side, one in zip("AB", found, strict=True) for said in _notes(one)]
+    notes = [
+        f"{side}: {said}" for side, run, one in zip("AB", runs, found, strict=True)
+        for said in (*_notes(one), *lacking(run))
+    ]
     said = tuple(
         f"{side}: {line}" for side, one, frame in zip("AB", found, (a, b), strict=True) for line in _summary(one, frame)
     )

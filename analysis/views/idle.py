@@ -77,7 +77,8 @@ def _idle(run: Trace, options: Options, side: Side) -> Idle:
     if REDUCED in run.info.facts:
         found = reduced_idle(piece)
         if found is None:
-            raise CannotAnswer(f"{run.info.label} is a reduced dataset: why devices waited in one cycle is not in it.")
+            why = "why devices waited in single cycles is not in it"
+            raise CannotAnswer(f"{run.info.label} is a reduced dataset: {why}.")
         return found
     idle = idle_of(run, piece) if piece.has("kernels") else None
     if idle is None:

@@ -11,6 +11,7 @@ from ..communication.arrivals import Arrivals, arrivals_of
 from ..core import units
 from ..core.options import SIDES, Options
 from ..core.text import display
+from ..cycles.reduced import lacking
 from ..ranks.by_rank import by_rank
 from ..ranks.heat import heat_of
 from ..ranks.straggler import Straggler, straggler_of
@@ -68,7 +69,7 @@ def _one(run: Trace, options: Options) -> tuple[pl.DataFrame, dict[str, Any], tu
         "matched_by": arrivals.matching.how, "heat": heat_of(run, arrivals, options), "memory": _memory(frame),
     }
     said = (_sentence(arrivals, late, frame), *_nearest(facts["memory"]))
-    return frame, facts, said, arrivals.notes
+    return frame, facts, said, (*arrivals.notes, *lacking(run))
 
 
 def _memory(frame: pl.DataFrame) -> dict[str, Any] | None:

@@ -25,6 +25,8 @@ from ...loaders.errors import Unreadable
 if TYPE_CHECKING:
     from ...loaders.trace import Trace
 
+MOST_RANKS = 10**9
+"""A rank is below that; the names of a dataset's files have room for no more."""
 _alone = threading.Lock()
 """A worker of a cluster may have several threads; what is remembered of a run is of one at a time."""
 Stamp = tuple[str, int, int]
@@ -82,8 +84,10 @@ def reduce_recording(work: Recording, tell: object = None) -> Reduced:
 def _reduced(work: Recording) -> tuple[Path, Part]:
     from ...analysis.fleet.reduce import VERSION, reduce
     from ...loaders.dataset.write import stage
+    from ...loaders.native.allocator import give_back
 
     with _opened(work) as run:
+        give_back()  # what reading took is more than most questions need
         if not run.has("kernels") and not run.has("cycles"):
             raise Unreadable(work.name, "holds nothing that devices did, so it is no rank's")
         return stage(reduce(run), Path(work.dataset), work.session, work.stamps, VERSION)
@@ -116,6 +120,9 @@ def _opened(work: Recording) -> Iterator[Trace]:
         if rank is None:
             raise Unreadable(work.name, "does not say which rank it is of, and its name does not tell either",
                              "Name the files after their ranks: rank-0, rank-1.")
+        if not 0 <= rank < MOST_RANKS:
+            raise Unreadable(work.name, f"says that it is of rank {rank}, which no job has",
+                             "Correct the rank in its distributedInfo.")
         merged = ranks.merge(run.info.source, run.info.label, [run], [rank])
         warnings = tuple(warning.removeprefix(f"rank {rank}: ") for warning in merged.info.warnings)
         yield replace(merged, info=replace(merged.info, warnings=warnings))

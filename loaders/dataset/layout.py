@@ -23,8 +23,8 @@ MARK = b'{"format":"warplens-dataset"'
 """How a description begins."""
 MARKERS, PACKED, STAGING = "ranks", "packed", ".staging"
 TABLES = (
-    "rank_sums", "device_sums", "cycles", "cycle_sums", "kernel_stats", "breakdown", "findings", "idle_causes",
-    "idle_gaps", "profile", "collectives",
+    "rank_sums", "device_sums", "cycles", "cycle_sums", "cycle_device_sums", "kernel_stats", "breakdown", "findings",
+    "idle_causes", "idle_gaps", "profile", "collectives",
 )
 """The tables of a dataset."""
 _PART = re.compile(r"rank-\d{6,9}(-\d{6,9})?")

@@ -105,9 +105,22 @@ def parts(dataset: Path) -> list[Part]:
     for marker in sorted((dataset / MARKERS).glob("rank-*.json")):
         with contextlib.suppress(OSError, DecodeError, ValueError):
             part = decode(marker.read_bytes(), type=Part)
-            if part.part == marker.stem and all(table_file(dataset, name, part.part).is_file() for name in part.rows):
+            if part.part == marker.stem and all(_is_whole(table_file(dataset, name, part.part)) for name in part.rows):
                 found.append(part)
     return found
+
+
+def _is_whole(file: Path, rows: int | None = None) -> bool:
+    """Whether a file begins and ends as Parquet does and, where asked, can be opened and has so many rows."""
+    try:
+        with file.open("rb") as source:
+            head = source.read(4)
+            source.seek(-4, os.SEEK_END)
+            if head != b"PAR1" or source.read(4) != b"PAR1":
+                return False
+        return rows is None or pl.scan_parquet(file, glob=False).select(pl.len()).collect().item() == rows
+    except (OSError, pl.exceptions.PolarsError):
+        return False
 
 
 def finish(dataset: Path, label: str) -> Description:
@@ -139,7 +152,7 @@ def _pack(dataset: Path, table: str, some: Sequence[Part]) -> str | None:
     told = [(part.part, state.st_size, state.st_mtime_ns) for part, state in zip(some, states, strict=True)]
     state = blake2b(repr((LAYOUT, told)).encode(), digest_size=8).hexdigest()
     target = packed_file(dataset, table, state)
-    if not target.exists():
+    if not _is_whole(target, sum(part.rows[table] for part in some)):
         target.parent.mkdir(exist_ok=True)
         half = target.with_name(f".{target.name}.{os.getpid()}")
         try:

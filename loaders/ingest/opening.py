@@ -30,6 +30,9 @@ _LOADERS = registry.__name__.rpartition(".")[0] + "."
 _PARALLEL_BYTES = 32 << 20
 """Files that are smaller together are read sooner than processes for them start."""
 
+MOST_NAMED = 16
+"""Files that could not be read are named up to so many; of more the rest is counted."""
+
 
 def open_run(
     path: str,
@@ -99,7 +102,9 @@ def _load(
     directories: list[Path] = []
     loaded: list[tuple[Trace, ...]] = []
     before = seen = latest = 0
-    ahead = _ahead(parts[1:], request)
+    left = [part for part in parts[1:] if part.entry is None]
+    ahead = _ahead(left, request)
+    arrived = _Arrived(parts, request)
     try:
         for number, part in enumerate(parts):
 
@@ -111,7 +116,7 @@ def _load(
             each = replace(request, progress=progress, first_rows=None if directories else request.first_rows)
             name = shown if len(parts) == 1 else str(part.path)
             if number == 1 and ahead is not None:
-                _await(ahead, progress)
+                _await(ahead, left, progress, arrived)
             try:
                 with failures.as_unreadable(name, part.format):
                     directory, traces = _tables(name, part, each)
@@ -123,6 +128,7 @@ def _load(
             read.append(part)
             directories.append(directory)
             loaded.append(traces)
+            arrived.add(part.path, directory)
             before, seen = before + part.size, latest
     finally:
         if ahead is not None:
@@ -130,27 +136,56 @@ def _load(
     return read, directories, loaded
 
 
+class _Arrived:
+    """The recordings of a job that were read so far; whoever wants to show them is told when there are clearly more.
+
+    Every one of the first few, then whenever there are an eighth more: putting ranks together takes longer the more
+    there are, and all of it together no more than a few times as long as at the end.
+    """
+
+    def __init__(self, parts: Sequence[InputFile], request: Request) -> None:
+        self._parts, self._tell = parts, request.some_read if len(parts) > 1 else None
+        self._there: dict[Path, Path] = {}
+        self._told = 0
+
+    def add_cached(self, path: Path) -> None:
+        """That recording was read into the cache by another process, if it could be."""
+        if self._tell is not None and (found := cache.find(path)) is not None:
+            self.add(path, found.directory)
+
+    def add(self, path: Path, directory: Path) -> None:
+        """The tables of that recording are there."""
+        self._there[path] = directory
+        count = len(self._there)
+        if self._tell is None or count == len(self._parts) or count < self._told + max(1, self._told // 8):
+            return
+        self._told = count
+        order = [part.path for part in self._parts if part.path in self._there]
+        self._tell(order, [self._there[path] for path in order], len(self._parts))
+
+
 def read_into_cache(path: str, tell: pool.Tell) -> None:
     """What a process for one of several files does; what goes wrong is met, and told, again by who needs the file."""
     ingest(path, Request(progress=lambda done, total, events: tell((done, events))))
 
 
-def _ahead(parts: Sequence[InputFile], request: Request) -> pool.Pool | None:
-    """Processes that read what is not cached of these files into the cache; None where that does not pay."""
-    left = [part for part in parts if part.entry is None]
+def _ahead(left: Sequence[InputFile], request: Request) -> pool.Pool | None:
+    """Processes that read these files, which are not cached, into the cache; None where that does not pay."""
     if not request.use_cache or len(left) < 2 or sum(part.size for part in left) < _PARALLEL_BYTES:
         return None
     workers = pool.most_workers(len(left))
     return pool.Pool(read_into_cache, [str(part.path) for part in left], workers) if workers > 1 else None
 
 
-def _await(ahead: pool.Pool, progress: Progress) -> None:
+def _await(ahead: pool.Pool, left: Sequence[InputFile], progress: Progress, arrived: _Arrived) -> None:
     """Wait for all of them, and say how far they are together."""
     told: dict[int, tuple[int, int]] = {}
     for outcome in ahead.outcomes():
         if not outcome.ended:
             told[outcome.number] = cast(tuple[int, int], outcome.said)
             progress(sum(done for done, _ in told.values()), 0, sum(events for _, events in told.values()))
+        else:
+            arrived.add_cached(left[outcome.number].path)
 
 
 def _tables(shown: str, part: InputFile, request: Request) -> tuple[Path, tuple[Trace, ...]]:
@@ -226,7 +261,16 @@ class Opened(Struct, frozen=True):
     def traces(self, worker: int | None = None) -> tuple[Trace, ...]:
         """The traces: ranks put together, or one worker picked. Raises Unreadable where neither is possible."""
         keep_freed()  # questions about these traces make and free an array a column
-        return tuple(run.warn(*self.unread) if self.unread else run for run in self._traces(worker))
+        told = self.unread
+        if len(told) > MOST_NAMED:
+            told = (*told[:MOST_NAMED], f"{len(told) - MOST_NAMED:,} more files were left out, too")
+        return tuple(run.warn(*told) if told else run for run in self._traces(worker))
+
+    def says_its_ranks(self) -> bool:
+        """Whether each file says itself which rank it is of, so that others beside them change nothing about that."""
+        loaded = self.loaded or tuple(store.read(directory) for directory in self.directories)
+        ranks = [trace.info.ranks for traces in loaded for trace in traces]
+        return all(len(one) == 1 for one in ranks) and len(set(ranks)) == len(ranks)
 
     def _traces(self, worker: int | None) -> tuple[Trace, ...]:
         loaded = self.loaded or tuple(store.read(directory) for directory in self.directories)

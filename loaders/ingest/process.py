@@ -137,7 +137,8 @@ class Ingest:
         for directory in message["directories"]:
             spill.hold(Path(directory))
         if kind == "first":
-            return FirstRows(partial(_traces, message, None))
+            read, of = message.pop("read", 0), message.pop("of", 0)
+            return FirstRows(partial(_traces, message, None), read, of)
         return Loaded(partial(_traces, message, self._worker))
 
     def _clean_up(self) -> None:

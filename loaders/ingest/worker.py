@@ -9,6 +9,7 @@ this process until then, so that nobody takes them for left behind.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
@@ -16,6 +17,8 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Unreadable
@@ -79,7 +82,7 @@ def _read(order: dict[str, Any], teller: Teller) -> None:
     from .. import registry
     from . import store
     from .job.files import Request
-    from .opening import ingest
+    from .opening import Opened, ingest
 
     registry.loaders()
     gc.freeze()
@@ -91,9 +94,22 @@ def _read(order: dict[str, Any], teller: Teller) -> None:
         spill.hand_over(made)
         teller.tell("first", shown=order["path"], files=[order["path"]], directories=[str(made)])
 
+    def some_read(files: Sequence[Path], directories: Sequence[Path], of: int) -> None:
+        names = tuple(map(str, files))
+        some = Opened(order["path"], names, tuple(directories))
+        if not some.says_its_ranks():
+            return  # whose they are may depend on the names of all of them
+        with contextlib.suppress(Unreadable):
+            some.traces()
+            for directory in directories:
+                spill.hand_over(directory)
+            told = [str(directory) for directory in directories]
+            teller.tell("first", shown=order["path"], files=names, directories=told, read=len(names), of=of)
+
     small = os.path.isfile(order["path"]) and os.path.getsize(order["path"]) < _SMALL
     request = Request(
-        order["use_cache"], True, True, teller.progress, None if small else first_rows, order["align_s"]
+        order["use_cache"], True, True, teller.progress, None if small else first_rows, order["align_s"],
+        some_read if order["worker"] is None else None,
     )
     opened = ingest(order["path"], request)
     if order["worker"] is not None or len(opened.files) > 1:

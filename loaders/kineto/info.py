@@ -55,16 +55,18 @@ class Tally(Struct):
             out.append(f"{_count(self.negative, 'negative duration')} taken as not recorded")
         return tuple(out)
 
+_MOST_RANKS = 10**9
+
 
 def _count(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def rank_of(document: dict[str, Any]) -> int | None:
-    """The rank the recorder wrote, if it did."""
+    """The rank the recorder wrote, if it did; a number that no rank of a job has is none."""
     found = document.get("distributedInfo")
     rank = found.get("rank") if isinstance(found, dict) else None
-    return rank if type(rank) is int else None
+    return rank if type(rank) is int and 0 <= rank < _MOST_RANKS else None
 
 
 def devices_of(document: dict[str, Any]) -> dict[str, Device]:

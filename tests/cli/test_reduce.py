@@ -135,3 +135,29 @@ def test_a_scheduler_that_is_not_there_is_named(
     monkeypatch.setattr("warplens.cli.fleet.workers._CONNECT_S", 0.2)
     assert main(["reduce", str(job), "-o", str(tmp_path / "fleet"), "--scheduler", "tcp://127.0.0.1:9"]) == 2
     assert "no Dask scheduler answers at tcp://127.0.0.1:9" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["packed", "collectives"])
+def test_damaged_files_of_a_dataset_are_made_again(
+    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    dataset = tmp_path / "fleet"
+    asked = ["report", str(dataset), "--view", "ranks", "--format", "json", "--no-cache"]
+    assert main(["reduce", str(job), "-o", str(dataset)]) == 0 == main(asked)
+    before = json.loads(capsys.readouterr().out.partition("\n")[2])["rows"]
+    for file in (dataset / kind).iterdir():
+        file.write_bytes(b"PAR1 and then nothing PAR1" if kind == "packed" else b"nothing")
+    assert main(["reduce", str(job), "-o", str(dataset)]) == 0 == main(asked)
+    assert json.loads(capsys.readouterr().out.partition("\n")[2])["rows"] == before
+
+
+@pytest.mark.parametrize("rank", [-3, 2**40, 2**70])
+def test_a_rank_that_no_job_has_is_as_if_not_said(
+    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], rank: int
+) -> None:
+    file = job / "rank0001.pt.trace.json"
+    file.write_text(file.read_text().replace('"rank":1,', f'"rank":{rank},'))
+    assert main(["reduce", str(job), "-o", str(tmp_path / "fleet")]) == 0
+    assert capsys.readouterr().err.startswith("3 ranks: 3 reduced in")
+    assert main(["report", str(job), "--view", "ranks", "--no-cache", "--format", "json"]) == 0
+    assert {row["rank"] for row in json.loads(capsys.readouterr().out)["rows"]} == {0, 1, 2}

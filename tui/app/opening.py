@@ -86,6 +86,9 @@ class Run(Struct):
     advice: str = ""
     started: float = field(default_factory=time.monotonic)
     first_done: int = 0
+    read: int = 0
+    of: int = 0
+    """Recordings of a job that are shown, of so many; 0 of 0 for one file."""
     opening: Opening | None = None
 
     @property
@@ -115,6 +118,7 @@ class Run(Struct):
                 return
             case FirstRows():
                 self.traces, self.partial = event.traces, True  # opening the tables happens here, on this thread
+                self.read, self.of = event.read, event.of
             case Loaded():
                 try:
                     traces = event.traces

@@ -217,6 +217,8 @@ def _line(run: Run, width: int) -> Content:
         kept = f"  {'what was read until then is shown' if run.traces else 'nothing was read'}; o opens again"
         return Content.assemble(f" {name}  ", ("stopped", "$warning"), kept)
     parts: list[tuple[str, str]] = [(f" {name}  ", "bold")]
+    if run.of:
+        parts.append((f"{run.read:,} of {run.of:,} ranks read  ", ""))
     if run.total:
         parts += [(cells.bar(run.done / run.total, 20), "$primary"), (f" {run.done / run.total:4.0%}  ", "")]
         parts.append((f"{units.size(run.done)} of {units.size(run.total)}  ", "dim"))

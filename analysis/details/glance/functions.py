@@ -33,7 +33,8 @@ def glance(runs: tuple[Trace, ...], options: Options) -> Callable[[dict[str, Any
     def of(row: dict[str, Any]) -> list[Section]:
         function, device = row["function"], row["device"]
         try:
-            cycles = functions.over_cycles(function, device, pid_of(row["pid_a"]), pid_of(row["pid_b"]))
+            pids = pid_of(row["pid_a"]), pid_of(row["pid_b"])
+            cycles = functions.over_cycles(function, device, *pids, row.get("rank"))
         except KeyError:
             cycles = None
         launched = _launches(functions, indexes, function, device)

@@ -62,6 +62,7 @@ def split(matched: list[Matched]) -> tuple[list[Matched], CollectiveWaits, list[
     if len(strict) < 2 or any(len(side) < len(strict) for side in ranks):
         return matched, waits, timings
     made = {id(one): [one.a.ms.copy(), one.b.ms.copy()] for one in strict}
+    places = {id(one): place for place, one in enumerate(matched)}
     for function in _collectives(strict):
         rows = [(one, _row(one, function)) for one in strict]
         present = [(one, row) for one, row in rows if row is not None]
@@ -71,8 +72,8 @@ def split(matched: list[Matched]) -> tuple[list[Matched], CollectiveWaits, list[
         for side, transfer in enumerate((a, b)):
             for (one, row), ms, wait in zip(present, transfer.transfer_ms, transfer.wait_ms, strict=True):
                 made[id(one)][side][row] = ms
-                (waits.a if side == 0 else waits.b)[matched.index(one), row] = wait
-        devices = [_device(one, row) for one, row in present]
+                (waits.a if side == 0 else waits.b)[places[id(one)], row] = wait
+        devices = _called(present)
         timings.append(CollectiveTiming(
             function, a.transfer_us, b.transfer_us, devices[a.last], devices[b.last],
             tuple(RankWait(*wait) for wait in zip(devices, a.wait_ms, b.wait_ms, strict=True)),
@@ -106,8 +107,12 @@ def _row(one: Matched, function: str) -> int | None:
     return int(at[0]) if len(at) == 1 else None
 
 
-def _device(one: Matched, row: int) -> str:
-    return str(one.functions["device"][row])
+def _called(present: list[tuple[Matched, int]]) -> list[str]:
+    """What the ranks are called: their devices, or their ranks where several have devices of one name."""
+    devices = [str(one.functions["device"][row]) for one, row in present]
+    if len(set(devices)) == len(devices) or any(one.pair.rank is None for one, _ in present):
+        return devices
+    return [f"rank {one.pair.rank}" for one, _ in present]
 
 
 def _transfer(ranks: list[tuple[Side, int]]) -> _Transfer | None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ....loaders.trace import Trace
 from ...core.options import Options
-from ...core.processes import ProcessPair, process_pairs
+from ...core.processes import Processes, ProcessPair, job_pairs, process_pairs, processes_of
 from ...cycles.account import find_cycles
 from ...cycles.profile import profile
 from ..stats.robust_location import Floats
@@ -76,6 +76,7 @@ class Work(Struct, frozen=True):
     """The recorded work of one run: rows of ``_WORK``, its metrics, its warm-up cycles and those not recorded whole.
 
     ``run`` is the recording itself, for questions the rows cannot answer; None where only the rows are known.
+    ``processes`` are those of a job: ``pid`` of rows and metrics is then what they go by there.
     """
 
     rows: pl.DataFrame
@@ -84,6 +85,7 @@ class Work(Struct, frozen=True):
     incomplete: frozenset[int]
     kinds: dict[int, str]
     run: Trace | None = None
+    processes: Processes = {}
 
 
 def work_of(run: Trace, options: Options) -> Work:
@@ -93,6 +95,8 @@ def work_of(run: Trace, options: Options) -> Work:
     ).sort("pid", "device", "function", "cycle", "metric").collect(engine="streaming")
     if table.is_empty():
         return Work(table, table, frozenset(), frozenset(), {}, run)
+    processes = processes_of(table)
+    table = _as_called(table, processes)
     rows = table.select(_WORK).unique(["cycle", "pid", "function", "device"], keep="first", maintain_order=True)
     metrics = table.filter(pl.col("metric").is_not_null() & (pl.col("metric") != "N/A") & pl.col("mu").is_not_null())
     found = find_cycles(run, options).frame
@@ -101,17 +105,32 @@ def work_of(run: Trace, options: Options) -> Work:
         frozenset(found.filter(pl.col("warm_up"))["cycle"].to_list()),
         frozenset(found.filter(~pl.col("complete"))["cycle"].to_list()),
         {c: k for c, k in found.select("cycle", pl.col("kind").cast(pl.String)).rows() if k is not None},
-        run,
+        run, processes,
     )
+
+
+def _as_called(table: pl.DataFrame, processes: Processes) -> pl.DataFrame:
+    """The rows with what the processes of a job go by as ``pid``, which is their own where no other rank has it."""
+    if all(called == process.pid for called, process in processes.items()):
+        return table
+    names = pl.DataFrame(
+        [(*process, called) for called, process in processes.items()],
+        schema={"pid": pl.Int64, "rank": pl.Int64, "called": pl.Int64}, orient="row",
+    )
+    joined = table.join(names, on=["pid", "rank"], how="left", nulls_equal=True, maintain_order="left")
+    return joined.with_columns(pid="called").drop("called")
 
 
 def match(a: Work, b: Work, options: Options) -> list[Matched]:
     """Every pair of processes as matrices. Raises CannotAnswer for a process that is not there."""
-    pairs = process_pairs(a.rows["pid"].unique().to_list(), b.rows["pid"].unique().to_list(), options)
-    pairs = _on_the_same_devices(pairs, a.rows, b.rows)
+    pairs = job_pairs(a.processes, b.processes, options)
+    if pairs is None:
+        pairs = process_pairs(a.rows["pid"].unique().to_list(), b.rows["pid"].unique().to_list(), options)
+        pairs = _on_the_same_devices(pairs, a.rows, b.rows)
+    of_a, of_b = (work.rows.partition_by("pid", as_dict=True, maintain_order=True) for work in (a, b))
     made = []
     for pair in pairs:
-        mine, theirs = of_process(a.rows, pair.a), of_process(b.rows, pair.b)
+        mine, theirs = of_a.get((pair.a,), a.rows.clear()), of_b.get((pair.b,), b.rows.clear())
         keys = pl.concat([mine, theirs]).group_by("function", "device", maintain_order=True).agg(pl.col("kind").first())
         side_a, coverage_a = _side(mine, keys, a, options)
         side_b, coverage_b = _side(theirs, keys, b, options)

@@ -44,5 +44,6 @@ COLUMNS: tuple[Column, ...] = (
     Column("category", "category", "text", "device, host or communication", width=13, order=None),
     Column("lost_here_ms", "lost here", "ms", "of what is surely lost the function's own part, without the calls "
            "inside it and without waiting for a device; rows rank by it", width=9, order=None),
+    Column("rank", "rank", "number", "rank of both jobs, where each is one", width=5, order=2, role="where"),
     Column("renamed", "name in B", "text", "its name in B where that differs", width=20, order=None, role="name"),
 )

@@ -84,18 +84,18 @@ class FunctionDetails(Struct, frozen=True):
 
 def function_details(
     runs: tuple[Trace, Trace], options: Options, function: str, device: str | None,
-    pid_a: int | None = None, pid_b: int | None = None,
+    pid_a: int | None = None, pid_b: int | None = None, rank: int | None = None,
 ) -> FunctionDetails:
     """The function on that device in both runs. KeyError where neither run has it."""
     functions = matched_functions(runs, options)
     per_cycle: OverCycles | None = None
     metrics: tuple[MetricChange, ...] = ()
     if functions.ready is not None:
-        one, row = functions.located(function, device, pid_a, pid_b)
+        one, row = functions.located(function, device, pid_a, pid_b, rank)
         per_cycle = _over_cycles(one, row)
         metrics = _metrics(functions.ready.works, one, function, device, runs)
     there, where = functions.in_b(function, device)
-    launches = _launches(runs[0], function, device), _launches(runs[1], there, where)
+    launches = _launches(runs[0], function, device, rank), _launches(runs[1], there, where, rank)
     known = any(len(side) for side in launches)
     if per_cycle is None and not known:
         raise KeyError(function)
@@ -122,17 +122,23 @@ class MatchedFunctions(Struct, frozen=True):
     places: dict[tuple[str, str | None], list[tuple[Matched, int]]]
 
     def located(
-        self, function: str, device: str | None, pid_a: int | None, pid_b: int | None
+        self, function: str, device: str | None, pid_a: int | None, pid_b: int | None, rank: int | None = None
     ) -> tuple[Matched, int]:
-        """The pair of processes that has it, and its row there; a pid that is None may be any. KeyError for none."""
+        """The pair of processes that has it, and its row there; a pid or rank that is None may be any.
+
+        KeyError for none.
+        """
         for one, row in self.places.get((function, device), ()):
-            if pid_a in (None, one.pair.a) and pid_b in (None, one.pair.b):
+            pair = one.pair
+            if pid_a in (None, pair.pid_a) and pid_b in (None, pair.pid_b) and rank in (None, pair.rank):
                 return one, row
         raise KeyError(function)
 
-    def over_cycles(self, function: str, device: str | None, pid_a: int | None, pid_b: int | None) -> OverCycles:
+    def over_cycles(
+        self, function: str, device: str | None, pid_a: int | None, pid_b: int | None, rank: int | None
+    ) -> OverCycles:
         """The function in each cycle of both. KeyError where it is in neither."""
-        return _over_cycles(*self.located(function, device, pid_a, pid_b))
+        return _over_cycles(*self.located(function, device, pid_a, pid_b, rank))
 
     def in_b(self, function: str, device: str | None) -> tuple[str, str | None]:
         """What the function and its device are called in B."""
@@ -192,11 +198,13 @@ def _metrics(
     return tuple(made)
 
 
-def _launches(run: Trace, function: str, device: str | None) -> Floats:
+def _launches(run: Trace, function: str, device: str | None, rank: int | None) -> Floats:
     if not run.has("kernels"):
         return np.empty(0)
     where = pl.col("device").is_null() if device is None else pl.col("device") == device
-    rows = run.kernels.filter((pl.col("name") == function) & where).select(pl.col("dur_ns").cast(pl.Float64))
+    rows = run.kernels.filter((pl.col("name") == function) & where).select("rank", pl.col("dur_ns").cast(pl.Float64))
+    if rank is not None:
+        rows = rows.filter(pl.col("rank") == rank)
     return rows.collect()["dur_ns"].drop_nulls().to_numpy()
 
 

@@ -78,9 +78,11 @@ def device_lines(
     """What the devices did: the one whose work changed most, and how many others."""
     made = []
     changed_most = sorted(work, key=lambda row: -abs(row.delta_ms))
-    several = len({row.device for row in work}) > 1
+    devices = len({row.device for row in work})
     for row in changed_most[:2]:
-        prefix = f"{row.device} " if several else ""
+        prefix = f"{row.device} " if devices > 1 else ""
+        if devices < len(work) and row.rank is not None:  # hosts name their devices alike
+            prefix = f"rank {row.rank} ({row.device}) "
         made.append(line(_label(row.device), prefix + _device_text(row)))
     if len(changed_most) > 2:
         made[-1] += f"; {len(changed_most) - 2} more process pairs or devices in the facts"

@@ -110,7 +110,7 @@ def _sides(a: Floats, b: Floats) -> tuple[tuple[Literal["A", "B"], Floats], ...]
 def _of_pair(one: Matched) -> CycleTime:
     slow = (*_slow_cycles("A", one.a, one), *_slow_cycles("B", one.b, one))
     compared = compare_lengths(one.a.cycle_ms, one.b.cycle_ms)
-    return replace(compared, pid_a=one.pair.a, pid_b=one.pair.b, outliers=slow)
+    return replace(compared, pid_a=one.pair.pid_a, pid_b=one.pair.pid_b, outliers=slow)
 
 
 def _verdict(base: float, middle: float, low: float, high: float) -> CycleCall:

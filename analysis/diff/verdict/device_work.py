@@ -49,6 +49,7 @@ class DeviceWork(Struct, frozen=True):
     ratio: float | None = None
     per_launch_ratio: float | None = None
     delta_ms: float = 0.0
+    rank: int | None = None
 
     def __post_init__(self) -> None:
         busy = self.busy_b_ms / self.busy_a_ms if self.busy_a_ms else None
@@ -99,7 +100,7 @@ def _of_device(one: Matched, device: str | None, rows: Flags) -> DeviceWork | No
     ]
     return DeviceWork(
         device, one.pair.a, one.pair.b, busy_a, busy_b, low, high, launches[0], launches[1], communication[0],
-        communication[1], idle[0], idle[1],
+        communication[1], idle[0], idle[1], rank=one.pair.rank,
     )
 
 

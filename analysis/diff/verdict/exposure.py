@@ -67,8 +67,8 @@ def paths(ready: Prepared, slowed: list[SlowedFunction], options: Options) -> di
     pairs = {(one.pair.a, one.pair.b): one for one in ready.matched}
     for (device, pid_a, pid_b), rows in by_device.items():
         one, name = pairs[pid_a, pid_b], str(device)
-        a = _device(ready.works[0], one.a, name, options)
-        b = _device(ready.works[1], one.b, theirs.get(name, name), options)
+        a = _device(ready.works[0], one.a, name, one.pair.rank, options)
+        b = _device(ready.works[1], one.b, theirs.get(name, name), one.pair.rank, options)
         if a is None or b is None:
             continue
         growth = _of_device(a, b, one)
@@ -130,7 +130,7 @@ def _grown(a: Floats, b: Floats) -> tuple[float, float]:
     return middle - margin, middle + margin
 
 
-def _device(work: Work, side: Side, device: str, options: Options) -> DeviceTime | None:
+def _device(work: Work, side: Side, device: str, of_rank: int | None, options: Options) -> DeviceTime | None:
     """The device in the side's whole cycles; None without times, or where several processes or ranks share its name."""
     run = work.run
     if run is None or run.has("profile") or not run.has("kernels"):
@@ -139,13 +139,15 @@ def _device(work: Work, side: Side, device: str, options: Options) -> DeviceTime
     if cycles.frame.is_empty() or cycles.frame["start_ns"].null_count():
         return None
     mine = run.kernels.filter((pl.col("device") == device) & (pl.col("kind") != "sync"))
+    if of_rank is not None:
+        mine = mine.filter(pl.col("rank") == of_rank)
     launched = assignment.in_cycles(run.with_tables(kernels=mine), cycles.frame, cycles.device_time)
     rows = launched.select("cycle", "rank", "pid", "name", "start_ns", "dur_ns").collect()
     if rows.is_empty() or rows["start_ns"].null_count() or rows["pid"].n_unique() > 1 or rows["rank"].n_unique() > 1:
         return None
     rank, numbers = rows["rank"][0], side.cycles[side.whole]
-    of_rank = cycles.frame if rank is None else cycles.frame.filter((pl.col("rank") == rank).fill_null(True))
-    frame = of_rank.filter(pl.col("cycle").is_in(numbers.tolist())).sort("cycle")
+    theirs = cycles.frame if rank is None else cycles.frame.filter((pl.col("rank") == rank).fill_null(True))
+    frame = theirs.filter(pl.col("cycle").is_in(numbers.tolist())).sort("cycle")
     if not len(numbers) or frame["cycle"].to_list() != numbers.tolist():
         return None
     begin, length = frame["start_ns"].to_numpy(), frame["dur_ns"].to_numpy()

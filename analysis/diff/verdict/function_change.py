@@ -61,6 +61,7 @@ class FunctionChange(Struct):
     wait_a_ms: float | None = None
     wait_b_ms: float | None = None
     renamed: str | None = None
+    rank: int | None = None
 
 
 _TYPES: dict[type, pl.DataType] = {int: pl.Int64(), float: pl.Float64(), str: pl.String()}
@@ -96,6 +97,6 @@ def in_order(table: pl.DataFrame) -> pl.DataFrame:
     return table.sort(
         pl.col("verdict").replace_strict(groups, default=2, return_dtype=pl.Int8),
         -here.fill_null(0.0), -pl.col("sure_ms").fill_null(0.0), -pl.col("delta_ms").abs().fill_null(0.0),
-        "function", "device", "pid_a", "pid_b",
+        "function", "rank", "device", "pid_a", "pid_b",
         maintain_order=True, nulls_last=True,
     )

@@ -84,6 +84,7 @@ def resources(
     many times as long a cycle takes in B (own use of a bus per second falls by as much).
     """
     found = []
+    under = _functions_under(work_b)
     for pid_a, pid_b in pids:
         sides = _series(readings(work_a, pid_a)), _series(readings(work_b, pid_b))
         for key in [key for key in sides[0] if key in sides[1]]:
@@ -93,7 +94,7 @@ def resources(
             use = tuple(side.get((one.own_use, device)) if one.own_use else None for side in sides)
             own = own_use(one, (_centre(use[0]), _centre(use[1])), float(centre(sides[0][key])), cycle_ratio)
             values = sides[0][key] / one.divisor, sides[1][key] / one.divisor
-            seen = _functions_under(work_b, key)
+            seen = under.get(key) or set()
             found.append(_reading(one, device, values, own, (pid_a, pid_b), seen, len(seen & set(slowed))))
     return ranked(_one_per_device(found))
 
@@ -150,10 +151,12 @@ def log_change(a: float, b: float) -> float | None:
     return float(np.log(b / a)) if a > 0 and b > 0 else None
 
 
-def _functions_under(work_b: Work, key: Key) -> set[tuple[str, str]]:
-    """The functions the metric was read under."""
-    rows = work_b.metrics.filter((pl.col("metric") == key[0]) & (pl.col("device") == key[1]))
-    return set(rows.select("function", "device").unique().rows())
+def _functions_under(work_b: Work) -> dict[Key, set[tuple[str, str]]]:
+    """The functions each metric of each device was read under."""
+    found: dict[Key, set[tuple[str, str]]] = {}
+    for metric, function, device in work_b.metrics.select("metric", "function", "device").unique().rows():
+        found.setdefault((metric, device), set()).add((function, device))
+    return found
 
 
 def _one_per_device(found: list[Reading]) -> list[Reading]:

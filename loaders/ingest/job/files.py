@@ -7,7 +7,7 @@ is named, so that the others open.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -41,7 +41,8 @@ class InputFile(Struct, frozen=True):
 class Request(Struct, frozen=True):
     """How to open: with which cache, whether for other processes too, and whom to tell.
 
-    ``align_s`` is when counters beside a trace begin, in seconds from its start; None goes by the clocks.
+    ``align_s`` is when counters beside a trace begin, in seconds from its start; None goes by the clocks. ``some_read``
+    is told of the recordings of a job that were read so far, of how many.
     """
 
     use_cache: bool = True
@@ -50,6 +51,7 @@ class Request(Struct, frozen=True):
     progress: Progress = lambda done, total, events: None
     first_rows: Callable[[Trace], None] | None = None
     align_s: float | None = None
+    some_read: Callable[[Sequence[Path], Sequence[Path], int], None] | None = None
 
 
 def listed(path: str) -> tuple[list[Path], list[str]]:

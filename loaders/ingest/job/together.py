@@ -61,8 +61,20 @@ def _joined(shown: str, label: str, singles: Sequence[Trace]) -> Trace:
             return ranks.merge(shown, label, singles, found)
         if (run := _windowed(shown, label, files, singles)) is not None:
             return run
-    reason = f"holds {len(files)} recordings that are not the ranks of one job"
+    reason = f"holds {len(files)} recordings that are not the ranks of one job{_twice(files, singles)}"
     raise Unreadable(shown, reason, offers.runs_under(Path(shown), files))
+
+
+def _twice(files: Sequence[Path], singles: Sequence[Trace]) -> str:
+    """Which rank two of the files say they are of, as the end of a sentence; nothing where none is said twice."""
+    said: dict[tuple[int, ...], str] = {}
+    for file, trace in zip(files, singles, strict=False):
+        ranks = trace.info.ranks
+        if ranks and ranks in said:
+            which = f"rank {ranks[0]}" if len(ranks) == 1 else "the same ranks"
+            return f": {said[ranks]} and {file.name} both say that they are of {which}"
+        said[ranks] = file.name
+    return ""
 
 
 def _windowed(shown: str, label: str, files: list[Path], singles: Sequence[Trace]) -> Trace | None:

@@ -10,6 +10,7 @@ import pytest
 from made_job import reduce_here, write_job
 
 from warplens.analysis.core.options import Options
+from warplens.analysis.diff.present.details import function_details
 from warplens.analysis.fleet.lost import ANSWERED
 from warplens.analysis.overview.headline import headline
 from warplens.analysis.table.table import Table, ask
@@ -51,6 +52,22 @@ def test_the_late_rank_is_named_with_the_same_reason(both: tuple[Trace, Trace]) 
     assert "most of all flash_fwd_kernel" in reduced["sentence"]
 
 
+def test_details_of_a_collective_say_what_its_last_rank_did_before(both: tuple[Trace, Trace]) -> None:
+    told = []
+    for run in both:
+        row = next(row for row in answer(run, "collectives").frame.to_dicts() if row["bytes"] == 2 * 8_388_608)
+        details = view("collectives").details
+        assert details is not None
+        arrivals, earlier, _ = details(row, (run,), Options())
+        assert arrivals.title == "The one most waited in" and arrivals.rows[-1][0] == "rank 2"
+        assert arrivals.rows[-1][3] == "0 ns"
+        assert earlier.columns == ("", "rank 2", "others, median")
+        told.append(earlier.rows)
+    assert told[0] == told[1]
+    spent = {what: (own, usual) for what, own, usual in told[0]}
+    assert list(spent) == ["in all", "computing", "host waits for input", "until the host launched it"]
+
+
 def test_idle_time_by_cause_is_that_of_all_gaps(both: tuple[Trace, Trace]) -> None:
     recorded, reduced = (answer(run, "idle") for run in both)
     assert reduced.facts["devices"] == recorded.facts["devices"]
@@ -59,12 +76,41 @@ def test_idle_time_by_cause_is_that_of_all_gaps(both: tuple[Trace, Trace]) -> No
     assert any("longest gaps of each rank" in note for note in reduced.notes)
 
 
-def test_a_cycle_has_its_kernels_and_collectives_and_no_sums_of_the_whole_run(both: tuple[Trace, Trace]) -> None:
+def test_a_cycle_has_its_kernels(both: tuple[Trace, Trace]) -> None:
     recorded, reduced = (answer(run, "kernels", cycle=4).frame.select("name", "device", "count", "total_ns")
                          for run in both)
     assert sorted(reduced.rows()) == sorted(recorded.rows())
-    assert answer(both[1], "ranks", cycle=4).frame["busy_ns"].null_count() == 4
-    assert rows(answer(both[1], "collectives", cycle=4)) == rows(answer(both[0], "collectives", cycle=4))
+
+
+@pytest.mark.parametrize("name", ["ranks", "collectives", "cycles"])
+def test_one_cycle_answers_as_the_recordings_do(both: tuple[Trace, Trace], name: str) -> None:
+    recorded, reduced = (answer(run, name, cycle=4) for run in both)
+    assert rows(reduced) == rows(recorded)
+    assert reduced.facts == recorded.facts
+    assert reduced.summary == recorded.summary
+
+
+@pytest.mark.parametrize("name", ["ranks", "collectives"])
+def test_without_warm_up_the_rest_of_each_device_is_left(tmp_path: Path, name: str) -> None:
+    job = write_job(tmp_path / "job", warm_up=4.0, steps=12)
+    opened = [open_run(str(path), use_cache=False)[0] for path in (job, reduce_here(job, tmp_path / "dataset"))]
+    recorded, reduced = (answer(run, name, warm_up=False) for run in opened)
+    assert rows(reduced) == rows(recorded) != rows(answer(opened[0], name))
+    with pytest.raises(CannotAnswer, match="where the time without warm-up goes is not in it"):
+        answer(opened[1], "overview", warm_up=False)
+
+
+@pytest.mark.parametrize("name", ["ranks", "collectives"])
+def test_a_dataset_from_before_single_cycles_were_kept_says_so(both: tuple[Trace, Trace], name: str) -> None:
+    old = both[1].with_tables(cycle_device_sums=schema.empty("cycle_device_sums"))
+    assert any("Reduce the job again" in note for note in answer(old, name, cycle=4).notes)
+    assert not any("Reduce the job again" in note for note in answer(both[1], name, cycle=4).notes)
+
+
+def test_why_a_device_waited_in_one_cycle_is_refused(both: tuple[Trace, Trace]) -> None:
+    for name, said in (("idle", "why devices waited in single cycles"), ("overview", "where the time of one cycle")):
+        with pytest.raises(CannotAnswer, match=f"{said}.* is not in it"):
+            answer(both[1], name, cycle=4)
 
 
 @pytest.mark.parametrize("name", [one.name for one in VIEWS if view(one.name).one_run and one.name not in ANSWERED])
@@ -121,6 +167,31 @@ def test_two_datasets_are_compared(both: tuple[Trace, Trace], tmp_path: Path) ->
     assert set(called["device"].cast(pl.String)) == {"GPU 1"}
     ranks = ask(view("ranks"), (both[1], other), Options())
     assert "The late rank changed: rank 2 in A, rank 1 in B." in ranks.summary
+
+
+@pytest.mark.parametrize("reduced", [False, True], ids=["recordings", "datasets"])
+def test_ranks_on_hosts_that_number_alike_are_compared_each_with_itself(tmp_path: Path, reduced: bool) -> None:
+    # ranks 3 and 11 are both GPU 3 with pid 4003, on two hosts
+    jobs = [write_job(tmp_path / name, ranks=16, late=late, steps=6, layers=1) for name, late in (("a", 3), ("b", 11))]
+    paths = [reduce_here(job, tmp_path / f"{job.name}-reduced") for job in jobs] if reduced else jobs
+    runs = tuple(open_run(str(path), use_cache=False)[0] for path in paths)
+    table = ask(view("diff"), runs, Options())
+    for verdict, rank in (("slower", 11), ("faster", 3)):
+        called = table.frame.filter(pl.col("verdict") == verdict)
+        assert set(called.select("rank", "device", "pid_a", "pid_b").rows()) == {(rank, "GPU 3", 4003, 4003)}
+    assert any("rank 11 (GPU 3)" in line for line in table.summary)
+    assert any("waited for rank 3, now for rank 11" in line for line in table.summary)
+    row = table.frame.filter(pl.col("verdict") == "slower").row(0, named=True)
+    details = function_details(runs, Options(), row["function"], "GPU 3", 4003, 4003, 11)
+    assert details.cycles_ms is not None
+    assert float(details.cycles_ms.values_b.mean()) > 1.2 * float(details.cycles_ms.values_a.mean())
+
+
+def test_ranks_of_one_job_only_are_said(both: tuple[Trace, Trace], tmp_path: Path) -> None:
+    fewer = open_run(str(reduce_here(write_job(tmp_path / "job", ranks=3), tmp_path / "three")), use_cache=False)[0]
+    table = ask(view("diff"), (both[1], fewer), Options())
+    assert "1 rank of A is not in the other run, and not compared." in table.notes
+    assert set(table.frame["rank"]) == {0, 1, 2}
 
 
 def test_the_header_counts_ranks_and_launches(both: tuple[Trace, Trace]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
@@ -63,6 +64,20 @@ def test_it_gives_what_opening_gives(samples: Path, use_cache: bool) -> None:
     assert isinstance(again[-1], Loaded)
     assert len(again) == 1 or not use_cache, "a cached one is there at once"
     remove_tables(last)
+
+
+def test_a_folder_of_ranks_is_shown_rank_by_rank(tmp_path: Path) -> None:
+    for rank in range(4):
+        about = {"distributedInfo": {"rank": rank, "world_size": 4}, "schemaVersion": 1}
+        events = [{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1.7e15, "dur": 1}]
+        (tmp_path / f"{rank}.json").write_text(json.dumps(about | {"traceEvents": events}))
+    (tmp_path / "4.json").write_text('{"schemaVersion": 1, "traceEvents": 7}')
+    events = events_of(tmp_path)
+    shown = [event for event in events if isinstance(event, FirstRows) and event.of]
+    assert [(event.read, event.of) for event in shown] == [(1, 5), (2, 5), (3, 5), (4, 5)]
+    assert [event.traces[0].info.ranks for event in shown] == [(0,), (0, 1), (0, 1, 2), (0, 1, 2, 3)]
+    assert isinstance(events[-1], Loaded)
+    assert any("4.json was left out" in said for said in events[-1].traces[0].info.warnings)
 
 
 def test_one_that_began_early_tells_everything_from_the_start(samples: Path) -> None:

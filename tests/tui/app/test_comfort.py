@@ -47,6 +47,26 @@ async def test_a_load_shows_progress_first_rows_and_then_all() -> None:
         assert "of time, loading" not in screen_text(app) and "whole · 90 launches" in screen_text(app)
 
 
+async def test_the_ranks_of_a_job_are_shown_as_they_are_read() -> None:
+    shelf = Shelf()
+    app = app_on("job", shelf=shelf, view="kernels")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        tell = shelf.listeners["job"]
+        for read in (1, 17):
+            tell(FirstRows(lambda read=read: (small_run(f"first {read}"),), read, 64))
+            tell(Progress(50 << 20, 200 << 20, 120_000))
+            await settled(pilot)
+            app._tick()
+            await settled(pilot)
+            assert f"{read} of 64 ranks read" in screen_text(app) and f"first {read} · 90 launches" in screen_text(app)
+        tell(Loaded(lambda: (small_run("whole"),)))
+        await settled(pilot)
+        app._tick()
+        await settled(pilot)
+        assert "ranks read" not in screen_text(app) and "whole · 90 launches" in screen_text(app)
+
+
 async def test_progress_is_painted_without_laying_the_screen_out_again(monkeypatch: pytest.MonkeyPatch) -> None:
     shelf, layouts = Shelf(), []
     app = app_on("big", shelf=shelf, view="kernels")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from warplens.loaders import kineto
 from warplens.loaders.errors import Unreadable
 from warplens.loaders.ingest import cache, opening
 from warplens.loaders.ingest.job import pool
+from warplens.loaders.ingest.job.files import Request
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.loader import Job
 from warplens.loaders.trace import Trace
@@ -94,7 +96,7 @@ def test_a_rank_in_the_name_goes_before_other_places_in_it(tmp_path: Path) -> No
 
 
 def test_two_recordings_of_one_rank_that_are_no_windows_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(Unreadable, match="not the ranks of one job"):
+    with pytest.raises(Unreadable, match=r"one job: a\.json and b\.json both say that they are of rank 0"):
         opened(tmp_path / "job", {"a.json": recording(0, 0), "b.json": recording(1, 0), "c.json": recording(1, 1)})
 
 
@@ -117,3 +119,51 @@ def test_large_files_of_a_job_are_read_by_processes_at_once(tmp_path: Path, monk
     assert read_here == ["rank0.json", "rank9.json"]  # the first, whose rows are shown soonest, and the broken one
     assert any("rank9.json was left out" in said for said in run.info.warnings)
     assert len(cache.entries()) == 4 and told
+
+
+@pytest.mark.parametrize("at_once", [False, True], ids=["one after the other", "by processes"])
+def test_ranks_are_told_of_as_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool
+) -> None:
+    if at_once:
+        monkeypatch.setattr(opening, "_PARALLEL_BYTES", 1)
+        monkeypatch.setattr(pool, "most_workers", lambda _: 2)
+    files = {f"rank{rank}.json": recording(rank, rank) for rank in range(6)}
+    files["rank3.json"] = b'{"schemaVersion": 1, "traceEvents": 7}'
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    told: list[tuple[int, list[str]]] = []
+
+    def some_read(read: Sequence[Path], directories: Sequence[Path], of: int) -> None:
+        (run,) = opening.Opened(str(tmp_path), tuple(map(str, read)), tuple(directories)).traces()
+        told.append((of, [path.name for path in read]))
+        assert len(launches(run)) == 2 * len(read)
+
+    found = opening.ingest(str(tmp_path), Request(use_cache=at_once, some_read=some_read))
+    assert [len(names) for _, names in told] == [1, 2, 3, 4, 5]
+    assert {of for of, _ in told} == {6} and "rank3.json" not in told[-1][1]
+    (run,) = found.traces()
+    assert run.info.ranks == (0, 1, 2, 4, 5)
+    assert any("rank3.json was left out" in said for said in run.info.warnings)
+
+
+def test_of_many_ranks_only_clearly_more_are_told_of(tmp_path: Path) -> None:
+    files = {f"rank{rank}.json": recording(rank, rank) for rank in range(40)}
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    told: list[int] = []
+    opening.ingest(str(tmp_path), Request(False, some_read=lambda read, directories, of: told.append(len(read))))
+    assert told == [*range(1, 17), 18, 20, 22, 24, 27, 30, 33, 37]
+
+
+def test_files_that_do_not_say_whose_they_are_are_shown_together_only(tmp_path: Path) -> None:
+    for name in ("tp0.json", "tp1.json"):
+        (tmp_path / name).write_bytes(recording())
+    found = opening.ingest(str(tmp_path), Request(False))
+    assert not found.says_its_ranks() and found.traces()[0].info.ranks == (0, 1)
+
+
+def test_of_very_many_unreadable_files_some_are_named_and_the_rest_is_counted(tmp_path: Path) -> None:
+    run = opened(tmp_path / "job", {f"rank{n}.json": recording(n, n) if n < 2 else b"" for n in range(102)})
+    said = [warning for warning in run.info.warnings if "left out" in warning]
+    assert len(said) == 17 and said[-1] == "84 more files were left out, too"
