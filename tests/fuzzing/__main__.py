@@ -19,17 +19,17 @@ if __name__ == "__main__":
     os.environ["WARPLENS_DEBUG"] = "1"
     sys.path[:0] = [str(HERE), str(HERE.parent / "loaders"), str(HERE.parents[1] / ".dev")]
 
-import fuzz_ascend
-import fuzz_counters
-import fuzz_databases
-import fuzz_folders
-import fuzz_kineto
-import fuzz_memory
-import fuzz_perfetto
-import fuzz_rocm
-import fuzz_text
-import fuzz_xla
-from fuzz_files import Target, fuzz, limit_memory
+import fuzz_ascend  # noqa: E402
+import fuzz_counters  # noqa: E402
+import fuzz_databases  # noqa: E402
+import fuzz_folders  # noqa: E402
+import fuzz_kineto  # noqa: E402
+import fuzz_memory  # noqa: E402
+import fuzz_perfetto  # noqa: E402
+import fuzz_rocm  # noqa: E402
+import fuzz_text  # noqa: E402
+import fuzz_xla  # noqa: E402
+from fuzz_files import Target, fuzz, limit_memory  # noqa: E402
 
 
 def _samples(*patterns: str) -> list[Path]:

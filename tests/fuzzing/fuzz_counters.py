@@ -55,8 +55,8 @@ class AnyOf(FormatLoader):
 
 def target(files: list[Path]) -> Target:
     """The files with words and bytes changed."""
-    data = [b"".join(file.read_bytes().splitlines(keepends=True)[:_LINES]) if file.suffix != ".json" else file.read_bytes()
-            for file in files]  # fmt: skip
+    data = [file.read_bytes() for file in files]
+    data = [one if one.startswith(b"{") else b"".join(one.splitlines(keepends=True)[:_LINES]) for one in data]
 
     def place(folder: Path, chance: random.Random) -> Path:
         made = chance.choice(data)

@@ -11,8 +11,8 @@ from fuzz_files import Target, changed
 from warplens.loaders.nsys import LOADER
 
 VALUES: tuple[object, ...] = (
-    None, -1, 0, 1, 2**31, 2**63 - 1, -(2**63), 1e308, -0.5, float("inf"), "", "not a number", "7", b"\xff\0", "x" * 5000,
-    "{", "\0",
+    None, -1, 0, 1, 2**31, 2**63 - 1, -(2**63), 1e308, -0.5, float("inf"), "", "not a number", "7", b"\xff\0",
+    "x" * 5000, "{", "\0",
 )  # fmt: skip
 """Cells no recorder writes."""
 

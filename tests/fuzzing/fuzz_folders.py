@@ -30,7 +30,8 @@ from warplens.loaders.ncu import report as ncu_report
 from warplens.loaders.nsys import parquet, report
 from warplens.loaders.trace import Trace
 
-_WORDS = (0, -1, 1 << 63, 1 << 64, 1e308, float("nan"), float("inf"), None, "", "x" * 999, "\ud800", b"\xff", True, [], {})
+_WORDS = (0, -1, 1 << 63, 1 << 64, 1e308, float("nan"), float("inf"), None, "", "x" * 999, "\ud800", b"\xff", [], {})
+_NO_FILES = (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.DIRTYPE)
 
 
 def _folder(loader: FormatLoader, folder: Path, opened: str, most: int = 1000) -> Target:
@@ -250,7 +251,7 @@ def _tar(names: list[str], members: dict[str, bytes], chance: random.Random) -> 
             info = tarfile.TarInfo(name)
             info.size = len(data)
             if chance.random() < 0.1:
-                info.type = chance.choice((tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.DIRTYPE))
+                info.type = chance.choice(_NO_FILES)
                 info.linkname = chance.choice(("/etc/passwd", "..", name))
                 info.size = 0
             archive.addfile(info, io.BytesIO(data) if info.size else None)
