@@ -7,7 +7,7 @@ text, ``metadata``. A number may be written as any kind of number, or as text; a
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +46,31 @@ class Columns:
         self.ints = {name: np.full(rows, NULL, np.int64) for name in set(_INTS.values())}
         self.codes = {name: np.full(rows, -1, np.int64) for name in ("grid", "block", "hint")}
         self.floats = {name: np.full(rows, np.nan) for name in set(_FLOATS.values())}
+
+
+class _Lists(NamedTuple):
+    """Lists of numbers: the annotation each is of, where it begins among ``values`` and how many it has."""
+
+    places: Ints
+    starts: Ints
+    counts: Ints
+    values: Ints
+
+    def of(self, wanted: npt.NDArray[np.bool_]) -> dict[int, list[int]]:
+        """Those of some annotations."""
+        at = np.flatnonzero(wanted[self.places])
+        bounds = zip(self.places[at].tolist(), self.starts[at].tolist(), self.counts[at].tolist(), strict=True)
+        return {place: self.values[start : start + count].tolist() for place, start, count in bounds}
+
+    def triples(self, wanted: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
+        """Of some annotations those of up to three numbers: the annotations, and the numbers (rows × 3, NULL behind)."""
+        at = np.flatnonzero(wanted[self.places] & (self.counts <= 3))
+        numbers = np.full((len(at), 3), NULL, np.int64)
+        for column in range(3):
+            there = self.counts[at] > column
+            numbers[there, column] = self.values[self.starts[at[there]] + column]
+        whole = (numbers != NULL).sum(axis=1) == self.counts[at]
+        return self.places[at[whole]], numbers[whole]
 
 
 class Annotations:
@@ -91,23 +116,22 @@ class Annotations:
                 values = reals(found.values) if kind == "real" else found.values
                 said.update(zip(found.owners.tolist(), values.tolist(), strict=True))
             said |= {at: bool(said[at]) for at in tokens.field(f"{where}.flag").owners.tolist()}
-            said |= self._lists(tokens, where)
+            wanted = np.isin(owner, list(rows))
+            said |= self._lists(tokens, where).of(wanted)
             for at, value in said.items():
                 if int(owner[at]) in rows and names[at] >= 0:
                     out.setdefault(int(owner[at]), {})[self._strings.texts[names[at]]] = value
         return out
 
-    def _lists(self, tokens: Tokens, path: str) -> dict[int, list[int]]:
+    def _lists(self, tokens: Tokens, path: str) -> _Lists:
         """Annotations that are lists of numbers."""
         inside = tokens.owners(f"{path}.item")
         values = np.full(len(inside), NULL, np.int64)
         for kind in ("unsigned", "signed"):
             found = tokens.field(f"{path}.item.{kind}")
             values[found.owners] = found.values
-        lists: dict[int, list[int]] = {}
-        for place, value in zip(inside.tolist(), values.tolist(), strict=True):
-            lists.setdefault(place, []).append(value)
-        return lists
+        places, starts, counts = np.unique(inside, return_index=True, return_counts=True)  # items lie list after list
+        return _Lists(places.astype(np.int64), starts, counts, values)
 
     def _level(self, tokens: Tokens, path: str, owner: Ints, spans: Ints, out: Columns) -> None:
         if not len(owner):
@@ -179,10 +203,19 @@ class Annotations:
         for text in np.unique(texts[at]).tolist():
             if text >= 0 and (found := _LIST.match(self._strings.texts[text][:64])):
                 out[owner[at[texts[at] == text]]] = code("".join(found[1].split()))
-        wanted = set(at.tolist())
-        for place, parts in self._lists(tokens, path).items():
-            if place in wanted and len(parts) <= 3 and NULL not in parts:
-                out[owner[place]] = code(",".join(map(str, parts)))
+        wanted = np.zeros(len(owner), bool)
+        wanted[at] = True
+        places, numbers = self._lists(tokens, path).triples(wanted)
+        if not len(places):
+            return
+        order = np.lexsort(numbers.T)
+        ordered = numbers[order]
+        begins = np.flatnonzero(np.concatenate(([True], (ordered[1:] != ordered[:-1]).any(axis=1))))
+        codes = np.empty(len(begins), np.int64)
+        first = np.minimum.reduceat(order, begins)
+        for which in np.argsort(first).tolist():
+            codes[which] = code(",".join(str(part) for part in numbers[first[which]].tolist() if part != NULL))
+        out[owner[places[order]]] = np.repeat(codes, np.diff(begins, append=len(order)))
 
     def _metadata(self, rows: Ints, texts: Ints, out: Columns) -> None:
         """Arguments written as the inside of a JSON object, text by text."""
