@@ -48,7 +48,17 @@ def _frame(text: bytes, found: Layout) -> pl.DataFrame:
         lines = lines[lines.find(b"\n") + 1 :]
     frame = csv_table.read(lines, separator=found.separator)
     frame = frame.filter(~pl.all_horizontal(pl.all().is_null()))  # empty lines
-    return frame.rename({name: name.strip() for name in frame.columns if name.strip() not in frame.columns})
+    return frame.rename(_stripped(frame.columns))
+
+
+def _stripped(names: list[str]) -> dict[str, str]:
+    """Headings without the blanks around them, but for those that another one is then called."""
+    taken, found = set(names), dict[str, str]()
+    for name in names:
+        if (plain := name.strip()) not in taken:
+            taken.add(plain)
+            found[name] = plain
+    return found
 
 
 def _without_headers(frame: pl.DataFrame, what: ColumnRoles) -> pl.DataFrame:

@@ -3,90 +3,78 @@
 A pickle is a program: it may name any function and have it called. This one may not. The bytes are read through once
 first, and every operation that is not on the list refuses the file: nothing that names, builds or calls an object
 passes, no number of more than 64 bits, no tuple that holds anything but numbers (deep ones would overflow the stack
-when they are hashed), no place of the memo that is not the next one (a far one would take all memory), no length beyond
-the end of the file. Only then is it given to Python's own unpickler, which is forbidden to look up any name.
-Operations as ``pickletools`` of Python's library describes them; PyTorch writes protocol 4.
+when they are hashed), no place of the memo beyond as many as the file has bytes (a far one would take all memory), no
+length beyond the end of the file. Only then is it given to Python's own unpickler, which is forbidden to look up any
+name. Operations as ``pickletools`` of Python's library describes them; PyTorch writes protocol 4.
+
+A snapshot of gigabytes of allocations has tens of millions of operations, so those that need no look at what they say
+are passed by one regular expression, a stretch at a time: five times as fast as a loop over them.
 """
 
 from __future__ import annotations
 
 import io
 import pickle
+import re
+from functools import cache
 from typing import Any
 
-_OTHER, _FIXED, _COUNTED1, _COUNTED4, _COUNTED8, _LONG, _PUT1, _PUT4, _MEMOIZE, _TUPLE = range(10)
-_SCALARS = b"KJMN\x88\x89"
-"""Operations that push a number or none, from which a tuple may be made."""
+_LONGS = b"|".join(b"\\x%02x.{%d}" % (size, size) for size in (8, 7, 6, 5, 9, 4, 3, 2, 1, 0))
+_NUMBER = rb"(?:K.|\x8a(?:%s)|J....|M..|[N\x88\x89])" % _LONGS
+"""Operations that push a number or none: of these a tuple may be made."""
+_TUPLED = rb"(?=[KMJN\x88\x89\x8a\x85])(?:\x85|%s\x86|%s%s\x87)" % ((_NUMBER,) * 3)
+"""What makes a tuple of the number before it and up to two more; the look ahead saves most tries."""
+_SHORT = b"|".join(b"\\x%02x.{%d}" % (size, size) for size in range(256))
+_COUNTED = {0x58: 4, 0x42: 4, 0x54: 4, 0x8D: 8, 0x8E: 8}
+"""Texts and bytes whose lengths are four and eight bytes."""
+_LENGTHS = {ord(code): size for code, size in zip("KhqMJjrG\x95\x80", (1, 1, 1, 2, 4, 4, 4, 8, 8, 1), strict=True)}
+"""How many bytes follow operations of one size."""
+_STOP, _LONG, _PUT, _TUPLES = 0x2E, 0x8A, 0x72, (0x85, 0x86, 0x87)
 
 
-def _table() -> tuple[list[int], list[int]]:
-    """Of each operation: what has to be looked at, and how many bytes follow it."""
-    kinds, sizes = [_OTHER] * 256, [0] * 256
-    for code in b"}])(aesudl01N.2\x88\x89":
-        kinds[code] = _FIXED
-    for code, size in ((0x80, 1), (ord("J"), 4), (ord("K"), 1), (ord("M"), 2), (ord("G"), 8), (ord("h"), 1),
-                       (ord("j"), 4), (0x95, 8)):  # fmt: skip
-        kinds[code], sizes[code] = _FIXED, size
-    for code in b"\x8cCU":
-        kinds[code] = _COUNTED1
-    for code in b"XBT":
-        kinds[code] = _COUNTED4
-    for code in b"\x8d\x8e":
-        kinds[code] = _COUNTED8
-    kinds[0x8A], kinds[ord("q")], kinds[ord("r")], kinds[0x94] = _LONG, _PUT1, _PUT4, _MEMOIZE
-    for code in b"\x85\x86\x87":
-        kinds[code] = _TUPLE
-    return kinds, sizes
-
-
-_KINDS, _SIZES = _table()
-_WIDTHS = {_COUNTED1: 1, _COUNTED4: 4, _COUNTED8: 8}
+@cache
+def _passed(memo: int) -> re.Pattern[bytes]:
+    """Any number of operations that do no harm whatever they say, with places of the memo about up to ``memo`` * 65536.
+    """
+    high = rb"[\x00-\x%02x]\x00" % memo if memo < 256 else rb".[\x00-\x%02x]" % min(memo >> 8, 255)
+    passed = (rb"h.[}\])(aesudl012\x94]*+", rb"[}\])(aesudl012\x94]++", rb"j....", rb"%s(?:%s)?+" % (_NUMBER, _TUPLED),
+              rb"q.", rb"[\x8cCU](?:%s)" % _SHORT, rb"G.{8}", rb"\x95.{8}", rb"\x80.", rb"r..%s" % high)
+    return re.compile(rb"(?:%s)*+" % b"|".join(passed), re.DOTALL)
 
 
 class NotPlain(Exception):
     """The pickle is more than plain containers, or damaged; the message is a clause that says so."""
 
 
-def operations(data: bytes) -> int:
-    """How many operations the pickle has. Raises NotPlain for one that is not allowed, and where it is cut off."""
-    at, count, memo, end = 0, 0, 0, len(data)
-    scalars = 0  # numbers that were pushed one after the other just now
-    kinds, sizes = _KINDS, _SIZES
+def check(data: bytes) -> None:
+    """Raises NotPlain for an operation that is not allowed, and where the pickle is cut off."""
+    at, end, code, passed = 0, len(data), -1, _passed(len(data) >> 16)
     while at < end:
-        code = data[at]
-        kind = kinds[code]
-        count += 1
-        at += 1
-        if kind == _FIXED:
-            scalars = scalars + 1 if code in _SCALARS else 0
-            at += sizes[code]
-            if code == 0x2E:  # STOP
-                return count
-            continue
-        if kind in _WIDTHS:
-            width = _WIDTHS[kind]
-            at += width + int.from_bytes(data[at : at + width], "little")
-            scalars = 0
-        elif kind == _MEMOIZE:
-            memo += 1
-        elif kind in (_PUT1, _PUT4):
-            width = 1 if kind == _PUT1 else 4
-            if int.from_bytes(data[at : at + width], "little") > memo:
-                raise NotPlain("keeps values at places no pickler would choose")
-            memo, at = memo + 1, at + width
-        elif kind == _LONG:
-            if at >= end or data[at] > 9:
-                raise NotPlain("holds a number of more than 64 bits")
-            at, scalars = at + 1 + data[at], scalars + 1
-        elif kind == _TUPLE:
-            if scalars < code - 0x84:
-                raise NotPlain("holds a tuple of something other than numbers")
-            scalars = 0
-        else:
-            raise NotPlain("is a pickle that builds or names objects")
-        if at > end:
+        found = passed.match(data, at)
+        at = found.end() if found else at
+        code = data[at] if at < end else -1
+        if code == _STOP:
+            return
+        if code not in _COUNTED:
             break
-    raise NotPlain("ends in the middle of its data")
+        begin = at + 1 + _COUNTED[code]
+        at = begin + int.from_bytes(data[at + 1 : begin], "little")
+    if at + 1 < end and code == _LONG and data[at + 1] > 9:
+        raise NotPlain("holds a number of more than 64 bits")
+    if at >= end or at + 1 + _length(data, at) > end:
+        raise NotPlain("ends in the middle of its data")
+    if code == _PUT:
+        raise NotPlain("keeps values at places no pickler would choose")
+    if code in _TUPLES:
+        raise NotPlain("holds a tuple of something other than numbers")
+    raise NotPlain("is a pickle that builds or names objects")
+
+
+def _length(data: bytes, at: int) -> int:
+    """How many bytes belong to the operation there, as far as it is one that is passed."""
+    if data[at] in b"\x8cCU\x8a":
+        return 1 + (data[at + 1] if at + 1 < len(data) else 0)
+    return _LENGTHS.get(data[at], 0)
 
 
 class _Unpickler(pickle.Unpickler):
@@ -99,11 +87,11 @@ class _Unpickler(pickle.Unpickler):
         raise NotPlain("is a pickle that builds or names objects")
 
 
-def load(data: bytes) -> tuple[Any, int]:
-    """What the pickle holds, and how many operations made it. Raises NotPlain."""
-    count = operations(data)
+def load(data: bytes) -> Any:
+    """What the pickle holds. Raises NotPlain."""
+    check(data)
     try:
-        return _Unpickler(io.BytesIO(data)).load(), count
+        return _Unpickler(io.BytesIO(data)).load()
     except NotPlain:
         raise
     except Exception as error:  # whatever the unpickler makes of operations in an order no pickler writes

@@ -74,7 +74,7 @@ class Found(Struct):
 
 
 class _Reader:
-    """Walks the containers; rows that stand in several places are read in each, but no more than there are operations.
+    """Walks the containers; rows that stand in several places are read in each, but no more than the file has bytes.
     """
 
     def __init__(self, budget: int) -> None:
@@ -110,13 +110,13 @@ class _Reader:
         return self._stacks[known]
 
 
-def read(content: Any, operations: int) -> Found:
+def read(content: Any, size: int) -> Found:
     """What the snapshot holds. Raises NotPlain where it is none."""
     if isinstance(content, list):
         content = {"segments": content}
     if not isinstance(content, dict) or not {"segments", "device_traces"} & content.keys():
         raise NotPlain("is a pickle, but no memory snapshot: it has no segments")
-    reader = _Reader(operations)
+    reader = _Reader(size)
     alive = _segments(reader, content.get("segments"))
     traces = content.get("device_traces")
     for number, events in enumerate(traces if isinstance(traces, list) else []):

@@ -7,6 +7,7 @@ files, so it only ever runs in the process that reads inputs, which may die with
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -47,12 +48,13 @@ class NcuReport(FormatLoader):
         samples: list[tuple[object, ...]] = []
         found = NcuRecords()
         for number, action in enumerate(_actions(job.path)):
-            launches.append(_launch(number, action))
-            for name in action.metric_names():
-                if ncu_metrics.meaning_of(name) is None:
-                    found.unused.add(name)
-                elif (metric := action.metric_by_name(name)) is not None and metric.value() is not None:
-                    samples.append((0, None, number, name, str(metric.unit() or ""), repr(metric.value())))
+            with _sound(job.path):
+                launches.append(_launch(number, action))
+                for name in map(_text, action.metric_names()):
+                    if ncu_metrics.meaning_of(name) is None:
+                        found.unused.add(name)
+                    elif (metric := action.metric_by_name(name)) is not None and metric.value() is not None:
+                        samples.append((0, None, number, name, _text(metric.unit() or ""), repr(metric.value())))
             job.progress(0, 0, number + 1)
         if not launches:
             raise Unreadable(job.path, "is an Nsight Compute report without a result, or a damaged one", INSTALL)
@@ -64,9 +66,10 @@ class NcuReport(FormatLoader):
         """Everything the report says of one launch; ``offset`` is its number. Raises OSError and ValueError."""
         for number, action in enumerate(_actions(path)):
             if number == offset:
-                if str(action.name()) != name:
-                    break
-                return _details(action)
+                with _sound(path):
+                    if _text(action.name()) != name:
+                        break
+                    return _details(action)
         raise ValueError(f"there is no such launch {offset}")
 
 
@@ -78,17 +81,29 @@ def _actions(path: Path) -> Iterator[Any]:
         raise Unreadable(
             path, "is an Nsight Compute report, and NVIDIA's library for these is not installed", INSTALL
         ) from None
-    try:
+    with _sound(path):
         report = library.load_report(str(path))
         for part in range(report.num_ranges()):
             results = report.range_by_idx(part)
             for number in range(results.num_actions()):
                 yield results.action_by_idx(number)
-    except OSError:
+
+
+@contextmanager
+def _sound(path: Path) -> Iterator[None]:
+    """Raises Unreadable for whatever NVIDIA's library raises of a damaged report, or says that it never should."""
+    try:
+        yield
+    except (OSError, Unreadable):
         raise
-    except Exception as error:  # whatever NVIDIA's library raises of a damaged report
+    except Exception as error:
         said = " ".join(str(error).split())[:120] or type(error).__name__
         raise Unreadable(path, f"cannot be read by NVIDIA's library ({said})", INSTALL) from None
+
+
+def _text(said: object) -> str:
+    """What the library calls a text; what is no Unicode in it is replaced."""
+    return str(said).encode("utf-8", "replace").decode()
 
 
 def _value(action: Any, name: str) -> Any:
@@ -111,7 +126,7 @@ def _launch(number: int, action: Any) -> tuple[object, ...]:
     major, minor = (_whole(_value(action, f"device__attribute_compute_capability_{part}")) for part in (
         "major", "minor"))
     return (
-        0, None, number, str(action.name()), _size(action, "grid"), _size(action, "block"),
+        0, None, number, _text(action.name()), _size(action, "grid"), _size(action, "block"),
         None if device is None else f"GPU {device}", _whole(_value(action, "launch__stream_id")),
         None if major is None or minor is None else f"{major}.{minor}",
     )

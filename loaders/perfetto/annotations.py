@@ -7,14 +7,15 @@ text, ``metadata``. A number may be written as any kind of number, or as text; a
 from __future__ import annotations
 
 import re
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import orjson
 
 from ..kineto.columns import NULL, Strings, amount, integer, real, triple
-from ..protobuf.tokens import Ints, Tokens, reals
+from ..protobuf.tokens import Ints, Mask, Tokens, reals
 from .sequences import Sequences
 
 _INTS = {
@@ -31,6 +32,7 @@ _HINTS = {
     "python id": "python_function", "python parent id": "python_function", "ev idx": "cpu_op",
     "sequence number": "cpu_op", "record function id": "cpu_op", "fwd thread id": "cpu_op",
 }  # fmt: skip
+_TABLES = (("ints", _INTS), ("codes", _CODES), ("floats", _FLOATS), ("hint", _HINTS))
 _METADATA = "metadata"
 _LIST = re.compile(r"\s*[\[(]?\s*(\d{1,18}(?:\s*,\s*\d{1,18}){0,2})\s*[\])]?\s*\Z")
 
@@ -46,6 +48,31 @@ class Columns:
         self.ints = {name: np.full(rows, NULL, np.int64) for name in set(_INTS.values())}
         self.codes = {name: np.full(rows, -1, np.int64) for name in ("grid", "block", "hint")}
         self.floats = {name: np.full(rows, np.nan) for name in set(_FLOATS.values())}
+
+
+class _Lists(NamedTuple):
+    """Lists of numbers: the annotation each is of, where it begins among ``values`` and how many it has."""
+
+    places: Ints
+    starts: Ints
+    counts: Ints
+    values: Ints
+
+    def of(self, wanted: Mask) -> dict[int, list[int]]:
+        """Those of some annotations."""
+        at = np.flatnonzero(wanted[self.places])
+        bounds = zip(self.places[at].tolist(), self.starts[at].tolist(), self.counts[at].tolist(), strict=True)
+        return {place: self.values[start : start + count].tolist() for place, start, count in bounds}
+
+    def triples(self, wanted: Mask) -> tuple[Ints, Ints]:
+        """Of some annotations those of up to three numbers: the annotations, the numbers (rows × 3, NULL behind)."""
+        at = np.flatnonzero(wanted[self.places] & (self.counts <= 3))
+        numbers = np.full((len(at), 3), NULL, np.int64)
+        for column in range(3):
+            there = self.counts[at] > column
+            numbers[there, column] = self.values[self.starts[at[there]] + column]
+        whole = (numbers != NULL).sum(axis=1) == self.counts[at]
+        return self.places[at[whole]], numbers[whole]
 
 
 class Annotations:
@@ -71,9 +98,9 @@ class Annotations:
         names[ids.owners] = self._sequences.texts("annotation", spans[owner[ids.owners]], ids.values)
         return names
 
-    def values(self, tokens: Tokens, path: str, owner: Ints, spans: Ints) -> Ints:
-        """The codes of the annotations' texts, -1 where they are none."""
-        texts = tokens.text_column(f"{path}.text", len(owner), self._strings.code)
+    def values(self, tokens: Tokens, path: str, owner: Ints, spans: Ints, some: Mask | None = None) -> Ints:
+        """The codes of the texts of some annotations, of all as a rule; -1 where they are none."""
+        texts = tokens.text_column(f"{path}.text", len(owner), self._strings.code, some)
         ids = tokens.field(f"{path}.text_id")
         texts[ids.owners] = self._sequences.texts("value", spans[owner[ids.owners]], ids.values)
         return texts
@@ -84,53 +111,56 @@ class Annotations:
         outer = tokens.owners("packet.event.annotation").astype(np.int64)
         path = "packet.event.annotation"
         for owner, where in ((outer, path), (outer[tokens.owners(f"{path}.entry")], f"{path}.entry")):
-            names, texts = self.names(tokens, where, owner, spans), self.values(tokens, where, owner, spans)
+            wanted = np.isin(owner, list(rows))
+            names, texts = self.names(tokens, where, owner, spans), self.values(tokens, where, owner, spans, wanted)
             said: dict[int, Any] = {at: self._strings.texts[c] for at, c in enumerate(texts.tolist()) if c >= 0}
             for kind in ("flag", "pointer", "unsigned", "signed", "real"):
                 found = tokens.field(f"{where}.{kind}")
                 values = reals(found.values) if kind == "real" else found.values
                 said.update(zip(found.owners.tolist(), values.tolist(), strict=True))
             said |= {at: bool(said[at]) for at in tokens.field(f"{where}.flag").owners.tolist()}
-            said |= self._lists(tokens, where)
+            said |= self._lists(tokens, where).of(wanted)
             for at, value in said.items():
                 if int(owner[at]) in rows and names[at] >= 0:
                     out.setdefault(int(owner[at]), {})[self._strings.texts[names[at]]] = value
         return out
 
-    def _lists(self, tokens: Tokens, path: str) -> dict[int, list[int]]:
+    def _lists(self, tokens: Tokens, path: str) -> _Lists:
         """Annotations that are lists of numbers."""
         inside = tokens.owners(f"{path}.item")
         values = np.full(len(inside), NULL, np.int64)
         for kind in ("unsigned", "signed"):
             found = tokens.field(f"{path}.item.{kind}")
             values[found.owners] = found.values
-        lists: dict[int, list[int]] = {}
-        for place, value in zip(inside.tolist(), values.tolist(), strict=True):
-            lists.setdefault(place, []).append(value)
-        return lists
+        places, starts, counts = np.unique(inside, return_index=True, return_counts=True)  # items lie list after list
+        return _Lists(places.astype(np.int64), starts, counts, values)
 
     def _level(self, tokens: Tokens, path: str, owner: Ints, spans: Ints, out: Columns) -> None:
         if not len(owner):
             return
         names = self.names(tokens, path, owner, spans)
-        texts: Ints | None = None
-        for code in np.unique(names).tolist():
-            meaning = self._meaning(code)
+        known, which = np.unique(names, return_inverse=True)
+        meanings = [self._meaning(code) for code in known.tolist()]
+        if not any(meanings):
+            return
+        # Texts that nobody reads are not kept: stacks, and PyTorch's ``metadata``, which is another for each event.
+        read = np.array([one is not None and one[0] not in ("hint", _METADATA) for one in meanings])
+        texts = self.values(tokens, path, owner, spans, read[which])
+        whole: Ints | None = None
+        for number, meaning in enumerate(meanings):
             if meaning is None:
                 continue
-            at = np.flatnonzero(names == code)
+            at = np.flatnonzero(which == number)
             kind, column = meaning
             if kind == "hint":
                 out.codes["hint"][owner[at]] = self._strings.code(column)
-                continue
-            if texts is None:
-                texts = self.values(tokens, path, owner, spans)
-            if kind == "metadata":
-                self._metadata(owner[at], texts[at], out)
+            elif kind == _METADATA:
+                self._metadata(tokens, path, owner, at, texts, out)
             elif kind == "codes":
                 self._triples(tokens, path, at, owner, texts, out.codes[column])
             elif kind == "ints":
-                self._numbers(tokens, path, at, owner, texts, out.ints[column], column in _QUANTITIES)
+                whole = self._whole(tokens, path, len(owner)) if whole is None else whole
+                self._numbers(whole[at], texts[at], owner[at], out.ints[column], column in _QUANTITIES)
             else:
                 self._reals(tokens, path, at, owner, texts, out.floats[column])
 
@@ -138,16 +168,13 @@ class Annotations:
         if code < 0:
             return None
         if code not in self._meanings:
-            name = _known(self._strings.texts[code][:64])
-            tables = (("ints", _INTS), ("codes", _CODES), ("floats", _FLOATS), ("hint", _HINTS))
-            found = next(((kind, table[name]) for kind, table in tables if name in table), None)
-            self._meanings[code] = (_METADATA, _METADATA) if name == _METADATA else found
+            name = self._strings.texts[code][:64]
+            self._meanings[code] = (_METADATA, _METADATA) if _known(name) == _METADATA else _argument(name)
         return self._meanings[code]
 
-    def _numbers(
-        self, tokens: Tokens, path: str, at: Ints, owner: Ints, texts: Ints, out: Ints, quantity: bool
-    ) -> None:
-        values = np.full(len(owner), NULL, np.int64)
+    def _whole(self, tokens: Tokens, path: str, count: int) -> Ints:
+        """The whole number each annotation is, NULL where it is none."""
+        values = np.full(count, NULL, np.int64)
         for kind in ("pointer", "unsigned", "signed"):
             found = tokens.field(f"{path}.{kind}")
             values[found.owners] = found.values
@@ -156,13 +183,17 @@ class Annotations:
         with np.errstate(invalid="ignore"):
             whole = (np.abs(floats) < 1e15) & (np.floor(floats) == floats)
         values[found.owners[whole]] = floats[whole].astype(np.int64)
-        said = at[(values[at] == NULL) & (texts[at] >= 0)]
+        return values
+
+    def _numbers(self, values: Ints, texts: Ints, owner: Ints, out: Ints, quantity: bool) -> None:
+        """Put some annotations' numbers, or what their texts say, into the rows of their owners."""
+        said = np.flatnonzero((values == NULL) & (texts >= 0))
         convert = amount if quantity else integer
         for code in np.unique(texts[said]).tolist():
             values[said[texts[said] == code]] = convert(self._strings.texts[code].strip())
         if quantity:
-            values[at] = np.where(values[at] < 0, NULL, values[at])
-        known = at[values[at] != NULL]
+            values = np.where(values < 0, NULL, values)
+        known = values != NULL
         out[owner[known]] = values[known]
 
     def _reals(self, tokens: Tokens, path: str, at: Ints, owner: Ints, texts: Ints, out: Reals) -> None:
@@ -179,29 +210,57 @@ class Annotations:
         for text in np.unique(texts[at]).tolist():
             if text >= 0 and (found := _LIST.match(self._strings.texts[text][:64])):
                 out[owner[at[texts[at] == text]]] = code("".join(found[1].split()))
-        wanted = set(at.tolist())
-        for place, parts in self._lists(tokens, path).items():
-            if place in wanted and len(parts) <= 3 and NULL not in parts:
-                out[owner[place]] = code(",".join(map(str, parts)))
+        wanted = np.zeros(len(owner), bool)
+        wanted[at] = True
+        places, numbers = self._lists(tokens, path).triples(wanted)
+        if not len(places):
+            return
+        order = np.lexsort(numbers.T)
+        ordered = numbers[order]
+        begins = np.flatnonzero(np.concatenate(([True], (ordered[1:] != ordered[:-1]).any(axis=1))))
+        codes = np.empty(len(begins), np.int64)
+        first = np.minimum.reduceat(order, begins)
+        for which in np.argsort(first).tolist():
+            codes[which] = code(",".join(str(part) for part in numbers[first[which]].tolist() if part != NULL))
+        out[owner[places[order]]] = np.repeat(codes, np.diff(begins, append=len(order)))
 
-    def _metadata(self, rows: Ints, texts: Ints, out: Columns) -> None:
-        """Arguments written as the inside of a JSON object, text by text."""
-        for row, code in zip(rows.tolist(), texts.tolist(), strict=True):
-            for name, value in (fragment(self._strings.texts[code]) if code >= 0 else {}).items():
-                self._argument(row, _known(name[:64]), value, out)
+    def _metadata(self, tokens: Tokens, path: str, owner: Ints, at: Ints, texts: Ints, out: Columns) -> None:
+        """Arguments written as the inside of a JSON object, text by text; a text by number is in ``texts``."""
+        said = {place: self._strings.texts[code] for place, code in zip(at.tolist(), texts[at].tolist(), strict=True)
+                if code >= 0}  # fmt: skip
+        wanted = np.zeros(len(owner), bool)
+        wanted[at] = True
+        found = tokens.field(f"{path}.text")
+        mine = wanted[found.owners]
+        own = (column[mine].tolist() for column in (found.owners, found.values, found.sizes))
+        for place, value, size in zip(*own, strict=True):
+            said.setdefault(place, tokens.text(value, size))
+        rows = owner.tolist()
+        for place in at.tolist():
+            for name, value in (fragment(said[place]) if place in said else {}).items():
+                column = _argument(name[:64])
+                if column is not None:
+                    self._put(rows[place], *column, value, out)
 
-    def _argument(self, row: int, name: str, value: object, out: Columns) -> None:
-        if name in _INTS:
-            column = _INTS[name]
+    def _put(self, row: int, kind: str, column: str, value: object, out: Columns) -> None:
+        if kind == "ints":
             number = amount(value) if column in _QUANTITIES else integer(value)
             if number != NULL:
                 out.ints[column][row] = number
-        elif name in _CODES and (text := triple(value)) is not None:
-            out.codes[_CODES[name]][row] = self._strings.code(text)
-        elif name in _FLOATS:
-            out.floats[_FLOATS[name]][row] = real(value) if type(value) is int else _real(value)
-        elif name in _HINTS:
-            out.codes["hint"][row] = self._strings.code(_HINTS[name])
+        elif kind == "codes":
+            if (text := triple(value)) is not None:
+                out.codes[column][row] = self._strings.code(text)
+        elif kind == "floats":
+            out.floats[column][row] = real(value) if type(value) is int else _real(value)
+        else:
+            out.codes["hint"][row] = self._strings.code(column)
+
+
+@lru_cache(maxsize=4096)
+def _argument(name: str) -> tuple[str, str] | None:
+    """The kind of column that an argument of this name goes into, and the column; None for the others."""
+    plain = _known(name)
+    return next(((kind, table[plain]) for kind, table in _TABLES if plain in table), None)
 
 
 def fragment(text: str) -> dict[str, object]:

@@ -17,7 +17,7 @@ import numpy as np
 import orjson
 
 from ..errors import Unreadable
-from ..ingest import stream
+from ..ingest import limits, stream
 from ..kineto.columns import CODES, FLOATS, INTS, NULL, Block, Strings
 from ..kineto.info import devices_of, rank_of
 from ..kineto.tables import Tables
@@ -49,6 +49,8 @@ def load(job: Job) -> Trace:
     with stream.Source(job.path) as source, (job.workspace / ".begins").open("w+b") as scratch:
         try:
             return _Load(job, source, scratch).trace()
+        except limits.Exceeded as error:
+            raise error.unreadable(job.path) from None
         finally:
             (job.workspace / ".begins").unlink(missing_ok=True)
 

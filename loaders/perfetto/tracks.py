@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+import numpy as np
 from msgspec import Struct
 
 from ..kineto import dialect
@@ -53,6 +54,7 @@ class Tracks:
     def __init__(self) -> None:
         self.known: dict[int, Track] = {}
         self.word: str | None = None
+        self._places: dict[tuple[object, ...], Place] = {}
 
     def learn(self, tokens: Tokens) -> None:
         """Take in the descriptors among the packets."""
@@ -93,8 +95,10 @@ class Tracks:
 
     def _texts(self, tokens: Tokens, name: str) -> list[tuple[int, str]]:
         found = tokens.field(name)
-        places = zip(found.owners.tolist(), found.values.tolist(), found.sizes.tolist(), strict=True)
-        return [(owner, tokens.text(value, min(size, 4096))) for owner, value, size in places]
+        _, first, which = np.unique(found.hashes, return_index=True, return_inverse=True)
+        texts = [tokens.text(value, min(size, 4096))
+                 for value, size in zip(found.values[first].tolist(), found.sizes[first].tolist(), strict=True)]
+        return [(owner, texts[at]) for owner, at in zip(found.owners.tolist(), which.tolist(), strict=True)]
 
     def around(self, uuid: int) -> list[Track]:
         """The track and those it is in, innermost first."""
@@ -109,7 +113,16 @@ class Tracks:
         return found
 
     def place(self, uuid: int) -> Place:
-        """What events of a track are of."""
+        """What events of a track are of: that of one with the same descriptor, where there was one."""
+        own = self.known.get(uuid)
+        if own is None or not (own.name or own.thread or own.process):
+            return self._place(uuid)
+        key = own.name, own.parent, own.pid, own.tid, own.process, own.thread
+        if key not in self._places:  # PyTorch's first writer gave each slice a track of its own
+            self._places[key] = self._place(uuid)
+        return self._places[key]
+
+    def _place(self, uuid: int) -> Place:
         chain = self.around(uuid)
         texts = [text for track in chain for text in (track.name, track.thread, track.process) if text]
         gpu = next((found for text in texts if (found := _GPU.search(text))), None)

@@ -19,6 +19,7 @@ from .shape import Shape
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 Bytes = npt.NDArray[np.uint8]
+Mask = npt.NDArray[np.bool_]
 NULL = -(1 << 63)
 
 
@@ -63,7 +64,8 @@ class Tokens:
     """The tokens of one stretch of data, by field. ``counts`` says how many messages each field of them has."""
 
     def __init__(self, data: Bytes, room: Room) -> None:
-        self.data, self._room = data, room
+        self.data, self._room, self._view = data, room, data.data
+        self._fields: dict[str, FieldTokens] = {}
         found = int(room.state[TOKENS])
         slots = room.slots[:found]
         self._order = np.argsort(slots, kind="stable")
@@ -71,9 +73,13 @@ class Tokens:
 
     def field(self, name: str) -> FieldTokens:
         """The values of a field ('event.name') in the order of the data."""
-        slot, room = self._room.shape.names[name], self._room
-        at = self._order[self._starts[slot] : self._starts[slot + 1]]
-        return FieldTokens(room.owners[at], room.values[at], room.sizes[at], room.hashes[at])
+        found = self._fields.get(name)
+        if found is None:
+            slot, room = self._room.shape.names[name], self._room
+            at = self._order[self._starts[slot] : self._starts[slot + 1]]
+            found = FieldTokens(room.owners[at], room.values[at], room.sizes[at], room.hashes[at])
+            self._fields[name] = found
+        return found
 
     def count(self, name: str) -> int:
         """How many values a field has; of a message, how many there are."""
@@ -93,11 +99,17 @@ class Tokens:
 
     def text(self, value: int, size: int) -> str:
         """The text at a place of the data; bytes that are not UTF-8 are replaced."""
-        return self.data[value : value + size].tobytes().decode("utf-8", "replace")
+        return str(self._view[value : value + size], "utf-8", "replace")
 
-    def texts(self, name: str, code: Callable[[str], int]) -> tuple[Codes, Ints]:
-        """Owners of a field of texts and the codes of its values; ``code`` is asked once for each distinct text."""
+    def texts(self, name: str, code: Callable[[str], int], of: Mask | None = None) -> tuple[Codes, Ints]:
+        """Owners of a field of texts and the codes of its values; ``code`` is asked once for each distinct text.
+
+        With ``of``, those of some owners only.
+        """
         found = self.field(name)
+        if of is not None:
+            at = np.flatnonzero(of[found.owners])
+            found = FieldTokens(found.owners[at], found.values[at], found.sizes[at], found.hashes[at])
         if not len(found.owners):
             return found.owners, found.values
         _, first, inverse = np.unique(found.hashes, return_index=True, return_inverse=True)
@@ -108,10 +120,10 @@ class Tokens:
             codes[place] = code(self.text(int(found.values[at]), int(found.sizes[at])))
         return found.owners, codes[inverse]
 
-    def text_column(self, name: str, of: int, code: Callable[[str], int]) -> Ints:
-        """A field of texts as codes over the messages that may have it; -1 where one has not."""
+    def text_column(self, name: str, of: int, code: Callable[[str], int], some: Mask | None = None) -> Ints:
+        """A field of texts as codes over the messages that may have it, or ``some``; -1 where one has not."""
         out = np.full(of, -1, np.int64)
-        owners, codes = self.texts(name, code)
+        owners, codes = self.texts(name, code, some)
         out[owners] = codes
         return out
 

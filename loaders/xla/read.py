@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import Unreadable
-from ..ingest import stream
+from ..ingest import limits, stream
 from ..kineto import dialect
 from ..kineto.columns import NULL, Strings
 from ..kineto.tables import Tables
@@ -53,6 +53,8 @@ def load(job: Job) -> Trace:
         file = os.open(path, os.O_RDONLY)
         try:
             return _Load(job, file, path.stat().st_size, ended).trace()
+        except limits.Exceeded as error:
+            raise error.unreadable(job.path) from None
         finally:
             os.close(file)
     finally:

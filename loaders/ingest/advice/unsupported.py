@@ -62,6 +62,10 @@ _HEADERS: tuple[tuple[frozenset[str], str, str], ...] = tuple(
 )
 """Columns of a CSV header, in lower case → what it is and what to do: tables of AMD's tools that are no traces."""
 
+_ASCEND = "is the database of Ascend's profiler, which is not read", (
+    "Open the folder ASCEND_PROFILER_OUTPUT (kernel_details.csv, trace_view.json). Where it has the database only, "
+    "write the others: `from torch_npu.profiler.profiler import analyse; analyse('FOLDER', export_type='text')`."
+)
 _KINETO = "Export the trace itself with `prof.export_chrome_trace('trace.json')`."
 
 
@@ -77,6 +81,8 @@ def recognise(path: Path, head: bytes) -> tuple[str, str] | None:
     if head[257:262] == b"ustar":
         return "is a tar archive", _UNPACK
     if head.startswith(b"SQLite format 3\0"):
+        if name.startswith(("ascend_pytorch_profiler", "msprof_")) or b"COMPUTE_TASK_INFO" in head:
+            return _ASCEND
         return _database(head)
     return _text(head)
 

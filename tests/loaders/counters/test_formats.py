@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 
 from warplens.loaders import registry
+from warplens.loaders.counters import tables
 from warplens.loaders.errors import Unreadable
 from warplens.loaders.ingest import stream
 from warplens.loaders.loader import Job
@@ -297,3 +298,8 @@ def test_the_samples_are_what_the_script_makes(samples: Path) -> None:
     spec.loader.exec_module(module)
     for name, text in module.files().items():
         assert (samples / "counters" / name).read_text(encoding="utf-8") == text, name
+
+
+def test_headings_that_differ_by_blanks_only_are_columns_of_their_own() -> None:
+    read = tables.read(b"timestamp, power [W],  power [W]\n2026/03/02 14:07:30.250, 7 W, 8 W\n")
+    assert read is not None and sorted(read.samples["value"].to_list()) == [7.0, 8.0]

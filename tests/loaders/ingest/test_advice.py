@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,18 @@ def test_a_file_nobody_claims_is_told_what_it_is_nearest_to(name: str, tmp_path:
     with pytest.raises(Unreadable) as refused:
         open_run(str(tmp_path / name), use_cache=False)
     assert said in refused.value.reason and "warplens formats" in refused.value.advice
+
+
+@pytest.mark.parametrize(("name", "table"), [
+    ("ascend_pytorch_profiler_0.db", "TASK"), ("msprof_20260302.db", "TASK"), ("renamed.db", "COMPUTE_TASK_INFO"),
+])
+def test_the_database_of_ascends_profiler_leads_to_its_tables(name: str, table: str, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / name) as database:
+        database.execute(f"create table {table} (name integer, globalTaskId integer)")
+    database.close()
+    with pytest.raises(Unreadable, match="database of Ascend's profiler") as refused:
+        open_run(str(tmp_path / name), use_cache=False)
+    assert "kernel_details.csv" in refused.value.advice and "export_type='text'" in refused.value.advice
 
 
 def test_a_folder_that_is_no_run_names_those_under_it_and_each_of_them_opens(samples: Path, tmp_path: Path) -> None:

@@ -181,7 +181,41 @@ def test_depth_costs_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 def test_plain_containers_come_back_as_they_were(protocol: int) -> None:
     content = {"a": [1, 2.5, None, True, "ü"], "b": {"c": (0, 0), "d": [{}, []]}, "e": 2**63, "f": -5, "g": ()}
-    assert plain_pickle.load(pickle.dumps(content, protocol=protocol))[0] == content
+    assert plain_pickle.load(pickle.dumps(content, protocol=protocol)) == content
+
+
+@pytest.mark.parametrize("fewer", [0, 1, 2])
+def test_a_tuple_of_numbers_is_all_that_may_be_made_of_one(fewer: int) -> None:
+    numbers = b"K\x01" * 2 + b"M\x01\x02" + b"J\1\2\3\4" + b"\x8a\x081234567\0" + b"N\x88"
+    for code, size in ((b"\x85", 1), (b"\x86", 2), (b"\x87", 3)):
+        plain_pickle.check(b"\x80\x04" + numbers + code + b".")
+        for inner in (b")", b"h\0", b"\x8c\x01a", b"]"):  # an empty tuple, something remembered, a text, a list
+            few = b"K\x01" * min(fewer, size - 1)
+            with pytest.raises(plain_pickle.NotPlain, match="tuple of something other"):
+                plain_pickle.check(b"\x80\x04" + inner + few + code + b".")
+            with pytest.raises(plain_pickle.NotPlain, match="tuple of something other"):
+                plain_pickle.check(b"\x80\x04" + b"K\x01" * size + code + code + b".")
+
+
+@pytest.mark.parametrize(("size", "index", "passes"), [
+    (100, 65_535, True), (100, 65_536, False), (70_000, 131_071, True), (70_000, 131_072, False),
+    (17 << 20, (32 << 20) - 1, True), (17 << 20, 32 << 20, False),
+])
+def test_places_of_the_memo_are_held_to_the_size_of_the_file(size: int, index: int, passes: bool) -> None:
+    start = b"\x80\x04}r" + index.to_bytes(4, "little") + b"X" + size.to_bytes(4, "little")
+    data = start + b"a" * size + b"."
+    if passes:
+        plain_pickle.check(data)
+    else:
+        with pytest.raises(plain_pickle.NotPlain, match="at places no pickler"):
+            plain_pickle.check(data)
+
+
+def test_every_way_to_end_early_is_said(samples: Path) -> None:
+    data = (samples / "memory_snapshot.pickle").read_bytes()
+    for end in range(2, len(data) - 1):
+        with pytest.raises(plain_pickle.NotPlain, match="in the middle"):
+            plain_pickle.check(data[:end])
 
 
 def test_other_pickles_are_nobodys(tmp_path: Path) -> None:

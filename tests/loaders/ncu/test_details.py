@@ -197,6 +197,19 @@ def test_what_the_library_raises_is_a_refusal(reports: Path, tmp_path: Path, mon
         report.LOADER.load(Job(reports, tmp_path))
 
 
+def test_what_the_library_should_never_say_is_a_refusal_or_a_text(reports: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(ACTIONS[0], "_name", "\ud800")
+    (run,) = report.LOADER.load(Job(reports, tmp_path))
+    assert run.kernels.collect()["name"].cast(pl.String)[0] == "?"
+    assert report.LOADER.arguments(reports, 0, "?")
+    monkeypatch.setitem(RULES[0]["speedup_estimation"], "speedup", None)
+    with pytest.raises(Unreadable, match="cannot be read by NVIDIA's library"):
+        report.LOADER.arguments(reports, 0, "?")
+    monkeypatch.setattr(Action, "metric_names", lambda self: 1 / 0)
+    with pytest.raises(Unreadable, match="cannot be read by NVIDIA's library"):
+        report.LOADER.load(Job(reports, tmp_path))
+
+
 def test_details_of_damaged_files_are_values_or_a_refusal(samples: Path, tmp_path: Path) -> None:
     chance = random.Random(3)
     for name in ("ncu_long.csv", "ncu_wide.csv", "ncu_text.txt"):

@@ -165,3 +165,23 @@ def test_only_packets_are_taken_for_packets(samples: Path) -> None:
     assert sniff((samples / "perfetto.pftrace").read_bytes()[:300])
     assert not any(map(sniff, (b"", b"\n", b"\n\n\n\n", b"\n\x02ab", b"\x0a\x00" * 40, b"{}", bytes(100))))
     assert not sniff((samples / "xla_gpu.xplane.pb").read_bytes())
+
+
+def test_arguments_as_one_text_an_event_do_not_count_as_names(
+    make: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WARPLENS_LIMITS", "names=600")
+    events = make.run(60)
+    assert len({json.dumps(event["args"]) for event in events}) > 600
+    assert load(make.with_metadata(events), tmp_path).kernels.collect().height == 4 * 60
+    monkeypatch.setenv("WARPLENS_LIMITS", "names=20")
+    with pytest.raises(Unreadable, match="different names"):
+        load(make.with_metadata(events), tmp_path)
+
+
+def test_a_list_is_a_grid_where_it_has_up_to_three_numbers(make: ModuleType, tmp_path: Path) -> None:
+    shapes = [[7], [7, 8], [9, 8, 7], [1, 2, 3, 4], [7, 8], [0, 0, 0], []]
+    events = [{"cat": "kernel", "name": f"k{at}", "ts": 1000 + 10 * at, "dur": 5, "pid": 0, "tid": 7,
+               "args": {"grid": shape, "correlation": at + 1}} for at, shape in enumerate(shapes)]
+    grids = load(make.Sdk().write(events), tmp_path).kernels.select(pl.col("grid").cast(pl.String)).collect()
+    assert grids["grid"].to_list() == ["7", "7,8", "9,8,7", None, "7,8", "0,0,0", None]

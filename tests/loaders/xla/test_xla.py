@@ -158,3 +158,12 @@ def test_a_profile_without_events_is_refused(make: ModuleType, tmp_path: Path) -
     path.write_bytes(make.message([(1, make.Plane(1, "/host:CPU").written())]))
     with pytest.raises(Unreadable, match="without a single event"):
         load(path, tmp_path)
+
+
+def test_more_names_than_the_limit_are_refused_with_the_option_that_raises_it(
+    samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WARPLENS_LIMITS", "names=5")
+    with pytest.raises(Unreadable, match="different names") as refused:
+        LOADER.load(Job(samples / "xla_gpu.xplane.pb", tmp_path))
+    assert "--limit names=" in refused.value.advice

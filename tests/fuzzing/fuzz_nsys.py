@@ -1,6 +1,6 @@
 """Pages of real exports with bytes changed, through both ways to decode records: what one says the other must.
 
-    python tests/loaders/fuzz_nsys.py MINUTES FILE...
+    python tests/fuzzing/fuzz_nsys.py MINUTES FILE...
 
 The compiled way gets its data flush with memory that must not be touched.
 """

@@ -1,6 +1,6 @@
 """Throws broken and strange traces at both readers of Kineto JSON; a short run of it is part of the tests.
 
-    python tests/loaders/fuzz_kineto.py MINUTES [FILE.json[.gz] ...]
+    python tests/fuzzing/fuzz_kineto.py MINUTES [FILE.json[.gz] ...]
 
 Each round takes a stretch of a real or made-up trace, changes it, and reads it with the compiled scanner in small
 blocks, with every array index checked and the text ending right before a page nobody may read. What orjson accepts
@@ -25,8 +25,9 @@ from pathlib import Path
 if __name__ == "__main__":
     os.environ["NUMBA_BOUNDSCHECK"] = "1"
     os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / "warplens-fuzz-numba"))
-    sys.path.insert(0, str(Path(__file__).parent))
+    sys.path.insert(0, str(Path(__file__).parents[1] / "loaders"))
 
+from fuzz_files import Target, changed
 from kineto_reading import accepted, native, read, reference, relative
 
 SPELLINGS = [
@@ -190,6 +191,29 @@ def fuzz(seed: int, rounds: int | None, seconds: float, sources: list[bytes], fo
             raise
         done += 1
     return done, compared
+
+
+def target(files: list[Path]) -> Target:
+    """Whole files through the loader, plain and compressed, with events, values and bytes changed."""
+    from warplens.loaders.kineto import LOADER
+
+    sources = [file.read_bytes() for file in files]
+
+    def place(folder: Path, chance: random.Random) -> Path:
+        text = bytearray(chance.choice(sources) if chance.random() < 0.6 else made_up(chance))
+        ways = mutations(chance)
+        for _ in range(chance.choice((0, 1, 1, 1, 2, 4))):
+            chance.choice(ways)(text)
+        data = changed(bytes(text), chance) if chance.random() < 0.4 else bytes(text)
+        packed = chance.random() < 0.3
+        if packed:
+            data = gzip.compress(data, 1)
+            data = changed(data, chance) if chance.random() < 0.3 else data
+        path = folder / ("fuzz.json.gz" if packed else "fuzz.json")
+        path.write_bytes(data)
+        return path
+
+    return Target(LOADER, place)
 
 
 def main() -> None:

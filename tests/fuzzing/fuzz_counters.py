@@ -1,17 +1,13 @@
 """Files of counters with bytes, numbers and words changed: every try opens or is refused.
-
-    python tests/loaders/fuzz_counters.py TRIES FILE...
 """
 
 from __future__ import annotations
 
 import random
 import re
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
-from fuzz_files import Done, changed, fuzz, main
+from fuzz_files import Target, changed
 
 from warplens.loaders import registry, schema
 from warplens.loaders.loader import FormatLoader, Job
@@ -21,6 +17,8 @@ LOADERS = tuple(one for one in registry.ours() if type(one).__module__.startswit
 _WORDS = (b"", b"N/A", b"[N/A]", b"-", b"nan", b"1e999", b"-1", b"9" * 25, b"9223372036854775794", b"1e-400", b"0x10",
           b'"', b'""', b"2026/13/45 25:61:61", b"00:00:00", b"12:00", b"1772460450", b"1772460450.5", b"{", b"}", b"#",
           b"# gpu", b"#Entity", b"\xff\xfe", b"\0", b"GPU 99999999999", b"MiB", b"%", b"W" * 300, b",,,,", b"\n\n")
+_LINES = 12
+"""Lines of a file that are kept."""
 _WORD = re.compile(rb"[^\s,;{}=]+")
 
 
@@ -55,9 +53,10 @@ class AnyOf(FormatLoader):
         return traces
 
 
-def run(files: list[Path], seed: int, until: Callable[[int], bool]) -> Done:
-    """Change the files until ``until`` says so."""
-    data, own = [file.read_bytes() for file in files], random.Random(seed)
+def target(files: list[Path]) -> Target:
+    """The files with words and bytes changed."""
+    data = [file.read_bytes() for file in files]
+    data = [one if one.startswith(b"{") else b"".join(one.splitlines(keepends=True)[:_LINES]) for one in data]
 
     def place(folder: Path, chance: random.Random) -> Path:
         made = chance.choice(data)
@@ -67,8 +66,4 @@ def run(files: list[Path], seed: int, until: Callable[[int], bool]) -> Done:
         path.write_bytes(made)
         return path
 
-    return fuzz(AnyOf(own), place, seed, until)
-
-
-if __name__ == "__main__":
-    main(lambda seed, until: run([Path(name) for name in sys.argv[2:]], seed, until), int(sys.argv[1]))
+    return Target(AnyOf(random.Random(0)), place)

@@ -1,18 +1,14 @@
 """Memory snapshots with bytes and operations changed: every try opens or is refused, and nothing is ever called.
-
-    python tests/loaders/fuzz_memory.py TRIES FILE...
 """
 
 from __future__ import annotations
 
 import pickle
 import random
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fuzz_files import Done, changed, fuzz, main
+from fuzz_files import Target, changed
 
 from warplens.loaders.memory_snapshot import LOADER
 
@@ -31,8 +27,8 @@ def reshaped(value: Any, chance: random.Random, depth: int = 0) -> Any:
     return value
 
 
-def run(files: list[Path], seed: int, until: Callable[[int], bool]) -> Done:
-    """Change the files until ``until`` says so."""
+def target(files: list[Path]) -> Target:
+    """The files with values, operations and bytes changed."""
     data = [file.read_bytes() for file in files]
     contents = [pickle.loads(one) for one in data]
 
@@ -47,8 +43,4 @@ def run(files: list[Path], seed: int, until: Callable[[int], bool]) -> Done:
         path.write_bytes(made)
         return path
 
-    return fuzz(LOADER, place, seed, until)
-
-
-if __name__ == "__main__":
-    main(lambda seed, until: run([Path(name) for name in sys.argv[2:]], seed, until), int(sys.argv[1]))
+    return Target(LOADER, place)
