@@ -18,7 +18,6 @@ from .. import registry
 from ..counters.beside import is_beside, together, with_metrics
 from ..errors import Unreadable
 from ..loader import Adopted, FormatLoader, Job
-from ..native.allocator import keep_freed
 from ..trace import Trace
 from . import archives, cache, call_tree, failures, inputs, ranks, spill, store
 from .job import pool
@@ -225,7 +224,6 @@ class Opened(Struct, frozen=True):
 
     def traces(self, worker: int | None = None) -> tuple[Trace, ...]:
         """The traces: ranks put together, or one worker picked. Raises Unreadable where neither is possible."""
-        keep_freed()  # questions about these traces make and free an array a column
         return tuple(run.warn(*self.unread) if self.unread else run for run in self._traces(worker))
 
     def _traces(self, worker: int | None) -> tuple[Trace, ...]:
