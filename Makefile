@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint types imports unit clean
+.PHONY: demo test test-deep lint types imports unit clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/warplens demo
@@ -20,7 +20,11 @@ imports: $(VENV)/.dev-installed
 	cd .dev && PYTHONPATH=. ../$(BIN)/lint-imports --config ../pyproject.toml --no-cache
 
 unit: $(VENV)/.dev-installed
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
+
+# the same tests with ten times as many cases, others each time: about ten times as long
+test-deep: $(VENV)/.dev-installed
+	WARPLENS_EXPLORE=1 $(BIN)/pytest -n 2 --dist worksteal
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

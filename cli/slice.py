@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
 
 from .arguments import FINE, Command, Wrong, open_runs, opening_arguments, options_of, print_path, scope_arguments
 
@@ -21,7 +17,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 def _slice(arguments: argparse.Namespace) -> int:
     from ..analysis.table.view import CannotAnswer
-    from ..analysis.timeline.chrome_trace import sliced
+    from ..analysis.timeline.chrome_trace import save, sliced
 
     options = options_of(arguments)
     run = open_runs(arguments.runs, arguments)[0]
@@ -29,32 +25,13 @@ def _slice(arguments: argparse.Namespace) -> int:
         pieces = sliced(run, options)
     except CannotAnswer as error:
         raise Wrong(str(error)) from None
-    with _written(Path(arguments.output)) as out:
-        for piece in pieces:
-            out.write(piece)
-    print_path(Path(arguments.output))
-    return FINE
-
-
-@contextmanager
-def _written(path: Path) -> Iterator[BinaryIO]:
-    """The file to write, under a name of its own until it is whole, so that no half trace is ever opened."""
-    half = path.with_name(f".{path.name}.{os.getpid()}")
+    path = Path(arguments.output)
     try:
-        if path.suffix == ".gz":
-            from isal import igzip
-
-            with igzip.open(half, "wb") as packed:  # type: ignore[no-untyped-call]
-                yield packed
-        else:
-            with half.open("wb") as plain:
-                yield plain
-        half.replace(path)
+        save(pieces, path)
     except OSError as error:
         raise Wrong(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from None
-    finally:
-        with suppress(OSError):
-            half.unlink()
+    print_path(path)
+    return FINE
 
 
 SLICE = Command("slice", "Write a cycle or a window as a Chrome trace (opens in Perfetto).", _arguments, _slice)

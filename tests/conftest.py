@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,12 +10,22 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# a busy machine is no failure, and the same commit gives the same result; WARPLENS_EXPLORE=1 looks for new cases
-settings.register_profile("unhurried", deadline=None, derandomize="WARPLENS_EXPLORE" not in os.environ)
-settings.load_profile("unhurried")
+# a busy machine is no failure, and the same commit gives the same result; WARPLENS_EXPLORE=1 (make test-deep) looks for
+# new cases, and for ten times as many
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=30)
+settings.register_profile("deep", deadline=None, max_examples=300)
+DEEP = "WARPLENS_EXPLORE" in os.environ
+settings.load_profile("deep" if DEEP else "quick")
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT.parent / "shared" / "data"
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays: a hundredth of a second for each look through it adds up to a minute."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
 
 
 @pytest.fixture(scope="session")
@@ -23,6 +34,12 @@ def data() -> Path:
     if not DATA.is_dir():
         pytest.skip("the folder of real recordings is not here")
     return DATA
+
+
+@pytest.fixture(scope="session")
+def deep() -> bool:
+    """Whether a test that goes through many cases goes through all of them rather than through a part."""
+    return DEEP
 
 
 @pytest.fixture(scope="session")

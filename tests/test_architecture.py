@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Container, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,13 @@ def test_a_command_is_a_file_of_its_own() -> None:
     assert {command.run.__module__.rpartition(".")[2] for command in COMMANDS} == {one.name for one in COMMANDS}
 
 
+@cache
+def tree(path: Path) -> list[ast.AST]:
+    """All nodes of a module's source."""
+    return [*ast.walk(ast.parse(path.read_text()))]
+
+
+@cache
 def modules() -> dict[str, Path]:
     """The product's modules by their dotted names."""
     found = {}
@@ -69,7 +77,7 @@ def imported_by(name: str, path: Path, known: Container[str]) -> set[str]:
     """The modules one imports, wherever in it the statement stands and whether for types only or not."""
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in tree(path):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = [*package[: len(package) - node.level + 1], *(node.module or "").split(".")]
             origin = ".".join(filter(None, base))
@@ -109,7 +117,7 @@ def test_a_folder_is_read_at_a_glance() -> None:
 def test_a_class_name_means_one_thing_in_a_room() -> None:
     places = defaultdict[tuple[str, str], list[str]](list)
     for name, path in modules().items():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in tree(path):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[name.split(".")[0], node.name].append(name)
     assert {key: where for key, where in places.items() if len(where) > 1} == {}

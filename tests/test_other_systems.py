@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+SAMPLES = ["kineto.pt.trace.json", "nsys.sqlite", "kernel_table_unet_training.txt"]
 NO_MODULES = "fcntl", "termios", "tty", "pty", "pwd", "grp", "resource"
 NO_NAMES = {
     "macOS": "memfd_create sched_getaffinity O_TMPFILE posix_fadvise sched_yield",
@@ -40,21 +41,22 @@ for room in ("loaders", "analysis", "cli"):
                                                    "nsys.decode", "protobuf.walk")):
             importlib.import_module(found.name)
 from warplens.cli.main import main
-sys.exit(main(sys.argv[1:]))
+for path in sys.argv[1:] * 2:  # the second time from the cache
+    if status := main(["report", path, "--view", "kernels", "--format", "json"]):
+        sys.exit(status)
 """
 
 
 @pytest.mark.parametrize("system, platform", [("macOS", "darwin"), ("Windows", "win32")])
-@pytest.mark.parametrize("sample", ["kineto.pt.trace.json", "nsys.sqlite", "kernel_table_unet_training.txt"])
-def test_a_report_works_there(system: str, platform: str, sample: str, tmp_path: Path) -> None:
+def test_reports_work_there(system: str, platform: str, tmp_path: Path) -> None:
     program = PROGRAM.format(
         names=NO_NAMES[system], windows=system == "Windows", modules=NO_MODULES, platform=platform
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT / ".dev"), "TMPDIR": str(tmp_path)}
-    for _ in range(2):  # the second time from the cache
-        command = ["report", str(ROOT / "samples" / sample), "--view", "kernels", "--format", "json"]
-        command = [sys.executable, "-c", program, *command]
-        done = subprocess.run(command, capture_output=True, text=True, env=environment)
-        assert done.returncode == 0, done.stderr[-2000:]
-        assert json.loads(done.stdout)["rows"]
+    command = [sys.executable, "-c", program, *(str(ROOT / "samples" / name) for name in SAMPLES)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr[-2000:]
+    made = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [Path(one["sources"][0]["path"]).name for one in made] == SAMPLES * 2
+    assert all(one["rows"] for one in made) and made[:3] == made[3:]
     assert not [left for left in tmp_path.iterdir() if left.name.startswith("warplens-")]

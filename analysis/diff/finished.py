@@ -89,7 +89,7 @@ def finished(runs: tuple[Trace, ...]) -> Answer:
     lines = [
         *([cycle_line(cycles)] if cycles else []), *device_lines(work, [], {}, cycles.median_a_ms if cycles else 0.0),
         changed_line(changed, explains(top, cycles, work)),
-        line("Rows", f"{len(slower)} of {len(rows)} functions have a larger share of the cycle, surely{worse}"),
+        line("Rows", f"{len(slower)} of {len(rows)} functions have a significantly larger share of the cycle{worse}"),
         line("Data", "a finished comparison: its cycles and means were recorded, its samples were not"),
     ]
     return Answer(in_order(frame_of(rows)).lazy(), verdict.facts(), tuple(lines), (_NOTE,))

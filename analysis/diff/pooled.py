@@ -61,7 +61,7 @@ def pooled(baseline: Sequence[Trace], candidate: Sequence[Trace], options: Optio
     lines = (
         line("Cycle", f"{call}: {units.amount(cycle.a, cycle.b)} over {len(baseline)} and "
              f"{len(candidate)} runs, {units.figure(cycle.delta, signed=True)} ± {units.figure(cycle.margin)}"),
-        line("Rows", f"{regressions} of {frame.height} functions surely slower, by what runs differ by themselves"),
+        line("Rows", f"{regressions} of {frame.height} functions slower by more than runs of one side differ"),
     )
     verdict = Verdict(
         Comparability(), f"{call.capitalize()} by what runs of one side differ by themselves.", "runs",

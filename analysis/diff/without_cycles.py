@@ -164,8 +164,8 @@ def _verdict(row: FunctionChange, total_ms: float) -> Call:
 def _explanation(comparability: Comparability, regressions: int) -> str:
     if not comparability.comparable:
         return f"These runs cannot be compared as one thing changed: {'; '.join(comparability.reasons)}."
-    count = f"{some(regressions).capitalize()} function{'' if regressions == 1 else 's'} surely slower per launch"
-    return f"{count}; without cycles and readings of the machine no cause can be told."
+    count = f"{some(regressions).capitalize()} function{'' if regressions == 1 else 's'}"
+    return f"{count} significantly slower per launch; without cycles and readings of the machine no cause can be named."
 
 
 def _no_resources(runs: tuple[Trace, Trace]) -> str:

@@ -251,7 +251,7 @@ def _notes(run: Trace, host: _Host | None, gaps: pl.DataFrame, devices: list[Dev
     if host is None or (idle and unknown == idle):
         notes.append(
             "No launch calls were recorded for these activities: the gaps are times in which nothing was recorded on "
-            "the device, and why cannot be told."
+            "the device; the cause is unknown."
         )
     elif unknown:
         share = 100 * unknown / idle

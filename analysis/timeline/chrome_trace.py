@@ -7,9 +7,12 @@ not in it. Format: the Trace Event Format, with the categories and arguments PyT
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import orjson
 import polars as pl
@@ -46,6 +49,30 @@ def sliced(run: Trace, options: Options) -> Iterator[bytes]:
     if not part.has("kernels") and not part.has("host"):
         raise CannotAnswer(f"{run.info.label} holds nothing with a time here; a trace of it would be empty.")
     return document(part if part is run else with_launches(run, part))
+
+
+def save(pieces: Iterable[bytes], path: Path) -> None:
+    """Write the pieces of a trace to that path, compressed where it ends in ``.gz``. Raises OSError.
+
+    Until all of them are there the file has a name of its own beside it, so that no half trace is ever opened.
+    """
+    half = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with _opened(half, packed=path.suffix == ".gz") as out:
+            for piece in pieces:
+                out.write(piece)
+        half.replace(path)
+    finally:
+        with suppress(OSError):
+            half.unlink()
+
+
+def _opened(path: Path, packed: bool) -> BinaryIO:
+    if not packed:
+        return path.open("wb")
+    from isal import igzip
+
+    return igzip.open(path, "wb")  # type: ignore[no-any-return,no-untyped-call]
 
 
 def document(run: Trace) -> Iterator[bytes]:

@@ -12,13 +12,10 @@ from itertools import pairwise
 
 import polars as pl
 
-from ..errors import Unreadable
-from ..ingest import stream
-from ..loader import FormatLoader, Job
-from ..trace import Trace
-from .families import family
-from .recording import COLUMNS, Reading, trace
-from .tables import TooWide, read
+from ..loader import Job
+from .loader import CounterLoader
+from .recording import COLUMNS, Reading
+from .tables import read
 
 _HEADER = re.compile(rb"(?m)^ ?(?:[\w ]{0,16}time[\w ]{0,16}, ?)?(?:device|gpu) ?,[^\r\n]*", re.I)
 _MOST_TABLES = 64
@@ -35,39 +32,25 @@ def unit_of(name: str) -> str:
     return next((unit for pattern, unit in _UNITS if re.search(pattern, name)), "")
 
 
-class AmdSmi(FormatLoader):
+class AmdSmi(CounterLoader):
     """The loader of the logs of rocm-smi and amd-smi."""
 
     name = "amd-smi"
     title = "amd-smi and rocm-smi as CSV (counters)"
     suffixes = (".csv",)
     version = 1
-    fills = ("metrics",)
-    lies_beside = True
 
-    def sniff(self, head: bytes) -> bool:
-        """A header that begins with the device, after a time at most, and has columns of AMD's tools."""
-        return family(head) == "amd-smi"
-
-    def load(self, job: Job) -> tuple[Trace, ...]:
-        """One Trace with ``metrics``. Raises Unreadable where it holds no sample."""
-        text, ended = stream.whole(job.path)
-        job.progress(len(text) // 2, len(text), 0)
-        try:
-            blocks = _blocks(text)
-            readings = [found for block in blocks[:_MOST_TABLES] if (found := read(block, unit_of)) is not None]
-        except TooWide as error:
-            raise Unreadable(job.path, f"has {error}, which no monitor writes", _AGAIN) from None
-        found = _together(readings)
-        if found.samples.is_empty():
-            raise Unreadable(job.path, "holds no row of samples", _AGAIN)
-        if lost := len(blocks) - _MOST_TABLES if len(blocks) > _MOST_TABLES else 0:
+    def read(self, text: bytes, job: Job) -> Reading:
+        """The tables of the file under each other."""
+        blocks = _blocks(text)
+        found = _together([one for block in blocks[:_MOST_TABLES] if (one := read(block, unit_of)) is not None])
+        if (lost := len(blocks) - _MOST_TABLES) > 0:
             found.warnings.append(f"{lost:,} tables with other headers were left out.")
-        if ended:
-            found.warnings.append(f"The file is not whole: {ended}.")
-        made = trace(job, self.name, found, len(text))
-        job.progress(len(text), len(text), found.samples.height)
-        return (made,)
+        return found
+
+    def advice(self, text: bytes) -> str:
+        """The commands that write such a table."""
+        return _AGAIN
 
 
 def _blocks(text: bytes) -> list[bytes]:

@@ -10,14 +10,11 @@ import re
 
 import polars as pl
 
-from ..errors import Unreadable
-from ..ingest import stream
-from ..loader import FormatLoader, Job
-from ..trace import Trace
+from ..loader import Job
 from . import quantities, times
 from .dcgm_fields import unit_of
-from .families import family
-from .recording import COLUMNS, CounterColumn, Reading, melted, trace
+from .loader import CounterLoader
+from .recording import COLUMNS, CounterColumn, Reading, melted
 
 _ROW = re.compile(
     r"^(?P<when>[^#]{0,40}?)\s*(?P<device>(?:GPU|GPU[-_]C?I|Switch|CPU|Core) ?\d{1,6}(?:/\d{1,6}){0,3})\s+"
@@ -29,32 +26,21 @@ _MOST_HEADERS = 64
 _AGAIN = "Record it again, as in `dcgmi dmon -e 203,1002,155 -d 100`."
 
 
-class Dcgmi(FormatLoader):
+class Dcgmi(CounterLoader):
     """The loader of logs of dcgmi dmon."""
 
     name = "dcgmi"
     title = "dcgmi dmon (counters)"
     suffixes = (".txt", ".log")
     version = 1
-    fills = ("metrics",)
-    lies_beside = True
 
-    def sniff(self, head: bytes) -> bool:
-        """The header that begins with "#Entity"."""
-        return family(head) == "dcgmi"
+    def read(self, text: bytes, job: Job) -> Reading:
+        """The rows under the header that stands above them."""
+        return _read(text.decode("utf-8", "replace"))
 
-    def load(self, job: Job) -> tuple[Trace, ...]:
-        """One Trace with ``metrics``. Raises Unreadable where it holds no sample."""
-        text, ended = stream.whole(job.path)
-        job.progress(len(text) // 2, len(text), 0)
-        found = _read(text.decode("utf-8", "replace"))
-        if found.samples.is_empty():
-            raise Unreadable(job.path, "holds no row of samples", _AGAIN)
-        if ended:
-            found.warnings.append(f"The file is not whole: {ended}.")
-        made = trace(job, self.name, found, len(text))
-        job.progress(len(text), len(text), found.samples.height)
-        return (made,)
+    def advice(self, text: bytes) -> str:
+        """The command that writes such a log."""
+        return _AGAIN
 
 
 def _read(text: str) -> Reading:

@@ -12,14 +12,12 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from ..errors import Unreadable
-from ..ingest import stream
-from ..loader import FormatLoader, Job
-from ..trace import Trace
+from ..loader import Job
 from . import quantities, times
-from .families import dmon_cells, dmon_header, family
-from .recording import COLUMNS, CounterColumn, Reading, melted, trace
-from .tables import MOST_COLUMNS, TooWide, read
+from .families import dmon_cells, dmon_header
+from .loader import CounterLoader
+from .recording import COLUMNS, CounterColumn, Reading, melted
+from .tables import MOST_COLUMNS, read
 
 _UNITS = (
     (r"^utilization\.|^fan\.speed", "%"), (r"^memory\.|^fb_memory|used_gpu_memory|^used_memory", "MiB"),
@@ -36,36 +34,24 @@ def unit_of(name: str) -> str:
     return next((unit for pattern, unit in _UNITS if re.search(pattern, name)), "")
 
 
-class NvidiaSmi(FormatLoader):
+class NvidiaSmi(CounterLoader):
     """The loader of nvidia-smi's logs."""
 
     name = "nvidia-smi"
     title = "nvidia-smi: --query-gpu as CSV, dmon as text or CSV (counters)"
     suffixes = (".csv", ".txt", ".log")
     version = 1
-    fills = ("metrics",)
-    lies_beside = True
 
-    def sniff(self, head: bytes) -> bool:
-        """A header with fields of a query, or the two header lines of dmon."""
-        return family(head) == "nvidia-smi"
+    def read(self, text: bytes, job: Job) -> Reading | None:
+        """The rows of dmon, or the table that a query printed."""
+        found = _dmon(text) if dmon_header(text[: 1 << 16]) is not None else read(text, unit_of)
+        if found is not None:
+            found.tool = "nvidia-smi"
+        return found
 
-    def load(self, job: Job) -> tuple[Trace, ...]:
-        """One Trace with ``metrics``. Raises Unreadable where it holds no sample."""
-        text, ended = stream.whole(job.path)
-        job.progress(len(text) // 2, len(text), 0)
-        try:
-            found = _dmon(text) if dmon_header(text[: 1 << 16]) is not None else read(text, unit_of)
-        except TooWide as error:
-            raise Unreadable(job.path, f"has {error}, which no monitor writes", _AGAIN) from None
-        if found is None or found.samples.is_empty():
-            raise Unreadable(job.path, "holds no row of samples", _AGAIN)
-        found.tool = "nvidia-smi"
-        if ended:
-            found.warnings.append(f"The file is not whole: {ended}.")
-        made = trace(job, self.name, found, len(text))
-        job.progress(len(text), len(text), found.samples.height)
-        return (made,)
+    def advice(self, text: bytes) -> str:
+        """The command that writes such a log."""
+        return _AGAIN
 
 
 def _dmon(text: bytes) -> Reading:

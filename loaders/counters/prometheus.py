@@ -14,13 +14,12 @@ import msgspec
 import polars as pl
 
 from ..errors import Unreadable
-from ..ingest import limits, stream
-from ..loader import FormatLoader, Job
+from ..ingest import limits
+from ..loader import Job
 from ..schema_limits import LATEST_NS
-from ..trace import Trace
 from . import quantities, series
-from .families import family
-from .recording import COLUMNS, Reading, trace
+from .loader import CounterLoader
+from .recording import COLUMNS, Reading
 
 _LONGEST = 1 << 16
 """Characters of a line: labels are names, not texts."""
@@ -43,38 +42,31 @@ class _Answer(msgspec.Struct):
     warnings: list[str] = []
 
 
-class Prometheus(FormatLoader):
+class Prometheus(CounterLoader):
     """The loader of Prometheus' text and of its answers."""
 
     name = "prometheus"
     title = "Prometheus: an exporter's text (DCGM exporter), range queries as JSON (counters)"
     suffixes = (".prom", ".txt", ".json")
     version = 1
-    fills = ("metrics",)
-    lies_beside = True
+    holds_nothing = "holds no sample"
 
-    def sniff(self, head: bytes) -> bool:
-        """An answer of the query API, or an exposition: its HELP and TYPE lines, or a sample with labels."""
-        return family(head) == "prometheus"
-
-    def load(self, job: Job) -> tuple[Trace, ...]:
-        """One Trace with ``metrics``. Raises Unreadable where it holds no sample."""
-        text, ended = stream.whole(job.path)
-        job.progress(len(text) // 2, len(text), 0)
-        answer = text.lstrip()[:1] == b"{"
+    def read(self, text: bytes, job: Job) -> Reading:
+        """The series of an exposition or of an answer. Raises Unreadable where an answer is damaged or too deep."""
         try:
-            found = _of_answer(text) if answer else _of_text(text)
+            return _of_answer(text) if _is_answer(text) else _of_text(text)
         except limits.Exceeded as error:
             raise error.unreadable(job.path) from None
         except (msgspec.DecodeError, RecursionError, ValueError):
             raise Unreadable(job.path, "is cut off or damaged", f"Save {_QUERY} again.") from None
-        if found.samples.is_empty():
-            raise Unreadable(job.path, "holds no sample", f"Save {_QUERY if answer else _EXPOSITION}.")
-        if ended:
-            found.warnings.append(f"The file is not whole: {ended}.")
-        made = trace(job, self.name, found, len(text))
-        job.progress(len(text), len(text), found.samples.height)
-        return (made,)
+
+    def advice(self, text: bytes) -> str:
+        """What to save instead."""
+        return f"Save {_QUERY if _is_answer(text) else _EXPOSITION}."
+
+
+def _is_answer(text: bytes) -> bool:
+    return text.lstrip()[:1] == b"{"
 
 
 def _of_answer(text: bytes) -> Reading:

@@ -6,6 +6,10 @@ bulk: a table is a b-tree of pages, a leaf page holds records, a record is a hea
 it. Here the records of many pages are decoded together, column by column, with array operations, whose indices are
 checked. Whatever is unusual (a record that spills over its page, an index-organised table, a page that is none) raises
 ``Unusual``; the caller then asks SQLite itself.
+
+What it buys, for 16 columns of a million kernels in blocks that are let go of (two cores, November 2026): 0.38 s, and
+0.6 s of processor time, against 0.81 and 1.4 for connectorx in partitions of 131,072 rows, 1.38 and 1.4 for ADBC's
+driver in batches of 65,536 rows, and 5.4 for Python's sqlite3.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ difference before it is committed. Texts must be equal, numbers to nine digits: 
 
 from __future__ import annotations
 
+import argparse
 import math
 import os
 import re
@@ -13,8 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from warplens.analysis.core.options import Options
+from warplens.analysis.table.table import Table, ask
+from warplens.analysis.table.view import View
 from warplens.analysis.views import VIEWS
+from warplens.cli.arguments import open_runs
 from warplens.cli.main import main
+from warplens.loaders.trace import Trace
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 NORMAL, ABNORMAL = "demo/normal.json.gz", "demo/abnormal.json.gz"
@@ -41,6 +47,32 @@ def beside_the_samples(samples: Path, cache: Path, monkeypatch: pytest.MonkeyPat
     """Paths in what is printed are those that were typed."""
     monkeypatch.chdir(samples)
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+
+
+@pytest.fixture(scope="session")
+def opened() -> dict[tuple[str, ...], tuple[Trace, ...]]:
+    """The demo as it was opened for the first view that was asked for."""
+    return {}
+
+
+@pytest.fixture
+def one_answer(opened: dict[tuple[str, ...], tuple[Trace, ...]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The views are asked of the same runs, as in the app, and the formats of a view are of one answer."""
+    answers: dict[tuple[str, int], Table] = {}
+
+    def runs_of(inputs: list[str], arguments: argparse.Namespace) -> tuple[Trace, ...]:
+        if tuple(inputs) not in opened:
+            opened[tuple(inputs)] = open_runs(inputs, arguments)
+        return opened[tuple(inputs)]
+
+    def answer(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> Table:
+        key = view.name, len(runs)
+        if key not in answers:
+            answers[key] = ask(view, runs, options)
+        return answers[key]
+
+    monkeypatch.setattr("warplens.cli.report.open_runs", runs_of)
+    monkeypatch.setattr("warplens.analysis.views.report.ask", answer)
 
 
 def session(captured: Captured, *commands: list[str]) -> str:
@@ -72,6 +104,7 @@ def compare(name: str, text: str) -> None:
     assert text == golden
 
 
+@pytest.mark.usefixtures("one_answer")
 @pytest.mark.parametrize("view", [entry.name for entry in VIEWS if entry.name != "sql"])
 @pytest.mark.parametrize("runs", [(NORMAL,), (NORMAL, ABNORMAL)], ids=["one", "two"])
 def test_a_view_of_the_demo(view: str, runs: tuple[str, ...], capsys: Captured) -> None:

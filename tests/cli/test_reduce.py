@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from made_job import write_job
 
 from warplens.cli.main import main
+from warplens.loaders.ingest.job import pool
 
 
 @pytest.fixture(scope="module")
@@ -18,6 +21,17 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """The files of a job of three ranks."""
     job = write_job(tmp_path_factory.mktemp("made"), ranks=3)
     return {file.name: file.read_bytes() for file in job.iterdir()}
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is asked is what becomes of the recordings: the processes have tests of their own."""
+
+    def run(task: Callable[[Any, Any], Any], work: Sequence[Any], workers: int) -> Iterator[pool.TaskOutcome]:
+        for number, one in enumerate(work):
+            yield pool.TaskOutcome(number, value=task(one, lambda told: None))
+
+    monkeypatch.setattr(pool, "run", run)
 
 
 @pytest.fixture
@@ -46,6 +60,7 @@ def test_a_job_becomes_a_dataset_and_only_what_is_new_is_done_again(
     assert changed == {"rank-000001.json"} and not (dataset / ".staging").exists()
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_ranks_of_another_folder_are_added(job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = tmp_path / "other"
     other.mkdir()
@@ -57,6 +72,7 @@ def test_ranks_of_another_folder_are_added(job: Path, tmp_path: Path, capsys: py
     assert sorted(row["rank"] for row in json.loads(capsys.readouterr().out)["rows"]) == [0, 1, 2]
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_a_rank_that_cannot_be_read_is_named_and_leaves_the_dataset(
     job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -73,6 +89,7 @@ def test_a_rank_that_cannot_be_read_is_named_and_leaves_the_dataset(
     assert "rank0001" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_none_that_can_be_read_is_status_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "job"
     folder.mkdir()
@@ -84,6 +101,7 @@ def test_none_that_can_be_read_is_status_3(tmp_path: Path, capsys: pytest.Captur
     assert main(["reduce", str(tmp_path / "nothing"), "-o", str(tmp_path / "fleet")]) == 3
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_two_recordings_of_one_rank_are_no_two_ranks(
     job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import polars as pl
@@ -30,13 +32,23 @@ KINDS = {"kernel", "collective", "memcpy", "memset", "sync"}
 SOURCES = {"recorded", "annotation", "anchor", "pattern"}
 
 
+Load = Callable[[Path], tuple[Trace, ...]]
+
+
 def named(path: Path) -> str:
     return str(path.relative_to(SAMPLES))
 
 
-def load(path: Path, workspace: Path) -> tuple[Trace, ...]:
-    (loader,) = registry.claims_of(path, stream.head(path))
-    return loader.load(Job(path, workspace))
+@pytest.fixture(scope="module")
+def load(tmp_path_factory: pytest.TempPathFactory) -> Load:
+    """What its loader makes of a sample: it is loaded for the first test that asks, the tables are asked anew."""
+
+    @cache
+    def traces(path: Path) -> tuple[Trace, ...]:
+        (loader,) = registry.claims_of(path, stream.head(path))
+        return loader.load(Job(path, tmp_path_factory.mktemp("workspace")))
+
+    return traces
 
 
 @pytest.mark.parametrize("path", FILES, ids=named)
@@ -62,8 +74,8 @@ def test_loaders_are_described() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=named)
-def test_its_tables_have_the_schema(path: Path, tmp_path: Path) -> None:
-    traces = load(path, tmp_path)
+def test_its_tables_have_the_schema(path: Path, load: Load) -> None:
+    traces = load(path)
     (loader,) = registry.claims_of(path, stream.head(path))
     filled = {table for trace in traces for table in TABLE_NAMES if trace.has(table)}
     assert filled and filled <= set(loader.fills), f"{loader.name} says it fills {loader.fills}"
@@ -75,8 +87,8 @@ def test_its_tables_have_the_schema(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=named)
-def test_its_values_are_possible(path: Path, tmp_path: Path) -> None:
-    for trace in load(path, tmp_path):
+def test_its_values_are_possible(path: Path, load: Load) -> None:
+    for trace in load(path):
         for table in ("kernels", "host", "cycles"):
             spans = trace.table(table).select("start_ns", "dur_ns").collect()
             assert not (spans["dur_ns"] < 0).any() and not (spans["start_ns"] < 0).any()
@@ -93,8 +105,8 @@ def test_its_values_are_possible(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=named)
-def test_opening_keeps_what_the_loader_read(path: Path, tmp_path: Path) -> None:
-    for opened, direct in zip(open_run(str(path), use_cache=False), load(path, tmp_path), strict=True):
+def test_opening_keeps_what_the_loader_read(path: Path, load: Load) -> None:
+    for opened, direct in zip(open_run(str(path), use_cache=False), load(path), strict=True):
         with_tree = deferred(direct)
         for table in TABLE_NAMES:
             assert opened.table(table).collect().equals(with_tree.table(table).collect()), table
@@ -102,10 +114,10 @@ def test_opening_keeps_what_the_loader_read(path: Path, tmp_path: Path) -> None:
         assert opened.info.warnings == direct.info.warnings
 
 
-def test_the_layouts_of_nsight_compute_agree(tmp_path: Path) -> None:
+def test_the_layouts_of_nsight_compute_agree(load: Load) -> None:
     columns = ("index", "dur_ns", "name", "kind", "device", "stream", "pid", "grid", "block", "tensor", "dram")
     long, wide, text = (
-        load(SAMPLES / name, tmp_path)[0].kernels.select(columns).collect()
+        load(SAMPLES / name)[0].kernels.select(columns).collect()
         for name in ("ncu_long.csv", "ncu_wide.csv", "ncu_text.txt")
     )
     assert long.equals(wide) and long.equals(text) and long.height == 5

@@ -13,7 +13,6 @@ import re
 import sqlite3
 from collections import Counter
 from collections.abc import Callable
-from decimal import Decimal
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -44,7 +43,7 @@ def records(path: Path) -> list[dict[str, str]]:
 
 def kineto(path: Path) -> Counts:
     """Complete events by category."""
-    document = json.loads(text(path), parse_float=Decimal)
+    document = json.loads(text(path))
     events = document["traceEvents"] if isinstance(document, dict) else document
     found: Counter[str] = Counter()
     for event in events:
@@ -54,7 +53,7 @@ def kineto(path: Path) -> Counts:
             found["copies"] += kind in ("memcpy", "memset")
             found["python"] += kind == "python_function"
             found["ops"] += kind in ("cpu_op", "operator") and not event["name"].startswith("enumerate(DataLoader)")
-            found["ns"] += int(Decimal(str(event.get("dur", 0))) * 1000) if kind == "kernel" else 0
+            found["ns"] += round(float(event.get("dur", 0)) * 1000) if kind == "kernel" else 0
     return dict(found)
 
 

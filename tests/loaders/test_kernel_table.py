@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from warplens.loaders.errors import Unreadable
@@ -31,7 +31,6 @@ names = st.text(st.characters(blacklist_characters="\n\r", blacklist_categories=
 hundredths = st.integers(0, 100).map(lambda n: n / 100)
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(st.tuples(names, st.integers(0, 10**12), hundredths, hundredths)))
 def test_what_was_written_is_read(rows: list[tuple[str, int, float, float]]) -> None:
     frame, malformed, undecodable = parse(write(rows))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -125,7 +126,9 @@ async def settled(pilot: Pilot[Any]) -> None:
     assert isinstance(app, WarplensApp)
     await pilot.pause()
     while app.busy:
-        await pilot.pause(0.002)
+        while app.busy:  # a pause sends a message to every widget, which is work the answer would wait for
+            await asyncio.sleep(0.004)
+        await pilot.pause()
     await pilot.pause()
 
 

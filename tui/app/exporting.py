@@ -47,14 +47,12 @@ def exported(table: Table, view: str, name: str | None) -> Path:
 
 def new_trace(pieces: Iterable[bytes], label: str) -> Path:
     """Write the pieces of a trace, compressed, under a name nothing has yet; no half trace is left behind."""
-    from isal import igzip
+    from ...analysis.timeline.chrome_trace import save
 
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", label).strip("-.")[:60]
     path = new_file(Path(f"warplens-slice-{name}.json.gz"), b"")
     try:
-        with igzip.open(path, "wb") as packed:  # type: ignore[no-untyped-call]
-            for piece in pieces:
-                packed.write(piece)
+        save(pieces, path)
     except BaseException:
         path.unlink(missing_ok=True)
         raise

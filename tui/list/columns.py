@@ -121,3 +121,24 @@ def arrange(
 
 def _needs(columns: Sequence[Column], chosen: Sequence[int], gap: int) -> int:
     return sum(least(columns[index]) for index in chosen) + gap * max(0, len(chosen) - 1)
+
+
+def scrolled(
+    columns: Sequence[Column], index: int, first: int | None, layout: Callable[[int | None], Layout]
+) -> int | None:
+    """The first column after the pinned ones with which that column is in sight; ``first`` is the one now.
+
+    ``layout`` gives the places of the columns for such a first one. None is the list before any sideways scroll.
+    """
+    stay = pinned(columns)
+    if index in stay:
+        return None
+    if any(placed.index == index for placed in layout(first).placed):
+        return first
+    rest = [place for place in listed(columns) if place not in stay]
+    if first is not None and index < first:
+        return index
+    for wanted in rest[: rest.index(index) + 1]:
+        if any(placed.index == index for placed in layout(wanted).placed):
+            return wanted
+    return index

@@ -312,15 +312,14 @@ class TableList(ScrollView, can_focus=True):
         width, height, look = self.size.width, self._rows(), themes.look(self.app.theme)
         key = (self._top, height, width, id(self.table), id(look), self._first)
         if self._page is None or self._page.key != key:
-            self._page = row_painter.Page(key, self.table, self._top, height, self._layout(), width, look)
+            self._page = row_painter.Page(key, self.table, self._top, height, self._layout(self._first), width, look)
         return self._page
 
-    def _layout(self) -> columns.Layout:
+    def _layout(self, first: int | None) -> columns.Layout:
         assert self.table is not None
         table = self.table
         return columns.arrange(
-            table.columns, self.size.width, row_painter.start(table), self._first,
-            lambda column: table.widest(column.name),
+            table.columns, self.size.width, row_painter.start(table), first, lambda column: table.widest(column.name)
         )
 
     def _rows(self) -> int:
@@ -356,18 +355,7 @@ class TableList(ScrollView, can_focus=True):
     def _select(self, index: int) -> None:
         assert self.table is not None
         self._column = index
-        stay = columns.pinned(self.table.columns)
-        if index in stay:
-            self._first = None
-        else:
-            rest = [i for i in columns.listed(self.table.columns) if i not in stay]
-            in_sight = {placed.index for placed in self._layout().placed}
-            if index not in in_sight and self._first is not None and index < self._first:
-                in_sight, self._first = {index}, index
-            for first in rest[: rest.index(index) + 1] if index not in in_sight else ():
-                self._first = first
-                if any(placed.index == index for placed in self._layout().placed):
-                    break
+        self._first = columns.scrolled(self.table.columns, index, self._first, self._layout)
         self._repaint()
 
     def _find(self, start: int, backwards: bool) -> bool:

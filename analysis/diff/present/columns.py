@@ -42,7 +42,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("cycles_a", "cycles A", "count", "cycles of A the row rests on", width=8, order=None),
     Column("cycles_b", "cycles B", "count", "cycles of B the row rests on", width=8, order=None),
     Column("category", "category", "text", "device, host or communication", width=13, order=None),
-    Column("lost_here_ms", "lost here", "ms", "of what is surely lost the function's own part, without the calls "
+    Column("lost_here_ms", "lost here", "ms", "the function's own part of the time lost, without the calls "
            "inside it and without waiting for a device; rows rank by it", width=9, order=None),
     Column("rank", "rank", "number", "rank of both jobs, where each is one", width=5, order=2, role="where"),
     Column("renamed", "name in B", "text", "its name in B where that differs", width=20, order=None, role="name"),

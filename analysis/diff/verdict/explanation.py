@@ -40,7 +40,7 @@ def explains(top: ChangedResource | None, cycles: CycleTime | None, work: Sequen
     if slower and paths == {"hidden"}:
         return "explains the GPU line, which is hidden behind the host, not the slower cycle"
     if slower:
-        return "explains the GPU line; whether the cycle waited for it cannot be told"
+        return "explains the GPU line; the recording does not show whether the cycle waited for it"
     return "explains the GPU line, not " + ("the slow cycles" if odd else f"any slower cycle: {_length_kept(cycles)}")
 
 
@@ -48,7 +48,7 @@ def _length_kept(cycles: CycleTime | None) -> str:
     """What the cycle did that did not get slower."""
     verdict = cycles.verdict if cycles is not None else "cannot tell"
     return {"unchanged": "the cycle kept its length", "faster": "the cycle got no slower"}.get(
-        verdict, "whether the cycle changed cannot be told"
+        verdict, "it is unclear whether the cycle changed"
     )
 
 
@@ -56,14 +56,14 @@ def _without_a_cause(cycles: CycleTime | None, work: Sequence[DeviceWork]) -> st
     """Where no capacity changed: at least which part of the machine the time was lost on."""
     if cycles is None or cycles.verdict != "slower":
         unchanged = cycles is not None and cycles.verdict == "unchanged"
-        return "nothing needs one to explain it" if unchanged else "no cause can be told"
+        return "nothing needs one to explain it" if unchanged else "no cause can be named"
     if any(row.path == "exposed" for row in work):
         return "the cycle waits for more GPU work"
     idle = [(row.idle_a, row.idle_b) for row in work if row.idle_a is not None and row.idle_b is not None]
     same = all(row.ratio is not None and abs(row.ratio - 1) <= CHANGED for row in work)
     if work and same and idle and all(b > a + 0.01 for a, b in idle):
         return "GPU work is unchanged and the GPU waits longer: the time is lost on the host"
-    return "no cause can be told"
+    return "no cause can be named"
 
 
 def explanation(
@@ -75,9 +75,9 @@ def explanation(
         return f"These runs cannot be compared as one thing changed: {'; '.join(comparability.reasons)}."
     cycle = {
         "slower": "The cycle got slower", "faster": "The cycle got faster", "unchanged": "The cycle kept its length",
-    }.get(cycles.verdict if cycles is not None else "", "Whether the cycle changed cannot be told")
-    count = "no function surely slower" if not regressions else (
-        f"{regressions} function{'' if regressions == 1 else 's'} surely slower"
+    }.get(cycles.verdict if cycles is not None else "", "It is unclear whether the cycle changed")
+    count = "no function significantly slower" if not regressions else (
+        f"{regressions} function{'' if regressions == 1 else 's'} significantly slower"
     )
     if top is None:
         return f"{cycle}, {count}; no capacity that was read changed, {_without_a_cause(cycles, work)}."

@@ -1,4 +1,4 @@
-"""One row of the diff: what a function took in both runs, how surely that differs, and what tells most about it.
+"""One row of the diff: what a function took in both runs, whether the difference is significant, and why it may be.
 
 Every way to compare two runs (cycles, launches, repeated runs, sums, a finished comparison) makes these rows, so that
 the table, the gate and the exports know one shape. Launches and milliseconds are per cycle, or per run where there are
@@ -22,7 +22,8 @@ REGRESSIONS: tuple[Call, ...] = ("slower", "new")
 
 
 class FunctionChange(Struct):
-    """``sure_ms`` is what is surely lost or won per cycle, ``noise_ms`` what two halves of A differ by themselves.
+    """``sure_ms`` is the near end of the interval of what is lost or won per cycle, ``noise_ms`` what two halves of A
+    differ by themselves.
 
     ``lost_here_ms`` is the part of ``sure_ms`` the function itself accounts for: without what the calls inside it take
     and without waiting for a device. Rows are ranked by it; None is all of ``sure_ms``.
@@ -91,7 +92,7 @@ def category(kind: str | None, device: str | None) -> Category:
 
 
 def in_order(table: pl.DataFrame) -> pl.DataFrame:
-    """Regressions, then improvements, then the rest; each by what was surely lost or won, wherever that was."""
+    """Regressions, then improvements, then the rest; each by ``sure_ms``, wherever that was."""
     groups = {"slower": 0, "new": 0, "faster": 1, "gone": 1}
     here = pl.min_horizontal("sure_ms", pl.col("lost_here_ms").fill_null(float("inf")))
     return table.sort(

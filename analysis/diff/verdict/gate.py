@@ -1,10 +1,10 @@
 """The rule of ``--fail-on regression[:PCT]``: when a pipeline should stop.
 
-The cycle time of the headline decides: it stops where the cycle got surely slower by more than PCT percent (the near
-end of its interval counts). Only where the cycle cannot tell (none were found, or too few or too uneven ones) do the
-functions decide: it stops where they surely lose more than PCT percent of a cycle on balance, on the device, on the
-host or in communication; new functions count as lost and gone ones as won. What is hidden behind the host stops
-nothing; neither does what too few cycles leave open, and that is said.
+The cycle time of the headline decides: it stops where the cycle got slower by more than PCT percent (the near end of
+its interval counts). Only where the cycle gives no answer (none were found, or too few or too uneven ones) do the
+functions decide: it stops where the near ends of their intervals lose more than PCT percent of a cycle on balance, on
+the device, on the host or in communication; new functions count as lost and gone ones as won. What is hidden behind the
+host stops nothing; neither does what too few cycles leave open, and that is said.
 """
 
 from __future__ import annotations

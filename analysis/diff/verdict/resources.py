@@ -1,4 +1,4 @@
-"""What changed outside the functions: per metric and device, how much, how surely, and who saw it.
+"""What changed outside the functions: per metric and device, how much, how significantly, and who saw it.
 
 One line per (metric, device), however many functions it was read under. The most likely cause comes first: capacities
 that shrank before rooms that filled, before what the process itself uses, which is a symptom; among capacities by what

@@ -1,4 +1,4 @@
-"""Which functions changed: one row per process pair, function and device, with what is surely lost per cycle.
+"""Which functions changed: one row per process pair, function and device, with the time it lost per cycle.
 
 Time per launch and launches per cycle are compared apart and brought together as milliseconds per cycle. A row is
 called slower or faster only where chance is ruled out for the whole list (``permutation``), where the change is more

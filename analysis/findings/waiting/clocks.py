@@ -23,8 +23,8 @@ def _find(evidence: Evidence) -> EarlyActivities | None:
 
 def _sentence(found: EarlyActivities) -> str:
     part = f"{units.count(found.early)} of {units.count(found.launched)} device activities"
-    return (f"The clocks of host and device disagree: {part} begin before the call that launched them; what waits for "
-            "what cannot be told.")
+    return (f"The clocks of host and device disagree: {part} begin before the call that launched them, so "
+            "waiting cannot be attributed.")
 
 
 RULE = Rule("clocks", "problem", _find, _sentence, view="launches")

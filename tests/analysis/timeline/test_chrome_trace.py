@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from runs import samples as readings
 
 from warplens.analysis.core.options import Options
 from warplens.analysis.cycles.scope import scoped
-from warplens.analysis.timeline.chrome_trace import document, with_launches
+from warplens.analysis.timeline.chrome_trace import document, save, with_launches
 from warplens.cli.main import main
 from warplens.loaders.ingest.opening import open_run
 
@@ -76,3 +77,19 @@ def test_a_scope_that_is_not_there_is_refused(
     out = tmp_path / "part.json"
     assert main(["slice", str(samples / "kineto.pt.trace.json"), "-o", str(out), "--cycle", "99", "--no-cache"]) == 2
     assert "99" in capsys.readouterr().err and not out.exists()
+
+
+@pytest.mark.parametrize("name", ["part.json", "part.json.gz"])
+def test_a_trace_that_fails_half_way_leaves_the_file_that_was_there(tmp_path: Path, name: str) -> None:
+    def pieces():
+        yield b'{"traceEvents":['
+        raise OSError("the disk is full")
+
+    path = tmp_path / name
+    path.write_bytes(b"before")
+    with pytest.raises(OSError, match="full"):
+        save(pieces(), path)
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == {path: b"before"}
+    save([b"one ", b"two"], path)
+    whole = path.read_bytes()
+    assert (gzip.decompress(whole) if name.endswith(".gz") else whole) == b"one two"

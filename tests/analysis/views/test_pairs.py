@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from recorded import read_profile, run_of
 from scipy import stats
@@ -78,7 +78,6 @@ def test_a_missing_value_counts_as_zero_in_this_table_only() -> None:
     assert one(samples([None, 4.0]), samples([1.0, 1.0]))["mu_a"] == 2.0
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(
         st.lists(st.integers(0, 6) | st.floats(-5, 5), min_size=1, max_size=14),

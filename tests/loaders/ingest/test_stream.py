@@ -100,7 +100,6 @@ def test_what_follows_a_compressed_stream_is_told(tmp_path: Path) -> None:
     assert "not compressed" in source.ended
 
 
-@settings(max_examples=60, deadline=None)
 @given(magic=st.sampled_from([stream.GZIP, stream.GZIP + b"\x08", stream.ZSTD, b""]), rest=st.binary(max_size=300))
 def test_noise_never_raises(tmp_path_factory: pytest.TempPathFactory, magic: bytes, rest: bytes) -> None:
     file = tmp_path_factory.getbasetemp() / "noise"

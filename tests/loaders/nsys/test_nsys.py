@@ -124,7 +124,7 @@ def test_every_table_reads_the_same_by_pages_and_by_sqlite(
     assert by_pages > 500
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=40), st.booleans())
 def test_a_damaged_export_opens_or_is_refused_in_a_sentence(
     samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: list[tuple[int, int]], cut: bool
@@ -342,7 +342,7 @@ blocks = st.lists(st.lists(st.integers(0, 50) | st.none(), max_size=8), max_size
 
 
 @given(blocks)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_rows_that_went_through_files_are_in_the_order_of_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blocks: list[list[int | None]]
 ) -> None:

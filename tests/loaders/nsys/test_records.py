@@ -77,7 +77,7 @@ NUMBERS = st.one_of(st.none(), st.sampled_from(WIDTHS), st.sampled_from([-1 - wi
 TEXTS = st.one_of(st.none(), st.text(max_size=200), st.binary(max_size=5))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(NUMBERS, TEXTS, NUMBERS, st.floats(allow_nan=False) | NUMBERS), min_size=1, max_size=60),
     st.sampled_from([512, 1024, 4096, 65536]),

@@ -20,7 +20,7 @@ STYLES = [
 ]
 TEXTS = st.text(st.sampled_from("ab  █▎核e\u0301é😀"), max_size=14)
 LINES = st.lists(st.tuples(TEXTS, st.sampled_from(STYLES)), max_size=3)
-RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=150)
+RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def picture(lines: list[list[tuple[str, Style | None]]], pens: screen_diff.Pens) -> list[screen_diff.Row]:

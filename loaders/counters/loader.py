@@ -1,0 +1,55 @@
+"""What the loaders of counters share: the whole text is read, becomes one ``Reading`` and then one Trace.
+
+A format says which family its files are of, how their text is read, and what to do where nothing can be.
+"""
+
+from __future__ import annotations
+
+from ..errors import Unreadable
+from ..ingest import stream
+from ..loader import FormatLoader, Job
+from ..trace import Trace
+from .families import family
+from .recording import Reading, trace
+from .tables import TooWide
+
+
+class CounterLoader(FormatLoader):
+    """A loader of files of samples; ``name`` is the family that ``families`` knows them by."""
+
+    fills = ("metrics",)
+    lies_beside = True
+
+    holds_nothing = "holds no row of samples"
+    """What is said of a file without any."""
+    too_wide = "which no monitor writes"
+    """What is said of a table with more columns than are read; '' where the number speaks for itself."""
+
+    def sniff(self, head: bytes) -> bool:
+        """Whether the first bytes are of this family, which is decided once for all of them."""
+        return family(head) == self.name
+
+    def load(self, job: Job) -> tuple[Trace, ...]:
+        """One Trace with ``metrics``. Raises Unreadable where it holds no sample."""
+        text, ended = stream.whole(job.path)
+        job.progress(len(text) // 2, len(text), 0)
+        try:
+            found = self.read(text, job)
+        except TooWide as error:
+            why = f"has {error}, {self.too_wide}" if self.too_wide else f"has {error}"
+            raise Unreadable(job.path, why, self.advice(text)) from None
+        if found is None or found.samples.is_empty():
+            raise Unreadable(job.path, self.holds_nothing, self.advice(text))
+        if ended:
+            found.warnings.append(f"The file is not whole: {ended}.")
+        made = trace(job, self.name, found, len(text))
+        job.progress(len(text), len(text), found.samples.height)
+        return (made,)
+
+    def read(self, text: bytes, job: Job) -> Reading | None:
+        """The samples of the text, None where it has no table of them. May raise TooWide and Unreadable."""
+        raise NotImplementedError
+
+    def advice(self, text: bytes) -> str:
+        """What to do about a file that holds nothing: a sentence."""
+        raise NotImplementedError

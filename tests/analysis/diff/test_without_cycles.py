@@ -1,0 +1,61 @@
+"""Two runs without cycles: each launch is a sample, and the interval is that of the change of the run's total."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from runs import kernel, run_of
+from scipy import stats
+
+from warplens.analysis.table.table import ask
+from warplens.analysis.views import view
+from warplens.loaders.trace import Trace
+
+
+def a_run(label: str, durations: list[int], seed: int) -> Trace:
+    """Launches of one function between others whose order repeats nowhere."""
+    chance, rows, now = random.Random(seed), [], 0
+    for number, dur in enumerate(durations):
+        for name, length in [("gemm", dur), *((f"other_{chance.randrange(500)}", 40) for _ in range(2))]:
+            rows.append(kernel(len(rows), now, length, name))
+            now += length + chance.randrange(1, 3_000) + number % 3
+    return run_of(label, kernels=rows)
+
+
+def durations(count: int, mean: int, seed: int) -> list[int]:
+    chance = random.Random(seed)
+    return [max(1_000, int(chance.gauss(mean, mean / 10))) for _ in range(count)]
+
+
+def gemm(a: list[int], b: list[int]) -> dict[str, float]:
+    table = ask(view("diff"), (a_run("a", a, 1), a_run("b", b, 2)))
+    assert any("no cycles: each launch is a sample" in said for said in table.summary)
+    (row,) = (row for row in table.frame.to_dicts() if row["function"] == "gemm")
+    return row
+
+
+def test_with_as_many_launches_the_interval_is_of_their_differences() -> None:
+    a, b = durations(30, 900_000, 3), durations(30, 1_200_000, 4)
+    row, change = gemm(a, b), (np.array(b) - np.array(a)) / 1e6
+    low, high = (end * 30 for end in stats.t.interval(0.95, 29, change.mean(), stats.sem(change)))
+    assert row["delta_ms"] == pytest.approx(change.sum())
+    assert (row["ci_low_ms"], row["ci_high_ms"]) == pytest.approx((low, high))
+    assert row["verdict"] == "slower" and row["sure_ms"] == pytest.approx(low)
+
+
+def test_with_other_numbers_of_launches_both_spreads_make_the_interval_at_the_same_amount_of_work() -> None:
+    a, b, per = durations(30, 900_000, 5), durations(41, 900_000, 6), 41 / 30
+    row = gemm(a, b)
+    delta = (sum(b) / per - sum(a)) / 1e6
+    spread = np.hypot(np.std(a, ddof=1) * np.sqrt(30), np.std(b, ddof=1) * np.sqrt(41) / per) / 1e6
+    margin = stats.t.ppf(0.975, 29) * spread
+    assert row["delta_ms"] == pytest.approx(delta)
+    assert (row["ci_low_ms"], row["ci_high_ms"]) == pytest.approx((delta - margin, delta + margin))
+
+
+def test_a_change_within_its_interval_is_none() -> None:
+    row = gemm(durations(30, 900_000, 7), durations(30, 905_000, 8))
+    assert row["ci_low_ms"] < 0 < row["ci_high_ms"]
+    assert row["verdict"] == "~" and row["sure_ms"] == 0
