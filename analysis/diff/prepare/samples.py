@@ -14,6 +14,7 @@ import polars as pl
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from ....loaders.schema import NAME
 from ....loaders.trace import Trace
 from ...core.options import Options
 from ...core.processes import ProcessPair, process_pairs
@@ -88,13 +89,14 @@ class Work(Struct, frozen=True):
 
 def work_of(run: Trace, options: Options) -> Work:
     """What the run's functions took in each cycle; no rows where it has no cycles."""
-    table = profile(run, options).with_columns(
-        pl.col("function", "device", "kind", "metric").cast(pl.String)
-    ).sort("pid", "device", "function", "cycle", "metric").collect(engine="streaming")
-    if table.is_empty():
-        return Work(table, table, frozenset(), frozenset(), {}, run)
-    rows = table.select(_WORK).unique(["cycle", "pid", "function", "device"], keep="first", maintain_order=True)
-    metrics = table.filter(pl.col("metric").is_not_null() & (pl.col("metric") != "N/A") & pl.col("mu").is_not_null())
+    table = profile(run, options)
+    rows = _functions(table.select(*_WORK, "metric").collect(engine="streaming"))
+    metrics = table.filter(
+        pl.col("metric").is_not_null() & (pl.col("metric").cast(pl.String) != "N/A") & pl.col("mu").is_not_null()
+    ).with_columns(pl.col("function", "device", "kind", "metric").cast(pl.String)).sort(
+        "pid", "device", "function", "cycle", "metric").collect(engine="streaming")
+    if rows.is_empty():
+        return Work(rows, metrics, frozenset(), frozenset(), {}, run)
     found = find_cycles(run, options).frame
     return Work(
         rows, metrics,
@@ -103,6 +105,34 @@ def work_of(run: Trace, options: Options) -> Work:
         {c: k for c, k in found.select("cycle", pl.col("kind").cast(pl.String)).rows() if k is not None},
         run,
     )
+
+
+def _functions(rows: pl.DataFrame) -> pl.DataFrame:
+    """``_WORK`` once for each function of a cycle, by pid, device, function and cycle; names stay numbers.
+
+    Texts of three million rows take 600 MB a run to hold and put in order; they are ranked once each instead.
+    """
+    names = ("device", "function", "metric")
+    rows = rows.with_columns(pl.col("function", "device", "kind", "metric").cast(NAME))
+    keys = rows.select("pid", "cycle", *(_ranks(rows[name]) for name in names))
+    order = keys.select(pl.arg_sort_by("pid", "device", "function", "cycle", "metric")).to_series()
+    each = ("pid", "device", "function", "cycle")
+    keys = keys.select(each)[order]
+    other = keys.select(pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in each)).to_series()
+    first = order.filter(other | (pl.int_range(len(order), eager=True) == 0))
+    return rows.select(_WORK)[first]
+
+
+def _ranks(names: pl.Series) -> pl.Series:
+    """The place of each name among the distinct ones in order, null for null."""
+    distinct = names.unique().drop_nulls()
+    if not len(distinct):
+        return pl.Series(names.name, [None] * len(names), dtype=pl.UInt32)
+    codes = distinct.to_physical().to_numpy()
+    place = np.zeros(int(codes.max()) + 1, dtype=np.uint32)
+    place[codes] = distinct.cast(pl.String).rank("ordinal").to_numpy()
+    ranked = pl.Series(names.name, place[names.to_physical().fill_null(int(codes[0])).to_numpy()])
+    return ranked.set(names.is_null(), None) if names.null_count() else ranked
 
 
 def match(a: Work, b: Work, options: Options) -> list[Matched]:
@@ -115,7 +145,8 @@ def match(a: Work, b: Work, options: Options) -> list[Matched]:
         keys = pl.concat([mine, theirs]).group_by("function", "device", maintain_order=True).agg(pl.col("kind").first())
         side_a, coverage_a = _side(mine, keys, a, options)
         side_b, coverage_b = _side(theirs, keys, b, options)
-        made.append(Matched(pair, keys, side_a, side_b, coverage_a, coverage_b))
+        functions = keys.with_columns(pl.col("function", "device", "kind").cast(pl.String))
+        made.append(Matched(pair, functions, side_a, side_b, coverage_a, coverage_b))
     return made
 
 
@@ -143,25 +174,26 @@ def _side(rows: pl.DataFrame, keys: pl.DataFrame, work: Work, options: Options) 
     every = rows.group_by("cycle").agg(pl.col("cycle_ns").first()).sort("cycle")
     left = every.filter(~pl.col("cycle").is_in(list(work.warm_up)))
     kept = left if left.height >= LEAST_LEFT else every
-    numbered = rows.join(kept.select("cycle").with_row_index("column"), on="cycle").join(
-        keys.select("function", "device").with_row_index("row"), on=["function", "device"], nulls_equal=True
-    )
-    shape = (keys.height, kept.height)
-    ms, launches = np.zeros(shape), np.zeros(shape)
-    at = numbered["row"].to_numpy(), numbered["column"].to_numpy()
-    np.add.at(ms, at, numbered["dur_ns"].to_numpy() / 1e6)
-    np.add.at(launches, at, numbered["instances"].fill_null(1).to_numpy())
-    device = (keys["device"] != HOST).fill_null(True).to_numpy()
     cycles = kept["cycle"].to_numpy()
+    numbered = rows.filter(pl.col("cycle").is_in(kept["cycle"].implode())).select(
+        "function", "device", "cycle", "dur_ns", "instances"
+    ).join(keys.select("function", "device").with_row_index("row"), on=["function", "device"], nulls_equal=True)
+    at = numbered["row"].to_numpy().astype(np.int64) * len(cycles)
+    at += np.searchsorted(cycles, numbered["cycle"].to_numpy())
+    ms, launches = (
+        np.bincount(at, weights=values, minlength=keys.height * len(cycles)).reshape(keys.height, len(cycles))
+        for values in (numbered["dur_ns"].to_numpy() / 1e6, numbered["instances"].fill_null(1).to_numpy())
+    )
+    device = (keys["device"] != HOST).fill_null(True).to_numpy()
     whole = ~np.isin(cycles, list(work.incomplete))
-    _blank(ms, launches, keys, device, whole)
+    _blank(ms, launches, keys["function"].cast(pl.String), device, whole)
     side = Side(cycles, kept["cycle_ns"].to_numpy() / 1e6, whole, ms, launches)
     return side, SampleCoverage(every.height, int((~whole).sum()), every.height - kept.height)
 
 
-def _blank(ms: Floats, launches: Floats, keys: pl.DataFrame, device: Flags, whole: Flags) -> None:
+def _blank(ms: Floats, launches: Floats, names: pl.Series, device: Flags, whole: Flags) -> None:
     """What was not recorded becomes NaN: the device in a cycle not whole, and calls its tracer would have seen."""
-    calls = np.array([bool(_DEVICE_API.match(name or "")) for name in keys["function"]], dtype=bool) & ~device
+    calls = np.array([bool(_DEVICE_API.match(name or "")) for name in names], dtype=bool) & ~device
     lost = (device[:, None] | (calls[:, None] & (launches == 0))) & ~whole[None, :]
     ms[lost] = np.nan
     launches[lost] = np.nan

@@ -21,7 +21,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from .robust_location import MANY, PRIOR_WEIGHT, Floats, centre, centre_of_many, pulled_in
+from .robust_location import PRIOR_WEIGHT, Floats, pulled_in, trimmed
 
 Flags = NDArray[np.bool_]
 PERMUTATIONS = 999
@@ -175,17 +175,36 @@ def _largest_of(
 
 
 def half_noise(values: Floats) -> Floats:
-    """How far the centres of two random halves of the cycles (columns) lie apart, at most, in 95 of 100 halvings."""
+    """How far the centres of two random halves of the cycles (columns) lie apart, at most, in 95 of 100 halvings.
+
+    A row is put in order once; which of its values a half keeps then follows from counting how many of the half come
+    before. To put the halves of every halving in order took eight times as long.
+    """
     n = values.shape[1]
     halves = assignments(n // 2, n - n // 2)
     if len(halves) > PERMUTATIONS:  # random ones, of which the first are as good as all
         halves = halves[:HALVINGS]
-    first = np.argsort(halves, axis=1, kind="stable")
-    middle = centre if n < MANY else centre_of_many
+    second = np.ascontiguousarray(halves.T)
     out: Floats = np.zeros(len(values))
-    step = max(1, _CHUNK // (len(halves) * n))
+    width = max(1, min(len(halves), _CHUNK // n))
+    step = max(1, _CHUNK // (width * n))
     for start in range(0, len(values), step):
-        rows = values[start : start + step][:, first]
-        apart = np.abs(middle(rows[..., : n // 2]) - middle(rows[..., n // 2 :]))
-        out[start : start + step] = np.quantile(apart, 0.95, axis=1)
+        rows = values[start : start + step]
+        order = np.argsort(rows, axis=1)
+        ordered = np.take_along_axis(rows, order, axis=1)
+        apart = [
+            np.abs(_centres(ordered, ~some) - _centres(ordered, some))
+            for some in (second[:, at : at + width][order] for at in range(0, len(halves), width))
+        ]
+        out[start : start + step] = np.quantile(np.concatenate(apart, axis=1), 0.95, axis=1)
     return out
+
+
+def _centres(ordered: Floats, chosen: Flags) -> Floats:
+    """``centre`` of what is chosen of each row: (rows, values in order) and (rows, values, ways) give (rows, ways)."""
+    size = int(chosen[0, :, 0].sum())
+    trim = trimmed(size)
+    before = np.cumsum(chosen, axis=1, dtype=np.int32)
+    kept = chosen & (before > trim) & (before <= size - trim)
+    sums: Floats = (ordered[:, None, :] @ kept.astype(np.float64))[:, 0, :]
+    return sums / (size - 2 * trim)
