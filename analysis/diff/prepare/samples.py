@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ....loaders.schema import NAME
 from ....loaders.trace import Trace
+from ...core.launch_calls import Ints, ids, numbered
 from ...core.options import Options
 from ...core.processes import ProcessPair, process_pairs
 from ...cycles.account import find_cycles
@@ -112,27 +113,22 @@ def _functions(rows: pl.DataFrame) -> pl.DataFrame:
 
     Texts of three million rows take 600 MB a run to hold and put in order; they are ranked once each instead.
     """
-    names = ("device", "function", "metric")
     rows = rows.with_columns(pl.col("function", "device", "kind", "metric").cast(NAME))
-    keys = rows.select("pid", "cycle", *(_ranks(rows[name]) for name in names))
-    order = keys.select(pl.arg_sort_by("pid", "device", "function", "cycle", "metric")).to_series()
-    each = ("pid", "device", "function", "cycle")
-    keys = keys.select(each)[order]
-    other = keys.select(pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in each)).to_series()
-    first = order.filter(other | (pl.int_range(len(order), eager=True) == 0))
-    return rows.select(_WORK)[first]
+    device, function, metric = (_ranks(rows[name]) for name in ("device", "function", "metric"))
+    each = numbered(ids(rows["pid"]), device, function, ids(rows["cycle"]))
+    order = np.argsort(numbered(each, metric), kind="stable")
+    found = each[order]
+    return rows.select(_WORK)[order[np.append(True, found[1:] != found[:-1])[: len(order)]]]
 
 
-def _ranks(names: pl.Series) -> pl.Series:
-    """The place of each name among the distinct ones in order, null for null."""
+def _ranks(names: pl.Series) -> Ints:
+    """The place of each name among the distinct ones in order, -1 for null."""
     distinct = names.unique().drop_nulls()
-    if not len(distinct):
-        return pl.Series(names.name, [None] * len(names), dtype=pl.UInt32)
     codes = distinct.to_physical().to_numpy()
-    place = np.zeros(int(codes.max()) + 1, dtype=np.uint32)
+    place = np.full(int(codes.max(initial=0)) + 2, -1, dtype=np.int64)
     place[codes] = distinct.cast(pl.String).rank("ordinal").to_numpy()
-    ranked = pl.Series(names.name, place[names.to_physical().fill_null(int(codes[0])).to_numpy()])
-    return ranked.set(names.is_null(), None) if names.null_count() else ranked
+    found: Ints = place[names.to_physical().fill_null(len(place) - 1).to_numpy()]
+    return found
 
 
 def match(a: Work, b: Work, options: Options) -> list[Matched]:

@@ -184,7 +184,6 @@ def half_noise(values: Floats) -> Floats:
     halves = assignments(n // 2, n - n // 2)
     if len(halves) > PERMUTATIONS:  # random ones, of which the first are as good as all
         halves = halves[:HALVINGS]
-    second = np.ascontiguousarray(halves.T)
     out: Floats = np.zeros(len(values))
     width = max(1, min(len(halves), _CHUNK // n))
     step = max(1, _CHUNK // (width * n))
@@ -192,19 +191,22 @@ def half_noise(values: Floats) -> Floats:
         rows = values[start : start + step]
         order = np.argsort(rows, axis=1)
         ordered = np.take_along_axis(rows, order, axis=1)
-        apart = [
-            np.abs(_centres(ordered, ~some) - _centres(ordered, some))
-            for some in (second[:, at : at + width][order] for at in range(0, len(halves), width))
-        ]
-        out[start : start + step] = np.quantile(np.concatenate(apart, axis=1), 0.95, axis=1)
+        apart = [_apart(ordered, halves[at : at + width].take(order, axis=1)) for at in range(0, len(halves), width)]
+        out[start : start + step] = np.quantile(np.concatenate(apart), 0.95, axis=0)
     return out
 
 
-def _centres(ordered: Floats, chosen: Flags) -> Floats:
-    """``centre`` of what is chosen of each row: (rows, values in order) and (rows, values, ways) give (rows, ways)."""
-    size = int(chosen[0, :, 0].sum())
-    trim = trimmed(size)
-    before = np.cumsum(chosen, axis=1, dtype=np.int32)
-    kept = chosen & (before > trim) & (before <= size - trim)
-    sums: Floats = (ordered[:, None, :] @ kept.astype(np.float64))[:, 0, :]
-    return sums / (size - 2 * trim)
+def _apart(ordered: Floats, second: Flags) -> Floats:
+    """How far ``centre`` of both halves lie apart, per way to halve and row.
+
+    ``ordered`` are rows of values in order; ``second`` (ways, rows, values) tells those of the second half.
+    """
+    n = ordered.shape[1]
+    rank_second = np.cumsum(second, axis=2, dtype=np.int32)
+    rank_first = np.arange(1, n + 1, dtype=np.int32) - rank_second
+    centres = []
+    for chosen, rank, size in ((second, rank_second, n - n // 2), (~second, rank_first, n // 2)):
+        trim = trimmed(size)
+        kept = chosen & (rank > trim) & (rank <= size - trim)
+        centres.append(np.einsum("wrn,rn->wr", kept.astype(np.float64), ordered) / (size - 2 * trim))
+    return np.abs(centres[0] - centres[1])
