@@ -34,6 +34,8 @@ from typing import Any
 import nsys
 from traces import write
 
+from warplens.loaders.native.cores import SETTING, cores
+
 PACKAGES = {
     "HolisticTraceAnalysis": ["HolisticTraceAnalysis", "setuptools<81"],
     "torch-tb-profiler": ["torch-tb-profiler", "setuptools<81"],
@@ -282,6 +284,24 @@ def _median(results: list[Result]) -> Result:
     return Result(results[0].what, results[0].size, wall, cpu, peak)
 
 
+def by_threads(made: list[tuple[float, Path]], counts: list[int], repeat: int) -> str:
+    """Each trace read with so many threads that scan, where there are cores for them."""
+    lines = ["| threads | MB | s | MB/s | CPU s | peak MiB | × fewest |", "|--:|--:|--:|--:|--:|--:|--:|"]
+    there = cores()
+    for size, path in made:
+        base = 0.0
+        for count in counts:
+            if count > max(there, 2):
+                lines.append(f"| {count} | {size:.0f} | there are {there} cores | | | | |")
+                continue
+            os.environ[SETTING] = str(count)
+            r = measure(f"{count} threads", [*REPORT, str(path), "--no-cache"], size, repeat)
+            base = base or r.wall
+            lines.append(f"| {count} | {size:.0f} | {r.wall:.2f} | {size / r.wall:.0f} | {r.cpu:.2f} | {r.peak:.0f} | "
+                         f"{base / r.wall:.1f} |")
+    return "\n".join(lines)
+
+
 def table(results: list[Result]) -> str:
     """The results as markdown; ratios are to ours on the same input, for peers to the runs right beside theirs."""
     base = {round(r.size): r for r in results if r.what == "warplens"}
@@ -305,10 +325,14 @@ def main() -> None:
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--kernels", default="2000000,8000000", help="of Nsight exports, by commas; '' for none")
+    parser.add_argument("--threads", default="", help="instead of all else: read with so many threads, by commas")
     parser.add_argument("files", nargs="*", type=Path, help="further recordings of yours, such as Nsight .sqlite")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     made = inputs(options.folder, [float(size) for size in options.sizes.split(",")])
+    if options.threads:
+        print(by_threads(made, [int(count) for count in options.threads.split(",")], options.repeat))
+        return
     results = ours(options.folder, made, options.repeat, options.files)
     waits = waiting(options.folder, made, options.repeat)
     counts = [int(count) for count in options.kernels.split(",") if count]

@@ -63,7 +63,7 @@ def asked(view: str, runs: list[Path], *more: str) -> list[str]:
 
 def forget(cache: Path) -> None:
     """Leave of a cache only what reading the traces puts there."""
-    for folder in cache.glob("warplens/traces/*/*/kept"):
+    for folder in cache.glob("warplens/traces/*/*/derived"):
         shutil.rmtree(folder)
 
 

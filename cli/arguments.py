@@ -266,6 +266,7 @@ def print_path(path: Path) -> None:
 
 def ask(arguments: argparse.Namespace, runs: tuple[Trace, ...], name: str | None) -> list[Table]:
     """The answer of a view, or of the summary where none is named, of the runs or the one chosen. Raises Wrong."""
+    from ..analysis.cycles.account import find_ahead
     from ..analysis.table.filters import BadFilter, Filter
     from ..analysis.table.view import CannotAnswer
     from ..analysis.views.report import NoSuchColumn, report, summary
@@ -275,6 +276,8 @@ def ask(arguments: argparse.Namespace, runs: tuple[Trace, ...], name: str | None
         if len(runs) < 2:
             raise Wrong(f"--run {run} chooses one of two runs; only one is given")
         runs, options = (runs[:1], options) if run == "a" else (runs[1:], options.swapped())
+    if arguments.format == "json" and options == options.without_part():
+        find_ahead(runs, options)  # JSON speaks of them beside every answer
     try:
         if name is None:
             return summary(runs, options, top=arguments.top, name_width=arguments.name_width)

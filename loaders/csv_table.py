@@ -2,15 +2,18 @@
 
 The column engine reads a whole file at once and gives up at the first stray quote. A recording that was cut, edited or
 printed over is still worth reading: then every line is read on its own, and what does not fit shows up as null or as a
-row its reader cannot use. Nothing is converted here, so that no digit changes.
+row its reader cannot use. Nothing is converted here, so that no digit changes. To ask for the cells of a line is not
+to import polars, for that happens before a recording is read.
 """
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import polars as pl
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def read(lines: bytes, columns: Sequence[str] | None = None, separator: str = ",") -> pl.DataFrame:
@@ -18,6 +21,8 @@ def read(lines: bytes, columns: Sequence[str] | None = None, separator: str = ",
 
     A line with more cells loses them, one with fewer gets nulls. Bytes that are not UTF-8 are replaced.
     """
+    import polars as pl
+
     if columns is not None:
         quoted = separator.join('"' + name.replace('"', '""') + '"' for name in columns)
         lines = quoted.encode() + b"\n" + lines
@@ -39,6 +44,8 @@ def cells(line: str, separator: str = ",") -> list[str]:
 
 
 def _by_line(lines: bytes, separator: str) -> pl.DataFrame:
+    import polars as pl
+
     header, *rest = [line.rstrip("\r") for line in lines.decode("utf-8-sig", "replace").split("\n")]
     columns = list(dict.fromkeys(cells(header, separator) or [header]))
     rows = [(found + [None] * len(columns))[: len(columns)] for line in rest if (found := [*cells(line, separator)])]

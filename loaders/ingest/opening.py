@@ -18,6 +18,7 @@ from .. import registry
 from ..counters.beside import is_beside, together, with_metrics
 from ..errors import Unreadable
 from ..loader import Adopted, FormatLoader, Job
+from ..native.allocator import keep_freed
 from ..trace import Trace
 from . import archives, cache, call_tree, failures, inputs, ranks, spill, store
 from .job import pool

@@ -29,6 +29,7 @@ HOLD = ".held"
 _OLD_SECONDS = 86_400
 _temporary: dict[Path, int] = {}
 _shared: dict[Path, int] = {}
+_swept: set[Path] = set()
 _owner: list[int] = []
 
 
@@ -40,7 +41,9 @@ def place() -> Path:
 def directory(parent: Path | None = None) -> Path:
     """A new private directory, removed when this process ends. Raises OSError where none can be made."""
     base = parent or place()
-    sweep(base)
+    if base not in _swept:  # a process that opens a hundred recordings need not look at all that others hold each time
+        _swept.add(base)
+        sweep(base)
     clean_up_at_the_end()
     while True:
         made = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))

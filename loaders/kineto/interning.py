@@ -44,10 +44,15 @@ class CodeMeaning:
 
     def of(self, block: Block, column: str) -> npt.NDArray[Any]:
         """The property for each row of a block by one of its columns of texts."""
-        codes = block.codes[CODES.index(column)]
-        if block.numbers is None or len(block.numbers) > len(codes):
+        codes, numbers = block.codes[CODES.index(column)], block.numbers
+        if numbers is None or len(numbers) > len(codes):
             return self[block.texts(column)]
-        found: npt.NDArray[Any] = self[block.numbers].take(codes, mode="wrap")
+        there = np.zeros(len(numbers), bool)
+        there[codes] = True
+        some = np.flatnonzero(there)  # most texts are no names but grids, and what those mean nobody asks
+        property_of = np.empty(len(numbers), self._arrays[0].dtype)
+        property_of[some] = self[numbers[some]]
+        found: npt.NDArray[Any] = property_of.take(codes, mode="wrap")
         return found
 
     def _longer(self, old: npt.NDArray[Any], was: npt.NDArray[Any], size: int) -> tuple[npt.NDArray[Any], ...]:
@@ -74,6 +79,10 @@ class InternedTexts:
         self.collective = CodeMeaning(strings, lambda texts: [_named("kernel", t) for t in texts], False, bool)
         self.role = CodeMeaning(strings, lambda texts: [_role(t) for t in texts], ORDINARY, np.uint8)
         self.number = CodeMeaning(strings, lambda texts: [dialect.number_in(t[:64]) for t in texts], NULL, np.int64)
+
+    def spelled(self, column: str) -> CodeMeaning:
+        """What the texts of a column of a table become."""
+        return self.ranks if column == "group_ranks" else self.triples if column in ("grid", "block") else self.names
 
 
 def _categories(texts: Sequence[str]) -> Any:

@@ -27,7 +27,7 @@ from .scan.blocks import BlockScanner, Outcome, Text
 from .scan.layout import PAD
 from .tables import Tables
 
-BLOCK_BYTES = 8 << 20
+BLOCK_BYTES = 12 << 20
 _LEAST_BYTES = 1 << 20
 _BLOCKS = 30
 """A file smaller than this many blocks is read in smaller ones: memory costs most when it is touched first."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .chunk import Chunk, missing
+from .chunk import TEXTS, Chunk, missing
 from .interning import InternedTexts
 from .widths import Basis
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SPILL_BYTES = 6 << 20
 """Rows of one table kept in memory before the first of them go to a file where that is where they must go."""
-HELD_BYTES = 16 << 20
+HELD_BYTES = 64 << 20
 """And where they need not, or not yet, and do so only lest they fill the memory."""
 _PART_BYTES = 12 << 20
 """And once they do, and in one file: as much waits while as much is written."""
@@ -53,13 +53,21 @@ class Spool:
         self._room = SPILL_BYTES if early else HELD_BYTES
 
     def add(self, rows: Chunk) -> None:
-        """Append rows."""
+        """Append rows. What their texts become is worked out meanwhile, beside the threads that scan."""
         self.rows += rows.rows
         self._chunks.append(rows)
         self._bytes += rows.bytes + _CHUNK_BYTES
         self.ranks = self.ranks | _distinct(rows, "rank")  # others may be going through the set
         if self.table == "kernels":
             self.devices = self.devices | _distinct(rows, "device")
+        self._pending.append(self._writer.submit(self._learn, rows))
+
+    def _learn(self, rows: Chunk) -> None:
+        from . import table_frames  # noqa: F401 - imported beside the threads that scan, and needed once they end
+
+        for name in TEXTS:
+            if (numbers := rows.columns.get(name)) is not None:
+                self._texts.spelled(name)[numbers]
 
     @property
     def full(self) -> bool:

@@ -5,7 +5,7 @@ The frames hold the columns that have values, no wider than those; ``schema.conf
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence, Set
 
 import numpy as np
 import numpy.ma  # which polars asks for with the first array
@@ -22,6 +22,8 @@ from .widths import Basis
 
 _MANY = 1 << 12
 """Numbers of devices below this are looked up; others are sorted."""
+_BATCH = 1 << 17
+"""Rows that are made and filtered at once: a fresh page costs more than what is done to what lies in it."""
 _KINDS = codes(dialect.KINDS)
 
 
@@ -32,22 +34,49 @@ def held(table: str, texts: InternedTexts, chunks: Sequence[Chunk], basis: Basis
     time that a report of kernels takes on 134,000 events (31 MB, November 2026).
     """
     made: dict[str, pl.Series] = {}
-    time = "ts_ns" if table == "metrics" else "start_ns"  # which says how many rows columns without a value have
 
     def rows(
         names: list[str] | None, predicate: pl.Expr | None, limit: int | None, _batch: int | None
     ) -> Iterator[pl.DataFrame]:
         wanted = list(schema.polars_schema(table)) if names is None else names
         lacking = {name for name in wanted if name not in made}
+        if lacking and limit is not None and limit <= chunks[0].rows:  # whoever wants to see whether there are rows
+            some = _columns(table, texts, chunks[:1], basis, first, {*wanted}).select(wanted).head(limit)
+            yield some if predicate is None else some.filter(predicate)
+            return
+        if lacking and predicate is not None and limit is None:
+            for part, before in _batches(chunks):
+                yield _columns(table, texts, part, basis, first + before, {*wanted}).select(wanted).filter(predicate)
+            return
         if lacking:
-            some = frame(table, texts, chunks, basis, first, lacking | {time, "rank"})  # the pid is told by the rank
-            made.update(schema.conform(table, some.lazy()).select(lacking | {time}).collect().to_dict())
+            made.update(_columns(table, texts, chunks, basis, first, lacking).to_dict())
         found = pl.DataFrame([made[name] for name in wanted])
         if limit is not None:
             found = found.head(limit)
         yield found if predicate is None else found.filter(predicate)
 
     return register_io_source(rows, schema=schema.polars_schema(table))
+
+
+def _batches(chunks: Sequence[Chunk]) -> Iterator[tuple[Sequence[Chunk], int]]:
+    """Some chunks at a time, and how many rows come before: what is filtered is then not held as a whole first."""
+    begin = rows = before = 0
+    for at, each in enumerate(chunks):
+        rows += each.rows
+        if rows >= _BATCH or at == len(chunks) - 1:
+            yield chunks[begin : at + 1], before
+            begin, before, rows = at + 1, before + rows, 0
+
+
+def _columns(
+    table: str, texts: InternedTexts, chunks: Sequence[Chunk], basis: Basis, first: int, names: Set[str]
+) -> pl.DataFrame:
+    """These columns of the table as the schema has them, and maybe more."""
+    asked = set(names)
+    if not any(name in chunk.columns for chunk in chunks for name in asked - {"rank"}):
+        asked.add("ts_ns" if table == "metrics" else "start_ns")  # columns without a value are as long as this one
+    some = frame(table, texts, chunks, basis, first, asked | {"rank"})  # the pid is told by the rank
+    return schema.conform(table, some.lazy()).select(sorted(asked)).collect()
 
 
 def frame(
@@ -75,8 +104,7 @@ def frame(
 
 def _series(table: str, texts: InternedTexts, name: str, values: Column, basis: Basis) -> pl.Series:
     if name in TEXTS:
-        spelled = {"grid": texts.triples, "block": texts.triples, "group_ranks": texts.ranks}
-        return _texts(spelled.get(name, texts.names), values)
+        return _texts(texts.spelled(name), values)
     if name == "kind":
         return column(_KINDS[values])
     if name == "device":

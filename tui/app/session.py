@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from ...analysis.core.options import Options, Thresholds
 from ...analysis.core.scope_text import scope_text
+from .answers import Answers
 from .opening import Run
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ class Session(Struct):
     opened: Runs = ()
     labelled: Runs = ()
     """``opened`` under titles that tell them apart; the same objects as long as what is open is the same."""
+    answers: Answers = field(default_factory=Answers)
 
     @property
     def traces(self) -> Runs:

@@ -53,18 +53,18 @@ class OverviewPane(TablePane):
         kernels = next((one for one in VIEWS if one.name == "kernels"), entry)
 
         def job() -> tuple[Table | str, Shown | None]:
-            from ...analysis.table.table import ask
             from ...analysis.table.view import CannotAnswer
 
             overview: Table | str
             try:
                 asked = session.question(entry.load())
-                overview = scoped_table(ask(entry.load(), *asked), *asked)
+                overview = scoped_table(session.answers.ask(entry.load(), *asked, session.traces), *asked)
             except CannotAnswer as error:
                 overview = str(error)
             view = kernels.load()
             try:
-                return overview, arranged(view, ask(view, *session.question(view)), arrangement)
+                found = session.answers.ask(view, *session.question(view), session.traces)
+                return overview, arranged(view, found, arrangement)
             except CannotAnswer:
                 return overview, None
 

@@ -97,11 +97,10 @@ class TablePane(PaneActions, can_focus=False):
         entry, session, arrangement = self.entry, self.session, self.state.arrangement
 
         def job() -> Shown:
-            from ...analysis.table.table import ask
-
             view = arrangement.shape(entry.load())
             runs, options = session.question(view)
-            return arranged(view, scoped_table(ask(view, runs, options), runs, options), arrangement)
+            table = session.answers.ask(view, runs, options, session.traces)
+            return arranged(view, scoped_table(table, runs, options), arrangement)
 
         return job
 

@@ -9,6 +9,7 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ....loaders.schema import NAME
 from ...core import device_pairs as devices
 from ...core.options import Options
 from . import collectives, renamed
@@ -45,8 +46,8 @@ def _on_one_device(a: Work, b: Work) -> tuple[Work, Work, dict[str, str]]:
     pairs = devices.mapped(a.rows["device"].unique(), b.rows["device"].unique())
     if not pairs:
         return a, b, pairs
-    under = pl.col("device").replace(pairs)
-    return a, replace(b, rows=b.rows.with_columns(under), metrics=b.metrics.with_columns(under)), pairs
+    under = pl.col("device").cast(pl.String).replace(pairs)
+    return a, replace(b, rows=b.rows.with_columns(under.cast(NAME)), metrics=b.metrics.with_columns(under)), pairs
 
 
 def _under_one_name(
@@ -62,7 +63,9 @@ def _under_one_name(
     )
 
     def under(frame: pl.DataFrame) -> pl.DataFrame:
-        joined = frame.join(table, on=["function", "device"], how="left", nulls_equal=True, maintain_order="left")
+        types = {name: frame.schema[name] for name in ("function", "device")}
+        renames = table.cast({**types, "was": types["function"]})
+        joined = frame.join(renames, on=["function", "device"], how="left", nulls_equal=True, maintain_order="left")
         return joined.with_columns(pl.coalesce("was", "function").alias("function")).drop("was")
 
     back = {(was, device): now for (now, device), was in pairs.items()}

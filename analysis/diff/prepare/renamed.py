@@ -43,7 +43,7 @@ def renamed(a: Work, b: Work, moved: dict[str, str], options: Options) -> dict[t
     counted = [
         side.group_by(keys, maintain_order=True).agg(
             pl.col("instances").sum(), pl.col("cycle").n_unique().alias("cycles")
-        )
+        ).with_columns(pl.col(keys).cast(pl.String))
         for side in (a.rows, b.rows)
     ]
     only_a = counted[0].join(counted[1], on=["function", "device"], how="anti", nulls_equal=True)

@@ -14,7 +14,9 @@ import polars as pl
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from ....loaders.schema import NAME
 from ....loaders.trace import Trace
+from ...core.launch_calls import Ints, ids, numbered
 from ...core.options import Options
 from ...core.processes import Processes, ProcessPair, job_pairs, process_pairs, processes_of
 from ...cycles.account import find_cycles
@@ -90,15 +92,17 @@ class Work(Struct, frozen=True):
 
 def work_of(run: Trace, options: Options) -> Work:
     """What the run's functions took in each cycle; no rows where it has no cycles."""
-    table = profile(run, options).with_columns(
-        pl.col("function", "device", "kind", "metric").cast(pl.String)
-    ).sort("pid", "device", "function", "cycle", "metric").collect(engine="streaming")
-    if table.is_empty():
-        return Work(table, table, frozenset(), frozenset(), {}, run)
-    processes = processes_of(table)
-    table = _as_called(table, processes)
-    rows = table.select(_WORK).unique(["cycle", "pid", "function", "device"], keep="first", maintain_order=True)
-    metrics = table.filter(pl.col("metric").is_not_null() & (pl.col("metric") != "N/A") & pl.col("mu").is_not_null())
+    table = profile(run, options)
+    every = table.select(*_WORK, "rank", "metric").collect(engine="streaming")
+    processes = processes_of(every)
+    rows = _functions(_as_called(every, processes))
+    metrics = table.filter(
+        pl.col("metric").is_not_null() & (pl.col("metric").cast(pl.String) != "N/A") & pl.col("mu").is_not_null()
+    ).with_columns(pl.col("function", "device", "kind", "metric").cast(pl.String)).collect(engine="streaming")
+    metrics = _as_called(metrics, processes).sort(
+        "pid", "device", "function", "cycle", "metric", maintain_order=True)
+    if rows.is_empty():
+        return Work(rows, metrics, frozenset(), frozenset(), {}, run)
     found = find_cycles(run, options).frame
     return Work(
         rows, metrics,
@@ -121,6 +125,29 @@ def _as_called(table: pl.DataFrame, processes: Processes) -> pl.DataFrame:
     return joined.with_columns(pid="called").drop("called")
 
 
+def _functions(rows: pl.DataFrame) -> pl.DataFrame:
+    """``_WORK`` once for each function of a cycle, by pid, device, function and cycle; names stay numbers.
+
+    Texts of three million rows take 600 MB a run to hold and put in order; they are ranked once each instead.
+    """
+    rows = rows.with_columns(pl.col("function", "device", "kind", "metric").cast(NAME))
+    device, function, metric = (_ranks(rows[name]) for name in ("device", "function", "metric"))
+    each = numbered(ids(rows["pid"]), device, function, ids(rows["cycle"]))
+    order = np.argsort(numbered(each, metric), kind="stable")
+    found = each[order]
+    return rows.select(_WORK)[order[np.append(True, found[1:] != found[:-1])[: len(order)]]]
+
+
+def _ranks(names: pl.Series) -> Ints:
+    """The place of each name among the distinct ones in order, -1 for null."""
+    distinct = names.unique().drop_nulls()
+    codes = distinct.to_physical().to_numpy()
+    place = np.full(int(codes.max(initial=0)) + 2, -1, dtype=np.int64)
+    place[codes] = distinct.cast(pl.String).rank("ordinal").to_numpy()
+    found: Ints = place[names.to_physical().fill_null(len(place) - 1).to_numpy()]
+    return found
+
+
 def match(a: Work, b: Work, options: Options) -> list[Matched]:
     """Every pair of processes as matrices. Raises CannotAnswer for a process that is not there."""
     pairs = job_pairs(a.processes, b.processes, options)
@@ -134,7 +161,8 @@ def match(a: Work, b: Work, options: Options) -> list[Matched]:
         keys = pl.concat([mine, theirs]).group_by("function", "device", maintain_order=True).agg(pl.col("kind").first())
         side_a, coverage_a = _side(mine, keys, a, options)
         side_b, coverage_b = _side(theirs, keys, b, options)
-        made.append(Matched(pair, keys, side_a, side_b, coverage_a, coverage_b))
+        functions = keys.with_columns(pl.col("function", "device", "kind").cast(pl.String))
+        made.append(Matched(pair, functions, side_a, side_b, coverage_a, coverage_b))
     return made
 
 
@@ -162,25 +190,26 @@ def _side(rows: pl.DataFrame, keys: pl.DataFrame, work: Work, options: Options) 
     every = rows.group_by("cycle").agg(pl.col("cycle_ns").first()).sort("cycle")
     left = every.filter(~pl.col("cycle").is_in(list(work.warm_up)))
     kept = left if left.height >= LEAST_LEFT else every
-    numbered = rows.join(kept.select("cycle").with_row_index("column"), on="cycle").join(
-        keys.select("function", "device").with_row_index("row"), on=["function", "device"], nulls_equal=True
-    )
-    shape = (keys.height, kept.height)
-    ms, launches = np.zeros(shape), np.zeros(shape)
-    at = numbered["row"].to_numpy(), numbered["column"].to_numpy()
-    np.add.at(ms, at, numbered["dur_ns"].to_numpy() / 1e6)
-    np.add.at(launches, at, numbered["instances"].fill_null(1).to_numpy())
-    device = (keys["device"] != HOST).fill_null(True).to_numpy()
     cycles = kept["cycle"].to_numpy()
+    numbered = rows.filter(pl.col("cycle").is_in(kept["cycle"].implode())).select(
+        "function", "device", "cycle", "dur_ns", "instances"
+    ).join(keys.select("function", "device").with_row_index("row"), on=["function", "device"], nulls_equal=True)
+    at = numbered["row"].to_numpy().astype(np.int64) * len(cycles)
+    at += np.searchsorted(cycles, numbered["cycle"].to_numpy())
+    ms, launches = (
+        np.bincount(at, weights=values, minlength=keys.height * len(cycles)).reshape(keys.height, len(cycles))
+        for values in (numbered["dur_ns"].to_numpy() / 1e6, numbered["instances"].fill_null(1).to_numpy())
+    )
+    device = (keys["device"] != HOST).fill_null(True).to_numpy()
     whole = ~np.isin(cycles, list(work.incomplete))
-    _blank(ms, launches, keys, device, whole)
+    _blank(ms, launches, keys["function"].cast(pl.String), device, whole)
     side = Side(cycles, kept["cycle_ns"].to_numpy() / 1e6, whole, ms, launches)
     return side, SampleCoverage(every.height, int((~whole).sum()), every.height - kept.height)
 
 
-def _blank(ms: Floats, launches: Floats, keys: pl.DataFrame, device: Flags, whole: Flags) -> None:
+def _blank(ms: Floats, launches: Floats, names: pl.Series, device: Flags, whole: Flags) -> None:
     """What was not recorded becomes NaN: the device in a cycle not whole, and calls its tracer would have seen."""
-    calls = np.array([bool(_DEVICE_API.match(name or "")) for name in keys["function"]], dtype=bool) & ~device
+    calls = np.array([bool(_DEVICE_API.match(name or "")) for name in names], dtype=bool) & ~device
     lost = (device[:, None] | (calls[:, None] & (launches == 0))) & ~whole[None, :]
     ms[lost] = np.nan
     launches[lost] = np.nan

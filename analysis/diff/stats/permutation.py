@@ -21,7 +21,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from .robust_location import MANY, PRIOR_WEIGHT, Floats, centre, centre_of_many, pulled_in
+from .robust_location import PRIOR_WEIGHT, Floats, pulled_in, trimmed
 
 Flags = NDArray[np.bool_]
 PERMUTATIONS = 999
@@ -175,17 +175,38 @@ def _largest_of(
 
 
 def half_noise(values: Floats) -> Floats:
-    """How far the centres of two random halves of the cycles (columns) lie apart, at most, in 95 of 100 halvings."""
+    """How far the centres of two random halves of the cycles (columns) lie apart, at most, in 95 of 100 halvings.
+
+    A row is put in order once; which of its values a half keeps then follows from counting how many of the half come
+    before. To put the halves of every halving in order took eight times as long.
+    """
     n = values.shape[1]
     halves = assignments(n // 2, n - n // 2)
     if len(halves) > PERMUTATIONS:  # random ones, of which the first are as good as all
         halves = halves[:HALVINGS]
-    first = np.argsort(halves, axis=1, kind="stable")
-    middle = centre if n < MANY else centre_of_many
     out: Floats = np.zeros(len(values))
-    step = max(1, _CHUNK // (len(halves) * n))
+    width = max(1, min(len(halves), _CHUNK // n))
+    step = max(1, _CHUNK // (width * n))
     for start in range(0, len(values), step):
-        rows = values[start : start + step][:, first]
-        apart = np.abs(middle(rows[..., : n // 2]) - middle(rows[..., n // 2 :]))
-        out[start : start + step] = np.quantile(apart, 0.95, axis=1)
+        rows = values[start : start + step]
+        order = np.argsort(rows, axis=1)
+        ordered = np.take_along_axis(rows, order, axis=1)
+        apart = [_apart(ordered, halves[at : at + width].take(order, axis=1)) for at in range(0, len(halves), width)]
+        out[start : start + step] = np.quantile(np.concatenate(apart), 0.95, axis=0)
     return out
+
+
+def _apart(ordered: Floats, second: Flags) -> Floats:
+    """How far ``centre`` of both halves lie apart, per way to halve and row.
+
+    ``ordered`` are rows of values in order; ``second`` (ways, rows, values) tells those of the second half.
+    """
+    n = ordered.shape[1]
+    rank_second = np.cumsum(second, axis=2, dtype=np.int32)
+    rank_first = np.arange(1, n + 1, dtype=np.int32) - rank_second
+    centres = []
+    for chosen, rank, size in ((second, rank_second, n - n // 2), (~second, rank_first, n // 2)):
+        trim = trimmed(size)
+        kept = chosen & (rank > trim) & (rank <= size - trim)
+        centres.append(np.einsum("wrn,rn->wr", kept.astype(np.float64), ordered) / (size - 2 * trim))
+    return np.abs(centres[0] - centres[1])

@@ -43,30 +43,20 @@ class LocationShift(Struct, frozen=True):
         return np.hypot(self.error_a, self.error_b)
 
 
-MANY = 1_000
-"""From so many values on a centre is found without putting them in order."""
 _MOST_PAIRS = 4_000_000
 """Pairs of cycles whose differences are all made."""
 
 
-def _trim(n: int) -> int:
-    """Values dropped at each end: a fifth, and one of three at least."""
+def trimmed(n: int) -> int:
+    """How many of n values are dropped at each end: a fifth, and one of three at least."""
     return max(1, n // 5) if n >= 3 else 0
 
 
 def centre(values: Floats) -> Floats:
     """The trimmed mean over the last axis."""
     n = values.shape[-1]
-    g = _trim(n)
+    g = trimmed(n)
     middle: Floats = np.sort(values, axis=-1)[..., g : n - g].mean(axis=-1)
-    return middle
-
-
-def centre_of_many(values: Floats) -> Floats:
-    """``centre`` of ``MANY`` values or more, which are not put in order for it; sums may differ in the last digit."""
-    n = values.shape[-1]
-    g = _trim(n)
-    middle: Floats = np.partition(values, (g, n - g - 1), axis=-1)[..., g : n - g].mean(axis=-1)
     return middle
 
 
@@ -77,7 +67,7 @@ def variance(values: Floats) -> tuple[Floats, float]:
     if n < 5:
         spread: Floats = ordered.var(axis=-1, ddof=1) if n > 1 else np.zeros(values.shape[:-1])
         return spread * _SMALL[n] * n, float(n - 1)
-    g = _trim(n)
+    g = trimmed(n)
     h = n - 2 * g
     kept = ordered[..., g : n - g]
     low, high = kept[..., :1], kept[..., -1:]

@@ -99,6 +99,7 @@ class BlockScanner:
         self._host_codes = np.empty((len(HOST_CODES), rows), np.int32)
         self._instants = np.empty((len(INSTANT_INTS), rows), np.int64)
         self._route = np.zeros(1, np.uint8)
+        self._learned: set[int] = set()
         self._odd = np.empty((4096, 3), np.int64)
         self._deferred = np.empty((16384, 2), np.int64)
         self._state = np.zeros(STATE, np.int64)
@@ -168,10 +169,15 @@ class BlockScanner:
     def _learn(self, categories: Codes) -> None:
         """Where events of these categories go, by this thread's numbers."""
         new = np.flatnonzero(np.bincount(categories[categories >= 0]))
+        if not self._learned.issuperset(found := new.tolist()):
+            self._learned.update(found)
+            self._route = self._routed(new)
+
+    def _routed(self, new: npt.NDArray[np.intp]) -> npt.NDArray[np.uint8]:
         longer = np.zeros(max(len(self._route), len(self._global) - 1), np.uint8)
         longer[: len(self._route)] = self._route
         longer[new] = self._tables.places(self._global[new])
-        self._route = longer
+        return longer
 
     def _add(
         self, block: Block, data: Text, out: Outcome, device: Block | None = None, host: Block | None = None

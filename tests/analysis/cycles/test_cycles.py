@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from runs import host, kernel, run_of, steps
 
 from warplens.analysis.core.options import Options
+from warplens.analysis.cycles import account
 from warplens.analysis.cycles.account import cycles_of, find_cycles, homeless, left_out
 from warplens.analysis.cycles.scope import scoped
 from warplens.analysis.table.column import Column
@@ -18,6 +19,7 @@ from warplens.analysis.table.table import ask
 from warplens.analysis.table.view import Answer, CannotAnswer, Runs, View
 from warplens.analysis.views.cycles import VIEW
 from warplens.analysis.views.report import report
+from warplens.loaders.trace import Trace
 
 MS = 1_000_000
 
@@ -320,3 +322,17 @@ def test_a_view_that_cannot_answer_still_says_which_cycles_the_run_has() -> None
     table = report("idle", (run,), Options())
     assert len(table) == 0 and "no launches" in table.notes[0]
     assert table.all_facts["cycles"]["count"] == 2
+
+
+def test_cycles_found_ahead_are_those_that_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = run_of(cycles=steps(5, 5, 5), kernels=[kernel(0, 1, 2)])
+    assert account.find_ahead((run,), Options()) is None, "a small recording is not worth a thread"
+    monkeypatch.setattr(account, "LEAST_BYTES", 0)
+    found: list[Trace] = []
+    find = account._find
+    monkeypatch.setattr(account, "_find", lambda trace, anchor: (found.append(trace), find(trace, anchor))[1])
+    thread = account.find_ahead((run,), Options())
+    assert thread is not None
+    first = find_cycles(run, Options())
+    thread.join()
+    assert find_cycles(run, Options()) is first and [trace is run for trace in found] == [True]

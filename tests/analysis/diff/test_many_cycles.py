@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from warplens.analysis.diff.stats import permutation, robust_location
-from warplens.analysis.diff.stats.robust_location import centre, centre_of_many, hodges_lehmann
+from warplens.analysis.diff.stats.robust_location import centre, hodges_lehmann
 from warplens.analysis.diff.verdict.suspects import _dominant
 
 
@@ -23,9 +23,17 @@ def test_the_middle_difference_and_its_interval_are_found_without_all_pairs(
     assert hodges_lehmann(a, b) == pytest.approx(plain, rel=1e-12)
 
 
-def test_a_centre_needs_no_order() -> None:
-    values = np.random.default_rng(1).lognormal(0, 1, (3, 1_001))
-    assert centre_of_many(values) == pytest.approx(centre(values), rel=1e-14)
+@pytest.mark.parametrize("cycles", [5, 13, 40])
+@pytest.mark.parametrize("chunk", [100, 1_000_000], ids=["few at once", "all at once"])
+def test_the_noise_of_halves_is_that_of_halves_put_in_order(
+    cycles: int, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = np.random.default_rng(1).lognormal(0, 1, (7, cycles)).round(1)  # with ties
+    halves = permutation.assignments(cycles // 2, cycles - cycles // 2)
+    halves = halves[: permutation.HALVINGS] if len(halves) > permutation.PERMUTATIONS else halves
+    apart = [[abs(centre(row[~second]) - centre(row[second])) for second in halves] for row in values]
+    monkeypatch.setattr(permutation, "_CHUNK", chunk)
+    assert permutation.half_noise(values) == pytest.approx(np.quantile(apart, 0.95, axis=1), rel=1e-12)
 
 
 def test_dominance_is_the_share_of_pairs() -> None:

@@ -1,0 +1,61 @@
+"""Tables that are held in memory give the same rows however few of them somebody looks at."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from warplens.loaders.ingest.opening import open_run
+from warplens.loaders.kineto import table_frames
+from warplens.loaders.kineto.columns import Strings
+
+
+@pytest.fixture
+def trace() -> Path:
+    return Path(__file__).parents[3] / "samples" / "kineto.pt.trace.json"
+
+
+@pytest.mark.parametrize("table", ["host", "kernels"])
+def test_what_is_filtered_in_batches_is_what_is_filtered_as_a_whole(
+    table: str, trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_frames, "_BATCH", 1)
+    condition = (pl.col("dur_ns") > 2_000) & (pl.col("kind") != "memcpy")
+    parts = open_run(str(trace), use_cache=False)[0].table(table).filter(condition).collect()
+    whole = open_run(str(trace), use_cache=False)[0].table(table).collect().filter(condition)
+    assert parts.height > 0
+    assert_frame_equal(parts, whole)
+
+
+def test_to_look_whether_there_are_rows_makes_no_columns(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = open_run(str(trace), use_cache=False)[0].table("kernels")
+    asked: list[int] = []
+    frame = table_frames.frame
+
+    def counted(*arguments: object) -> pl.DataFrame:
+        made = frame(*arguments)  # type: ignore[arg-type]
+        asked.append(made.width)
+        return made
+
+    monkeypatch.setattr(table_frames, "frame", counted)
+    first = rows.select("name").head(1).collect()
+    assert first.height == 1 and asked[0] <= 3
+    assert_frame_equal(first, rows.select("name").collect().head(1))
+
+
+def test_texts_are_numbered_in_the_order_they_are_first_seen() -> None:
+    strings = Strings()
+    assert strings.numbers(["b", "a", "b"]) == [0, 1, 0]
+    assert strings.numbers(["a", "c", "b", "c"]) == [1, 2, 0, 2]
+    assert strings.code("c") == 2 and strings.code("d") == 3
+    assert strings.texts == ["b", "a", "c", "d"]
+
+
+def test_opening_does_not_wait_for_polars() -> None:
+    program = "import sys; import warplens.loaders.ingest.opening; print('polars' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "False"
