@@ -63,8 +63,8 @@ def _under_one_name(
     )
 
     def under(frame: pl.DataFrame) -> pl.DataFrame:
-        types = {name: frame.schema[name] for name in ("function", "device")}
-        renames = table.cast({**types, "was": types["function"]})
+        function = frame.schema["function"]
+        renames = table.cast({"function": function, "device": frame.schema["device"], "was": function})
         joined = frame.join(renames, on=["function", "device"], how="left", nulls_equal=True, maintain_order="left")
         return joined.with_columns(pl.coalesce("was", "function").alias("function")).drop("was")
 

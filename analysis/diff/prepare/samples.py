@@ -135,7 +135,8 @@ def _functions(rows: pl.DataFrame) -> pl.DataFrame:
     each = numbered(ids(rows["pid"]), device, function, ids(rows["cycle"]))
     order = np.argsort(numbered(each, metric), kind="stable")
     found = each[order]
-    return rows.select(_WORK)[order[np.append(True, found[1:] != found[:-1])[: len(order)]]]
+    first = np.append(True, found[1:] != found[:-1])[: len(order)]
+    return rows.select(_WORK).select(pl.all().gather(pl.Series(order[first])))
 
 
 def _ranks(names: pl.Series) -> Ints:
@@ -196,8 +197,9 @@ def _side(rows: pl.DataFrame, keys: pl.DataFrame, work: Work, options: Options) 
     ).join(keys.select("function", "device").with_row_index("row"), on=["function", "device"], nulls_equal=True)
     at = numbered["row"].to_numpy().astype(np.int64) * len(cycles)
     at += np.searchsorted(cycles, numbered["cycle"].to_numpy())
+    shape = keys.height, len(cycles)
     ms, launches = (
-        np.bincount(at, weights=values, minlength=keys.height * len(cycles)).reshape(keys.height, len(cycles))
+        np.bincount(at, weights=values, minlength=shape[0] * shape[1]).astype(np.float64, copy=False).reshape(shape)
         for values in (numbered["dur_ns"].to_numpy() / 1e6, numbered["instances"].fill_null(1).to_numpy())
     )
     device = (keys["device"] != HOST).fill_null(True).to_numpy()

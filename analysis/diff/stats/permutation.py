@@ -209,4 +209,5 @@ def _apart(ordered: Floats, second: Flags) -> Floats:
         trim = trimmed(size)
         kept = chosen & (rank > trim) & (rank <= size - trim)
         centres.append(np.einsum("wrn,rn->wr", kept.astype(np.float64), ordered) / (size - 2 * trim))
-    return np.abs(centres[0] - centres[1])
+    found: Floats = np.abs(centres[0] - centres[1])
+    return found
