@@ -165,5 +165,5 @@ def test_more_names_than_the_limit_are_refused_with_the_option_that_raises_it(
 ) -> None:
     monkeypatch.setenv("WARPLENS_LIMITS", "names=5")
     with pytest.raises(Unreadable, match="different names") as refused:
-        LOADER.load(Job(samples / "xla_gpu.xplane.pb", tmp_path))
+        xla.LOADER.load(Job(samples / "xla_gpu.xplane.pb", tmp_path))
     assert "--limit names=" in refused.value.advice
