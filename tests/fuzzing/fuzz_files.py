@@ -116,7 +116,7 @@ def fuzz(target: Target, seed: int, until: Callable[[int], bool]) -> Done:
                 path = target.place(folder, chance)
                 _watch(SECONDS)
                 opened += _load(target.loader, path, workspace, tries % _THOROUGH == 0)
-            except Exception as error:
+            except (Exception, pl.exceptions.PanicException) as error:
                 _watch(0)
                 kept = Path(tempfile.gettempdir()) / f"fuzz-{seed}-{tries}"
                 where = traceback.extract_tb(error.__traceback__)[-1]

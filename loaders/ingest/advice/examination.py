@@ -32,6 +32,9 @@ def examined(traces: tuple[Trace, ...]) -> Facts:
         unused = trace.info.facts.get("unused_metrics") or []
         if unused:
             yield "no column", f"{len(unused):,} metrics are shown in details only: {_listed(unused)}"
+        ignored = trace.info.facts.get("ignored") or {}
+        if ignored:
+            yield "no table", _listed([f"{count:,} {what}" for what, count in ignored.items()])
         for said in trace.info.warnings or ("nothing was wrong",):
             yield "found", said
 

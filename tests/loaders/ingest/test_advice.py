@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import sqlite3
@@ -86,6 +87,14 @@ def test_doctor_says_what_was_found_dropped_and_assumed(samples: Path, tmp_path:
     assert main(["doctor", str(cut), "--no-cache"]) == 0
     assert "left out of the trace: 1 of 2 rows" in capsys.readouterr().out
     assert main(["doctor", str(tmp_path / "none.csv"), "--no-cache"]) == 3
+
+
+def test_doctor_counts_the_events_that_no_table_has_a_place_for(tmp_path: Path, capsys) -> None:
+    event = {"ph": "X", "ts": 1, "dur": 2, "pid": 0, "tid": 7, "args": {"stream": 7, "device": 0}}
+    events = [{**event, "cat": "kernel", "name": "k"}, {**event, "cat": "gpu_user_annotation", "name": "step"}]
+    (tmp_path / "run.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    assert main(["doctor", str(tmp_path / "run.json"), "--no-cache"]) == 0
+    assert re.search(r"^no table +1 mirrors$", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_formats_lists_what_each_fills(capsys) -> None:
