@@ -13,6 +13,7 @@ from ..errors import Unreadable
 from ..ingest import limits
 from ..ingest.stream import Source
 from ..loader import Job
+from ..native.allocator import keep_freed
 from ..trace import Trace
 from .columns import Strings
 from .deferred_events import ASCEND, DeferredEvents
@@ -51,6 +52,7 @@ def load(job: Job) -> Trace:
 @contextmanager
 def _collecting_nothing() -> Iterator[None]:
     """Millions of small values and not one cycle among them."""
+    keep_freed()
     collecting = gc.isenabled()
     gc.disable()
     try:

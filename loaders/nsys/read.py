@@ -19,6 +19,7 @@ from .. import schema
 from ..errors import Unreadable
 from ..ingest import stream
 from ..loader import Job
+from ..native.allocator import keep_freed
 from ..schema_limits import LATEST_NS, LONGEST_NS
 from ..trace import Info, Trace
 from . import about, samples
@@ -34,6 +35,7 @@ _ROW_BYTES = 12
 
 def load(job: Job) -> Trace:
     """Read the database, also a compressed one. Raises Unreadable where SQLite cannot."""
+    keep_freed()
     path, ended = stream.plain_file(job.path, job.workspace, job.progress)
     size, lock, done = path.stat().st_size, threading.Lock(), [0, 0]
 
@@ -65,6 +67,7 @@ def load_parquet(job: Job) -> Trace:
     """Read the folder of Parquet files that the job's file is in. Raises Unreadable where no table can be read."""
     from .parquet_tables import ParquetTables
 
+    keep_freed()
     folder = job.path.absolute().parent
     size, done = sum(file.stat().st_size for file in folder.glob("*.parquet")), 0
 

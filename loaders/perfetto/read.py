@@ -22,6 +22,7 @@ from ..kineto.columns import CODES, FLOATS, INTS, NULL, Block, Strings
 from ..kineto.info import devices_of, rank_of
 from ..kineto.tables import Tables
 from ..loader import Job
+from ..native.allocator import keep_freed
 from ..protobuf.program import walk_for
 from ..protobuf.stretches import Stretch, Stretches
 from ..protobuf.tokens import Ints
@@ -44,6 +45,7 @@ _DOCUMENT = ("trace_metadata", "device_properties")
 
 def load(job: Job) -> Trace:
     """Read the file, also a compressed one. Raises Unreadable where it holds no track events."""
+    keep_freed()
     with stream.Source(job.path) as source, (job.workspace / ".begins").open("w+b") as scratch:
         try:
             return _Load(job, source, scratch).trace()

@@ -25,6 +25,7 @@ from ..kineto import dialect
 from ..kineto.columns import NULL, Strings
 from ..kineto.tables import Tables
 from ..loader import Job
+from ..native.allocator import keep_freed
 from ..protobuf.program import walk_for
 from ..protobuf.tokens import Ints
 from ..trace import Device, Info, Trace
@@ -46,6 +47,7 @@ _OF_DEVICE = ("compute_cap_major", "compute_cap_minor", "core_count", "clock_rat
 
 def load(job: Job) -> Trace:
     """Read the file, also a compressed one. Raises Unreadable where it holds no events."""
+    keep_freed()
     path, ended = stream.plain_file(job.path, job.workspace, job.progress)
     try:
         file = os.open(path, os.O_RDONLY)
