@@ -38,6 +38,7 @@ class Evidence(Struct, frozen=True):
     of it while devices did nothing); ``on_cpu`` and ``queued`` are shares of a step summed over threads, so they can
     pass 1. ``early`` of ``launched`` device activities began before the call that launched them. ``steps_each`` is the
     steps of one rank, and ``measured`` what the rules take from the whole recording.
+    ``costliest`` is the kernel that takes most time of all ``devices`` together.
     """
 
     steps: int
@@ -58,6 +59,7 @@ class Evidence(Struct, frozen=True):
     step_word: str = "step"
     steps_each: int = 1
     measured: Measured = Measured()
+    costliest: dict[str, Any] | None = None
 
     @property
     def part(self) -> PartOfStep:

@@ -23,16 +23,17 @@ from .waiting import (
     host_bound,
     input_data,
     pageable,
+    queued,
     slow_cycles,
     unexplained,
     warm_up,
 )
 
 RULES: tuple[Rule[Any], ...] = (
-    input_data.RULE, drained.RULE, host_bound.RULE, allocation.RULE, unexplained.RULE, pageable.RULE, copies.RULE,
-    communication.RULE, slow_cycles.RULE, fp32_gemms.RULE, clock_drop.RULE, occupancy.RULE, short_kernels.RULE,
-    small_grids.RULE, memory_full.RULE, clocks.RULE, warm_up.RULE, busy.RULE, processor.RULE, costliest.RULE,
-    bound.RULE, serialised.RULE, tensor_cores.RULE,
+    input_data.RULE, drained.RULE, host_bound.RULE, queued.RULE, allocation.RULE, unexplained.RULE, pageable.RULE,
+    copies.RULE, communication.RULE, slow_cycles.RULE, fp32_gemms.RULE, clock_drop.RULE, occupancy.RULE,
+    short_kernels.RULE, small_grids.RULE, memory_full.RULE, clocks.RULE, warm_up.RULE, busy.RULE, processor.RULE,
+    costliest.RULE, bound.RULE, serialised.RULE, tensor_cores.RULE,
 )
 
 

@@ -113,9 +113,17 @@ def kernels(run: Trace, options: Options) -> Evidence:
     bound = work.drop_nulls("bound").group_by("bound").agg(pl.col("total_ns").sum()).sort(
         "total_ns", descending=True).rows()
     return replace(
-        evidence, top=top, bound={name: ns / total for name, ns in bound} if total else {},
+        evidence, top=top, costliest=_costliest(frame), bound={name: ns / total for name, ns in bound} if total else {},
         median_kernel_ns=_median(work), launches=float(work["count"].sum()),
     )
+
+
+def _costliest(frame: pl.DataFrame) -> dict[str, Any] | None:
+    """The kernel that takes most time of all devices together: ``name share total_ns count devices``."""
+    sums = frame.group_by(pl.col("name", "kind").cast(pl.String)).agg(
+        pl.col("share", "total_ns").sum(), pl.when(pl.col("count").null_count() == 0).then(pl.col("count").sum()),
+    ).sort("total_ns", "name", descending=[True, False])
+    return None if sums.is_empty() else {**sums.row(0, named=True), "devices": frame["device"].n_unique()}
 
 
 def _median(work: pl.DataFrame) -> float | None:

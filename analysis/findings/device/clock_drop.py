@@ -32,8 +32,12 @@ def _find(evidence: Evidence) -> Dropped | Unchecked | None:
 def _sentence(found: Dropped) -> str:
     clock = found.clock
     low, high = (f"{units.number(value)} {clock.unit}".rstrip() for value in (clock.lowest, clock.high))
-    return (f"The clock of {display(clock.device or 'the device', 24)} drops while it works: {low} at the lowest, "
-            f"usually {high}; low in {units.percent(100 * clock.low / clock.samples, places=0)} of the samples.")
+    device = display(clock.device or "the device", 24)
+    part = f"low in {units.percent(100 * clock.low / clock.samples, places=0)} of the samples"
+    if clock.peers:
+        return (f"The clock of {device} is low while it works: {low} at the lowest, where devices of this recording "
+                f"reach {high}; {part}.")
+    return f"The clock of {device} drops while it works: {low} at the lowest, usually {high}; {part}."
 
 
 RULE = Rule(

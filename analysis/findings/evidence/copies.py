@@ -29,13 +29,17 @@ class CopyTime(Struct, frozen=True):
 
 
 class Copies(Struct, frozen=True):
-    """``pageable``, and ``other`` ones between host and device with all sets; ``placed``: memory kinds are recorded."""
+    """``pageable``, and ``other`` ones between host and device with all sets; ``placed``: memory kinds are recorded.
+
+    ``work_ns`` is how long kernels ran: no more of the copies could run beside them.
+    """
 
     device: str | None
     window_ns: int
     pageable: CopyTime
     other: CopyTime
     placed: bool
+    work_ns: int
 
 
 def copies_of(piece: Trace) -> Copies | None:
@@ -72,6 +76,7 @@ def _of_device(device: object, rows: pl.DataFrame, names: pl.Series) -> Copies:
     return Copies(
         None if device is None else str(device), window, _time(rows.filter(pageable), work),
         _time(rows.filter(other), work), bool(((kind == "memcpy") & named(_PLACE)).any()),
+        union(*_ends(work)).length,
     )
 
 

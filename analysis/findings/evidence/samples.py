@@ -25,7 +25,10 @@ _TOTAL = ("totalGlobalMem", "totalMemory", "memory_bytes")
 
 
 class Clock(Struct, frozen=True):
-    """The clock of one device while it worked: samples, how many were low, the usual high and the lowest."""
+    """The clock of one device while it worked: samples, how many were low, the usual high and the lowest.
+
+    ``peers`` says that the high is what devices of the recording reach, not what this one was seen at.
+    """
 
     device: str | None
     metric: str
@@ -34,6 +37,7 @@ class Clock(Struct, frozen=True):
     high: float
     lowest: float
     unit: str
+    peers: bool = False
 
 
 class Memory(Struct, frozen=True):
@@ -129,7 +133,7 @@ def _during_functions(piece: Trace, rows: pl.DataFrame) -> list[Clock]:
         peers = rows.filter(pl.col("metric") == str(metric), pl.col("value") > 0)["value"]
         high = float(np.quantile(peers.to_numpy(), HIGH)) if len(peers) else float(np.quantile(values, HIGH))
         low = int((values < OF_ALL * high).sum())
-        found.append(Clock(str(device), str(metric), len(values), low, high, float(values.min()), about.unit))
+        found.append(Clock(str(device), str(metric), len(values), low, high, float(values.min()), about.unit, True))
     return found
 
 

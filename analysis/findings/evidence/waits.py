@@ -1,7 +1,8 @@
-"""What the device that waited longest waited for: its idle time in four parts that do not overlap.
+"""What the device that waited longest waited for: its idle time in five parts that do not overlap.
 
 Every gap belongs to one part: input where most of it was input, allocation likewise, ``drained`` where the host had
-waited for the device before it launched again, ``behind`` where the host simply never got ahead. Without that wait the
+waited for the device before it launched again, ``queued`` where the work was there and did not start, ``behind`` where
+the host simply never got ahead. Without that wait the
 host is earlier by its length and no more, so that of a longer gap the rest is ``behind`` too.
 """
 
@@ -21,6 +22,8 @@ from ...idle.causes import cause_of_call
 BEHIND = ("python", "op", "runtime", "copy", "launch", "dispatch", "untraced")
 """Causes that end when the host launches earlier."""
 SHOWN = 3
+_NO_LINE = ("drained_by", "after")
+"""Places that are told without the Python line of the launch: it is in them, or says nothing of why a device waits."""
 DOUBT = 0.5
 """From this share of idle time without a recorded launch on nothing is said of its causes."""
 
@@ -64,6 +67,7 @@ class Waits(Struct, frozen=True):
     allocation: Part = Part()
     drained: Part = Part()
     behind: Part = Part()
+    queued: Part = Part()
     doubt: str | None = None
     allocations: tuple[tuple[str, int], ...] = ()
 
@@ -97,6 +101,7 @@ def _found(run: Trace, piece: Trace) -> Waits | None:
         input=_part(gaps.filter(cause == "input"), "op"),
         allocation=_part(gaps.filter(cause == "allocation"), "call"),
         drained=_part(waited, "drained_by"), behind=_part(late, "op"),
+        queued=_part(gaps.filter(cause == "queued").with_columns(dur_ns="cause_ns"), "after"),
         doubt=_doubt(idle, most), allocations=_allocations(piece),
     )
 
@@ -104,7 +109,7 @@ def _found(run: Trace, piece: Trace) -> Waits | None:
 def _part(gaps: pl.DataFrame, who: str) -> Part:
     named = gaps.select(
         pl.coalesce(pl.col(who).cast(pl.String), pl.col("call").cast(pl.String)).alias("who"),
-        (pl.lit(None, pl.String) if who == "drained_by" else pl.col("frame").cast(pl.String)).alias("frame"), "dur_ns",
+        (pl.lit(None, pl.String) if who in _NO_LINE else pl.col("frame").cast(pl.String)).alias("frame"), "dur_ns",
     )
     lines = named["frame"].null_count() < named.height
     keys = ["frame"] if lines else ["who"]

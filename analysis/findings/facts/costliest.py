@@ -13,24 +13,27 @@ _KERNEL = 32
 
 
 class Costliest(Struct, frozen=True):
-    """A kernel, its share of the device time 0-1, its time in ns and its launches."""
+    """A kernel, its share of the time of all devices 0-1, its time in ns and its launches on them."""
 
     name: str
     share: float
     total_ns: float
     count: int | None
+    devices: int = 1
 
 
 def _find(evidence: Evidence) -> Costliest | None:
-    first = evidence.top[0] if evidence.top else None
+    first = evidence.costliest or (evidence.top[0] if evidence.top else None)
     if first is None or not first["share"]:
         return None
-    return Costliest(first["name"], first["share"], first["total_ns"], first["count"])
+    return Costliest(first["name"], first["share"], first["total_ns"], first["count"], first.get("devices") or 1)
 
 
 def _sentence(found: Costliest) -> str:
     count = f" in {units.counted(found.count, 'launch', 'launches')}" if found.count else ""
-    return (f"Costliest on the device: {fit_name(found.name, _KERNEL)}, {units.percent(100 * found.share)} of its time "
+    where, whose = ("the device", "its") if found.devices == 1 else (f"{found.devices} devices", "their")
+    share = f"{units.percent(100 * found.share)} of {whose} time"
+    return (f"Costliest on {where}: {fit_name(found.name, _KERNEL)}, {share} "
             f"({units.duration(found.total_ns)}{count}).")
 
 

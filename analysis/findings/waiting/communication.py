@@ -28,6 +28,10 @@ class BareCommunication(Struct, frozen=True):
 def _find(evidence: Evidence) -> BareCommunication | Unchecked | None:
     found = BareCommunication(tuple(one for one in evidence.communication if one.comm_ns), evidence.part,
                               evidence.steps_each)
+    if not evidence.communication and any(
+        row.get("kind") == "collective" and (row.get("share") or 0.0) > WAITING for row in evidence.top
+    ):
+        return Unchecked("collectives are not recorded one by one")
     if not evidence.step_ns or not found.devices or found.most.exposed_ns <= WAITING * evidence.step_ns:
         return None
     if not evidence.times.get("Kernel"):

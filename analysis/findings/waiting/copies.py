@@ -1,4 +1,4 @@
-"""Copies and sets that no kernel hides though they could run beside one."""
+"""Copies and sets that no kernel hides: they could run beside one, or there are too few kernels to run beside."""
 
 from __future__ import annotations
 
@@ -38,9 +38,12 @@ def _sentence(found: BareCopies) -> str:
     if found.copies is None:
         return f"Copies that no kernel hides take {found.part.of(found.copying_ns)}."
     some, device = found.copies.other, display(found.copies.device or "the device", 24)
+    way = "they could overlap on another stream"
+    if found.copies.work_ns < found.copying_ns:
+        way = (f"kernels run {units.duration(found.copies.work_ns)} in all, too little to hide them; only copying less "
+               "would help")
     return (f"Copies and sets run with no kernel beside them {units.duration(found.copying_ns)} of "
-            f"{units.duration(found.copies.window_ns)} on {device}, most {fit_name(some.name or '', _NAME)}: they "
-            "could overlap on another stream.")
+            f"{units.duration(found.copies.window_ns)} on {device}, most {fit_name(some.name or '', _NAME)}: {way}.")
 
 
 RULE = Rule(

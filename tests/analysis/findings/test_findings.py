@@ -10,9 +10,14 @@ from msgspec.structs import replace
 from runs import Rows, host, kernel, run_of, samples, steps
 
 from warplens.analysis.core.options import Options
+from warplens.analysis.findings.device.clock_drop import RULE as CLOCK_DROP
 from warplens.analysis.findings.device.fp32_gemms import RULE as FP32
 from warplens.analysis.findings.evidence.kernel_times import limiter
+from warplens.analysis.findings.evidence.measured import Measured
+from warplens.analysis.findings.evidence.samples import Clock, Samples
+from warplens.analysis.findings.rule import Evidence
 from warplens.analysis.findings.rules import RULES
+from warplens.analysis.findings.waiting.communication import RULE as COMMUNICATION
 from warplens.analysis.overview.sources import overview_of
 from warplens.loaders.trace import Device, Trace
 
@@ -82,6 +87,12 @@ def launch_bound() -> Trace:
     return on_a100(kernels=kernels, host=[*calls, *ops, *lines])
 
 
+def queued() -> Trace:
+    """Every kernel is launched 900 µs before it starts, and the device has nothing else to do."""
+    kernels, calls = launched([MS] * 8)
+    return on_a100(kernels=kernels, host=[{**row, "start_ns": row["start_ns"] - 900 * US} for row in calls])
+
+
 def allocating() -> Trace:
     kernels, calls = launched([MS] * 8)
     mallocs = [host("cudaMalloc", row["start_ns"] - 900 * US, 880 * US, "runtime") for row in calls]
@@ -140,6 +151,7 @@ CASES: list[tuple[str, Callable[[], Trace], str]] = [
     ("input", input_starved, "input, "),
     ("sync", drained, "aten::item, loss.py:41 log"),
     ("host", launch_bound, "model.py:7 forward, before aten::mul"),
+    ("queued", queued, "Launched work does not start: GPU 0 is idle 6.22 ms of 11.00 ms"),
     ("allocation", allocating, "8 calls of cudaMalloc"),
     ("pageable", lambda: copying("Memcpy HtoD (Pageable -> Device)"), "8 copies, 8.0 MiB, 8.00 ms"),
     ("copies", lambda: copying("Memcpy HtoD (Pinned -> Device)"), "8.00 ms of 12.00 ms"),
@@ -218,6 +230,50 @@ def test_a_stream_that_waits_for_an_event_drains_nothing() -> None:
     waits = [host("cudaStreamWaitEvent", row["start_ns"] + row["dur_ns"] + 100 * US, 5 * US, "runtime")
              for row in kernels]
     assert "sync" not in trouble(on_a100(kernels=kernels, host=[*calls, *waits]))
+
+
+def test_work_that_starts_soon_after_its_launch_is_not_called_queued() -> None:
+    for make in (launch_bound, input_starved, drained, healthy):
+        assert "queued" not in trouble(make())
+
+
+def test_a_device_that_is_mostly_busy_is_not_asked_what_its_queue_waits_for() -> None:
+    kernels, calls = launched([100 * US] * 8)
+    early = [{**row, "start_ns": row["start_ns"] - 90 * US} for row in calls]
+    assert "queued" not in rules(on_a100(kernels=kernels, host=early))
+
+
+def test_copies_are_said_to_overlap_only_where_kernels_run_long_enough_to_hide_them() -> None:
+    few = trouble(copying("Memcpy HtoD (Pinned -> Device)"))["copies"]["sentence"]
+    assert "kernels run 4.00 ms in all, too little to hide them" in few and "could overlap" not in few
+    kernels, calls = launched([MS] * 8, dur=2 * MS)
+    copies = [{**kernel(8 + at, row["start_ns"] - MS, MS, "Memcpy HtoD (Pinned -> Device)"), "kind": "memcpy"}
+              for at, row in enumerate(kernels)]
+    many = trouble(on_a100(kernels=[*kernels, *copies], host=calls))["copies"]["sentence"]
+    assert many.endswith("they could overlap on another stream.")
+
+
+def test_the_costliest_kernel_is_that_of_all_devices_together() -> None:
+    kernels = [{**kernel(at, MS + at * US, 600 * US, "shared", device=f"GPU {at}"), "kind": "kernel"}
+               for at in range(2)]
+    kernels.append({**kernel(2, 3 * MS, 800 * US, "own", device="GPU 0"), "kind": "kernel"})
+    assert rules(run_of(kernels=kernels))["costliest"]["sentence"] == (
+        "Costliest on 2 devices: shared, 60.0% of their time (1.20 ms in 2 launches).")
+
+
+def test_a_clock_held_against_other_devices_is_not_said_to_have_been_there() -> None:
+    clock = Clock("GPU 7", "sm clock", 20, 20, 1080.0, 210.0, "MHz", peers=True)
+    evidence = Evidence(1, 1000.0, {}, [], [], measured=Measured(samples=Samples(clock, None)))
+    found = CLOCK_DROP.ask(evidence)
+    assert found is not None and "where devices of this recording reach 1,080 MHz" in found.sentence
+    assert "drops" not in found.sentence and "usually" not in found.sentence
+
+
+def test_collectives_known_only_as_sums_are_not_passed_over_in_silence() -> None:
+    sums = [{"name": "ncclDevKernel_AllReduce", "kind": "collective", "share": 0.9}]
+    found = COMMUNICATION.ask(Evidence(1, 1000.0, {}, [], sums))
+    assert found is not None and found.severity == "unchecked"
+    assert COMMUNICATION.ask(Evidence(1, 1000.0, {}, [], [{**sums[0], "kind": "kernel"}])) is None
 
 
 def test_collectives_alone_are_not_called_exposed() -> None:

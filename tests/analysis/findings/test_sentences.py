@@ -42,6 +42,11 @@ def test_a_finding_says_what_could_be_won_and_where_to_look() -> None:
     assert [(one.rule, one.severity, one.time_to_win_ns) for one in found] == [("input", "problem", 600.0)]
 
 
+def test_a_run_is_bound_by_input_only_where_most_idle_time_goes_to_it() -> None:
+    assert said(replace(BLANK, times={"DataLoader": 80.0, "Other": 20.0}))[0].startswith("Bound by input data:")
+    assert said(replace(BLANK, times={"DataLoader": 80.0, "Other": 500.0}))[0].startswith("Input data comes late:")
+
+
 def test_communication_is_what_devices_did_and_not_the_calls_that_asked_for_it() -> None:
     asks = [host("nccl:all_reduce", 0, 900, "annotation")]
     assert communication(run_of(host=asks)) == []
