@@ -102,7 +102,7 @@ def build(runs: Runs, options: Options) -> Answer:
     timelines = tuple(timeline_of(run, options) for run in runs)
     for run, one in zip(runs, timelines, strict=True):
         if not one.drawn:
-            raise CannotAnswer(f"{run.info.label} holds nothing that has a time: its format records no timestamps.")
+            raise CannotAnswer(f"{run.info.label} holds no activity or call with a time.")
     window = _window(timelines, options)
     if window.end <= window.start:
         raise CannotAnswer("The window is empty: --to must come after --from.")

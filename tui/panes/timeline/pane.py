@@ -74,7 +74,7 @@ class TimelinePane(TablePane):
             lanes = tuple(timeline_of(run, options, marks=len(runs) > 1) for run in runs)  # two are aligned by them
             for run, one in zip(runs, lanes, strict=True):
                 if not one.drawn:
-                    raise CannotAnswer(f"{run.info.label} holds nothing that has a time.")
+                    raise CannotAnswer(f"{run.info.label} holds no activity or call with a time.")
             return view, runs, lanes, aligned(lanes)
 
         return job
