@@ -157,7 +157,7 @@ def test_the_ruler_and_the_map():
 
 
 def test_a_run_without_times_says_so():
-    with pytest.raises(CannotAnswer, match="no timestamps"):
+    with pytest.raises(CannotAnswer, match="no activity or call with a time"):
         ask(VIEW, (run_of(kernels=[kernel(0, None, 5)]),))
 
 
