@@ -160,12 +160,14 @@ def _thread(key: Key, slices: Slices) -> Iterator[Lane]:
 def _levels(slices: Slices, most: int) -> Iterator[tuple[int | None, Slices]]:
     """The slices of each row that they are drawn in; all of them, in no row, where none overlaps another."""
     level = levels(slices.starts, slices.ends, most)
-    deepest = int(level.max(initial=0))
-    if not deepest:
+    sizes = np.bincount(level)
+    if len(sizes) < 2:
         yield None, slices
         return
-    for row in range(deepest + 1):
-        yield row, slices.pick(level == row)
+    ordered, edge = slices.pick(np.argsort(level, kind="stable")), 0
+    for row, size in enumerate(sizes.tolist()):
+        yield row, ordered.pick(slice(edge, edge + size))
+        edge += size
 
 
 def _outermost(slices: Slices) -> int:
