@@ -50,6 +50,7 @@ def open_run(
     A folder with the files of a job's ranks is one trace; ``align_s`` is when the counters in it begin, in seconds from
     the start of the trace. ``compiled=False`` forbids compiled scanners.
     """
+    keep_freed()  # questions make and free an array a column; the app, which stays, gives that memory back instead
     defaults = Request()
     request = Request(use_cache, compiled is not False, use_cache, progress or defaults.progress, first_rows, align_s)
     return ingest(path, request).traces(worker)
@@ -260,7 +261,6 @@ class Opened(Struct, frozen=True):
 
     def traces(self, worker: int | None = None) -> tuple[Trace, ...]:
         """The traces: ranks put together, or one worker picked. Raises Unreadable where neither is possible."""
-        keep_freed()  # questions about these traces make and free an array a column
         told = self.unread
         if len(told) > MOST_NAMED:
             told = (*told[:MOST_NAMED], f"{len(told) - MOST_NAMED:,} more files were left out, too")

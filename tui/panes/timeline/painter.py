@@ -65,17 +65,14 @@ def _coloured(line: Line, column: int, here: bool, look: Look) -> list[Segment]:
     """The columns under the colours of their classes; names bold, the column of the cursor lit."""
     from ....analysis.timeline.lanes import CLASSES
 
-    styles = [look.slices[name] for name in CLASSES]
     codes, text, made = line.classes, line.text, []
-    edges = {0, len(text), *(edge for first, last in line.named for edge in (first, last + 1))}
-    edges |= {edge for edge in (column, column + 1) if edge <= len(text)}
-    edges.update((codes[1:] != codes[:-1]).nonzero()[0] + 1)
-    named = {first for first, _ in line.named}
-    ends = {last + 1 for _, last in line.named}
-    bold = False
+    edges = {0, len(text), column, column + 1, *((codes[1:] != codes[:-1]).nonzero()[0] + 1).tolist()}
+    edges.update(edge for first, last in line.named for edge in (first, last + 1))
+    firsts, ends = {first for first, _ in line.named}, {last + 1 for _, last in line.named}
+    bold, of_column = False, codes.tolist()
     for begin, stop in pairwise(sorted(edge for edge in edges if edge <= len(text))):
-        bold = begin in named or (bold and begin not in ends)
-        style = styles[codes[begin]] if begin < len(codes) else look.base
+        bold = begin in firsts or (bold and begin not in ends)
+        style = look.slices[CLASSES[of_column[begin]]] if begin < len(of_column) else look.base
         style = style + _BOLD if bold else style
         if begin == column:
             style = look.cursor if here else style + look.cursor_blurred
