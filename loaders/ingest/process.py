@@ -162,8 +162,10 @@ def _next(pipe: Any) -> dict[str, Any] | None:
 
 def _traces(opened: dict[str, Any], worker: int | None) -> tuple[Trace, ...]:
     from ..errors import Unreadable
+    from ..native.allocator import return_freed
     from .opening import Opened
 
+    return_freed()
     directories = tuple(Path(directory) for directory in opened["directories"])
     try:
         unread = tuple(opened.get("unread", ()))

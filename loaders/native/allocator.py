@@ -14,6 +14,8 @@ KEPT_BYTES = 128 << 20
 """Freed memory that a process keeps. The arrays of some millions of launches find room in it."""
 _LARGEST = 32 << 20
 """Bytes of an array that may lie in it; the C library takes no more."""
+_RETURNED = 128 << 10
+"""Bytes of an array that is given back at once, as the C library does before it adapts."""
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
@@ -27,6 +29,20 @@ def keep_freed(most: int = KEPT_BYTES) -> None:
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_M_MMAP_THRESHOLD, _LARGEST)
         mallopt(_M_TRIM_THRESHOLD, most)
+
+
+def return_freed() -> None:
+    """Have every large array be given back as soon as it is freed: for the app, which stays after its answers.
+
+    The timeline of five million launches then holds 300 MB instead of 509: without this the C library raises the size
+    from which it does so with every such array, up to ``_LARGEST``.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    import ctypes
+
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _RETURNED)
 
 
 def give_back() -> None:

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from warplens.loaders.native.allocator import keep_freed
+from warplens.loaders.native.allocator import keep_freed, return_freed
 
 QUESTION = """
 import resource
@@ -27,6 +27,33 @@ print(before, kept)
 """
 
 
+STAYS = """
+import numpy as np
+from warplens.loaders.native.allocator import return_freed
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4
+
+if {asked}:
+    return_freed()
+np.ones(2_000_000)  # from here on the C library keeps arrays of that size, unless it was told
+before = resident()
+held = [np.ones(1_000_000) for _ in range(9)]
+last = held.pop()
+del held
+print(resident() - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="what it asks of the C library is glibc's")
+def test_a_process_that_stays_gives_large_arrays_back():
+    kept, returned = (
+        int(subprocess.check_output([sys.executable, "-c", STAYS.format(asked=asked)], text=True))
+        for asked in (False, True)
+    )
+    assert returned < 10_000 < 60_000 < kept  # KiB: one array of eight million bytes, or all nine
+
+
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="what it asks of the C library is glibc's")
 def test_arrays_are_made_in_memory_that_was_freed_before():
     said = subprocess.check_output([sys.executable, "-c", QUESTION], text=True)
@@ -37,7 +64,8 @@ def test_arrays_are_made_in_memory_that_was_freed_before():
 def test_only_linux_is_asked(monkeypatch):
     monkeypatch.setitem(sys.modules, "ctypes", None)  # to import it raises
     monkeypatch.setattr("sys.platform", "linux")
-    with pytest.raises(ImportError):
-        keep_freed()
+    for ask in (keep_freed, return_freed):
+        with pytest.raises(ImportError):
+            ask()
     monkeypatch.setattr("sys.platform", "darwin")
-    assert keep_freed() is None
+    assert keep_freed() is None and return_freed() is None
