@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import heapq
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -36,7 +36,7 @@ class Stages(NamedTuple):
     bytes: int
 
 
-def timed(place: Any, name: str, spent: Counter[str], calls: Counter[str]) -> None:
+def timed(place: Any, name: str, spent: defaultdict[str, float], calls: Counter[str]) -> None:
     """Have a method count the CPU time of its thread, calls within it included."""
     original: Callable[..., Any] = getattr(place, name)
 
@@ -45,7 +45,7 @@ def timed(place: Any, name: str, spent: Counter[str], calls: Counter[str]) -> No
         try:
             return original(*arguments, **named)
         finally:
-            spent[name] += 1000 * (time.thread_time() - before)  # type: ignore[assignment]
+            spent[name] += 1000 * (time.thread_time() - before)
             calls[name] += 1
 
     setattr(place, name, wrapped)
@@ -53,7 +53,7 @@ def timed(place: Any, name: str, spent: Counter[str], calls: Counter[str]) -> No
 
 def measure(path: str) -> Stages:
     """The stages of one load, the second of two: the first has everything imported and memory touched."""
-    spent, calls = Counter[str](), Counter[str]()
+    spent, calls = defaultdict[str, float](float), Counter[str]()
     for place, name in ((Source, "readinto"), (Native, "call"), (BlockScanner, "scan"), (pipeline.Pipeline, "_emit")):
         timed(place, name, spent, calls)
     for _ in range(2):

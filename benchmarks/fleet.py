@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from distributed import Client
+from measured import MEASURE
 
 from warplens.loaders.ingest.job.pool import most_workers
 
@@ -37,14 +38,6 @@ HERE = Path(__file__).resolve().parent
 JOB = HERE.parent / "samples" / "make_job.py"
 WARPLENS = [sys.executable, "-m", "warplens"]
 WORKERS = 2
-_MEASURE = """
-import json, resource, subprocess, sys, time
-began = time.perf_counter()
-done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-used = resource.getrusage(resource.RUSAGE_CHILDREN)
-print(json.dumps([done.returncode, time.perf_counter() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024,
-                  done.stderr[-300:]]))
-"""
 _OPEN = """
 import json, sys, time
 from warplens.analysis.table.table import ask
@@ -83,7 +76,7 @@ class Cost(NamedTuple):
 
 def measure(command: list[str], **environment: str) -> Cost:
     """What a command costs as a process of its own."""
-    done = subprocess.run([sys.executable, "-c", _MEASURE, *command], capture_output=True, text=True, check=True,
+    done = subprocess.run([sys.executable, "-c", MEASURE, *command], capture_output=True, text=True, check=True,
                           env={**os.environ, **environment})
     status, wall, cpu, peak, error = json.loads(done.stdout)
     if status:
@@ -110,8 +103,7 @@ class Cluster:
 
     def _start(self, *arguments: str) -> int:
         command = [sys.executable, "-m", "dask", *arguments]
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        return subprocess.Popen(command, **quiet).pid  # type: ignore[call-overload, no-any-return]
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).pid
 
     def end(self) -> tuple[Cost, Cost]:
         """End all processes: what the scheduler cost, and the workers together (the memory of the largest)."""
@@ -217,7 +209,7 @@ def peer(folder: Path, job: Path) -> str:
         script.write(_HTA)
         script.flush()
         files = sorted(str(file.resolve()) for file in job.glob("*.gz"))
-        done = subprocess.run([sys.executable, "-c", _MEASURE, python, script.name, *files],
+        done = subprocess.run([sys.executable, "-c", MEASURE, python, script.name, *files],
                               capture_output=True, text=True, check=True)
     status, wall, cpu, peak, error = json.loads(done.stdout)
     said = f"fails: {(error.strip().splitlines() or ['?'])[-1][:120]}" if status else "answers"

@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import nsys
+from measured import MEASURE
 from traces import write
 
 from warplens.loaders.native.cores import SETTING, cores
@@ -64,15 +65,6 @@ PEERS = {
     ),
 }
 REPORT = [sys.executable, "-m", "warplens", "report", "--view", "kernels", "--format", "json"]
-_MEASURE = """
-import json, os, resource, subprocess, sys, time
-began = time.perf_counter()
-done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-used = resource.getrusage(resource.RUSAGE_CHILDREN)
-print(json.dumps([done.returncode, time.perf_counter() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024,
-                  done.stderr[-300:]]))
-"""
-
 _REOPEN = """
 import json, sys, time
 from warplens.analysis.views.kernels import VIEW
@@ -146,7 +138,7 @@ def measure(what: str, command: list[str], size: float, repeat: int, cold: Path 
     for _ in range(repeat):
         if cold is not None:
             shutil.rmtree(cold, ignore_errors=True)
-        done = subprocess.run([sys.executable, "-c", _MEASURE, *command], capture_output=True, text=True, check=True)
+        done = subprocess.run([sys.executable, "-c", MEASURE, *command], capture_output=True, text=True, check=True)
         status, *numbers, error = json.loads(done.stdout)
         if status:
             return Result(what, size, 0, 0, 0, (error.strip().splitlines() or ["failed"])[-1][:80])

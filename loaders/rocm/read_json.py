@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from types import GenericAlias
 from typing import Any
 
 import msgspec
@@ -109,7 +110,7 @@ def _document(job: Job, text: bytes) -> tuple[RocprofDocument, float | None]:
     raise Unreadable(job.path, f"is damaged: it is no whole JSON document ({said})", "Write or copy it again.")
 
 
-def _decoded(raw: Raw, kind: type[Any], fallback: Any) -> Any:
+def _decoded(raw: Raw, kind: type[Any] | GenericAlias, fallback: Any) -> Any:
     """A value of a type; ``fallback`` where it is none."""
     try:
         return msgspec.json.decode(raw, type=kind)
@@ -122,7 +123,7 @@ def _blocks(raw: Raw | None, kind: type[Any], rows: int) -> Iterator[tuple[list[
     apart: list[Raw] = _decoded(raw, list[Raw], []) if raw is not None else []
     for first in range(0, len(apart), rows):
         block = apart[first : first + rows]
-        found = _decoded(Raw(b"[" + b",".join(block) + b"]"), list[kind], None)  # type: ignore[valid-type]
+        found = _decoded(Raw(b"[" + b",".join(block) + b"]"), GenericAlias(list, (kind,)), None)
         if found is None:
             each = [_decoded(one, kind, None) for one in block]
             found = [one for one in each if one is not None]

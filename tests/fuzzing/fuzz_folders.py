@@ -16,7 +16,7 @@ import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from fuzz_databases import confused, excerpts
@@ -179,7 +179,9 @@ def ncu_rep(samples: Path) -> Target:
         actions = [_Action(chance) for _ in range(chance.randrange(4))]
         part = SimpleNamespace(num_actions=lambda: len(actions), action_by_idx=actions.__getitem__)
         loaded = SimpleNamespace(num_ranges=lambda: 1, range_by_idx=lambda number: part)
-        sys.modules["ncu_report"] = SimpleNamespace(load_report=lambda name: loaded)  # type: ignore[assignment]
+        library = ModuleType("ncu_report")
+        vars(library)["load_report"] = lambda name: loaded
+        sys.modules["ncu_report"] = library
         path = folder / "run.ncu-rep"
         path.write_bytes(ncu_report.MAGIC)
         return path

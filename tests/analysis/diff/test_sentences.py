@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from runs import run_of, steps
@@ -111,8 +112,8 @@ def test_two_recorded_workers_differ_by_their_runtime(data: Path) -> None:
     assert ask(VIEW, runs).summary[0].startswith("Step    6.29 s → 1.07 s per step (−83.0%): Runtime 4.83 s → 114")
 
 
-def work(idle: tuple[float, float], path: str | None = None) -> DeviceWork:
-    return DeviceWork("GPU 0", 1, 1, 40.0, 60.0, idle_a=idle[0], idle_b=idle[1], path=path)  # type: ignore[arg-type]
+def work(idle: tuple[float, float], path: Literal["exposed", "hidden"] | None = None) -> DeviceWork:
+    return DeviceWork("GPU 0", 1, 1, 40.0, 60.0, idle_a=idle[0], idle_b=idle[1], path=path)
 
 
 @pytest.mark.parametrize(("idle", "said"), [
