@@ -40,6 +40,12 @@ _STEP = re.compile(r"ProfilerStep\*?#(\d{1,18})\Z", re.ASCII)
 _RUNTIME = re.compile(
     r"(?:cuda|hip|acl|nccl|rccl|zes?)[A-Z]|cu[A-Z][a-z]|(?:AscendCL|Node|Runtime|Communication|Model|Hccl|HCCL)@"
 )
+_BACKWARD = re.compile(r"autograd::engine::|.*Backward\d*\Z", re.DOTALL)
+
+
+def is_backward(name: str) -> bool:
+    """Whether an operator of this name runs in the backward pass."""
+    return _BACKWARD.match(name) is not None
 
 
 def kind_of_category(category: str) -> str:

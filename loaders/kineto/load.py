@@ -15,6 +15,7 @@ from ..ingest.stream import Source
 from ..loader import Job
 from ..native.allocator import keep_freed
 from ..trace import Trace
+from . import dialect
 from .columns import Strings
 from .deferred_events import ASCEND, DeferredEvents
 from .document import HEADER_BYTES, Document, open_document
@@ -140,11 +141,16 @@ def _counted(tally: Tally, tables: Tables, deferred: DeferredEvents) -> None:
 def _trace(job: Job, found: Scanned) -> Trace:
     frames = found.tables.finish(rank_of(found.document), job.lasting)
     trace = _described(job, found).with_tables(**frames)
-    if found.tables.texts.device_word != ASCEND:
-        return trace
-    from .ascend_arrows import tie
+    origin = found.tables.earliest or 0
+    if found.tables.texts.device_word == ASCEND:
+        from .flows.ascend import tie
 
-    return tie(trace, job, found.tables.earliest or 0)
+        trace = tie(trace, job, origin)
+    if found.tally.flows and not found.tables.sequenced and any(map(dialect.is_backward, found.tables.strings.texts)):
+        from .flows.backward import tie as tie_backward
+
+        trace = tie_backward(trace, job, origin)
+    return trace
 
 
 def _described(job: Job, found: Scanned) -> Trace:

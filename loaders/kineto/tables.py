@@ -42,8 +42,8 @@ _FLOAT = {name: row for row, name in enumerate(FLOATS)}
 class SortedRows(Struct):
     """A block as rows of tables.
 
-    ``ranges`` are (offset, end) in the block of profiler ranges, whose arguments are metrics; ``cycles`` and
-    ``launchers`` as in ``Tables``.
+    ``ranges`` are (offset, end) in the block of profiler ranges, whose arguments are metrics; ``cycles``,
+    ``launchers`` and ``sequenced`` as in ``Tables``.
     """
 
     kernels: Chunk | None = None
@@ -51,6 +51,7 @@ class SortedRows(Struct):
     ranges: list[tuple[int, int]] = field(default_factory=list)
     cycles: list[tuple[int, int, int, str, int | None]] = field(default_factory=list)
     launchers: set[tuple[int, int]] = field(default_factory=set)
+    sequenced: bool = False
     earliest: int | None = None
     negative: int = 0
     untimed: int = 0
@@ -61,7 +62,8 @@ class Tables:
     """Collects blocks and samples; ``finish`` gives the four tables.
 
     ``rows_of`` may be called from any thread; everything else in the order of the file. ``launchers`` are the (rank,
-    pid) that called the runtime, ``cycles`` (number, start, duration, label, rank).
+    pid) that called the runtime, ``cycles`` (number, start, duration, label, rank); ``sequenced`` says whether any
+    operator has a sequence number.
     """
 
     def __init__(self, strings: Strings, workspace: Path, early: bool = True) -> None:
@@ -76,6 +78,7 @@ class Tables:
         self.untimed = 0
         self.ignored = 0
         self.launchers: set[tuple[int, int]] = set()
+        self.sequenced = False
         self.rank: int | None = None
 
     def places(self, categories: Codes) -> npt.NDArray[np.uint8]:
@@ -119,6 +122,7 @@ class Tables:
         """Append the rows of the next block."""
         self.cycles += rows.cycles
         self.launchers |= rows.launchers
+        self.sequenced |= rows.sequenced
         self.negative += rows.negative
         self.untimed += rows.untimed
         self.ignored += rows.ignored
@@ -180,6 +184,7 @@ class Tables:
         start, dur, rank = (ints[_INT[name]] for name in ("ts", "dur", "rank"))
         calls = np.flatnonzero((kind == KIND["runtime"]) | (kind == KIND["driver"]))
         out.launchers |= _pairs(rank[calls], pid[calls])
+        out.sequenced |= bool((ints[_INT["sequence"]] >= 0).any())
         if role.any():
             kind[(role == LOADING) & ((kind == KIND["op"]) | (kind == KIND["annotation"]))] = KIND["dataloader"]
             for row in np.flatnonzero((role == STEP) & (dur != NULL)).tolist():

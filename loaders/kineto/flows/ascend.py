@@ -9,79 +9,22 @@ call was made. The profiler: https://gitee.com/ascend/pytorch/tree/master/torch_
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
-
 import numpy as np
-import orjson
 import polars as pl
 
-from .. import schema
-from ..ingest.stream import Source
-from ..loader import Job
-from ..trace import Trace
-from .columns import NULL, integer, nanoseconds
+from ...loader import Job
+from ...trace import Trace
+from ..columns import NULL
+from . import changed, read
 
-_BLOCK = 4 << 20
-_LONGEST = 4096
-"""Bytes of an arrow's text."""
-_MOST = 50_000_000
-_OPERATOR, _LAUNCH = b'"torch_to_npu"', b'"HostToDevice"'
 _SIBLINGS = 64
 """Calls inside the one that is looked for, which were over before the arrow began."""
 _CALLS = ("runtime", "driver")
 
 
-class Arrows(NamedTuple):
-    """Arrows of one kind by their id: (thread, time in ns) where each begins, and where it ends."""
-
-    begins: dict[Any, tuple[int, int]]
-    ends: dict[Any, tuple[int, int]]
-
-    def frame(self) -> pl.DataFrame:
-        """One row an arrow that has both."""
-        both = [(*begin, *self.ends[key]) for key, begin in self.begins.items() if key in self.ends]
-        return pl.DataFrame(both, schema=dict.fromkeys(("tid", "from", "stream", "to"), pl.Int64), orient="row")
-
-
-def arrows(path: Path) -> tuple[Arrows, Arrows]:
-    """The arrows from operators and those from launches. Raises OSError as ``open`` does."""
-    found = Arrows({}, {}), Arrows({}, {})
-    for text in _texts(path):
-        try:
-            event = orjson.loads(text)
-        except ValueError:
-            continue
-        if not isinstance(event, dict) or len(found[0].begins) + len(found[1].begins) > _MOST:
-            continue
-        kind = found[0] if event.get("name") == "torch_to_npu" else found[1]
-        place = integer(event.get("tid")), nanoseconds(event.get("ts"))
-        key = event.get("id")
-        if NULL not in place and isinstance(key, (int, str)) and event.get("ph") in ("s", "f"):
-            (kind.begins if event["ph"] == "s" else kind.ends).setdefault(key, place)
-    return found
-
-
-def _texts(path: Path) -> Iterator[bytes]:
-    """The texts of what may be arrows: flat objects around one of the words."""
-    with Source(path) as source:
-        rest = b""
-        while block := source.read(_BLOCK):
-            data = rest + block
-            for word in (_OPERATOR, _LAUNCH):
-                at = data.find(word)
-                while at >= 0:
-                    begin, end = data.rfind(b"{", max(0, at - _LONGEST), at), data.find(b"}", at, at + _LONGEST)
-                    if begin >= 0 and end >= 0:
-                        yield data[begin : end + 1]
-                    at = data.find(word, at + 1)
-            rest = data[-_LONGEST:]  # an arrow on the border is met twice, and counts once
-
-
 def tie(trace: Trace, job: Job, origin: int) -> Trace:
     """The trace with operators, calls and activities tied; ``origin`` is the absolute time of its zero."""
-    asked, launched = (kind.frame() for kind in arrows(job.path))
+    asked, launched = (kind.frame() for kind in read(job.path, "torch_to_npu", "HostToDevice"))
     if asked.is_empty() and launched.is_empty():
         return trace
     asked, launched = (
@@ -114,7 +57,7 @@ def tie(trace: Trace, job: Job, origin: int) -> Trace:
         "host": external.select("row", external_id="id").unique("row"),
     }
     return trace.with_tables(**{
-        name: _changed(name, trace.table(name), rows, job) for name, rows in changes.items()
+        name: changed(name, trace.table(name), rows, job) for name, rows in changes.items()
     })  # fmt: skip
 
 
@@ -150,21 +93,3 @@ def _enclosing(calls: pl.DataFrame, arrows: pl.DataFrame) -> pl.Series:
         inside = (at >= 0) & (end[np.maximum(at, 0)] >= times[mine])
         out[mine[inside]] = correlation[at[inside]]
     return pl.Series(out).replace(NULL, None)
-
-
-def _changed(name: str, table: pl.LazyFrame, rows: pl.DataFrame, job: Job) -> pl.LazyFrame:
-    """The table with some columns of some rows replaced, in the files of the workspace where it must last."""
-    columns = [column for column in rows.columns if column != "row"]
-    found = rows.lazy().rename({column: f"{column}_new" for column in columns})
-    made = table.with_row_index("row").join(found, on="row", how="left", maintain_order="left").with_columns(
-        pl.coalesce(f"{column}_new", column).alias(column) for column in columns
-    )
-    made = schema.conform(name, made.drop("row", *(f"{column}_new" for column in columns)))
-    if not job.lasting:
-        return made.collect().lazy()
-    part, path = job.workspace / f".{name}.arrow", job.workspace / f"{name}.arrow"
-    made.sink_ipc(part, compression="lz4", maintain_order=True)
-    for old in (*job.workspace.glob(f"{name}.arrow"), *job.workspace.glob(f"{name}-*.arrow")):
-        old.unlink()
-    part.rename(path)
-    return schema.conform(name, pl.scan_ipc(path))
