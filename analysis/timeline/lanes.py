@@ -122,7 +122,7 @@ def timeline_of(run: Trace, options: Options, marks: bool = True) -> Timeline:
     first = min((int(lane.slices.starts[0]) for lane in lanes), default=0)
     last = max((int(lane.slices.ends.max()) for lane in lanes), default=0)
     return Timeline(
-        run.info.label, tuple(lanes), counters_of(run), names, first, max(last, first + 1), devices.together,
+        run.info.label, tuple(lanes), counters_of(run), names, first, max(last, first + 1), devices.together(),
         cycle_marks(run, options) if marks else NO_MARKS,
     )
 

@@ -55,10 +55,19 @@ class Slices(Struct, frozen=True):
 
 
 class LaneSlices(Struct, frozen=True):
-    """All slices of a table that have a time, by the values of their keys, and when any of them ran."""
+    """All slices of a table that have a time, by the values of their keys, and in the order of the table."""
 
     lanes: list[tuple[Key, Slices]]
-    together: Coverage
+    starts: Ints
+    ends: Ints
+
+    def together(self) -> Coverage:
+        """When any of them ran."""
+        starts, ends = self.starts, self.ends
+        if (starts[1:] < starts[:-1]).any():
+            order = np.argsort(starts, kind="stable")
+            starts, ends = starts[order], ends[order]
+        return covered(starts, ends)
 
 
 def by_lane(
@@ -79,7 +88,7 @@ def by_lane(
     starts = start.fill_null(0).to_numpy()[some]
     ends = starts + column("dur_ns").fill_null(0).to_numpy()[some]
     if not len(rows):
-        return LaneSlices([], covered(starts, ends))
+        return LaneSlices([], starts, ends)
     lane, tuples = _lanes([column(key) for key in keys], some)
     named = column("name")
     for text, code in zip((known := named.unique().drop_nulls()).cast(pl.String), known.to_physical(), strict=True):
@@ -88,22 +97,14 @@ def by_lane(
     code = named.to_physical().cast(pl.UInt32).fill_null(UNNAMED).to_numpy()[some]
     whole = Slices(starts, ends, code, classes[some], rows.astype(np.uint32))
     if len(tuples) == 1:
-        return LaneSlices([(tuples[0], whole.in_order())], covered_any(starts, ends))
+        return LaneSlices([(tuples[0], whole.in_order())], starts, ends)
     small = lane.astype(np.uint16) if len(tuples) < 1 << 16 else lane  # numpy sorts these in one pass
     order = np.argsort(small, kind="stable")
     edges = np.cumsum(np.bincount(lane, minlength=len(tuples)))[:-1]
     parts = np.split(order, edges)
     found = [(key, whole.pick(part).in_order()) for key, part in zip(tuples, parts, strict=True)]
     found.sort(key=lambda one: [(value is None, value) for value in one[0]])
-    return LaneSlices(found, covered_any(starts, ends))
-
-
-def covered_any(starts: Ints, ends: Ints) -> Coverage:
-    """The coverage of slices in any order."""
-    if (starts[1:] < starts[:-1]).any():
-        order = np.argsort(starts, kind="stable")
-        starts, ends = starts[order], ends[order]
-    return covered(starts, ends)
+    return LaneSlices(found, starts, ends)
 
 
 _NOT_DRAWN = 255

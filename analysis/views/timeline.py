@@ -44,24 +44,22 @@ PICTURE_LANES = 60
 def rows(timeline: Timeline, window: Window) -> pl.DataFrame:
     """The lanes × columns of a window as a frame; host lanes nothing ran in there are left out."""
     edges = window.edges
-    frames = []
+    made: dict[str, list[Any]] = {name: [] for name in _TYPES}
     for lane in timeline.lanes:
         busy, touching = lane.busy.busy(edges), counts(lane, edges)
         if lane.tid is not None and not touching.any():
             continue
         codes = lane.slices.names
-        names = [None if at is None else timeline.names[int(codes[at])] for at in longest(lane, edges)]
-        one = pl.DataFrame(
-            {"start_ns": edges[:-1], "end_ns": edges[1:], "busy_ns": busy, "count": touching, "name": names},
-            schema_overrides={"name": pl.String},
-        )
+        made["busy_ns"] += busy.tolist()
+        made["count"] += touching.tolist()
+        made["name"] += [None if at is None else timeline.names[int(codes[at])] for at in longest(lane, edges)]
+        made["start_ns"] += edges[:-1].tolist()
+        made["end_ns"] += edges[1:].tolist()
         fixed = {"lane": lane.name, "device": lane.device, "stream": lane.stream, "pid": lane.pid, "tid": lane.tid,
                  "depth": lane.depth}
-        frames.append(one.select(
-            *(pl.lit(value, dtype=_TYPES[key]).alias(key) for key, value in fixed.items()), pl.all()
-        ))
-    made = pl.concat(frames) if frames else pl.DataFrame(schema=_TYPES)
-    return made.select(list(_TYPES)).cast({"lane": NAME, "device": NAME, "name": NAME})
+        for name, value in fixed.items():
+            made[name] += [value] * len(touching)
+    return pl.DataFrame(made, schema=_TYPES).cast({"lane": NAME, "device": NAME, "name": NAME})
 
 
 def picture(timeline: Timeline, window: Window) -> list[str]:
