@@ -64,6 +64,14 @@ class ViewState(Struct):
     notes: dict[int, str] = field(default_factory=dict)
     words: dict[int, str] = field(default_factory=dict)
     """What marked rows say, for a page that carries them away; notes are on marked rows."""
+    aside: ViewState | None = None
+    """Marks and cursor of the other shape, whose rows are others."""
+
+    def turn(self) -> None:
+        """The rows are those of the other shape: what was marked among these is for when they come back."""
+        back = self.aside or ViewState()
+        self.aside = replace(self, aside=None)
+        self.marks, self.cursor, self.notes, self.words = back.marks, back.cursor, back.notes, back.words
 
     def change(self, arrangement: Arrangement) -> None:
         """Arrange otherwise, remembering how it was."""
@@ -122,7 +130,8 @@ class Session(Struct):
         """Every marked row that was seen: view, what the row says, the note on it or ''."""
         return [
             (name, state.words[mark], state.notes.get(mark, ""))
-            for name, state in self.views.items() for mark in sorted(state.marks) if mark in state.words
+            for name, shown in self.views.items() for state in (shown, shown.aside or ViewState())
+            for mark in sorted(state.marks) if mark in state.words
         ]
 
     @property

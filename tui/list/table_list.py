@@ -232,6 +232,8 @@ class TableList(ScrollView, can_focus=True):
             return
         self.marks ^= {self.table.row_id(self.cursor)}
         self._refresh_rows(self.cursor)
+        if self.cursor == len(self.table) - 1:
+            self.post_message(self.Highlighted(self, self.cursor))  # to the last row there is nothing further
         self.action_move(1)
 
     def add_mark(self, row: int) -> None:

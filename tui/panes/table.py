@@ -141,6 +141,9 @@ class TablePane(PaneActions, can_focus=False):
     def _take(self, value: Any) -> None:
         if isinstance(value, Shown):
             other = self.shown is None or self.shown.base is not value.base
+            if self.shown is not None and self.shown.view is not value.view:
+                self.state.turn()
+                self._restored = False
             self.shown, self.subject = value, self.state.subject
             if other:
                 self.beside.about(self._glance())

@@ -68,3 +68,18 @@ async def test_a_run_without_calls_says_why_there_is_no_tree_and_comes_back() ->
         assert "sums per operator, not calls" in screen_text(app)
         await press(pilot, "s")
         assert "aten::mm" in screen_text(app)
+
+
+async def test_each_shape_keeps_its_marks_and_its_cursor() -> None:
+    app = app_on("a", shelf=Shelf(a=with_calls()), view="ops")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "space", "s", "down", "down", "space")
+        pane = app.main.pane
+        assert pane is not None
+        tree = set(pane.rows.marks), pane.rows.cursor
+        assert tree[0] == {2} and len(app.session.marked) == 2
+        await press(pilot, "s")
+        assert pane.rows.marks == {0} and app.session.marked[0][0] == "ops"
+        await press(pilot, "s")
+        assert (set(pane.rows.marks), pane.rows.cursor) == tree
