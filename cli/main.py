@@ -87,8 +87,9 @@ def _guarded(run: Callable[[argparse.Namespace], int], arguments: argparse.Names
         return _say(f"{error.filename or 'output'}: {error.strerror or error}.", USAGE)
     except MemoryError:
         return _say("Out of memory.", UNREADABLE)
-    except Exception as error:  # a mistake of ours, or what a damaged input led to that nobody thought of
-        if os.environ.get("WARPLENS_DEBUG"):
+    except BaseException as error:  # a mistake of ours, or what a damaged input led to that nobody thought of
+        panic = type(error).__name__ == "PanicException"  # of polars, which is not imported for this; no Exception
+        if os.environ.get("WARPLENS_DEBUG") or not (panic or isinstance(error, Exception)):
             raise
         said = (str(error).splitlines() or [""])[0][:160]
         what = f"{type(error).__name__}: {said}" if said else type(error).__name__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
@@ -17,6 +18,7 @@ _FIRST_LINES = 8192
 """Bytes within which a text log has its first header."""
 
 
+@lru_cache(maxsize=1)  # every loader of counters asks this of the same file
 def family(head: bytes) -> Family | None:
     """The family of a file that begins with these bytes; None for anything that is no file of counters."""
     start = head.lstrip()[:1]

@@ -7,6 +7,7 @@ its names are checked before they become paths, and columns of other types are c
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,12 @@ from msgspec import DecodeError
 from msgspec.json import decode
 from msgspec.structs import replace
 
-from .. import schema
+from .. import parquet_check, schema
 from ..errors import Unreadable
 from ..ingest.limits import Exceeded, check
 from ..ingest.store import info_from_plain
 from ..trace import REDUCED, Device, Info, Trace
-from .layout import LAYOUT, Description, packed_file, table_file
+from .layout import LAYOUT, PACKED, Description, packed_file, table_file
 from .scan import scan
 
 MOMENTS = {
@@ -28,6 +29,8 @@ MOMENTS = {
     "profile": ("cycle_start_ns",), "collectives": ("start_ns",), "idle_gaps": ("start_ns",),
 }
 """Columns that are moments, which count from the zero of their rank's recording."""
+_CHECKED = 200
+"""Files whose sizes are checked before anything is scanned, 1 ms each, packed ones first: large jobs have more."""
 _AGAIN = "Run `warplens reduce` again with the same recordings: it makes what is missing."
 
 
@@ -59,17 +62,24 @@ def _trace(dataset: Path, told: Description) -> Trace:
         rank: (part.epoch_ns or 0) - zero for part in told.parts for rank in part.ranks
     }
     names = Counter(name for part in told.parts for name, rows in part.rows.items() if rows)
-    tables = {name: _table(dataset, told, name, shifts) for name in names}
+    files = {name: _files(dataset, told, name) for name in names}
+    for file in sorted(chain.from_iterable(files.values()), key=lambda file: file.parent.name != PACKED)[:_CHECKED]:
+        parquet_check.check(file)
+    tables = {name: _table(name, files[name], shifts) for name in names}
     return Trace(_info(dataset, told, zero)).with_tables(**tables)
 
 
-def _table(dataset: Path, told: Description, name: str, shifts: dict[int, int]) -> pl.LazyFrame:
+def _files(dataset: Path, told: Description, name: str) -> list[Path]:
     if name in told.packed:
         files = [packed_file(dataset, name, told.packed[name])]
     else:
         files = [table_file(dataset, name, part.part) for part in told.parts if part.rows.get(name)]
     if missing := [file for file in files if not file.is_file()]:
         raise ValueError(f"{len(missing)} of {len(files)} files of {name} are missing")
+    return files
+
+
+def _table(name: str, files: list[Path], shifts: dict[int, int]) -> pl.LazyFrame:
     pl.read_parquet_schema(files[0])  # a file that is none is told now, and not in the middle of a question
     table = schema.conform(name, scan(name, files))
     if name not in MOMENTS or not any(shifts.values()):

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import polars as pl
 
+from .. import parquet_check
 from ..errors import Unreadable
 from .database import Made, NsysDatabase, as_is
 
 _ROWS = 500_000
 """Rows of a block."""
-DAMAGED = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
+DAMAGED = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, parquet_check.Implausible)
 """What reading a file that is no Parquet, or a damaged one, raises."""
 
 
@@ -29,7 +30,8 @@ class ParquetTables(NsysDatabase):
         self.tables = {}
         for file in sorted(folder.glob("*.parquet")):
             try:
-                frame = pl.scan_parquet(file)
+                parquet_check.check(file)  # before polars reserves what it says
+                frame = pl.scan_parquet(file, glob=False)
                 names = frame.collect_schema().names()
             except DAMAGED as error:
                 self.faults.append(f"{file.name} could not be read ({_said(error)})")

@@ -41,6 +41,16 @@ def test_report_without_a_view_is_the_summary(table: Path, capsysbinary: Capture
     assert "kernels" in [view["view"] for view in json.loads(capsysbinary.readouterr().out)["views"]]
 
 
+def test_a_panic_of_polars_is_a_sentence(table: Path, capsysbinary: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    def panics(runs: object, arguments: object) -> None:
+        raise pl.exceptions.PanicException("called `Result::unwrap()` on an `Err` value")
+
+    monkeypatch.setattr("warplens.cli.report.open_runs", panics)
+    monkeypatch.delenv("WARPLENS_DEBUG", raising=False)
+    assert main(["report", str(table)]) == UNREADABLE
+    assert b"cannot be analysed (PanicException: called `Result" in capsysbinary.readouterr().err
+
+
 def test_without_a_terminal_the_app_is_the_report(table: Path, capsysbinary: Captured) -> None:
     assert main([str(table)]) == FINE
     assert b"KERNELS" in capsysbinary.readouterr().out

@@ -16,7 +16,7 @@ import tempfile
 import traceback
 import warnings
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
@@ -139,7 +139,8 @@ def _load(loader: Loader, path: Path, workspace: Path, thorough: bool) -> bool:
         assert refused.reason and "\n" not in str(refused)
         return False
     # tables that are scanned where they lie are read when somebody asks, who says then that they cannot be
-    with suppress(pl.exceptions.PolarsError) if getattr(loader, "in_place", False) else nullcontext():
+    damaged = (pl.exceptions.PolarsError, pl.exceptions.PanicException) if getattr(loader, "in_place", False) else ()
+    with suppress(*damaged):
         for trace in traces if thorough else ():
             sound(trace)
     return True

@@ -138,6 +138,8 @@ class Asker:
                 value = job()
             except Exception as error:
                 value = error
+            except BaseException as error:  # a panic of polars, which is no Exception: the thread must answer
+                value = RuntimeError(str(error))
             with suppress(RuntimeError):  # the app is gone, and its loop with it
                 self.app.post_message(Answered(self, generation, then, value))
 

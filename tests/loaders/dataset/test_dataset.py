@@ -138,6 +138,14 @@ def test_damaged_tables_are_a_sentence_when_it_opens(tmp_path: Path) -> None:
         read.read(folder / "dataset.json")
 
 
+def test_sizes_that_cannot_be_true_are_a_sentence_when_it_opens(tmp_path: Path) -> None:
+    folder = dataset(tmp_path / "job", reduced(0, cycles=5))
+    file = folder / "cycles/rank-000000.parquet"
+    file.write_bytes(file.read_bytes().replace(b"\x2c\x15\x0a", b"\x2c\x15\x01"))
+    with pytest.raises(Unreadable, match="claims -1 of 5 values"):
+        read.read(folder / "dataset.json")
+
+
 def test_ranks_that_an_older_version_reduced_open_with_the_others(tmp_path: Path) -> None:
     folder = dataset(tmp_path / "job", reduced(0), reduced(1))
     old = folder / "cycles/rank-000000.parquet"

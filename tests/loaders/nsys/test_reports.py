@@ -134,6 +134,16 @@ def test_a_damaged_table_is_said_and_the_others_are_read(samples: Path, tmp_path
     assert run.kernels.collect().height == 80
 
 
+def test_a_page_of_minus_one_values_is_said_and_does_not_end_the_process(samples: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(samples / "nsys_pqtdir", tmp_path / "aborting"))
+    table = folder / "OSRT_API.parquet"
+    pl.DataFrame({"id": range(5)}).write_parquet(table, compression="uncompressed")
+    table.write_bytes(table.read_bytes().replace(b"\x2c\x15\x0a", b"\x2c\x15\x01"))
+    run = opened(folder)
+    assert any("OSRT_API.parquet could not be read (a page claims -1 of 5 values)" in one for one in run.info.warnings)
+    assert run.kernels.collect().height == 80
+
+
 def test_parquet_with_bytes_changed_opens_or_is_refused(samples: Path, tmp_path: Path) -> None:
     chance, ended = random.Random(7), Counter[str]()
     for _ in range(60):

@@ -6,6 +6,8 @@ import threading
 from queue import SimpleQueue
 from typing import Any
 
+import polars as pl
+
 from warplens.tui.app.jobs import AT_ONCE, Answered, Asker
 
 
@@ -70,3 +72,16 @@ def test_what_waits_is_dropped_too() -> None:
     last.end.set()
     asker.ask(last, lambda value: None)
     assert sorted(started.get(timeout=15) for _ in range(AT_ONCE + 1)) == [0, 1, 9]
+
+
+def test_a_panic_of_polars_is_an_answer_and_the_thread_goes_on() -> None:
+    app, taken = App(), list[Any]()
+    asker = Asker(app)
+
+    def panics() -> None:
+        raise pl.exceptions.PanicException("a page of a table")
+
+    for _ in range(AT_ONCE + 1):
+        asker.ask(panics, taken.append)
+        app.messages.get(timeout=15).deliver()
+    assert [type(value) for value in taken] == [RuntimeError] * (AT_ONCE + 1) and str(taken[0]) == "a page of a table"

@@ -1,0 +1,177 @@
+"""Whether the numbers with which a Parquet file says how large it is can be true, before anything is reserved for them.
+
+Polars reserves room for as many values as the header of a page says: for minus one of them it asks for two exabytes,
+which ends the process, and no handler is asked. So the footer and the header of each page are read here, as
+``parquet.thrift`` of the format's specification describes them (Thrift's compact protocol), and compared with each
+other and with the file. What the pages hold is left to polars, which raises where that is wrong.
+"""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+from typing import Any
+
+_MAGIC = b"PAR1"
+_TAIL = 8
+"""Bytes behind the footer: its length and the magic."""
+_SURE_ROWS = 1 << 20
+_ROWS_A_BYTE = 64
+"""A row group may have so many rows, or so many for each byte of the file: no table is made of constants only."""
+_DEEPEST = 24
+"""Structs and lists in each other; the format has seven."""
+_HEADER, _LONGEST_HEADER = 512, 1 << 24
+"""Bytes in which most headers of pages end, and in which all do, though one holds the largest text of its page."""
+_REPEATED = 2
+_DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
+"""Kinds of pages."""
+
+_Fields = dict[int, Any]
+
+
+class Implausible(ValueError):
+    """A Parquet file whose sizes contradict each other or the file: a sentence's end."""
+
+
+def check(path: Path) -> None:
+    """Raises Implausible where a size in the file cannot be true, and OSError where it cannot be read."""
+    with path.open("rb") as source:
+        try:
+            data = mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ)
+        except ValueError:  # a file without a byte
+            raise Implausible("it is empty") from None
+        with data:
+            try:
+                _file(data)
+            except (LookupError, TypeError, AttributeError):  # a field is missing, of another type, or beyond the end
+                raise Implausible("what says where its columns are is damaged") from None
+
+
+def _file(data: mmap.mmap) -> None:
+    size = len(data)
+    if size < 2 * _TAIL or data[:4] != _MAGIC or data[-4:] != _MAGIC:
+        raise Implausible("it does not begin and end as Parquet does")
+    start = size - _TAIL - int.from_bytes(data[-_TAIL:-4], "little")
+    if start < len(_MAGIC):
+        raise Implausible("its footer is longer than the file")
+    footer = Compact(data[start : size - _TAIL]).struct()
+    flat = all(element.get(3) != _REPEATED for element in footer[2])
+    for group in footer.get(4, ()):
+        rows = group[3]
+        if not 0 <= rows <= max(_SURE_ROWS, _ROWS_A_BYTE * size):
+            raise Implausible(f"a part of it claims {rows:,} rows")
+        for column in group[1]:
+            _column(data, start, column[3], rows if flat else None)
+
+
+def _column(data: mmap.mmap, end: int, column: _Fields, rows: int | None) -> None:
+    """One column of a row group; ``rows`` where each has one value."""
+    values, left = column[5], column[5]
+    if values < 0 or (rows is not None and values != rows) or values > max(_SURE_ROWS, _ROWS_A_BYTE * len(data)):
+        raise Implausible(f"a column claims {values:,} values")
+    at = column[9] if column.get(11) is None else min(column[9], column[11])
+    if column[7] < 0 or not len(_MAGIC) <= at <= end - column[7]:
+        raise Implausible("a column is beyond the end")
+    end = at + column[7]
+    while left > 0:
+        if at >= end:
+            raise Implausible("a column ends before its values do")
+        header = Compact(data[at : min(end, at + _HEADER)])
+        try:
+            page = header.struct()
+        except IndexError:
+            header = Compact(data[at : min(end, at + _LONGEST_HEADER)])
+            page = header.struct()
+        at += header.at
+        packed, unpacked = page[3], page[2]
+        if not 0 <= packed <= end - at or unpacked < 0:
+            raise Implausible("a page is longer than its column")
+        at += packed
+        left -= _values(page, left, unpacked)
+
+
+def _values(page: _Fields, left: int, unpacked: int) -> int:
+    """How many values of the column the page holds, of so many that are left."""
+    kind = page[1]
+    if kind == _DICTIONARY:
+        if not 0 <= page[7][1] <= unpacked:
+            raise Implausible(f"a dictionary claims {page[7][1]:,} values in {unpacked:,} bytes")
+        return 0
+    if kind not in (_DATA, _DATA_V2):
+        return 0
+    held = page[5 if kind == _DATA else 8]
+    if not 0 <= held[1] <= left:
+        raise Implausible(f"a page claims {held[1]:,} of {left:,} values")
+    if kind == _DATA_V2 and not (0 <= held[2] <= held[1] and 0 <= held[3] <= held[1]
+                                 and held[5] >= 0 and held[6] >= 0 and held[5] + held[6] <= unpacked):
+        raise Implausible("the parts of a page are longer than the page")
+    return int(held[1])
+
+
+class Compact:
+    """Structs of Thrift's compact protocol as dicts by the numbers of their fields; doubles are left as bytes.
+
+    IndexError where the bytes end too early or cannot be that protocol. ``at`` is where the next one begins.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self.at = data, 0
+
+    def struct(self, depth: int = 0) -> _Fields:
+        """The struct that begins here."""
+        fields: _Fields = {}
+        number = 0
+        while True:
+            byte = self._data[self.at]
+            self.at += 1
+            if not byte:
+                return fields
+            step, kind = byte >> 4, byte & 15
+            number = number + step if step else self._signed()
+            fields[number] = kind == 1 if kind < 3 else self._value(kind, depth + 1)
+
+    def _value(self, kind: int, depth: int) -> Any:
+        if depth > _DEEPEST:
+            raise IndexError
+        if 4 <= kind <= 6:
+            return self._signed()
+        if kind == 8:
+            return self._bytes(self._varint())
+        if kind == 12:
+            return self.struct(depth)
+        if kind in (9, 10):
+            return self._list(depth)
+        if kind in (1, 2, 3):  # a boolean in a list, a byte
+            return self._bytes(1)[0]
+        if kind == 7:
+            return self._bytes(8)
+        raise IndexError  # maps: the format has none
+
+    def _list(self, depth: int) -> list[Any]:
+        byte = self._bytes(1)[0]
+        count = self._varint() if byte >> 4 == 15 else byte >> 4
+        if count > len(self._data) - self.at:  # each takes a byte at least
+            raise IndexError
+        return [self._value(byte & 15, depth + 1) for _ in range(count)]
+
+    def _signed(self) -> int:
+        value = self._varint()
+        return value >> 1 ^ -(value & 1)
+
+    def _varint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._data[self.at]
+            self.at += 1
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value
+            shift += 7
+            if shift > 63:
+                raise IndexError
+
+    def _bytes(self, count: int) -> bytes:
+        begin, self.at = self.at, self.at + count
+        if self.at > len(self._data):
+            raise IndexError
+        return self._data[begin : self.at]
