@@ -8,6 +8,8 @@ between two members of a larger group are not matched: their order in the group 
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import polars as pl
 from msgspec import Struct
@@ -36,15 +38,11 @@ class MatchedCollectives(Struct, frozen=True):
 def matched(found: Collectives) -> MatchedCollectives:
     """The collectives of all members, matched. Nothing is where there is only one member."""
     place = np.full(found.frame.height, _ALONE, dtype=np.int64)
-    lanes, lane = _lanes(found.frame), pl.col("lane")
-    numbered = lanes.filter(pl.col("seq").is_not_null().all().over(lane))
-    ordered = lanes.filter(pl.col("seq").is_null().any().over(lane))
-    parts = []
-    if numbered.height:
-        # several activities of one number are told apart by their order
-        again = pl.int_range(pl.len()).over(lane, "member", "seq")
-        parts.append(numbered.with_columns(number=_dense(numbered.select(lane, "seq", again=again))))
-    for _, one in ordered.group_by(lane, maintain_order=True):
+    lanes = _lanes(found.frame)
+    unnumbered = pl.col("seq").is_null().any().over("lane")
+    numbered, ordered = lanes.filter(~unnumbered), lanes.filter(unnumbered)
+    parts = [_by_number(numbered)] if numbered.height else []
+    for _, one in ordered.group_by("lane", maintain_order=True):
         parts.append(one.with_columns(number=pl.Series(_by_order(one))))
     if parts:
         told = pl.concat(parts)
@@ -64,11 +62,27 @@ def _lanes(frame: pl.DataFrame) -> pl.DataFrame:
     pairs = pl.col("kind").is_in(kinds.PAIRED) & (pl.col("ranks").fill_null(3) > 2)
     size = pl.when(pl.col("kind").is_in(kinds.ONE_SIZE)).then("bytes")
     rows = frame.with_row_index("row").filter(~pairs).with_columns(size=size)
-    told = rows.select("group", "group_ranks").unique(maintain_order=True).with_row_index("lane")
-    rows = rows.join(told, on=["group", "group_ranks"], how="left", nulls_equal=True, maintain_order="left")
-    rows = rows.filter(pl.col("member").n_unique().over("lane") > 1)
-    number = pl.Series("kind", _dense(rows.select("kind", "size")))
-    return rows.select("row", "lane", "member", number, "end_ns", "seq")
+    for name, keys in (("lane", ["group", "group_ranks"]), ("same", ["kind", "size"])):
+        told = rows.select(keys).unique(maintain_order=True)
+        if name == "same":
+            told = told.sort(keys)
+        told = told.select(*keys, pl.int_range(pl.len()).alias(name))
+        rows = rows.join(told, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    several = rows.group_by("lane").agg(pl.col("member").n_unique()).filter(pl.col("member") > 1)["lane"]
+    rows = rows.filter(pl.col("lane").is_in(several.implode()))
+    return rows.select("row", "lane", "member", pl.col("same").alias("kind"), "end_ns", "seq")
+
+
+def _by_number(lanes: pl.DataFrame) -> pl.DataFrame:
+    """The rows with ``number``, equal in a lane where the sequence number is.
+
+    Several activities of one number are told apart by their order.
+    """
+    number = _paired(lanes["lane"], _ranked(lanes["seq"]))
+    own = pl.DataFrame({"own": _paired(number, lanes["member"])})
+    if own["own"].n_unique() < lanes.height:
+        number = _paired(number, own.select(pl.int_range(pl.len()).over("own")).to_series())
+    return lanes.with_columns(number=number)
 
 
 def _by_order(lane: pl.DataFrame) -> Ints:
@@ -84,7 +98,8 @@ def _by_order(lane: pl.DataFrame) -> Ints:
     shifts = [_shift(kind[a:b], ends[a:b], model, model_ends) for a, b in parts]
     if None in shifts:
         per_kind = lane.with_columns(place=pl.int_range(pl.len()).over("member", "kind"))
-        return _dense(per_kind.select("kind", "place"))
+        number: Ints = _paired(per_kind["kind"], per_kind["place"]).to_numpy()
+        return number
     for (a, b), shift in zip(parts, shifts, strict=True):
         numbers[a:b] = np.arange(b - a) + (shift or 0)
     return numbers
@@ -123,7 +138,12 @@ def _agreeing(told: pl.DataFrame) -> Ints:
     return agreed
 
 
-def _dense(keys: pl.DataFrame) -> Ints:
-    """A number from 0 for each distinct row."""
-    ranked: Ints = keys.select(pl.struct(pl.all()).rank("dense")).to_series().to_numpy().astype(np.int64) - 1
-    return ranked
+def _ranked(values: pl.Series) -> pl.Series:
+    """A number from 0 for each distinct value, in their order."""
+    return values.rank("dense").cast(pl.Int64) - 1
+
+
+def _paired(first: pl.Series, second: pl.Series) -> pl.Series:
+    """A number from 0 for each distinct pair of numbers from 0, in their order; sooner than ranking pairs."""
+    most = cast(int | None, second.max()) or 0
+    return _ranked(first * (most + 1) + second)

@@ -70,7 +70,11 @@ def reason_of(run: Trace, arrivals: Arrivals, late: pl.DataFrame) -> Reason:
         return Reason("none shown", "it was late before its first recorded collective, so what delayed it is not shown")
     order = mine["instance"]
     own = _stretches(run, arrivals, me, mine)
-    theirs = [_aligned(run, arrivals, other, bounds, order) for other in others]
+    known = bounds.filter(pl.col("member").is_in(others)).drop_nulls("from_ns").unique(["member", "instance"])
+    by_member = known.sort("instance").partition_by("member", as_dict=True)
+    theirs = [
+        _aligned(run, arrivals, other, by_member.get((other,), known.clear()), order) for other in others
+    ]
     usual = [np.nanmedian(np.stack(part), axis=0) for part in zip(*theirs, strict=True)]
     more = [float(np.nansum(a - b)) for a, b in zip(own, usual, strict=True)]
     seen = int(np.isfinite(usual[0]).sum())
@@ -182,10 +186,9 @@ def _union(rows: pl.DataFrame) -> Intervals:
 
 
 def _aligned(
-    run: Trace, arrivals: Arrivals, member: int, bounds: pl.DataFrame, order: pl.Series
+    run: Trace, arrivals: Arrivals, member: int, rows: pl.DataFrame, order: pl.Series
 ) -> list[np.ndarray[tuple[int], np.dtype[np.float64]]]:
-    """The stretches of another member at the same collectives, NaN where it has none."""
-    rows = bounds.filter(pl.col("member") == member).drop_nulls("from_ns").unique("instance").sort("instance")
+    """The stretches of another member (its rows of ``_bounds``) at the same collectives, NaN where it has none."""
     at = np.searchsorted(order.to_numpy(), rows["instance"].to_numpy())
     known = np.isin(rows["instance"].to_numpy(), order.to_numpy())
     made = []
