@@ -7,6 +7,7 @@ that claims it: each imports the libraries it needs.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -43,12 +44,37 @@ MODULES: tuple[str, ...] = (
     "dataset",
 )
 """Modules of this package that define ``LOADER``. A new format is one file and one line here."""
+IN_PLACE = {"dataset.json": ("dataset", b'{"format":"warplens-dataset"')}
+"""Of formats whose tables are read where they lie, by the file that says it (``directory_file``): the module, and how
+that file begins. Such a folder is opened without importing any other module."""
 
 
 def ours() -> Iterator[FormatLoader]:
     """The loaders of this package, each imported when it is asked for."""
     for module in MODULES:
         yield import_module(f".{module}", __package__).LOADER
+
+
+def in_place(path: Path) -> Path | None:
+    """The file by which that folder, or which itself, is tables to be read where they lie; None for anything else."""
+    for name, (_, beginning) in IN_PLACE.items():
+        file = path if path.name == name else path / name
+        with suppress(OSError):
+            if file.is_file():
+                with file.open("rb") as source:
+                    if source.read(len(beginning)) == beginning:
+                        return file
+    return None
+
+
+def named(name: str) -> FormatLoader | None:
+    """The loader of that name; others are imported only as far as it takes to find it."""
+    likely = sorted(MODULES, key=lambda module: module.rpartition(".")[2] != name)
+    for module in likely:
+        loader: FormatLoader = import_module(f".{module}", __package__).LOADER
+        if loader.name == name:
+            return loader
+    return next((adopted(loader) for loader in installed() if loader.name == name), None)
 
 
 @cache
@@ -74,4 +100,7 @@ def claims(head: bytes) -> tuple[FormatLoader, ...]:
 
 def claims_of(path: Path, head: bytes) -> tuple[FormatLoader, ...]:
     """Who recognises the file: by its first bytes, or by its name where nobody knows the bytes."""
+    module, beginning = IN_PLACE.get(path.name, ("", b""))
+    if module and head.startswith(beginning):
+        return (import_module(f".{module}", __package__).LOADER,)
     return claims(head) or tuple(loader for loader in ours() if path.name.endswith(loader.named or "\n"))

@@ -1,11 +1,12 @@
 """Writes a made-up job: a Kineto trace for each rank of a training run, with one rank that comes late.
 
     python samples/make_job.py FOLDER [--ranks 8] [--steps 4] [--layers 4] [--operators 3] [--late 5] [--slower 1.2]
-                               [--plain] [--old-names] [--seed 1]
+                               [--tensor-parallel 8] [--plain] [--old-names] [--seed 1]
 
-Nothing here was recorded. Ranks stand in groups of eight (tensor parallel): every layer ends with an all-reduce of its
-group, every step with one of the ranks at the same place in all groups (data parallel). A rank waits in a collective
-for the last of its group; all leave together. Clocks are up to 3 ms apart, and computation takes 2% more or less; that
+Nothing here was recorded. Ranks stand in groups of ``--tensor-parallel``: every layer ends with an all-reduce of its
+group, every step with one of the gradients of all layers, among the ranks at the same place in all groups (data
+parallel; none where there is only one group). A rank waits in a collective for the last of its group; all leave
+together. Clocks are up to 3 ms apart, and computation takes 2% more or less; that
 of the late rank takes ``--slower`` times as long. ``--operators`` sets how many operators with a kernel each there are
 in a layer, and with that how big the files are. The same arguments give the same files.
 """
@@ -18,9 +19,10 @@ import random
 from pathlib import Path
 
 GROUP = 8
-"""Ranks of a tensor-parallel group, and devices of a machine."""
-TRANSFER_US = {"tp": 45.0, "dp": 310.0}
-ELEMENTS = {"tp": 8_388_608, "dp": 67_108_864}
+"""Devices of a machine, and ranks of a tensor-parallel group where nothing else is asked for."""
+TRANSFER_US = {"tp": 45.0, "dp": 77.5}
+ELEMENTS = {"tp": 8_388_608, "dp": 16_777_216}
+"""Of an all-reduce of activations, and of the gradients of one layer."""
 KERNELS = (
     ("aten::mm", "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute", 40.0),
     ("aten::layer_norm", "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, float>"
@@ -82,7 +84,7 @@ class Rank:
 
 def job(
     ranks: int, steps: int, layers: int, operators: int, late: int | None, slower: float, seed: int,
-    warm_up: float = 1.0, all_reduce: str = ALL_REDUCE,
+    warm_up: float = 1.0, all_reduce: str = ALL_REDUCE, group: int = GROUP,
 ) -> list[Rank]:
     """The ranks with all their events. Memory grows with the rank, so that the last one is nearest to its limit.
 
@@ -107,10 +109,10 @@ def job(
                     operator, kernel, micros = KERNELS[number % len(KERNELS)]
                     slow = one.speed * (warm_up if not step else 1.0)
                     one.launch(operator, kernel, micros * slow * rng.uniform(0.98, 1.02))
-            for first in range(0, ranks, GROUP):
-                _together(made[first : first + GROUP], "tp", f"tp{first // GROUP}", sequence, all_reduce)
-        for place in range(min(GROUP, ranks)):
-            _together(made[place::GROUP], "dp", f"dp{place}", sequence, all_reduce)
+            for first in range(0, ranks, group):
+                _together(made[first : first + group], "tp", 1, f"tp{first // group}", sequence, all_reduce)
+        for place in range(min(group, ranks)):
+            _together(made[place::group], "dp", layers, f"dp{place}", sequence, all_reduce)
         for one, start in zip(made, begun, strict=True):
             end = max(one.host, one.free)
             one.slice("user_annotation", f"ProfilerStep#{step + 3}", start, end - start)
@@ -118,19 +120,19 @@ def job(
     return made
 
 
-def _together(group: list[Rank], kind: str, name: str, sequence: dict[str, int], kernel: str) -> None:
+def _together(group: list[Rank], kind: str, layers: int, name: str, sequence: dict[str, int], kernel: str) -> None:
     """One all-reduce of a group: everybody leaves when the last one has come and the transfer is done."""
     if len(group) < 2:
         return
     number = sequence[name] = sequence.get(name, 0) + 1
-    members = ", ".join(str(one.rank) for one in group)
+    members, elements = ", ".join(str(one.rank) for one in group), ELEMENTS[kind] * layers
     args = (
-        f',"Collective name":"allreduce","In msg nelems":{ELEMENTS[kind]},"Out msg nelems":{ELEMENTS[kind]},'
+        f',"Collective name":"allreduce","In msg nelems":{elements},"Out msg nelems":{elements},'
         f'"Group size":{len(group)},"dtype":"BFloat16","Process Group Name":"{name}","Seq":{number},'
         f'"Process Group Ranks":"[{members}]"'
     )
     came = [one.launch("c10d::allreduce_", kernel, 0, args, 20) for one in group]
-    end = max(start for start, _ in came) + TRANSFER_US[kind]
+    end = max(start for start, _ in came) + TRANSFER_US[kind] * layers
     for one, (start, told) in zip(group, came, strict=True):
         one.slice("kernel", kernel, start, end - start, told, 20)
         one.free = end
@@ -157,6 +159,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     for name, value in (("ranks", 8), ("steps", 4), ("layers", 4), ("operators", 3), ("late", 5), ("seed", 1)):
         parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--tensor-parallel", type=int, default=GROUP, help="ranks that share each layer")
     parser.add_argument("--slower", type=float, default=1.2)
     parser.add_argument("--plain", action="store_true", help="not compressed")
     parser.add_argument("--old-names", action="store_true", help="collectives as NCCL named them before 2.18")
@@ -164,6 +167,7 @@ def main() -> None:
     made = job(
         chosen.ranks, chosen.steps, chosen.layers, chosen.operators, chosen.late if chosen.late >= 0 else None,
         chosen.slower, chosen.seed, all_reduce=OLD_ALL_REDUCE if chosen.old_names else ALL_REDUCE,
+        group=max(1, chosen.tensor_parallel),
     )
     print(f"{write(chosen.folder, made, not chosen.plain):,} bytes of events in {chosen.ranks} files")
 

@@ -8,6 +8,8 @@ between two members of a larger group are not matched: their order in the group 
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import polars as pl
 from msgspec import Struct
@@ -35,36 +37,57 @@ class MatchedCollectives(Struct, frozen=True):
 
 def matched(found: Collectives) -> MatchedCollectives:
     """The collectives of all members, matched. Nothing is where there is only one member."""
-    frame = found.frame.with_row_index("row").with_columns(pl.lit(_ALONE, pl.Int64).alias("instance"))
-    place = np.full(frame.height, _ALONE, dtype=np.int64)
-    ways: set[str] = set()
-    last = 0
-    pairs = pl.col("kind").is_in(kinds.PAIRED) & (pl.col("ranks").fill_null(3) > 2)
-    lanes = frame.filter(~pairs).with_columns(size=pl.when(pl.col("kind").is_in(kinds.ONE_SIZE)).then("bytes"))
-    for _, lane in lanes.group_by("group", "group_ranks", maintain_order=True):
-        if lane["member"].n_unique() < 2:
-            continue
-        numbered = lane["seq"].null_count() == 0
-        numbers = _by_number(lane) if numbered else _by_order(lane)
-        agreed = _agreeing(lane, numbers)
-        ways.add(BY_NUMBER if numbered else BY_ORDER)
-        place[lane["row"].to_numpy()] = np.where(agreed >= 0, agreed + last, _ALONE)
-        last = max(last, int(place.max()) + 1)
+    place = np.full(found.frame.height, _ALONE, dtype=np.int64)
+    lanes = _lanes(found.frame)
+    unnumbered = pl.col("seq").is_null().any().over("lane")
+    numbered, ordered = lanes.filter(~unnumbered), lanes.filter(unnumbered)
+    parts = [_by_number(numbered)] if numbered.height else []
+    for _, one in ordered.group_by("lane", maintain_order=True):
+        parts.append(one.with_columns(number=pl.Series(_by_order(one))))
+    if parts:
+        told = pl.concat(parts)
+        place[told["row"].to_numpy()] = _agreeing(told)
     instance = pl.Series("instance", place)
-    frame = frame.with_columns(instance.set(instance < 0, None)).drop("row")
+    frame = found.frame.with_columns(instance.set(instance < 0, None))
     left = int(frame["instance"].null_count()) if len(found.members) > 1 else 0
-    return MatchedCollectives(frame, " and ".join(sorted(ways)) or None, left)
+    ways = [way for way, some in ((BY_ORDER, ordered), (BY_NUMBER, numbered)) if some.height]
+    return MatchedCollectives(frame, " and ".join(ways) or None, left)
 
 
-def _by_number(lane: pl.DataFrame) -> Ints:
-    """Numbers equal where the sequence number is; several activities of one number are told apart by their order."""
-    again = lane.with_columns(again=pl.int_range(pl.len()).over("member", "seq"))
-    return _dense(again.select("seq", "again"))
+def _lanes(frame: pl.DataFrame) -> pl.DataFrame:
+    """The activities of groups that several members recorded: ``row lane member kind end_ns seq``.
+
+    ``lane`` is a number for each group, ``kind`` one for each kind and, where all must have the same, size.
+    """
+    pairs = pl.col("kind").is_in(kinds.PAIRED) & (pl.col("ranks").fill_null(3) > 2)
+    size = pl.when(pl.col("kind").is_in(kinds.ONE_SIZE)).then("bytes")
+    rows = frame.with_row_index("row").filter(~pairs).with_columns(size=size)
+    for name, keys in (("lane", ["group", "group_ranks"]), ("same", ["kind", "size"])):
+        told = rows.select(keys).unique(maintain_order=True)
+        if name == "same":
+            told = told.sort(keys)
+        told = told.select(*keys, pl.int_range(pl.len()).alias(name))
+        rows = rows.join(told, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    several = rows.group_by("lane").agg(pl.col("member").n_unique()).filter(pl.col("member") > 1)["lane"]
+    rows = rows.filter(pl.col("lane").is_in(several.implode()))
+    return rows.select("row", "lane", "member", pl.col("same").alias("kind"), "end_ns", "seq")
+
+
+def _by_number(lanes: pl.DataFrame) -> pl.DataFrame:
+    """The rows with ``number``, equal in a lane where the sequence number is.
+
+    Several activities of one number are told apart by their order.
+    """
+    number = _paired(lanes["lane"], _ranked(lanes["seq"]))
+    own = pl.DataFrame({"own": _paired(number, lanes["member"])})
+    if own["own"].n_unique() < lanes.height:
+        number = _paired(number, own.select(pl.int_range(pl.len()).over("own")).to_series())
+    return lanes.with_columns(number=number)
 
 
 def _by_order(lane: pl.DataFrame) -> Ints:
     """Numbers by place in the order of each member, the members shifted to where they agree."""
-    kind = _dense(lane.select("kind", "size"))
+    kind = lane["kind"].to_numpy()
     members = lane["member"].to_numpy()
     bounds = np.flatnonzero(np.diff(members, prepend=-1, append=-1))
     parts = list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
@@ -75,7 +98,8 @@ def _by_order(lane: pl.DataFrame) -> Ints:
     shifts = [_shift(kind[a:b], ends[a:b], model, model_ends) for a, b in parts]
     if None in shifts:
         per_kind = lane.with_columns(place=pl.int_range(pl.len()).over("member", "kind"))
-        return _dense(per_kind.select("kind", "place"))
+        number: Ints = _paired(per_kind["kind"], per_kind["place"]).to_numpy()
+        return number
     for (a, b), shift in zip(parts, shifts, strict=True):
         numbers[a:b] = np.arange(b - a) + (shift or 0)
     return numbers
@@ -100,18 +124,26 @@ def _shift(own: Ints, ends: Ints, model: Ints, model_ends: Ints) -> int | None:
     return None if best is None else best[1]
 
 
-def _agreeing(lane: pl.DataFrame, numbers: Ints) -> Ints:
-    """The numbers where at least two members have them and agree with most on kind and size, else -1."""
-    kind = _dense(lane.select("kind", "size"))
-    frame = pl.DataFrame({"number": numbers, "kind": kind, "member": lane["member"]})
-    ranked = frame.group_by("number", "kind").len().sort("len", "kind", descending=[True, False])
-    usual = ranked.group_by("number", maintain_order=True).first().rename({"kind": "usual"})
-    told = frame.join(usual.select("number", "usual", "len"), on="number", how="left", maintain_order="left")
-    good = (told["kind"] == told["usual"]) & (told["len"] > 1)
-    return np.where(good.to_numpy(), numbers, _ALONE)
+def _agreeing(told: pl.DataFrame) -> Ints:
+    """A number for each collective of a group that at least two members have, the same in kind and size; else -1.
+
+    Who disagrees with most members about one has none there. ``told`` has ``lane number kind``.
+    """
+    one = ("lane", "number")
+    ranked = told.group_by(*one, "kind").len().sort("len", "kind", descending=[True, False])
+    usual = ranked.unique(one, keep="first", maintain_order=True).filter(pl.col("len") > 1)
+    usual = usual.sort(one).with_row_index("instance")
+    found = told.join(usual, on=[*one, "kind"], how="left", maintain_order="left")["instance"].cast(pl.Int64)
+    agreed: Ints = found.fill_null(_ALONE).to_numpy()
+    return agreed
 
 
-def _dense(keys: pl.DataFrame) -> Ints:
-    """A number from 0 for each distinct row."""
-    ranked: Ints = keys.select(pl.struct(pl.all()).rank("dense")).to_series().to_numpy().astype(np.int64) - 1
-    return ranked
+def _ranked(values: pl.Series) -> pl.Series:
+    """A number from 0 for each distinct value, in their order."""
+    return values.rank("dense").cast(pl.Int64) - 1
+
+
+def _paired(first: pl.Series, second: pl.Series) -> pl.Series:
+    """A number from 0 for each distinct pair of numbers from 0, in their order; sooner than ranking pairs."""
+    most = cast(int | None, second.max()) or 0
+    return _ranked(first * (most + 1) + second)

@@ -10,7 +10,7 @@ from ...loaders.trace import Trace
 from ..core import units
 from ..core.options import Options
 from ..details.sections import MOST, Section
-from ..ranks.reasons import before
+from ..ranks.reasons import before, beginning, host_recorded
 from .arrivals import Arrivals, arrivals_of
 from .by_kind import by_kind
 
@@ -69,16 +69,31 @@ def _timeline(one: pl.DataFrame, arrivals: Arrivals, mark: str) -> Section:
 
 
 def _before(run: Trace, arrivals: Arrivals, instance: int, mark: str) -> list[Section]:
-    """What the last rank did from its collective before to this one, beside the others; none where not recorded."""
+    """What the last rank did from its collective before to this one, beside the others; that there is none before."""
     found = before(run, arrivals, instance)
     if found is None:
-        return []
+        return _first(run, arrivals, instance, mark)
+    member = arrivals.members[found.member]
+    told = _DID if host_recorded(run, member.rank) else _DID[:3]  # of hosts nothing is known, rather than nothing done
     rows = tuple(
         (what, units.duration(own), units.duration(usual))
-        for what, own, usual in zip(_DID, found.own, found.usual, strict=True) if own or usual
+        for what, own, usual in zip(told, found.own, found.usual, strict=False) if own or usual
     )
-    who = arrivals.members[found.member].text
+    who = member.text
     return [Section(f"Between the collective before and this one{mark}", rows, ("", who, "others, median"))]
+
+
+def _first(run: Trace, arrivals: Arrivals, instance: int, mark: str) -> list[Section]:
+    """That the last rank recorded no collective before this one, and how long before it the recordings begin."""
+    found = beginning(run, arrivals, instance)
+    if found is None:
+        return []
+    who = arrivals.members[found.member].text
+    title = f"No collective of {who} is recorded before this one{mark}"
+    if found.own is None or found.usual is None:
+        return [Section(title)]
+    times = units.duration(found.own), units.duration(found.usual)
+    return [Section(title, (("recorded from", *(f"{time} before" for time in times)),), ("", who, "others, median"))]
 
 
 def _lasts(matched: pl.DataFrame, arrivals: Arrivals, mark: str) -> Section:

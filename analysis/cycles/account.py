@@ -177,11 +177,9 @@ def _complete(run: Trace, found: SourcedCycles) -> Cycles:
     if reduced.is_reduced(run):
         anchor = reduced.anchor(run) or anchor
     # cycles made of what was recorded cannot show what was not
-    seen = [True] * frame.height if found.device_time else completeness.whole(frame)
-    whole = pl.Series("complete", seen, dtype=pl.Boolean)
-    frame = frame.with_columns(whole & frame["complete"].fill_null(True)).with_columns(
-        pl.when("complete").then("busy_ns").alias("busy_ns"),
-        pl.Series("warm_up", _warm_up(frame), dtype=pl.Boolean),
+    whole: pl.Series | bool = True if found.device_time else completeness.whole(frame)
+    frame = frame.with_columns(complete=pl.col("complete").fill_null(True) & whole).with_columns(
+        pl.when("complete").then("busy_ns").alias("busy_ns"), _warm_up(frame),
     )
     timed = pl.col("start_ns").is_not_null()  # without timestamps nobody saw what lies between two launches
     window = pl.col(assignment.WINDOW[1]) - pl.col(assignment.WINDOW[0])
@@ -244,21 +242,20 @@ def _timed_records(run: Trace, frame: pl.DataFrame, device_time: bool) -> _Recor
     )
 
 
-def _warm_up(frame: pl.DataFrame) -> list[bool]:
-    """The first cycles of a rank that are clearly slower than the rest of their kind."""
-    marks = [False] * frame.height
+def _warm_up(frame: pl.DataFrame) -> pl.Series:
+    """Whether each is one of the first cycles of a rank, and these are clearly slower than the rest of their kind."""
     if frame["start_ns"].null_count():
-        return marks  # launches without times were replayed, or are the layers of one iteration
-    rows = frame.with_row_index("row")
-    for _, group in rows.group_by("rank", completeness.like(frame), maintain_order=True):
-        spans = group["dur_ns"].to_numpy()
-        most = int(len(spans) * WARM_UP_SHARE)
-        limit = WARM_UP_FACTOR * float(np.median(spans[most:])) if len(spans) else 0.0
-        for row, span in zip(group["row"][:most], spans[:most], strict=True):
-            if span <= limit:
-                break
-            marks[row] = True
-    return marks
+        # launches without times were replayed, or are the layers of one iteration
+        return pl.repeat(False, frame.height, eager=True).alias("warm_up")
+    same, span = ["rank", completeness.like(frame)], pl.col("dur_ns")
+    placed = frame.select(*same, span, place=pl.int_range(pl.len()).over(same), of=pl.len().over(same)).with_columns(
+        first=pl.col("place") < (pl.col("of") * WARM_UP_SHARE).floor()
+    )
+    steady = span.filter(~pl.col("first")).median().over(same)
+    slow = pl.col("first") & (span > WARM_UP_FACTOR * steady)
+    return placed.with_columns(slow=slow).select(
+        warm_up=pl.col("slow").fill_null(False).cum_min().over(same)
+    ).to_series()
 
 
 def _outliers(frame: pl.DataFrame) -> list[bool]:

@@ -126,18 +126,23 @@ def row_at(times: pl.Series, ranks: pl.Series, cycles: pl.DataFrame, bounds: tup
     order = np.argsort(rank_of, kind="stable")
     ordered = rank_of[order]
     homeless = order[: np.searchsorted(ordered, _NEVER, side="right")]
-    known = cycles.with_row_index("_row").sort(bounds[0], maintain_order=True)
-    for (rank,), group in known.group_by("rank", maintain_order=True):
+    known = cycles.with_row_index("_row").drop_nulls(bounds).sort("rank", bounds[0], maintain_order=True)
+    starts, ends, rows = (known[name].to_numpy() for name in (*bounds, "_row"))
+    if bounds[1] == "dur_ns":
+        ends = starts + ends
+    groups = known.with_row_index("at").group_by("rank").agg(pl.col("at").min(), pl.len(), pl.col(bounds[0]).min())
+    # in order of their first cycles, for a moment without a rank that lies in several goes to the last of them
+    for rank, first, count in groups.sort(bounds[0], "at").select("rank", "at", "len").rows():
+        last = first + count
         mine = np.arange(len(at_ns))
         if rank is not None:
             own = order[np.searchsorted(ordered, rank, side="left") : np.searchsorted(ordered, rank, side="right")]
-            mine = np.concatenate((own, homeless))
-        starts, ends = (group[name].to_numpy() for name in bounds)
-        if bounds[1] == "dur_ns":
-            ends = starts + ends
-        last = np.searchsorted(starts, at_ns[mine], side="right") - 1
-        inside = (last >= 0) & (at_ns[mine] < ends[last])
-        found[mine[inside]] = group["_row"].to_numpy()[last[inside]]
+            mine = np.concatenate((own, homeless)) if len(homeless) else own
+        if not len(mine):
+            continue
+        at = first + np.searchsorted(starts[first:last], at_ns[mine], side="right") - 1
+        inside = (at >= first) & (at_ns[mine] < ends[np.maximum(at, first)])
+        found[mine[inside]] = rows[at[inside]]
     return found
 
 

@@ -9,8 +9,6 @@ anyway, as those of a serving engine do, prove nothing in between.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import polars as pl
 
@@ -18,8 +16,6 @@ LIKE = 0.995
 """Where most cycles hold the same number of device activities, one with fewer than this share may not be whole."""
 EDGE = 0.8
 """A first or last cycle with fewer than this share of the usual number is not whole, whatever the others hold."""
-Counts = np.ndarray[Any, np.dtype[np.int64]]
-Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 def like(frame: pl.DataFrame) -> str:
@@ -28,31 +24,27 @@ def like(frame: pl.DataFrame) -> str:
     return "label" if sources.eq("pattern").any() and kinds.eq("step").all() else "kind"
 
 
-def whole(frame: pl.DataFrame) -> list[bool]:
+def whole(frame: pl.DataFrame) -> pl.Series:
     """Whether each cycle was recorded whole; ``frame`` has the table's columns and ``records``."""
-    found = np.ones(frame.height, dtype=bool)
-    rows = frame.with_row_index("row").filter(pl.col("records").is_not_null())
-    same = like(frame)
+    same = ["rank", like(frame)]
+    counted = pl.col("records").is_not_null()
     # ranks may hold different work, and so are held against themselves; that several lost alike is no chance
-    times = rows.group_by(same, "records").agg(pl.len().alias("times"))
-    rows = rows.join(times, on=[same, "records"], how="left", nulls_equal=True, maintain_order="left")
+    alone = pl.len().over(same[1], "records") == 1
+    rows = frame.select(*same, "records", "start_ns", alone=alone).with_row_index("row").filter(counted)
     rows = rows.sort("start_ns", maintain_order=True, nulls_last=True)
-    for _, group in rows.group_by("rank", same, maintain_order=True):
-        seen = _whole(group["records"].to_numpy(), group["times"].to_numpy() == 1)
-        found[group["row"].to_numpy()] = seen
-    return [bool(one) for one in found]
-
-
-def _whole(records: Counts, alone: Flags) -> Flags:
-    """The rule for the cycles of one kind and rank, in order; ``alone`` are those whose number no other cycle has."""
-    some = np.flatnonzero(records > 0)
-    if not len(some):
-        return np.ones(len(records), dtype=bool)  # nobody recorded devices at all
-    full: Flags = records > 0
-    usual = float(np.median(records[some]))
-    uniform = 2 * (np.abs(records[some] - usual) <= (1 - LIKE) * usual).sum() >= len(some)
-    if uniform:
-        full &= ~((records < LIKE * usual) & alone)
-    for edge in (some[0], some[-1]):
-        full[edge] &= bool(records[edge] >= EDGE * usual)
-    return full
+    some, place = pl.col("records") > 0, pl.int_range(pl.len())
+    rows = rows.with_columns(
+        some=some, place=place.over(same), usual=pl.col("records").filter(some).median().over(same),
+        seen=some.sum().over(same),
+    ).with_columns(
+        edge=pl.col("place").filter("some").min().over(same) == pl.col("place"),
+        end=pl.col("place").filter("some").max().over(same) == pl.col("place"),
+        near=((pl.col("records") - pl.col("usual")).abs() <= (1 - LIKE) * pl.col("usual")) & pl.col("some"),
+    ).with_columns(uniform=2 * pl.col("near").sum().over(same) >= pl.col("seen"))
+    lost = pl.col("uniform") & (pl.col("records") < LIKE * pl.col("usual")) & pl.col("alone")
+    cut = (pl.col("edge") | pl.col("end")) & (pl.col("records") < EDGE * pl.col("usual"))
+    unseen = pl.col("seen") == 0  # nobody recorded devices at all
+    told = rows.select("row", whole=unseen | (pl.col("some") & ~lost & ~cut))
+    found = np.ones(frame.height, dtype=bool)
+    found[told["row"].to_numpy()] = told["whole"].to_numpy()
+    return pl.Series("complete", found)

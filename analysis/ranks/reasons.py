@@ -70,7 +70,11 @@ def reason_of(run: Trace, arrivals: Arrivals, late: pl.DataFrame) -> Reason:
         return Reason("none shown", "it was late before its first recorded collective, so what delayed it is not shown")
     order = mine["instance"]
     own = _stretches(run, arrivals, me, mine)
-    theirs = [_aligned(run, arrivals, other, bounds, order) for other in others]
+    known = bounds.filter(pl.col("member").is_in(others)).drop_nulls("from_ns").unique(["member", "instance"])
+    by_member = known.sort("instance").partition_by("member", as_dict=True)
+    theirs = [
+        _aligned(run, arrivals, other, by_member.get((other,), known.clear()), order) for other in others
+    ]
     usual = [np.nanmedian(np.stack(part), axis=0) for part in zip(*theirs, strict=True)]
     more = [float(np.nansum(a - b)) for a, b in zip(own, usual, strict=True)]
     seen = int(np.isfinite(usual[0]).sum())
@@ -100,7 +104,7 @@ def _told(
         return Reason("input", f"it waits for its input, {means(3)}")
     if idle >= _MAJOR * delay:
         gap = f"its device did nothing for {units.duration(idle / seen)} longer than the others' before each"
-        if not _host_recorded(run, arrivals.members[who[0]].rank):
+        if not host_recorded(run, arrivals.members[who[0]].rank):
             return Reason("none shown", f"{gap}; its host is not recorded, so why is not shown")
         if unlaunched >= _MAJOR * delay:
             return Reason("host", f"its host launches the collective late, {means(4)}; {gap}")
@@ -147,6 +151,35 @@ def before(run: Trace, arrivals: Arrivals, instance: int) -> Before | None:
     return Before(last, tuple(each[last]), tuple(float(one) for one in np.median(others, axis=0)))
 
 
+class Beginning(NamedTuple):
+    """Of a collective before which the last member has none: that member, and how long before it came its recording
+    begins, ns, beside the median of the others; None where that is not known.
+    """
+
+    member: int
+    own: int | None
+    usual: float | None
+
+
+def beginning(run: Trace, arrivals: Arrivals, instance: int) -> Beginning | None:
+    """How much the recordings hold before a collective that is the last member's first; None where it is not."""
+    came = arrivals.frame.filter(pl.col("instance") == instance)
+    last = came.filter(pl.col("last").fill_null(False))["member"]
+    if not len(last) or not _bounds(arrivals.frame, pl.Series([instance])).filter(
+        pl.col("member") == last[0], pl.col("from_ns").is_not_null()
+    ).is_empty():
+        return None
+    began = [table.group_by("rank").agg(pl.col("start_ns").min()) for table in (run.host, run.kernels)]
+    known = pl.concat(began).group_by("rank").agg(pl.col("start_ns").min()).collect(engine="streaming")
+    first = dict(known.drop_nulls("start_ns").rows())
+    held = {
+        member: start - first[rank] for member, start in came.select("member", "start_ns").rows()
+        if (rank := arrivals.members[member].rank) in first
+    }
+    others = [time for member, time in held.items() if member != last[0]]
+    return Beginning(int(last[0]), held.get(last[0]), float(np.median(others)) if others else None)
+
+
 def _stretches(run: Trace, arrivals: Arrivals, member: int, bounds: pl.DataFrame) -> Stretches:
     if REDUCED in run.info.facts:
         return Stretches(*(bounds[name].fill_null(0).to_numpy() for name in BEFORE))
@@ -182,10 +215,9 @@ def _union(rows: pl.DataFrame) -> Intervals:
 
 
 def _aligned(
-    run: Trace, arrivals: Arrivals, member: int, bounds: pl.DataFrame, order: pl.Series
+    run: Trace, arrivals: Arrivals, member: int, rows: pl.DataFrame, order: pl.Series
 ) -> list[np.ndarray[tuple[int], np.dtype[np.float64]]]:
-    """The stretches of another member at the same collectives, NaN where it has none."""
-    rows = bounds.filter(pl.col("member") == member).drop_nulls("from_ns").unique("instance").sort("instance")
+    """The stretches of another member (its rows of ``_bounds``) at the same collectives, NaN where it has none."""
     at = np.searchsorted(order.to_numpy(), rows["instance"].to_numpy())
     known = np.isin(rows["instance"].to_numpy(), order.to_numpy())
     made = []
@@ -196,7 +228,8 @@ def _aligned(
     return made
 
 
-def _host_recorded(run: Trace, rank: int | None) -> bool:
+def host_recorded(run: Trace, rank: int | None) -> bool:
+    """Whether anything of the rank's host is recorded."""
     if REDUCED in run.info.facts:
         told = run.rank_sums.filter(pl.col("rank").eq_missing(pl.lit(rank, pl.Int64)))
         return bool(told.select(pl.col("host_recorded").any()).collect().item())

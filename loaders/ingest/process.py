@@ -3,7 +3,8 @@
 A thread that parses would hold the interpreter's lock for seconds, and a hostile file that crashes a parser must not
 take the app with it. The worker (``loaders.worker``) tells what it does in messages over a pipe; a thread here turns
 them into events. Stopping it is killing it. A second pipe, of which this process holds the other end, tells the worker
-that nobody is there any more: it ends with us, however we end.
+that nobody is there any more: it ends with us, however we end. Tables that lie ready on disk need no reading, and so no
+process.
 
 Nothing heavy is imported here: data frames are opened when an event is asked for its ``traces``.
 """
@@ -21,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .. import registry
 from ..events import Event, Failed, FirstRows, Loaded, Progress
 from . import cache, failures, spill
 
@@ -44,12 +46,16 @@ class Ingest:
         self._process: subprocess.Popen[bytes] | None = None
         self._lifeline = self._messages = -1
         self._found: cache.CacheEntry | None = None
+        self._in_place = False
         self._cancelled = threading.Event()
         self._reader: threading.Thread | None = None
 
     def begin(self) -> None:
         """Start the worker unless the input is cached; nobody is told anything yet. Raises OSError where it cannot."""
-        if self._cancelled.is_set() or self._found is not None or self._process is not None:
+        if self._cancelled.is_set() or self._found is not None or self._process is not None or self._in_place:
+            return
+        self._in_place = self.path != "-" and registry.in_place(Path(self.path)) is not None
+        if self._in_place:
             return
         if self._use_cache and self.path != "-" and (found := cache.find(self.path)) is not None and found.origin.alone:
             self._found = found
@@ -94,6 +100,8 @@ class Ingest:
             opened = {"shown": self.path, "files": [self.path], "directories": [str(self._found.directory)]}
             loaded = Loaded(partial(_traces, opened, self._worker))
             self._reader = threading.Thread(target=on_event, args=(loaded,), daemon=True)
+        elif self._in_place and not self._cancelled.is_set():
+            self._reader = threading.Thread(target=self._open, args=(on_event,), daemon=True)
         if self._reader is not None:
             self._reader.start()
 
@@ -107,6 +115,25 @@ class Ingest:
         """Wait until the last event was delivered or, after ``cancel``, all is cleaned up."""
         if self._reader is not None:
             self._reader.join(timeout)
+
+    def _open(self, on_event: Callable[[Event], None]) -> None:
+        """Open what need not be read: it would take a process longer to start."""
+        from ..errors import Unreadable
+        from ..native.allocator import return_freed
+        from .job.files import Request
+        from .opening import ingest
+
+        return_freed()
+        try:
+            opened = ingest(self.path, Request(self._use_cache, align_s=self._align_s))
+        except Unreadable as error:
+            event: Event = Failed(f"{error.path}: {error.reason}.", error.advice)
+        except Exception as error:  # of ours, not of a loader: those are sentences already
+            event = Failed(f"{self.path}: could not be opened ({type(error).__name__}).", "Report this.")
+        else:
+            event = Loaded(partial(opened.traces, self._worker))
+        if not self._cancelled.is_set():
+            on_event(event)
 
     def _listen(self, on_event: Callable[[Event], None]) -> None:
         assert self._process is not None

@@ -167,3 +167,17 @@ def test_recordings_are_claimed_by_their_loader_and_by_no_other(data: Path) -> N
         claimed = [loader.name for loader in registry.loaders() if loader.sniff(head)]
         assert len(claimed) <= 1, path
         assert {name for name in claimed if name in RECORDINGS} == ({homes[path]} if path in homes else set()), path
+
+
+def test_a_folder_read_where_it_lies_is_known_by_what_its_loader_says() -> None:
+    """``registry.IN_PLACE`` repeats, so that nothing need be imported, what those loaders say of themselves."""
+    ready = {loader.directory_file: loader for loader in registry.ours() if loader.in_place}
+    assert set(ready) == set(registry.IN_PLACE)
+    for name, (module, beginning) in registry.IN_PLACE.items():
+        assert ready[name] is registry.named(ready[name].name) and ready[name].sniff(beginning)
+        assert type(ready[name]).__module__.endswith(f".{module}")
+
+
+def test_every_loader_is_found_by_its_name() -> None:
+    assert all(registry.named(loader.name) is loader for loader in registry.ours())
+    assert registry.named("no such format") is None

@@ -110,6 +110,8 @@ def in_folder(shown: str, folder: Path, request: Request, depth: int = 0) -> tup
     Where the files of the folder are none, its folders are looked into: each may be one rank's. Raises Unreadable where
     it holds none or a mixture.
     """
+    if (ready := registry.in_place(folder)) is not None:
+        return [file_of(str(ready), ready, request)], []
     folder = _inside(folder)
     try:
         names = sorted(entry.path for entry in os.scandir(folder) if not entry.name.startswith("."))

@@ -80,7 +80,9 @@ def _in_place(directory: Path) -> tuple[Trace, ...] | None:
     from ... import registry
 
     told = json.loads(place.read_text())
-    loader = next(loader for loader in registry.loaders() if loader.name == told["loader"] and loader.in_place)
+    loader = registry.named(told["loader"])
+    if loader is None or not loader.in_place:
+        raise ValueError(f"no loader reads tables of {told['loader']!r} where they lie")
     return loader.load(Job(Path(os.fsdecode(bytes.fromhex(told["path"]))), directory / "0"))
 
 

@@ -11,6 +11,7 @@ from runs import host, kernel, run_of, steps
 
 from warplens.analysis.communication import kinds
 from warplens.analysis.communication.arrivals import arrivals_of
+from warplens.analysis.communication.row_details import sections
 from warplens.analysis.core.options import Options
 from warplens.analysis.ranks.straggler import straggler_of
 from warplens.analysis.table.table import Table, ask
@@ -286,3 +287,31 @@ def test_the_heat_of_a_run_says_who_was_waited_for_when() -> None:
     heat = answer("ranks", run).facts["heat"]
     assert (heat["ranks"], heat["parts"], len(heat["caused_ns"][0])) == (["rank 2"], "cycle", 4)
     assert sum(heat["caused_ns"][0]) == answer("ranks", run).frame["caused_wait_ns"][0]
+
+
+def behind(run: Trace) -> dict[str, dict[str, tuple[str, ...]]]:
+    """The sections behind the first row of the collectives: of each title the rows by their first cell."""
+    row = answer("collectives", run).frame.to_dicts()[0]
+    return {one.title: {line[0]: line[1:] for line in one.rows} for one in sections(row, (run,), Options())}
+
+
+def test_before_the_first_recorded_collective_it_is_said_that_there_is_none() -> None:
+    run = job([[300 * US, 400 * US, 900 * US, 500 * US]])
+    begun = [kernel(10 + rank, 100 * US * rank, 10, rank=rank, device=f"GPU {rank}") for rank in range(4)]
+    more = pl.concat([run.kernels, run_of("more", kernels=begun).kernels])
+    told = behind(run.with_tables(kernels=more))
+    # rank 2 recorded from 200 to 900, the others for 300, 300 and 200 µs
+    assert told["No collective of rank 2 is recorded before this one"] == {
+        "recorded from": ("700.0 µs before", "300.0 µs before")
+    }
+    assert "Between the collective before and this one" not in told
+
+
+def test_of_hosts_that_are_not_recorded_nothing_is_said() -> None:
+    run = job([[0, 0, 0, 0], [1_000 * US, 1_100 * US, 1_900 * US, 1_200 * US]])
+    told = behind(run)["Between the collective before and this one"]
+    assert told == {"in all": ("1.80 ms", "1.00 ms")}
+    seen = run_of("seen", host=[host("step", 0, 3_000 * US, rank=2)])
+    assert "until the host launched it" in behind(run.with_tables(host=seen.host))[
+        "Between the collective before and this one"
+    ]

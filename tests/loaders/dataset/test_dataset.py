@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from warplens.loaders import schema
+from warplens.loaders import registry, schema
 from warplens.loaders.dataset import layout, read, write
 from warplens.loaders.errors import Unreadable
+from warplens.loaders.events import Event, Failed, Loaded
 from warplens.loaders.ingest import cache
 from warplens.loaders.ingest.opening import open_run
+from warplens.loaders.ingest.process import Ingest
 from warplens.loaders.trace import REDUCED, Device, Info, Trace
 
 
@@ -166,3 +170,47 @@ def test_the_description_is_written_last_and_whole(tmp_path: Path, monkeypatch: 
     with pytest.raises(OSError, match="no space"):
         write.finish(folder, "job")
     assert (folder / "dataset.json").read_bytes() == before and not list(folder.glob(".*json*"))
+
+
+def told(path: Path) -> list[Event]:
+    events: list[Event] = []
+    ingest = Ingest(str(path), use_cache=False)
+    ingest.start(events.append)
+    ingest.wait()
+    return events
+
+
+def test_the_app_opens_it_without_a_process_that_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = dataset(tmp_path / "job", reduced(0), reduced(1))
+    monkeypatch.setattr(subprocess, "Popen", None)  # to call it raises
+    for path in (folder, folder / "dataset.json"):
+        (event,) = told(path)
+        assert isinstance(event, Loaded) and event.traces[0].info.ranks == (0, 1)
+
+
+def test_what_is_wrong_with_it_is_a_sentence_in_the_app_too(tmp_path: Path) -> None:
+    folder = dataset(tmp_path / "job", reduced(0))
+    (folder / "dataset.json").write_bytes(b'{"format":"warplens-dataset","layout":')
+    (event,) = told(folder)
+    assert isinstance(event, Failed) and "is a damaged description of a dataset" in event.message
+
+
+def test_a_file_that_only_has_its_name_is_read_as_what_it_is(tmp_path: Path) -> None:
+    trace = tmp_path / "dataset.json"
+    trace.write_text('{"traceEvents":[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":2,"args":{}}]}')
+    for path in (trace, tmp_path):
+        assert registry.in_place(path) is None
+    assert opened(trace).info.format == "kineto"
+
+
+def test_opening_it_imports_no_reader_of_another_format(tmp_path: Path) -> None:
+    folder = dataset(tmp_path / "job", reduced(0), reduced(1))
+    program = (
+        "import sys; from warplens.loaders.ingest.opening import open_run; open_run(sys.argv[1], use_cache=False); "
+        "print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(folder)], capture_output=True, text=True, check=True)
+    there = {name for name in done.stdout.split() if name.startswith("warplens.loaders.")}
+    assert "warplens.loaders.dataset.read" in there
+    others = {f"warplens.loaders.{module}" for module in registry.MODULES if module != "dataset"}
+    assert not there & others
