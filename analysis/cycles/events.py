@@ -78,7 +78,8 @@ def _slices(run: Trace, cycles: Cycles) -> Iterator[pl.DataFrame]:
     """What the host did, in blocks; where there are cycles, only what began in one and is not their anchor."""
     if cycles.frame.is_empty():
         rows = run.host.filter(_BUSY).select("name", "kind", "pid", "rank", "start_ns", "dur_ns").collect()
-        blocks = (block.with_columns(pl.lit(None, pl.Int64).alias("cycle")) for block in rows.iter_slices(BLOCK))
+        none = pl.lit(None, pl.Int64).alias("cycle")
+        blocks: Iterator[pl.DataFrame] = (block.with_columns(none) for block in rows.iter_slices(BLOCK))
     else:
         blocks = assignment.host_in_cycles(run, cycles.frame, _inside(cycles), BLOCK)
     device = pl.lit("Host").cast(schema.NAME).alias("device")
