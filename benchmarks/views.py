@@ -3,24 +3,29 @@
     python benchmarks/views.py --sizes 100,500,2000
 
 Makes the traces (see ``traces.py``) and a virtual environment for each peer in ``--folder``, which the first time takes
-minutes and needs PyPI; afterwards 100 MB take about five minutes, most of them the peers'. Nothing else may run
-meanwhile. ``first`` is the first time that a view is asked of a trace that was opened before and of which nothing else
-is known yet, ``again`` the median of the times after it, ``file`` is without any cache: reading included, which is what
-peers do as well. Each peer runs between two of our runs of the same question from the file, and its ratio is to these.
+minutes and needs PyPI; afterwards 100 MB take about five minutes of an idle machine, most of them the peers', and each
+further 500 MB of ours two. Every result is a line of ``--results`` as soon as it is known: a second call with the same
+file measures only what is not in it, and prints all of it. ``first`` is the first time that a view is asked of a trace
+that was opened before and of which nothing else is known yet, ``again`` the median of the times after it, ``file`` is
+without any cache: reading included, which is what peers do as well. Each peer runs once, between two of our runs of the
+same question from the file, and its ratio is to these. Where others use the machine, wall times are theirs as well:
+compare CPU seconds, and look at the load that each row was measured under.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import statistics
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import ingest
-from ingest import measure
+from ingest import Result, measure
 from traces import write
 
 from warplens.analysis.views import VIEWS
@@ -67,44 +72,100 @@ def forget(cache: Path) -> None:
         shutil.rmtree(folder)
 
 
-def ours(runs: list[Path], size: float, repeat: int, cache: Path) -> list[str]:
-    """Rows of the table: each view of these runs, first, again and from the file; and how it compares to kernels."""
-    lines, base = [], None
+class Results:
+    """What was measured, a JSON object a line: read at the start, added to with every measurement."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        lines = path.read_text().splitlines() if path.exists() else []
+        self.rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
+
+    def has(self, **key: object) -> bool:
+        """Whether something is known under that key."""
+        return any(all(row.get(name) == value for name, value in key.items()) for row in self.rows)
+
+    def add(self, **row: object) -> None:
+        """Keep a row, with the load of the machine at that moment."""
+        row["load"] = round(os.getloadavg()[0], 1)
+        self.rows.append(row)
+        with self._path.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+
+
+def figures(found: Result) -> list[float]:
+    """Wall seconds, CPU seconds, peak MiB."""
+    return [round(found.wall, 3), round(found.cpu, 3), round(found.peak)]
+
+
+def ours(runs: list[Path], size: float, repeat: int, cache: Path, results: Results) -> None:
+    """Each view of these runs: first, again and from the file."""
     names = ["kernels", *(entry.name for entry in VIEWS if entry.name != "kernels")]
-    for view in names:
+    left = [name for name in names if not results.has(view=name, runs=len(runs), mb=size)]
+    if left:
         measure("open", asked("kernels", runs), size, 1)
+    for view in left:
         forget(cache)
+        key = {"view": view, "runs": len(runs), "mb": size}
         first = measure(view, asked(view, runs), size, 1)
         if first.error:
-            lines.append(f"| {view} | {len(runs)} | {size:.0f} | {first.error} | | | | | |")
+            results.add(**key, error=first.error)
             continue
         again = measure(view, asked(view, runs), size, repeat)
         file = measure(view, asked(view, runs, "--no-cache"), size, 1)
-        base = base or again
-        lines.append(
-            f"| {view} | {len(runs)} | {size:.0f} | {first.wall:.2f} | {first.peak:.0f} | {again.wall:.2f} | "
-            f"{again.peak:.0f} | {again.wall / base.wall:.1f} | {file.wall:.2f} |"
-        )
-    return lines
+        results.add(**key, first=figures(first), again=figures(again), file=figures(file))
 
 
-def beside(peer: str, python: Path, question: tuple[str, str, str], runs: list[Path], size: float) -> str:
-    """A row of the second table: a peer's answer between two of ours, all from the file."""
+def beside(
+    peer: str, python: Path, question: tuple[str, str, str], runs: list[Path], size: float, results: Results
+) -> None:
+    """A peer's answer between two of ours, all from the file."""
     what, view, program = question
+    if results.has(peer=peer, question=what, mb=size):
+        return
     mine = runs if view == "diff" else runs[:1]
     own = asked(view, mine, "--no-cache")
     before = measure(view, own, size, 1)
     theirs = measure(f"{peer}, {what}", [str(python), "-c", program, *map(str, mine)], size, 1)
     after = measure(view, own, size, 1)
-    if theirs.error or before.error or after.error:
-        return f"| {peer} | {what} | {size:.0f} | {theirs.error or before.error or after.error} | | | | | |"
-    wall, cpu, peak = (
-        statistics.mean((getattr(before, part), getattr(after, part))) for part in ("wall", "cpu", "peak")
-    )
-    return (
-        f"| {peer} | {what} | {size:.0f} | {theirs.wall:.1f} | {theirs.peak:.0f} | {view} | {wall:.2f} | {peak:.0f} | "
-        f"{theirs.wall / wall:.0f}; {theirs.cpu / cpu:.0f} |"
-    )
+    key = {"peer": peer, "question": what, "answered_by": view, "mb": size}
+    if error := theirs.error or before.error or after.error:
+        results.add(**key, error=error)
+        return
+    both = [round(statistics.mean(pair), 3) for pair in zip(figures(before), figures(after), strict=True)]
+    results.add(**key, theirs=figures(theirs), ours=both)
+
+
+def shown(results: Results) -> str:
+    """The two tables as markdown, and under which load they came about."""
+    lines = ["| view | runs | MB | first s | CPU s | peak MiB | again s | CPU s | peak MiB | × kernels, CPU | file s | "
+             "CPU s | peak MiB |", "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"]
+    views = sorted((row for row in results.rows if "view" in row), key=lambda row: (row["mb"], row["runs"]))
+    base = {(row["mb"], row["runs"]): row["again"][1] for row in views if row["view"] == "kernels"}
+    for row in views:
+        head = f"| {row['view']} | {row['runs']} | {row['mb']:.0f} |"
+        if "error" in row:
+            lines.append(f"{head} {row['error']} |" + " |" * 9)
+            continue
+        (first, again, file), kernels = (row[name] for name in ("first", "again", "file")), base[row["mb"], row["runs"]]
+        lines.append(f"{head} {_cells(first)} | {_cells(again)} | {again[1] / kernels:.1f} | {_cells(file)} |")
+    lines += ["", "| peer | question | MB | s | CPU s | peak MiB | our view | s | CPU s | peak MiB | × wall | × CPU |",
+              "|---|---|--:|--:|--:|--:|---|--:|--:|--:|--:|--:|"]
+    for row in (row for row in results.rows if "peer" in row):
+        head = f"| {row['peer']} | {row['question']} | {row['mb']:.0f} |"
+        if "error" in row:
+            lines.append(f"{head} {row['error']} |" + " |" * 8)
+            continue
+        theirs, own = row["theirs"], row["ours"]
+        lines.append(f"{head} {_cells(theirs)} | {row['answered_by']} | {_cells(own)} | {theirs[0] / own[0]:.0f} | "
+                     f"{theirs[1] / own[1]:.0f} |")
+    loads = [row["load"] for row in results.rows]
+    under = f", load average {min(loads):.0f} to {max(loads):.0f}" if loads else ""
+    return "\n".join([f"{os.cpu_count()} cores, Python {sys.version.split()[0]}, whole processes{under}", "", *lines])
+
+
+def _cells(figures: list[float]) -> str:
+    wall, cpu, peak = figures
+    return f"{wall:.2f} | {cpu:.2f} | {peak:.0f}"
 
 
 def pair(folder: Path, size: float) -> list[Path]:
@@ -122,37 +183,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", default="100,500", help="megabytes, by commas")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "warplens-benchmark")
+    parser.add_argument("--results", type=Path, help="the lines to add to; views.jsonl in the folder")
     parser.add_argument("--peers-up-to", type=float, default=100, help="largest input the peers are given, MB")
     parser.add_argument("--no-peers", action="store_true")
-    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--repeat", type=int, default=1, help="times that a view is asked again")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     cache = options.folder / "cache"
     os.environ["XDG_CACHE_HOME"] = str(cache)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed command has its bytecode, as the peers have
-    lines: list[str] = []
-    peers: list[str] = []
-    installed = {} if options.no_peers else {
-        peer: python for peer, python in ingest.install(options.folder, PEERS).items()
-    }
+    results = Results(options.results or options.folder / "views.jsonl")
+    installed = {} if options.no_peers else ingest.install(options.folder, PEERS)
     for size in (float(size) for size in options.sizes.split(",")):
         runs = pair(options.folder, size)
         measure("warm-up", asked("kernels", runs, "--no-cache"), size, 2)
-        lines += ours(runs[:1], size, options.repeat, cache) + ours(runs, size, options.repeat, cache)
+        ours(runs[:1], size, options.repeat, cache, results)
+        ours(runs, size, options.repeat, cache, results)
         if size <= options.peers_up_to:
-            peers += [
-                beside(peer, python, question, runs, size)
-                for peer, python in installed.items() for question in PEERS[peer]
-            ]
-    python = sys.version.split()[0]
-    print(f"\n{os.cpu_count()} cores, Python {python}, whole processes, again: medians of {options.repeat}\n")
-    print("| view | runs | MB | first s | peak MiB | again s | peak MiB | × kernels | file s |")
-    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
-    print("\n".join(lines))
-    if peers:
-        print("\n| peer | question | MB | s | peak MiB | our view | s | peak MiB | × wall; × CPU |")
-        print("|---|---|--:|--:|--:|---|--:|--:|--:|")
-        print("\n".join(peers))
+            for peer, python in installed.items():
+                for question in PEERS[peer]:
+                    beside(peer, python, question, runs, size, results)
+    print(shown(results))
 
 
 if __name__ == "__main__":

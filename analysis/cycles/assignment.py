@@ -10,6 +10,7 @@ there are no timestamps a cycle is a range of launch indices.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -104,15 +105,19 @@ def place(rows: pl.DataFrame, cycles: pl.DataFrame, device_time: bool) -> Times:
     return at
 
 
-def host_in_cycles(run: Trace, cycles: pl.DataFrame, condition: pl.Expr) -> pl.DataFrame:
-    """The host slices that pass and begin in a cycle, with its number in ``cycle``; none without timestamps."""
+def host_in_cycles(run: Trace, cycles: pl.DataFrame, condition: pl.Expr, block: int) -> Iterator[pl.DataFrame]:
+    """The host slices that pass and begin in a cycle, with its number in ``cycle``; none without timestamps.
+
+    They come in the order of the table, of ``block`` slices as many as are in a cycle.
+    """
     if cycles["start_ns"].null_count():
-        return run.host.head(0).with_columns(pl.lit(None, pl.Int64).alias("cycle")).collect()
+        return
     columns = ("name", "kind", "pid", "rank", "start_ns", "dur_ns")
-    rows = run.host.filter(condition).select(columns).drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
-    at = row_at(rows["start_ns"], rows["rank"], cycles, ("start_ns", "dur_ns"))
-    number = pl.Series("cycle", cycles["cycle"].to_numpy()[at] if cycles.height else at)
-    return rows.with_columns(number).filter(pl.Series(at >= 0))
+    every = run.host.filter(condition).select(columns).drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
+    for rows in every.iter_slices(block):
+        at = row_at(rows["start_ns"], rows["rank"], cycles, ("start_ns", "dur_ns"))
+        number = pl.Series("cycle", cycles["cycle"].to_numpy()[at] if cycles.height else at)
+        yield rows.with_columns(number).filter(pl.Series(at >= 0))
 
 
 def row_at(times: pl.Series, ranks: pl.Series, cycles: pl.DataFrame, bounds: tuple[str, str]) -> Times:

@@ -20,14 +20,12 @@ from ...loaders.trace import Trace
 from ..core import sampling
 from ..core.derived import derived
 from ..core.options import Options
-from . import assignment
+from . import events
 from .account import find_cycles
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 KEYS = ["cycle", "pid", "function", "kind", "device"]
-_GROUPS = [*KEYS, "rank"]
-_HOST_KINDS = ("op", "runtime", "driver", "python", "sched", "io", "dataloader", "overhead")
 _ON_CPU = ("op", "runtime", "driver", "sched", "dataloader")
 """Host functions whose time is a thread's time on (or waiting for) a processor. Python frames repeat what they call."""
 _PEER = re.compile(r"dtod|d2d|ptop|p2p|peer|device ?(to|->) ?device", re.IGNORECASE)
@@ -80,7 +78,7 @@ def device_profile(run: Trace, options: Options) -> pl.LazyFrame:
     """The rows of ``profile`` that are of device activities, without what takes most memory: those of the host."""
     whole = run.has("profile") or options.cycle_anchor is not None
     frame = profile(run, options) if whole else _steady(_computed(run, options, on_host=False).lazy(), run, options)
-    return frame.filter(pl.col("kind").cast(pl.String).is_in(_HOST_KINDS).not_())
+    return frame.filter(pl.col("kind").cast(pl.String).is_in(events.HOST_KINDS).not_())
 
 
 def _steady(frame: pl.LazyFrame, run: Trace, options: Options) -> pl.LazyFrame:
@@ -99,43 +97,11 @@ def function_cycles(run: Trace, options: Options) -> pl.LazyFrame:
     if run.has("profile"):
         rows = _steady(run.profile, run, options).group_by(KEYS, maintain_order=True)
         return rows.agg(pl.col("dur_ns", "instances", "beta", "cycle_ns").first())
-    return _steady(_shares(run, _events(run, options), options).lazy(), run, options)
+    return _steady(_shares(run, events.sums(run, options).groups, options).lazy(), run, options)
 
 
-def _events(run: Trace, options: Options, on_host: bool = True) -> pl.DataFrame:
-    """Device activities and host slices: ``KEYS rank start_ns dur_ns``; where there are cycles, only those in one.
-
-    ``on_host`` False leaves the slices out.
-    """
-    cycles = find_cycles(run, options)
-    busy = pl.col("kind").is_in(_HOST_KINDS)
-    if cycles.frame.is_empty():
-        number = pl.lit(None, pl.Int64).alias("cycle")
-        kernels, host = assignment.launched(run).with_columns(number), run.host.filter(busy).with_columns(number)
-    else:
-        anchors = cycles.frame["label"].unique().cast(pl.String).drop_nulls().to_list()
-        kernels = assignment.in_cycles(run, cycles.frame, cycles.device_time)
-        condition = busy & ~pl.col("name").cast(pl.String).is_in(anchors)
-        host = assignment.host_in_cycles(run, cycles.frame, condition).lazy() if on_host else run.host.filter(condition)
-    # ranks number their cycles alike; where cycles have no rank, they hold every rank's work
-    ranks = cycles.frame["rank"].drop_nulls()
-    rank = pl.col("rank").fill_null(ranks[0]) if len(ranks) else pl.lit(None, pl.Int64).alias("rank")
-    columns = ["cycle", "pid", pl.col("name").alias("function"), "kind", "device", rank, "start_ns", "dur_ns"]
-    on_device = kernels.filter(pl.col("kind") != "sync").select(columns).collect(engine="streaming")
-    wanted = columns if on_host else pl.col("pid").unique()
-    slices = host.with_columns(pl.lit("Host").cast(schema.NAME).alias("device")).select(wanted).collect(
-        engine="streaming" if not on_host else "auto")
-    processes = slices["pid"].drop_nulls().unique()
-    if len(processes) == 1:
-        on_device = on_device.with_columns(pl.col("pid").fill_null(processes[0]))
-    return pl.concat([on_device, slices]) if on_host else on_device
-
-
-def _shares(run: Trace, events: pl.DataFrame, options: Options) -> pl.DataFrame:
-    """One row per combination of ``_GROUPS``, in the order of first appearance, with ``dur_ns instances beta``."""
-    sums = events.group_by(_GROUPS, maintain_order=True).agg(
-        pl.col("dur_ns").sum(), pl.len().cast(pl.Int64).alias("instances")
-    )
+def _shares(run: Trace, sums: pl.DataFrame, options: Options) -> pl.DataFrame:
+    """The sums with the cycle they are of and ``beta``, in the same order."""
     spans = find_cycles(run, options).frame.group_by("cycle", "rank").agg(
         pl.col("dur_ns").first().alias("cycle_ns"), pl.col("start_ns").first().alias("cycle_start_ns"),
         pl.col("label").first().alias("anchor"),
@@ -148,30 +114,23 @@ def _shares(run: Trace, events: pl.DataFrame, options: Options) -> pl.DataFrame:
 def _computed(run: Trace, options: Options, on_host: bool = True) -> pl.DataFrame:
     if find_cycles(run, options).frame.is_empty():
         return schema.empty("profile").collect()
-    events = _events(run, options, on_host)
-    shares = _shares(run, events, options).with_row_index("row")
-    measured = _measured(run, events, shares)
-    rows = shares.join(measured, on="row", how="left", maintain_order="left")
+    found = events.sums(run, options, on_host, timed=run.has("metrics"))
+    shares = _shares(run, found.groups, options).with_row_index("row")
+    rows = shares.join(_measured(run, found, shares), on="row", how="left", maintain_order="left")
     return schema.conform("profile", rows.lazy()).collect()
 
 
-def _measured(run: Trace, events: pl.DataFrame, shares: pl.DataFrame) -> pl.DataFrame:
+def _measured(run: Trace, found: events.Sums, shares: pl.DataFrame) -> pl.DataFrame:
     """``row metric mu sigma interpolated`` for every row of ``shares`` a sampled metric belongs to."""
     columns = ["metric", "device", "pid", "rank"]
     samples = run.metrics.select("ts_ns", "value", "unit", *columns).drop_nulls(["ts_ns", "value", "metric"])
     groups = samples.sort("ts_ns").collect().group_by(columns, maintain_order=True)
-    timed = events.drop_nulls("start_ns")
-    numbered = shares.select("row", *_GROUPS)
-    row = timed.join(numbered, on=_GROUPS, how="left", nulls_equal=True, maintain_order="left")["row"]
-    starts, spans = timed["start_ns"].to_numpy(), timed["dur_ns"].to_numpy()
     names = shares.select(*KEYS[1:], "rank", "row").with_columns(pl.col("function", "kind", "device").cast(pl.String))
     pieces = []
     for key, group in groups:
-        wanted = _wanted(key, names)
-        chosen = wanted[row.to_numpy()]
-        if chosen.any():
-            mine = (row.to_numpy()[chosen], starts[chosen], spans[chosen])
-            pieces.append(_of_metric(str(key[0]), group, shares.height, *mine))
+        chosen = np.flatnonzero(_wanted(key, names)[found.row])
+        if len(chosen):
+            pieces.append(_of_metric(str(key[0]), group, shares.height, found, chosen))
     empty = {"row": pl.UInt32(), "metric": schema.NAME, "mu": pl.Float64(), "sigma": pl.Float64()}
     return pl.concat(pieces) if pieces else pl.DataFrame(schema=empty | {"interpolated": pl.Boolean()})
 
@@ -198,27 +157,33 @@ def _wanted(key: tuple[Any, ...], names: pl.DataFrame) -> Flags:
 
 
 def _of_metric(
-    metric: str, samples: pl.DataFrame, height: int, row: Integers, starts: Integers, spans: Integers
+    metric: str, samples: pl.DataFrame, height: int, found: events.Sums, chosen: Integers
 ) -> pl.DataFrame:
-    """μ and σ of one counter per row, from the events of those rows."""
-    read = sampling.during(samples["ts_ns"].to_numpy(), samples["value"].to_numpy(), starts, starts + spans)
-    known = ~np.isnan(read.mean)
-    row, weight = row[known], np.maximum(spans[known], 1).astype(np.float64)
-
-    total = np.bincount(row, weight, height)
-    some = total > 0
-
-    def averaged(values: sampling.Floats) -> sampling.Floats:
-        sums = np.bincount(row, values[known] * weight, height)[some]
-        return np.asarray(sums / total[some], dtype=np.float64)
-
+    """μ and σ of one counter per row, from the ``chosen`` events of those rows."""
     base = float(samples["value"][0])  # a constant counter stays exactly that
+    moments, values = samples["ts_ns"].to_numpy(), samples["value"].to_numpy()
+    total, mean, variance, guessed = (np.zeros(height) for _ in range(4))
+    for begin in range(0, len(chosen), events.BLOCK):
+        some = chosen[begin : begin + events.BLOCK]
+        starts, spans = found.starts[some], found.spans[some]
+        read = sampling.during(moments, values, starts, starts + spans)
+        known = ~np.isnan(read.mean)
+        row, weight = found.row[some][known], np.maximum(spans[known], 1).astype(np.float64)
+        _add(total, row, weight)
+        _add(mean, row, (read.mean[known] - base) * weight)
+        _add(variance, row, read.variance[known] * weight)
+        _add(guessed, row, read.interpolated[known].astype(np.float64))
+    there = total > 0
     # the reference's scale: a percentage stays, everything else is a hundred times its unit
     scale = 1.0 if samples["unit"][0] == "%" else 100.0
-    guessed = np.bincount(row, read.interpolated[known], height) > 0
     return pl.DataFrame({
-        "row": np.flatnonzero(some).astype(np.uint32),
-        "mu": (averaged(read.mean - base) + base) * scale,
-        "sigma": np.sqrt(averaged(read.variance)) * scale,
-        "interpolated": guessed[some],
+        "row": np.flatnonzero(there).astype(np.uint32),
+        "mu": (mean[there] / total[there] + base) * scale,
+        "sigma": np.sqrt(variance[there] / total[there]) * scale,
+        "interpolated": guessed[there] > 0,
     }).select("row", pl.lit(metric).cast(schema.NAME).alias("metric"), "mu", "sigma", "interpolated")
+
+
+def _add(to: sampling.Floats, row: Integers, values: sampling.Floats) -> None:
+    """Add each value to its row, one after the other: so it makes no difference where a block ends."""
+    np.add.at(to, row, values)

@@ -1,0 +1,137 @@
+"""Device activities and host slices, added up by cycle and function a block at a time.
+
+To group a million events at once takes five times their own memory, and nobody needs the events afterwards. What a
+block adds up to is small, and all blocks together give the same groups in the same order of first appearance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from ...loaders import schema
+from ...loaders.trace import Trace
+from ..core.options import Options
+from . import assignment
+from .account import Cycles, find_cycles
+
+Integers = np.ndarray[Any, np.dtype[np.int64]]
+GROUPS = ["cycle", "pid", "function", "kind", "device", "rank"]
+HOST_KINDS = ("op", "runtime", "driver", "python", "sched", "io", "dataloader", "overhead")
+BLOCK = 1 << 18
+"""Events that are grouped at once."""
+_BUSY = pl.col("kind").is_in(HOST_KINDS)
+_COLUMNS = ("cycle", "pid", pl.col("name").alias("function"), "kind", "device")
+
+
+class Sums(Struct, frozen=True):
+    """``groups`` are ``GROUPS dur_ns instances``, a row each in the order of first appearance.
+
+    ``row`` says of every event with a time which of them it belongs to, ``starts`` and ``spans`` (ns) when that was;
+    all three are empty where nobody asked for them.
+    """
+
+    groups: pl.DataFrame
+    row: Integers
+    starts: Integers
+    spans: Integers
+
+
+class _Part(Struct, frozen=True):
+    """What one block adds up to, and of its events with a time the ``row`` among these, ``start_ns`` and ``dur_ns``."""
+
+    groups: pl.DataFrame
+    events: pl.DataFrame | None
+
+
+def sums(run: Trace, options: Options, on_host: bool = True, timed: bool = False) -> Sums:
+    """What the run's functions took in each cycle, or in all of it where it has no cycles.
+
+    ``on_host`` False leaves the host slices out; ``timed`` asks for the times of the events as well.
+    """
+    cycles = find_cycles(run, options)
+    device = _parts(_activities(run, cycles), timed)
+    host = _parts(_slices(run, cycles), timed) if on_host else []
+    processes = (_pids(host) if on_host else _host_pids(run, cycles)).drop_nulls().unique()
+    if len(processes) == 1:  # what a device did without saying for whom was for the only process there is
+        own = pl.col("pid").fill_null(processes[0])
+        device = [_Part(part.groups.with_columns(own), part.events) for part in device]
+    return _together([*device, *host])
+
+
+def _activities(run: Trace, cycles: Cycles) -> Iterator[pl.DataFrame]:
+    """What devices ran, in blocks; where there are cycles, only what belongs to one."""
+    if cycles.frame.is_empty():
+        found = assignment.launched(run).with_columns(pl.lit(None, pl.Int64).alias("cycle"))
+    else:
+        found = assignment.in_cycles(run, cycles.frame, cycles.device_time)
+    work = found.filter(pl.col("kind") != "sync").select(*_COLUMNS, _rank(cycles), "start_ns", "dur_ns")
+    rows = work.collect(engine="streaming")
+    yield from rows.iter_slices(BLOCK) if rows.height else (rows,)
+
+
+def _slices(run: Trace, cycles: Cycles) -> Iterator[pl.DataFrame]:
+    """What the host did, in blocks; where there are cycles, only what began in one and is not their anchor."""
+    if cycles.frame.is_empty():
+        rows = run.host.filter(_BUSY).select("name", "kind", "pid", "rank", "start_ns", "dur_ns").collect()
+        none = pl.lit(None, pl.Int64).alias("cycle")
+        blocks: Iterator[pl.DataFrame] = (block.with_columns(none) for block in rows.iter_slices(BLOCK))
+    else:
+        blocks = assignment.host_in_cycles(run, cycles.frame, _inside(cycles), BLOCK)
+    device = pl.lit("Host").cast(schema.NAME).alias("device")
+    for block in blocks:
+        yield block.with_columns(device).select(*_COLUMNS, _rank(cycles), "start_ns", "dur_ns")
+
+
+def _inside(cycles: Cycles) -> pl.Expr:
+    anchors = cycles.frame["label"].unique().cast(pl.String).drop_nulls().to_list()
+    return _BUSY & ~pl.col("name").cast(pl.String).is_in(anchors)
+
+
+def _rank(cycles: Cycles) -> pl.Expr:
+    """Ranks number their cycles alike; where cycles have no rank, they hold every rank's work."""
+    ranks = cycles.frame["rank"].drop_nulls()
+    return pl.col("rank").fill_null(ranks[0]) if len(ranks) else pl.lit(None, pl.Int64).alias("rank")
+
+
+def _pids(parts: list[_Part]) -> pl.Series:
+    return pl.concat([part.groups["pid"] for part in parts]) if parts else pl.Series("pid", dtype=pl.Int64)
+
+
+def _host_pids(run: Trace, cycles: Cycles) -> pl.Series:
+    condition = _BUSY if cycles.frame.is_empty() else _inside(cycles)
+    return run.host.filter(condition).select(pl.col("pid").unique()).collect(engine="streaming")["pid"]
+
+
+def _parts(blocks: Iterable[pl.DataFrame], timed: bool) -> list[_Part]:
+    return [_part(block, timed) for block in blocks]
+
+
+def _part(block: pl.DataFrame, timed: bool) -> _Part:
+    groups = block.group_by(GROUPS, maintain_order=True).agg(
+        pl.col("dur_ns").sum(), pl.len().cast(pl.Int64).alias("instances")
+    )
+    return _Part(groups, _numbered(block.drop_nulls("start_ns"), groups, "start_ns", "dur_ns") if timed else None)
+
+
+def _numbered(rows: pl.DataFrame, groups: pl.DataFrame, *columns: str) -> pl.DataFrame:
+    """The row of ``groups`` that each of the rows belongs to, as ``row``, and those of its columns."""
+    places = groups.select(GROUPS).with_row_index("row")
+    return rows.join(places, on=GROUPS, how="left", nulls_equal=True, maintain_order="left").select("row", *columns)
+
+
+def _together(parts: list[_Part]) -> Sums:
+    every = pl.concat([part.groups for part in parts])
+    groups = every.group_by(GROUPS, maintain_order=True).agg(pl.col("dur_ns", "instances").sum())
+    timed = [part.events for part in parts if part.events is not None]
+    if not timed:
+        return Sums(groups, *[np.empty(0, np.int64)] * 3)
+    place = _numbered(every, groups)["row"].to_numpy()
+    begins = np.cumsum([0, *(part.groups.height for part in parts)])
+    row = [place[begin:][events["row"].to_numpy()] for begin, events in zip(begins, timed, strict=False)]
+    starts, spans = (np.concatenate([events[name].to_numpy() for events in timed]) for name in ("start_ns", "dur_ns"))
+    return Sums(groups, np.concatenate(row), starts, spans)
