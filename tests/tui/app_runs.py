@@ -121,7 +121,7 @@ def app_on(
 
 
 async def settled(pilot: Pilot[Any]) -> None:
-    """Until no question is being asked and nothing waits to be shown."""
+    """Until no question is being asked and nothing waits to be shown, and the screen was painted."""
     app = pilot.app
     assert isinstance(app, WarplensApp)
     await pilot.pause()
@@ -129,6 +129,7 @@ async def settled(pilot: Pilot[Any]) -> None:
         while app.busy:  # a pause sends a message to every widget, which is work the answer would wait for
             await asyncio.sleep(0.004)
         await pilot.pause()
+    app.screen._compositor.render_update(True, app._background_screens)  # the frames on the way were left out
     await pilot.pause()
 
 

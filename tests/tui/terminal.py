@@ -19,7 +19,8 @@ from screen import Terminal
 
 QUESTION = b"\x1b[?2026$p"
 ANSWER = b"\x1b[?2026;2$y"
-LIMIT = 15.0
+LIMIT = 90.0
+"""Seconds; only what fails waits so long, and a busy machine is no failure."""
 
 
 class Session:

@@ -61,9 +61,9 @@ def textual(node: ast.expr) -> bool:
     return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
-@pytest.mark.parametrize("path", sorted(TUI.rglob("*.py")), ids=lambda path: str(path.relative_to(TUI)))
-def test_no_string_can_act_as_markup(path: Path) -> None:
-    assert offences(path.read_text()) == []
+def test_no_string_can_act_as_markup() -> None:
+    found = {str(path.relative_to(TUI)): offences(path.read_text()) for path in TUI.rglob("*.py")}
+    assert len(found) > 50 and {path: lines for path, lines in found.items() if lines} == {}
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from app_runs import Shelf, app_on, counted, press, screen_text, settled
 from demo_app import run_of_the_demo
+from textual.widgets import Input
 
 from warplens.analysis.views import VIEWS
 from warplens.tui.app.settings import Settings
@@ -35,6 +36,8 @@ def snap(snap_compare: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         async def before(pilot: Any) -> None:
             await settled(pilot)
             await press(pilot, *keys)
+            for typed in app.screen.query(Input):
+                typed.cursor_blink = False  # it would be there in one picture and gone in the next
             seen: list[str] = []
             for picture in app.main.query(Picture):  # drawn again when all have their size, whatever came first
                 picture.redraw()
