@@ -15,9 +15,12 @@ from ..core.options import Options
 from ..core.text import display
 from .sections import MOST, Section
 
-CELLS, BRIEF_CELLS = 40, 16
+CELLS, BRIEF_CELLS = 28, 16
 """Width of the picture of a gap, and of that beside the list."""
 _AROUND = 3
+"""Launches shown before and after a gap."""
+_INNERMOST = 2
+"""Of the calls that take all of a gap so many are shown."""
 Row = dict[str, Any]
 
 
@@ -73,18 +76,20 @@ def _stack(run: Trace, row: Row, begin: int, end: int, brief: bool = False) -> l
     )
     if found.is_empty():
         return []
-    if brief:
-        all_of_it = found.filter(pl.col("within") >= end - begin).sort("depth").head(-1)
-        found = found.join(all_of_it.select("depth"), on="depth", how="anti")
-    shown = found.top_k(MOST, by="within").sort("depth", "start_ns")
+    all_of_it = found.filter(pl.col("within") >= end - begin).sort("depth")
+    around = all_of_it.head(-1 if brief else -_INNERMOST)  # they say where the program was, not what it did
+    found = found.join(around.select("depth"), on="depth", how="anti")
+    shown = found.top_k(MOST, by="within").sort("start_ns", "depth")  # each below the call it was made by
     outermost = min(found["depth"].to_list())
     cells = BRIEF_CELLS if brief else CELLS
     rows = tuple(
-        (" " * (1 if brief else 2) * min(depth - outermost, 4 if brief else 8) + fit_name(str(name), 60),
+        (" " * min(depth - outermost, 4 if brief else 8) + fit_name(str(name), 60),
          _bar(start, start + dur, begin, end, cells), units.duration(within))
         for name, start, dur, depth, within in shown.rows()
     )
     capped = f", the longest {MOST} of {units.count(found.height)}" if found.height > MOST else ""
+    if around.height and not brief:
+        capped = f", inside {units.count(around.height)} more calls{capped}"
     titles = ("slice", "over the gap" if brief else "from begin to end of the gap", "in it")
     return [Section(f"The launching thread over the gap{capped}", rows, titles)]
 
