@@ -22,6 +22,7 @@ MODULES: tuple[str, ...] = (
     "perfetto",
     "xla",
     "ascend",
+    "ascend.database",
     "rocm.csv_files.rocprofv3",
     "rocm.rpd",
     "rocm.csv_files.rocprof",

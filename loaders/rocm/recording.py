@@ -48,6 +48,12 @@ class Recording:
         """Rows so far, of all tables."""
         return self._kernels.rows + self._host.rows + self._metrics.rows
 
+    @property
+    def earliest(self) -> int | None:
+        """The earliest time so far, which becomes zero; None without any."""
+        spools = (self._kernels, self._host, self._metrics)
+        return min((spool.earliest for spool in spools if spool.earliest is not None), default=None)
+
     def by_stream(self, ids: pl.Series) -> bool:
         """Whether kernels are on HIP streams (some of the first of them are on another than 0) or else on queues."""
         if self._by_stream is None:
@@ -111,11 +117,9 @@ class Recording:
 
     def finish(self, **about: object) -> Trace:
         """The Trace; ``about`` are more fields of its Info. Raises Unreadable where nothing was recorded."""
-        spools = (self._kernels, self._host, self._metrics)
-        begins = [spool.earliest for spool in spools if spool.earliest is not None]
-        if not begins:
+        zero = self.earliest
+        if zero is None:
             raise Unreadable(self._job.path, "holds no event with a time", "Check that the recording has any.")
-        zero = min(begins)
         devices = sorted(self._devices | self.known.keys(), key=lambda name: (len(name), name))
         info = Info(**{
             **{name: getattr(self._info, name) for name in Info.__struct_fields__}, **about,

@@ -42,6 +42,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "perfetto": lambda: fuzz_perfetto.target(_samples("perfetto*")),
     "xla": lambda: fuzz_xla.target(_samples("xla*")),
     "ascend": lambda: fuzz_ascend.target(_samples("ascend/*_ascend_pt")),
+    "ascend-db": lambda: fuzz_ascend.database_target(SAMPLES / "ascend_pytorch_profiler_1.db"),
     "amd": fuzz_rocm.target,
     "counters": lambda: fuzz_counters.target(_samples("counters/*")),
     "memory-snapshot": lambda: fuzz_memory.target(_samples("memory_snapshot.pickle")),

@@ -1,4 +1,4 @@
-"""Ascend's output folders with bytes of any of their files changed: every try opens or is refused.
+"""Ascend's output folders with bytes of any file changed, and its database with cells: every try opens or is refused.
 """
 
 from __future__ import annotations
@@ -7,9 +7,10 @@ import random
 import shutil
 from pathlib import Path
 
+from fuzz_databases import confused
 from fuzz_files import Target, changed
 
-from warplens.loaders.ascend import LOADER
+from warplens.loaders.ascend import LOADER, database
 
 
 def target(folders: list[Path]) -> Target:
@@ -30,3 +31,15 @@ def target(folders: list[Path]) -> Target:
         return folder / details
 
     return Target(LOADER, place)
+
+
+def database_target(sample: Path) -> Target:
+    """The database: cells of wrong types, rows, tables and columns gone, bytes changed."""
+    data = sample.read_bytes()
+
+    def place(folder: Path, chance: random.Random) -> Path:
+        path = folder / sample.name
+        path.write_bytes(confused(data, chance) if chance.random() < 0.6 else changed(data, chance))
+        return path
+
+    return Target(database.LOADER, place)

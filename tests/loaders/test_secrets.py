@@ -133,6 +133,11 @@ def ascend(folder: Path) -> Path:
     return made
 
 
+def ascend_database(folder: Path) -> Path:
+    """The table of what the profiler knows of itself, in a database."""
+    return Path(shutil.copy(SAMPLES / "ascend_pytorch_profiler_1.db", folder))
+
+
 def memory_snapshot(folder: Path) -> Path:
     """What the user may put beside the allocator's state."""
     known = pickle.loads((SAMPLES / "memory_snapshot.pickle").read_bytes())
@@ -161,7 +166,7 @@ def counters_csv(folder: Path) -> Path:
 
 
 PLANTED = (kineto, nsys_sqlite, nsys_parquet, perfetto, perfetto_metadata, xla, ncu_text, ncu_csv, ascend,
-           memory_snapshot, prometheus, counters_csv)
+           ascend_database, memory_snapshot, prometheus, counters_csv)
 
 
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)

@@ -62,7 +62,7 @@ _HEADERS: tuple[tuple[frozenset[str], str, str], ...] = tuple(
 )
 """Columns of a CSV header, in lower case → what it is and what to do: tables of AMD's tools that are no traces."""
 
-_ASCEND = "is the database of Ascend's profiler, which is not read", (
+_ASCEND = "is a database of Ascend's profiler without the tables of tasks and texts", (
     "Open the folder ASCEND_PROFILER_OUTPUT (kernel_details.csv, trace_view.json). Where it has the database only, "
     "write the others: `from torch_npu.profiler.profiler import analyse; analyse('FOLDER', export_type='text')`."
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib.util
 import shutil
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -154,3 +155,8 @@ def test_the_sample_is_what_the_script_makes(samples: Path, tmp_path: Path) -> N
     for file in sorted((samples / SAMPLE).rglob("*")):
         if file.is_file():
             assert file.read_bytes() == (tmp_path / file.relative_to(samples)).read_bytes(), file.name
+    name = "ascend_pytorch_profiler_1.db"
+    with sqlite3.connect(samples / name) as kept, sqlite3.connect(tmp_path / name) as made:
+        assert [*kept.iterdump()] == [*made.iterdump()]
+    kept.close()
+    made.close()
