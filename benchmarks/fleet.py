@@ -9,9 +9,10 @@ new process with a cache that does not know them. ``--large`` makes the ranks of
 what the cost per gigabyte is taken from.
 
 HolisticTraceAnalysis reads 8 such recordings and looks for its stragglers, in a virtual environment of its own with the
-pandas it was written for (2). It knows collectives by the names that NCCL gave them before 2.18, so it is given a job
-whose collectives have those, and warplens reduces that, too. Everything runs one after the other; the load of the
-machine (1 minute) before each row is said with it.
+pandas it was written for (2). It knows collectives by the names that NCCL gave them before 2.18 and looks at those that
+take a hundredth of a step. So it is given a job with these names and two tensor-parallel groups, whose steps end with
+an all-reduce of gradients; warplens reduces that, too. Everything runs one after the other; the load of the machine
+(1 minute) before each row is said with it.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ def made(folder: Path, ranks: int, megabytes: float | None = None, old: bool = F
     """The recordings of a job; where a size is asked for, each is about that big."""
     target = folder / (f"job{ranks}" + (f"-{megabytes:g}" if megabytes is not None else "") + ("-old" if old else ""))
     if not target.exists():
-        more = ["--late", str(ranks // 3), *(["--old-names"] if old else [])]
+        more = ["--late", str(ranks // 3), *(["--old-names", "--tensor-parallel", str(ranks // 2)] if old else [])]
         if megabytes is not None:  # about 0.77 kB an operator
             more += ["--steps", "8", "--layers", "32", "--operators", str(int(megabytes * 1e6 / 770 / 8 / 32))]
         half = target.with_name(f"{target.name}.part")

@@ -7,11 +7,11 @@ that claims it: each imports the libraries it needs.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 
+from .in_place import IN_PLACE
 from .loader import FormatLoader, Loader, adopted
 
 MODULES: tuple[str, ...] = (
@@ -45,27 +45,12 @@ MODULES: tuple[str, ...] = (
     "dataset",
 )
 """Modules of this package that define ``LOADER``. A new format is one file and one line here."""
-IN_PLACE = {"dataset.json": ("dataset", b'{"format":"warplens-dataset"')}
-"""Of formats whose tables are read where they lie, by the file that says it (``directory_file``): the module, and how
-that file begins. Such a folder is opened without importing any other module."""
 
 
 def ours() -> Iterator[FormatLoader]:
     """The loaders of this package, each imported when it is asked for."""
     for module in MODULES:
         yield import_module(f".{module}", __package__).LOADER
-
-
-def in_place(path: Path) -> Path | None:
-    """The file by which that folder, or which itself, is tables to be read where they lie; None for anything else."""
-    for name, (_, beginning) in IN_PLACE.items():
-        file = path if path.name == name else path / name
-        with suppress(OSError):
-            if file.is_file():
-                with file.open("rb") as source:
-                    if source.read(len(beginning)) == beginning:
-                        return file
-    return None
 
 
 def named(name: str) -> FormatLoader | None:

@@ -22,8 +22,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import registry
 from ..events import Event, Failed, FirstRows, Loaded, Progress
+from ..in_place import in_place
 from . import cache, failures, spill
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Ingest:
         """Start the worker unless the input is cached; nobody is told anything yet. Raises OSError where it cannot."""
         if self._cancelled.is_set() or self._found is not None or self._process is not None or self._in_place:
             return
-        self._in_place = self.path != "-" and registry.in_place(Path(self.path)) is not None
+        self._in_place = self.path != "-" and in_place(Path(self.path)) is not None
         if self._in_place:
             return
         if self._use_cache and self.path != "-" and (found := cache.find(self.path)) is not None and found.origin.alone:

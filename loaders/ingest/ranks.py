@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ..trace import TABLE_NAMES, Info, Trace
+from .job.layout import TIME, process_name
 
 if TYPE_CHECKING:
     import polars as pl
 
-_MARK = re.compile(r"(?:rank|worker|proc(?:ess)?|gpu|dev(?:ice)?|dp|pp|tp|ep)[-_.]?(\d+)", re.IGNORECASE)
+_MARK = re.compile(
+    r"(?:node|rank|worker|proc(?:ess)?|gpu|dev(?:ice)?|(?<![a-z])[dpte]p)[-_.]?(\d+)", re.IGNORECASE,
+)
 _RANK = re.compile(r"(?<![a-z])rank[-_.]?(\d{1,9})(?!\d)", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
 CLOCKED = {
@@ -29,15 +32,18 @@ CLOCKED = {
 }
 
 
-TIME = 10**9
-"""From here on a number in the name of a file is when it was written (seconds, or parts of them), not a rank."""
-
-
 def ranks_of(files: Sequence[Path], recorded: Sequence[tuple[int, ...]]) -> list[int] | None:
     """One distinct rank per file, or None where the files cannot be told apart as ranks of one job."""
     if all(len(ranks) == 1 for ranks in recorded):
         found = [ranks[0] for ranks in recorded]
         return found if len(set(found)) == len(found) else None
+    told = _by_name(files)
+    if told is None or any(len(said) == 1 and said[0] != rank for said, rank in zip(recorded, told, strict=True)):
+        return None  # of the others nobody knows which rank they are
+    return told
+
+
+def _by_name(files: Sequence[Path]) -> list[int] | None:
     names = _names(files)
     named = [_RANK.findall(name) for name in names]
     if all(len(found) == 1 for found in named) and len({found[0] for found in named}) == len(named):
@@ -47,7 +53,7 @@ def ranks_of(files: Sequence[Path], recorded: Sequence[tuple[int, ...]]) -> list
         return [mark[0] for mark in marks] if all(len(mark) == 1 for mark in marks) else _numbered(marks)
     numbers = [tuple(map(int, _NUMBER.findall(name))) for name in names]
     shapes = {_NUMBER.sub("#", name) for name in names}
-    if len(shapes) != 1:
+    if len(shapes) != 1 or len({process_name(file) for file in files}) == 1:
         return None
     columns = [column for column in zip(*numbers, strict=True) if len(set(column)) > 1]
     if len(columns) != 1 or len(set(columns[0])) != len(names) or min(columns[0]) >= TIME:

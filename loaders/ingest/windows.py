@@ -1,40 +1,25 @@
 """Several recordings of one process, one after the other, as one Trace: the windows a profiler's schedule wrote.
 
-They are told by their names, which differ in nothing but the time they were written at. Each is put where it was on the
+Each is put where it was on the
 process's clock; between them nothing was recorded. A profiler may count its launches anew in each, so the numbers that
 tie a call to its activity are moved apart.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from ..trace import TABLE_NAMES, Trace
-from .ranks import CLOCKED, TIME
+from .ranks import CLOCKED
 
 if TYPE_CHECKING:
     import polars as pl
 
-_NUMBER = re.compile(r"\d+")
 _TIES = {"kernels": ("correlation", "op_id"), "host": ("correlation", "external_id")}
 _ROWS = ("kernels", "host")
-
-
-def are_windows(files: Sequence[Path], traces: Sequence[Trace]) -> bool:
-    """Whether the files are one process's, of one rank or of none, and all know when they were recorded."""
-    names = [file.name for file in files]
-    if len({_NUMBER.sub("#", name) for name in names}) != 1 or len({trace.info.ranks for trace in traces}) != 1:
-        return False
-    if any(trace.info.epoch_ns is None for trace in traces):
-        return False
-    numbers = zip(*(map(int, _NUMBER.findall(name)) for name in names), strict=True)
-    differing = [column for column in map(tuple, numbers) if len(set(column)) > 1]
-    return len(differing) == 1 and len(set(differing[0])) == len(names) and min(differing[0]) >= TIME
 
 
 def joined(source: str, label: str, traces: Sequence[Trace]) -> Trace:

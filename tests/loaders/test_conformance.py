@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from warplens.loaders import registry, schema
+from warplens.loaders.in_place import IN_PLACE
 from warplens.loaders.ingest import stream
 from warplens.loaders.ingest.call_tree import deferred
 from warplens.loaders.ingest.opening import open_run
@@ -170,10 +171,10 @@ def test_recordings_are_claimed_by_their_loader_and_by_no_other(data: Path) -> N
 
 
 def test_a_folder_read_where_it_lies_is_known_by_what_its_loader_says() -> None:
-    """``registry.IN_PLACE`` repeats, so that nothing need be imported, what those loaders say of themselves."""
+    """``IN_PLACE`` repeats, so that nothing need be imported, what those loaders say of themselves."""
     ready = {loader.directory_file: loader for loader in registry.ours() if loader.in_place}
-    assert set(ready) == set(registry.IN_PLACE)
-    for name, (module, beginning) in registry.IN_PLACE.items():
+    assert set(ready) == set(IN_PLACE)
+    for name, (module, beginning) in IN_PLACE.items():
         assert ready[name] is registry.named(ready[name].name) and ready[name].sniff(beginning)
         assert type(ready[name]).__module__.endswith(f".{module}")
 

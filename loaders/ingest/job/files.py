@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from ... import registry
 from ...errors import Unreadable
+from ...in_place import in_place
 from ...loader import FormatLoader
 from ...trace import Trace
 from .. import cache, ranks, stream
@@ -110,7 +111,7 @@ def in_folder(shown: str, folder: Path, request: Request, depth: int = 0) -> tup
     Where the files of the folder are none, its folders are looked into: each may be one rank's. Raises Unreadable where
     it holds none or a mixture.
     """
-    if (ready := registry.in_place(folder)) is not None:
+    if (ready := in_place(folder)) is not None:
         return [file_of(str(ready), ready, request)], []
     folder = _inside(folder)
     try:
@@ -144,7 +145,10 @@ def in_folder(shown: str, folder: Path, request: Request, depth: int = 0) -> tup
             if len(parts) > SCANNED:
                 break
     if not parts:
-        inside = f"{len(files)} other files" if files else f"{len(folders)} folders without one"
+        one = len(files or folders) == 1
+        inside = f"{len(files)} other file" if files else f"{len(folders)} folder"
+        inside += "" if one else "s"
+        inside += "" if files else " without one"
         raise Unreadable(shown, f"holds no trace ({inside})", offers.runs_under(folder) or _GIVE)
     parts = _recordings(_without_twins(parts))
     aside = counters()

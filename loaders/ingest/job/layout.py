@@ -1,7 +1,7 @@
 """Which files of a job are one rank's: the windows that a profiler's schedule or a serving engine's stages wrote.
 
-Files of one folder whose names differ in nothing but when they were written, or in the stage of a serving engine they
-are of, come from one process. Several of them are windows of its time, not ranks.
+Files whose names differ in nothing but when they were written, in the step they are of, which may be that of their
+folder, or in the stage of a serving engine come from one process. Several of them are windows of its time, not ranks.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 
 _NUMBER = re.compile(r"\d{10,}(?:\.\d+)?|\d+")
 _STAGE = re.compile(r"(?<![A-Za-z])(DECODE|EXTEND|PREFILL)(?![A-Za-z])", re.IGNORECASE)
+_STEP = re.compile(r"(?<![A-Za-z])(step|iter(?:ation)?)[-_.]?\d+", re.IGNORECASE)
 TIME = 10**9
 """From here on a number in the name of a file is when it was written (seconds, or parts of them), not a rank."""
 HELPER = re.compile(
@@ -23,7 +24,7 @@ HELPER = re.compile(
 def process_name(file: Path) -> str:
     """The file's path without what only tells the windows of its process apart."""
     name = _NUMBER.sub(lambda number: "#" if float(number[0]) >= TIME else number[0], file.name)
-    return str(file.parent / _STAGE.sub("#", name))
+    return _STEP.sub("#", str(file.parent / _STAGE.sub("#", name)))
 
 
 def recordings(files: Sequence[Path]) -> list[tuple[Path, ...]]:

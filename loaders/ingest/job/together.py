@@ -74,6 +74,8 @@ def _twice(files: Sequence[Path], singles: Sequence[Trace]) -> str:
             which = f"rank {ranks[0]}" if len(ranks) == 1 else "the same ranks"
             return f": {said[ranks]} and {file.name} both say that they are of {which}"
         said[ranks] = file.name
+    if len({bool(ranks) for ranks in said}) > 1:
+        return f": {said[()]} does not say whose it is, and the names of all do not fit what the others say"
     return ""
 
 

@@ -27,6 +27,9 @@ def groups(*names: str) -> list[list[str]]:
         (["dp0_pp0_tp0_rank0.1754000000123.pt.trace.json.gz", "dp0_pp0_tp1_rank1.1754000000124.pt.trace.json.gz",
           "host_99.async_llm.1754000000125.pt.trace.json.gz"], 3),
         (["rank0.json", "rank1.json", "rank10.json"], 3),
+        # a step in the name, or in the folder
+        (["worker0_step_12.1700000000111.json", "worker0_step_24.1700000009111.json", "worker1_step_12.json"], 2),
+        (["iteration_10/rank0_trace.json", "iteration_20/rank0_trace.json", "iteration_10/rank1_trace.json"], 2),
     ],
 )
 def test_windows_go_together_and_ranks_apart(names: list[str], count: int) -> None:

@@ -57,6 +57,41 @@ def test_windows_of_several_ranks_are_joined_rank_by_rank(tmp_path: Path) -> Non
     assert run.kernels.select(pl.col("index").n_unique()).collect().item() == 8
 
 
+@pytest.mark.parametrize("name", ["iteration_{1}0/rank{0}_trace.json", "worker{0}_step_{1}0.json"])
+@pytest.mark.parametrize("says", [True, False])
+def test_steps_in_names_are_windows_and_no_ranks(tmp_path: Path, name: str, says: bool) -> None:
+    files = {
+        name.format(rank, step): recording(900 * step + rank, rank if says else None)
+        for rank in range(2) for step in (1, 2)
+    }
+    for file in files:
+        (tmp_path / "job" / file).parent.mkdir(parents=True, exist_ok=True)
+    run = opened(tmp_path / "job", files)
+    assert run.info.ranks == (0, 1)
+    assert launches(run) == [(0, 0), (0, 1), (0, 900), (0, 901), (1, 1), (1, 2), (1, 901), (1, 902)]
+
+
+def test_windows_of_one_process_by_step_are_no_ranks(tmp_path: Path) -> None:
+    run = opened(tmp_path / "job", {"trace_step_10.json": recording(0), "trace_step_20.json": recording(900)})
+    assert run.info.ranks == () and [start for _, start in launches(run)] == [0, 1, 900, 901]
+
+
+def test_names_that_contradict_what_some_say_make_no_job(tmp_path: Path) -> None:
+    files = {"rank0.json": recording(0, 3), "rank1.json": recording(0, 2), "rank2.json": recording(0)}
+    with pytest.raises(Unreadable, match=r"rank2\.json does not say whose it is"):
+        opened(tmp_path / "job", files)
+    fitting = {"rank0.json": recording(0, 0), "rank1.json": recording(0)}
+    assert opened(tmp_path / "other", fitting).info.ranks == (0, 1)
+
+
+def test_local_ranks_of_several_nodes_are_counted_through(tmp_path: Path) -> None:
+    files = {f"node{rank // 2}/rank_{rank % 2}/trace.json": recording(10 * rank) for rank in range(4)}
+    for file in files:
+        (tmp_path / "job" / file).parent.mkdir(parents=True)
+    run = opened(tmp_path / "job", files)
+    assert launches(run) == [(rank, 10 * rank + n) for rank in range(4) for n in range(2)]
+
+
 def test_a_rank_may_have_more_windows_than_another(tmp_path: Path) -> None:
     run = opened(tmp_path / "job", {
         "rank0.1700000000001.json": recording(0), "rank0.1700000000901.json": recording(900),
