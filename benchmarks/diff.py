@@ -1,6 +1,6 @@
 """What the diff is right about, and how fast the reference comparison is: the figures of the README.
 
-    python benchmarks/diff.py [--data FOLDER] [--trials 200] [--splits 40] [--only false-alarms injected causes speed]
+    python benchmarks/diff.py [--data FOLDER] [--trials 200] [--splits 40] [--only speed many causes]
 
 The labelled pairs of cycle profiles are cut up: random halves of a normal run must raise no alarm, a function slowed by
 hand in one half must be found with its true change inside its interval. Timing is of this machine, beside its peer.
@@ -9,7 +9,11 @@ hand in one half must be found with its true change inside its interval. Timing 
 from __future__ import annotations
 
 import argparse
+import os
 import resource
+import subprocess
+import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -203,15 +207,79 @@ def speed(data: Path) -> None:
     print(f"speed         largest difference of a p-value {worst:.1e}; peak memory {memory:.0f} MiB")
 
 
+_ASKED = """
+import resource, sys, time
+import polars as pl
+from warplens.analysis.views.diff import VIEW
+from warplens.analysis.table.table import ask
+from warplens.loaders.trace import Info, Trace
+from warplens.loaders import schema
+runs = tuple(
+    Trace(Info(source=path, label=path, format="made up"), profile=schema.conform("profile", pl.scan_ipc(path)),
+          cycles=schema.conform("cycles", pl.scan_ipc(path + ".cycles")))
+    for path in sys.argv[1:]
+)
+table = ask(VIEW, runs)
+called = table.frame["verdict"].is_in(["slower", "faster"]).sum()
+used = resource.getrusage(resource.RUSAGE_SELF)
+seconds = used.ru_utime + used.ru_stime
+print(f"{len(table):,} rows, {called} called; {seconds:.1f} CPU s, {used.ru_maxrss / 1024:.0f} MiB")
+"""
+
+
+def many(sizes: list[tuple[int, int]]) -> None:
+    """The view over made-up cycle profiles, a process each: a tenth of the functions takes 10% longer in B."""
+    for functions, cycles in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [_made_up(Path(folder) / side, functions, cycles, side == "B") for side in "AB"]
+            ask_them = [sys.executable, "-c", _ASKED, *paths]
+            one_thread = os.environ | {"OPENBLAS_NUM_THREADS": "1"}  # as the command has it
+            done = subprocess.run(ask_them, capture_output=True, text=True, check=True, env=one_thread)
+        print(f"many          {functions:,} × {cycles:,}: {done.stdout.strip()}", flush=True)
+
+
+def _made_up(path: Path, functions: int, cycles: int, slower: bool) -> str:
+    """A profile with a row a function and cycle, every second function on the device with a reading of its clock."""
+    draw = np.random.default_rng(1 + slower)
+    names = [f"function_{n}" for n in range(functions)]
+    on_device = np.arange(functions) % 2 == 0
+    usual = np.exp(draw.normal(0, 0, functions) + np.random.default_rng(0).normal(11, 1, functions))
+    usual[::10] *= 1.1 if slower else 1.0
+    spans = (usual[None, :] * np.exp(draw.normal(0, 0.02, (cycles, functions)))).astype(np.int64)
+    length = spans.sum(axis=1)
+    starts = np.concatenate([[0], np.cumsum(length)[:-1]])
+    numbers = np.arange(cycles)
+    each = {
+        "cycle": np.repeat(numbers, functions), "cycle_ns": np.repeat(length, functions),
+        "cycle_start_ns": np.repeat(starts, functions), "dur_ns": spans.ravel(),
+        "instances": np.tile(1 + np.arange(functions) % 7, cycles), "beta": (100 * spans / length[:, None]).ravel(),
+    }
+    on = np.tile(on_device, cycles)
+    pl.DataFrame(each).with_columns(
+        pl.Series("function", names).gather(pl.Series(np.tile(np.arange(functions), cycles))),
+        pl.lit(1, pl.Int64).alias("pid"), pl.lit("step").alias("anchor"),
+        pl.when(pl.lit(pl.Series(on))).then(pl.lit("GPU 0")).otherwise(pl.lit("Host")).alias("device"),
+        pl.when(pl.lit(pl.Series(on))).then(pl.lit("kernel")).otherwise(pl.lit("op")).alias("kind"),
+        pl.when(pl.lit(pl.Series(on))).then(pl.lit("gpu_sm_frequency")).alias("metric"),
+        pl.when(pl.lit(pl.Series(on))).then(pl.lit(pl.Series(draw.normal(118_000, 500, len(on))))).alias("mu"),
+    ).with_columns(pl.col(pl.String).cast(pl.Categorical)).write_ipc(path)
+    pl.DataFrame({"cycle": numbers, "start_ns": starts, "dur_ns": length}).write_ipc(f"{path}.cycles")
+    return str(path)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--splits", type=int, default=40)
-    parser.add_argument("--only", nargs="*", default=["speed", "causes", "false-alarms", "injected"])
+    parser.add_argument("--only", nargs="*", default=["speed", "many", "causes", "false-alarms", "injected"])
+    parser.add_argument("--many", default="3000x100,300x10000", help="functions x cycles of made-up runs, by commas")
     chosen = parser.parse_args()
     if "speed" in chosen.only:
         speed(chosen.data)
+    if "many" in chosen.only:
+        sizes = [[int(number) for number in size.split("x")] for size in chosen.many.split(",")]
+        many([(functions, cycles) for functions, cycles in sizes])
     if "causes" in chosen.only:
         causes(chosen.data)
     if "false-alarms" in chosen.only:

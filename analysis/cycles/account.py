@@ -37,6 +37,8 @@ WARM_UP_SHARE = 0.25
 """...as long as at most this share of all cycles are."""
 LEAST_HELD = 0.5
 """Share of the device time that cycles found by regularity must hold; less explains nothing of the run."""
+TOGETHER = 1_000_000
+"""Rows of a profile that are told apart at once."""
 
 EXTRA = {
     "busy_ns": pl.Int64, "idle_ns": pl.Int64, "warm_up": pl.Boolean, "outlier": pl.Boolean, "records": pl.Int64,
@@ -215,13 +217,24 @@ def _records(run: Trace, frame: pl.DataFrame, device_time: bool) -> _Records:
         # two processes may each have a cycle 3, which began at different times
         same = ["cycle", "start_ns"]
         functions = run.profile.filter(pl.col("device") != "Host").rename({"cycle_start_ns": "start_ns"})
-        sums = functions.unique([*same, "pid", "function", "device"]).group_by(same).agg(
-            pl.col("instances").sum().alias("records"), pl.col("dur_ns").sum().alias("busy"),
-            pl.col("device").n_unique().alias("devices"),
-        ).collect(engine="streaming")
+        sums = pl.concat([
+            functions.filter(pl.col("cycle").is_in(some, nulls_equal=True))
+            .unique([*same, "pid", "function", "device"]).group_by(same).agg(
+                pl.col("instances").sum().alias("records"), pl.col("dur_ns").sum().alias("busy"),
+                pl.col("device").n_unique().alias("devices"),
+            ).collect(engine="streaming")
+            for some in _some_cycles(run)
+        ])
         joined = frame.join(sums, on=same, how="left", nulls_equal=True, maintain_order="left")
         return _Records(joined["records"].fill_null(0).to_list(), (joined["busy"] // joined["devices"]).to_list())
     return _Records([None] * frame.height, [None] * frame.height)
+
+
+def _some_cycles(run: Trace) -> list[pl.Series]:
+    """The cycles of the profile, as many at a time as have about ``TOGETHER`` rows: few enough to be told apart."""
+    counts = run.profile.group_by("cycle").len().sort("cycle").collect(engine="streaming")
+    batch = pl.Series(counts["len"].cum_sum() // TOGETHER)
+    return [part["cycle"].implode() for part in counts.with_columns(batch.alias("batch")).partition_by("batch")]
 
 
 def _timed_records(run: Trace, frame: pl.DataFrame, device_time: bool) -> _Records:

@@ -76,7 +76,7 @@ class WarplensApp(Wired, Background):
         self.start = start or Start()
         self.session = Session(thresholds=self.settings.thresholds, extra=dict(self.start.options))
         self.session.scope(self.start.cycle, self.start.cycle)
-        self.session.inputs = [Run(path) for path in runs]
+        self.session.inputs = self.session.reopening.runs(runs)
         self.main = MainScreen(self.session, self.keys_in_force, self.errands)
         self.headlines = Asker(self)
         self.begun, self.chosen = False, ""
@@ -160,7 +160,7 @@ class WarplensApp(Wired, Background):
         """Open these instead of what is open."""
         self.stop_all()
         resume.keep(self.session)
-        self.session.inputs = [Run(path) for path in paths[:2]]
+        self.session.inputs = self.session.reopening.runs(paths[:2])
         self.session.views.clear()
         self.session.history, self.session.current = [], ""
         self.session.scope(None, None)

@@ -15,6 +15,7 @@ from ...analysis.core.options import Options, Thresholds
 from ...analysis.core.scope_text import scope_text
 from .answers import Answers
 from .opening import Run
+from .reopening import MOST_RUNS, Reopening
 
 if TYPE_CHECKING:
     from ...analysis.table.table import Table
@@ -111,7 +112,9 @@ class Session(Struct):
     opened: Runs = ()
     labelled: Runs = ()
     """``opened`` under titles that tell them apart; the same objects as long as what is open is the same."""
+    labelled_before: list[tuple[Runs, Runs]] = field(default_factory=list)
     answers: Answers = field(default_factory=Answers)
+    reopening: Reopening = field(default_factory=Reopening)
 
     @property
     def traces(self) -> Runs:
@@ -120,10 +123,28 @@ class Session(Struct):
             return self.inputs[0].traces[:2]
         opened = tuple(trace for run in self.inputs for trace in run.traces[:1])[:2]
         if not (len(opened) == len(self.opened) and all(a is b for a, b in zip(opened, self.opened, strict=True))):
-            from ...analysis.core.run_labels import distinct_labels
-
-            self.opened, self.labelled = opened, distinct_labels(opened)
+            self.opened, self.labelled = opened, self._labelled(opened)
         return self.labelled
+
+    def _labelled(self, opened: Runs) -> Runs:
+        for before, labelled in self.labelled_before:
+            if len(before) == len(opened) and all(a is b for a, b in zip(before, opened, strict=True)):
+                return labelled
+        from ...analysis.core.run_labels import distinct_labels
+
+        self.labelled_before.append((opened, distinct_labels(opened)))
+        del self.labelled_before[:-MOST_RUNS]
+        return self.labelled_before[-1][1]
+
+    @property
+    def remembered(self) -> Runs:
+        """The runs of which answers are kept: those open now, and those that opening their path again gives back."""
+        known = self.reopening.traces
+        pairs = (
+            labelled for before, labelled in self.labelled_before
+            if all(any(one is trace for trace in known) for one in before)
+        )
+        return (*self.traces, *known, *(trace for pair in pairs for trace in pair))
 
     @property
     def marked(self) -> list[tuple[str, str, str]]:

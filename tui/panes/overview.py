@@ -58,12 +58,12 @@ class OverviewPane(TablePane):
             overview: Table | str
             try:
                 asked = session.question(entry.load())
-                overview = scoped_table(session.answers.ask(entry.load(), *asked, session.traces), *asked)
+                overview = scoped_table(session.answers.ask(entry.load(), *asked, session.remembered), *asked)
             except CannotAnswer as error:
                 overview = str(error)
             view = kernels.load()
             try:
-                found = session.answers.ask(view, *session.question(view), session.traces)
+                found = session.answers.ask(view, *session.question(view), session.remembered)
                 return overview, arranged(view, found, arrangement)
             except CannotAnswer:
                 return overview, None

@@ -99,7 +99,7 @@ class TablePane(PaneActions, can_focus=False):
         def job() -> Shown:
             view = arrangement.shape(entry.load())
             runs, options = session.question(view)
-            table = session.answers.ask(view, runs, options, session.traces)
+            table = session.answers.ask(view, runs, options, session.remembered)
             return arranged(view, scoped_table(table, runs, options), arrangement)
 
         return job

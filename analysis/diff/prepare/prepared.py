@@ -20,6 +20,8 @@ from .stratify import same_kind
 class Prepared(Struct, frozen=True):
     """``names`` are those B has for functions of A called otherwise there, ``moved`` B's devices under A's names.
 
+    ``works`` are without their rows: these are the matrices of ``matched`` now, and take three times the memory.
+
     ``waits`` and ``timings`` are what was taken out of collectives, ``notes`` what was done, in sentences.
     """
 
@@ -38,6 +40,7 @@ def prepared(a: Work, b: Work, options: Options) -> Prepared:
     a, b, excluded = same_kind(a, b)
     works, names = _under_one_name(a, b, moved, options)
     matched, waits, timings = collectives.split(match(*works, options))
+    works = replace(works[0], rows=works[0].rows.clear()), replace(works[1], rows=works[1].rows.clear())
     return Prepared(works, matched, names, moved, waits, timings, (*devices.note(moved), *excluded))
 
 
@@ -46,8 +49,8 @@ def _on_one_device(a: Work, b: Work) -> tuple[Work, Work, dict[str, str]]:
     pairs = devices.mapped(a.rows["device"].unique(), b.rows["device"].unique())
     if not pairs:
         return a, b, pairs
-    under = pl.col("device").cast(pl.String).replace(pairs)
-    return a, replace(b, rows=b.rows.with_columns(under.cast(NAME)), metrics=b.metrics.with_columns(under)), pairs
+    under = pl.col("device").cast(pl.String).replace(pairs).cast(NAME)
+    return a, replace(b, rows=b.rows.with_columns(under), metrics=b.metrics.with_columns(under)), pairs
 
 
 def _under_one_name(

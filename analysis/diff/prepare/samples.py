@@ -8,6 +8,7 @@ enough others remain. All of it is counted in ``SampleCoverage`` so that it can 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -28,6 +29,10 @@ LEAST_LEFT = 3
 """Warm-up cycles are left out only if as many others remain."""
 HOST = "Host"
 _WORK = ("cycle", "pid", "function", "device", "kind", "dur_ns", "instances", "cycle_ns")
+_READ = ("cycle", "pid", "function", "device", "metric", "beta", "mu", "dur_ns")
+_NAMES = ("function", "device", "metric")
+_BLOCK = 1 << 18
+"""Rows that are put into a matrix at once."""
 _DEVICE_API = re.compile(r"^(cu|cuda|hip|hsa)[A-Z_]")
 
 
@@ -93,17 +98,15 @@ class Work(Struct, frozen=True):
 def work_of(run: Trace, options: Options) -> Work:
     """What the run's functions took in each cycle; no rows where it has no cycles."""
     table = profile(run, options)
-    every = table.select(*_WORK, "rank", "metric").collect(engine="streaming")
-    processes = processes_of(every)
-    rows = _functions(_as_called(every, processes))
-    metrics = table.filter(
+    found = find_cycles(run, options).frame
+    processes = processes_of(table.select("pid", "rank").unique().collect(engine="streaming"))
+    rows = _in_order(table, processes, _WORK, once=True)
+    measured = table.filter(
         pl.col("metric").is_not_null() & (pl.col("metric").cast(pl.String) != "N/A") & pl.col("mu").is_not_null()
-    ).with_columns(pl.col("function", "device", "kind", "metric").cast(pl.String)).collect(engine="streaming")
-    metrics = _as_called(metrics, processes).sort(
-        "pid", "device", "function", "cycle", "metric", maintain_order=True)
+    )
+    metrics = _in_order(measured, processes, _READ)
     if rows.is_empty():
         return Work(rows, metrics, frozenset(), frozenset(), {}, run)
-    found = find_cycles(run, options).frame
     return Work(
         rows, metrics,
         frozenset(found.filter(pl.col("warm_up"))["cycle"].to_list()),
@@ -125,18 +128,33 @@ def _as_called(table: pl.DataFrame, processes: Processes) -> pl.DataFrame:
     return joined.with_columns(pid="called").drop("called")
 
 
-def _functions(rows: pl.DataFrame) -> pl.DataFrame:
-    """``_WORK`` once for each function of a cycle, by pid, device, function and cycle; names stay numbers.
+def _in_order(
+    table: pl.LazyFrame, processes: Processes, columns: tuple[str, ...], once: bool = False
+) -> pl.DataFrame:
+    """These columns by pid, device, function, cycle and metric, ``once`` for each function of a cycle.
 
-    Texts of three million rows take 600 MB a run to hold and put in order; they are ranked once each instead.
+    Names stay numbers: texts of three million rows take 600 MB a run to hold and put in order. And what does not decide
+    the order is read a column at a time, when there is an order to put it in.
     """
-    rows = rows.with_columns(pl.col("function", "device", "kind", "metric").cast(NAME))
-    device, function, metric = (_ranks(rows[name]) for name in ("device", "function", "metric"))
-    each = numbered(ids(rows["pid"]), device, function, ids(rows["cycle"]))
-    order = np.argsort(numbered(each, metric), kind="stable")
-    found = each[order]
-    first = np.append(True, found[1:] != found[:-1])[: len(order)]
-    return rows.select(_WORK).select(pl.all().gather(pl.Series(order[first])))
+    keys = table.select("cycle", "pid", "rank", *_NAMES).with_columns(pl.col(_NAMES).cast(NAME))
+    rows = _as_called(keys.collect(engine="streaming"), processes).drop("rank")
+    order = _order(rows, once)
+    made = {name: rows[name].gather(order) for name in rows.columns if name in columns}
+    del rows
+    for name in columns:
+        if name not in made:
+            made[name] = table.select(name).collect(engine="streaming")[name].gather(order)
+    return pl.DataFrame(made).select(columns).with_columns(pl.col(pl.String).cast(NAME))
+
+
+def _order(rows: pl.DataFrame, once: bool) -> pl.Series:
+    """The rows to take, in their order."""
+    function = numbered(ids(rows["pid"]), _ranks(rows["device"]), _ranks(rows["function"]), ids(rows["cycle"]))
+    order = np.argsort(numbered(function, _ranks(rows["metric"])), kind="stable")
+    if once:
+        found = function[order]
+        order = order[np.append(True, found[1:] != found[:-1])[: len(order)]]
+    return pl.Series(order.astype(np.uint32))
 
 
 def _ranks(names: pl.Series) -> Ints:
@@ -155,7 +173,7 @@ def match(a: Work, b: Work, options: Options) -> list[Matched]:
     if pairs is None:
         pairs = process_pairs(a.rows["pid"].unique().to_list(), b.rows["pid"].unique().to_list(), options)
         pairs = _on_the_same_devices(pairs, a.rows, b.rows)
-    of_a, of_b = (work.rows.partition_by("pid", as_dict=True, maintain_order=True) for work in (a, b))
+    of_a, of_b = (_by_process(work.rows) for work in (a, b))
     made = []
     for pair in pairs:
         mine, theirs = of_a.get((pair.a,), a.rows.clear()), of_b.get((pair.b,), b.rows.clear())
@@ -165,6 +183,14 @@ def match(a: Work, b: Work, options: Options) -> list[Matched]:
         functions = keys.with_columns(pl.col("function", "device", "kind").cast(pl.String))
         made.append(Matched(pair, functions, side_a, side_b, coverage_a, coverage_b))
     return made
+
+
+def _by_process(rows: pl.DataFrame) -> dict[tuple[Any, ...], pl.DataFrame]:
+    """The rows of each pid; those of the only one there is are not copied."""
+    pids = rows["pid"].unique()
+    if len(pids) == 1:
+        return {(pids[0],): rows}
+    return rows.partition_by("pid", as_dict=True, maintain_order=True)
 
 
 def _on_the_same_devices(pairs: list[ProcessPair], a: pl.DataFrame, b: pl.DataFrame) -> list[ProcessPair]:
@@ -183,7 +209,10 @@ def _on_the_same_devices(pairs: list[ProcessPair], a: pl.DataFrame, b: pl.DataFr
 
 
 def of_process(rows: pl.DataFrame, pid: int | None) -> pl.DataFrame:
-    """The rows of one process; None takes those without one."""
+    """The rows of one process; None takes those without one. Where it is the only one they are not copied."""
+    every = rows["pid"]
+    if pid is not None and len(every) and not every.null_count() and every.min() == every.max() == pid:
+        return rows
     return rows.filter(pl.col("pid").is_null() if pid is None else pl.col("pid") == pid)
 
 
@@ -192,16 +221,14 @@ def _side(rows: pl.DataFrame, keys: pl.DataFrame, work: Work, options: Options) 
     left = every.filter(~pl.col("cycle").is_in(list(work.warm_up)))
     kept = left if left.height >= LEAST_LEFT else every
     cycles = kept["cycle"].to_numpy()
-    numbered = rows.filter(pl.col("cycle").is_in(kept["cycle"].implode())).select(
-        "function", "device", "cycle", "dur_ns", "instances"
-    ).join(keys.select("function", "device").with_row_index("row"), on=["function", "device"], nulls_equal=True)
-    at = numbered["row"].to_numpy().astype(np.int64) * len(cycles)
-    at += np.searchsorted(cycles, numbered["cycle"].to_numpy())
-    shape = keys.height, len(cycles)
-    ms, launches = (
-        np.bincount(at, weights=values, minlength=shape[0] * shape[1]).astype(np.float64, copy=False).reshape(shape)
-        for values in (numbered["dur_ns"].to_numpy() / 1e6, numbered["instances"].fill_null(1).to_numpy())
-    )
+    ms, launches = np.zeros((2, keys.height, len(cycles)))
+    places = keys.select("function", "device").with_row_index("row")
+    for block in rows.select("function", "device", "cycle", "dur_ns", "instances").iter_slices(_BLOCK):
+        found = block.filter(pl.col("cycle").is_in(kept["cycle"].implode())).join(
+            places, on=["function", "device"], nulls_equal=True)
+        at = found["row"].to_numpy(), np.searchsorted(cycles, found["cycle"].to_numpy())
+        np.add.at(ms, at, found["dur_ns"].to_numpy() / 1e6)
+        np.add.at(launches, at, found["instances"].fill_null(1).to_numpy())
     device = (keys["device"] != HOST).fill_null(True).to_numpy()
     whole = ~np.isin(cycles, list(work.incomplete))
     _blank(ms, launches, keys["function"].cast(pl.String), device, whole)

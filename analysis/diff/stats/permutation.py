@@ -11,7 +11,7 @@ per cycle (mostly constant, where any steady change is real and a statistic in s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import combinations
 from math import comb
@@ -31,8 +31,10 @@ COUNT_GRAIN = 0.02
 HALVINGS = 300
 """Random halvings of the baseline that its own noise is taken from, where there are more than PERMUTATIONS of them."""
 _CHUNK = 1_000_000
-_WIDEST = 8_000_000
-"""Cycles times permutations that are numbers at once: 64 MB."""
+_WIDEST = 4_000_000
+"""Cycles times permutations that are numbers at once: 32 MB."""
+TOGETHER = 2_000_000
+"""Functions times cycles that are compared at once, where each is on its own: 16 MB, and some of it several times."""
 
 
 class Block(Struct, frozen=True):
@@ -42,9 +44,21 @@ class Block(Struct, frozen=True):
     """
 
     rows: NDArray[np.intp]
-    a: Floats
-    b: Floats
+    a: Floats | list[Floats]
+    b: Floats | list[Floats]
     prior: Floats
+
+    def pieces(self) -> Iterator[tuple[Floats, Floats, Floats]]:
+        """Values of both sides and prior of some functions after the other."""
+        step = together(len(self.a[0]) + len(self.b[0])) if len(self.rows) else 1
+        for at in range(0, len(self.rows), step):
+            until = at + step
+            yield np.stack(self.a[at:until]), np.stack(self.b[at:until]), self.prior[at:until]
+
+
+def together(cycles: int) -> int:
+    """How many functions of so many cycles are compared at once."""
+    return max(1, TOGETHER // max(cycles, 1))
 
 
 @lru_cache(maxsize=32)
@@ -118,9 +132,12 @@ def familywise_q(blocks: list[Block], family: Literal["time", "count"], function
     chances: list[Floats] = []
     found: list[Floats] = []
     for block in blocks:
-        sides = pulled_in(block.a, block.b, block.prior) if family == "time" else (block.a, block.b)
-        chances.append(np.sort(_largest(sides, block.prior, statistic)))
-        found.append(statistic(_as_it_was(*sides), block.prior))
+        largest: Floats = np.zeros(1)
+        for a, b, prior in block.pieces():
+            sides = pulled_in(a, b, prior) if family == "time" else (a, b)
+            largest = np.maximum(largest, _largest(sides, prior, statistic))
+            found.append(statistic(_as_it_was(*sides), prior))
+        chances.append(np.sort(largest))
     if not blocks:
         return q
     of = np.repeat(np.arange(len(blocks)), [len(block.rows) for block in blocks])

@@ -23,6 +23,8 @@ NUMBERS = (
 )
 LEAST_CYCLES = 2
 """Distinct cycles a side needs for any p-value; with fewer on either side all of them are 1."""
+_TOGETHER = 500_000
+"""Samples that are compared at once; triplets have nothing to do with each other."""
 FLAT = 1e-9
 """A standard deviation at most this counts as none (absolute for Z, relative to the values for p)."""
 
@@ -33,15 +35,19 @@ def compare(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
     ``a`` and ``b`` hold one sample a row: ``function metric device cycle beta mu``. A missing μ counts as 0, as does
     everything of a side that lacks the triplet. p is null only where both sides are flat and equal.
     """
-    columns = [*KEYS, "cycle", "beta", "mu"]
-    sides = [a.select(*columns, in_b=pl.lit(False)), b.select(*columns, in_b=pl.lit(True))]
-    both = pl.concat(sides, how="vertical_relaxed")
     # joining on categories is joining on numbers
-    both = both.with_columns(pl.col("beta", "mu").fill_nan(None).fill_null(0.0), pl.col(KEYS).cast(NAME))
-    keys = both.select(KEYS).unique(maintain_order=True).with_row_index("group")
+    names = pl.concat([side.select(pl.col(KEYS).cast(NAME)).unique(maintain_order=True) for side in (a, b)])
+    keys = names.unique(maintain_order=True)
     if keys.is_empty():
-        return keys.select(KEYS).with_columns(pl.lit(None, pl.Float64).alias(name) for name in NUMBERS)
-    rows = both.join(keys, on=KEYS, how="left", nulls_equal=True, maintain_order="left")
+        return keys.with_columns(pl.lit(None, pl.Float64).alias(name) for name in NUMBERS)
+    step = -(-keys.height // max(1, (a.height + b.height) // _TOGETHER))
+    table = pl.concat([_compared(a, b, some) for some in keys.iter_slices(step)])
+    return table.sort("suspicion", descending=True, maintain_order=True)
+
+
+def _compared(a: pl.DataFrame, b: pl.DataFrame, keys: pl.DataFrame) -> pl.DataFrame:
+    """The rows of ``compare`` for those ``KEYS``, in their order."""
+    rows = pl.concat([_of(a, keys, False), _of(b, keys, True)], how="vertical_relaxed")
     groups = keys.height
     group = rows["group"].to_numpy().astype(np.intp)
     in_b = rows["in_b"].to_numpy()
@@ -60,8 +66,15 @@ def compare(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
         "z_log_mu": logs.z(), "p_mu": np.where(few, 1.0, values.welch(cycles)),
         "u_mu": np.where(few, 1.0, u_test(group, in_b, mu, groups)),
     }
-    table = keys.select(KEYS).with_columns(pl.Series(name, numbers[name], nan_to_null=True) for name in NUMBERS)
-    return table.sort("suspicion", descending=True, maintain_order=True)
+    return keys.with_columns(pl.Series(name, numbers[name], nan_to_null=True) for name in NUMBERS)
+
+
+def _of(side: pl.DataFrame, keys: pl.DataFrame, in_b: bool) -> pl.DataFrame:
+    """``group cycle beta mu in_b`` of the samples of a side that are of those ``KEYS``."""
+    samples = side.select(pl.col(KEYS).cast(NAME), "cycle", "beta", "mu")
+    found = samples.join(keys.with_row_index("group"), on=KEYS, nulls_equal=True, maintain_order="left")
+    known = pl.col("beta", "mu").cast(pl.Float64).fill_nan(None).fill_null(0.0)
+    return found.select("group", "cycle", known, in_b=pl.lit(in_b))
 
 
 def _distinct_cycles(rows: pl.DataFrame, groups: int) -> tuple[Floats, Floats]:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...core import metrics as m
-from ..prepare.samples import Work
+from ..prepare.samples import Work, of_process
 from ..stats.fdr import q_values
 from ..stats.robust_location import Floats, centre
 
@@ -67,7 +67,7 @@ def foremost_cause(resources: Iterable[ChangedResource]) -> ChangedResource | No
 
 def readings(work: Work, pid: int | None) -> pl.DataFrame:
     """Per (metric, device, cycle): μ averaged over the functions it was read under, weighted by their time."""
-    rows = work.metrics.filter(pl.col("pid").is_null() if pid is None else pl.col("pid") == pid)
+    rows = of_process(work.metrics, pid)
     weight = pl.col("dur_ns").clip(1)
     return rows.group_by("metric", "device", "cycle", maintain_order=True).agg(
         ((pl.col("mu") * weight).sum() / weight.sum()).alias("mu")
@@ -154,9 +154,13 @@ def log_change(a: float, b: float) -> float | None:
 def _functions_under(work_b: Work) -> dict[Key, set[tuple[str, str]]]:
     """The functions each metric of each device was read under."""
     found: dict[Key, set[tuple[str, str]]] = {}
-    for metric, function, device in work_b.metrics.select("metric", "function", "device").unique().rows():
+    for metric, function, device in _distinct(work_b.metrics).rows():
         found.setdefault((metric, device), set()).add((function, device))
     return found
+
+
+def _distinct(metrics: pl.DataFrame) -> pl.DataFrame:
+    return metrics.lazy().select("metric", "function", "device").unique().collect(engine="streaming")
 
 
 def _one_per_device(found: list[Reading]) -> list[Reading]:

@@ -8,12 +8,12 @@ is beyond what one run differs from the next by anyway.
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import TypeVar, get_args
 
 import numpy as np
 from msgspec import Struct
 
-from ..prepare.samples import Matched
+from ..prepare.samples import Flags, Matched
 from ..stats import permutation
 from ..stats.robust_location import Floats, LocationShift, centre, location_shift, usual_variance
 from .function_change import Call, Category, FunctionChange, category
@@ -32,6 +32,9 @@ MATERIAL = 1e-5
 """Share of a cycle below which a change is no news."""
 LEAST_CYCLES = 2
 CATEGORIES: tuple[Category, ...] = get_args(Category)
+
+
+_Row = TypeVar("_Row")
 
 
 class _FunctionSamples(Struct, frozen=True):
@@ -55,6 +58,7 @@ class _FunctionSamples(Struct, frozen=True):
 def _rows_of(one: Matched) -> list[_FunctionSamples]:
     sides = (one.a, one.b)
     seen = [side.seen for side in sides]
+    known_as: dict[bytes, bytes] = {}  # most functions are seen in the same cycles
     ran = [known & (side.launches > 0) & (side.ms > 0) for known, side in zip(seen, sides, strict=True)]
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = [np.log(side.ms / side.launches) for side in sides]
@@ -63,15 +67,22 @@ def _rows_of(one: Matched) -> list[_FunctionSamples]:
     made = []
     for i in range(len(names)):
         at, on = [known[i] for known in seen], [known[i] for known in ran]
-        times = [side.ms[i, known] for side, known in zip(sides, at, strict=True)]
+        times = [_where(side.ms[i], known) for side, known in zip(sides, at, strict=True)]
+        keys = [number[known].tobytes() for known, number in zip((*at, *on), (*cycles, *cycles), strict=True)]
+        of_a, of_b, ran_a, ran_b = (known_as.setdefault(key, key) for key in keys)
         function, device, kind = names[i]
         made.append(_FunctionSamples(
-            one, function, device, kind, (one.a.launches[i, at[0]], one.b.launches[i, at[1]]),
-            (logs[0][i, on[0]], logs[1][i, on[1]]), times[0], (cycles[0][at[0]].tobytes(), cycles[1][at[1]].tobytes()),
-            (cycles[0][on[0]].tobytes(), cycles[1][on[1]].tobytes()),
+            one, function, device, kind, (_where(one.a.launches[i], at[0]), _where(one.b.launches[i], at[1])),
+            (_where(logs[0][i], on[0]), _where(logs[1][i], on[1])), times[0], (of_a, of_b), (ran_a, ran_b),
             max(float(side.mean()) if len(side) else 0.0 for side in times),
         ))
     return made
+
+
+def _where(values: Floats, known: Flags) -> Floats:
+    """The values there, not copied where that is all of them."""
+    found: Floats = values if known.all() else values[known]
+    return found
 
 
 def suspects(matched: list[Matched]) -> list[FunctionChange]:
@@ -98,10 +109,18 @@ def _priors(rows: list[_FunctionSamples]) -> Floats:
             if len(values) > 2:
                 grouped.setdefault((name, len(values)), []).append(values)
     usual = {
-        name: usual_variance([np.stack(values) for (of, _), values in grouped.items() if of == name])
+        name: usual_variance([
+            np.stack(few) for (of, n), values in grouped.items() if of == name for few in _pieces(values, n)
+        ])
         for name in CATEGORIES
     }
     return np.array([usual[name] or usual["device"] for name in classes])
+
+
+def _pieces(rows: list[_Row], cycles: int) -> list[list[_Row]]:
+    """The rows, of so many cycles each, as many at a time as are compared at once."""
+    step = permutation.together(cycles)
+    return [rows[at : at + step] for at in range(0, len(rows), step)]
 
 
 def _blocks(
@@ -114,8 +133,7 @@ def _blocks(
             grouped.setdefault(key, []).append(i)
     return [
         permutation.Block(
-            np.array(places), np.stack([values[i][0] for i in places]), np.stack([values[i][1] for i in places]),
-            priors[places],
+            np.array(places), [values[i][0] for i in places], [values[i][1] for i in places], priors[places],
         )
         for places in grouped.values()
     ]
@@ -172,7 +190,8 @@ def _launch_times(rows: list[_FunctionSamples], priors: Floats) -> list[_LaunchT
     grouped: dict[tuple[int, int], list[int]] = {}
     for i, row in enumerate(rows):
         grouped.setdefault((len(row.log_ms[0]), len(row.log_ms[1])), []).append(i)
-    for (n_a, n_b), places in grouped.items():
+    some = (((n_a, n_b), few) for (n_a, n_b), places in grouped.items() for few in _pieces(places, n_a + n_b))
+    for (n_a, n_b), places in some:
         if not n_a and not n_b:
             continue
         # a function only one side has is compared with itself: only that side's numbers are taken
@@ -206,7 +225,7 @@ def _noise(rows: list[_FunctionSamples]) -> list[float | None]:
     for i, row in enumerate(rows):
         if len(row.baseline_ms) >= 4:
             grouped.setdefault(len(row.baseline_ms), []).append(i)
-    for places in grouped.values():
+    for places in [few for n, alike in grouped.items() for few in _pieces(alike, n)]:
         noise = permutation.half_noise(np.stack([rows[i].baseline_ms for i in places]))
         for i, value in zip(places, noise, strict=True):
             found[i] = float(value)

@@ -12,6 +12,7 @@ from runs import host, kernel, run_of, samples, steps
 
 from warplens.analysis.core.options import Options
 from warplens.analysis.core.sampling import during
+from warplens.analysis.cycles import events
 from warplens.analysis.cycles.profile import belongs, function_cycles, metric_group, profile
 from warplens.loaders.trace import Trace
 
@@ -149,3 +150,17 @@ def test_ranks_that_number_their_cycles_alike_keep_their_own_lengths() -> None:
                 for rank, starts in ((0, (0, 100)), (1, (0, 200))) for i, at in enumerate(starts)]
     found = profile(run_of(cycles=cycles, kernels=launches), Options()).select("pid", "cycle", "beta").collect()
     assert sorted(found.rows()) == [(0, 0, 50.0), (0, 1, 50.0), (1, 0, 25.0), (1, 1, 25.0)]
+
+
+def test_events_that_are_added_up_in_blocks_give_what_all_at_once_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    launches = [kernel(i, 7 * i, 5, "copy" if i % 3 else "gemm", device=f"GPU {i % 2}", correlation=i)
+                for i in range(40)]
+    calls = [host("cudaLaunchKernel", 7 * i, 2, "runtime", correlation=i, pid=77) for i in range(40)]
+    read = [*samples("gpu_frequency", "GPU 0", *((t, 1.0 + t % 7) for t in range(0, 300, 9))),
+            *samples("host_cpu_usage", "Host", *((t, 2.0 + t % 5) for t in range(0, 300, 11)), unit="%")]
+    run = run_of(cycles=steps(90, 110, 100), kernels=launches, host=calls, metrics=read)
+    whole = profile(run, Options()).collect()
+    assert whole["mu"].null_count() < whole.height
+    monkeypatch.setattr(events, "BLOCK", 7)
+    again = run_of(cycles=steps(90, 110, 100), kernels=launches, host=calls, metrics=read)
+    assert profile(again, Options()).collect().equals(whole)

@@ -1,0 +1,102 @@
+"""A path that was open before and has not changed is not read again, nor asked again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from app_runs import Shelf, app_on, settled, small_run
+
+from warplens.analysis.core.options import Options
+from warplens.analysis.table import table as tables
+from warplens.analysis.table.view import Runs, View
+from warplens.tui.app.opening import Run
+from warplens.tui.app.reopening import MOST_RUNS, Reopening
+
+
+def loaded(runs: list[Run]) -> list[Run]:
+    for run in runs:
+        run.state = "loaded"
+    return runs
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    path = tmp_path / "trace.json"
+    path.write_text("{}")
+    return path
+
+
+def test_a_run_is_given_back_until_its_file_changes(trace: Path) -> None:
+    known = Reopening()
+    first, = loaded(known.runs([str(trace)]))
+    assert known.runs([str(trace)]) == [first]
+    os.utime(trace, ns=(1, 1))
+    second, = known.runs([str(trace)])
+    assert second is not first
+
+
+def test_a_folder_is_read_again_when_a_file_in_it_changes(trace: Path) -> None:
+    known, folder = Reopening(), str(trace.parent)
+    first, = loaded(known.runs([folder]))
+    assert known.runs([folder])[0] is first
+    (trace.parent / "metrics.csv").write_text("a")
+    assert known.runs([folder])[0] is not first
+
+
+@pytest.mark.parametrize("state", ["stopped", "failed"])
+def test_what_was_not_read_to_the_end_is_read_again(trace: Path, state: Any) -> None:
+    known = Reopening()
+    first, = known.runs([str(trace)])
+    first.state = state
+    assert known.runs([str(trace)])[0] is not first
+
+
+def test_standard_input_and_what_is_not_there_are_never_the_same_again() -> None:
+    known = Reopening()
+    for path in ("-", "/nowhere/at/all"):
+        first, = loaded(known.runs([path]))
+        assert known.runs([path])[0] is not first
+
+
+def test_a_run_beside_itself_is_two_runs(trace: Path) -> None:
+    a, b = Reopening().runs([str(trace), str(trace)])
+    assert a is not b
+
+
+def test_only_the_last_runs_are_remembered(tmp_path: Path) -> None:
+    known, paths = Reopening(), [tmp_path / f"{number}.json" for number in range(MOST_RUNS + 3)]
+    for path in paths:
+        path.write_text("{}")
+    runs = [loaded(known.runs([str(path)]))[0] for path in paths]
+    assert known.runs([str(paths[-2])])[0] is runs[-2]
+    assert known.runs([str(paths[0])])[0] is not runs[0]
+
+
+async def test_the_app_neither_reads_nor_asks_again_for_what_it_opens_again(
+    trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    ask = tables.ask
+
+    def counted(view: View, runs: Runs, options: Options | None = None) -> tables.Table:
+        asked.append(f"{view.name} {[run.info.label for run in runs]}")
+        return ask(view, runs, options)
+
+    monkeypatch.setattr(tables, "ask", counted)
+    other = trace.with_name("other.json")
+    other.write_text("{}")
+    shelf = Shelf(**{str(trace): small_run("one"), str(other): small_run("two")})
+    app = app_on(str(trace), shelf=shelf, view="kernels")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        app.open_runs([str(other)])
+        await settled(pilot)
+        shelf.listeners.clear()
+        asked.clear()
+        for path in (trace, other):
+            app.open_runs([str(path)])
+            await settled(pilot)
+    assert shelf.listeners == {} and asked == []
