@@ -415,7 +415,9 @@ async def test_a_number_opens_its_view() -> None:
     app = app_on("a", "b", view="kernels")
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
-        for entry in sorted((entry for entry in VIEWS if entry.key), key=lambda entry: entry.name == "sql"):  # takes keys
+        for entry in sorted(VIEWS, key=lambda entry: entry.name == "sql"):  # which takes what is typed
+            if not entry.key:
+                continue
             await press(pilot, entry.key)
             assert pane(app).entry.name == entry.name
             assert f"▐{entry.key} {entry.title}▌" in screen_text(app)
