@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 from fuzz_kineto import Guarded
+from kept_code import compiled
 
-from warplens.loaders.native import emit
 from warplens.loaders.native.functions import Native, from_bytes, to_bytes
 from warplens.loaders.nsys import arrays
 from warplens.loaders.nsys.block import RecordBlock, Unusual
@@ -34,7 +34,9 @@ _PAGES = 6
 @cache
 def native() -> Native:
     """The compiled function through the form in which it is kept."""
-    code = emit.emit(DECODER.module, DECODER.names)
+    from warplens.loaders.native import emit  # imports numba, which takes as long as all else together
+
+    code = emit.packed(compiled(DECODER))
     return Native(from_bytes(to_bytes(code)), DECODER.names)
 
 

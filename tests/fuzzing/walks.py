@@ -10,8 +10,8 @@ from functools import cache
 
 import numpy as np
 from fuzz_kineto import Guarded
+from kept_code import compiled
 
-from warplens.loaders.native import emit
 from warplens.loaders.native.functions import Native, from_bytes, to_bytes
 from warplens.loaders.protobuf import program
 from warplens.loaders.protobuf.layout import AT, PAD, TEXT, TOKENS
@@ -22,7 +22,9 @@ from warplens.loaders.protobuf.tokens import Room, Walk
 @cache
 def native() -> Native:
     """The compiled walk through the form in which it is kept."""
-    code = emit.emit(program.WALKER.module, program.WALKER.names)
+    from warplens.loaders.native import emit  # imports numba, which takes as long as all else together
+
+    code = emit.packed(compiled(program.WALKER))
     return Native(from_bytes(to_bytes(code)), program.WALKER.names)
 
 

@@ -49,12 +49,11 @@ class Reading:
         return self.kernels, self.host, self.metrics, self.cycles
 
 
-@cache
 def functions() -> list[tuple[str, str]]:
-    """What numba makes of the scanner, once in this process."""
-    from warplens.loaders.native.emit import compile_all
+    """What numba makes of the scanner."""
+    from kept_code import compiled
 
-    return compile_all(SCANNER.module, SCANNER.names)
+    return compiled(SCANNER)
 
 
 @cache

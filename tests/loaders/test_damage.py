@@ -50,7 +50,7 @@ def damaged(data: bytes, how: list[tuple[str, int, bytes]]) -> bytes:
     return data
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=3 * settings().max_examples)
 @given(st.sampled_from(NAMES), edits)
 def test_damage_never_gets_through(name: str, how: list[tuple[str, int, bytes]]) -> None:
     (loader,) = registry.claims(stream.head(SAMPLES / name))

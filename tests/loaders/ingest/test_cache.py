@@ -187,7 +187,8 @@ def test_what_a_killed_writer_left_goes_with_the_next_one() -> None:
 @pytest.mark.parametrize("end", ["sys.exit(3)", "os.kill(os.getpid(), 15)", "os.kill(os.getpid(), 1)", "1 / 0"])
 def test_temporary_directories_go_with_their_process(end: str) -> None:
     program = f"import os, sys; from warplens.loaders.ingest import spill; print(spill.directory(), flush=True); {end}"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    minded = "import signal; signal.signal(1, signal.SIG_DFL); "  # these tests may run under nohup
+    done = subprocess.run([sys.executable, "-c", minded + program], capture_output=True, text=True)
     assert done.returncode != 0
     assert not Path(done.stdout.strip()).exists()
 

@@ -25,7 +25,6 @@ from warplens.loaders.kineto.pipeline import Pipeline
 from warplens.loaders.kineto.plain import Plain
 from warplens.loaders.kineto.tables import Tables
 from warplens.loaders.loader import Job
-from warplens.loaders.native import emit
 from warplens.loaders.native.code_cache import Program
 from warplens.loaders.native.functions import Image, Objects
 
@@ -282,6 +281,8 @@ def test_where_code_cannot_be_linked_the_object_files_read_the_same(
 ) -> None:
     data = json.dumps(EVENTS).encode()
     linked = read(data, tmp_path, compiled=True, block=97).rows()
+    from warplens.loaders.native import emit
+
     code = emit.objects(functions())
     assert isinstance(code, Objects)
     made = through_bytes(code)
@@ -292,6 +293,8 @@ def test_where_code_cannot_be_linked_the_object_files_read_the_same(
 
 @pytest.mark.skipif((sys.platform, platform.machine()) != ("linux", "x86_64"), reason="images are for Linux on x86-64")
 def test_the_scanner_needs_nothing_outside_itself() -> None:
+    from warplens.loaders.native import emit
+
     code = emit.packed(functions())
     assert isinstance(code, Image)
     assert len(code.code) < 1 << 16

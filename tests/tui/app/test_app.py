@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 from app_runs import app_on, press, screen_text, settled
 
 from warplens.tui.app.app import WarplensApp
@@ -15,6 +17,12 @@ async def test_one_run_opens_and_shows_its_kernels() -> None:
         assert "▐3 Kernels▌" in shown
         assert "softmax_warp_forward" in shown, shown
         assert "6 of 6 kernels, 100% of time" in shown
+
+
+async def test_a_signal_to_the_tests_does_not_quietly_end_the_app_of_one() -> None:
+    async with app_on("a").run_test() as pilot:
+        await settled(pilot)
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 async def test_two_runs_stand_side_by_side() -> None:

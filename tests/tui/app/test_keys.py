@@ -411,14 +411,16 @@ async def right(app: WarplensApp, pilot: Pilot[Any]) -> None:
     assert pane(app).rows.selected_column.name == listed[1]
 
 
-@pytest.mark.parametrize("entry", [entry for entry in VIEWS if entry.key], ids=lambda entry: entry.name)
-async def test_a_number_opens_its_view(entry: Any) -> None:
+async def test_a_number_opens_its_view() -> None:
     app = app_on("a", "b", view="kernels")
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
-        await press(pilot, entry.key)
-        assert pane(app).entry.name == entry.name
-        assert f"▐{entry.key} {entry.title}▌" in screen_text(app)
+        for entry in sorted(VIEWS, key=lambda entry: entry.name == "sql"):  # which takes what is typed
+            if not entry.key:
+                continue
+            await press(pilot, entry.key)
+            assert pane(app).entry.name == entry.name
+            assert f"▐{entry.key} {entry.title}▌" in screen_text(app)
 
 
 async def test_remapped_keys_act_and_are_what_the_footer_shows() -> None:

@@ -1,0 +1,41 @@
+"""What numba makes of a program, kept between workers and runs: the scanner alone takes fifteen seconds.
+
+That a program is compiled from its sources, and anew when they change, is tested where the product does it
+(tests/loaders/native); here it is a means.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import tempfile
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+from warplens.loaders.native.code_cache import Program
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@cache
+def compiled(program: Program) -> list[tuple[str, str]]:
+    """The symbols and LLVM's texts of a program's functions, by its sources, its compilers and the processor."""
+    from llvmlite import binding as llvm
+
+    from warplens.loaders.native.emit import compile_all
+
+    here = repr((llvm.get_host_cpu_name(), sorted(llvm.get_host_cpu_features().items()), platform.python_version()))
+    place = ROOT / ".pytest_cache" / "compiled" / program.depends() / sha256(here.encode()).hexdigest()[:16]
+    try:
+        return [(symbol, text) for symbol, text in json.loads(place.read_bytes())]
+    except (OSError, ValueError):
+        made = compile_all(program.module, program.names)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=place.parent, mode="w", delete=False) as file:
+            json.dump(made, file)
+        Path(file.name).replace(place)
+    except OSError:  # a tree nobody may write to
+        pass
+    return made
