@@ -53,7 +53,7 @@ class Block(Struct, frozen=True):
         step = together(len(self.a[0]) + len(self.b[0])) if len(self.rows) else 1
         for at in range(0, len(self.rows), step):
             until = at + step
-            yield np.stack(self.a[at:until]), np.stack(self.b[at:until]), self.prior[at:until]
+            yield np.array(self.a[at:until]), np.array(self.b[at:until]), self.prior[at:until]
 
 
 def together(cycles: int) -> int:
