@@ -88,7 +88,7 @@ def _placed(run: Trace, work: Work, options: Options) -> pl.DataFrame:
     """Every launch in a compared cycle that was seen whole, with its ``place``; no rows without operators or times."""
     columns = ("cycle", "rank", "device", "name", "correlation", "start_ns")
     cycles = find_cycles(run, options)
-    operators = run.host.filter(pl.col("kind") == "op").head(1).collect().height
+    operators = run.host.select("kind").filter(pl.col("kind") == "op").head(1).collect().height
     if run.has("profile") or not operators or cycles.frame.is_empty():
         none = {"cycle": pl.lit(None, pl.Int64), "place": pl.lit(None, pl.Float64)}
         return run.kernels.head(0).with_columns(**none).collect()
