@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 
-import polars as pl
 from msgspec import Struct
 
 from ...loaders.trace import Trace
