@@ -25,6 +25,8 @@ def compiled(program: Program) -> list[tuple[str, str]]:
 
     from warplens.loaders.native.emit import compile_all
 
+    llvm.initialize_native_target()  # compiling would have done it
+    llvm.initialize_native_asmprinter()
     here = repr((llvm.get_host_cpu_name(), sorted(llvm.get_host_cpu_features().items()), platform.python_version()))
     place = ROOT / ".pytest_cache" / "compiled" / program.depends() / sha256(here.encode()).hexdigest()[:16]
     try:

@@ -206,9 +206,10 @@ def _object(text: str) -> bytes:
 
 TWICE = "define i64 @half(i64 %x) { ret i64 %x }\ndefine i64 @twice(i64 %x) { %y = add i64 %x, %x\nret i64 %y }"
 CALLS = "declare i64 @other(i64)\ndefine i64 @twice(i64 %x) { %y = call i64 @other(i64 %x)\nret i64 %y }"
+POINTER = "ptr" if llvm.llvm_version_info >= (16,) else "i64*"
 COUNTS = (
     "@n = internal global i64 5\n"
-    "define i64 @twice(i64 %x) { %y = load i64, ptr @n\n store i64 %x, ptr @n\n ret i64 %y }"
+    f"define i64 @twice(i64 %x) {{ %y = load i64, {POINTER} @n\n store i64 %x, {POINTER} @n\n ret i64 %y }}"
 )
 
 
