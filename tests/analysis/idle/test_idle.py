@@ -97,8 +97,8 @@ def test_a_gap_opens_into_the_host_s_stack_over_it_and_the_launches_around() -> 
     table = ask(view("idle"), (run,))
     stack, around = details(view("idle"), table, 0, (run,), Options()).sections[1:3]
     assert [(row[0].strip(), row[1], row[2]) for row in stack.rows] == [
-        ("train.py:3 loop", "█" * 40, "90.00 µs"), ("cudaStreamSynchronize", "█" * 20 + "·" * 20, "45.00 µs"),
-        ("cudaLaunchKernel", "·" * 31 + "█" * 5 + "·" * 4, "10.00 µs")]
+        ("train.py:3 loop", "█" * 28, "90.00 µs"), ("cudaStreamSynchronize", "█" * 14 + "·" * 14, "45.00 µs"),
+        ("cudaLaunchKernel", "·" * 21 + "░" + "█" * 3 + "·" * 3, "10.00 µs")]
     assert [(row[0], row[1]) for row in around.rows] == [("#0", "gemm"), ("#1", "late")]
 
 

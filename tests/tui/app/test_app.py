@@ -20,9 +20,10 @@ async def test_one_run_opens_and_shows_its_kernels() -> None:
 
 
 async def test_a_signal_to_the_tests_does_not_quietly_end_the_app_of_one() -> None:
+    before = signal.getsignal(signal.SIGTERM)
     async with app_on("a").run_test() as pilot:
         await settled(pilot)
-        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        assert signal.getsignal(signal.SIGTERM) is before
 
 
 async def test_two_runs_stand_side_by_side() -> None:
