@@ -22,7 +22,7 @@ imports: $(VENV)/.dev-installed
 unit: $(VENV)/.dev-installed
 	$(BIN)/pytest -n 2 --dist worksteal
 
-# the same tests with fifteen times as many cases, others each time: about twice as long
+# the same tests with fifteen times as many cases, others each time: about one and a half times as long
 test-deep: $(VENV)/.dev-installed
 	WARPLENS_EXPLORE=1 $(BIN)/pytest -n 2 --dist worksteal
 
