@@ -88,13 +88,18 @@ def _guarded(run: Callable[[argparse.Namespace], int], arguments: argparse.Names
     except MemoryError:
         return _say("Out of memory.", UNREADABLE)
     except BaseException as error:  # a mistake of ours, or what a damaged input led to that nobody thought of
-        panic = type(error).__name__ == "PanicException"  # of polars, which is not imported for this; no Exception
-        if os.environ.get("WARPLENS_DEBUG") or not (panic or isinstance(error, Exception)):
+        if os.environ.get("WARPLENS_DEBUG") or not (isinstance(error, Exception) or _is_panic(error)):
             raise
         said = (str(error).splitlines() or [""])[0][:160]
         what = f"{type(error).__name__}: {said}" if said else type(error).__name__
         advice = "WARPLENS_DEBUG=1 shows where it stopped."
         return _say(f"This recording cannot be analysed ({what}). {advice}", UNREADABLE)
+
+
+def _is_panic(error: BaseException) -> bool:
+    """Whether polars gave up, which is no Exception; where it was not imported it was not polars."""
+    known = sys.modules.get("polars.exceptions")
+    return known is not None and isinstance(error, known.PanicException)
 
 
 def _say(message: str, status: int) -> int:

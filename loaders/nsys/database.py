@@ -51,10 +51,15 @@ class NsysDatabase:
         self.faults: list[str] = []
         self._connection = sqlite3.connect(f"{self.path.as_uri()}?mode=ro&immutable=1", uri=True)
         self._connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-        rows = self._connection.execute("select name, rootpage from sqlite_master where type = 'table'").fetchall()
-        self._roots = {str(name): root for name, root in rows if isinstance(root, int)}
-        self.tables = {name: self._columns(name) for name in self._roots}
-        self._pages = self._open_pages(compiled) if fast else None
+        self._pages: Pages | None = None
+        try:
+            rows = self._connection.execute("select name, rootpage from sqlite_master where type = 'table'").fetchall()
+            self._roots = {str(name): root for name, root in rows if isinstance(root, int)}
+            self.tables = {name: self._columns(name) for name in self._roots}
+            self._pages = self._open_pages(compiled) if fast else None
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Let go of the file."""

@@ -51,10 +51,17 @@ class RocmDatabase:
             return 0
 
         self._connection.set_progress_handler(look, _STEPS)
-        found = self._connection.execute("select type, name, sql from sqlite_master where typeof(name) = 'text'")
         self.tables: dict[str, tuple[str, ...]] = {}
         self._views: dict[str, str] = {}
         self._counted: set[tuple[str, str]] = set()
+        try:
+            self._look_around()
+        except BaseException:
+            self.close()
+            raise
+
+    def _look_around(self) -> None:
+        found = self._connection.execute("select type, name, sql from sqlite_master where typeof(name) = 'text'")
         for kind, name, text in found.fetchall():
             if kind == "view":
                 self._views[str(name)] = str(text)

@@ -75,9 +75,11 @@ def nsys(path: Path) -> Counts:
         return int(connection.execute(f"select {what} from {table}").fetchone()[0] or 0) if table in there else 0
 
     kernels = "CUPTI_ACTIVITY_KIND_KERNEL"
-    return {"kernel": count(kernels), "ns": count(kernels, "sum(end - start)"), "calls": count(
+    found = {"kernel": count(kernels), "ns": count(kernels, "sum(end - start)"), "calls": count(
         "CUPTI_ACTIVITY_KIND_RUNTIME"), "copies": count("CUPTI_ACTIVITY_KIND_MEMCPY") + count(
         "CUPTI_ACTIVITY_KIND_MEMSET")}
+    connection.close()
+    return found
 
 
 def rpd(path: Path) -> Counts:
@@ -90,6 +92,7 @@ def rpd(path: Path) -> Counts:
         kinds = dict(connection.execute(
             "select string, count(*) from rocpd_op join rocpd_string s on s.id = opType_id group by 1").fetchall())
         (monitored,) = connection.execute("select count(*) from rocpd_monitor").fetchone()
+        connection.close()
     copies = sum(count for kind, count in kinds.items() if kind.startswith("Copy"))
     assert monitored
     return {"copies": copies, "kernel": sum(kinds.values()) - copies}

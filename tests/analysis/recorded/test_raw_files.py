@@ -8,6 +8,7 @@ import json
 import re
 import sqlite3
 from collections import defaultdict
+from collections.abc import Iterator
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
@@ -136,8 +137,19 @@ def test_calls_and_copies_of_a_kineto_file(name, data):
                     "total_ns", "bytes"), wanted)
 
 
+_opened: list[sqlite3.Connection] = []
+
+
+@pytest.fixture(autouse=True)
+def databases_are_closed() -> Iterator[None]:
+    yield
+    while _opened:
+        _opened.pop().close()
+
+
 def database(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
+    _opened.append(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True))
+    return _opened[-1]
 
 
 def tables(connection: sqlite3.Connection) -> set[str]:
