@@ -19,6 +19,7 @@ from .collective_names import COLLECTIVE
 from .errors import Unreadable
 from .ingest import stream
 from .loader import FormatLoader, Job
+from .schema_limits import LATEST_NS
 from .trace import Device, Info, Trace
 
 PERF, COUNTERS = "result_perf_data.csv", "result_counters_data.csv"
@@ -72,14 +73,15 @@ def _integer(column: str) -> pl.Expr:
 
 
 def _ns(column: str) -> pl.Expr:
-    """Microseconds as text → nanoseconds, without the detour over a float that cannot hold 19 digits."""
+    """Microseconds as text → nanoseconds, not by a float, which cannot hold 19 digits; null past 2096."""
     text = pl.col(column).str.strip_chars()
-    whole = text.str.extract(r"^(\d+)(?:\.\d*)?$").cast(pl.Int64, strict=False)
+    whole = text.str.extract(r"^(\d{1,16})(?:\.\d*)?$").cast(pl.Int64, strict=False)
     rest = text.str.extract(r"^\d+(\.\d+)$").cast(pl.Float64, strict=False).fill_null(0.0)
-    return pl.coalesce(
+    found = pl.coalesce(
         whole * 1000 + (rest * 1000).round().cast(pl.Int64, strict=False),
         (_float(column) * 1000).round().cast(pl.Int64, strict=False),
     )
+    return pl.when(found.is_between(-LATEST_NS, LATEST_NS)).then(found).alias(column)
 
 
 def _kind() -> pl.Expr:

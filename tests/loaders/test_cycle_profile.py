@@ -159,6 +159,11 @@ def test_broken_counters_do_not_cost_the_profile(tmp_path: Path) -> None:
     assert trace.has("profile") and "could not be used" in trace.info.warnings[0]
 
 
+def test_a_time_no_clock_shows_moves_no_cycle(tmp_path: Path) -> None:
+    trace = load(tmp_path, [row(1, "k"), row(2, "k")], "gpu_usage,8516362886007544706.0,4.0,\n")
+    assert trace.cycles.select(pl.col("start_ns").min()).collect().item() == 0
+
+
 def test_a_missing_column_is_named(tmp_path: Path) -> None:
     (tmp_path / PERF).write_text("cycle,pid,function_name\n1,2,f\n")
     with pytest.raises(Unreadable, match="lacks the column beta_pct"):
