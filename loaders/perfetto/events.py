@@ -63,8 +63,8 @@ class Begins:
         ids = tokens.field("packet.event.category_id")
         interned = self._sequences.texts("category", events.span[ids.owners], ids.values)
         owners, codes = np.concatenate((owners, ids.owners)), np.concatenate((codes, interned))
-        known = np.array([dialect.known(self._strings.texts[code]) for code in np.unique(codes).tolist()], bool)
-        sure = known[np.searchsorted(np.unique(codes), codes)] & (codes >= 0) if len(codes) else np.empty(0, bool)
+        met, which = np.unique(codes, return_inverse=True)
+        sure = np.array([code >= 0 and dialect.known(self._strings.texts[code]) for code in met.tolist()], bool)[which]
         out[owners[~sure]] = codes[~sure]
         out[owners[sure]] = codes[sure]
         return out

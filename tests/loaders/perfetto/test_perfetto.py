@@ -185,3 +185,9 @@ def test_a_list_is_a_grid_where_it_has_up_to_three_numbers(make: ModuleType, tmp
                "args": {"grid": shape, "correlation": at + 1}} for at, shape in enumerate(shapes)]
     grids = load(make.Sdk().write(events), tmp_path).kernels.select(pl.col("grid").cast(pl.String)).collect()
     assert grids["grid"].to_list() == ["7", "7,8", "9,8,7", None, "7,8", "0,0,0", None]
+
+
+def test_a_category_that_nothing_spells_is_none(make: ModuleType, tmp_path: Path) -> None:
+    packets = [[(8, 1000), (11, [(9, 1), (11, 5), (3, 9)])], [(8, 1500), (11, [(9, 2), (11, 5)])]]
+    trace = load(make.message([(1, packet) for packet in packets]), tmp_path)
+    assert trace.kernels.collect().is_empty()
