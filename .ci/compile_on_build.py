@@ -21,7 +21,7 @@ _BUILT = "loaders/native/built"
 _LONGEST_SECONDS = 600
 
 
-class CompileOnBuild(BuildHookInterface):  # type: ignore[misc]
+class CompileOnBuild(BuildHookInterface):
     """Adds machine code to a wheel, or to the tree that an editable install runs from."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

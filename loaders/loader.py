@@ -9,6 +9,7 @@ scans of them, or return frames in memory.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -67,7 +68,7 @@ class Loader(Protocol):
         ...
 
 
-class FormatLoader:
+class FormatLoader(ABC):
     """A loader with everything it may say of its format, at the defaults of a format of single files."""
 
     name: str
@@ -96,13 +97,13 @@ class FormatLoader:
     one_recording: bool = False
     """Whether a file and its ``companions`` are one recording, whichever of them is opened."""
 
+    @abstractmethod
     def sniff(self, head: bytes) -> bool:
         """Whether this is the loader's format, from the first 64 KiB after decompression."""
-        raise NotImplementedError
 
+    @abstractmethod
     def load(self, job: Job) -> tuple[Trace, ...]:
         """Read the whole input: one Trace, or two where the file holds two runs. Raises Unreadable."""
-        raise NotImplementedError
 
     def companions(self, path: Path) -> tuple[Path, ...]:
         """The files there are beside ``path`` that are read with it, so that the cache notices when one changes."""
@@ -129,16 +130,24 @@ class Adopted(FormatLoader):
     """A loader of another package, with the defaults for all it does not say."""
 
     def __init__(self, loader: Loader) -> None:
-        for name in (name for name in dir(FormatLoader) if not name.startswith("_") and name != "reads_beside"):
+        self._loader = loader
+        for name in (name for name in dir(FormatLoader) if not name.startswith("_") and name not in vars(Adopted)):
             if hasattr(loader, name):
                 setattr(self, name, getattr(loader, name))
         self.name, self.title, self.suffixes, self.version = loader.name, loader.title, loader.suffixes, loader.version
-        self._reads_beside = hasattr(loader, "companions")
+
+    def sniff(self, head: bytes) -> bool:
+        """What the loader says of these bytes."""
+        return self._loader.sniff(head)
+
+    def load(self, job: Job) -> tuple[Trace, ...]:
+        """What the loader reads."""
+        return self._loader.load(job)
 
     @property
     def reads_beside(self) -> bool:
         """Whether the loader speaks of companions."""
-        return self._reads_beside
+        return hasattr(self._loader, "companions")
 
 
 def adopted(loader: Loader) -> FormatLoader:

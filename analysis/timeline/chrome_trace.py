@@ -72,7 +72,8 @@ def _opened(path: Path, packed: bool) -> BinaryIO:
         return path.open("wb")
     from isal import igzip
 
-    return igzip.open(path, "wb")  # type: ignore[no-any-return,no-untyped-call]
+    packing: BinaryIO = igzip.open(path, "wb")
+    return packing
 
 
 def document(run: Trace) -> Iterator[bytes]:

@@ -5,6 +5,8 @@ A format says which family its files are of, how their text is read, and what to
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 from ..errors import Unreadable
 from ..ingest import stream
 from ..loader import FormatLoader, Job
@@ -46,10 +48,10 @@ class CounterLoader(FormatLoader):
         job.progress(len(text), len(text), found.samples.height)
         return (made,)
 
+    @abstractmethod
     def read(self, text: bytes, job: Job) -> Reading | None:
         """The samples of the text, None where it has no table of them. May raise TooWide and Unreadable."""
-        raise NotImplementedError
 
+    @abstractmethod
     def advice(self, text: bytes) -> str:
         """What to do about a file that holds nothing: a sentence."""
-        raise NotImplementedError

@@ -11,20 +11,20 @@ import os
 try:
     import fcntl
 except ImportError:
-    fcntl = None  # type: ignore[assignment]
-
-ARE_THERE = fcntl is not None
+    ARE_THERE = False
+else:
+    ARE_THERE = True
 OWN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 """How a file to be locked is opened: not for children, not through a link, never waiting for a FIFO's other end."""
 
 
 def exclusive(descriptor: int, wait: bool = True) -> None:
     """Take the file for this process alone. Raises OSError where another has it and ``wait`` is false."""
-    if fcntl is not None:
+    if ARE_THERE:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
 
 def shared(descriptor: int, wait: bool = True) -> None:
     """Take the file together with others. Raises OSError where one has it alone and ``wait`` is false."""
-    if fcntl is not None:
+    if ARE_THERE:
         fcntl.flock(descriptor, fcntl.LOCK_SH | (0 if wait else fcntl.LOCK_NB))

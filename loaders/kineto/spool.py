@@ -8,6 +8,7 @@ Files are written by threads of their own, so that those which scan need not wai
 from __future__ import annotations
 
 from concurrent.futures import Executor, Future
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,8 +64,7 @@ class Spool:
         self._pending.append(self._writer.submit(self._learn, rows))
 
     def _learn(self, rows: Chunk) -> None:
-        from . import table_frames  # noqa: F401 - imported beside the threads that scan, and needed once they end
-
+        import_module(".table_frames", __package__)  # beside the threads that scan; it is needed once they end
         for name in TEXTS:
             if (numbers := rows.columns.get(name)) is not None:
                 self._texts.spelled(name)[numbers]

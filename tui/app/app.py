@@ -63,7 +63,7 @@ class WarplensApp(Wired, Background):
     COMMAND_PALETTE_BINDING = "ctrl+p"
     BINDINGS: ClassVar[list[BindingType]] = []
     theme: Reactive[str] = Reactive(Initialize(_chosen_theme))
-    COMMANDS: ClassVar[set[Callable[[], type[Provider]]]] = {_commands}  # type: ignore[assignment]
+    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_commands}
 
     def __init__(
         self, runs: Sequence[str], opener: Opener, discover: Discover | None = None, settings: Settings | None = None,

@@ -6,6 +6,7 @@ acts on what is shown.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
@@ -50,21 +51,21 @@ class PaneActions(Container):
         return cast("Surroundings", self.screen)
 
     @property
+    @abstractmethod
     def exported(self) -> Table | None:
         """What an export writes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def ask_arranged(self, arrangement: Arrangement, keep_bad: bool = True) -> None:
         """Arrange the answer at hand anew in the background."""
-        raise NotImplementedError
 
+    @abstractmethod
     def wake(self, force: bool = False) -> None:
         """Ask again where something changed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def tell(self) -> None:
         """The lines around may have changed."""
-        raise NotImplementedError
 
     def action_search(self) -> None:
         """Type to search."""

@@ -31,8 +31,9 @@ def quiet(driver: type[Driver]) -> type[Driver]:
     """The driver class with an input thread that sleeps while nothing comes in; as it is where that is unknown."""
     if not tested() or driver.__name__ != "LinuxDriver":
         return driver
+    from textual.drivers.linux_driver import LinuxDriver
 
-    class Quiet(driver):  # type: ignore[misc, valid-type]
+    class Quiet(LinuxDriver):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
             self._ear, self._bell = os.pipe()
@@ -40,7 +41,7 @@ def quiet(driver: type[Driver]) -> type[Driver]:
         def start_application_mode(self) -> None:
             if self._ear < 0:  # a suspend closed them
                 self._ear, self._bell = os.pipe()
-            super().start_application_mode()
+            LinuxDriver.start_application_mode(self)
 
         def run_input_thread(self) -> None:
             parser = XTermParser(self._debug)

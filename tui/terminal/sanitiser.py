@@ -94,9 +94,7 @@ class Printable(LineFilter):
 def guarded(driver: type[Driver]) -> type[Driver]:
     """The driver class with a ``write`` that only lets out what ``outgoing`` does."""
 
-    class Guarded(driver):  # type: ignore[misc, valid-type]
-        def write(self, data: str) -> None:
-            super().write(outgoing(data))
+    def write(self: Driver, data: str) -> None:
+        driver.write(self, outgoing(data))
 
-    Guarded.__name__ = Guarded.__qualname__ = driver.__name__
-    return Guarded
+    return type(driver.__name__, (driver,), {"write": write})
