@@ -11,7 +11,7 @@ from warplens.loaders.comparison import LOADER, number
 from warplens.loaders.errors import Unreadable
 from warplens.loaders.loader import HEAD_BYTES, Job
 
-REPORT = r"""# Strict Performance Comparison: runs (PID: 11)
+REPORT = """# Strict Performance Comparison: runs (PID: 11)
 
 | Metric              | base       | slow       | Δ (slow - base) | Change (%) |
 |:--------------------|:-----------|:-----------|:----------------|:-----------|
@@ -22,11 +22,14 @@ REPORT = r"""# Strict Performance Comparison: runs (PID: 11)
 |           1 |       771,618.75 | 1001081.25       | 229,462.50 | +29.74% |
 |           2 |       757,989.25 | -                | -          | -       |
 
-| Function Name | Metric Name | Device | Suspicion Score | β_base(%) | β_slow(%) | Δβ(%) | Z-Score(β) | p-value(β) | U-test p(β) | μ_base | μ_slow | Δμ | Z-Score(μ) | Z-Score(log_μ) | p-value(μ) | U-test p(μ) |
+| Function Name | Metric Name | Device | Suspicion Score | β_base(%) | \
+β_slow(%) | Δβ(%) | Z-Score(β) | p-value(β) | U-test p(β) | μ_base | μ_slow | \
+Δμ | Z-Score(μ) | Z-Score(log_μ) | p-value(μ) | U-test p(μ) |
 |:--|:--|:--|:--|:--|:--|:--|:--|:--|:--|:--|:--|:--|:--|:--|:--|:--|
-| **operator|| [x]** | `m` | GPU 7 | **1,561.72** | 2.71 | 8.62 | +5.91 | 246.52 | 0 | 0.001 | 450,167,277.78 | 5 | 6.68812e+07 | −32.31 | 17.8 | nan | - |
+| **operator|| [x]** | `m` | GPU 7 | **1,561.72** | 2.71 | 8.62 | +5.91 | 246.52 | 0 | 0.001 | \
+450,167,277.78 | 5 | 6.68812e+07 | −32.31 | 17.8 | nan | - |
 | cut off | m | GPU 7 | 3
-"""  # noqa: E501
+"""
 
 
 def test_a_report_opens_as_two_runs(tmp_path: Path) -> None:

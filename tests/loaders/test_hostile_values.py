@@ -23,11 +23,13 @@ DIGITS = "1" * 5000
 SLICE = '{"ph":"X","cat":"%s","name":%s,"ts":%s,"dur":%s,"pid":1,"tid":1,"args":{"stream":7,"device":0}}'
 
 
-def views_answer(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every view of it is answered or refused; an error of ours is let through. It is read once, for the first."""
+ANSWERED_OR_REFUSED = {0, 2, 3}
+
+
+def statuses(path: Path, monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """How the report of every view of it ends; an error of ours is let through. It is read once, for the first."""
     monkeypatch.setenv("WARPLENS_DEBUG", "1")
-    for view in VIEWS:
-        assert main(["report", str(path), "--view", view, "--format", "json"]) in (0, 2, 3)
+    return {main(["report", str(path), "--view", view, "--format", "json"]) for view in VIEWS}
 
 
 @pytest.mark.parametrize("text", [
@@ -44,7 +46,7 @@ def views_answer(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_trace_with_such_a_value_is_answered(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "trace.json"
     path.write_text(text)
-    views_answer(path, monkeypatch)
+    assert statuses(path, monkeypatch) <= ANSWERED_OR_REFUSED
 
 
 def test_integers_of_many_digits_stay_text() -> None:
@@ -76,7 +78,7 @@ def test_an_export_with_such_a_value_is_answered(
                 connection.execute("create table GPU_METRICS (timestamp, typeId, metricId, value)")
         connection.execute(statement)
     connection.close()
-    views_answer(path, monkeypatch)
+    assert statuses(path, monkeypatch) <= ANSWERED_OR_REFUSED
 
 
 REPORT = "Start (ns),Duration (ns),CorrId,Strm,Device,Name\n"
@@ -91,7 +93,7 @@ REPORT = "Start (ns),Duration (ns),CorrId,Strm,Device,Name\n"
 def test_a_report_with_such_a_header_is_answered(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "report.csv"
     path.write_text(text)
-    views_answer(path, monkeypatch)
+    assert statuses(path, monkeypatch) <= ANSWERED_OR_REFUSED
 
 
 def test_what_a_loader_did_not_expect_is_laid_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

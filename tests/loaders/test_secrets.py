@@ -11,21 +11,17 @@ import json
 import pickle
 import shutil
 import sqlite3
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 import pytest
+from protobuf_writer import message
 
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.trace import TABLE_NAMES
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
-sys.path.append(str(SAMPLES))
-
-from protobuf_writer import message  # noqa: E402
-
 ENV, COMMAND = "API_TOKEN=hunter2", "python train.py --token hunter2"
 
 

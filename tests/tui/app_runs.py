@@ -111,15 +111,20 @@ class ShelfOpening:
         """Nothing is left of what never began."""
 
 
+class AppOfTests(WarplensApp):
+    """The app in the process of the tests, whose signals are not its own."""
+
+    def mind_signals(self) -> None:
+        """They stay what they are."""
+
+
 def app_on(
     *paths: str, shelf: Shelf | None = None, settings: Settings | None = None, discover: Any = None,
     none: bool = False, **more: Any,
 ) -> WarplensApp:
     """The app on runs of a shelf that has ``a`` and ``b``."""
     shelf = shelf or Shelf(a=small_run("normal"), b=small_run("abnormal", slow=3.0))
-    app = WarplensApp(() if none else paths or ("a",), shelf, discover, settings, Start(**more))
-    app.mind_signals = lambda: None  # type: ignore[method-assign]  # they are for the process of the tests
-    return app
+    return AppOfTests(() if none else paths or ("a",), shelf, discover, settings, Start(**more))
 
 
 async def settled(pilot: Pilot[Any]) -> None:

@@ -43,8 +43,8 @@ def folder(tmp_path: Path, **files: str) -> Path:
     return tmp_path
 
 
-def opened(path: Path, **how: float) -> Trace:
-    (run,) = open_run(str(path), use_cache=False, **how)  # type: ignore[arg-type]
+def opened(path: Path, align_s: float | None = None) -> Trace:
+    (run,) = open_run(str(path), use_cache=False, align_s=align_s)
     return run
 
 

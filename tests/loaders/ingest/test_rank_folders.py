@@ -7,7 +7,7 @@ import json
 import tarfile
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -71,8 +71,8 @@ def test_where_no_rank_can_be_read_nothing_opens(tmp_path: Path) -> None:
         opened(tmp_path / "hollow")
 
 
-def tar(path: Path, mode: str, **members: bytes) -> Path:
-    with tarfile.open(path, mode) as packed:  # type: ignore[call-overload]
+def tar(path: Path, mode: Literal["w", "w:gz"], **members: bytes) -> Path:
+    with tarfile.open(path, mode) as packed:
         for name, data in members.items():
             entry = tarfile.TarInfo(name.replace("__", "/") + ".pt.trace.json")
             entry.size = len(data)
@@ -81,7 +81,7 @@ def tar(path: Path, mode: str, **members: bytes) -> Path:
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz"])
-def test_a_tar_is_the_folder_it_was_made_of(tmp_path: Path, mode: str) -> None:
+def test_a_tar_is_the_folder_it_was_made_of(tmp_path: Path, mode: Literal["w", "w:gz"]) -> None:
     packed = tar(tmp_path / "job.tar", mode, job__rank0=trace(), job__rank1=trace())
     run = opened(packed)
     assert run.info.ranks == (0, 1)

@@ -43,7 +43,7 @@ def segment(*blocks: tuple[int, int, str], device: int = 0) -> dict[str, Any]:
 
 def allocated(trace: Trace) -> list[tuple[int | None, float]]:
     rows = trace.metrics.filter(pl.col("metric").cast(pl.String) == "memory allocated").select("ts_ns", "value")
-    return rows.collect().rows()  # type: ignore[return-value]
+    return list(rows.collect().iter_rows())
 
 
 def test_a_snapshot_is_what_a_plain_replay_says(samples: Path, tmp_path: Path) -> None:

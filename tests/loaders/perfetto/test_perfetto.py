@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import importlib.util
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -25,14 +25,8 @@ HOST = ["start_ns", "dur_ns", "name", "kind", "pid", "tid", "correlation", "exte
 
 
 @pytest.fixture(scope="module")
-def make(samples: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_perfetto", samples / "make_perfetto.py")
-    assert spec and spec.loader
-    sys.path.insert(0, str(samples))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    sys.path.remove(str(samples))
-    return module
+def make() -> ModuleType:
+    return importlib.import_module("make_perfetto")
 
 
 def load(data: bytes, folder: Path, name: str = "run.pftrace") -> Trace:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import gzip
-import importlib.util
+import importlib
 import json
 import shutil
-import sys
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
@@ -27,14 +26,8 @@ TWIN = "traces/jax_trace_json/934987a2fc2f.trace_viewer.json.gz"
 
 
 @pytest.fixture(scope="module")
-def make(samples: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_xla", samples / "make_xla.py")
-    assert spec and spec.loader
-    sys.path.insert(0, str(samples))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    sys.path.remove(str(samples))
-    return module
+def make() -> ModuleType:
+    return importlib.import_module("make_xla")
 
 
 def load(path: Path, folder: Path) -> Trace:

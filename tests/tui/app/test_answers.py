@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import polars as pl
 import pytest
 from app_runs import app_on, press, settled, small_run
@@ -59,9 +56,8 @@ def test_runs_that_were_read_anew_are_asked_anew_and_what_was_said_of_the_old_on
 
 def test_what_was_looked_at_longest_ago_makes_room(run: Trace) -> None:
     answers, views = Answers(most_cells=6), [Asked(), Asked(), Asked()]
-    ask: Callable[[int], Any] = lambda number: answers.ask(views[number].view, (run,), Options(), (run,))  # noqa: E731
     for number in (0, 1, 0, 2, 0, 1):
-        ask(number)
+        answers.ask(views[number].view, (run,), Options(), (run,))
     assert [one.times for one in views] == [1, 2, 1]
 
 

@@ -46,6 +46,9 @@ async def test_key(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         await CHECKS[name](app, pilot)
+        await settled(pilot)
+        rows = pane(app).rows
+        assert rows.table is None or 0 <= rows.cursor < max(1, len(rows.table)), "the cursor is on no row"
 
 
 @key("details")

@@ -49,7 +49,10 @@ async def test_key(name: str) -> None:
     app = app_on("a", view="timeline")
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
-        await CHECKS[name](canvas(app), pilot)
+        shown = canvas(app)
+        await CHECKS[name](shown, pilot)
+        begin, end = shown.window_ns
+        assert end - begin >= LEAST_NS and begin <= shown.moment <= end, "the cursor is outside the picture"
 
 
 def length(c: TimelineCanvas) -> int:
