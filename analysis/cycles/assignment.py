@@ -137,12 +137,13 @@ def row_at(times: pl.Series, ranks: pl.Series, cycles: pl.DataFrame, bounds: tup
         ends = starts + ends
     groups = known.with_row_index("at").group_by("rank").agg(pl.col("at").min(), pl.len(), pl.col(bounds[0]).min())
     # in order of their first cycles, for a moment without a rank that lies in several goes to the last of them
-    for rank, first, count in groups.sort(bounds[0], "at").select("rank", "at", "len").rows():
+    groups = groups.sort(bounds[0], "at").select("rank", "at", "len")
+    lows, highs = (np.searchsorted(ordered, groups["rank"].fill_null(_NEVER), side) for side in ("left", "right"))
+    for (rank, first, count), low, high in zip(groups.rows(), lows.tolist(), highs.tolist(), strict=True):
         last = first + count
         mine = np.arange(len(at_ns))
         if rank is not None:
-            own = order[np.searchsorted(ordered, rank, side="left") : np.searchsorted(ordered, rank, side="right")]
-            mine = np.concatenate((own, homeless)) if len(homeless) else own
+            mine = np.concatenate((order[low:high], homeless)) if len(homeless) else order[low:high]
         if not len(mine):
             continue
         at = first + np.searchsorted(starts[first:last], at_ns[mine], side="right") - 1

@@ -245,7 +245,8 @@ def _found(rows: pl.DataFrame, source: str, anchor: str | None = None, certain: 
 
 def _common(names: list[str]) -> str | None:
     """The one name, or what is left of it without its number, that all of them have."""
-    for shapes in (set(names), {_stem(name) for name in names}):
+    spelled = set(names)
+    for shapes in (spelled, {_stem(name) for name in spelled}):
         if len(shapes) == 1:
             return shapes.pop()
     return None

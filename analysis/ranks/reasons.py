@@ -70,12 +70,8 @@ def reason_of(run: Trace, arrivals: Arrivals, late: pl.DataFrame) -> Reason:
         return Reason("none shown", "it was late before its first recorded collective, so what delayed it is not shown")
     order = mine["instance"]
     own = _stretches(run, arrivals, me, mine)
-    known = bounds.filter(pl.col("member").is_in(others)).drop_nulls("from_ns").unique(["member", "instance"])
-    by_member = known.sort("instance").partition_by("member", as_dict=True)
-    theirs = [
-        _aligned(run, arrivals, other, by_member.get((other,), known.clear()), order) for other in others
-    ]
-    usual = [np.nanmedian(np.stack(part), axis=0) for part in zip(*theirs, strict=True)]
+    theirs = bounds.filter(pl.col("member").is_in(others), pl.col("instance").is_in(order.implode()))
+    usual = [np.nanmedian(part, axis=0) for part in _beside(run, arrivals, theirs, others, order)]
     more = [float(np.nansum(a - b)) for a, b in zip(own, usual, strict=True)]
     seen = int(np.isfinite(usual[0]).sum())
     if not seen or more[0] <= 0:
@@ -214,16 +210,20 @@ def _union(rows: pl.DataFrame) -> Intervals:
     return union(starts, starts + np.maximum(rows["dur_ns"].to_numpy(), 0))
 
 
-def _aligned(
-    run: Trace, arrivals: Arrivals, member: int, rows: pl.DataFrame, order: pl.Series
-) -> list[np.ndarray[tuple[int], np.dtype[np.float64]]]:
-    """The stretches of another member (its rows of ``_bounds``) at the same collectives, NaN where it has none."""
-    at = np.searchsorted(order.to_numpy(), rows["instance"].to_numpy())
-    known = np.isin(rows["instance"].to_numpy(), order.to_numpy())
+def _beside(
+    run: Trace, arrivals: Arrivals, bounds: pl.DataFrame, others: list[int], order: pl.Series
+) -> list[np.ndarray[tuple[int, int], np.dtype[np.float64]]]:
+    """Each of ``Stretches`` of other members (their rows of ``_bounds``) by member and collective; NaN where one has
+    none. Of a dataset they are there already, for all members at once."""
+    rows = bounds.drop_nulls("from_ns").unique(["member", "instance"]).sort("member", "instance")
+    each = [rows] if REDUCED in run.info.facts else rows.partition_by("member", maintain_order=True)
+    told = [_stretches(run, arrivals, part["member"][0], part) for part in each if part.height]
+    at = np.searchsorted(others, rows["member"]), np.searchsorted(order, rows["instance"])
     made = []
-    for part in _stretches(run, arrivals, member, rows):
-        whole = np.full(len(order), np.nan)
-        whole[at[known]] = part[known]
+    for name in Stretches._fields:
+        whole = np.full((len(others), len(order)), np.nan)
+        if told:
+            whole[at] = np.concatenate([getattr(one, name) for one in told])
         made.append(whole)
     return made
 
@@ -241,11 +241,17 @@ def _slower(
     run: Trace, arrivals: Arrivals, mine: pl.DataFrame, who: tuple[int, list[int]], bounds: pl.DataFrame
 ) -> str:
     """Which kernel makes up most of it, as the end of a clause; nothing where none stands out."""
-    me, others = who
-    own = _by_name(run, arrivals, me, mine)
-    known = bounds.drop_nulls("from_ns")
-    theirs = [_by_name(run, arrivals, one, known.filter(pl.col("member") == one)) for one in others[:8]]
-    usual = pl.concat(theirs).group_by("name").agg(pl.col("mean", "count").median())
+    me, others = who[0], who[1][:8]
+    if REDUCED in run.info.facts:
+        each = _kernels_of(run, arrivals, [me, *others])
+        own, theirs = each.filter(pl.col("member") == me), each.filter(pl.col("member") != me)
+    else:
+        known = bounds.drop_nulls("from_ns")
+        own = _by_name(run, arrivals, me, mine)
+        theirs = pl.concat(
+            _by_name(run, arrivals, one, known.filter(pl.col("member") == one)) for one in others
+        )
+    usual = theirs.group_by("name").agg(pl.col("mean", "count").median())
     both = own.join(usual, on="name", how="left", suffix="_usual").with_columns(
         more=pl.col("mean") * pl.col("count") - (pl.col("mean_usual") * pl.col("count_usual")).fill_null(0)
     ).sort("more", "name", descending=[True, False])
@@ -261,11 +267,6 @@ def _slower(
 
 def _by_name(run: Trace, arrivals: Arrivals, member: int, bounds: pl.DataFrame) -> pl.DataFrame:
     who = arrivals.members[member]
-    if REDUCED in run.info.facts:  # over the whole recording or cycle: when each ran is not there
-        return _kernel_sums(run).filter(
-            pl.col("rank").eq_missing(pl.lit(who.rank, pl.Int64)), pl.col("kind") == "kernel",
-            pl.col("device").cast(pl.String).eq_missing(pl.lit(who.device, pl.String)),
-        ).select(pl.col("name").cast(pl.String), "mean", pl.col("count").cast(pl.Float64)).collect()
     rows = run.kernels.filter(
         pl.col("rank").eq_missing(pl.lit(who.rank, pl.Int64)), pl.col("kind") == "kernel",
         pl.col("device").cast(pl.String).eq_missing(pl.lit(who.device, pl.String)),
@@ -276,6 +277,21 @@ def _by_name(run: Trace, arrivals: Arrivals, member: int, bounds: pl.DataFrame) 
     return rows.filter(pl.Series(inside)).group_by("name").agg(
         mean=pl.col("dur_ns").mean(), count=pl.len().cast(pl.Float64)
     )
+
+
+def _kernels_of(run: Trace, arrivals: Arrivals, members: list[int]) -> pl.DataFrame:
+    """``member name mean count`` in a dataset: over the whole recording or cycle, for when each ran is not there."""
+    who = [arrivals.members[member] for member in members]
+    looked_at = pl.LazyFrame(
+        {"member": members, "rank": [one.rank for one in who], "device": [one.device for one in who]},
+        schema={"member": pl.Int64, "rank": pl.Int64, "device": pl.String},
+    )
+    sums = _kernel_sums(run).filter(
+        pl.col("kind") == "kernel", pl.col("rank").is_in([one.rank for one in who], nulls_equal=True)
+    )
+    return sums.with_columns(pl.col("device").cast(pl.String)).join(
+        looked_at, on=["rank", "device"], nulls_equal=True, maintain_order="left"
+    ).select("member", pl.col("name").cast(pl.String), "mean", pl.col("count").cast(pl.Float64)).collect()
 
 
 def _kernel_sums(run: Trace) -> pl.LazyFrame:
