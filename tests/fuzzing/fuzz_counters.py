@@ -7,10 +7,10 @@ import random
 import re
 from pathlib import Path
 
-from fuzz_files import Target, changed
+from fuzz_files import Handed, Target, changed
 
 from warplens.loaders import registry, schema
-from warplens.loaders.loader import FormatLoader, Job
+from warplens.loaders.loader import Job
 from warplens.loaders.trace import TABLE_NAMES, Trace
 
 LOADERS = tuple(one for one in registry.ours() if type(one).__module__.startswith("warplens.loaders.counters."))
@@ -31,7 +31,7 @@ def worded(data: bytes, chance: random.Random) -> bytes:
     return data
 
 
-class AnyOf(FormatLoader):
+class AnyOf(Handed):
     """Hands a file to the loader that claims it, else to any of them."""
 
     name, title, suffixes, version = "any", "any of them", (), 1

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import polars as pl
 
 from warplens.loaders.errors import Unreadable
-from warplens.loaders.loader import Job, Loader
+from warplens.loaders.loader import FormatLoader, Job, Loader
 from warplens.loaders.trace import TABLE_NAMES, Trace
 
 SECONDS, WAITED, MEMORY = 20, 600, 3 << 30
@@ -33,6 +33,14 @@ _THOROUGH = 20
 """One in so many tries also has its tables written and read, by the engine users have; that is most of the time."""
 _BYTES = (0, 1, 2, 7, 8, 9, 10, 18, 26, 34, 127, 128, 255)
 _MEMORY_FILES = Path("/dev/shm")
+
+
+class Handed(FormatLoader):
+    """A loader that is handed its files: nobody asks it whether they are its own."""
+
+    def sniff(self, head: bytes) -> bool:
+        """Never asked."""
+        return True
 
 
 class Target(NamedTuple):

@@ -20,7 +20,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from fuzz_databases import confused, excerpts
-from fuzz_files import Target, changed
+from fuzz_files import Handed, Target, changed
 
 from warplens.loaders import registry
 from warplens.loaders.errors import Unreadable
@@ -159,7 +159,7 @@ class _Action:
                  "focus_metrics": [{"name": self._strange("m")}]}]
 
 
-class _NcuReport(FormatLoader):
+class _NcuReport(Handed):
     """The loader of reports, asked for the details of the first launch too."""
 
     name, title, suffixes, version = "ncu-rep", "reports", (".ncu-rep",), 1
@@ -189,7 +189,7 @@ def ncu_rep(samples: Path) -> Target:
     return Target(_NcuReport(), place)
 
 
-class _Unpacked(FormatLoader):
+class _Unpacked(Handed):
     """Unpacks an archive as opening it does, and loads the files whose formats are known."""
 
     name, title, suffixes, version = "archive", "archives", (".zip", ".tar"), 1

@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 from fuzz_databases import confused
-from fuzz_files import Target
+from fuzz_files import Handed, Target
 
 from warplens.loaders import registry, schema
 from warplens.loaders.errors import Unreadable
@@ -79,7 +79,7 @@ def held(trace: Trace) -> None:
             assert not ((table["dur_ns"] < 0) | (table["start_ns"] < 0)).any()
 
 
-class Amd(FormatLoader):
+class Amd(Handed):
     """Hands a file to its loader; counts, as 'format opened' and 'format refused'."""
 
     name, title, suffixes, version = "amd", "AMD's formats", (), 1

@@ -10,7 +10,7 @@ import random
 from pathlib import Path
 
 from fuzz_counters import worded
-from fuzz_files import Target, changed
+from fuzz_files import Handed, Target, changed
 
 from warplens.loaders import registry
 from warplens.loaders.ingest import stream
@@ -21,7 +21,7 @@ _LONGEST = 6000
 """Bytes of a file that are kept: its first lines."""
 
 
-class Chosen(FormatLoader):
+class Chosen(Handed):
     """The loader of the file that was last changed."""
 
     name, title, suffixes, version = "chosen", "the one of the file", (), 1

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from fuzz_files import Target, fuzz
+from fuzz_files import Handed, Target, fuzz
 
 from warplens.loaders.errors import Unreadable
-from warplens.loaders.loader import FormatLoader, Job
+from warplens.loaders.loader import Job
 from warplens.loaders.nsys import report
 from warplens.loaders.trace import Trace
 
@@ -44,7 +44,7 @@ def test_a_few_tries_find_nothing(name: str, monkeypatch: pytest.MonkeyPatch) ->
     assert done.tries == 12 and not done.failures
 
 
-class Bad(FormatLoader):
+class Bad(Handed):
     """Refuses, fails or answers, in turn."""
 
     name, title, suffixes, version = "bad", "bad", (), 1
