@@ -22,11 +22,11 @@ from .present.sentences import changed_line, cycle_line, data_line, device_lines
 from .verdict.comparability import comparability
 from .verdict.cycle_time import cycle_time
 from .verdict.device_work import DeviceWork, agreed, device_work
-from .verdict.explanation import explains, explanation
+from .verdict.explanation import explanation
 from .verdict.exposure import SlowedFunction, paths
 from .verdict.function_change import REGRESSIONS, FunctionChange, frame_of, in_order
 from .verdict.key_metric import scored_metrics, with_metrics
-from .verdict.resources import ChangedResource, foremost_cause, resources
+from .verdict.resources import ChangedResource, resources
 from .verdict.suspects import suspects
 from .verdict.verdict import Calibration, FunctionNoise, Verdict
 
@@ -50,18 +50,17 @@ def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Ans
         *ready.works, pids, units, {(row.function, str(row.device)) for row in slowed}, cycles.ratio
     )
     table = with_metrics(table, scored_metrics(ready.works, table, units), changed)
-    top = foremost_cause(changed)
     table, work, changed = _as_recorded(ready.works, table, work, changed)
     comparable, calibration = comparability(runs, matched, options), _calibration(rows, ready.works[0])
     verdict = Verdict(
-        comparable, explanation(top, cycles, work, len({(row.function, row.device) for row in slowed}), comparable),
+        comparable, explanation(changed, cycles, work, len({(row.function, row.device) for row in slowed}), comparable),
         "cycles", cycles, tuple(work), tuple(changed), calibration, tuple(ready.timings),
     )
     shape = histogram(matched[0].a.cycle_ms * 1e6, matched[0].b.cycle_ms * 1e6)
     short = {name: fit_name(name, 40) for name in table["function"].unique()}
     lines = [
         cycle_line(cycles), *device_lines(work, ready.timings, short, cycles.median_a_ms),
-        changed_line(changed, explains(top, cycles, work)),
+        changed_line(changed, cycles, work),
     ]
     data = data_line(comparable, matched, calibration.row_ms)
     lines = [*lines, data] if comparable.comparable else [data, *lines]

@@ -21,12 +21,11 @@ from .stats.robust_location import Floats
 from .verdict.comparability import Comparability
 from .verdict.cycle_time import CycleTime, compare_lengths
 from .verdict.device_work import DeviceWork
-from .verdict.explanation import explains, explanation
+from .verdict.explanation import explanation
 from .verdict.function_change import REGRESSIONS, Call, FunctionChange, category, frame_of, in_order
 from .verdict.resources import (
     ChangedResource,
     Reading,
-    foremost_cause,
     log_change,
     own_use,
     ranked,
@@ -79,16 +78,16 @@ def finished(runs: tuple[Trace, ...]) -> Answer:
         _tell_metric(row, triplets, changed)
     slower = [row for row in rows if row.verdict in REGRESSIONS]
     work = _work(rows, cycles)
-    top, comparability = foremost_cause(changed), Comparability()
+    comparability = Comparability()
     verdict = Verdict(
-        comparability, explanation(top, cycles, work, len(slower), comparability), "a finished comparison", cycles,
+        comparability, explanation(changed, cycles, work, len(slower), comparability), "a finished comparison", cycles,
         work, tuple(changed),
     )
     lost = sum(row.delta_ms or 0.0 for row in slower)
     worse = f", {units.amount(lost, signed=True)} per cycle" if slower and cycles else ""
     lines = [
         *([cycle_line(cycles)] if cycles else []), *device_lines(work, [], {}, cycles.median_a_ms if cycles else 0.0),
-        changed_line(changed, explains(top, cycles, work)),
+        changed_line(changed, cycles, work),
         line("Rows", f"{len(slower)} of {len(rows)} functions have a significantly larger share of the cycle{worse}"),
         line("Data", "a finished comparison: its cycles and means were recorded, its samples were not"),
     ]

@@ -12,7 +12,8 @@ from ..prepare.samples import Matched
 from ..verdict.comparability import Comparability
 from ..verdict.cycle_time import CycleTime, SlowCycle
 from ..verdict.device_work import CHANGED, DeviceWork
-from ..verdict.resources import ChangedResource, foremost_cause
+from ..verdict.explanation import foremost
+from ..verdict.resources import ChangedResource
 
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
@@ -138,12 +139,14 @@ def resource_text(row: ChangedResource) -> str:
     if slower == under:
         who = "the one function" if under == 1 else "both functions" if under == 2 else f"all {under} functions"
         return f"{text}, under {who} it was read with, slower now"
-    return f"{text}, under {slower} slower functions of the {under} it was read with"
+    return f"{text}, under {slower} slower function{'' if slower == 1 else 's'} of the {under} it was read with"
 
 
-def changed_line(resources: Sequence[ChangedResource], explains: str) -> str:
+def changed_line(
+    resources: Sequence[ChangedResource], cycles: CycleTime | None, work: Sequence[DeviceWork]
+) -> str:
     """The resource most likely to come from outside, and what it explains."""
-    cause = foremost_cause(resources)
+    cause, explains = foremost(resources, cycles, work)
     if cause is not None:
         return line("Changed", f"{resource_text(cause)}: {explains}")
     if not resources:

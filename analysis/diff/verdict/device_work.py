@@ -62,8 +62,16 @@ class DeviceWork(Struct, frozen=True):
     @property
     def slower(self) -> bool:
         """Whether its launches take longer; where they were not counted, whether it works longer."""
-        grown = self.per_launch_ratio if self.per_launch_ratio is not None else self.ratio
-        return grown is not None and grown > 1 + CHANGED
+        return self._grown is not None and self._grown > 1 + CHANGED
+
+    @property
+    def faster(self) -> bool:
+        """Whether its launches take less time; where they were not counted, whether it works less."""
+        return self._grown is not None and self._grown < 1 - CHANGED
+
+    @property
+    def _grown(self) -> float | None:
+        return self.per_launch_ratio if self.per_launch_ratio is not None else self.ratio
 
 
 def device_work(matched: list[Matched], cycles: CycleTime, others_waited_for: bool) -> list[DeviceWork]:

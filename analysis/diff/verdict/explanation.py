@@ -13,7 +13,36 @@ from ...core.metrics import change
 from .comparability import Comparability
 from .cycle_time import CycleTime
 from .device_work import CHANGED, DeviceWork
-from .resources import ChangedResource
+from .resources import ChangedResource, foremost_cause
+
+
+def foremost(
+    resources: Sequence[ChangedResource], cycles: CycleTime | None, work: Sequence[DeviceWork]
+) -> tuple[ChangedResource | None, str]:
+    """The changed capacity that is told, None where none changed, and what it explains, as the end of a sentence."""
+    if (grown := _grown(resources, cycles, work)) is not None:
+        faster = cycles is not None and cycles.verdict == "faster"
+        if grown.device == "Host":
+            return grown, "may explain the faster cycle"
+        kept = "the recording does not show whether the cycle waited for it" if faster else _length_kept(cycles)
+        return grown, f"explains the GPU line; {kept}"
+    top = foremost_cause(resources)
+    return top, explains(top, cycles, work)
+
+
+def _grown(
+    resources: Sequence[ChangedResource], cycles: CycleTime | None, work: Sequence[DeviceWork]
+) -> ChangedResource | None:
+    """The capacity there is more of where a device, or the cycle, got faster and nothing slower.
+
+    What shrank elsewhere meanwhile cost nothing.
+    """
+    verdict = cycles.verdict if cycles is not None else ""
+    if verdict == "slower" or any(row.slower for row in work):
+        return None
+    faster = {row.device for row in work if row.faster} | ({"Host"} if verdict == "faster" else set())
+    more = [row for row in resources if row.role == "capacity" and row.loss < 0 and row.device in faster]
+    return min(more, key=lambda row: (round(row.loss, 3), -len(row.metric), row.device), default=None)
 
 
 def explains(top: ChangedResource | None, cycles: CycleTime | None, work: Sequence[DeviceWork]) -> str:
@@ -67,7 +96,7 @@ def _without_a_cause(cycles: CycleTime | None, work: Sequence[DeviceWork]) -> st
 
 
 def explanation(
-    top: ChangedResource | None, cycles: CycleTime | None, work: Sequence[DeviceWork], regressions: int,
+    resources: Sequence[ChangedResource], cycles: CycleTime | None, work: Sequence[DeviceWork], regressions: int,
     comparability: Comparability,
 ) -> str:
     """The whole in one sentence, for those who read only one."""
@@ -79,10 +108,11 @@ def explanation(
     count = "no function significantly slower" if not regressions else (
         f"{regressions} function{'' if regressions == 1 else 's'} significantly slower"
     )
+    top, why = foremost(resources, cycles, work)
     if top is None:
-        return f"{cycle}, {count}; no capacity that was read changed, {_without_a_cause(cycles, work)}."
+        return f"{cycle}, {count}; no capacity that was read changed, {why}."
     went = f"{top.metric} on {top.device} went {change(top.mu_a, top.mu_b, top.unit)}"
-    return f"{cycle}, {count}; {went}, which {_which(explains(top, cycles, work))}."
+    return f"{cycle}, {count}; {went}, which {_which(why)}."
 
 
 def _which(text: str) -> str:

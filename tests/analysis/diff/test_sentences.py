@@ -6,14 +6,15 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from msgspec.structs import replace
 from runs import run_of, steps
 
 from warplens.analysis.core.metrics import metric
 from warplens.analysis.core.run_labels import distinct_labels
-from warplens.analysis.diff.present.sentences import device_lines
+from warplens.analysis.diff.present.sentences import changed_line, device_lines
 from warplens.analysis.diff.verdict.cycle_time import CycleTime
 from warplens.analysis.diff.verdict.device_work import DeviceWork, agreed
-from warplens.analysis.diff.verdict.explanation import explains
+from warplens.analysis.diff.verdict.explanation import explains, foremost
 from warplens.analysis.diff.verdict.gate import gate
 from warplens.analysis.diff.verdict.resources import ChangedResource
 from warplens.analysis.diff.verdict.verdict import verdict_of
@@ -141,6 +142,28 @@ def test_the_headline_says_of_the_device_what_all_its_rows_say() -> None:
     )
     assert agreed(work((0.6, 0.4), "exposed"), ["hidden", None]).path is None
     assert agreed(unknown, []).path is None
+
+
+@pytest.mark.parametrize(("cycle", "said"), [
+    ("unchanged", "explains the GPU line; the cycle kept its length"),
+    ("faster", "explains the GPU line; the recording does not show whether the cycle waited for it"),
+])
+def test_a_clock_that_rose_is_what_made_the_device_faster(cycle: Literal["unchanged", "faster"], said: str) -> None:
+    rose = replace(CLOCK_FELL, mu_a=210.0, mu_b=1187.0, functions=0, loss=-1.7)
+    shrank = replace(CLOCK_FELL, metric="host_cpu_usage", device="Host", mu_a=5.9, mu_b=7.9, unit="%", loss=0.1)
+    cycles = replace(SLOWER, verdict=cycle)
+    faster = DeviceWork("GPU 0", 1, 1, 155.0, 43.0)
+    assert changed_line([shrank, rose], cycles, [faster]) == (
+        f"Changed gpu_sm_frequency 210 → 1,187 MHz on GPU 0: {said}"
+    )
+    assert foremost([rose], SLOWER, [faster])[0] is None
+    assert foremost([shrank, rose], cycles, [work((0.6, 0.4))])[0] == shrank
+
+
+def test_a_processor_that_is_free_again_may_explain_the_faster_cycle() -> None:
+    free = replace(CLOCK_FELL, metric="cpu_frequency", device="Host", mu_a=22.5, mu_b=87.5, unit="%", loss=-1.4)
+    told = foremost([free], replace(SLOWER, verdict="faster"), [DeviceWork("GPU 0", 1, 1, 51.0, 51.0)])
+    assert told == (free, "may explain the faster cycle")
 
 
 def test_runs_of_one_label_are_told_apart_by_the_folder_that_differs() -> None:
