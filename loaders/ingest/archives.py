@@ -1,8 +1,8 @@
 """Archives of recordings: a .tar, .tar.gz or .zip is read as the folder it was made of.
 
 Its regular files are unpacked beside the tables, into a folder that is removed when all is read. An archive is hostile
-like any input: links, devices and files outside its folder are passed over, and what it may unfold to, and into how
-many files, is bounded.
+like any input: links, devices and files outside its folder are left out, which is said, and what it may unfold to, and
+into how many files, is bounded.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ def is_archive(path: Path) -> bool:
         return False
 
 
-def unpack(shown: str, path: Path, target: Path, progress: Callable[[int, int, int], None]) -> Path:
-    """Its files in ``target``, which is returned. Raises Unreadable where it is damaged or unfolds beyond limits."""
+def unpack(shown: str, path: Path, target: Path, progress: Callable[[int, int, int], None]) -> list[str]:
+    """Put its files into ``target``; a sentence for each entry left out. Raises Unreadable: damaged, too large."""
     size = path.stat().st_size
     room = max(limits.UNCOUNTED_BYTES, limits.limit("unfolded") * size)
     done = count = 0
+    left_out: list[str] = []
     try:
-        for name, member in _members(path):
+        for name, member in _members(path, left_out):
             count += 1
             if count > MOST_FILES:
                 raise Unreadable(shown, f"holds more than {MOST_FILES:,} files", "Unpack what you want to see.")
@@ -63,24 +64,29 @@ def unpack(shown: str, path: Path, target: Path, progress: Callable[[int, int, i
         raise Unreadable(shown, f"is a damaged archive ({error})", "Copy it again, or unpack it.") from None
     if not count:
         raise Unreadable(shown, "is an archive without files", "Give one that holds traces.")
-    return target
+    return [f"{shown}/{name} was left out: it is a link, or would lie outside the archive" for name in left_out]
 
 
-def _members(path: Path) -> Iterator[tuple[Path, IO[bytes]]]:
+def _members(path: Path, left_out: list[str]) -> Iterator[tuple[Path, IO[bytes]]]:
     """Each regular file of the archive, under a name that stays inside the folder it is unpacked to."""
+    def place(entry: str, regular: bool = True) -> Path | None:
+        name = _inside(entry) if regular else None
+        if name is None and not _is_hidden(entry) and len(left_out) < MOST_FILES:
+            left_out.append(entry)
+        return name
+
     if zipfile.is_zipfile(path) and not tarfile.is_tarfile(path):
         with zipfile.ZipFile(path) as archive:
             for entry in archive.infolist():
-                name = _inside(entry.filename)
-                if name is not None and not entry.is_dir():
+                if not entry.is_dir() and (name := place(entry.filename)) is not None:
                     with archive.open(entry) as member:
                         yield name, member
         return
     with stream.Source(path) as source, tarfile.open(fileobj=cast(Any, _Readable(source)), mode="r|") as packed:
         for found in packed:
-            name = _inside(found.name)
-            content = packed.extractfile(found) if found.isreg() and name is not None else None
-            if content is not None and name is not None:
+            if found.isdir() or (name := place(found.name, found.isreg())) is None:
+                continue
+            if (content := packed.extractfile(found)) is not None:
                 yield name, content
 
 
@@ -98,8 +104,13 @@ class _Readable:
 def _inside(name: str) -> Path | None:
     """The name as a path below the folder; None for one that leads out of it or is hidden."""
     parts = [part for part in PurePosixPath(name.replace("\\", "/")).parts if part != "."]
-    if not parts or ".." in parts or parts[0].startswith("/") or ":" in parts[0] or "\0" in name:
+    if not parts or ".." in parts or parts[0].startswith("/") or parts[0][1:2] == ":" or "\0" in name:
         return None
-    if any(part.startswith(".") or len(os.fsencode(part)) > 200 for part in parts) or len(parts) > 16:
+    if _is_hidden(name) or any(len(os.fsencode(part)) > 200 for part in parts) or len(parts) > 16:
         return None
     return Path(*parts)
+
+
+def _is_hidden(name: str) -> bool:
+    """Whether it lies in a hidden folder, or is hidden: what a system keeps for itself beside somebody's files."""
+    return any(part.startswith(".") and part not in (".", "..") for part in name.replace("\\", "/").split("/"))

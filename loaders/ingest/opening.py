@@ -67,15 +67,17 @@ def ingest(path: str, request: Request) -> Opened:
     try:
         found = inputs.regular(path, spool, request.progress)
         shown = "standard input" if path == "-" else path
-        unpacked = None
+        unpacked, passed = None, list[str]()
         if found.is_file() and archives.is_archive(found):
             scratch.append(spill.directory())
-            unpacked = found = archives.unpack(shown, found, scratch[-1], request.progress)
+            passed = archives.unpack(shown, found, scratch[-1], request.progress)
+            unpacked = found = scratch[-1]
         folder = found.is_dir()
         if scratch:  # what was copied from a stream or an archive is not there to be read again
             request = replace(request, use_cache=False)
         parts, unread = in_folder(path, found, request) if folder else ([file_of(shown, found, request)], [])
         read, directories, loaded = _load(shown, parts, request, unread)
+        unread += passed
         files = tuple(str(part.path) for part in read) if folder else (shown,)
         if unpacked is not None:
             files = tuple(file.replace(str(unpacked), shown, 1) for file in files)

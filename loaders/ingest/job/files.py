@@ -151,6 +151,9 @@ def in_folder(shown: str, folder: Path, request: Request, depth: int = 0) -> tup
         inside += "" if files else " without one"
         raise Unreadable(shown, f"holds no trace ({inside})", offers.runs_under(folder) or _GIVE)
     parts = _recordings(_without_twins(parts))
+    twice = _lie_unpacked(parts)
+    parts = [part for part in parts if part.path not in twice]
+    unread += [f"{path} was left out: {path.stem} beside it is the same, unpacked" for path in sorted(twice)]
     aside = counters()
     formats = sorted({part.format for part in parts} - aside)
     if len(formats) > 1:
@@ -183,6 +186,12 @@ def _without_twins(parts: list[InputFile]) -> list[InputFile]:
         part for part in parts
         if not any(part.path.name.endswith(ends) for name, ends in twins.items() if ends and name != part.format)
     ]
+
+
+def _lie_unpacked(parts: list[InputFile]) -> set[Path]:
+    """The files that lie among the others under their name without the suffix of what packed them, too."""
+    known = {part.path for part in parts}
+    return {path for path in known if path.suffix in (".gz", ".zst") and path.with_suffix("") in known}
 
 
 def _recordings(parts: list[InputFile]) -> list[InputFile]:

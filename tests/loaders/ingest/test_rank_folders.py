@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import tarfile
@@ -109,9 +110,33 @@ def test_nothing_is_written_outside_the_folder(tmp_path: Path) -> None:
             out.addfile(entry, io.BytesIO(trace()) if entry.size else None)
     target = tmp_path / "inside" / "here"
     target.mkdir(parents=True)
-    archives.unpack("evil.tar", packed, target, lambda *_: None)
+    passed = archives.unpack("evil.tar", packed, target, lambda *_: None)
+    assert [said.partition(" was left out")[0] for said in passed] == [
+        "evil.tar/../escaped.json", "evil.tar//absolute.json", "evil.tar/link.json", "evil.tar/pipe.json",
+        "evil.tar/hard.json",
+    ]
     assert sorted(path.name for path in tmp_path.rglob("*") if not path.is_dir()) == ["evil.tar", "good.pt.trace.json"]
-    assert opened(packed).has("kernels")
+    run = opened(packed)
+    assert run.has("kernels") and any("link.json was left out: it is a link" in said for said in run.info.warnings)
+
+
+def test_names_with_a_time_of_day_are_taken_and_what_a_system_hides_is_passed_over(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "job.zip", "w") as packed:
+        packed.writestr("2026-03-02T14:07:30/rank0.json", trace())
+        packed.writestr("2026-03-02T14:07:30/rank1.json", trace())
+        packed.writestr("__MACOSX/._rank0.json", b"x")
+    run = opened(tmp_path / "job.zip")
+    assert run.info.ranks == (0, 1) and not any("left out" in said for said in run.info.warnings)
+
+
+def test_a_recording_that_lies_packed_and_unpacked_is_read_once(tmp_path: Path) -> None:
+    job = write(tmp_path / "job", rank0=trace(), rank1=trace())
+    one = next(job.glob("*rank1*"))
+    one.with_name(one.name + ".gz").write_bytes(gzip.compress(trace()))
+    run = opened(job)
+    assert run.info.ranks == (0, 1)
+    assert any(said.endswith(f".gz was left out: {one.name} beside it is the same, unpacked")
+               for said in run.info.warnings)
 
 
 def test_an_archive_may_not_unfold_without_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
