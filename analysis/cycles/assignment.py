@@ -80,14 +80,14 @@ def in_cycles(run: Trace, cycles: pl.DataFrame, device_time: bool) -> pl.LazyFra
     """The kernels that belong to a cycle, with its number in ``cycle`` (those outside all cycles are left out)."""
     if cycles["start_ns"].null_count():
         return _by_index(run, cycles)
-    numbered = run.with_tables(kernels=run.kernels.with_row_index("_row"))
     # only what decides is collected; the other columns stay lazy, for whoever needs them
-    rows = launched(numbered).select("_row", "launch_ns", "start_ns", "rank", "pid").collect(engine="streaming")
+    rows = launched(run).select("launch_ns", "start_ns", "rank", "pid").collect(engine="streaming")
     at = place(rows, cycles, device_time)
     number = pl.Series("cycle", cycles["cycle"].to_numpy()[at] if cycles.height else at)
-    rows = rows.with_columns(number).filter(pl.Series(at >= 0))
-    return numbered.kernels.drop("pid").join(
-        rows.lazy().select("_row", "pid", "cycle"), on="_row", how="inner", maintain_order="left"
+    belongs = pl.Series("_row", np.flatnonzero(at >= 0).astype(np.uint32))
+    kept = pl.DataFrame([belongs, rows["pid"].gather(belongs), number.gather(belongs)])
+    return run.kernels.with_row_index("_row").drop("pid").join(
+        kept.lazy(), on="_row", how="inner", maintain_order="left"
     ).drop("_row")
 
 

@@ -89,7 +89,7 @@ def _slices(run: Trace, cycles: Cycles) -> Iterator[pl.DataFrame]:
 
 def _inside(cycles: Cycles) -> pl.Expr:
     anchors = cycles.frame["label"].unique().cast(pl.String).drop_nulls().to_list()
-    return _BUSY & ~pl.col("name").cast(pl.String).is_in(anchors)
+    return _BUSY & ~pl.col("name").is_in(pl.Series(anchors, dtype=schema.NAME).implode())
 
 
 def _rank(cycles: Cycles) -> pl.Expr:

@@ -18,7 +18,7 @@ from ...loaders import schema
 from ...loaders.trace import Trace
 from ..core.call_tree import Ints, among, crossings, nearest, parents, sum_below
 from ..core.derived import derived, derived_value
-from ..core.launch_calls import ABSENT, Calls, calls_of, ids, match
+from ..core.launch_calls import ABSENT, Calls, calls_of, gathered, ids, match
 from ..core.quantiles import Codes, dense
 from ..kernels.tensor_cores import OPERATORS, kernels_on_tensor_cores
 
@@ -117,10 +117,7 @@ def launching_operators(run: Trace, activities: pl.DataFrame) -> pl.Series:
     """Name of the operator whose call launched each activity (rows with ``rank correlation``), null for none."""
     nodes, calls = _nodes(run), calls_of(run)
     node = _node_of(activities, calls, _owners(calls, nodes))
-    names = nodes.frame.select(pl.when(pl.col("kind") == "op").then(pl.col("name").cast(pl.String))).to_series()
-    wanted = pl.DataFrame({"row": np.where(node >= 0, node, -1)})
-    named = pl.DataFrame({"row": np.arange(len(names)), "op": names})
-    return wanted.join(named, on="row", how="left", maintain_order="left")["op"]
+    return gathered(nodes.frame.select(pl.when(pl.col("kind") == "op").then("name")).to_series(), node).alias("op")
 
 
 def _nodes(run: Trace) -> Nodes:

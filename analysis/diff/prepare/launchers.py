@@ -69,7 +69,7 @@ def _launched(
     )
     cycles = rows.group_by("device").agg(pl.struct("cycle", "rank").n_unique().alias("cycles"))
     mine = rows.join(cycles, on="device").join(wanted, on=["name", "device"]).select(
-        pl.col("name").cast(pl.String).alias("function"), pl.col("called").alias("device"),
+        pl.col("name").alias("function"), pl.col("called").alias("device"),
         "kind", "rank", "correlation", "place", "cycles",
     )
     if mine.is_empty():
@@ -81,7 +81,8 @@ def _launched(
         (pl.col("launches").first() / pl.col("cycles").first()).alias("per_cycle"),
         *(pl.col("place").quantile(at).alias(name) for name, at in _PLACES.items()),
     )
-    return counted.filter(pl.col("share") >= MOSTLY).drop("share")
+    mostly = counted.filter(pl.col("share") >= MOSTLY).drop("share")
+    return mostly.with_columns(pl.col("function", "op").cast(pl.String))  # of a few rows: names of kernels are long
 
 
 def _placed(run: Trace, work: Work, options: Options) -> pl.DataFrame:

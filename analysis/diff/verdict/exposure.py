@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from ...core.intervals import Ints, busy_and_exposed, union
 from ...core.options import Options
+from ...core.quantiles import codes, dense
 from ...cycles import assignment
 from ...cycles.account import find_cycles
 from ..prepare.prepared import Prepared
@@ -138,11 +139,12 @@ def _device(work: Work, side: Side, device: str, of_rank: int | None, options: O
     cycles = find_cycles(run, options)
     if cycles.frame.is_empty() or cycles.frame["start_ns"].null_count():
         return None
-    mine = run.kernels.filter((pl.col("device") == device) & (pl.col("kind") != "sync"))
+    wanted = (pl.col("device") == device) & (pl.col("kind") != "sync")
     if of_rank is not None:
-        mine = mine.filter(pl.col("rank") == of_rank)
-    launched = assignment.in_cycles(run.with_tables(kernels=mine), cycles.frame, cycles.device_time)
-    rows = launched.select("cycle", "rank", "pid", "name", "start_ns", "dur_ns").collect()
+        wanted &= pl.col("rank") == of_rank
+    mine = run.kernels.filter(wanted)
+    launched = assignment.in_cycles(run, cycles.frame, cycles.device_time).filter(wanted)
+    rows = launched.select("cycle", "rank", "pid", "name", "start_ns", "dur_ns").collect(engine="streaming")
     if rows.is_empty() or rows["start_ns"].null_count() or rows["pid"].n_unique() > 1 or rows["rank"].n_unique() > 1:
         return None
     rank, numbers = rows["rank"][0], side.cycles[side.whole]
@@ -163,8 +165,8 @@ def _device(work: Work, side: Side, device: str, of_rank: int | None, options: O
 
 def _exposed(rows: pl.DataFrame, numbers: Ints) -> dict[str, Floats]:
     """Exposed ms of each function in each of these cycles (ascending); what other cycles ran covers too."""
-    names = rows["name"].cast(pl.String)
-    functions, of = np.unique(names.to_numpy(), return_inverse=True)
+    number, first = dense(codes(rows["name"]))
+    functions, of = rows["name"].gather(pl.Series(first)).cast(pl.String), number.astype(np.int64)
     cycles, at = np.unique(rows["cycle"].to_numpy(), return_inverse=True)
     starts = rows["start_ns"].to_numpy()
     owners = len(functions) * len(cycles)

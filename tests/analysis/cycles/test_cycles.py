@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from runs import host, kernel, run_of, steps
 
 from warplens.analysis.core.options import Options
-from warplens.analysis.cycles import account
+from warplens.analysis.cycles import account, assignment
 from warplens.analysis.cycles.account import cycles_of, find_cycles, homeless, left_out
 from warplens.analysis.cycles.scope import scoped
 from warplens.analysis.table.column import Column
@@ -83,6 +83,19 @@ def test_a_launch_belongs_to_the_cycle_whose_call_launched_it() -> None:
     launches = [kernel(0, 10, 5), kernel(1, 120, 5, correlation=7)]
     found = cycles_of(run_of(cycles=steps(100, 100), kernels=launches, host=calls), Options()).collect()
     assert found["records"].to_list() == [2, 0]
+
+
+def test_who_launched_what_is_found_once_however_often_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = [host("cudaLaunchKernel", 90, 2, "runtime", correlation=7, pid=3)]
+    run = run_of(cycles=steps(100, 100), kernels=[kernel(0, 10, 5), kernel(1, 120, 5, correlation=7)], host=calls)
+    found: list[Trace] = []
+    find = assignment._found
+    monkeypatch.setattr(assignment, "_found", lambda trace: (found.append(trace), find(trace))[1])
+    frame = find_cycles(run, Options()).frame
+    for _ in range(2):
+        mine = assignment.in_cycles(run, frame, device_time=False).select("index", "cycle", "pid").collect()
+        assert mine.rows() == [(0, 0, None), (1, 0, 3)]
+    assert [trace is run for trace in found] == [True]
 
 
 def test_a_cycle_with_fewer_device_records_than_its_like_is_not_whole_and_its_busy_time_unknown() -> None:
