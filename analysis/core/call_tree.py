@@ -18,11 +18,6 @@ _ROUNDS = 40
 """Levels climbed one by one, for the slices still on their way; whoever is deeper is found by leaps for all."""
 
 
-def parents(column: pl.Series) -> Ints:
-    """The column ``parent`` as row numbers, -1 for none."""
-    return column.fill_null(-1).to_numpy()
-
-
 def nearest(parent: Parents, rows: Ints, wanted: Mask) -> Ints:
     """For each of the rows (-1 for none) itself or the closest slice around it that is wanted, -1 where none is."""
     found = rows.copy()

@@ -88,12 +88,22 @@ def _where(column: pl.Series, condition: Callable[[str], object]) -> Mask:
 
 def slices_of(run: Trace) -> HostSlices:
     """Every slice of the host table."""
-    columns = ("name", "kind", "start_ns", "dur_ns", "rank", pl.col("parent").cast(pl.Int32).fill_null(-1))
-    rows = run.host.select(columns).collect(engine="streaming")
     return HostSlices(
-        rows["name"], rows["kind"], rows["start_ns"].fill_null(0).to_numpy(), rows["dur_ns"].fill_null(0).to_numpy(),
-        ids(rows["rank"]), rows["parent"].to_numpy(),
+        host_column(run, "name"), host_column(run, "kind"),
+        host_column(run, pl.col("start_ns").fill_null(0)).to_numpy(),
+        host_column(run, pl.col("dur_ns").fill_null(0)).to_numpy(), ids(host_column(run, "rank")),
+        host_column(run, pl.col("parent").cast(pl.Int32).fill_null(-1)).to_numpy(),
     )
+
+
+def host_column(run: Trace, wanted: pl.Expr | str) -> pl.Series:
+    """A column of the host table. It is the longest by far: several of its columns at once take twice their memory."""
+    return run.host.select(wanted).collect(engine="streaming").to_series()
+
+
+def threads_of(run: Trace) -> Ints:
+    """A number from 0 for each thread (rank, pid, tid), for each slice of the host table."""
+    return numbered(*(ids(host_column(run, key)) for key in ("rank", "pid", "tid")))
 
 
 class Places(Struct, frozen=True):
@@ -164,15 +174,14 @@ def _found(run: Trace) -> pl.DataFrame:
     rows = run.kernels.select("rank", "correlation", "op_id", "graph").collect(engine="streaming")
     slices = slices_of(run)
     call, is_operator = _launch_calls(run, slices, rows), slices.of_kind("op")
-    links = run.host.select("external_id", "sequence", "forward_tid").collect(engine="streaming")
-    operator = _by_external_id(rows, slices, links, is_operator)
+    operator = _by_external_id(run, slices, rows, is_operator)
     replays = slices.named(lambda text: _GRAPH.search(text), slices.of_kind(*CALLS))
     replayed = rows["graph"].is_not_null().to_numpy() | ((call >= 0) & replays[call])
     asked = (operator < 0) & ~replayed
     operator[asked] = nearest(slices.parent, call[asked], is_operator)
     replayed &= operator < 0
     base = np.where(operator >= 0, operator, np.where(replayed, -1, call))
-    forward = forward_of(slices, links, is_operator, operator)
+    forward = forward_of(run, slices, is_operator, operator)
     module, frame = places_of(slices).around(slices, np.where(forward >= 0, forward, base))
     columns = {
         "op": slices.names_of(operator), "op_forward": slices.names_of(forward), "module": module, "frame": frame,
@@ -186,33 +195,33 @@ def _found(run: Trace) -> pl.DataFrame:
 
 def _launch_calls(run: Trace, slices: HostSlices, rows: pl.DataFrame) -> Ints:
     """The row of the earliest runtime or driver call with the correlation of each activity, -1 for none."""
-    correlation = ids(run.host.select("correlation").collect(engine="streaming")["correlation"])
+    correlation = ids(host_column(run, "correlation"))
     calls = np.flatnonzero(slices.of_kind(*CALLS) & (correlation != ABSENT) & (correlation != 0))
     calls = calls[np.argsort(slices.start[calls], kind="stable")]
     found = match((ids(rows["rank"]), ids(rows["correlation"])), (slices.rank[calls], correlation[calls]))
     return np.where(found >= 0, calls[np.maximum(found, 0)], -1) if len(calls) else found
 
 
-def _by_external_id(rows: pl.DataFrame, slices: HostSlices, links: pl.DataFrame, is_operator: Mask) -> Ints:
+def _by_external_id(run: Trace, slices: HostSlices, rows: pl.DataFrame, is_operator: Mask) -> Ints:
     """The row of the operator with the External id of each activity, -1 for none."""
-    external = ids(links["external_id"])
+    external = ids(host_column(run, "external_id"))
     operators = np.flatnonzero(is_operator & (external != ABSENT))
     found = match((ids(rows["rank"]), ids(rows["op_id"])), (slices.rank[operators], external[operators]))
     return np.where(found >= 0, operators[np.maximum(found, 0)], -1) if len(operators) else found
 
 
-def forward_of(slices: HostSlices, links: pl.DataFrame, is_operator: Mask, rows: Ints) -> Ints:
+def forward_of(run: Trace, slices: HostSlices, is_operator: Mask, rows: Ints) -> Ints:
     """The forward operator that each of the rows (-1 for none) belongs to the backward of, -1 for none.
 
     It is the last one with the same sequence number that began before: an operator and what it calls share a number
     until the one that puts itself into the graph.
     """
-    sequence = ids(links["sequence"])
+    sequence = ids(host_column(run, "sequence"))
     numbered_ops = is_operator & (sequence != ABSENT)
     none = np.full(len(rows), -1, dtype=np.int64)
     if not numbered_ops.any():
         return none
-    backward = numbered_ops & links["forward_tid"].is_not_null().to_numpy()
+    backward = numbered_ops & host_column(run, pl.col("forward_tid").is_not_null()).to_numpy()
     backward |= slices.named(lambda text: _BACKWARD.match(text), numbered_ops)
     forward = np.flatnonzero(numbered_ops & ~backward)
     back = nearest(slices.parent, rows, backward)

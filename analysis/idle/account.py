@@ -14,10 +14,10 @@ from msgspec import Struct
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..core.call_tree import Ints, crossing_notes, crossings, nearest, pack
-from ..core.callers import Callers, HostSlices, callers_of, places_of, slices_of
+from ..core.callers import Callers, HostSlices, callers_of, places_of, slices_of, threads_of
 from ..core.derived import derived, derived_value
 from ..core.intervals import EMPTY, Intervals, union
-from ..core.launch_calls import CALLS, ids, numbered
+from ..core.launch_calls import CALLS, ids
 from ..core.names.short_name import short_name
 from .causes import BY_SLICE, CAUSES, DISPATCH_NS, blocking, causes_of
 from .gaps import DeviceGaps, activities_of, gaps_of
@@ -101,11 +101,10 @@ def _host(run: Trace) -> _Host | None:
     if callers is None:
         return None
     slices = slices_of(run)
-    keys = run.host.select("rank", "pid", "tid").collect(engine="streaming")
     at_work = np.flatnonzero(slices.of_kind("overhead"))
     rank, starts, ends = (values[at_work] for values in (slices.rank, slices.start, slices.start + slices.dur))
     overhead = {int(one): union(starts[rank == one], ends[rank == one]) for one in np.unique(rank)}
-    return _Host(slices, numbered(*(ids(keys[key]) for key in ("rank", "pid", "tid"))), callers, overhead)
+    return _Host(slices, threads_of(run), callers, overhead)
 
 
 def _account(run: Trace, activities: pl.DataFrame) -> Idle:

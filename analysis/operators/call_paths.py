@@ -75,9 +75,8 @@ def _calls(run: Trace, slices: HostSlices) -> _Calls:
     wanted = module | operator
     rows = np.flatnonzero(wanted)
     above_row = nearest(slices.parent, slices.parent[rows].astype(np.int64), wanted)
-    links = run.host.select("external_id", "sequence", "forward_tid").collect(engine="streaming")
     outermost = np.flatnonzero(above_row < 0)
-    forward = forward_of(slices, links, slices.of_kind("op"), rows[outermost])
+    forward = forward_of(run, slices, slices.of_kind("op"), rows[outermost])
     home = nearest(slices.parent, forward, module)  # a backward call belongs where its forward call was made
     above_row[outermost] = home
     number = np.cumsum(wanted) - 1

@@ -16,7 +16,8 @@ from msgspec import Struct
 
 from ...loaders import schema
 from ...loaders.trace import Trace
-from ..core.call_tree import Ints, among, crossings, nearest, parents, sum_below
+from ..core.call_tree import Ints, Parents, among, crossings, nearest, sum_below
+from ..core.callers import host_column
 from ..core.derived import derived, derived_value
 from ..core.launch_calls import ABSENT, Calls, calls_of, gathered, ids, match
 from ..core.quantiles import Codes, dense
@@ -60,8 +61,8 @@ class Nodes(Struct, frozen=True):
     ends: Ints
     parent: Ints
     depth: Ints
-    host_parent: Ints
-    number: Ints
+    host_parent: Parents
+    number: Parents
 
 
 def operators_of(run: Trace) -> Operators | None:
@@ -128,18 +129,17 @@ def _nodes(run: Trace) -> Nodes:
     beside = pl.col("kind").is_in(["annotation", "dataloader"])
     beside = beside & pl.col("name").is_in(pl.Series(wanted, dtype=schema.NAME).implode())
     timed = pl.all_horizontal(pl.col("name", "start_ns", "dur_ns").is_not_null())
-    rows = run.host.select(
-        "parent", "depth", node=(((pl.col("kind") == "op") | beside) & timed).fill_null(False)
-    ).collect(engine="streaming")
-    is_node, above = rows["node"].to_numpy(), parents(rows["parent"])
-    frame = run.host.filter(((pl.col("kind") == "op") | beside) & timed).select(
+    wanted_rows = ((pl.col("kind") == "op") | beside) & timed
+    is_node = host_column(run, wanted_rows.fill_null(False)).to_numpy()
+    above = host_column(run, pl.col("parent").cast(pl.Int32).fill_null(-1)).to_numpy()
+    depth = host_column(run, pl.col("depth").fill_null(0)).to_numpy()[is_node].astype(np.int64)
+    frame = run.host.filter(wanted_rows).select(
         "name", "kind", "start_ns", "dur_ns", "rank", "external_id"
     ).collect(engine="streaming")
     starts = frame["start_ns"].to_numpy()
     return Nodes(
-        frame, starts, starts + frame["dur_ns"].to_numpy(), among(above, is_node),
-        rows["depth"].fill_null(0).to_numpy()[is_node].astype(np.int64), above,
-        np.where(is_node, np.cumsum(is_node) - 1, -1),
+        frame, starts, starts + frame["dur_ns"].to_numpy(), among(above, is_node), depth, above,
+        np.where(is_node, np.cumsum(is_node, dtype=np.int32) - 1, -1).astype(np.int32),
     )
 
 
@@ -176,7 +176,7 @@ def _owners(calls: Calls, nodes: Nodes) -> Ints:
     strange = (calls.starts < nodes.starts[known]) | late
     owner[strange | (calls.external_id == calls.correlation)] = -1
     by_time = np.flatnonzero((owner < 0) & (calls.external_id != 0))
-    around = nearest(nodes.host_parent, nodes.host_parent[calls.row[by_time]], nodes.number >= 0)
+    around = nearest(nodes.host_parent, nodes.host_parent[calls.row[by_time]].astype(np.int64), nodes.number >= 0)
     owner[by_time] = np.where(around >= 0, nodes.number[np.maximum(around, 0)], -1)
     return owner
 

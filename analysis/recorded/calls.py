@@ -15,8 +15,8 @@ import polars as pl
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..core.call_tree import Mask
-from ..core.callers import Callers, HostSlices, callers_of, slices_of
-from ..core.launch_calls import CALLS, ids, numbered
+from ..core.callers import Callers, HostSlices, callers_of, host_column, slices_of, threads_of
+from ..core.launch_calls import CALLS
 from ..core.quantiles import Codes, codes, combined, dense, latencies
 from ..idle.causes import always_waits, blocking, cause_of_call
 from .copies import memory
@@ -45,8 +45,7 @@ def calls_of(run: Trace) -> pl.DataFrame | None:
     is_call &= ~slices.named(lambda name: name in _SCHEDULED, is_call)
     if not is_call.any():
         return None
-    rows = run.host.select("self_ns", "rank", "pid", "tid").collect(engine="streaming")
-    thread = numbered(*(ids(rows[name]) for name in ("rank", "pid", "tid")))[is_call]
+    thread = threads_of(run)[is_call]
     name, kind = (column.filter(pl.Series(is_call)) for column in (slices.name, slices.kind))
     name = _functions(name)
     of, first = dense(combined([codes(name), codes(kind)]))
@@ -55,7 +54,7 @@ def calls_of(run: Trace) -> pl.DataFrame | None:
     stats = latencies(of, dur, count)
     callers = callers_of(run)
     waits = (blocking(slices) | _staged(run, slices, callers))[is_call]
-    known = rows["self_ns"].filter(pl.Series(is_call))
+    known = host_column(run, "self_ns").filter(pl.Series(is_call))
     own = np.bincount(of, weights=known.fill_null(0).to_numpy(), minlength=count).astype(np.int64)
     told = np.bincount(of, weights=known.is_not_null().to_numpy(), minlength=count) > 0
     threads = np.bincount(np.unique(np.stack((of, thread)), axis=1)[0], minlength=count)

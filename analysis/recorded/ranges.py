@@ -15,7 +15,7 @@ from msgspec import Struct
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..core.call_tree import Ints, among, nearest
-from ..core.callers import HostSlices, callers_of, slices_of
+from ..core.callers import HostSlices, callers_of, host_column, slices_of
 from ..core.intervals import union_per_owner
 from ..core.launch_calls import ids, numbered
 from ..core.quantiles import dense, latencies
@@ -123,8 +123,7 @@ def activities_in(run: Trace, name: str) -> pl.DataFrame:
 
 def _threads(run: Trace) -> tuple[Ints, Ints]:
     """The thread and the process of every host slice, as numbers."""
-    rows = run.host.select("rank", "pid", "tid").collect(engine="streaming")
-    rank, pid, tid = (ids(rows[name]) for name in ("rank", "pid", "tid"))
+    rank, pid, tid = (ids(host_column(run, name)) for name in ("rank", "pid", "tid"))
     return numbered(rank, pid, tid), numbered(rank, pid)
 
 

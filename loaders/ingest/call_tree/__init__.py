@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
     from ...trace import DerivedStore, Trace
 
-_NAME = "call-tree"
+
+
+def _file(column: str) -> str:
+    """Where a column is kept: each by itself, because most questions need one and a long recording has large ones."""
+    return f"call-tree-{column.replace('_', '-')}"
 
 
 def deferred(
@@ -36,17 +40,19 @@ def deferred(
         return trace
     types = schema.polars_schema("host")
     whole, pieces = trace.host, [*parts] or [trace.host]
-    known = list[pl.DataFrame]()
+    known = dict[str, pl.Series]()
 
-    def tree() -> pl.DataFrame:
-        if not known:
-            found = derived_store.read(_NAME) if derived_store is not None else None
-            if found is None:
-                found = call_tree(whole, compiled)
+    def tree(name: str) -> pl.Series:
+        if name not in known:
+            kept = derived_store.read(_file(name)) if derived_store is not None else None
+            if kept is not None:
+                known[name] = kept.to_series()
+                return known[name]
+            for column in call_tree(whole, compiled):
+                known[column.name] = column
                 if derived_store is not None:
-                    derived_store.write(_NAME, found)
-            known.append(found)
-        return known[0]
+                    derived_store.write(_file(column.name), column.to_frame())
+        return known[name]
 
     def rows(
         names: list[str] | None, predicate: pl.Expr | None, limit: int | None, _batch: int | None
@@ -67,9 +73,9 @@ def deferred(
                 begin += 0 if limit is None else int(piece.select(pl.len()).collect().item())
                 continue
             table = piece.select(plain or pl.first()).collect(engine="streaming")
-            columns = tree()[begin : begin + table.height]
+            columns = [tree(name)[begin : begin + table.height].cast(types[name]) for name in added]
             begin += table.height
-            table = pl.DataFrame([*table.select(plain), *(columns[name].cast(types[name]) for name in added)])
+            table = pl.DataFrame([*table.select(plain), *columns])
             yield (table if predicate is None else table.filter(predicate)).select(wanted)
 
     return trace.with_tables(host=register_io_source(rows, schema=types))

@@ -30,21 +30,20 @@ Ints = npt.NDArray[np.int64]
 def call_tree(host: pl.LazyFrame, compiled: bool = True) -> pl.DataFrame:
     """``COLUMNS``, a row for each of a host table (any of which may be missing but those of time and thread)."""
     nested = ~pl.col("kind").is_in(APART) & pl.col("start_ns").is_not_null()
-    rows = host.select(
-        "start_ns", "dur_ns", "rank", "pid", "tid", within=(nested & pl.col("dur_ns").is_not_null()).fill_null(False)
-    ).collect(engine="streaming")
-    within = rows["within"].to_numpy()
+    within = _column(host, (nested & pl.col("dur_ns").is_not_null()).fill_null(False)).to_numpy()
     some = None if within.all() else np.flatnonzero(within)
-    start = rows["start_ns"].fill_null(0).to_numpy().copy()
-    dur = np.clip(rows["dur_ns"].fill_null(0).to_numpy(), 0, _WIDEST - np.maximum(start, 0))
-    thread = threads(rows)
-    del rows
+    # a column at a time: all of a long recording's together take more memory than all that comes of them
+    thread = _threads(host)
+    start = _column(host, pl.col("start_ns").fill_null(0)).to_numpy()
+    dur = np.clip(_column(host, pl.col("dur_ns").fill_null(0)).to_numpy(), 0, _WIDEST - np.maximum(start, 0))
     order = _order(thread, start, dur, some)
     parent, depth = np.full(len(start), -1, np.int32), np.full(len(start), -1, np.int32)
     own, crosses = np.zeros(len(start), np.int64), np.zeros(len(start), np.uint8)
     dur += start  # from here on these are ends
     _sweep((order, thread, start, dur, parent, own, depth, crosses), compiled)
-    frame = pl.DataFrame({"parent": parent, "depth": depth, "self_ns": own, "crosses": crosses.view(bool)})
+    del order, thread, start, dur
+    frame = pl.DataFrame({
+        "parent": parent, "depth": _narrow(depth), "self_ns": _narrow(own), "crosses": crosses.view(bool)})
     outside = pl.col("depth") < 0
     return frame.select(
         pl.when(pl.col("parent") >= 0).then("parent").alias("parent"),
@@ -66,24 +65,36 @@ def _sweep(arrays: tuple[npt.NDArray[Any], ...], compiled: bool) -> None:
         array[:] = values
 
 
-def threads(rows: pl.DataFrame) -> npt.NDArray[np.int32]:
+def _column(host: pl.LazyFrame, wanted: pl.Expr | str) -> pl.Series:
+    return host.select(wanted).collect(engine="streaming").to_series()
+
+
+def _narrow(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The values in half the bits where they fit, -1 to begin with."""
+    bits = 8 * values.itemsize // 2
+    return values.astype(f"i{bits // 8}") if int(values.max(initial=0)) < 1 << (bits - 1) else values
+
+
+def _threads(host: pl.LazyFrame) -> npt.NDArray[np.int32]:
     """A number from 0 for each (rank, pid, tid). Rows of one thread mostly follow each other, so runs are numbered."""
-    keys = ("rank", "pid", "tid")
-    if not rows.height:
-        return np.zeros(0, np.int32)
-    change = np.zeros(rows.height, bool)
-    change[0] = True
-    for key in keys:
-        column = rows[key]
-        if column.null_count() == rows.height:
-            continue
+    change, columns = np.zeros(0, bool), dict[str, pl.Series]()
+    for key in ("rank", "pid", "tid"):
+        column = _column(host, key)
+        if not len(column):
+            return np.zeros(0, np.int32)
+        change = change if len(change) else np.arange(len(column)) == 0
         values = column.fill_null(np.iinfo(np.int64).min).to_numpy()
-        change[1:] |= values[1:] != values[:-1]
+        differ = values[1:] != values[:-1]
+        columns[key] = column if differ.any() else column.head(1)
+        change[1:] |= differ
     heads = np.flatnonzero(change)
-    runs = rows.select(keys)[heads]
+    runs = pl.DataFrame([
+        column[heads] if len(column) == len(change) else column.new_from_index(0, len(heads))
+        for column in columns.values()
+    ])
     known = runs.unique(maintain_order=True).with_row_index("number")
-    numbers = runs.join(known, on=keys, how="left", nulls_equal=True, maintain_order="left")["number"]
-    return np.repeat(numbers.to_numpy().astype(np.int32), np.diff(heads, append=rows.height))
+    numbers = runs.join(known, on=runs.columns, how="left", nulls_equal=True, maintain_order="left")["number"]
+    return np.repeat(numbers.to_numpy().astype(np.int32), np.diff(heads, append=len(change)))
 
 
 def _order(thread: npt.NDArray[np.int32], start: Ints, dur: Ints, some: Ints | None) -> Ints:

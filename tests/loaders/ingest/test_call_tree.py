@@ -98,6 +98,13 @@ def test_times_near_the_end_of_the_integers_do_not_overflow() -> None:
     assert tree["depth"].to_list() == [0, 1, 0]
 
 
+def test_depth_and_time_of_its_own_are_told_however_large_they_are() -> None:
+    levels, longest = 40_000, 10**10
+    tree = call_tree(host(*((1, level, longest - 2 * level) for level in range(levels)), (2, 0, longest)))
+    assert tree["depth"].to_list() == [*range(levels), 0]
+    assert tree["self_ns"].to_list() == [*[2] * (levels - 1), longest - 2 * (levels - 1), longest]
+
+
 def test_kept_or_found_when_asked_for_the_tree_is_the_same(samples: Path) -> None:
     path = str(next(samples.rglob("*.pt.trace.json*")))
     (kept,), (deferred,) = open_run(path), open_run(path, use_cache=False)
@@ -106,7 +113,7 @@ def test_kept_or_found_when_asked_for_the_tree_is_the_same(samples: Path) -> Non
                        categorical_as_str=True)
     assert kept.host.select(pl.col("depth").max()).collect().item() > 0
     (again,) = open_run(path)
-    assert again.derived_store is not None and again.derived_store.read("call-tree") is not None
+    assert again.derived_store is not None and again.derived_store.read("call-tree-parent") is not None
     assert_frame_equal(again.host.select(wanted).collect(), kept.host.select(wanted).collect(),
                        categorical_as_str=True)
     deep = deferred.host.filter(pl.col("depth") > 0).select("name").collect()
