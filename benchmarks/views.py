@@ -8,8 +8,9 @@ further 500 MB of ours two. Every result is a line of ``--results`` as soon as i
 file measures only what is not in it, and prints all of it. ``first`` is the first time that a view is asked of a trace
 that was opened before and of which nothing else is known yet, ``again`` the median of the times after it, ``file`` is
 without any cache: reading included, which is what peers do as well. Each peer runs once, between two of our runs of the
-same question from the file, and its ratio is to these. Where others use the machine, wall times are theirs as well:
-compare CPU seconds, and look at the load that each row was measured under.
+same question from the file, and its ratio is to these; ``again`` beside it is our answer from the cache. Where others
+use the machine, wall times are theirs as well: compare CPU seconds, and look at the load that each row was measured
+under.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ def ours(runs: list[Path], size: float, repeat: int, cache: Path, results: Resul
 def beside(
     peer: str, python: Path, question: tuple[str, str, str], runs: list[Path], size: float, results: Results
 ) -> None:
-    """A peer's answer between two of ours, all from the file."""
+    """A peer's answer between two of ours, all from the file; and ours asked again, from the cache, which no peer has."""
     what, view, program = question
     if results.has(peer=peer, question=what, mb=size):
         return
@@ -131,8 +132,10 @@ def beside(
     if error := theirs.error or before.error or after.error:
         results.add(**key, error=error)
         return
+    measure("open", asked(view, mine), size, 1)
+    again = figures(measure(view, asked(view, mine), size, 3))
     both = [round(statistics.mean(pair), 3) for pair in zip(figures(before), figures(after), strict=True)]
-    results.add(**key, theirs=figures(theirs), ours=both)
+    results.add(**key, theirs=figures(theirs), ours=both, again=again)
 
 
 def shown(results: Results) -> str:
@@ -148,16 +151,16 @@ def shown(results: Results) -> str:
             continue
         (first, again, file), kernels = (row[name] for name in ("first", "again", "file")), base[row["mb"], row["runs"]]
         lines.append(f"{head} {_cells(first)} | {_cells(again)} | {again[1] / kernels:.1f} | {_cells(file)} |")
-    lines += ["", "| peer | question | MB | s | CPU s | peak MiB | our view | s | CPU s | peak MiB | × wall | × CPU |",
-              "|---|---|--:|--:|--:|--:|---|--:|--:|--:|--:|--:|"]
+    lines += ["", "| peer | question | MB | s | CPU s | peak MiB | our view | s | CPU s | peak MiB | × wall | × CPU | "
+              "again s | × wall |", "|---|---|--:|--:|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|"]
     for row in (row for row in results.rows if "peer" in row):
         head = f"| {row['peer']} | {row['question']} | {row['mb']:.0f} |"
         if "error" in row:
-            lines.append(f"{head} {row['error']} |" + " |" * 8)
+            lines.append(f"{head} {row['error']} |" + " |" * 10)
             continue
         theirs, own = row["theirs"], row["ours"]
         lines.append(f"{head} {_cells(theirs)} | {row['answered_by']} | {_cells(own)} | {theirs[0] / own[0]:.0f} | "
-                     f"{theirs[1] / own[1]:.0f} |")
+                     f"{theirs[1] / own[1]:.0f} | {row['again'][0]:.2f} | {theirs[0] / row['again'][0]:.0f} |")
     loads = [row["load"] for row in results.rows]
     under = f", load average {min(loads):.0f} to {max(loads):.0f}" if loads else ""
     return "\n".join([f"{os.cpu_count()} cores, Python {sys.version.split()[0]}, whole processes{under}", "", *lines])
