@@ -119,7 +119,7 @@ def ours(runs: list[Path], size: float, repeat: int, cache: Path, results: Resul
 def beside(
     peer: str, python: Path, question: tuple[str, str, str], runs: list[Path], size: float, results: Results
 ) -> None:
-    """A peer's answer between two of ours, all from the file; and ours asked again, from the cache, which no peer has."""
+    """A peer's answer between two of ours, all from the file; and ours again, from the cache, which no peer has."""
     what, view, program = question
     if results.has(peer=peer, question=what, mb=size):
         return
