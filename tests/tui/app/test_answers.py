@@ -7,7 +7,6 @@ import pytest
 from app_runs import app_on, press, settled, small_run
 
 from warplens.analysis.core.options import Options
-from warplens.analysis.table import table as tables
 from warplens.analysis.table.column import Column
 from warplens.analysis.table.view import Answer, Runs, View
 from warplens.loaders.trace import Trace
@@ -69,18 +68,10 @@ def test_an_answer_that_fills_the_memory_is_not_kept(run: Trace) -> None:
     assert (small.times, large.times) == (1, 2)
 
 
-async def test_the_app_does_not_ask_again_for_a_run_it_comes_back_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    ask = tables.ask
-
-    def counted(view: View, runs: Runs, options: Options | None = None) -> tables.Table:
-        asked.append(f"{view.name} {[run.info.label for run in runs]}")
-        return ask(view, runs, options)
-
-    monkeypatch.setattr(tables, "ask", counted)
+async def test_the_app_does_not_ask_again_for_a_run_it_comes_back_to(questions: list[str]) -> None:
     app = app_on("a", "b", view="kernels")
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
-        asked.clear()
+        questions.clear()
         await press(pilot, "x", "x", "x", "x", "x", "x")
-        assert asked == ["kernels ['normal']", "kernels ['abnormal']"]
+        assert questions == ["kernels ['normal']", "kernels ['abnormal']"]

@@ -9,9 +9,6 @@ from typing import Any
 import pytest
 from app_runs import Shelf, app_on, settled, small_run
 
-from warplens.analysis.core.options import Options
-from warplens.analysis.table import table as tables
-from warplens.analysis.table.view import Runs, View
 from warplens.tui.app.opening import Run
 from warplens.tui.app.reopening import MOST_RUNS, Reopening
 
@@ -76,16 +73,8 @@ def test_only_the_last_runs_are_remembered(tmp_path: Path) -> None:
 
 
 async def test_the_app_neither_reads_nor_asks_again_for_what_it_opens_again(
-    trace: Path, monkeypatch: pytest.MonkeyPatch
+    trace: Path, questions: list[str]
 ) -> None:
-    asked: list[str] = []
-    ask = tables.ask
-
-    def counted(view: View, runs: Runs, options: Options | None = None) -> tables.Table:
-        asked.append(f"{view.name} {[run.info.label for run in runs]}")
-        return ask(view, runs, options)
-
-    monkeypatch.setattr(tables, "ask", counted)
     other = trace.with_name("other.json")
     other.write_text("{}")
     shelf = Shelf(**{str(trace): small_run("one"), str(other): small_run("two")})
@@ -95,8 +84,8 @@ async def test_the_app_neither_reads_nor_asks_again_for_what_it_opens_again(
         app.open_runs([str(other)])
         await settled(pilot)
         shelf.listeners.clear()
-        asked.clear()
+        questions.clear()
         for path in (trace, other):
             app.open_runs([str(path)])
             await settled(pilot)
-    assert shelf.listeners == {} and asked == []
+    assert shelf.listeners == {} and questions == []
