@@ -134,7 +134,7 @@ async def settled(pilot: Pilot[Any]) -> None:
     await pilot.pause()
     while app.busy:
         while app.busy:  # a pause sends a message to every widget, which is work the answer would wait for
-            await asyncio.sleep(0.004)
+            await asyncio.sleep(0.001)
         await pilot.pause()
     app.screen._compositor.render_update(True, app._background_screens)  # the frames on the way were left out
     await pilot.pause()

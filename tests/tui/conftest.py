@@ -1,14 +1,40 @@
-"""Makes the tests of the screens quick: short waits, and no picture that nobody looks at."""
+"""Makes the tests of the screens quick: no wait without work, and no picture that nobody looks at."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
-from textual import _wait
+from textual import app, pilot
 from textual._compositor import Compositor
 
-_wait.SLEEP_GRANULARITY, _wait.SLEEP_IDLE = 1 / 400, 1 / 4000  # the pilot waits for a quiet process, in small steps
+from warplens.tui.panes.beside import panel
+from warplens.tui.panes.timeline import pane as timeline
+
+replaced = pytest.MonkeyPatch()  # for all tests of the process
+for module in (panel, timeline):
+    replaced.setattr(module, "REST", 0.0)  # no finger holds a key down: the cursor rests at once
+
+
+async def _until_nothing_is_due(min_sleep: float = 0, max_sleep: float = 1) -> None:
+    """Until the loop has nothing more to run: known at once, where the pilot's own wait watches the process's clock."""
+    loop: Any = asyncio.get_running_loop()
+    idle = 0
+    while idle < 2:  # the first turn takes up what came in from threads and timers that were due
+        await asyncio.sleep(0)
+        idle = 0 if loop._ready else idle + 1
+
+
+async def _screen_has_settled(self: pilot.Pilot[Any], timeout: float = 30.0) -> bool:
+    """The same, without a message to every widget: where the loop has nothing to run, no widget has a message left."""
+    await _until_nothing_is_due()
+    return True
+
+
+for module in (app, pilot):
+    replaced.setattr(module, "wait_for_idle", _until_nothing_is_due)
+replaced.setattr(pilot.Pilot, "_wait_for_screen", _screen_has_settled)
 
 _painted = Compositor.render_update
 
@@ -21,4 +47,4 @@ def _on_request(self: Compositor, full: bool = False, screen_stack: Any = None, 
     return None
 
 
-pytest.MonkeyPatch().setattr(Compositor, "render_update", _on_request)  # for all tests of the process
+replaced.setattr(Compositor, "render_update", _on_request)
