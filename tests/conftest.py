@@ -18,6 +18,14 @@ settings.register_profile("deep", deadline=None, max_examples=300)
 DEEP = "WARPLENS_EXPLORE" in os.environ
 settings.load_profile("deep" if DEEP else "quick")
 
+if "PYTEST_XDIST_WORKER" in os.environ and not DEEP:
+    # a worker has one core: more threads of polars would be in each other's way; the processes tests start have them
+    os.environ["POLARS_MAX_THREADS"] = "1"
+    import polars  # which starts its threads
+
+    assert polars.thread_pool_size() == 1
+    del os.environ["POLARS_MAX_THREADS"]
+
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT.parent / "shared" / "data"
 

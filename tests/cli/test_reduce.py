@@ -128,6 +128,7 @@ def test_a_scheduler_needs_the_extra(
     assert "pip install 'warplens[fleet]'" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_a_cluster_gives_the_same_dataset(
     job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,26 +156,30 @@ def test_a_scheduler_that_is_not_there_is_named(
     assert "no Dask scheduler answers at tcp://127.0.0.1:9" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", ["packed", "collectives"])
+@pytest.mark.usefixtures("in_this_process")
 def test_damaged_files_of_a_dataset_are_made_again(
-    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     dataset = tmp_path / "fleet"
     asked = ["report", str(dataset), "--view", "ranks", "--format", "json", "--no-cache"]
     assert main(["reduce", str(job), "-o", str(dataset)]) == 0 == main(asked)
     before = json.loads(capsys.readouterr().out.partition("\n")[2])["rows"]
-    for file in (dataset / kind).iterdir():
-        file.write_bytes(b"PAR1 and then nothing PAR1" if kind == "packed" else b"nothing")
-    assert main(["reduce", str(job), "-o", str(dataset)]) == 0 == main(asked)
-    assert json.loads(capsys.readouterr().out.partition("\n")[2])["rows"] == before
+    for kind, damage in (("packed", b"PAR1 and then nothing PAR1"), ("collectives", b"nothing")):
+        for file in (dataset / kind).iterdir():
+            file.write_bytes(damage)
+        assert main(["reduce", str(job), "-o", str(dataset)]) == 0 == main(asked)
+        assert json.loads(capsys.readouterr().out.partition("\n")[2])["rows"] == before, kind
 
 
-@pytest.mark.parametrize("rank", [-3, 2**40, 2**70])
+@pytest.mark.usefixtures("in_this_process")
 def test_a_rank_that_no_job_has_is_as_if_not_said(
-    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], rank: int
+    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = job / "rank0001.pt.trace.json"
-    file.write_text(file.read_text().replace('"rank":1,', f'"rank":{rank},'))
+    for number, rank in enumerate((-3, 2**40, 2**70)):
+        file = job / f"rank{number:04}.pt.trace.json"
+        said = file.read_text()
+        file.write_text(said.replace(f'"rank":{number},', f'"rank":{rank},'))
+        assert file.read_text() != said
     assert main(["reduce", str(job), "-o", str(tmp_path / "fleet")]) == 0
     assert capsys.readouterr().err.startswith("3 ranks: 3 reduced in")
     assert main(["report", str(job), "--view", "ranks", "--no-cache", "--format", "json"]) == 0

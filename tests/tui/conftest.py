@@ -1,4 +1,4 @@
-"""Makes the tests of the screens quick: no wait without work, and no picture that nobody looks at."""
+"""Makes the tests of the screens quick: no wait without work, no picture nobody looks at, no style sheet parsed twice."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from textual import app, pilot
 from textual._compositor import Compositor
+from textual.cache import LRUCache
+from textual.css.stylesheet import Stylesheet
 
 from warplens.tui.panes.beside import panel
 from warplens.tui.panes.timeline import pane as timeline
@@ -48,3 +50,26 @@ def _on_request(self: Compositor, full: bool = False, screen_stack: Any = None, 
 
 
 replaced.setattr(Compositor, "render_update", _on_request)
+
+_made, _coloured = Stylesheet.__init__, Stylesheet.set_variables
+_parsed: dict[tuple[tuple[str, str], ...], LRUCache[Any, Any]] = {}
+
+
+def _share(self: Stylesheet) -> None:
+    """Style sheets in the same colours are parsed once, not for each app."""
+    self._parse_cache = _parsed.setdefault(tuple(sorted(self._variables.items())), LRUCache(1000))
+
+
+def _make(self: Stylesheet, *, variables: dict[str, str] | None = None) -> None:
+    _made(self, variables=variables)
+    _share(self)
+
+
+def _colour(self: Stylesheet, variables: dict[str, str]) -> None:
+    self._parse_cache = LRUCache(64)  # which is emptied
+    _coloured(self, variables)
+    _share(self)
+
+
+replaced.setattr(Stylesheet, "__init__", _make)
+replaced.setattr(Stylesheet, "set_variables", _colour)
