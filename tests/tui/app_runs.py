@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -118,12 +119,16 @@ class AppOfTests(WarplensApp):
         """They stay what they are."""
 
 
+_usual = cache(small_run)
+"""The same run for every app, as what follows from one is found out once."""
+
+
 def app_on(
     *paths: str, shelf: Shelf | None = None, settings: Settings | None = None, discover: Any = None,
     none: bool = False, **more: Any,
 ) -> WarplensApp:
     """The app on runs of a shelf that has ``a`` and ``b``."""
-    shelf = shelf or Shelf(a=small_run("normal"), b=small_run("abnormal", slow=3.0))
+    shelf = shelf or Shelf(a=_usual("normal"), b=_usual("abnormal", slow=3.0))
     return AppOfTests(() if none else paths or ("a",), shelf, discover, settings, Start(**more))
 
 

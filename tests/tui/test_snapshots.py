@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ WIDE = ("overview", "cycles", "kernels", "timeline", "diff")
 OF_TWO_RUNS = ("cycles", "diff", "pairs")
 
 
+plotted = cache(counted)
+
+
 @pytest.fixture
 def snap(snap_compare: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., bool]:
     """Compare the app on the bundled demo after these keys; ``a`` warns of something, ``b`` is its other run."""
@@ -28,7 +32,7 @@ def snap(snap_compare: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
     def compare(*keys: str, view: str, size: tuple[int, int] = (120, 40), **more: Any) -> bool:
         shelf = Shelf(a=run_of_the_demo("normal").warn("3 events were dropped"), b=run_of_the_demo("abnormal"),
-                      counted=counted(), slower=counted("slower", 1200.0),
+                      counted=plotted(), slower=plotted("slower", 1200.0),
                       bad="bad.json: ends in the middle of an event.")
         runs = more.pop("runs", ("a", "b") if view in OF_TWO_RUNS else ("a",))
         app = app_on(*runs, shelf=shelf, view=view, **more)
