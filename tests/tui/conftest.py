@@ -1,4 +1,4 @@
-"""Makes the tests of the screens quick: no wait without work, no picture nobody looks at, no style sheet parsed twice."""
+"""Makes the tests of the screens quick: no wait without work, no unseen picture, no style sheet parsed twice."""
 
 from __future__ import annotations
 
