@@ -99,6 +99,8 @@ TABLES: dict[str, tuple[Field, ...]] = {
         _f("device", NAME, "", "device"),
         _f("stream", pl.Int64, "", "stream it was allocated on"),
         _f("address", pl.Int64, "", "address on the device"),
+        _f("pid", pl.Int64, "", "process that asked for it, where its slices tell the stack"),
+        _f("tid", pl.Int64, "", "thread that asked for it"),
         _f("stack", NAME, "", "Python stack, a line a frame (file:line function), innermost first"),
         _f("rank", pl.Int64, "", "rank of the job this recording belongs to"),
     ),

@@ -7,7 +7,12 @@ import re
 _LIBRARY = re.compile(
     r"^\?\?|[/\\]torch[/\\]|[/\\](?:dist|site)-packages[/\\]|^torch[/\\]|^<|[/\\]lib[/\\]python\d|\.(?:cpp|cc|cu|cuh|h|so)\b"
 )
-UNKNOWN = "(no stack recorded)"
+UNKNOWN, BEFORE = "(no stack recorded)", "(there before the recording)"
+
+
+def is_library(frame: str) -> bool:
+    """Whether a frame is of a library, or of none."""
+    return _LIBRARY.search(frame) is not None
 
 
 def asking(stack: str | None) -> str:
@@ -15,4 +20,4 @@ def asking(stack: str | None) -> str:
     if not stack:
         return UNKNOWN
     frames = stack.split("\n")
-    return next((frame for frame in frames if not _LIBRARY.search(frame)), frames[0])
+    return next((frame for frame in frames if not is_library(frame)), frames[0])

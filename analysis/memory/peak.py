@@ -14,7 +14,9 @@ from msgspec import Struct
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
-from .frames import UNKNOWN, asking
+from ..core.call_tree import Ints
+from .asked_in import asked_in
+from .frames import BEFORE, UNKNOWN, asking
 
 ALLOCATED, RESERVED = "memory allocated", "memory reserved"
 SCHEMA: dict[str, Any] = {
@@ -54,14 +56,17 @@ def memory_of(run: Trace) -> Peaks:
     known = {held.get("device"): held for held in run.info.facts.get("memory", ()) if isinstance(held, dict)}
     peaks: list[Peak] = []
     parts: list[pl.DataFrame] = []
-    reserved = _highest(run, RESERVED)
+    reserved, sums = _highest(run, RESERVED), _highest(run, ALLOCATED)
     for owner, blocks in _by_owner(run):
         total, at, alive = _most(blocks)
+        summed, when = sums.get(owner, (None, None))
+        if summed is not None and when is not None and summed > total:  # more was there than is recorded of
+            total, at, alive = summed, when, _alive(blocks, when)
         during = None if at is None else _during(run, at, owner[1])
         most = reserved.get(owner, (None, None))[0]
         peaks.append(Peak(*owner, total, at, most, during, known.get(owner[0], {})))
-        parts.append(_rows(owner, alive, total, during))
-    for owner, (summed, when) in _highest(run, ALLOCATED).items():
+        parts.append(_rows(run, owner, alive, total, during))
+    for owner, (summed, when) in sums.items():
         if owner not in {(peak.device, peak.rank) for peak in peaks} and summed is not None:
             during = None if when is None else _during(run, when, owner[1])
             most = reserved.get(owner, (None, None))[0]
@@ -70,12 +75,13 @@ def memory_of(run: Trace) -> Peaks:
     rows = pl.concat(parts).sort("bytes", "frame", descending=[True, False], nulls_last=True) if parts else (
         pl.DataFrame(schema=SCHEMA))
     ordered = tuple(sorted(peaks, key=lambda one: (-one.bytes, one.device or "")))
-    return Peaks(ordered, rows, bool((rows["frame"].is_not_null() & (rows["frame"] != UNKNOWN)).any()))
+    return Peaks(ordered, rows, bool((~rows["frame"].is_in([UNKNOWN, BEFORE])).any()))
 
 
 def _by_owner(run: Trace) -> list[tuple[Owner, pl.DataFrame]]:
     frame = run.allocations.select(
-        pl.col("device").cast(pl.String), "rank", "start_ns", "dur_ns", "bytes", pl.col("stack").cast(pl.String)
+        pl.col("device").cast(pl.String), "rank", "start_ns", "dur_ns", "bytes", "pid", "tid",
+        pl.col("stack").cast(pl.String),
     ).collect(engine="streaming")
     groups = frame.group_by("device", "rank", maintain_order=True)
     return [((None if device is None else str(device), rank), blocks) for (device, rank), blocks in groups]
@@ -83,10 +89,7 @@ def _by_owner(run: Trace) -> list[tuple[Owner, pl.DataFrame]]:
 
 def _most(blocks: pl.DataFrame) -> tuple[int, int | None, pl.DataFrame]:
     """The largest sum of blocks that were there together, when (None from before the record on), and those blocks."""
-    start = blocks["start_ns"].fill_null(-1).to_numpy()
-    length = blocks["dur_ns"]
-    begun = np.maximum(start, 0)
-    end = np.where(length.is_null().to_numpy(), _NEVER, begun + length.fill_null(0).to_numpy())
+    start, end = _lasting(blocks)
     sizes = blocks["bytes"].fill_null(0).to_numpy()
     lasting = end > start
     times = np.concatenate((end[lasting], start[lasting]))
@@ -97,16 +100,39 @@ def _most(blocks: pl.DataFrame) -> tuple[int, int | None, pl.DataFrame]:
         return 0, None, blocks.head(0)
     at = int(sums.argmax())
     moment = int(times[order][at])
-    alive = blocks.filter(pl.Series((start <= moment) & (end > moment)))
-    return int(sums[at]), moment if moment >= 0 else None, alive
+    return int(sums[at]), moment if moment >= 0 else None, _alive(blocks, moment)
 
 
-def _rows(owner: Owner, alive: pl.DataFrame, total: int, during: str | None) -> pl.DataFrame:
-    stacks = alive["stack"].unique().to_list()
-    frames = {stack: asking(stack) for stack in stacks}
+def _lasting(blocks: pl.DataFrame) -> tuple[Ints, Ints]:
+    """When each block begins, -1 before the record, and when it ends."""
+    start, length = blocks["start_ns"].fill_null(-1).to_numpy(), blocks["dur_ns"]
+    ends = np.maximum(start, 0) + length.fill_null(0).to_numpy()
+    return start, np.where(length.is_null().to_numpy(), _NEVER, ends)
+
+
+def _alive(blocks: pl.DataFrame, moment: int) -> pl.DataFrame:
+    start, end = _lasting(blocks)
+    return blocks.filter(pl.Series((start <= moment) & (end > moment)))
+
+
+def _rows(run: Trace, owner: Owner, alive: pl.DataFrame, total: int, during: str | None) -> pl.DataFrame:
+    """What held the peak, by who asked for it; what was there before the recording began has a row of its own."""
+    frames = {stack: asking(stack) for stack in alive["stack"].unique().to_list()}
     named = alive.with_columns(frame=pl.col("stack").replace_strict(frames, return_dtype=pl.String))
+    slices = named.filter(pl.col("stack").is_null(), pl.col("tid").is_not_null())
+    if slices.height:
+        told = pl.DataFrame(asked_in(run, slices), schema={"frame": pl.String, "stack": pl.String}, orient="row")
+        rest = named.filter(pl.col("stack").is_not_null() | pl.col("tid").is_null())
+        named = pl.concat([rest, slices.with_columns(told)])
+    older = pl.col("start_ns").is_null() & pl.col("stack").is_null()
+    named = named.with_columns(frame=pl.when(older).then(pl.lit(BEFORE)).otherwise("frame"), block=pl.lit(True))
+    if (unseen := total - int(named["bytes"].sum())) > 0:
+        named = pl.concat([named, pl.DataFrame({"bytes": [unseen], "frame": [BEFORE]})], how="diagonal")
+    counted = pl.col("block").is_not_null().all()
     return named.group_by("frame").agg(
-        pl.col("bytes").sum(), pl.len().cast(pl.Int64).alias("count"), pl.col("bytes").max().alias("largest_bytes"),
+        pl.col("bytes").sum(),
+        pl.when(counted).then(pl.len().cast(pl.Int64)).alias("count"),
+        pl.when(counted).then(pl.col("bytes").max()).alias("largest_bytes"),
         pl.col("stack").sort_by("bytes", descending=True).first(),
     ).select(
         pl.lit(owner[0], pl.String).cast(NAME).alias("device"), pl.lit(owner[1], pl.Int64).alias("rank"), "frame",

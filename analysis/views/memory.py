@@ -21,8 +21,8 @@ COLUMNS = (
     Column("device", "device", "text", "device", width=7, order=0, role="where", pairs="key"),
     Column("rank", "rank", "number", "rank of the job", width=5, order=6, role="where", pairs="key"),
     Column("frame", "asked for by", "text", "the line that asked for it: the innermost of the stack that is no "
-           "library's; empty where only sums were recorded", width=40, order=0, elastic=True, pinned=True, role="label",
-           pairs="key"),
+           "library's; without one the operator the program called; empty where only sums were recorded", width=40,
+           order=0, elastic=True, pinned=True, role="label", pairs="key"),
     Column("bytes", "at peak", "bytes", "held at the device's peak", width=10, order=0, role="value", pairs="sum"),
     Column("share", "share", "fraction", "of the device's peak", width=8, order=2, role="share", bar="share",
            pairs="sum"),

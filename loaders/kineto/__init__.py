@@ -25,8 +25,8 @@ class Kineto(FormatLoader):
     name = "kineto"
     title = "PyTorch Kineto / Chrome trace JSON (also Ascend and JAX), .gz and .zst"
     suffixes = (".pt.trace.json", ".json")
-    version = 3
-    fills = ("kernels", "host", "metrics", "cycles")
+    version = 4
+    fills = ("kernels", "host", "metrics", "cycles", "allocations")
     ready_tables = True
 
     def sniff(self, head: bytes) -> bool:

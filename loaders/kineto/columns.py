@@ -43,8 +43,8 @@ ARG_KEYS = (
 )  # fmt: skip
 """What is read of ``args``. 'External id' wins where both spellings are there."""
 
-INSTANT_KEYS = ("Device Type", "Device Id", "Total Allocated", "Total Reserved", "Bytes")
-INSTANT_INTS = "ts pid rank offset device_type device_id allocated reserved change".split()
+INSTANT_KEYS = ("Device Type", "Device Id", "Total Allocated", "Total Reserved", "Bytes", "Addr")
+INSTANT_INTS = "ts pid tid rank offset device_type device_id allocated reserved change address".split()
 """What is read of ``args`` of memory instants, and all that the scanner says of one."""
 
 NULL = -(1 << 63)

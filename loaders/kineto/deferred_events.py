@@ -72,8 +72,7 @@ class DeferredEvents:
             return False
         if event.get("ph") not in ("i", "I"):
             return False
-        args = event.get("args")
-        self._samples.add(event, dialect.memory(args if isinstance(args, dict) else {}))
+        self._samples.memory(event)
         return True
 
     def close(self) -> None:
@@ -143,7 +142,7 @@ class DeferredEvents:
         if phase == "C":
             self._samples.add(event, dialect.counter(event, roles.devices))
         elif event.get("name") == "[memory]" and phase in ("i", "I"):
-            self._samples.add(event, dialect.memory(args))
+            self._samples.memory(event)
         elif phase == "X" and str(event.get("cat")).lower() == "cuda_profiler_range":
             self._samples.add(event, dialect.counter({**event, "name": ""}, roles.devices))
         elif phase == "X":

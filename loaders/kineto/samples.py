@@ -9,13 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from . import dialect
+from .allocations import device_name, device_numbers
 from .columns import INSTANT_KEYS, NULL, Ints, integer, nanoseconds
 from .tables import Tables
 
 _BATCH = 50_000
 _FEW = 64
-_HOST, _NOBODY = -1, -2
-"""Instead of the number of a device."""
 
 
 class Samples:
@@ -24,12 +23,20 @@ class Samples:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._rows: list[tuple[int, str, str | None, float, str, int, int]] = []
+        self.allocations = tables.allocations
 
     def add(self, event: dict[str, Any], found: list[tuple[str, str | None, float, str]]) -> None:
         """What one event says: (metric, device, value, unit) each, at its time and in its process."""
         args = event.get("args")
         args = args if isinstance(args, dict) else {}
         self._add(nanoseconds(event.get("ts")), integer(event.get("pid")), args, found)
+
+    def memory(self, event: dict[str, Any]) -> None:
+        """What one memory instant says: totals, and of which block."""
+        args = event.get("args")
+        args = args if isinstance(args, dict) else {}
+        self.add(event, dialect.memory(args))
+        self.allocations.add(event, args)
 
     def _add(self, ts: int, pid: int, args: dict[str, Any], found: list[tuple[str, str | None, float, str]]) -> None:
         if ts == NULL:
@@ -59,7 +66,9 @@ class Samples:
             self._few(found)
             return
         self.flush()
-        ts, pid, rank, _, kind, index, *totals, change = found
+        ts, pid, tid, rank, _, kind, index, *totals, change, address = found
+        device = device_numbers(kind, index)
+        self.allocations.add_all(ts, pid, tid, rank, device, change, address)
         said = np.stack(totals, axis=1) != NULL
         alone = ~said.any(axis=1) & (change != NULL)
         values, metrics = np.stack(totals, axis=1), np.empty(said.shape, np.int32)
@@ -69,9 +78,9 @@ class Samples:
         event, which = np.nonzero(said)
         if not len(event):
             return
-        device = np.where(kind == 0, _HOST, np.where(index >= 0, index, _NOBODY))[event]
+        device = device[event]
         distinct, places = np.unique(device, return_inverse=True)
-        names = [None if n == _NOBODY else "Host" if n == _HOST else f"GPU {n}" for n in distinct.tolist()]
+        names = [device_name(number) for number in distinct.tolist()]
         self._tables.sample({
             "ts_ns": ts[event], "metric": metrics[event, which], "device": self._numbers(names)[places],
             "value": values[event, which].astype(np.float64), "unit": self._numbers(["B"]).repeat(len(event)),
@@ -80,7 +89,11 @@ class Samples:
 
     def _few(self, found: Ints) -> None:
         """One by one, so that they become no batch of their own."""
-        for ts, pid, rank, _, *values in found.T.tolist():
+        if not found.shape[1]:
+            return
+        ts_, pid_, tid_, rank_, _, kind, index, *_, change, address = found
+        self.allocations.add_all(ts_, pid_, tid_, rank_, device_numbers(kind, index), change, address)
+        for ts, pid, _, rank, _, *values in found.T.tolist():
             known = zip(INSTANT_KEYS, values, strict=True)
             args = {key: value for key, value in known if value != NULL} | ({} if rank == NULL else {"rank": rank})
             self._add(ts, pid, args, dialect.memory(args))

@@ -20,6 +20,7 @@ from ..ingest import limits
 from ..native.cores import threads
 from ..schema_limits import LATEST_NS, LONGEST_NS
 from . import dialect
+from .allocations import Allocations
 from .chunk import Chunk, Column, chunk, merged
 from .columns import CODES, FLOATS, INTS, NULL, Block, Codes, Strings
 from .interning import KIND, LOADING, STEP, InternedTexts
@@ -72,6 +73,7 @@ class Tables:
         self.spools = {
             table: Spool(table, workspace, self.texts, writer, early) for table in ("kernels", "host", "metrics")
         }
+        self.allocations = Allocations()
         self.cycles: list[tuple[int, int, int, str, int | None]] = []
         self.earliest: int | None = None
         self.negative = 0
@@ -217,12 +219,13 @@ class Tables:
         self._put("metrics", chunk(columns))
 
     def finish(self, rank: int | None, lasting: bool = True) -> dict[str, pl.LazyFrame]:
-        """The tables kernels, host, metrics and cycles, times counted from the earliest; files if ``lasting``."""
+        """The tables kernels, host, metrics, cycles and allocations, times from the earliest; files if ``lasting``."""
         self.rank = rank
         for table, spool in self.spools.items():
             spool.close(self._basis(table), lasting)
         out = {table: spool.finish(self._basis(table), lasting) for table, spool in self.spools.items()}
         out["cycles"] = self._cycles(rank)
+        out["allocations"] = self.allocations.table(self.earliest or 0, rank)
         return out
 
     def settle(self) -> None:

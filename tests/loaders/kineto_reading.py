@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from functools import cache
 from pathlib import Path
@@ -31,6 +31,7 @@ KERNELS = (
 ).split()
 HOST = "start_ns dur_ns name kind pid tid correlation external_id rank sequence forward_tid".split()
 METRICS = "ts_ns metric device value unit pid rank".split()
+ALLOCATIONS = "start_ns dur_ns bytes device address pid tid rank".split()
 Row = tuple[Any, ...]
 
 
@@ -44,9 +45,10 @@ class Reading:
     cycles: list[Row]
     tally: Tally
     found: bool = True
+    allocations: list[Row] = field(default_factory=list)
 
     def rows(self) -> tuple[list[Row], ...]:
-        return self.kernels, self.host, self.metrics, self.cycles
+        return self.kernels, self.host, self.metrics, self.cycles, self.allocations
 
 
 def functions() -> list[tuple[str, str]]:
@@ -95,7 +97,7 @@ def read(data: bytes, folder: Path, *, compiled: bool, block: int) -> Reading:
 
     return Reading(
         rows("kernels", [*KERNELS, "offset"]), rows("host", [*HOST, "offset"]), rows("metrics", METRICS),
-        rows("cycles", ["cycle", "start_ns", "dur_ns", "label"]), tally,
+        rows("cycles", ["cycle", "start_ns", "dur_ns", "label"]), tally, allocations=rows("allocations", ALLOCATIONS),
     )  # fmt: skip
 
 

@@ -31,7 +31,7 @@ _CORRELATION, _STREAM, _DEVICE, _REGISTERS, _SHARED, _BYTES, _GRAPH, _NODE, _RAN
 SKIP, WHOLE, TIME, TEXT, LANE, TRIPLE, REAL, PHASE, ARGS, OLD_ID, AMOUNT, LISTED = range(12)
 """What a value is: nothing we need; integer; time; text; pid or tid; list of three; real; ``ph``; ``args``; an id; a
 number that only memory instants are asked for, whose columns are behind those of all events; a list or its text."""
-_KIND, _ID, _ALLOCATED, _RESERVED, _CHANGE = range(len(INTS), len(INTS) + len(INSTANT_KEYS))
+_KIND, _ID, _ALLOCATED, _RESERVED, _CHANGE, _ADDRESS = range(len(INTS), len(INTS) + len(INSTANT_KEYS))
 
 
 def _word(key: bytes, start: int = 0) -> np.uint64:
@@ -60,7 +60,7 @@ _type, _type_end = _word(b"Device Type"), _word(b"Device Type", 3)
 _id, _id_end = _word(b"Device Id"), _word(b"Device Id", 1)
 _total_allocated, _allocated_end = _word(b"Total Allocated"), _word(b"Total Allocated", 7)
 _total_reserved, _reserved_end = _word(b"Total Reserved"), _word(b"Total Reserved", 6)
-_change = _word(b"Bytes")
+_change, _address = _word(b"Bytes"), _word(b"Addr")
 _sequence, _sequence_end = _word(b"Sequence number"), _word(b"Sequence number", 7)
 _forward, _forward_end = _word(b"Fwd thread id"), _word(b"Fwd thread id", 5)
 _seq, _dtype = _word(b"Seq"), _word(b"dtype")
@@ -128,6 +128,8 @@ def args_key(buf, start, size):
             return TRIPLE, _GRID
         if word == _rank:
             return WHOLE, _RANK
+        if word == _address:
+            return AMOUNT, _ADDRESS
     elif size == 5:
         word &= _LOW5
         if word == _block:

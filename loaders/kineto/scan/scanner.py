@@ -57,7 +57,7 @@ _N_INT, _N_CODE, _N_FLOAT = len(INTS), len(CODES), len(FLOATS)
 _N_ALL = _N_INT + len(INSTANT_KEYS)
 _N_HOST_INT, _N_HOST_CODE = len(HOST_INTS), len(HOST_CODES)
 _OFFSET, _END, _EXTERNAL, _CAT = INTS.index("offset"), INTS.index("end"), INTS.index("external_id"), CODES.index("cat")
-_TS, _RANK, _NAME = INTS.index("ts"), INTS.index("rank"), CODES.index("name")
+_TS, _TID, _RANK, _NAME = INTS.index("ts"), INTS.index("tid"), INTS.index("rank"), CODES.index("name")
 _MEMORY = np.uint64(int.from_bytes(b"[memory]", "little"))
 _PID, _PID_TEXT, _TID_TEXT = INTS.index("pid"), CODES.index("pid_text"), CODES.index("tid_text")
 _OCCUPANCY = FLOATS.index("occupancy")
@@ -345,9 +345,10 @@ def scan(
             and row_ints[_TS] != _NULL and row_codes[_PID_TEXT] < 0 and _is_memory(row_codes[_NAME], heap, ends)
         ):  # fmt: skip
             instants[0, memories], instants[1, memories] = row_ints[_TS], row_ints[_PID]
-            instants[2, memories], instants[3, memories] = row_ints[_RANK], begin
+            instants[2, memories], instants[3, memories] = row_ints[_TID], row_ints[_RANK]
+            instants[4, memories] = begin
             for column in range(_N_ALL - _N_INT):
-                instants[4 + column, memories] = row_ints[_N_INT + column]
+                instants[5 + column, memories] = row_ints[_N_INT + column]
             memories += 1
             continue
         else:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warplens.analysis.core.options import Options
-from warplens.analysis.memory.frames import UNKNOWN, asking
+from warplens.analysis.memory.frames import BEFORE, UNKNOWN, asking
 from warplens.analysis.memory.peak import memory_of
 from warplens.analysis.table.table import Table, ask
 from warplens.analysis.table.view import CannotAnswer
 from warplens.analysis.views import view
 from warplens.loaders import schema
+from warplens.loaders.ingest.call_tree import deferred
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.trace import Info, Trace
 
@@ -98,8 +100,54 @@ def test_sums_of_a_trace_give_peak_moment_and_what_ran(data: Path) -> None:
             most[device] = max(most[device], args["Total Allocated"])
     (run,) = open_run(str(path), use_cache=False)
     table = ask(view("memory"), (run,))
-    assert {str(row["device"]): row["bytes"] for row in rows(table)} == dict(most)
-    assert rows(table)[0]["during"].startswith("aten::") and "not recorded" in table.notes[0]
+    peaks = {device: sum(row["bytes"] for row in rows(table) if str(row["device"]) == device) for device in most}
+    assert peaks == dict(most)
+    assert rows(table)[0]["during"].startswith("aten::") and rows(table)[0]["frame"] == BEFORE and not table.notes
+
+
+def test_what_holds_the_peak_of_a_trace_is_told_by_the_slices_around_each_allocation(data: Path) -> None:
+    path = data / "traces/kineto/aiperf_deepseek_v3_trace.json"
+    events = json.loads(path.read_bytes(), parse_float=Decimal)["traceEvents"]
+    instants = [e for e in events if e.get("name") == "[memory]" and e["args"]["Device Type"] == 1]
+    instants.sort(key=lambda e: e["ts"])  # threads write theirs one after the other
+    peak = max(instants, key=lambda e: e["args"]["Total Allocated"])
+    held: dict[int, dict[str, Any]] = {}
+    for event in instants[: instants.index(peak) + 1]:
+        held.pop(event["args"]["Addr"], None)
+        if event["args"]["Bytes"] > 0:
+            held[event["args"]["Addr"]] = event
+    want: Counter[str] = Counter()
+    for block in held.values():
+        around = [
+            e for e in events if e.get("cat") in ("python_function", "cpu_op") and e["tid"] == block["tid"]
+            and e["ts"] <= block["ts"] <= e["ts"] + e["dur"]
+        ]
+        lines = [e for e in around if e["cat"] == "python_function" and asking(e["name"] + "\nx.py:1") == e["name"]]
+        operators = [e for e in around if e["cat"] == "cpu_op"]
+        inner = min(lines, key=lambda e: e["dur"]) if lines else max(operators, key=lambda e: e["dur"])
+        want[inner["name"]] += block["args"]["Bytes"]
+    (run,) = open_run(str(path), use_cache=False)
+    table = ask(view("memory"), (run,))
+    found = {row["frame"]: row["bytes"] for row in rows(table) if row["frame"] != BEFORE and row["device"] == "GPU 0"}
+    assert len(want) > 10 and found == want
+
+
+def test_without_lines_the_operator_that_the_program_called_asked() -> None:
+    host = pl.DataFrame({
+        "start_ns": [0, 10, 12, 50], "dur_ns": [100, 20, 5, 40], "name": ["step", "aten::linear", "aten::addmm", "x"],
+        "kind": ["annotation", "op", "op", "op"], "pid": [1] * 4, "tid": [3] * 4,
+    })
+    blocks = pl.DataFrame({
+        "start_ns": [14, 20, 40, 14], "bytes": [8, 16, 32, 64], "pid": [1] * 4, "tid": [3, 3, 3, 4],
+        "device": ["GPU 0"] * 4, "address": [1, 2, 3, 4],
+    })
+    run = Trace(Info("x", "x", "t")).with_tables(
+        host=schema.conform("host", host.lazy()), allocations=schema.conform("allocations", blocks.lazy())
+    )
+    memory = memory_of(deferred(run))
+    assert memory.rows.select("frame", "bytes", "stack").rows() == [
+        (UNKNOWN, 64, None), ("step", 32, "step"), ("aten::linear", 24, "aten::linear\nstep"),
+    ]
 
 
 def test_two_runs_show_which_line_holds_more() -> None:

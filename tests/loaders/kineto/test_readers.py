@@ -66,7 +66,7 @@ def test_layouts(tmp_path: Path, indent: int | None, ascii_only: bool) -> None:
 
 
 def memory(**more: Any) -> dict[str, Any]:
-    args = {"Ev Idx": 1, "Device Type": 1, "Device Id": 2, "Bytes": -512, "Total Allocated": 5 << 30, "Addr": 1 << 60}
+    args = {"Ev Idx": 1, "Device Type": 1, "Device Id": 2, "Bytes": -512, "Total Allocated": 5 << 30, "Addr": 7 << 44}
     return {"ph": "i", "s": "t", "name": "[memory]", "pid": 9, "tid": 1, "ts": 2.5, "args": {**args, **more}}
 
 
@@ -80,6 +80,9 @@ INSTANTS = [
     {**memory(), "pid": "9"}, {**memory(), "pid": "nine"}, {**memory(), "pid": None}, {**memory(), "ts": None},
     {**memory(), "ts": "3"}, {**memory(), "args": None}, {**memory(), "args": []}, {**memory(), "name": "[memory]]"},
     {"ph": "i", "name": "[memory]", "ts": 1}, {**memory(), "cat": "cpu_instant_event"},
+    memory(Addr=1 << 60), memory(Addr=1 << 63), memory(Addr=-5), memory(Addr="5"), memory(Addr=1e9), memory(Addr=None),
+    memory(Bytes=1024), memory(Bytes=0), memory(Bytes=1 << 40), memory(Bytes=1 << 51), {**memory(), "ts": 4e15},
+    {**memory(Bytes=512), "tid": "stream 7"}, {**memory(Bytes=512), "tid": None}, {**memory(Bytes=512), "ts": 1e-3},
 ]
 
 
@@ -93,7 +96,7 @@ def test_memory_instants(tmp_path: Path, block: int) -> None:
     text = text.replace("]\n], {", "]\n, {").replace("\n], {", "\n, {") + "]"
     fast, plain = (read(text.encode(), tmp_path, compiled=compiled, block=block) for compiled in (True, False))
     assert fast.rows() == plain.rows()
-    assert len(fast.metrics) > 80 and fast.tally.events == plain.tally.events
+    assert len(fast.metrics) > 80 and fast.tally.events == plain.tally.events and len(fast.allocations) > 20
 
 
 def test_most_memory_instants_need_no_reading_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

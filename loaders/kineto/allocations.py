@@ -1,0 +1,123 @@
+"""Blocks of memory, from the instants at which they were allocated and freed: one row a block.
+
+A block is known by its device and address. What is freed and was not allocated in the recording was there before it;
+what is never freed is held to the end. Which line asked for it is not said by the instant: the thread that did is kept,
+and its slices tell.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..schema_limits import LATEST_NS
+from .columns import NULL, Ints, integer, nanoseconds
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MOST = 2_000_000
+"""Instants of which blocks are made; of more only the sums are kept, in bounded memory."""
+_LARGEST = 1 << 50
+"""Bytes of a block: more is damage."""
+HOST, NOBODY = -1, -2
+"""Instead of the number of a device."""
+_TS, _PID, _TID, _RANK, _DEVICE, _CHANGE, _ADDRESS = range(7)
+
+
+def device_numbers(kind: Ints, index: Ints) -> Ints:
+    """The number of the device of each instant, ``HOST``, or ``NOBODY`` where it is not said."""
+    return np.where(kind == 0, HOST, np.where(index >= 0, index, NOBODY))
+
+
+def device_name(number: int) -> str | None:
+    """The device as the tables call it."""
+    return None if number == NOBODY else "Host" if number == HOST else f"GPU {number}"
+
+
+class Allocations:
+    """Collects what instants say of blocks, in the order of the file."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._parts: list[Ints] = []
+        self._alone: list[tuple[int, ...]] = []
+
+    def add(self, event: dict[str, Any], args: dict[str, Any]) -> None:
+        """One instant that was read alone."""
+        known = {key: integer(args.get(key)) for key in ("Device Type", "Device Id", "Bytes", "Addr")}
+        device = int(device_numbers(np.array(known["Device Type"]), np.array(known["Device Id"])))
+        row = (nanoseconds(event.get("ts")), integer(event.get("pid")), integer(event.get("tid")),
+               integer(args.get("rank")), device, known["Bytes"], known["Addr"])  # fmt: skip
+        self.count += 1
+        if row[_TS] != NULL and self.count <= MOST:
+            self._alone.append(row)
+
+    def add_all(self, ts: Ints, pid: Ints, tid: Ints, rank: Ints, device: Ints, change: Ints, address: Ints) -> None:
+        """Instants of one block of the file; devices as ``device_numbers`` has them."""
+        self.count += len(ts)
+        if self.count > MOST:
+            self._parts, self._alone = [], []
+            return
+        self._settle()
+        self._parts.append(np.stack((ts, pid, tid, rank, device, change, address)))
+
+    def _settle(self) -> None:
+        if self._alone:
+            self._parts.append(np.array(self._alone, np.int64).T)
+            self._alone = []
+
+    def table(self, origin: int, rank: int | None) -> pl.LazyFrame:
+        """The table ``allocations``, times from ``origin``; empty where there are none, or more than ``MOST``."""
+        from .. import schema
+
+        self._settle()
+        if not self._parts or self.count > MOST:
+            return schema.empty("allocations")
+        import polars as pl
+
+        found = np.concatenate(self._parts, axis=1)
+        blocks = _blocks(found[:, _plausible(found)], origin)
+        numbers, places = np.unique(blocks.pop("device"), return_inverse=True)
+        names = pl.Series([device_name(number) for number in numbers.tolist()], dtype=pl.String)
+        frame = pl.DataFrame(blocks).with_columns(
+            pl.when(pl.col(name) != NULL).then(pl.col(name)).alias(name) for name in blocks
+        ).with_columns(
+            names.gather(pl.Series(places)).alias("device"), pl.col("rank").fill_null(pl.lit(rank, pl.Int64))
+        )
+        return schema.conform("allocations", frame.lazy())
+
+
+def _plausible(found: Ints) -> npt.NDArray[np.bool_]:
+    """Which instants say of which block, at a time a clock shows, that it changed by no more than any device has."""
+    change, ts = found[_CHANGE], found[_TS]
+    known = (change != NULL) & (change != 0) & (found[_ADDRESS] != NULL) & (ts != NULL)
+    near = np.abs(np.maximum(ts, NULL + 1)) <= LATEST_NS
+    plausible: npt.NDArray[np.bool_] = known & near & (np.abs(np.maximum(change, NULL + 1)) <= _LARGEST)
+    return plausible
+
+
+def _blocks(found: Ints, origin: int) -> dict[str, npt.NDArray[np.int64]]:
+    """One entry a block, by the time it was allocated: those from before the recording first."""
+    order = np.lexsort((found[_TS], found[_ADDRESS], found[_DEVICE]))
+    rows = found[:, order]
+    ts, change = rows[_TS], rows[_CHANGE]
+    together = (rows[_ADDRESS, 1:] == rows[_ADDRESS, :-1]) & (rows[_DEVICE, 1:] == rows[_DEVICE, :-1])
+    follows, precedes = np.append(together, False), np.append(False, together)
+    begins, held = change > 0, np.append(False, change[:-1] > 0) & precedes
+    # what is allocated where a block is, too, was freed without a word: no two blocks have one address at one time
+    until = np.where(follows, np.append(ts[1:], NULL), NULL)
+    before = ~begins & ~held
+    taken = begins | before
+    start = np.where(before, NULL, ts - origin)
+    lasted = np.where(before, np.maximum(ts - origin, 0), np.where(until == NULL, NULL, until - ts))
+    made = {
+        "start_ns": start, "dur_ns": lasted, "bytes": np.abs(change), "device": rows[_DEVICE],
+        "address": rows[_ADDRESS], "pid": np.where(before, NULL, rows[_PID]),
+        "tid": np.where(before, NULL, rows[_TID]), "rank": rows[_RANK],
+    }  # fmt: skip
+    kept = np.flatnonzero(taken)
+    kept = kept[np.argsort(start[kept], kind="stable")]
+    return {name: values[kept] for name, values in made.items()}
