@@ -202,6 +202,7 @@ def _alive(allocations: pl.LazyFrame, first: int, end: int | None) -> pl.LazyFra
     return kept.with_columns(
         start_ns=pl.when(~before).then("start_ns").otherwise(first),
         dur_ns=pl.when(before).then(until - first).otherwise("dur_ns"),
+        tid=pl.when(~before).then("tid"),  # its slices of the moment it was asked for in are not in sight
     )
 
 

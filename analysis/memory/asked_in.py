@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from ...loaders.trace import Trace
-from ..core.call_tree import Ints, pack, parents
+from ..core.call_tree import Ints, pack
 from .frames import UNKNOWN, is_library
 
 _DEEPEST = 200
@@ -33,7 +33,7 @@ def asked_in(run: Trace, blocks: pl.DataFrame) -> list[Asking]:
         number.lazy(), on=columns, how="left", nulls_equal=True, maintain_order="left"
     ).collect(engine="streaming")
     open_at = _innermost(host, blocks.join(number, on=columns, how="left", nulls_equal=True, maintain_order="left"))
-    parent = parents(host["parent"])
+    parent = host["parent"].fill_null(-1).to_numpy()
     stacks: dict[int, list[int]] = {}
     for row in {*open_at.tolist()} - {-1}:
         stack = stacks[row] = list[int]()
@@ -64,7 +64,7 @@ def _innermost(host: pl.DataFrame, blocks: pl.DataFrame) -> Ints:
     rows = some["row"].to_numpy().astype(np.int64)[np.maximum(before, 0)]
     thread, at = host["thread"].fill_null(-1).to_numpy().astype(np.int64), asked["start_ns"].to_numpy()
     end = (host["start_ns"] + host["dur_ns"]).fill_null(-1).to_numpy()
-    parent = parents(host["parent"])
+    parent = host["parent"].fill_null(-1).to_numpy()
     rows[(before < 0) | (thread[rows] != asked["thread"].to_numpy())] = -1
     while (over := (rows >= 0) & (end[rows] < at)).any():  # it ended before: the one around it may still be open
         rows[over] = parent[rows[over]]

@@ -44,7 +44,7 @@ KEYS = [
     b'"ts":', b'"dur":', b'"pid":', b'"tid":', b'"cat":', b'"name":', b'"ph":', b'"args":', b'"graph id":',
     b'"Device Type":', b'"Device Id":', b'"Total Allocated":', b'"Total Reserved":', b'"Bytes":', b'"rank":',
     b'"Collective name":', b'"Process Group Name":', b'"Process Group Ranks":', b'"dtype":', b'"Group size":',
-    b'"In msg nelems":', b'"Out msg nelems":', b'"Seq":',
+    b'"In msg nelems":', b'"Out msg nelems":', b'"Seq":', b'"Addr":',
 ]  # fmt: skip
 BYTES = [b'"', b"\\", b"{", b"}", b"[", b"]", b",", b":", b"\n", b" ", b"\0", b"\x1f", b"\xff", b"-", b"e", b"9"]
 
@@ -103,6 +103,12 @@ def made_up(rng: random.Random) -> bytes:
             "ph": rng.choice("XXXXXsfiMC"), "cat": cat, "name": rng.choice(names), "pid": 1, "tid": "stream 7",
             "ts": rng.choice([place, place + 0.125, f"{place}.5"]), "dur": rng.random() * 9, "args": args,
         }  # fmt: skip
+        if rng.random() < 0.2:
+            event |= {"ph": rng.choice("iiI"), "name": "[memory]", "tid": rng.choice([1, 2, "stream 7"]), "args": {
+                "Device Type": rng.choice([0, 1, 1, 1, None]), "Device Id": rng.choice([0, 0, 1, -1]),
+                "Bytes": rng.choice([512, -512, 1 << 40, 0]), "Addr": rng.choice([7 << 44, 8 << 44, 2**63, None]),
+                "Total Allocated": place << 9,
+            }}  # fmt: skip
         pairs = list(event.items())
         rng.shuffle(pairs)
         events.append(dict(pairs))

@@ -166,6 +166,20 @@ def test_a_window_takes_what_was_held_in_it() -> None:
     assert table.facts["devices"][0]["peak_bytes"] == 100
 
 
+def test_who_asked_before_a_window_is_not_told_by_what_runs_in_it() -> None:
+    where = {"pid": [1], "tid": [3]}
+    host = pl.DataFrame({"start_ns": [10], "dur_ns": [50], "name": ["aten::add"], "kind": ["op"], **where})
+    blocks = pl.concat(
+        pl.DataFrame({"start_ns": [start], "bytes": [size], "device": ["GPU 0"], **where})
+        for start, size in ((5, 64), (20, 32))
+    )
+    run = deferred(Trace(Info("x", "x", "t")).with_tables(
+        host=schema.conform("host", host.lazy()), allocations=schema.conform("allocations", blocks.lazy())
+    ))
+    table = ask(view("memory"), (run,), Options(from_ns=10))
+    assert [(row["frame"], row["bytes"]) for row in rows(table)] == [(UNKNOWN, 64), ("aten::add", 32)]
+
+
 def test_a_run_without_memory_says_what_would_have_it() -> None:
     with pytest.raises(CannotAnswer, match="memory snapshot"):
         ask(view("memory"), (Trace(Info("x", "x", "kineto")),))
