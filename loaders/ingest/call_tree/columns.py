@@ -34,7 +34,7 @@ def call_tree(host: pl.LazyFrame, compiled: bool = True) -> pl.DataFrame:
     some = None if within.all() else np.flatnonzero(within)
     # a column at a time: all of a long recording's together take more memory than all that comes of them
     thread = _threads(host)
-    start = _column(host, pl.col("start_ns").fill_null(0)).to_numpy()
+    start = _column(host, pl.col("start_ns").fill_null(0)).to_numpy(writable=True)
     dur = np.clip(_column(host, pl.col("dur_ns").fill_null(0)).to_numpy(), 0, _WIDEST - np.maximum(start, 0))
     order = _order(thread, start, dur, some)
     parent, depth = np.full(len(start), -1, np.int32), np.full(len(start), -1, np.int32)
