@@ -321,11 +321,11 @@ async def test_a_closed_panel_leaves_nothing_behind() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         kept = []
-        for _ in range(3):
+        for _ in range(5):
             await press(pilot, "question_mark", "escape")
             gc.collect()
             kept.append(sum(isinstance(one, HelpScreen | StylesCache) for one in gc.get_objects()))
-        assert kept[1] >= kept[2]
+        assert min(kept[2:]) <= kept[1], "each time more is left"
 
 
 async def test_details_show_what_only_the_file_has() -> None:
