@@ -105,6 +105,16 @@ class Session:
                 self._lock.wait(0.05)
         raise AssertionError(f"never came: {condition!r} in {bytes(self._data[start:])[-600:]!r}")
 
+    def insist(self, shown: bytes, *keys: bytes) -> None:
+        """Until that is sent; the keys again and again, for an Escape right before another key is Alt and that key."""
+        start, end = self.sent, time.monotonic() + LIMIT
+        while shown not in self.since(start):
+            assert self.alive and time.monotonic() < end, f"never came: {shown!r} in {self.since(start)[-600:]!r}"
+            for key in keys:
+                self.send(key)
+                with self._lock:
+                    self._lock.wait(0.3)
+
     def settle(self, shown: bytes) -> None:
         """Until it shows that and asks after each frame: go down and up until the start-up's question was answered."""
         self.until(shown)

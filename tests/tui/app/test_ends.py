@@ -107,9 +107,7 @@ def test_a_terminal_of_one_row_or_column_does_not_end_it(app: Callable[..., Sess
         for keys in (b"j", b"?", b"\x1b", b"3", b"/a\x1b", b":", b"\x1b", b"1"):
             session.send(keys)
         session.resize(120, 40)
-        before = session.sent
-        session.send(b"4")
-        session.until(b"launch", before)
+        session.insist(b"launch", b"\x1b", b"4")
     assert quit_it(session) == 0
 
 
