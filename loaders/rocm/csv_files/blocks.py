@@ -18,10 +18,12 @@ _MOST_JOINED = 4
 
 
 def frames(source: Source, size: int = 8 << 20, header: list[str] | None = None) -> Iterator[pl.DataFrame]:
-    """Blocks of rows; ``header`` names the columns where the file does not."""
+    """Blocks of rows; ``header`` names the columns where the file does not. None where its first line names none."""
     for block in _whole_rows(source, size):
         if header is None:
             header = columns(block)
+            if not header:
+                return
             cut = block.find(b"\n") + 1
             block = block[cut:] if cut else b""
             header = [name if header.index(name) == at else f"{name} ({at})" for at, name in enumerate(header)]

@@ -57,6 +57,10 @@ def load(job: Job, beside: tuple[Path, ...]) -> Trace:
         recording = Recording(job, info, writer)
         limits = _limits(files.get(SYSTEM), recording)
         rows = _rows(times, recording)
+        if rows.is_empty() and counters is not None and counters != times:
+            told = f"{times.name} holds no dispatch: times are those of the pass with counters"
+            recording.faults.sentences.append(told)
+            times, rows = counters, _rows(counters, recording)
         counted = rows if counters == times else _rows(counters, recording) if counters is not None else None
         rows = _utilised(rows, counted, limits)
         _describe(recording, rows, limits)

@@ -16,6 +16,7 @@ from fuzz_rocm import FILES, Amd, target
 from warplens.loaders import registry
 from warplens.loaders.errors import Cancelled, Unreadable
 from warplens.loaders.ingest import stream
+from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.loader import Job, Loader
 from warplens.loaders.rocm import rocpd, rocprofv3_json, rpd
 from warplens.loaders.rocm.csv_files import rocprofv3
@@ -200,6 +201,16 @@ def test_a_marker_may_hold_lines_and_quotes(tmp_path: Path) -> None:
     assert run.host.select(pl.col("name").cast(pl.String), "kind").collect().rows() == [
         ('two\nlines, "quoted"', "annotation")
     ]
+
+
+def test_times_whose_columns_have_no_names_are_those_of_the_counters(tmp_path: Path) -> None:
+    folder = shutil.copytree(SAMPLES / "rocprofiler_compute", tmp_path / "workload")
+    whole = (folder / "timestamps.csv").read_bytes()
+    # a line that was cut inside quotes comes in a block of its own
+    (folder / "timestamps.csv").write_bytes(b"\0" + whole[: whole.rindex(b'"')])
+    run = open_run(str(folder), use_cache=False)[0]
+    assert run.kernels.collect().height == 12
+    assert "timestamps.csv holds no dispatch: times are those of the pass with counters" in run.info.warnings
 
 
 def test_blocks_of_a_large_file_go_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
