@@ -11,7 +11,6 @@ from ..cycles.scope import require_cycle
 from ..cycles.summary import exact_mean, pair_summary, run_summary
 from ..details.glance.cycles import glance
 from ..details.row_details import cycle_sections
-from ..diff.headline import pair_headline
 from ..table.column import Column
 from ..table.view import Answer, CannotAnswer, Runs, View
 
@@ -38,6 +37,8 @@ def _build(runs: Runs, options: Options) -> Answer:
             return Answer(found[0].frame.lazy(), facts, (why_none(runs[0], found[0]),))
         return Answer(rows[0].lazy(), facts | {"exact": exact_mean(facts)}, run_summary(found[0], facts), notes)
     facts = {"a": facts_of(found[0]), "b": facts_of(found[1]), "histogram": shape}
+    from ..diff.headline import pair_headline  # thirty modules that one run does without
+
     told = pair_headline((runs[0], runs[1]), options)
     lines = pair_summary(labels, facts, told.spoken if told is not None else "", told is not None and told.moved)
     return Answer(_by_rank(rows[0], rows[1]), facts | {"exact": exact_mean(facts)}, lines, notes)

@@ -6,7 +6,7 @@ says, or, of launches without times, only how kernel time divides by kind. What 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -14,13 +14,15 @@ from ..core import units
 from ..core.device_pairs import mapped
 from ..core.options import Options
 from ..core.text import display
-from ..diff.headline import Headline, pair_headline
 from ..overview.breakdown import CATEGORIES, MEANINGS
 from ..overview.overview import Overview
 from ..overview.sources import overview_of
 from ..table.column import Column, side_by_side
 from ..table.sides import beside
 from ..table.view import Answer, Runs, View
+
+if TYPE_CHECKING:
+    from ..diff.headline import Headline
 
 COLUMNS = (
     Column("category", "category", "text", "; ".join(f"{k}: {v}" for k, v in MEANINGS.items()), width=14, order=0,
@@ -50,6 +52,8 @@ def build(runs: Runs, options: Options) -> Answer:
     if len(runs) == 1:
         overview = overview_of(runs[0], options, "a")
         return Answer(_frame(overview).lazy(), overview.facts, (overview.headline,), overview.notes)
+    from ..diff.headline import pair_headline  # thirty modules that one run, which people wait for first, does without
+
     a, b = overview_of(runs[0], options, "a"), overview_of(runs[1], options, "b")
     joined = beside(_frame(a), _frame(b), COLUMNS)
     order = pl.col("category").replace_strict(list(CATEGORIES), range(len(CATEGORIES)), default=len(CATEGORIES))
