@@ -152,7 +152,7 @@ def scrape(path: Path) -> Counts:
 
 def xplane_twin(path: Path) -> Counts:
     twin = next((DATA / "jax_trace_json").glob(f"{path.name.split('.')[0]}*.json.gz"))
-    (run,) = open_run(str(twin), use_cache=False, compiled=False)
+    (run,) = open_run(str(twin), use_cache=False)
     return {"activities": int(run.kernels.select(pl.len()).collect().item())}
 
 
@@ -246,10 +246,10 @@ def test_it_opens_with_what_is_in_it_or_is_refused_for_a_true_reason(name: str, 
     assert reading is not None, "no line of the table says how to read this recording"
     if isinstance(reading, str):
         with pytest.raises(Unreadable, match=re.escape(reading)) as refused:
-            open_run(str(DATA / name), use_cache=False, compiled=False)
+            open_run(str(DATA / name), use_cache=False)
         assert refused.value.advice
         return
-    run = open_run(str(DATA / name), use_cache=False, compiled=False)[0]
+    run = open_run(str(DATA / name), use_cache=False)[0]
     wanted = reading(DATA / name)
     found = counted(run, wanted)
     if "ns" in wanted:  # a time in µs with a fraction is rounded once
