@@ -3,12 +3,16 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test test-deep lint types imports unit clean
+.PHONY: demo test test-deep checks lint types imports unit clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/warplens demo
 
-test: lint types imports unit
+# what only reads the code runs beside the tests, which leave a core idle where they wait
+test: $(VENV)/.dev-installed
+	@$(MAKE) --no-print-directory -j2 checks unit
+
+checks: lint types imports
 
 lint: $(VENV)/.dev-installed
 	$(BIN)/ruff check .
