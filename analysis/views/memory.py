@@ -119,7 +119,7 @@ def _difference(a: Peaks, b: Peaks, moved: dict[str, str]) -> list[str]:
 def _notes(memory: Peaks) -> tuple[str, ...]:
     if memory.stacks:
         return ()
-    return ("Stacks of allocations were not recorded: what held the peak is not known, at most what ran then.",)
+    return ("No allocation is tied to what asked for it: what held the peak is not known, at most what ran then.",)
 
 
 def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:

@@ -64,6 +64,11 @@ class Allocations:
         self._settle()
         self._parts.append(np.stack((ts, pid, tid, rank, device, change, address)))
 
+    @property
+    def beyond(self) -> int:
+        """How many instants there were, where these are too many to keep; else 0."""
+        return self.count if self.count > MOST else 0
+
     def _settle(self) -> None:
         if self._alone:
             self._parts.append(np.array(self._alone, np.int64).T)
@@ -74,7 +79,7 @@ class Allocations:
         from .. import schema
 
         self._settle()
-        if not self._parts or self.count > MOST:
+        if not self._parts or self.beyond:
             return schema.empty("allocations")
         import polars as pl
 

@@ -26,6 +26,7 @@ class Tally(Struct):
     odd: int = 0
     dropped: int = 0
     negative: int = 0
+    summed: int = 0
     skipped_bytes: int = 0
     skipped_stretches: int = 0
     used: int = 0
@@ -53,7 +54,11 @@ class Tally(Struct):
             out.append(f"dropped {_count(self.dropped, 'event')} without a usable timestamp")
         if self.negative:
             out.append(f"{_count(self.negative, 'negative duration')} taken as not recorded")
+        if self.summed:
+            out.append(f"{self.summed:,} changes of memory are too many to keep each: which blocks held the peak is "
+                       "not known")
         return tuple(out)
+
 
 _MOST_RANKS = 10**9
 

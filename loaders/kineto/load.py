@@ -138,6 +138,7 @@ def _counted(tally: Tally, tables: Tables, deferred: DeferredEvents) -> None:
     tally.skipped_bytes += deferred.broken_bytes
     tally.dropped += tables.untimed
     tally.negative += tables.negative
+    tally.summed = tables.allocations.beyond
     ignored = {"mirrors": tables.ignored, **deferred.ignored}
     tally.facts |= {"ignored": {key: count for key, count in ignored.items() if count}}
 

@@ -66,6 +66,9 @@ def test_of_too_many_instants_only_the_sums_are_kept(tmp_path: Path, monkeypatch
     monkeypatch.setattr(allocations, "MOST", 3)
     trace = load(tmp_path, *(instant(at, 8, at) for at in range(1, 6)))
     assert trace.allocations.collect().is_empty() and trace.metrics.collect().height == 5
+    assert trace.info.warnings == (
+        "5 changes of memory are too many to keep each: which blocks held the peak is not known",
+    )
 
 
 def test_blocks_of_a_recording_change_its_sum_as_its_instants_do(data: Path) -> None:
