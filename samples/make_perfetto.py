@@ -118,7 +118,8 @@ class Sdk:
             self._event(time, begins, event)
         for time, watts in ((1_000_000, 310.5), (1_200_000, 402.0)):
             self._late(time, [(9, COUNTER), (11, 3), (44, watts)])
-        memory = {"Device Type": 1, "Device Id": 0, "Total Allocated": 4096, "Total Reserved": 8192}
+        memory = {"Device Type": 1, "Device Id": 0, "Addr": 0x7F1000, "Bytes": 4096, "Total Allocated": 4096,
+                  "Total Reserved": 8192}
         new: list[tuple[int, object]] = []
         said = [(4, self._annotation(name, value, new)) for name, value in memory.items()]
         self._late(1_100_000, [(9, INSTANT), (11, THREAD), (23, "[memory]"), *said], new)

@@ -25,8 +25,8 @@ class Perfetto(FormatLoader):
     name = "perfetto"
     title = "Perfetto trace (.pftrace, .perfetto-trace): track events of PyTorch and others, counters, .gz and .zst"
     suffixes = (".pftrace", ".perfetto-trace", ".perfetto")
-    version = 1
-    fills = ("kernels", "host", "metrics", "cycles")
+    version = 2
+    fills = ("kernels", "host", "metrics", "cycles", "allocations")
 
     def sniff(self, head: bytes) -> bool:
         """Packets one after the other, all of known fields of the right wire types, some of which only traces have."""

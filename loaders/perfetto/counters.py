@@ -13,7 +13,7 @@ from ..kineto.samples import Samples
 from ..kineto.tables import Tables
 from ..protobuf.tokens import Ints
 from .events import TrackEvents
-from .tracks import Tracks
+from .tracks import Place, Tracks
 
 _HELD = 1 << 20
 """Samples that wait for the descriptor of their track; of those beyond, the track stays unnamed."""
@@ -52,10 +52,10 @@ class Counters:
             self._waiting += int(late.sum())
         self._put(times[known], tracks[known], values[known])
 
-    def memory(self, time: int, pid: int, arguments: dict[str, Any]) -> None:
-        """One sample of allocated memory."""
-        event = {"ts": f"{time // 1000}.{time % 1000:03d}", "pid": None if pid == NULL else pid, "args": arguments}
-        self._memory.add(event, dialect.memory(arguments))
+    def memory(self, time: int, place: Place, arguments: dict[str, Any]) -> None:
+        """One sample of allocated memory, and of which block, asked for by the thread of its track."""
+        pid, tid = (None if number == NULL else number for number in (place.pid, place.tid))
+        self._memory.memory({"ts": f"{time // 1000}.{time % 1000:03d}", "pid": pid, "tid": tid, "args": arguments})
 
     def flush(self) -> None:
         """Hand over what waits."""

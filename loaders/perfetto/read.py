@@ -151,7 +151,7 @@ class _Load:
             said = arguments.get(row, {})
             if wanted[int(names[row])] == "[memory]":
                 place = self.tracks.place(int(events.track[row]))
-                self.counters.memory(int(events.time[row]), place.pid, said)
+                self.counters.memory(int(events.time[row]), place, said)
             else:
                 self.document.update(_document(said))
 

@@ -80,6 +80,8 @@ def test_counters_and_memory_are_metrics(samples: Path, tmp_path: Path) -> None:
         ("memory allocated", "GPU 0", 4096.0, "B"), ("memory reserved", "GPU 0", 8192.0, "B"),
         ("power", "GPU 0", 310.5, "W"), ("power", "GPU 0", 402.0, "W"),
     ]  # fmt: skip
+    held = rows(trace.allocations, ["device", "address", "bytes", "pid", "tid"])
+    assert held == [("GPU 0", 0x7F1000, 4096, 4711, 4711)]
 
 
 @pytest.mark.parametrize("name", ["perfetto.pftrace", "perfetto_metadata.pftrace.gz"])
