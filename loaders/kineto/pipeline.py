@@ -147,12 +147,16 @@ class Pipeline:
         while (piece := self._work.get()) is not None:
             try:
                 if self._error is None:
-                    own = own or BlockScanner(self._native, self.tables, self._lock)
+                    own = own or BlockScanner(self._native, self.tables, self._lock, over=self._over)
                     outcome = own.scan(piece.data, piece.stop, piece.base, piece.first, piece.final)
                     self._in_order(piece, outcome, own)
             except BaseException as error:
                 self._fail(error)
             self._free.put(piece.data)
+
+    def _over(self) -> bool:
+        """Whether what is scanned from here on is thrown away: behind the list there may be anything, of any length."""
+        return self._closed or self._error is not None
 
     def _in_order(self, piece: _Piece, outcome: Outcome, own: BlockScanner) -> None:
         with self._turn:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from itertools import pairwise
 from mmap import mmap
 from typing import Any
@@ -87,7 +88,12 @@ class Outcome(Struct):
 class BlockScanner:
     """The tables of one thread."""
 
-    def __init__(self, native: Native, tables: Tables, lock: threading.Lock, rows: int = _ROWS) -> None:
+    def __init__(
+        self, native: Native, tables: Tables, lock: threading.Lock, rows: int = _ROWS,
+        over: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """``over`` says that nobody needs what is being scanned: the list ended before it, or the load failed."""
+        self._over = over
         self._native = native
         self._tables, self._strings, self._lock = tables, tables.strings, lock
         row = np.empty(len(INTS) + len(INSTANT_KEYS), np.int64)
@@ -122,7 +128,7 @@ class BlockScanner:
         buf = np.frombuffer(data, np.uint8)
         out, state = Outcome(), self._state
         state[AT], state[COMMA] = 0, comma
-        while True:
+        while not self._over():
             code = self._native.call(
                 "scan", buf, stop, *self._row, self._ints, self._codes, self._floats, self._device_ints,
                 self._device_codes, self._device_floats, self._host_ints, self._host_codes, self._instants, self._route,

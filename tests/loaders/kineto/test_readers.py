@@ -9,6 +9,7 @@ import json
 import platform
 import random
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from warplens.loaders.kineto.document import open_document
 from warplens.loaders.kineto.info import Tally
 from warplens.loaders.kineto.pipeline import Pipeline
 from warplens.loaders.kineto.plain import Plain
+from warplens.loaders.kineto.scan.blocks import BlockScanner
+from warplens.loaders.kineto.scan.layout import PAD
 from warplens.loaders.kineto.tables import Tables
 from warplens.loaders.loader import Job
 from warplens.loaders.native.code_cache import Program
@@ -301,3 +304,11 @@ def test_the_scanner_needs_nothing_outside_itself() -> None:
     code = emit.packed(functions())
     assert isinstance(code, Image)
     assert len(code.code) < 1 << 16
+
+
+@pytest.mark.parametrize(("over", "place"), [(True, 0), (False, 3000)])
+def test_a_scan_that_nobody_needs_any_more_ends(tmp_path: Path, over: bool, place: int) -> None:
+    """Behind the list there may be anything; other threads look at it before the end of the list is found."""
+    own = BlockScanner(native(), Tables(Strings(), tmp_path), threading.Lock(), over=lambda: over)
+    found = own.scan(bytearray(b"[]," * 1000 + bytes(PAD)), 3000, 0, True, True)
+    assert found.place == place and found.tally.events == 0
