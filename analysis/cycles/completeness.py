@@ -9,6 +9,7 @@ anyway, as those of a serving engine do, prove nothing in between.
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 LIKE = 0.995
@@ -44,5 +45,6 @@ def whole(frame: pl.DataFrame) -> pl.Series:
     cut = (pl.col("edge") | pl.col("end")) & (pl.col("records") < EDGE * pl.col("usual"))
     unseen = pl.col("seen") == 0  # nobody recorded devices at all
     told = rows.select("row", whole=unseen | (pl.col("some") & ~lost & ~cut))
-    # a series of a numpy array would be the first of most questions, for which polars imports all of numpy.ma
-    return pl.repeat(True, frame.height, eager=True).scatter(told["row"], told["whole"]).alias("complete")
+    found = np.ones(frame.height, dtype=bool)
+    found[told["row"].to_numpy()] = told["whole"].to_numpy()
+    return pl.Series("complete", found)
