@@ -136,13 +136,30 @@ async def settled(pilot: Pilot[Any]) -> None:
     """Until no question is being asked and nothing waits to be shown, and the screen was painted."""
     app = pilot.app
     assert isinstance(app, WarplensApp)
-    await pilot.pause()
+    await quiet(pilot)
     while app.busy:
-        while app.busy:  # a pause sends a message to every widget, which is work the answer would wait for
+        while app.busy:  # asking for quiet sends a message to every widget, which is work the answer would wait for
             await asyncio.sleep(0.001)
-        await pilot.pause()
+        await quiet(pilot)
     app.screen._compositor.render_update(True, app._background_screens)  # the frames on the way were left out
-    await pilot.pause()
+    await quiet(pilot)
+
+
+async def quiet(pilot: Pilot[Any]) -> None:
+    """Until no widget has a message or a layout before it.
+
+    A pilot's own pause waits until this process has used little of a processor for 20 ms, which it also has where
+    others use them all: a layout that asks for another one is then taken for the last.
+    """
+    app = pilot.app
+    rounds = 0
+    while rounds < 2:  # what the last message of a round asks for, a widget only begins once it has none left
+        await pilot._wait_for_screen()
+        screen = app.screen
+        screen._on_timer_update()
+        pumps = app, *screen.walk_children(with_self=True)
+        moving = screen._callbacks or any(one.message_queue_size or one._next_callbacks for one in pumps)
+        rounds = 0 if moving else rounds + 1
 
 
 async def press(pilot: Pilot[Any], *keys: str) -> None:
