@@ -40,7 +40,7 @@ Take = Callable[[dict[str, Any], int, int, bool], None]
 class RecoveredStretch(Struct):
     """Where a walk stopped: ``place`` is the first byte not used; ``closed`` where that is the end of the list.
 
-    ``comma`` says that a comma was read since the last event, ``moved`` that an event was read or damage passed.
+    ``comma`` says that a comma was read since the last value, ``moved`` that a value was read or damage passed.
     """
 
     place: int
@@ -67,10 +67,10 @@ class _Reach:
 def walk(
     data: bytes, place: int, final: bool, take: Take, tally: Tally, limit: int | None = None, comma: bool = True
 ) -> RecoveredStretch:
-    """Read events from ``place`` on; ``limit`` stops after that many. ``final`` says that no data follows,
-    ``comma`` that none is due before the first event."""
+    """Read events from ``place`` on; ``limit`` stops after that many, whatever values that are none stand between
+    them. ``final`` says that no data follows, ``comma`` that none is due before the first event."""
     text, reach = data.decode("latin-1"), _Reach(data)
-    count, skipped_to = 0, -1
+    count, passed, skipped_to = 0, False, -1
 
     def skip(to: int) -> int:
         nonlocal skipped_to
@@ -80,7 +80,7 @@ def walk(
         return to
 
     def done(closed: bool) -> RecoveredStretch:
-        return RecoveredStretch(place, closed, comma, count > 0 or skipped_to >= 0)
+        return RecoveredStretch(place, closed, comma, passed or skipped_to >= 0)
 
     while limit is None or count < limit:
         place = _blank(data, place)
@@ -109,7 +109,8 @@ def walk(
                 skip(place)
             if isinstance(event, dict):
                 take(event, place, end, repaired)
-            place, comma, count = end, False, count + 1
+                count += 1
+            place, comma, passed = end, False, True
     return done(False)
 
 

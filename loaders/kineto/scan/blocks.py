@@ -66,6 +66,8 @@ _ROWS = (1 << 15) - 24
 """Rows of the tables: no power of two, or the columns would fight for the same lines of the processor's cache."""
 _WINDOW = 256 << 10
 """Bytes looked at around damage before the whole rest of the block is."""
+_MOST_WALKED = 1 << 12
+"""Events read one by one at most where damage follows damage."""
 
 
 class Outcome(Struct):
@@ -117,6 +119,7 @@ class BlockScanner:
         self._hashes = np.zeros(1 << 14, np.uint64)
         self._slots = np.full(1 << 15, -1, np.int32)
         self._global = np.full(1, -1, np.int32)
+        self._mended, self._walked = -_WINDOW, 1
 
     def scan(self, data: Text, stop: int, base: int, comma: bool, final: bool) -> Outcome:
         """Read ``data[:stop]``, which begins between two events; there are ``PAD`` bytes of any kind behind it.
@@ -128,6 +131,7 @@ class BlockScanner:
         buf = np.frombuffer(data, np.uint8)
         out, state = Outcome(), self._state
         state[AT], state[COMMA] = 0, comma
+        self._mended = -_WINDOW
         while not self._over():
             code = self._native.call(
                 "scan", buf, stop, *self._row, self._ints, self._codes, self._floats, self._device_ints,
@@ -223,8 +227,13 @@ class BlockScanner:
         return Block(block.ints[:, keep], block.codes[:, keep], block.floats[:, keep], block.base)
 
     def _around(self, data: Text, stop: int, base: int, final: bool, out: Outcome) -> bool:
-        """Lead the scan past damage at its place; false where only more text can tell."""
+        """Lead the scan past damage at its place; false where only more text can tell.
+
+        The scan takes over behind the next event, or later where the damage before was close: each time costs a copy
+        of the window, and a list without commas is damaged at every event.
+        """
         start, comma = int(self._state[AT]), bool(self._state[COMMA])
+        self._walked = min(2 * self._walked, _MOST_WALKED) if start - self._mended < _WINDOW else 1
         for end in sorted({min(stop, start + _WINDOW), stop}):
             with self._lock:
                 rows = Rows(self._strings)
@@ -234,7 +243,8 @@ class BlockScanner:
                     out.tally.events += 1
                     _place(event, bytes(data[start + begin : start + behind]), start + begin, base, rows, out)
 
-                done = walk(bytes(data[start:end]), 0, final and end == stop, take, tally, limit=1, comma=comma)
+                text, last = bytes(data[start:end]), final and end == stop
+                done = walk(text, 0, last, take, tally, limit=self._walked, comma=comma)
                 block = rows.block(base)
             if done.moved or done.closed:
                 if len(rows):
@@ -242,6 +252,7 @@ class BlockScanner:
                 out.tally.skipped_stretches += tally.skipped_stretches
                 out.tally.skipped_bytes += tally.skipped_bytes
                 self._state[AT], self._state[COMMA] = start + done.place, done.comma
+                self._mended = start + done.place
                 return True
         return False
 

@@ -24,6 +24,8 @@ from warplens.loaders.kineto.document import open_document
 from warplens.loaders.kineto.info import Tally
 from warplens.loaders.kineto.pipeline import Pipeline
 from warplens.loaders.kineto.plain import Plain
+from warplens.loaders.kineto.recovery import walk
+from warplens.loaders.kineto.scan import blocks
 from warplens.loaders.kineto.scan.blocks import BlockScanner
 from warplens.loaders.kineto.scan.layout import PAD
 from warplens.loaders.kineto.tables import Tables
@@ -312,3 +314,22 @@ def test_a_scan_that_nobody_needs_any_more_ends(tmp_path: Path, over: bool, plac
     own = BlockScanner(native(), Tables(Strings(), tmp_path), threading.Lock(), over=lambda: over)
     found = own.scan(bytearray(b"[]," * 1000 + bytes(PAD)), 3000, 0, True, True)
     assert found.place == place and found.tally.events == 0
+
+
+@pytest.mark.parametrize("gap", ["", ",[],"])
+def test_damage_at_every_event_is_not_copied_for_every_event(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gap: str
+) -> None:
+    """Without commas, or with what is no event between any two, a file of megabytes took minutes."""
+    walked: list[int] = []
+
+    def seen(data: bytes, *more: Any, **named: Any) -> Any:
+        walked.append(len(data))
+        return walk(data, *more, **named)
+
+    monkeypatch.setattr(blocks, "walk", seen)
+    text = gap.join(json.dumps(event(ts=at)) for at in range(3000)).encode()
+    own = BlockScanner(native(), Tables(Strings(), tmp_path), threading.Lock())
+    found = own.scan(bytearray(text + bytes(PAD)), len(text), 0, True, True)
+    assert found.place == len(text) and found.tally.events == 3000
+    assert sum(walked) < 40 * len(text)
