@@ -22,8 +22,8 @@ from .decode import decode, whole
 
 HEADER_BYTES = 1 << 20
 """Bytes read at first to find the list of events."""
-TRAILER_BYTES = 64 << 20
-"""Bytes of metadata after the events that are looked at."""
+TRAILER_BYTES = 16 << 20
+"""Bytes after the events that are kept to be looked at."""
 _KEPT_BYTES = 1 << 20
 """A longer value, and values that are longer together, mean nothing to us."""
 _GROWTH = 4
@@ -191,20 +191,32 @@ def _skip(text: str, place: int) -> int:
     return end
 
 
-def trailer(document: Document, data: bytes) -> bool:
-    """Take in the values after the end of the list (``data`` starts behind its ``]``); whether the document closed."""
-    if not document.wrapped:
-        return True
-    if len(data) > TRAILER_BYTES:
-        return True
-    try:
-        values, place = _pairs(data + b" ", data.decode("latin-1") + " ", 0)
-    except Incomplete:
-        return False
-    except limits.Exceeded:  # all events are there
-        return True
-    document.values |= values
-    return place < 0
+class Trailer:
+    """What stands behind the list of events, as much of it as is kept."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._room = TRAILER_BYTES
+
+    def add(self, data: bytes) -> None:
+        """The next part, the first from behind the list's ``]``."""
+        if self._room > 0:
+            self._parts.append(data)
+        self._room -= len(data)
+
+    def closes(self, document: Document) -> bool:
+        """Take in the values that stand here; whether the document closed, as far as was looked."""
+        if not document.wrapped:
+            return True
+        data = b"".join(self._parts)
+        try:
+            values, place = _pairs(data + b" ", data.decode("latin-1") + " ", 0)
+        except Incomplete:
+            return self._room < 0
+        except limits.Exceeded:  # all events are there
+            return True
+        document.values |= values
+        return place < 0
 
 
 def first_separator(data: bytes) -> bytes:

@@ -18,7 +18,11 @@ _ABSOLUTE = 10**18
 
 
 class Tally(Struct):
-    """What was met while reading: counts of things that are told to the user."""
+    """What was met while reading: counts of things that are told to the user.
+
+    ``whole`` says that the list of events ended, ``closed`` that the document around it did, ``ended`` why no more
+    could be unpacked.
+    """
 
     events: int = 0
     flows: int = 0
@@ -31,6 +35,7 @@ class Tally(Struct):
     skipped_stretches: int = 0
     used: int = 0
     given: int = 0
+    whole: bool = False
     closed: bool = False
     ended: str | None = None
     facts: dict[str, Any] = field(default_factory=dict)
@@ -38,7 +43,9 @@ class Tally(Struct):
     def warnings(self) -> tuple[str, ...]:
         """One sentence for each thing that was wrong."""
         out = []
-        if not self.closed:
+        if self.whole and not self.closed and self.ended is None:
+            out.append("truncated: the list of events is whole, but what tells of the recording ends in the middle")
+        elif not self.closed:
             where = self.ended or "the file ends in the middle of the list of events"
             text = "the text that could be unpacked" if self.ended else "the text"
             share = f"{100 * self.used / self.given:.1f}% of {text}" if self.given else "nothing"
@@ -109,7 +116,7 @@ def describe(
         source=str(path), label=label_of(path), format="kineto", tool=_tool(document, word, xla), bytes=size,
         devices=tuple(seen[key] for key in sorted(seen, key=_natural)), ranks=tuple(sorted(set(ranks))),
         epoch_ns=epoch, clock="wall clock" if epoch is not None else None,
-        coverage=1.0 if tally.closed and not tally.skipped_bytes else _coverage(tally),
+        coverage=1.0 if (tally.closed or tally.whole) and not tally.skipped_bytes else _coverage(tally),
         warnings=(*tally.warnings(), *_capped(tally, xla)), facts=_facts(document, tally),
     )  # fmt: skip
 

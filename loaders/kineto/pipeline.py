@@ -20,7 +20,7 @@ from msgspec import Struct
 from ..native.cores import threads
 from ..native.functions import Native
 from .deferred_events import DeferredEvents
-from .document import Document, first_separator, last_cut, trailer
+from .document import Document, Trailer, first_separator, last_cut
 from .info import Tally
 from .recovery import LONGEST_EVENT
 from .scan.blocks import BlockScanner, Outcome, Text
@@ -84,7 +84,7 @@ class Pipeline:
         self._turn = threading.Condition()
         self._next = 0
         self._carry: tuple[int, bytes] | None = None
-        self._after: list[bytes] = []
+        self._behind = Trailer()
         self._closed = False
         self._error: BaseException | None = None
         self._work: queue.Queue[_Piece | None] = queue.Queue(self._threads)
@@ -109,7 +109,7 @@ class Pipeline:
         if self._error is not None:
             raise self._error
         if self._closed:
-            self.tally.closed = trailer(self.document, b"".join(self._after))
+            self.tally.whole, self.tally.closed = True, self._behind.closes(self.document)
 
     def _read(self, source: Filler, progress: Callable[[int], None]) -> None:
         rest, base = self.document.rest, self.document.base
@@ -165,7 +165,7 @@ class Pipeline:
         if self._error is not None:
             return
         if self._closed:
-            self._keep_after(bytes(memoryview(piece.data)[: piece.stop]))
+            self._behind.add(bytes(memoryview(piece.data)[: piece.stop]))
         else:
             data: Text = piece.data
             stop, base = piece.stop, piece.base
@@ -186,7 +186,7 @@ class Pipeline:
         view = memoryview(data)
         if outcome.closed:
             self._closed = True
-            self._keep_after(bytes(view[outcome.place + 1 : stop]))
+            self._behind.add(bytes(view[outcome.place + 1 : stop]))
         elif outcome.incomplete:
             self._carry = base + outcome.place, bytes(view[outcome.place : stop])
         elif outcome.comma:
@@ -197,10 +197,6 @@ class Pipeline:
         for count in _COUNTS:
             setattr(self.tally, count, getattr(self.tally, count) + getattr(outcome.tally, count))
         self.tally.used = base + outcome.place
-
-    def _keep_after(self, data: bytes) -> None:
-        if sum(map(len, self._after)) < LONGEST_EVENT:
-            self._after.append(data)
 
     def _fail(self, error: BaseException) -> None:
         with self._turn:

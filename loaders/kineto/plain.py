@@ -15,7 +15,7 @@ import msgspec
 
 from .columns import ARG_KEYS, EVENT_KEYS, Number, Rows
 from .deferred_events import DeferredEvents
-from .document import BlockReader, Document, events_end, last_cut, separator_of, trailer
+from .document import BlockReader, Document, Trailer, events_end, last_cut, separator_of
 from .info import Tally
 from .recovery import LONGEST_EVENT, walk
 from .tables import Tables
@@ -76,12 +76,11 @@ class Plain:
             if until():
                 self.document.rest, self.document.base = data, base
                 return False
-        rest = [data[1:]]
+        behind = Trailer()
+        behind.add(data[1:])
         while more := reader.read(BLOCK_BYTES):
-            rest.append(more)
-            if sum(map(len, rest)) > LONGEST_EVENT:
-                rest = rest[:1]
-        self.tally.closed = trailer(self.document, b"".join(rest))
+            behind.add(more)
+        self.tally.whole, self.tally.closed = True, behind.closes(self.document)
         return True
 
     def _block(self, data: bytes, base: int, final: bool) -> tuple[int, bool]:

@@ -333,3 +333,23 @@ def test_damage_at_every_event_is_not_copied_for_every_event(
     found = own.scan(bytearray(text + bytes(PAD)), len(text), 0, True, True)
     assert found.place == len(text) and found.tally.events == 3000
     assert sum(walked) < 40 * len(text)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(
+    ("behind", "warning"),
+    [
+        ('], "traceName": "a', "truncated: the list of events is whole, but what tells of the recording ends"),
+        ('], "traceName": "' + 17_000 * "a" * 1000 + '"}', ""),
+        ("", "truncated: the file ends in the middle of the list of events"),
+    ],
+    ids=["cut", "long", "in the list"],
+)
+def test_a_list_that_ended_is_whole_whatever_stands_behind_it(
+    tmp_path: Path, compiled: bool, behind: str, warning: str
+) -> None:
+    """Of a long text behind the list only the first part is kept, which is no sign that the file was cut."""
+    text = f'{{"traceEvents": [{json.dumps(event())}{behind}'.encode()
+    tally = read(text, tmp_path, compiled=compiled, block=1 << 20).tally
+    assert tally.events == 1 and " | ".join(tally.warnings()).startswith(warning)
+    assert bool(tally.warnings()) == bool(warning) and tally.whole == bool(behind)
