@@ -5,8 +5,8 @@ recording of half a second would have lasted eight minutes. An operation's type 
 a kernel, and so is ``Task``, a kernel that a HIP graph replayed: tasks have kernel names, run one after the other on
 the queue, and are tied to their ``hipGraphLaunch``. ROCm's runtime makes tasks of the kernels of a graph alone (its
 class ``AccumulateCommand``, which keeps their names and times), and Triton's profiler Proton counts this kind of
-activity, 0x11F1, as kernels enqueued by a graph launch. Ids are unique in a database, also in one made of several, so an
-API call's id is the correlation.
+activity, 0x11F1, as kernels enqueued by a graph launch. Ids are unique in a database, also in one made of several, so
+an API call's id is the correlation.
 """
 
 from __future__ import annotations
