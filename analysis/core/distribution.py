@@ -25,8 +25,16 @@ def fence(values: Durations) -> float:
     """Above this a value is an outlier; infinite for too few values."""
     if len(values) < LEAST_FOR_OUTLIERS:
         return float("inf")
-    low, middle, high = np.quantile(values, (0.25, 0.5, 0.75))
+    low, middle, high = _quartiles(values)
     return float(max(high + 1.5 * (high - low), middle * (1 + LEAST_EXCESS)))
+
+
+def _quartiles(values: Durations) -> Durations:
+    """As ``np.quantile`` has them, which imports all of ``numpy.ma`` first: 25 ms of what people wait for."""
+    ordered = np.sort(values)
+    places = np.array((0.25, 0.5, 0.75)) * (len(ordered) - 1)
+    found: Durations = np.interp(places, np.arange(len(ordered)), ordered)
+    return found
 
 
 def statistics(values: Durations) -> dict[str, Any]:
@@ -120,7 +128,7 @@ def sorted_histogram(*sides: Any) -> dict[str, Any]:
 
 def _edges(together: Durations, count: int) -> Durations:
     low, high = float(together.min()), float(together.max())
-    quarter, three_quarters = np.quantile(together, (0.25, 0.75))
+    quarter, _, three_quarters = _quartiles(together)
     width = 2 * (three_quarters - quarter) / np.cbrt(count)
     bins = 1 if high == low else int(np.clip(np.ceil((high - low) / width), 4, 24)) if width > 0 else 12
     return np.linspace(low, high if high > low else low + 1, bins + 1)

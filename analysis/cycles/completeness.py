@@ -9,7 +9,6 @@ anyway, as those of a serving engine do, prove nothing in between.
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 
 LIKE = 0.995
@@ -45,6 +44,6 @@ def whole(frame: pl.DataFrame) -> pl.Series:
     cut = (pl.col("edge") | pl.col("end")) & (pl.col("records") < EDGE * pl.col("usual"))
     unseen = pl.col("seen") == 0  # nobody recorded devices at all
     told = rows.select("row", whole=unseen | (pl.col("some") & ~lost & ~cut))
-    found = np.ones(frame.height, dtype=bool)
-    found[told["row"].to_numpy()] = told["whole"].to_numpy()
-    return pl.Series("complete", found)
+    # not by an array: a series of one would be the first of most questions, for which polars imports all of numpy.ma
+    every = frame.select(row=pl.int_range(pl.len(), dtype=pl.get_index_type()))
+    return every.join(told, on="row", how="left", maintain_order="left")["whole"].fill_null(True).alias("complete")
