@@ -126,7 +126,7 @@ def test_instants_read_alone_come_in_batches(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_scanner_that_gets_no_memory_ends_the_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(*_: Any) -> None:
+    def none(*_: Any, **more: Any) -> None:
         raise MemoryError
 
     monkeypatch.setattr("warplens.loaders.kineto.pipeline.BlockScanner", none)
