@@ -20,6 +20,7 @@ from . import assignment
 from .account import Cycles, find_cycles
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
+Rows = np.ndarray[Any, np.dtype[np.uint32]]
 GROUPS = ["cycle", "pid", "function", "kind", "device", "rank"]
 HOST_KINDS = ("op", "runtime", "driver", "python", "sched", "io", "dataloader", "overhead")
 BLOCK = 1 << 18
@@ -36,16 +37,16 @@ class Sums(Struct, frozen=True):
     """
 
     groups: pl.DataFrame
-    row: Integers
+    row: Rows
     starts: Integers
     spans: Integers
 
 
 class _Part(Struct, frozen=True):
-    """What one block adds up to, and of its events with a time the ``row`` among these, ``start_ns`` and ``dur_ns``."""
+    """What one block adds up to, and of its events with a time the row among these, ``start_ns`` and ``dur_ns``."""
 
     groups: pl.DataFrame
-    events: pl.DataFrame | None
+    events: tuple[Rows, Integers, Integers] | None
 
 
 def sums(run: Trace, options: Options, on_host: bool = True, timed: bool = False) -> Sums:
@@ -112,26 +113,33 @@ def _parts(blocks: Iterable[pl.DataFrame], timed: bool) -> list[_Part]:
 
 
 def _part(block: pl.DataFrame, timed: bool) -> _Part:
-    groups = block.group_by(GROUPS, maintain_order=True).agg(
-        pl.col("dur_ns").sum(), pl.len().cast(pl.Int64).alias("instances")
-    )
-    return _Part(groups, _numbered(block.drop_nulls("start_ns"), groups, "start_ns", "dur_ns") if timed else None)
+    groups, row = _grouped(block, pl.col("dur_ns").sum(), pl.len().cast(pl.Int64).alias("instances"))
+    if not timed:
+        return _Part(groups, None)
+    there = block["start_ns"].is_not_null()
+    rows = block.select("start_ns", "dur_ns").filter(there)
+    return _Part(groups, (row[there.to_numpy()], rows["start_ns"].to_numpy(), rows["dur_ns"].to_numpy()))
 
 
-def _numbered(rows: pl.DataFrame, groups: pl.DataFrame, *columns: str) -> pl.DataFrame:
-    """The row of ``groups`` that each of the rows belongs to, as ``row``, and those of its columns."""
-    places = groups.select(GROUPS).with_row_index("row")
-    return rows.join(places, on=GROUPS, how="left", nulls_equal=True, maintain_order="left").select("row", *columns)
+def _grouped(rows: pl.DataFrame, *sums: pl.Expr) -> tuple[pl.DataFrame, Rows]:
+    """The groups in the order of first appearance, and for each row which of them it belongs to.
+
+    The grouping knows which rows it put where; to join them to the groups again takes its time and memory twice.
+    """
+    found = rows.with_row_index("at").group_by(GROUPS, maintain_order=True).agg(*sums, pl.col("at"))
+    sizes, places = found["at"].list.len().to_numpy(), found["at"].explode(empty_as_null=False).to_numpy()
+    row = np.empty(rows.height, np.uint32)
+    row[places] = np.repeat(np.arange(found.height, dtype=np.uint32), sizes)
+    return found.drop("at"), row
 
 
 def _together(parts: list[_Part]) -> Sums:
     every = pl.concat([part.groups for part in parts])
-    groups = every.group_by(GROUPS, maintain_order=True).agg(pl.col("dur_ns", "instances").sum())
+    groups, place = _grouped(every, pl.col("dur_ns", "instances").sum())
     timed = [part.events for part in parts if part.events is not None]
     if not timed:
-        return Sums(groups, *[np.empty(0, np.int64)] * 3)
-    place = _numbered(every, groups)["row"].to_numpy()
+        return Sums(groups, np.empty(0, np.uint32), *[np.empty(0, np.int64)] * 2)
     begins = np.cumsum([0, *(part.groups.height for part in parts)])
-    row = [place[begin:][events["row"].to_numpy()] for begin, events in zip(begins, timed, strict=False)]
-    starts, spans = (np.concatenate([events[name].to_numpy() for events in timed]) for name in ("start_ns", "dur_ns"))
+    row = [place[begin:][events[0]] for begin, events in zip(begins, timed, strict=False)]
+    starts, spans = (np.concatenate([events[column] for events in timed]) for column in (1, 2))
     return Sums(groups, np.concatenate(row), starts, spans)

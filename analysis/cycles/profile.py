@@ -184,6 +184,6 @@ def _of_metric(
     }).select("row", pl.lit(metric).cast(schema.NAME).alias("metric"), "mu", "sigma", "interpolated")
 
 
-def _add(to: sampling.Floats, row: Integers, values: sampling.Floats) -> None:
+def _add(to: sampling.Floats, row: events.Rows, values: sampling.Floats) -> None:
     """Add each value to its row, one after the other: so it makes no difference where a block ends."""
     np.add.at(to, row, values)

@@ -30,9 +30,12 @@ COUNT_GRAIN = 0.02
 """Launches per cycle are told apart in steps of this share of them: a difference of half a step is none."""
 HALVINGS = 300
 """Random halvings of the baseline that its own noise is taken from, where there are more than PERMUTATIONS of them."""
-_CHUNK = 1_000_000
+_CHUNK = 250_000
+"""Numbers of a step of the arithmetic: 2 MB, of which there are several at once."""
 _WIDEST = 4_000_000
 """Cycles times permutations that are numbers at once: 32 MB."""
+_KEPT_BYTES = 16 << 20
+"""Permutations that are kept, as bits."""
 TOGETHER = 2_000_000
 """Functions times cycles that are compared at once, where each is on its own: 16 MB, and some of it several times."""
 
@@ -61,12 +64,25 @@ def together(cycles: int) -> int:
     return max(1, TOGETHER // max(cycles, 1))
 
 
-@lru_cache(maxsize=32)
+_known: dict[tuple[int, int], NDArray[np.uint8]] = {}
+
+
 def assignments(n_a: int, n_b: int) -> Flags:
     """Ways to assign n_a + n_b cycles, True for those that go to B: all, or PERMUTATIONS random ones, fixed by a seed.
 
-    The first is the cycles as they were.
+    The first is the cycles as they were. They are kept as bits, for both families and the next diff: functions are
+    seen in hundreds of different numbers of cycles, and to draw anew takes ten times as long.
     """
+    packed = _known.get((n_a, n_b))
+    if packed is None:
+        packed = np.packbits(_assigned(n_a, n_b), axis=1)
+        if sum(some.nbytes for some in list(_known.values())) + packed.nbytes > _KEPT_BYTES:
+            _known.clear()
+        _known[n_a, n_b] = packed
+    return np.unpackbits(packed, axis=1, count=n_a + n_b).view(np.bool_)
+
+
+def _assigned(n_a: int, n_b: int) -> Flags:
     n = n_a + n_b
     actual = np.arange(n) >= n_a
     if ways(n_a, n_b) <= PERMUTATIONS:
@@ -80,7 +96,8 @@ def assignments(n_a: int, n_b: int) -> Flags:
     step = max(1, _CHUNK // n)
     for start in range(1, len(made), step):
         some = made[start : start + step]
-        some[:] = draw.random(some.shape).argsort(axis=1) < n_b
+        drawn = draw.random(some.shape)
+        some[:] = drawn <= np.sort(drawn, axis=1)[:, n_b - 1 : n_b]  # three times as quick as their argsort
     return made
 
 

@@ -48,7 +48,7 @@ def test_dominance_is_the_share_of_pairs() -> None:
 
 def test_permutations_do_not_depend_on_how_many_are_looked_at_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = permutation.assignments(20, 30)
-    permutation.assignments.cache_clear()
+    permutation._known.clear()
     monkeypatch.setattr(permutation, "_CHUNK", 120)
     assert (permutation.assignments(20, 30) == whole).all()
     draw = np.random.default_rng(3)
@@ -56,4 +56,20 @@ def test_permutations_do_not_depend_on_how_many_are_looked_at_at_once(monkeypatc
     q = permutation.familywise_q([block], "time", 2)
     monkeypatch.setattr(permutation, "_WIDEST", 700)
     assert permutation.familywise_q([block], "time", 2) == pytest.approx(q, rel=1e-12)
-    permutation.assignments.cache_clear()
+    permutation._known.clear()
+
+
+def test_every_permutation_assigns_as_many_cycles_and_none_is_preferred() -> None:
+    ways = permutation.assignments(25, 14)
+    assert ways.shape == (1 + permutation.PERMUTATIONS, 39) and (ways.sum(axis=1) == 14).all()
+    assert ways[0].tolist() == [False] * 25 + [True] * 14
+    often = ways[1:].sum(axis=0)  # binomial: mean 358.6, deviation 15.2
+    assert often.min() > 300 and often.max() < 420 and len(np.unique(ways, axis=0)) == len(ways)
+
+
+def test_permutations_that_are_kept_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(permutation, "_KEPT_BYTES", 20_000)  # three of 1,000 times 7 bytes are too many
+    for n_b in range(20, 30):
+        permutation.assignments(25, n_b)
+        assert sum(some.nbytes for some in permutation._known.values()) <= 20_000
+    permutation._known.clear()
