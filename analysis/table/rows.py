@@ -143,8 +143,8 @@ class Rows:
         if not isinstance(values.dtype, pl.Enum):
             return test(values)
         passed = test(values.dtype.categories)
-        if not passed.any() and not values.null_count():
-            return self._none()
+        if not passed.any() and (nulls := values.null_count()) in (0, self.height):  # a column nobody recorded, too
+            return self._none() if not nulls else pl.Series([None], dtype=pl.Boolean).new_from_index(0, self.height)
         codes = values.to_physical()
         if runs := few_runs(passed):
             return reduce(or_, (_between(codes, first, last, len(passed)) for first, last in runs))

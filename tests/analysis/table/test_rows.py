@@ -248,3 +248,12 @@ def test_texts_are_matched_by_runs_of_codes_as_by_looking_each_up(passed: list[b
     )
     held = [number for first, last in few_runs(pl.Series(passed)) for number in range(first, last + 1)]
     assert held in ([], [number for number, one in enumerate(passed) if one])
+
+
+@pytest.mark.parametrize("values", [[None] * 5, [None, "gemm", None, "relu", None]], ids=["nothing", "some"])
+def test_texts_that_were_not_recorded_do_not_match_and_do_not_count_as_others(values: list[str | None]) -> None:
+    whole = pl.Series("name", ["a", "b", "c", "d", "gemm"], dtype=NAME)
+    rows = Rows(pl.DataFrame([whole, pl.Series("module", values, dtype=NAME)]))
+    mask = rows.matching("module", lambda texts: texts == "nothing of that name")
+    assert mask.to_list() == [None if value is None else False for value in values]
+    assert rows.containing("gemm").to_list() == [value == "gemm" for value in values[:4]] + [True]
