@@ -34,7 +34,7 @@ def run_summary(cycles: Cycles, facts: dict[str, Any]) -> tuple[str, ...]:
     """Lines for one run: how many, from where, mean and median, what stands out and what was not seen."""
     frame, count = cycles.frame, facts["n"]
     ranks = frame["rank"].drop_nulls().n_unique()
-    of = f" of {ranks} ranks" if ranks > 1 else ""
+    of = f" of {units.count(ranks)} ranks" if ranks > 1 else ""
     first = f"{count:,} cycle{'' if count == 1 else 's'}{of} · {_anchor(facts)}"
     for amount, what in ((facts["warm_up"], "warm-up"), (facts["outliers"], "much slower than the rest")):
         if amount:

@@ -114,7 +114,7 @@ def comparability_of_sums(runs: tuple[Trace, Trace], rows: Sequence[FunctionChan
     reasons += replay_reasons((replays(runs[0]), replays(runs[1])))
     lone = len(rows) - len(both)
     if lone:
-        reasons.append(f"{lone} of {len(rows)} functions have no partner in the other run")
+        reasons.append(f"{units.count(lone)} of {units.count(len(rows))} functions have no partner in the other run")
     return Comparability(comparable, round(shared, 4), tuple(reasons), shared)
 
 

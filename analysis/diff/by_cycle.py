@@ -8,6 +8,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from ...loaders.trace import Trace
+from ..core import units
 from ..core.distribution import histogram
 from ..core.names.short_name import fit_name
 from ..core.options import Options
@@ -163,7 +164,7 @@ def _notes(matched: list[Matched], rows: list[FunctionChange], ready: Prepared) 
     if few:
         notes.append(f"{few} of {len(rows)} rows have too few cycles for a verdict.")
     if ready.names:
-        notes.append(f"{len(ready.names)} functions of B are paired with one of A under another name.")
+        notes.append(f"{units.count(len(ready.names))} functions of B are paired with one of A under another name.")
     if any(row.wait_a_ms is not None for row in rows):
         notes.append("Rows of collectives are about the transfer (the rank that came last); waiting is beside it.")
     notes.append(

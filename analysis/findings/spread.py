@@ -37,7 +37,8 @@ class Spread(Struct, frozen=True):
     @property
     def who(self) -> str:
         """'GPU 0', or '8 devices'."""
-        return display(self.shares[0][0], _NAME) if len(self.shares) == 1 else f"{len(self.shares)} devices"
+        devices = len(self.shares)
+        return display(self.shares[0][0], _NAME) if devices == 1 else f"{units.count(devices)} devices"
 
 
 def share_text(share: float) -> str:

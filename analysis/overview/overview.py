@@ -84,7 +84,7 @@ def span(cycles: Cycles, word: str) -> str:
     number = int(per_rank[0]) if len(per_rank) == 1 else count
     many = f"one {word}" if number == 1 else f"{units.count(number)} {word}s"
     if ranks > 1:
-        many += f" on each of {ranks} ranks" if len(per_rank) == 1 else f" on {ranks} ranks"
+        many += f" on each of {units.count(ranks)} ranks" if len(per_rank) == 1 else f" on {units.count(ranks)} ranks"
     mean = units.duration(float(spans.to_numpy().mean())) if count else units.MISSING
     return f"{many} of {mean}" if count == 1 else f"{many}, mean {mean}"
 
@@ -96,7 +96,7 @@ def _busy(devices: list[dict[str, Any]]) -> list[str]:
         f"{device['device'] or 'device'} in kernels {units.percent(100 * device['utilisation'], places=0)}"
         for device in told[:SHOWN]
     ]
-    return [*shown, f"{len(told) - SHOWN} more devices"] if len(told) > SHOWN else shown
+    return [*shown, f"{units.count(len(told) - SHOWN)} more devices"] if len(told) > SHOWN else shown
 
 
 def kernels(run: Trace, options: Options) -> Evidence:

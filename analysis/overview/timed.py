@@ -171,7 +171,7 @@ def told(
     )
     if whole_run:
         basis = Basis(count, window_ns, None, "whole")
-        each = f" on each of {len(parts)} ranks, mean" if len(parts) > 1 else " of"
+        each = f" on each of {units.count(len(parts))} ranks, mean" if len(parts) > 1 else " of"
         headline = f"one recording{each} {units.duration(window_ns)}"
     else:
         step_ns = float(cycles.frame["dur_ns"].to_numpy().mean())
@@ -201,7 +201,7 @@ def _notes(cycles: Cycles, parts: list[RankFigures], basis: Basis, word: str, cy
     if not _active(parts):
         said.append(_NO_DEVICE)
     if len(parts) > 1:
-        said.append(f"Means over the {word}s of all {len(parts)} ranks.")
+        said.append(f"Means over the {word}s of all {units.count(len(parts))} ranks.")
     return tuple(note for note in said if note)
 
 

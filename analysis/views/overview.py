@@ -92,7 +92,7 @@ def _devices(a: Overview, b: Overview) -> list[str]:
             differ.append((abs(now - was), f"{display(shown, 48)} kernels {times}"))
     differ.sort(key=lambda one: -one[0])
     listed = "; ".join(text for _, text in differ[:SHOWN])
-    more = f"; {len(differ) - SHOWN} more devices differ" if len(differ) > SHOWN else ""
+    more = f"; {units.count(len(differ) - SHOWN)} more devices differ" if len(differ) > SHOWN else ""
     return [f"{listed}{more}."] if listed else []
 
 

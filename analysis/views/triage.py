@@ -102,7 +102,7 @@ def _idle(run: Trace, options: Options, side: Side, prefix: str) -> list[PageSec
         return []
     most = sorted(idle.devices, key=lambda device: -device.idle_ns)
     rows = tuple(_device(device) for device in most[:DEVICES])
-    more = (f"{len(most) - DEVICES} more devices.",) if len(most) > DEVICES else ()
+    more = (f"{units.count(len(most) - DEVICES)} more devices.",) if len(most) > DEVICES else ()
     return [PageSection(
         f"{prefix}Idle by cause", (*more, *idle.notes), ("device", "idle", "of its time", "causes"), rows, ("device",),
     )]

@@ -31,7 +31,7 @@ def _find(evidence: Evidence) -> Costliest | None:
 
 def _sentence(found: Costliest) -> str:
     count = f" in {units.counted(found.count, 'launch', 'launches')}" if found.count else ""
-    where, whose = ("the device", "its") if found.devices == 1 else (f"{found.devices} devices", "their")
+    where, whose = ("the device", "its") if found.devices == 1 else (f"{units.count(found.devices)} devices", "their")
     share = f"{units.percent(100 * found.share)} of {whose} time"
     return (f"Costliest on {where}: {fit_name(found.name, _KERNEL)}, {share} "
             f"({units.duration(found.total_ns)}{count}).")

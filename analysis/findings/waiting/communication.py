@@ -43,7 +43,8 @@ def _sentence(found: BareCommunication) -> str:
     most = found.most
     where = ""
     if len(found.devices) > 1:
-        where = f" on {display(most.device or 'one device', _NAME)}, the most of {len(found.devices)} devices"
+        all_of_them = units.count(len(found.devices))
+        where = f" on {display(most.device or 'one device', _NAME)}, the most of {all_of_them} devices"
     covered = most.comm_ns - most.exposed_ns
     hidden = f"; another {units.duration(covered)} is hidden behind kernels" if covered else ""
     return f"Communication that no kernel covers takes {found.part.of(most.exposed_ns)}{where}{hidden}."
