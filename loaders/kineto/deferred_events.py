@@ -165,7 +165,7 @@ class DeferredEvents:
             self.ignored["derived lanes"] += 1
         elif event.get("cat") == "step":
             start, dur = nanoseconds(event.get("ts")), nanoseconds(event.get("dur"))
-            if NULL not in (start, dur):
+            if start != NULL and dur >= 0:
                 self._tables.cycle(str(event.get("name")), start, dur)
         else:
             rows.add(event, offset, offset + size)

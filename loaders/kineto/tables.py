@@ -189,7 +189,7 @@ class Tables:
         out.sequenced |= bool((ints[_INT["sequence"]] >= 0).any())
         if role.any():
             kind[(role == LOADING) & ((kind == KIND["op"]) | (kind == KIND["annotation"]))] = KIND["dataloader"]
-            for row in np.flatnonzero((role == STEP) & (dur != NULL)).tolist():
+            for row in np.flatnonzero((role == STEP) & (dur >= 0)).tolist():
                 own, label = None if rank[row] == NULL else int(rank[row]), self.strings.texts[names[row]]
                 number = dialect.step_number(label)
                 assert number is not None

@@ -252,6 +252,14 @@ def test_negative_durations_are_not_recorded_and_counted(tmp_path: Path) -> None
     assert trace.info.warnings == ("1 negative duration taken as not recorded",)
 
 
+def test_a_step_of_negative_duration_is_no_cycle(tmp_path: Path) -> None:
+    steps = [kernel(f"ProfilerStep#{n}", ts=100 * n, dur=dur, cat="user_annotation") for n, dur in ((1, -2), (2, 90))]
+    trace = load(tmp_path, steps)
+    assert rows(trace.cycles, "cycle", "dur_ns") == [(2, 90_000)]
+    assert rows(trace.host, "dur_ns") == [(None,), (90_000,)]
+    assert trace.info.warnings == ("1 negative duration taken as not recorded",)
+
+
 def test_the_first_rows_of_a_big_file_come_early(tmp_path: Path) -> None:
     text = json.dumps({"traceEvents": [kernel(f"k{n % 9}", ts=n, args={"x": "y" * 400}) for n in range(40_000)]})
     (tmp_path / "t.json").write_text(text)
