@@ -197,12 +197,14 @@ class Trailer:
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._room = TRAILER_BYTES
+        self._last = b""  # byte that is no white space
 
     def add(self, data: bytes) -> None:
         """The next part, the first from behind the list's ``]``."""
         if self._room > 0:
             self._parts.append(data)
         self._room -= len(data)
+        self._last = (data[-64:].rstrip() or data.rstrip())[-1:] or self._last
 
     def closes(self, document: Document) -> bool:
         """Take in the values that stand here; whether the document closed, as far as was looked."""
@@ -212,7 +214,7 @@ class Trailer:
         try:
             values, place = _pairs(data + b" ", data.decode("latin-1") + " ", 0)
         except Incomplete:
-            return self._room < 0
+            return self._room < 0 and self._last == b"}"  # of more than is kept, the end alone tells
         except limits.Exceeded:  # all events are there
             return True
         document.values |= values

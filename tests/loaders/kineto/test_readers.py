@@ -341,9 +341,10 @@ def test_damage_at_every_event_is_not_copied_for_every_event(
     [
         ('], "traceName": "a', "truncated: the list of events is whole, but what tells of the recording ends"),
         ('], "traceName": "' + 17_000 * "a" * 1000 + '"}', ""),
+        ('], "traceName": "' + 17_000 * "a" * 1000, "truncated: the list of events is whole, but what tells of the"),
         ("", "truncated: the file ends in the middle of the list of events"),
     ],
-    ids=["cut", "long", "in the list"],
+    ids=["cut", "long", "long and cut", "in the list"],
 )
 def test_a_list_that_ended_is_whole_whatever_stands_behind_it(
     tmp_path: Path, compiled: bool, behind: str, warning: str
