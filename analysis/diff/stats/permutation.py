@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from .robust_location import PRIOR_WEIGHT, Floats, pulled_in, trimmed
 
 Flags = NDArray[np.bool_]
+Family = Literal["time", "count"]
 PERMUTATIONS = 999
 """Random permutations of the cycles, where all there are would be more."""
 COUNT_GRAIN = 0.02
@@ -32,10 +33,11 @@ HALVINGS = 300
 """Random halvings of the baseline that its own noise is taken from, where there are more than PERMUTATIONS of them."""
 _CHUNK = 250_000
 """Numbers of a step of the arithmetic: 2 MB, of which there are several at once."""
-_WIDEST = 4_000_000
-"""Cycles times permutations that are numbers at once: 32 MB."""
-_KEPT_BYTES = 16 << 20
-"""Permutations that are kept, as bits."""
+_WIDEST = 500_000
+"""Cycles times permutations that are numbers at once: 4 MB."""
+_WIDEST_ORDER = 8192
+"""Cycles whose random orders are kept: 16 MB."""
+_SEED = 20_261_121
 TOGETHER = 2_000_000
 """Functions times cycles that are compared at once, where each is on its own: 16 MB, and some of it several times."""
 
@@ -51,9 +53,14 @@ class Block(Struct, frozen=True):
     b: Floats | list[Floats]
     prior: Floats
 
+    @property
+    def cycles(self) -> tuple[int, int]:
+        """Cycles of both sides."""
+        return len(self.a[0]), len(self.b[0])
+
     def pieces(self) -> Iterator[tuple[Floats, Floats, Floats]]:
         """Values of both sides and prior of some functions after the other."""
-        step = together(len(self.a[0]) + len(self.b[0])) if len(self.rows) else 1
+        step = together(sum(self.cycles))
         for at in range(0, len(self.rows), step):
             until = at + step
             yield np.array(self.a[at:until]), np.array(self.b[at:until]), self.prior[at:until]
@@ -64,41 +71,53 @@ def together(cycles: int) -> int:
     return max(1, TOGETHER // max(cycles, 1))
 
 
-_known: dict[tuple[int, int], NDArray[np.uint8]] = {}
+def assignments(n_a: int, n_b: int, random: int = PERMUTATIONS) -> Flags:
+    """Ways to assign n_a + n_b cycles, True for those that go to B: all, or so many random ones, fixed by a seed.
 
-
-def assignments(n_a: int, n_b: int) -> Flags:
-    """Ways to assign n_a + n_b cycles, True for those that go to B: all, or PERMUTATIONS random ones, fixed by a seed.
-
-    The first is the cycles as they were. They are kept as bits, for both families and the next diff: functions are
-    seen in hundreds of different numbers of cycles, and to draw anew takes ten times as long.
+    All are taken where there are at most PERMUTATIONS. The first is the cycles as they were.
     """
-    packed = _known.get((n_a, n_b))
-    if packed is None:
-        packed = np.packbits(_assigned(n_a, n_b), axis=1)
-        if sum(some.nbytes for some in list(_known.values())) + packed.nbytes > _KEPT_BYTES:
-            _known.clear()
-        _known[n_a, n_b] = packed
-    return np.unpackbits(packed, axis=1, count=n_a + n_b).view(np.bool_)
+    return np.unpackbits(_assigned(n_a, n_b, random), axis=1, count=n_a + n_b).view(np.bool_)
 
 
-def _assigned(n_a: int, n_b: int) -> Flags:
+@lru_cache(maxsize=4)
+def _assigned(n_a: int, n_b: int, random: int) -> NDArray[np.uint8]:
+    """``assignments`` as bits, an eighth of them, for the next functions of the same cycles."""
     n = n_a + n_b
-    actual = np.arange(n) >= n_a
     if ways(n_a, n_b) <= PERMUTATIONS:
         made = np.zeros((ways(n_a, n_b), n), dtype=bool)
         for row, chosen in enumerate(combinations(range(n - 1, -1, -1), n_b)):
             made[row, list(chosen)] = True
-        return made
-    draw = np.random.default_rng(20_261_121)
-    made = np.empty((1 + PERMUTATIONS, n), dtype=bool)
-    made[0] = actual
+        return np.packbits(made, axis=1)
+    made = np.empty((1 + random, n), dtype=bool)
+    made[0] = np.arange(n) >= n_a
+    at = 1
+    for keys in _keys(random, n):
+        last = np.partition(keys, n_b - 1, axis=1)[:, n_b - 1 : n_b]
+        np.less_equal(keys, last, out=made[at : at + len(keys)])
+        at += len(keys)
+    return np.packbits(made, axis=1)
+
+
+def _keys(random: int, n: int) -> Iterator[NDArray[np.uint16] | Floats]:
+    """Random numbers, different from each other, of n cycles (columns) in each permutation (row), in turn.
+
+    Functions are seen in hundreds of different numbers of cycles: all of up to ``_WIDEST_ORDER`` take theirs from the
+    same random orders, of 16 bits, which takes a tenth of the time of drawing and sorting anew for each.
+    """
+    if n <= _WIDEST_ORDER:
+        yield _orders(max(64, 1 << (n - 1).bit_length()))[:random, :n]
+        return
+    draw = np.random.default_rng(_SEED)
     step = max(1, _CHUNK // n)
-    for start in range(1, len(made), step):
-        some = made[start : start + step]
-        drawn = draw.random(some.shape)
-        some[:] = drawn <= np.sort(drawn, axis=1)[:, n_b - 1 : n_b]  # three times as quick as their argsort
-    return made
+    for start in range(0, random, step):
+        yield draw.random((min(step, random - start), n))
+
+
+@lru_cache(maxsize=2)
+def _orders(n: int) -> NDArray[np.uint16]:
+    """PERMUTATIONS random orders of n numbers."""
+    draw = np.random.default_rng(_SEED)
+    return draw.permuted(np.tile(np.arange(n, dtype=np.uint16), (PERMUTATIONS, 1)), axis=1)
 
 
 @lru_cache(maxsize=64)
@@ -142,30 +161,47 @@ def _as_it_was(a: Floats, b: Floats) -> _Sums:
     return _Sums(a.shape[1], b.shape[1], a.mean(axis=1), b.mean(axis=1), squares)
 
 
-def familywise_q(blocks: list[Block], family: Literal["time", "count"], functions: int) -> Floats:
-    """Per function the probability that some function of its family moves this far by chance; NaN where not tested."""
-    q: Floats = np.full(functions, np.nan)
+def familywise_q(families: dict[Family, list[Block]], functions: int) -> dict[Family, Floats]:
+    """Per family and function the chance that some function of the family moves this far; NaN where not tested.
+
+    Blocks of as many cycles follow each other, whatever their family: they share their permutations.
+    """
+    found: dict[Family, dict[int, tuple[Floats, Floats]]] = {family: {} for family in families}
+    every = [(block, family, at) for family, blocks in families.items() for at, block in enumerate(blocks)]
+    for block, family, at in sorted(every, key=lambda one: one[0].cycles):
+        found[family][at] = _chance_and_own(block, family)
+    return {
+        family: _adjusted(blocks, [found[family][at] for at in range(len(blocks))], functions)
+        for family, blocks in families.items()
+    }
+
+
+def _chance_and_own(block: Block, family: Family) -> tuple[Floats, Floats]:
+    """The largest statistic of a block in each permutation, in order, and each function's own."""
     statistic = _time_statistic if family == "time" else _count_statistic
-    chances: list[Floats] = []
-    found: list[Floats] = []
-    for block in blocks:
-        largest: Floats = np.zeros(1)
-        for a, b, prior in block.pieces():
-            sides = pulled_in(a, b, prior) if family == "time" else (a, b)
-            largest = np.maximum(largest, _largest(sides, prior, statistic))
-            found.append(statistic(_as_it_was(*sides), prior))
-        chances.append(np.sort(largest))
+    largest: Floats = np.zeros(1)
+    own: list[Floats] = []
+    for a, b, prior in block.pieces():
+        sides = pulled_in(a, b, prior) if family == "time" else (a, b)
+        largest = np.maximum(largest, _largest(sides, prior, statistic))
+        own.append(statistic(_as_it_was(*sides), prior))
+    return np.sort(largest), np.concatenate(own)
+
+
+def _adjusted(blocks: list[Block], found: list[tuple[Floats, Floats]], functions: int) -> Floats:
+    """q of a family from the largest statistics of its blocks in each permutation."""
+    q: Floats = np.full(functions, np.nan)
     if not blocks:
         return q
     of = np.repeat(np.arange(len(blocks)), [len(block.rows) for block in blocks])
-    least = np.concatenate(found) * (1 - 1e-9)
+    least = np.concatenate([own for _, own in found]) * (1 - 1e-9)
     none = np.ones(len(least))
-    for number, largest in enumerate(chances):
+    for number, (largest, _) in enumerate(found):
         beaten = len(largest) - np.searchsorted(largest, least, side="left")
         # the cycles as they were are a chance result of their own block only
         beaten = np.where(of == number, beaten, np.maximum(beaten - 1, 0))
         none *= 1 - beaten / len(largest)
-    own = np.array([1 / len(largest) for largest in chances])
+    own = np.array([1 / len(largest) for largest, _ in found])
     q[np.concatenate([block.rows for block in blocks])] = np.clip(1 - none, own[of], 1.0)
     return q
 
@@ -215,9 +251,7 @@ def half_noise(values: Floats) -> Floats:
     before. To put the halves of every halving in order took eight times as long.
     """
     n = values.shape[1]
-    halves = assignments(n // 2, n - n // 2)
-    if len(halves) > PERMUTATIONS:  # random ones, of which the first are as good as all
-        halves = halves[:HALVINGS]
+    halves = assignments(n // 2, n - n // 2, HALVINGS - 1)
     out: Floats = np.zeros(len(values))
     width = max(1, min(len(halves), _CHUNK // n))
     step = max(1, _CHUNK // (width * n))
@@ -236,12 +270,14 @@ def _apart(ordered: Floats, second: Flags) -> Floats:
     ``ordered`` are rows of values in order; ``second`` (ways, rows, values) tells those of the second half.
     """
     n = ordered.shape[1]
-    rank_second = np.cumsum(second, axis=2, dtype=np.int32)
-    rank_first = np.arange(1, n + 1, dtype=np.int32) - rank_second
+    counted = np.uint16 if n < 1 << 16 else np.uint32
+    rank_second = np.cumsum(second, axis=2, dtype=counted)
+    rank_first = np.arange(1, n + 1, dtype=counted) - rank_second
     centres = []
     for chosen, rank, size in ((second, rank_second, n - n // 2), (~second, rank_first, n // 2)):
         trim = trimmed(size)
-        kept = chosen & (rank > trim) & (rank <= size - trim)
+        rank -= counted(trim + 1)  # those cut off below are now the largest numbers there are
+        kept = chosen & (rank < size - 2 * trim)
         centres.append(np.einsum("wrn,rn->wr", kept.astype(np.float64), ordered) / (size - 2 * trim))
     found: Floats = np.abs(centres[0] - centres[1])
     return found

@@ -94,10 +94,9 @@ def suspects(matched: list[Matched]) -> list[FunctionChange]:
     material = [row.mean_ms >= MATERIAL * float(np.median(row.matched.a.cycle_ms)) for row in rows]
     times = _blocks([row.ran for row in rows], [row.log_ms for row in rows], priors, material)
     counts = _blocks([row.seen for row in rows], [row.launches for row in rows], priors, material)
-    q_time = permutation.familywise_q(times, "time", len(rows))
-    q_count = permutation.familywise_q(counts, "count", len(rows))
+    q = permutation.familywise_q({"time": times, "count": counts}, len(rows))
     shifts, noise = _launch_times(rows, priors), _noise(rows)
-    return [_judged(*known) for known in zip(rows, shifts, noise, q_time, q_count, strict=True)]
+    return [_judged(*known) for known in zip(rows, shifts, noise, q["time"], q["count"], strict=True)]
 
 
 def _priors(rows: list[_FunctionSamples]) -> Floats:

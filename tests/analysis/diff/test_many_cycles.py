@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
@@ -29,8 +31,7 @@ def test_the_noise_of_halves_is_that_of_halves_put_in_order(
     cycles: int, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     values = np.random.default_rng(1).lognormal(0, 1, (7, cycles)).round(1)  # with ties
-    halves = permutation.assignments(cycles // 2, cycles - cycles // 2)
-    halves = halves[: permutation.HALVINGS] if len(halves) > permutation.PERMUTATIONS else halves
+    halves = permutation.assignments(cycles // 2, cycles - cycles // 2, permutation.HALVINGS - 1)
     apart = [[abs(centre(row[~second]) - centre(row[second])) for second in halves] for row in values]
     monkeypatch.setattr(permutation, "_CHUNK", chunk)
     assert permutation.half_noise(values) == pytest.approx(np.quantile(apart, 0.95, axis=1), rel=1e-12)
@@ -47,29 +48,38 @@ def test_dominance_is_the_share_of_pairs() -> None:
 
 
 def test_permutations_do_not_depend_on_how_many_are_looked_at_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = permutation.assignments(20, 30)
-    permutation._known.clear()
-    monkeypatch.setattr(permutation, "_CHUNK", 120)
-    assert (permutation.assignments(20, 30) == whole).all()
     draw = np.random.default_rng(3)
     block = permutation.Block(np.array([0, 1]), draw.normal(0, 1, (2, 20)), draw.normal(0.4, 1, (2, 30)), np.ones(2))
-    q = permutation.familywise_q([block], "time", 2)
+    q = permutation.familywise_q({"time": [block]}, 2)["time"]
     monkeypatch.setattr(permutation, "_WIDEST", 700)
-    assert permutation.familywise_q([block], "time", 2) == pytest.approx(q, rel=1e-12)
-    permutation._known.clear()
+    assert permutation.familywise_q({"time": [block]}, 2)["time"] == pytest.approx(q, rel=1e-12)
 
 
-def test_every_permutation_assigns_as_many_cycles_and_none_is_preferred() -> None:
+@pytest.fixture
+def no_orders(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """As if there were too many cycles to keep random orders of them."""
+    permutation._assigned.cache_clear()
+    monkeypatch.setattr(permutation, "_WIDEST_ORDER", 10)
+    yield monkeypatch
+    permutation._assigned.cache_clear()
+
+
+def test_permutations_of_many_cycles_are_drawn_some_at_a_time(no_orders: pytest.MonkeyPatch) -> None:
+    whole = permutation.assignments(20, 30)
+    permutation._assigned.cache_clear()
+    no_orders.setattr(permutation, "_CHUNK", 120)
+    assert (permutation.assignments(20, 30) == whole).all()
+    assert (permutation.assignments(20, 30, 299) == whole[:300]).all()
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_every_permutation_assigns_as_many_cycles_and_none_is_preferred(
+    request: pytest.FixtureRequest, kept: bool
+) -> None:
+    if not kept:
+        request.getfixturevalue("no_orders")
     ways = permutation.assignments(25, 14)
     assert ways.shape == (1 + permutation.PERMUTATIONS, 39) and (ways.sum(axis=1) == 14).all()
     assert ways[0].tolist() == [False] * 25 + [True] * 14
     often = ways[1:].sum(axis=0)  # binomial: mean 358.6, deviation 15.2
     assert often.min() > 300 and often.max() < 420 and len(np.unique(ways, axis=0)) == len(ways)
-
-
-def test_permutations_that_are_kept_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(permutation, "_KEPT_BYTES", 20_000)  # three of 1,000 times 7 bytes are too many
-    for n_b in range(20, 30):
-        permutation.assignments(25, n_b)
-        assert sum(some.nbytes for some in permutation._known.values()) <= 20_000
-    permutation._known.clear()
