@@ -276,7 +276,7 @@ def _apart(ordered: Floats, second: Flags) -> Floats:
     centres = []
     for chosen, rank, size in ((second, rank_second, n - n // 2), (~second, rank_first, n // 2)):
         trim = trimmed(size)
-        rank -= counted(trim + 1)  # those cut off below are now the largest numbers there are
+        rank -= trim + 1  # those cut off below are now the largest numbers there are
         kept = chosen & (rank < size - 2 * trim)
         centres.append(np.einsum("wrn,rn->wr", kept.astype(np.float64), ordered) / (size - 2 * trim))
     found: Floats = np.abs(centres[0] - centres[1])
