@@ -147,7 +147,7 @@ def _idle(run: Trace, options: Options) -> pl.DataFrame | None:
     if not run.has("kernels") or not run.has("host"):
         return None
     idle = idle_of(run, run)
-    number = cycle_of(run, idle.gaps, options) if idle is not None else None
+    number = cycle_of(run, idle.gaps.lazy(), options) if idle is not None else None
     if idle is None or number is None:
         return None
     return idle.gaps.with_columns(number.alias("cycle")).drop_nulls("cycle").group_by("cycle", "rank", "cause").agg(

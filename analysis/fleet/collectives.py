@@ -25,7 +25,7 @@ def collectives(run: Trace, options: Options) -> pl.DataFrame:
     if found.frame.is_empty():
         return schema.empty("collectives").collect()
     frame = found.frame.select("index", "member", "start_ns", "dur_ns", "end_ns", "correlation")
-    cycle = cycle_of(run, frame, options)
+    cycle = cycle_of(run, frame.lazy(), options)
     frame = frame.with_columns(
         exposed_ns=pl.Series(exposed(run, found.frame, found.members), dtype=pl.Int64),
         cycle=pl.lit(None, pl.Int64) if cycle is None else cycle,

@@ -193,7 +193,7 @@ def _idle(run: Trace, options: Options) -> dict[str, pl.DataFrame]:
         schema={"rank": pl.Int64, "device": pl.String, "cause": pl.String, "total_ns": pl.Int64}, orient="row",
     )
     longest = idle.gaps.filter(pl.int_range(pl.len()).over("rank") < GAPS)
-    cycle = cycle_of(run, longest, options)
+    cycle = cycle_of(run, longest.lazy(), options)
     if cycle is not None:
         longest = longest.with_columns(cycle=cycle)
     return {"idle_causes": causes, "idle_gaps": longest}

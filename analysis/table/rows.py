@@ -52,7 +52,7 @@ class Rows:
         self._stretch: tuple[int, pl.DataFrame] | None = None
         self._order: tuple[str, bool, pl.Series] | None = None
         self._widest: dict[str, int] = {}
-        self._blank: dict[str, bool] = {}
+        self._blank: frozenset[str] | None = None
         self._largest: dict[tuple[str, int], float | None] = {}
         self._totals: dict[str, float] = {}
         self._match: tuple[str, pl.Series] | None = None
@@ -270,16 +270,21 @@ class Rows:
 
     def blank(self, name: str) -> bool:
         """Whether nothing was measured in the whole column."""
-        if name not in self._blank:
-            some = self._cut(0, min(STRETCH, self.height))[name]
-            blank = self.height > 0 and some.null_count() == len(some)
-            if blank and self._plan is not None:
-                missing = self._plan.select(pl.col(name).null_count()).collect(engine="streaming").item()
-                blank = missing == self.height
-            elif blank:
-                blank = self.column(name).null_count() == self.height
-            self._blank[name] = blank
-        return self._blank[name]
+        if self._blank is None:
+            self._blank = self._blanks()
+        return name in self._blank
+
+    def _blanks(self) -> frozenset[str]:
+        """The blank columns: those that begin so are counted in one go, for each read alone takes as long as all."""
+        some = self._cut(0, min(STRETCH, self.height))
+        maybe = [name for name in some.columns if some[name].null_count() == some.height]
+        if not self.height or not maybe:
+            return frozenset()
+        # where all of them are null literals, the widest column is read for the number of rows, unless there is another
+        beside = [name for name in some.columns if name not in maybe and some[name].dtype == pl.Categorical][:1]
+        plan = self._plan if self._plan is not None else cast(pl.DataFrame, self._frame).lazy()
+        nulls = plan.select(pl.col(*maybe, *beside).null_count()).collect(engine="streaming").row(0, named=True)
+        return frozenset(name for name in maybe if nulls[name] == self.height)
 
     def _cut(self, start: int, stop: int) -> pl.DataFrame:
         if self._plan is None:

@@ -57,7 +57,7 @@ def build(runs: Runs, options: Options) -> Answer:
         idle = _idle(runs[0], options, "a")
         gaps = idle.gaps
         if "cycle" not in gaps.columns:
-            cycle = cycle_of(runs[0], gaps, options)
+            cycle = cycle_of(runs[0], gaps.lazy(), options)
             gaps = gaps.with_columns(pl.lit(None, pl.Int64).alias("cycle") if cycle is None else cycle.alias("cycle"))
         return Answer(gaps.select(c.name for c in COLUMNS).lazy(), facts_of(idle), _summary(idle), idle.notes)
     a, b = _idle(runs[0], options, "a"), _idle(runs[1], options, "b")

@@ -73,20 +73,21 @@ def _with_launchers(whole: Trace, run: Trace, options: Options) -> tuple[pl.Lazy
     callers = callers_of(whole)
     beside: list[pl.DataFrame] = []
     rows, notes = run.kernels, callers.notes if callers is not None else ()
-    index = run.kernels.select("index").collect(engine="streaming")
+    index = run.kernels.select("index")
     if callers is None:
         rows = rows.with_columns(pl.lit(None, dtype).alias(name) for name, dtype in CALLER_COLUMNS.items())
     elif run is whole:
         beside.append(callers.frame.select(FOUND))
     else:
         every = whole.kernels.select("index").collect(engine="streaming").hstack(callers.frame.select(FOUND))
-        beside.append(index.join(every, on="index", how="left", maintain_order="left").drop("index"))
+        here = index.collect(engine="streaming")
+        beside.append(here.join(every, on="index", how="left", maintain_order="left").drop("index"))
     cycle = cycle_of(whole, index, options)
     if cycle is not None:
         beside.append(cycle.to_frame())
     else:
         rows = rows.with_columns(pl.lit(None, pl.Int64).alias("cycle"))
-        if index.height >= MANY:
+        if index.select(pl.len()).collect().item() >= MANY:
             notes = (*notes, f"The trace marks no cycles, so the column cycle is filled for at most {MANY:,} launches.")
     if beside:
         rows = pl.concat([rows, *(frame.lazy() for frame in beside)], how="horizontal")
