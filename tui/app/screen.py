@@ -29,8 +29,17 @@ from .paths import split_paths
 from .session import Session
 
 
+class Panes(Container):
+    """Where the panes are."""
+
+    BLANK = True
+
+
 class MainScreen(Screen[None]):
     """Views of what is open."""
+
+    BLANK = True
+    """As a pane is, and for the same reason."""
 
     DEFAULT_CSS = """
     MainScreen { layout: vertical; }
@@ -51,7 +60,7 @@ class MainScreen(Screen[None]):
         self.session, self._keys, self._errands = session, keys, errands
         self.header, self.tabs, self.reading = Header(), Tabs(VIEWS), Loading()
         self.state, self.footer, self.prompt = State(), Footer(), Prompt()
-        self.panes = Container(id="panes")
+        self.panes = Panes(id="panes")
         self.pane: TablePane | None = None
         self._offering: Asker | None = None
         self.arriving = 0

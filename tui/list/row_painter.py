@@ -72,6 +72,7 @@ class Page:
         self.values = table.window(top, top + height, names) if names else []
         self._texts: list[list[str] | None] = [None] * len(self.values)
         self._strips: dict[int, tuple[object, Strip]] = {}
+        self._head: tuple[int | None, Strip] | None = None
         self._names = [self._display_names(number) for number in range(len(layout.placed))]
 
     def header(self, table: Table, selected: int | None) -> list[Segment]:
@@ -112,7 +113,9 @@ class Page:
         for y in lines:
             position = self._top + y - 1
             if y == 0:
-                made.append(Strip(self.header(table, selected), self._width))
+                if self._head is None or self._head[0] != selected:
+                    self._head = selected, Strip(self.header(table, selected), self._width)
+                made.append(self._head[1])
             elif position >= len(table):
                 made.append(Strip([Segment(" " * self._width, self._look.base)], self._width))
             else:

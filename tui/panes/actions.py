@@ -33,6 +33,8 @@ MOST_NOTE = 500
 class PaneActions(Container):
     """Actions on the rows of a view."""
 
+    BLANK = True
+    """What shows is in what it contains: lines of its own are not kept, cut and filtered for every key."""
     entry: Entry
     session: Session
     rows: TableList
