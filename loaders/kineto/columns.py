@@ -113,6 +113,9 @@ class Strings:
         self._codes: dict[str, int] = {}
         self._lock = threading.Lock()
 
+    def __contains__(self, text: str) -> bool:
+        return text in self._codes
+
     def code(self, text: str) -> int:
         """The number of a text, a new one where it was not seen before."""
         found = self._codes.get(text)
@@ -236,6 +239,12 @@ class Rows:
         self._values.append(values)
         self._args.append(args)
         self._spans.append((offset, end))
+
+    def arrow(self, category: Any, name: Any) -> None:
+        """Have the texts of a flow event among all others, as the compiled scanner has them: no row, but a sign."""
+        for text in (category, name):
+            if type(text) is str:
+                self._strings.code(text)
 
     def block(self, base: int) -> Block:
         """What was collected, as columns."""

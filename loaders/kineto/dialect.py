@@ -40,6 +40,8 @@ _STEP = re.compile(r"ProfilerStep\*?#(\d{1,18})\Z", re.ASCII)
 _RUNTIME = re.compile(
     r"(?:cuda|hip|acl|nccl|rccl|zes?)[A-Z]|cu[A-Z][a-z]|(?:AscendCL|Node|Runtime|Communication|Model|Hccl|HCCL)@"
 )
+BACKWARD_ARROW = "fwdbwd"
+"""The category of flow events from a forward operator to its backward one."""
 _BACKWARD = re.compile(r"autograd::engine::|.*Backward\d*\Z", re.DOTALL)
 
 

@@ -151,7 +151,8 @@ def _trace(job: Job, found: Scanned) -> Trace:
         from .flows.ascend import tie
 
         trace = tie(trace, job, origin)
-    if found.tally.flows and not found.tables.sequenced and any(map(dialect.is_backward, found.tables.strings.texts)):
+    texts = found.tables.strings
+    if dialect.BACKWARD_ARROW in texts and not found.tables.sequenced and any(map(dialect.is_backward, texts.texts)):
         from .flows.backward import tie as tie_backward
 
         trace = tie_backward(trace, job, origin)

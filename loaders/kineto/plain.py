@@ -101,6 +101,7 @@ class Plain:
                 rows.add(event, start, end)
             elif phase in FLOWS:
                 self.tally.flows += 1
+                rows.arrow(event.get("cat"), event.get("name"))
             else:
                 self.deferred.add(data[start:end], base + start)
 
@@ -137,6 +138,7 @@ class Plain:
                 rows.add_values(values, _no_args if args is None else _values(args), start, place)
             elif phase in FLOWS:
                 flows += 1
+                rows.arrow(event.cat, event.name)
             else:
                 self.deferred.add(bytes(raw), base + start)
         self.tally.flows += flows
@@ -157,6 +159,7 @@ class Plain:
             rows.add(event, start, end)
         elif event.get("ph") in FLOWS:
             self.tally.flows += 1
+            rows.arrow(event.get("cat"), event.get("name"))
         else:
             self.deferred.add(raw, base + start)
 

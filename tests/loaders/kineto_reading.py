@@ -46,6 +46,7 @@ class Reading:
     tally: Tally
     found: bool = True
     allocations: list[Row] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
 
     def rows(self) -> tuple[list[Row], ...]:
         return self.kernels, self.host, self.metrics, self.cycles, self.allocations
@@ -98,6 +99,7 @@ def read(data: bytes, folder: Path, *, compiled: bool, block: int) -> Reading:
     return Reading(
         rows("kernels", [*KERNELS, "offset"]), rows("host", [*HOST, "offset"]), rows("metrics", METRICS),
         rows("cycles", ["cycle", "start_ns", "dur_ns", "label"]), tally, allocations=rows("allocations", ALLOCATIONS),
+        texts=tables.strings.texts,
     )  # fmt: skip
 
 

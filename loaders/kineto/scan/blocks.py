@@ -163,9 +163,9 @@ class BlockScanner:
             out.instants.append(self._instants[:, :instants].copy())
             out.instants[-1][INSTANT_INTS.index("offset")] += base
         out.deferred += [(base + begin, bytes(data[begin:end])) for begin, end in self._deferred[:deferrals].tolist()]
+        self._number_texts()
         if not rows + devices + hosts:
             return
-        self._number_texts()
         block = self._block(self._ints, self._codes, self._floats, rows, base)
         device = self._block(self._device_ints, self._device_codes, self._device_floats, devices, base)
         host = self._block(self._host_ints, self._host_codes, self._floats, hosts, base)
@@ -318,6 +318,7 @@ def _place(event: dict[str, Any], raw: bytes, begin: int, base: int, rows: Rows,
         rows.add(event, begin, begin + len(raw))
     elif phase in ("s", "t", "f"):
         out.tally.flows += 1
+        rows.arrow(event.get("cat"), event.get("name"))
     else:
         out.deferred.append((base + begin, raw))
 

@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pytest
+from kineto_reading import read
 
 from warplens.analysis.core.callers import callers_of
 from warplens.loaders.ingest.opening import open_run
+from warplens.loaders.kineto import flows
 from warplens.loaders.trace import Trace
 
 
@@ -65,3 +68,23 @@ def test_arrows_say_what_the_numbers_of_a_recording_say(data: Path, tmp_path: Pa
     pairs = list(zip(forward(opened(recording)), forward(opened(without)), strict=True))
     assert sum(arrow is not None for _, arrow in pairs) > 1_000
     assert all(number == arrow for number, arrow in pairs if arrow is not None)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_arrows_are_known_to_be_there_wherever_they_stand(compiled: bool, tmp_path: Path) -> None:
+    events = slices(4, 101)
+    rows, arrows = events[:-3], events[-3:]
+    for order in (events, arrows + rows, rows * 20 + arrows * 20, [rows[0], arrows[1]]):
+        text = json.dumps({"traceEvents": order}).encode()
+        assert "fwdbwd" in read(text, tmp_path, compiled=compiled, block=1000).texts
+        assert "fwdbwd" not in read(text.replace(b"fwdbwd", b"ac2g"), tmp_path, compiled=compiled, block=1000).texts
+
+
+def test_a_recording_without_such_arrows_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*arguments: Any, **named: Any) -> None:
+        raise AssertionError("it was read again")
+
+    monkeypatch.setattr(flows, "_events", never)
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": slices(4, 101)}).replace("fwdbwd", "ac2g"))
+    assert forward(opened(path)) == [None]
