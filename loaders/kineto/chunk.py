@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from .columns import NULL, Ints
+from .columns import FLOATS, NULL, Codes, Floats, Ints
 
 MISSING = -(1 << 31)
 """``NULL`` of columns of 32 bits."""
@@ -27,11 +27,13 @@ class Chunk(Struct, frozen=True):
     """Some rows: columns by name, those without a value left out.
 
     Integers are Int64 with ``NULL`` or Int32 with ``MISSING`` for missing, times absolute, ``offset`` may be UInt32;
-    texts as in ``TEXTS``; ``kind`` is a number of ``dialect.KINDS``; floats have NaN.
+    texts as in ``TEXTS``; ``kind`` is a number of ``dialect.KINDS``; floats have NaN. ``fresh`` are the texts of each
+    column that may not have been in a chunk before; None where all may be.
     """
 
     rows: int
     columns: dict[str, Column]
+    fresh: dict[str, Codes] | None = None
 
     @property
     def bytes(self) -> int:
@@ -44,6 +46,15 @@ def chunk(wide: dict[str, Column]) -> Chunk:
     kept = {name: _kept(name, values) for name, values in wide.items()}
     rows = len(next(iter(wide.values())))
     return Chunk(rows, {name: values for name, values in kept.items() if values is not None})
+
+
+def floats_of(floats: Floats) -> dict[str, Column]:
+    """The columns of ``Block.floats``, the occupancy as a share, Float32."""
+    with np.errstate(over="ignore"):  # what is too large for any occupancy becomes infinite
+        return {
+            name: (values / 100 if name == "occupancy" else values).astype(np.float32)
+            for name, values in zip(FLOATS, floats, strict=True)
+        }
 
 
 def _kept(name: str, values: Column) -> Column | None:

@@ -61,12 +61,13 @@ class Spool:
         self.ranks = self.ranks | _distinct(rows, "rank")  # others may be going through the set
         if self.table == "kernels":
             self.devices = self.devices | _distinct(rows, "device")
-        self._pending.append(self._writer.submit(self._learn, rows))
+        if rows.fresh != {}:
+            self._pending.append(self._writer.submit(self._learn, rows))
 
     def _learn(self, rows: Chunk) -> None:
         import_module(".table_frames", __package__)  # beside the threads that scan; it is needed once they end
         for name in TEXTS:
-            if (numbers := rows.columns.get(name)) is not None:
+            if (numbers := (rows.columns if rows.fresh is None else rows.fresh).get(name)) is not None:
                 self._texts.spelled(name)[numbers]
 
     @property

@@ -8,9 +8,10 @@ once, with its times counted from the earliest slice. Until rows are spilled thi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +22,8 @@ from ..native.cores import threads
 from ..schema_limits import LATEST_NS, LONGEST_NS
 from . import dialect
 from .allocations import Allocations
-from .chunk import Chunk, Column, chunk, merged
-from .columns import CODES, FLOATS, INTS, NULL, Block, Codes, Strings
+from .chunk import Chunk, Column, chunk, floats_of, merged
+from .columns import CODES, INTS, NULL, Block, Codes, Ints, Strings
 from .interning import KIND, LOADING, STEP, InternedTexts
 from .scan.layout import DEVICE, HOST, UNKNOWN
 from .spool import Spool
@@ -37,7 +38,6 @@ are written."""
 _DEVICE_END, _RANGE = len(dialect.DEVICE_KINDS), KIND[dialect.RANGE]
 _INT = {name: row for row, name in enumerate(INTS)}
 _CODE = {name: row for row, name in enumerate(CODES)}
-_FLOAT = {name: row for row, name in enumerate(FLOATS)}
 
 
 class SortedRows(Struct):
@@ -57,6 +57,17 @@ class SortedRows(Struct):
     negative: int = 0
     untimed: int = 0
     ignored: int = 0
+
+
+class Routed(Struct):
+    """Events known to be of one table.
+
+    ``compiled`` makes their rows, says in ``SortedRows`` what is to be known of them, and changes the block; or gives
+    None where a time is implausible.
+    """
+
+    block: Block
+    compiled: Callable[[SortedRows], Chunk | None]
 
 
 class Tables:
@@ -88,24 +99,33 @@ class Tables:
         kind = self.texts.kind[categories]
         return np.select([kind < _DEVICE_END, kind < _RANGE], [DEVICE, HOST], UNKNOWN).astype(np.uint8)
 
-    def rows_of(self, block: Block, device: Block | None = None, host: Block | None = None) -> SortedRows:
+    def rows_of(self, block: Block, device: Routed | None = None, host: Routed | None = None) -> SortedRows:
         """What a block becomes, and with it those of its events that were known to be of devices and of the host.
 
         Rows are in the order of the file, and copies.
         """
         rows = SortedRows()
-        block, device, host = _plausible(block, rows), _plausible(device, rows), _plausible(host, rows)
-        parts: list[tuple[Block | None, Block | None]] = [(device, host)]
-        if block.rows:
-            parts.append(self._sorted_out(block, rows))
-        kernels = [self._kernels(each) for each, _ in parts if each is not None and each.rows]
-        hosts = [self._host(each, rows) for _, each in parts if each is not None and each.rows]
-        rows.kernels, rows.host = (chunk(merged(found)) if found else None for found in (kernels, hosts))
-        for found in (*kernels, *hosts):
-            start, dur = int(found["start_ns"].min()), found["dur_ns"]
+        block = _plausible(block, rows)
+        devices, hosts = self._sorted_out(block, rows) if block.rows else (None, None)
+        rows.kernels = self._chunk(device, devices, self._kernels, rows)
+        rows.host = self._chunk(host, hosts, self._host, rows)
+        return rows
+
+    def _chunk(
+        self, known: Routed | None, others: Block | None,
+        columns: Callable[[Block, SortedRows], dict[str, Column]], rows: SortedRows,
+    ) -> Chunk | None:
+        """The rows of one table: those known to be of it and others."""
+        alone = others is None or not others.rows
+        if known is not None and alone and (made := known.compiled(rows)) is not None:
+            return made
+        parts = [others] if known is None else [_plausible(known.block, rows), others]
+        found = [columns(part, rows) for part in parts if part is not None and part.rows]
+        for each in found:
+            start, dur = int(each["start_ns"].min()), each["dur_ns"]
             rows.earliest = start if rows.earliest is None else min(rows.earliest, start)
             rows.negative += int(np.count_nonzero(dur < 0) - np.count_nonzero(dur == NULL))
-        return rows
+        return chunk(merged(found)) if found else None
 
     def _sorted_out(self, block: Block, rows: SortedRows) -> tuple[Block, Block]:
         """The events of devices and of the host; the others are counted or noted."""
@@ -145,17 +165,14 @@ class Tables:
         if start is not None:
             self.earliest = start if self.earliest is None else min(self.earliest, start)
 
-    def _kernels(self, block: Block) -> dict[str, Column]:
-        ints, floats = block.ints, block.floats
+    def _kernels(self, block: Block, out: SortedRows) -> dict[str, Column]:
+        ints = block.ints
         kind = self.texts.kind.of(block, "cat")
         kind[(kind == KIND["kernel"]) & self.texts.collective.of(block, "name")] = KIND["collective"]
         stream = np.where(ints[_INT["stream"]] != NULL, ints[_INT["stream"]], self._thread(block, "tid"))
         device = np.where(ints[_INT["device"]] != NULL, ints[_INT["device"]], self._thread(block, "pid"))
         graph, node = ints[_INT["graph"]], ints[_INT["graph_node"]]
         graph = np.where((graph == NULL) | (graph == 0), np.where(node > 0, node >> 32, 0), graph)
-        with np.errstate(over="ignore"):  # what is too large for any occupancy becomes infinite
-            occupancy = (floats[_FLOAT["occupancy"]] / 100).astype(np.float32)
-            blocks = floats[_FLOAT["blocks_per_sm"]].astype(np.float32)
         return {
             "start_ns": ints[_INT["ts"]],
             "dur_ns": ints[_INT["dur"]],
@@ -171,8 +188,7 @@ class Tables:
             "block": block.texts("block"),
             "registers": ints[_INT["registers"]],
             "shared_bytes": ints[_INT["shared"]],
-            "occupancy": occupancy,
-            "blocks_per_sm": blocks,
+            **floats_of(block.floats),
             "bytes": ints[_INT["bytes"]],
             **{name: block.texts(name) for name in ("collective", "process_group", "group_ranks", "dtype")},
             **{name: ints[_INT[name]] for name in ("group_size", "in_elements", "out_elements", "seq")},
@@ -189,11 +205,8 @@ class Tables:
         out.sequenced |= bool((ints[_INT["sequence"]] >= 0).any())
         if role.any():
             kind[(role == LOADING) & ((kind == KIND["op"]) | (kind == KIND["annotation"]))] = KIND["dataloader"]
-            for row in np.flatnonzero((role == STEP) & (dur >= 0)).tolist():
-                own, label = None if rank[row] == NULL else int(rank[row]), self.strings.texts[names[row]]
-                number = dialect.step_number(label)
-                assert number is not None
-                out.cycles.append((number, int(start[row]), int(dur[row]), label, own))
+            steps = np.flatnonzero((role == STEP) & (dur >= 0))
+            out.cycles += steps_of(self.strings, names[steps], start[steps], dur[steps], rank[steps])
         return {
             "start_ns": start, "dur_ns": dur, "name": names, "kind": kind, "pid": pid, "tid": tid, "rank": rank,
             "correlation": ints[_INT["correlation"]], "external_id": ints[_INT["external_id"]],
@@ -276,12 +289,20 @@ def _above(values: npt.NDArray[np.int64], none: int) -> npt.NDArray[np.int64]:
     return np.where(values > none, values, NULL)
 
 
-_Some = TypeVar("_Some", Block, Block | None)
+def steps_of(
+    strings: Strings, names: Codes, start: Ints, dur: Ints, rank: Ints
+) -> list[tuple[int, int, int, str, int | None]]:
+    """The profiler's steps as ``Tables.cycles``, names as numbers of strings."""
+    labels = [strings.texts[name] for name in names.tolist()]
+    ranks = [None if own == NULL else own for own in rank.tolist()]
+    numbers = [dialect.step_number(label) for label in labels]
+    rows = zip(numbers, start.tolist(), dur.tolist(), labels, ranks, strict=True)
+    return [(number, *rest) for number, *rest in rows if number is not None]
 
 
-def _plausible(block: _Some, rows: SortedRows) -> _Some:
+def _plausible(block: Block, rows: SortedRows) -> Block:
     """The block without times that no clock shows, which are counted as none, and durations that nothing lasts."""
-    if block is None or not block.rows:
+    if not block.rows:
         return block
     dur, ts = block.ints[_INT["dur"]], block.ints[_INT["ts"]]
     if int(dur.max()) > LONGEST_NS:

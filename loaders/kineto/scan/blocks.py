@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from mmap import mmap
 from typing import Any
@@ -36,7 +37,8 @@ from ..columns import (
 from ..decode import decode
 from ..info import Tally
 from ..recovery import walk
-from ..tables import SortedRows, Tables
+from ..tables import Routed, SortedRows, Tables
+from .compiled_step import CompiledStep
 from .layout import (
     ASIDE,
     AT,
@@ -106,6 +108,10 @@ class BlockScanner:
         self._floats, self._device_floats = (np.empty((len(FLOATS), rows), np.float64) for _ in range(2))
         self._host_codes = np.empty((len(HOST_CODES), rows), np.int32)
         self._instants = np.empty((len(INSTANT_INTS), rows), np.int64)
+        self._device_step = CompiledStep(
+            native, tables.texts, self._device_ints, self._device_codes, self._device_floats
+        )
+        self._host_step = CompiledStep(native, tables.texts, self._host_ints, self._host_codes)
         self._route = np.zeros(1, np.uint8)
         self._learned: set[int] = set()
         self._odd = np.empty((4096, 3), np.int64)
@@ -167,8 +173,13 @@ class BlockScanner:
         if not rows + devices + hosts:
             return
         block = self._block(self._ints, self._codes, self._floats, rows, base)
-        device = self._block(self._device_ints, self._device_codes, self._device_floats, devices, base)
-        host = self._block(self._host_ints, self._host_codes, self._floats, hosts, base)
+        device = host = None
+        if devices:
+            known = self._block(self._device_ints, self._device_codes, self._device_floats, devices, base)
+            device = Routed(known, partial(self._device_step.chunk, devices, base, self._global))
+        if hosts:
+            known = self._block(self._host_ints, self._host_codes, self._floats, hosts, base)
+            host = Routed(known, partial(self._host_step.chunk, hosts, base, self._global))
         if rows:
             self._learn(self._codes[CODES.index("cat"), :rows])
         self._add(self._read_odd(data, self._odd[:odds], block, out) if odds else block, data, out, device, host)
@@ -190,7 +201,7 @@ class BlockScanner:
         return longer
 
     def _add(
-        self, block: Block, data: Text, out: Outcome, device: Block | None = None, host: Block | None = None
+        self, block: Block, data: Text, out: Outcome, device: Routed | None = None, host: Routed | None = None
     ) -> None:
         rows = self._tables.rows_of(block, device, host)
         out.rows.append(rows)

@@ -18,5 +18,11 @@ UNKNOWN, DEVICE, HOST = range(3)
 DONE, CLOSED, FULL, STRINGS, SYNTAX, INCOMPLETE = range(6)
 """Why a scan ended: text used up; list closed; tables full; string table full; no JSON; in the middle of an event."""
 
+UNKNOWN_TEXTS, IMPLAUSIBLE = 1, 2
+"""Why rows are not made: texts to be understood first; times that no clock shows."""
+EARLIEST, NEGATIVE, SEQUENCED, STEPS, PAIRS = range(5)
+"""What is said of rows: earliest time; negative durations; whether one has a sequence number; steps and stretches."""
+FACTS = 5
+
 PREDICTIONS, PREDICTED_WORDS = 256, 4
 """Slots for what usually comes next, and 64-bit words of text in each."""

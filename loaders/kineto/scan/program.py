@@ -6,13 +6,15 @@ from pathlib import Path
 
 from ...native.code_cache import Program
 
-_SOURCES = "layout", "lexer", "keys", "key_prediction", "scanner", "signatures"
+_SOURCES = "layout", "lexer", "keys", "key_prediction", "scanner", "table_rows", "signatures"
+_MEANINGS = "columns", "dialect", "interning"
 SCANNER = Program(
     name="scanner",
     module=f"{__package__}.signatures",
-    names=("scan", "rehash"),
+    names=("scan", "rehash", "host_rows", "device_rows", "narrowed"),
     sources=(
         *(str(Path(__file__).with_name(f"{name}.py")) for name in _SOURCES),
-        str(Path(__file__).parents[1] / "columns.py"),
+        *(str(Path(__file__).parents[1] / f"{name}.py") for name in _MEANINGS),
+        str(Path(__file__).parents[2] / "schema_limits.py"),
     ),
 )
