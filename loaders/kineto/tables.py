@@ -148,7 +148,7 @@ class Tables:
         self.negative += rows.negative
         self.untimed += rows.untimed
         self.ignored += rows.ignored
-        self._begin(rows.earliest)
+        self.begin(rows.earliest)
         for table, found in (("kernels", rows.kernels), ("host", rows.host)):
             if found is not None:
                 self._put(table, found)
@@ -161,7 +161,8 @@ class Tables:
         if spool.full:
             spool.spill(self._basis(table))
 
-    def _begin(self, start: int | None) -> None:
+    def begin(self, start: int | None) -> None:
+        """Take in that something began at this absolute time."""
         if start is not None:
             self.earliest = start if self.earliest is None else min(self.earliest, start)
 
@@ -223,12 +224,12 @@ class Tables:
     def cycle(self, label: str, start: int, dur: int) -> None:
         """Take in a recorded step whose number is the one in its label, else its place in order."""
         digits = "".join(filter(str.isdigit, label))[-18:]
-        self._begin(start)
+        self.begin(start)
         self.cycles.append((int(digits) if digits else len(self.cycles), start, dur, label, None))
 
     def sample(self, columns: dict[str, Column]) -> None:
         """Take in rows of ``metrics``, texts as numbers of ``strings``."""
-        self._begin(int(columns["ts_ns"].min()))
+        self.begin(int(columns["ts_ns"].min()))
         self._put("metrics", chunk(columns))
 
     def finish(self, rank: int | None, lasting: bool = True) -> dict[str, pl.LazyFrame]:
