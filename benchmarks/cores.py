@@ -3,10 +3,10 @@
     python benchmarks/cores.py TRACE.json [--threads 1,2,4,8,16]
 
 The stages of the pipeline are timed (CPU time of the thread that is in them) while the trace is read once. Then blocks
-are sent through the same pipeline on paper: one reader, so many scanners, a stage of Python and numpy of which only one
-thread at a time may be in the interpreter, and the order of the file at the end. ``locked`` says what share of that
-stage is counted as interpreter: 1 is the worst case, for numpy lets go of the lock inside long operations. The bus of
-the memory is not in the model, and neither are hyperthreads.
+are sent through the same pipeline on paper: each thread reads a block and scans it, a stage of Python and numpy of
+which only one thread at a time may be in the interpreter, and the order of the file at the end. ``locked`` says what
+share of that stage is counted as interpreter: 1 is the worst case, for numpy lets go of the lock inside long
+operations. The bus of the memory is not in the model, and neither are hyperthreads nor the threads that write.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def timed(place: Any, name: str, spent: defaultdict[str, float], calls: Counter[
 def measure(path: str) -> Stages:
     """The stages of one load, the second of two: the first has everything imported and memory touched."""
     spent, calls = defaultdict[str, float](float), Counter[str]()
-    for place, name in ((Source, "readinto"), (Native, "call"), (BlockScanner, "scan"), (pipeline.Pipeline, "_emit")):
+    for place, name in ((Source, "read_at"), (Native, "call"), (BlockScanner, "scan"), (pipeline.Pipeline, "_emit")):
         timed(place, name, spent, calls)
     for _ in range(2):
         spent.clear()
@@ -65,24 +65,21 @@ def measure(path: str) -> Stages:
         raise SystemExit("The compiled scanner did not read it: too small, or not compiled yet. Run it again.")
     python = spent["scan"] - spent["call"]
     return Stages(
-        spent["readinto"] / blocks, spent["call"] / blocks, python / blocks, spent["_emit"] / blocks, blocks, size
+        spent["read_at"] / blocks, spent["call"] / blocks, python / blocks, spent["_emit"] / blocks, blocks, size
     )
 
 
 def simulate(stages: Stages, threads: int, locked: float) -> float:
     """Seconds until the last block is in order."""
     free = [0.0] * threads
-    buffers = [0.0] * (threads + 2)
-    reader = interpreter = ordered = 0.0
+    interpreter = ordered = 0.0
     for _ in range(stages.blocks):
-        reader = max(reader, heapq.heappop(buffers)) + stages.read
-        scanned = max(reader, heapq.heappop(free)) + stages.scan
+        scanned = heapq.heappop(free) + stages.read + stages.scan
         interpreter = max(interpreter, scanned) + locked * stages.python
         done = interpreter + (1 - locked) * stages.python
         ordered = max(done, ordered) + stages.order
         interpreter += stages.order
         heapq.heappush(free, ordered)
-        heapq.heappush(buffers, ordered)
     return ordered / 1000
 
 

@@ -9,6 +9,7 @@ the stream claims to expand to, and so is what the whole of it may unfold to (``
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from io import FileIO
 from pathlib import Path
@@ -105,6 +106,7 @@ class Source:
         self.compressed = self._kind is not None
         self._most = max(limits.UNCOUNTED_BYTES, self.size * limits.limit("unfolded"))
         self._decoder: _Decoder | None = None
+        self._lock = threading.Lock()
 
     def read(self, size: int = BLOCK_BYTES) -> bytes:
         """The next ``size`` decompressed bytes; fewer only at the end, b"" after it."""
@@ -125,6 +127,18 @@ class Source:
             done += got
         self.position += done
         self.given += done
+        return done
+
+    def read_at(self, view: memoryview, place: int) -> int:
+        """Fill a buffer with the bytes of a plain file from a place on; fewer than it has room for only at the end.
+
+        Any thread may call it. What is given counts up to the last byte that was.
+        """
+        done = 0
+        while done < len(view) and (got := os.preadv(self._file.fileno(), [view[done:]], place + done)):
+            done += got
+        with self._lock:
+            self.position = self.given = max(self.position, place + done)
         return done
 
     def skip(self, size: int) -> None:

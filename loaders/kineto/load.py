@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
@@ -123,7 +124,8 @@ def _read(
         return
     native = SCANNER.functions()
     assert native is not None
-    Pipeline(native, document, tables, deferred, tally, block_for(left())).run(source, progress)
+    plain = None if source.compressed or not hasattr(os, "preadv") else source
+    Pipeline(native, document, tables, deferred, tally, block_for(left())).run(source, progress, plain)
 
 
 def _first(job: Job, size: int, document: Document, tables: Tables) -> Trace:

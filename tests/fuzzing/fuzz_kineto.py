@@ -169,6 +169,8 @@ def check(data: bytes, folder: Path, block: int, guarded: Guarded | None) -> boo
         scan_guarded(data[data.find(b"[") + 1 :], guarded, folder)
     fast = read(data, folder, compiled=True, block=block)
     plain = read(data, folder, compiled=False, block=block)
+    anywhere = read(data, folder, compiled=True, block=block, plain=True)
+    assert anywhere.rows() == fast.rows() and anywhere.tally == fast.tally, "where threads read makes a difference"
     if not accepted(data) or not fast.found:
         return False
     assert fast.rows() == plain.rows(), "the readers differ"

@@ -72,9 +72,25 @@ def through_bytes(code: Code) -> Native:
     return Native(from_bytes(to_bytes(code)), SCANNER.names)
 
 
-def read(data: bytes, folder: Path, *, compiled: bool, block: int) -> Reading:
-    """The tables of a document read in blocks of a size, offsets as the last column of kernels and host."""
-    source = io.BytesIO(data)
+class Bytes(io.BytesIO):
+    """Bytes that can be read from anywhere, as a plain file."""
+
+    @property
+    def size(self) -> int:
+        return len(self.getbuffer())
+
+    def read_at(self, view: memoryview, place: int) -> int:
+        part = self.getvalue()[place : place + len(view)]
+        view[: len(part)] = part
+        return len(part)
+
+
+def read(data: bytes, folder: Path, *, compiled: bool, block: int, plain: bool = False) -> Reading:
+    """The tables of a document read in blocks of a size, offsets as the last column of kernels and host.
+
+    ``plain`` has each thread of the compiled reader read its own blocks, as of plain files.
+    """
+    source = Bytes(data)
     document = open_document(source, block)
     tally = Tally()
     if not document.found:
@@ -83,7 +99,8 @@ def read(data: bytes, folder: Path, *, compiled: bool, block: int) -> Reading:
     aside = DeferredEvents(folder, tables)
     try:
         if compiled:
-            Pipeline(native(), document, tables, aside, tally, block).run(source, lambda events: None)
+            pipeline = Pipeline(native(), document, tables, aside, tally, block)
+            pipeline.run(source, lambda events: None, source if plain else None)
         else:
             Plain(document, tables, aside, tally, block).run(source, lambda events: None)
         aside.resolve()

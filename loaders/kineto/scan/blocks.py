@@ -127,16 +127,16 @@ class BlockScanner:
         self._global = np.full(1, -1, np.int32)
         self._mended, self._walked = -_WINDOW, 1
 
-    def scan(self, data: Text, stop: int, base: int, comma: bool, final: bool) -> Outcome:
-        """Read ``data[:stop]``, which begins between two events; there are ``PAD`` bytes of any kind behind it.
+    def scan(self, data: Text, stop: int, base: int, comma: bool, final: bool, begin: int = 0) -> Outcome:
+        """Read ``data[begin:stop]``, which begins between two events; there are ``PAD`` bytes of any kind behind it.
 
         ``comma`` says that no comma is due before the first event, ``final`` that no text follows.
         """
-        if stop + PAD > len(data):
+        if not 0 <= begin <= stop <= len(data) - PAD:
             raise ValueError("the buffer has no room behind its text")
         buf = np.frombuffer(data, np.uint8)
         out, state = Outcome(), self._state
-        state[AT], state[COMMA] = 0, comma
+        state[AT], state[COMMA] = begin, comma
         self._mended = -_WINDOW
         while not self._over():
             code = self._native.call(
