@@ -26,10 +26,10 @@ BLOCK_BYTES = 12 << 20
 _LEAST_BYTES = 1 << 20
 _BLOCKS = 30
 """A file smaller than this many pieces is read in smaller ones: memory costs most when it is touched first."""
-LEAST_THREADS, MOST_THREADS = 2, 8
-"""Threads that scan. More than these wait for each other's turn."""
+LEAST_THREADS, MOST_THREADS = 2, 16
+"""Threads that scan. More than these wait for the interpreter."""
 _FEW = 4
-"""With more threads pieces are half as large, so that they take no more memory."""
+"""With more threads pieces are so much smaller that all of them take no more memory: 2 GB are read in 400 MiB by 16."""
 
 
 def block_for(size: int) -> int:
@@ -52,7 +52,7 @@ class Pipeline:
         self._native = native
         self.document, self.tables, self.deferred, self.tally = document, tables, deferred, tally
         self._threads = self._working = threads(LEAST_THREADS, MOST_THREADS)
-        self._block = block if self._threads <= _FEW else max(_LEAST_BYTES, block // 2)
+        self._block = min(block, max(_LEAST_BYTES, block * _FEW // max(self._threads, _FEW)))
         self._lock = threading.Lock()
         self._turn = threading.Condition()
         self._next = 0
