@@ -22,6 +22,7 @@ from ...loaders.trace import Trace
 from .call_tree import Ints, Mask, nearest, pack
 from .derived import derived
 from .launch_calls import ABSENT, CALLS, gathered, ids, match, numbered
+from .text_column import TextColumn
 
 MODULE = "nn.Module: "
 """What the recorder puts before the name of a module."""
@@ -56,8 +57,8 @@ class Callers(Struct, frozen=True):
 class HostSlices(Struct, frozen=True):
     """The host table as arrays, one entry a row: ids ``ABSENT`` where not recorded, ``parent`` -1 for none."""
 
-    name: pl.Series
-    kind: pl.Series
+    name: TextColumn
+    kind: TextColumn
     start: Ints
     dur: Ints
     rank: Ints
@@ -65,31 +66,24 @@ class HostSlices(Struct, frozen=True):
 
     def of_kind(self, *kinds: str) -> Mask:
         """Which slices are of these kinds."""
-        return _where(self.kind, kinds.__contains__)
+        return self.kind.where(kinds.__contains__)
 
     def named(self, condition: Callable[[str], object], among: Mask) -> Mask:
         """Which of these slices have a name for which the condition holds."""
-        return _where(self.name, condition) & among
+        return self.name.where(condition) & among
 
     def names_of(self, rows: Ints) -> pl.Series:
         """The name of each row, null for -1."""
-        return gathered(self.name, rows)
-
-
-def _where(column: pl.Series, condition: Callable[[str], object]) -> Mask:
-    """Where the text of a categorical column is such; each distinct one is looked at once."""
-    distinct = column.unique().drop_nulls()
-    codes = distinct.to_physical().to_numpy()
-    holds = np.zeros(int(codes.max(initial=0)) + 2, dtype=bool)
-    holds[codes] = [bool(condition(text)) for text in distinct.cast(pl.String).to_list()]
-    found: Mask = holds[column.to_physical().fill_null(len(holds) - 1).to_numpy()]
-    return found
+        if not len(self.name.number):
+            return gathered(self.name.distinct, rows)
+        named = self.name.at(np.maximum(rows, 0))
+        return named.set(pl.Series(rows < 0), None) if len(rows) and int(rows.min()) < 0 else named
 
 
 def slices_of(run: Trace) -> HostSlices:
     """Every slice of the host table."""
     return HostSlices(
-        host_column(run, "name"), host_column(run, "kind"),
+        TextColumn.of(host_column(run, "name")), TextColumn.of(host_column(run, "kind")),
         host_column(run, pl.col("start_ns").fill_null(0)).to_numpy(),
         host_column(run, pl.col("dur_ns").fill_null(0)).to_numpy(), ids(host_column(run, "rank")),
         host_column(run, pl.col("parent").cast(pl.Int32).fill_null(-1)).to_numpy(),
@@ -134,12 +128,15 @@ def places_of(slices: HostSlices) -> Places:
 _known: deque[tuple[Trace, Callers | None]] = deque(maxlen=4)
 
 
-def callers_of(run: Trace) -> Callers | None:
-    """Who launched each activity of the run; None where neither calls nor operators were recorded."""
+def callers_of(run: Trace, slices: HostSlices | None = None) -> Callers | None:
+    """Who launched each activity of the run; None where neither calls nor operators were recorded.
+
+    Whoever has the slices of the run gives them, for they take as long to read as most of what follows.
+    """
     for trace, callers in _known:
         if trace is run:
             return callers
-    callers = _callers(run)
+    callers = _callers(run, slices)
     _known.append((run, callers))
     return callers
 
@@ -161,18 +158,17 @@ def operators_of_launches(run: Trace) -> pl.Series | None:
     return gathered(operators["name"], found).alias("op")
 
 
-def _callers(run: Trace) -> Callers | None:
+def _callers(run: Trace, slices: HostSlices | None) -> Callers | None:
     if not run.has("host") or not run.has("kernels"):
         return None
-    frame = derived(run, "callers", lambda: _found(run))
+    frame = derived(run, "callers", lambda: _found(run, slices_of(run) if slices is None else slices))
     call, operator = (frame[name].cast(pl.Int64).to_numpy() for name in ("call", "operator"))
     return Callers(frame.select(*FRAME), call, operator, int(frame["replayed"].sum()))
 
 
-def _found(run: Trace) -> pl.DataFrame:
+def _found(run: Trace, slices: HostSlices) -> pl.DataFrame:
     """``FRAME`` with ``call`` and ``operator``, as in ``Callers``, and whether each was ``replayed`` by a graph."""
     rows = run.kernels.select("rank", "correlation", "op_id", "graph").collect(engine="streaming")
-    slices = slices_of(run)
     call, is_operator = _launch_calls(run, slices, rows), slices.of_kind("op")
     operator = _by_external_id(run, slices, rows, is_operator)
     replays = slices.named(lambda text: _GRAPH.search(text), slices.of_kind(*CALLS))

@@ -97,10 +97,12 @@ class _Host(Struct, frozen=True):
 
 
 def _host(run: Trace) -> _Host | None:
-    callers = callers_of(run)
-    if callers is None:
+    if not run.has("host"):
         return None
     slices = slices_of(run)
+    callers = callers_of(run, slices)
+    if callers is None:
+        return None
     at_work = np.flatnonzero(slices.of_kind("overhead"))
     rank, starts, ends = (values[at_work] for values in (slices.rank, slices.start, slices.start + slices.dur))
     overhead = {int(one): union(starts[rank == one], ends[rank == one]) for one in np.unique(rank)}

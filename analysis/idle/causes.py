@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +33,7 @@ BY_SLICE = ("input", "sync", "allocation", "copy", "runtime", "python", "op")
 DISPATCH_NS = 20_000
 """What a device may take to start what it was given."""
 
+_OPS = ("op", "annotation", "dataloader")
 _SYNC = re.compile(r"Synchronize|StreamWait|EventQuery|StreamQuery|signal_wait", re.I)
 _ALLOCATION = re.compile(
     r"Malloc|Free|HostAlloc|HostRegister|HostUnregister|ModuleLoad|LibraryLoad|MemCreate|MemMap|MemUnmap|MemRelease"
@@ -60,17 +60,11 @@ def causes_of(slices: HostSlices) -> tuple[Kinds, Mask]:
 
     Only what is itself input says so here; whatever runs inside of it is input too.
     """
-    calls = slices.of_kind(*CALLS)
-    causes = np.full(len(calls), -1, dtype=np.int8)
-    causes[slices.of_kind("op", "annotation", "dataloader", "io")] = BY_SLICE.index("op")
-    causes[slices.of_kind("python")] = BY_SLICE.index("python")
-    for cause in ("sync", "allocation", "copy", "runtime"):
-        causes[slices.named(_is(cause), calls)] = BY_SLICE.index(cause)
-    return causes, slices.named(_INPUT.search, slices.of_kind("op", "annotation", "dataloader"))
-
-
-def _is(cause: str) -> Callable[[str], bool]:
-    return lambda name: cause_of_call(name) == cause
+    by_kind = {**dict.fromkeys(_OPS, "op"), "io": "op", "python": "python"}
+    causes = slices.kind.told(lambda kind: BY_SLICE.index(by_kind[kind]) if kind in by_kind else -1)
+    by_name = slices.name.told(lambda name: -1 if name is None else BY_SLICE.index(cause_of_call(name)))
+    np.copyto(causes, by_name, where=slices.of_kind(*CALLS))
+    return causes, slices.named(_INPUT.search, slices.of_kind(*_OPS))
 
 
 def always_waits(name: str) -> bool:

@@ -81,7 +81,7 @@ def _calls(run: Trace, slices: HostSlices) -> _Calls:
     above_row[outermost] = home
     number = np.cumsum(wanted) - 1
     above = np.where(above_row >= 0, number[np.maximum(above_row, 0)], -1)
-    codes = slices.name.to_physical().cast(pl.Int64).fill_null(-1).to_numpy()[rows] * 2 + module[rows]
+    codes = slices.name.number[rows].astype(np.int64) * 2 + module[rows]
     moved = np.zeros(len(rows), dtype=bool)
     moved[outermost] = home >= 0
     return _Calls(rows, dense(codes)[0].astype(np.int64), module[rows], above, _depths(above), moved)

@@ -41,12 +41,11 @@ def calls_of(run: Trace) -> pl.DataFrame | None:
     if not run.has("host") and run.has("host_stats"):
         return _from_sums(run)
     slices = slices_of(run)
-    is_call = slices.of_kind(*CALL_KINDS) & slices.name.is_not_null().to_numpy()
-    is_call &= ~slices.named(lambda name: name in _SCHEDULED, is_call)
+    is_call = slices.named(lambda name: name not in _SCHEDULED, slices.of_kind(*CALL_KINDS))
     if not is_call.any():
         return None
     thread = threads_of(run)[is_call]
-    name, kind = (column.filter(pl.Series(is_call)) for column in (slices.name, slices.kind))
+    name, kind = (column.at(is_call) for column in (slices.name, slices.kind))
     name = _functions(name)
     of, first = dense(combined([codes(name), codes(kind)]))
     count = len(first)

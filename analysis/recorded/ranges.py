@@ -67,7 +67,7 @@ def ranges_of(run: Trace) -> Ranges | None:
     if not run.has("host") and run.has("host_stats"):
         return _from_sums(run)
     slices = slices_of(run)
-    is_range = slices.of_kind(*RANGE_KINDS) & slices.name.is_not_null().to_numpy()
+    is_range = slices.named(lambda _: True, slices.of_kind(*RANGE_KINDS))
     if not is_range.any():
         return None
     thread, process = _threads(run)
@@ -110,7 +110,7 @@ def _from_sums(run: Trace) -> Ranges | None:
 def activities_in(run: Trace, name: str) -> pl.DataFrame:
     """Rows of ``run.kernels`` (``row``) launched inside ranges of that name, once each; empty where none is known."""
     slices = slices_of(run)
-    is_range = slices.of_kind(*RANGE_KINDS) & slices.name.is_not_null().to_numpy()
+    is_range = slices.named(lambda _: True, slices.of_kind(*RANGE_KINDS))
     thread, process = _threads(run)
     marked = _marked(slices, is_range, thread, process)
     work, _, _ = _work(run, slices, is_range, thread, process)
@@ -129,7 +129,7 @@ def _threads(run: Trace) -> tuple[Ints, Ints]:
 
 def _marked(slices: HostSlices, is_range: Mask, thread: Ints, process: Ints) -> Marked:
     rows = np.flatnonzero(is_range)
-    named = slices.name.filter(pl.Series(is_range))
+    named = slices.name.at(is_range)
     code, seen = dense(named.to_physical().cast(pl.Int64).to_numpy())
     return Marked(
         named.gather(pl.Series(seen)), code.astype(np.int64), rows, thread[rows], process[rows], slices.start[rows],
