@@ -19,9 +19,10 @@ from msgspec import Struct
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
+from .batches import numbers
 from .call_tree import Ints, Mask, nearest, pack
 from .derived import derived
-from .launch_calls import ABSENT, CALLS, gathered, ids, match, numbered
+from .launch_calls import ABSENT, CALLS, gathered, ids, match, numbered, values_at
 from .text_column import TextColumn
 
 MODULE = "nn.Module: "
@@ -148,14 +149,14 @@ def operators_of_launches(run: Trace) -> pl.Series | None:
             return callers.frame["op"] if callers is not None else None
     if not run.has("host") or not run.has("kernels"):
         return None
-    rows = run.kernels.select("rank", "op_id", "graph").collect(engine="streaming")
-    operators = run.host.filter(pl.col("kind") == "op", pl.col("external_id").is_not_null()).select(
-        "name", "rank", "external_id").collect(engine="streaming")
-    found = match((ids(rows["rank"]), ids(rows["op_id"])), (ids(operators["rank"]), ids(operators["external_id"])))
-    if ((found < 0) & rows["graph"].is_null().to_numpy()).any():
+    operators = numbers(run.host.filter(pl.col("kind") == "op", pl.col("external_id").is_not_null()).select(
+        "rank", "external_id", name=pl.col("name").to_physical().cast(pl.Int64)))
+    rows = numbers(run.kernels.select("rank", "op_id", "graph"))
+    found = match((rows["rank"], rows["op_id"]), (operators["rank"], operators["external_id"]))
+    if ((found < 0) & (rows["graph"] == ABSENT)).any():
         callers = callers_of(run)
         return None if callers is None else callers.frame["op"]
-    return gathered(operators["name"], found).alias("op")
+    return values_at(operators["name"], found).cast(pl.UInt32).cat.to(NAME).alias("op")
 
 
 def _callers(run: Trace, slices: HostSlices | None) -> Callers | None:

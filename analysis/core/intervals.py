@@ -8,6 +8,8 @@ not matter.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
@@ -85,6 +87,11 @@ def union(starts: Ints, ends: Ints) -> Intervals:
     opens = np.flatnonzero(np.concatenate(([True], starts[1:] > reach[:-1])))
     closes = np.append(opens[1:] - 1, len(starts) - 1)
     return Intervals(starts[opens], reach[closes])
+
+
+def joined(parts: Sequence[Intervals]) -> Intervals:
+    """The union of several sets."""
+    return union(np.concatenate([part.starts for part in parts]), np.concatenate([part.ends for part in parts]))
 
 
 def union_per_owner(starts: Ints, ends: Ints, owner: Ints) -> tuple[Ints, Ints, Ints]:

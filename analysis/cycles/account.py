@@ -23,6 +23,7 @@ from msgspec.structs import asdict, replace
 from ...loaders import schema
 from ...loaders.trace import Trace
 from ..core import units
+from ..core.batches import batches
 from ..core.derived import LEAST_BYTES, derived, derived_value
 from ..core.distribution import fence, statistics
 from ..core.options import Options
@@ -37,6 +38,8 @@ WARM_UP_SHARE = 0.25
 """...as long as at most this share of all cycles are."""
 LEAST_HELD = 0.5
 """Share of the device time that cycles found by regularity must hold; less explains nothing of the run."""
+_MOST_AHEAD = 1_000_000_000
+"""Bytes of recordings up to which cycles are found beside an answer: of 2 GB both together take 40 MB more."""
 TOGETHER = 1_000_000
 """Rows of a profile that are told apart at once."""
 
@@ -85,10 +88,10 @@ def find_cycles(run: Trace, options: Options) -> Cycles:
 def find_ahead(runs: Sequence[Trace], options: Options) -> Thread | None:
     """Begin to find the runs' cycles for an answer that will speak of them, while another core makes that answer.
 
-    Of 1.9 s for the kernels of a trace of 500 MB as JSON this saves 0.2 s; for small ones it is not done. What goes
-    wrong is met again by who asks.
+    Of 1.9 s for the kernels of a trace of 500 MB as JSON this saves 0.2 s; for small ones it is not done, nor for very
+    large ones, whose memory it is that counts. What goes wrong is met again by who asks.
     """
-    if sum(run.info.bytes or 0 for run in runs) < LEAST_BYTES:
+    if not LEAST_BYTES <= sum(run.info.bytes or 0 for run in runs) <= _MOST_AHEAD:
         return None
 
     def find() -> None:
@@ -199,8 +202,8 @@ def _complete(run: Trace, found: SourcedCycles) -> Cycles:
 class _Records(Struct, frozen=True):
     """Per cycle the device activities that belong to it and how long devices were busy; what belongs to none."""
 
-    count: list[int | None]
-    busy_ns: list[int | None]
+    count: Sequence[int | None]
+    busy_ns: Sequence[int | None]
     before: int = 0
     elsewhere: int = 0
     held: float | None = None
@@ -238,20 +241,21 @@ def _some_cycles(run: Trace) -> list[pl.Series]:
 
 
 def _timed_records(run: Trace, frame: pl.DataFrame, device_time: bool) -> _Records:
-    work = assignment.launched(run).filter(pl.col("kind") != "sync").select(
-        "launch_ns", "start_ns", "dur_ns", "rank"
-    ).collect(engine="streaming")
-    at = assignment.place(work, frame, device_time)
-    count = np.bincount(at[at >= 0], minlength=frame.height)
-    spent = work["dur_ns"].fill_null(0).to_numpy().astype(np.float64)
     first = cast(int | None, frame["start_ns"].min())
-    outside = work.filter(pl.Series(at < 0))
-    begun = outside.select(pl.coalesce("launch_ns", "start_ns")).to_series()
-    before = 0 if first is None else int((begun < first).sum())
-    total = float(spent.sum())
+    count = np.zeros(frame.height, dtype=np.int64)
+    homeless = before = total = held = 0
+    for work in batches(assignment.launched(run).filter(pl.col("kind") != "sync").select(
+        "launch_ns", "start_ns", "dur_ns", "rank"
+    )):
+        at = assignment.place(work, frame, device_time)
+        inside, spent = at >= 0, work["dur_ns"].fill_null(0).to_numpy()
+        count += np.bincount(at[inside], minlength=frame.height)
+        total, held = total + int(spent.sum()), held + int(spent[inside].sum())
+        begun = work.filter(pl.Series(~inside)).select(pl.coalesce("launch_ns", "start_ns")).to_series()
+        homeless += len(begun)
+        before += 0 if first is None else int((begun < first).sum())
     return _Records(
-        count.tolist(), assignment.busy_ns(run, frame), before, outside.height - before,
-        float(spent[at >= 0].sum()) / total if total else None,
+        count.tolist(), assignment.busy_ns(run, frame), before, homeless - before, held / total if total else None,
     )
 
 

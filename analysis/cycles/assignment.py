@@ -17,13 +17,15 @@ import numpy as np
 import polars as pl
 
 from ...loaders.trace import Trace
+from ..core.batches import batches, numbers
 from ..core.derived import derived
-from ..core.intervals import union
-from ..core.launch_calls import CALLS, gathered, ids, match
+from ..core.intervals import Intervals, joined, union
+from ..core.launch_calls import ABSENT, CALLS, in_order, match, values_at
 
 Times = np.ndarray[Any, np.dtype[np.int64]]
+_BLOCK = 1 << 17
 WINDOW = ("window_start_ns", "window_end_ns")
-_NEVER = np.iinfo(np.int64).min
+_NEVER, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 def launched(run: Trace) -> pl.LazyFrame:
@@ -50,11 +52,15 @@ def _launches(run: Trace) -> pl.DataFrame:
 
 
 def _found(run: Trace) -> pl.DataFrame:
-    calls = run.host.filter(pl.col("kind").is_in(CALLS), pl.col("correlation") > 0).select(
-        "rank", "correlation", "start_ns", "pid").collect(engine="streaming").sort("start_ns", nulls_last=True)
-    rows = run.kernels.select("rank", "correlation").collect(engine="streaming")
-    call = match((ids(rows["rank"]), ids(rows["correlation"])), (ids(calls["rank"]), ids(calls["correlation"])))
-    return pl.DataFrame({"launch_ns": gathered(calls["start_ns"], call), "launch_pid": gathered(calls["pid"], call)})
+    calls = numbers(run.host.filter(pl.col("kind").is_in(CALLS), pl.col("correlation") > 0).select(
+        "rank", "correlation", "start_ns", "pid"))
+    moments = calls["start_ns"]
+    order = np.argsort(np.where(moments == ABSENT, _LAST, moments), kind="stable")
+    rows = numbers(run.kernels.select("rank", "correlation"))
+    earliest = in_order(calls["rank"], order), in_order(calls["correlation"], order)
+    call = match((rows["rank"], rows["correlation"]), earliest)
+    call = np.where(call >= 0, order[np.maximum(call, 0)], -1) if len(order) else call
+    return pl.DataFrame({"launch_ns": values_at(moments, call), "launch_pid": values_at(calls["pid"], call)})
 
 
 def with_windows(run: Trace, cycles: pl.DataFrame, device_time: bool) -> pl.DataFrame:
@@ -63,12 +69,12 @@ def with_windows(run: Trace, cycles: pl.DataFrame, device_time: bool) -> pl.Data
     marked = cycles.with_columns(pl.col("start_ns").alias(start), (pl.col("start_ns") + pl.col("dur_ns")).alias(end))
     if device_time or cycles.is_empty() or cycles["start_ns"].null_count() or not run.has("kernels"):
         return marked
-    work = launched(run).filter(pl.col("kind") != "sync").drop_nulls(["start_ns", "launch_ns"]).select(
-        "launch_ns", "rank", (pl.col("start_ns") + pl.col("dur_ns").fill_null(0)).alias("end")
-    ).collect(engine="streaming")
-    at = row_at(work["launch_ns"], work["rank"], cycles, ("start_ns", "dur_ns"))
     last = marked[end].to_numpy().copy()
-    np.maximum.at(last, at[at >= 0], work["end"].to_numpy()[at >= 0])
+    for work in batches(launched(run).filter(pl.col("kind") != "sync").drop_nulls(["start_ns", "launch_ns"]).select(
+        "launch_ns", "rank", (pl.col("start_ns") + pl.col("dur_ns").fill_null(0)).alias("end")
+    )):
+        at = row_at(work["launch_ns"], work["rank"], cycles, ("start_ns", "dur_ns"))
+        np.maximum.at(last, at[at >= 0], work["end"].to_numpy()[at >= 0])
     order = ["rank", "start_ns", "dur_ns"]
     marked = marked.with_columns(pl.Series(end, last)).with_row_index("_row").sort(order, maintain_order=True)
     marked = marked.with_columns(pl.col(end).cum_max().over("rank"))
@@ -126,11 +132,6 @@ def row_at(times: pl.Series, ranks: pl.Series, cycles: pl.DataFrame, bounds: tup
     ``bounds`` are the columns of start and duration, or of start and end. Overlapping cycles give a moment to the one
     that began last. A moment without a rank may lie in any rank's cycle.
     """
-    at_ns, rank_of = times.fill_null(_NEVER).to_numpy(), ranks.fill_null(_NEVER).to_numpy()
-    found = np.full(len(at_ns), -1, dtype=np.int64)
-    order = np.argsort(rank_of, kind="stable")
-    ordered = rank_of[order]
-    homeless = order[: np.searchsorted(ordered, _NEVER, side="right")]
     known = cycles.with_row_index("_row").drop_nulls(bounds).sort("rank", bounds[0], maintain_order=True)
     starts, ends, rows = (known[name].to_numpy() for name in (*bounds, "_row"))
     if bounds[1] == "dur_ns":
@@ -138,6 +139,23 @@ def row_at(times: pl.Series, ranks: pl.Series, cycles: pl.DataFrame, bounds: tup
     groups = known.with_row_index("at").group_by("rank").agg(pl.col("at").min(), pl.len(), pl.col(bounds[0]).min())
     # in order of their first cycles, for a moment without a rank that lies in several goes to the last of them
     groups = groups.sort(bounds[0], "at").select("rank", "at", "len")
+    # a block at a time: what it takes to find the rows is several times as long as they are
+    found = [
+        _rows_at(times[at : at + _BLOCK], ranks[at : at + _BLOCK], starts, ends, rows, groups)
+        for at in range(0, len(times), _BLOCK)
+    ]
+    return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+
+
+def _rows_at(
+    times: pl.Series, ranks: pl.Series, starts: Times, ends: Times, rows: Times, groups: pl.DataFrame
+) -> Times:
+    """``row_at`` by the bounds of cycles and their rows, of which ``groups`` says what rank they are of and where."""
+    at_ns, rank_of = times.fill_null(_NEVER).to_numpy(), ranks.fill_null(_NEVER).to_numpy()
+    found = np.full(len(at_ns), -1, dtype=np.int64)
+    order = np.argsort(rank_of, kind="stable")
+    ordered = rank_of[order]
+    homeless = order[: np.searchsorted(ordered, _NEVER, side="right")]
     lows, highs = (np.searchsorted(ordered, groups["rank"].fill_null(_NEVER), side) for side in ("left", "right"))
     for (rank, first, count), low, high in zip(groups.rows(), lows.tolist(), highs.tolist(), strict=True):
         last = first + count
@@ -172,16 +190,19 @@ def busy_ns(run: Trace, cycles: pl.DataFrame) -> list[int | None]:
     if cycles["start_ns"].null_count():
         return [None] * cycles.height
     work = run.kernels.filter(pl.col("kind") != "sync").select("start_ns", "dur_ns", "device", "rank")
-    rows = work.drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
+    moments: dict[tuple[Any, ...], list[Intervals]] = {}
+    for rows in batches(work.drop_nulls(["start_ns", "dur_ns"])):
+        for key, group in rows.group_by("device", "rank", maintain_order=True):
+            starts = group["start_ns"].to_numpy()
+            moments.setdefault(key, []).append(union(starts, starts + group["dur_ns"].to_numpy()))
     begin, end = (cycles[name].to_numpy() for name in WINDOW)
     total, devices = np.zeros(cycles.height), np.zeros(cycles.height)
     rank_of = cycles["rank"].fill_null(_NEVER).to_numpy()
     by_rank = {rank: np.flatnonzero(rank_of == rank) for rank in np.unique(rank_of)}
     everywhere, nobody = by_rank.get(_NEVER, np.empty(0, np.int64)), np.empty(0, np.int64)
-    for (_, rank), group in rows.group_by("device", "rank", maintain_order=True):
+    for (_, rank), busy in moments.items():
         own = by_rank.get(rank, nobody)
         mine = np.arange(cycles.height) if rank is None else np.concatenate((everywhere, own))
-        starts = group["start_ns"].to_numpy()
-        total[mine] += union(starts, starts + group["dur_ns"].to_numpy()).within(begin[mine], end[mine])
+        total[mine] += joined(busy).within(begin[mine], end[mine])
         devices[mine] += 1
-    return [int(busy / count) if count else None for busy, count in zip(total, devices, strict=True)]
+    return [int(spent / count) if count else None for spent, count in zip(total, devices, strict=True)]

@@ -16,7 +16,7 @@ _LARGEST = 32 << 20
 """Bytes of an array that may lie in it; the C library takes no more."""
 _RETURNED = 128 << 10
 """Bytes of an array that is given back at once, as the C library does before it adapts."""
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 
 
 def keep_freed(most: int = KEPT_BYTES) -> None:
@@ -27,6 +27,8 @@ def keep_freed(most: int = KEPT_BYTES) -> None:
 
     with suppress(AttributeError, OSError):  # a C library other than glibc
         mallopt = ctypes.CDLL(None).mallopt
+        # What one thread freed is not there for another: the threads that read 2 GB leave 110 MB behind otherwise.
+        mallopt(_M_ARENA_MAX, 1)
         mallopt(_M_MMAP_THRESHOLD, _LARGEST)
         mallopt(_M_TRIM_THRESHOLD, most)
 
