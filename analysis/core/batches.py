@@ -13,6 +13,8 @@ import polars as pl
 
 from .launch_calls import Ints, ids
 
+_LOW, _HIGH = np.iinfo(np.int32).min, np.iinfo(np.int32).max
+
 
 def batches(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
     """The rows in their order, some 100,000 at a time."""
@@ -21,14 +23,21 @@ def batches(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
 
 
 def numbers(frame: pl.LazyFrame) -> dict[str, Ints]:
-    """Columns of whole numbers as arrays, ``ABSENT`` for null. One with a single value takes no room."""
+    """Columns of whole numbers as arrays, ``ABSENT`` for null.
+
+    One with a single value takes no room, and others half of it where all fit 32 bits.
+    """
     pieces: dict[str, list[Ints]] = {name: [] for name in frame.collect_schema().names()}
     for batch in batches(frame):
         for column in batch if batch.height else ():
             values = ids(column)
             # a copy, for what is left of a batch keeps all of its memory from being used again
-            pieces[column.name].append(values if values.strides == (0,) else values.copy())
+            pieces[column.name].append(values if values.strides == (0,) else values.astype(_width(values)))
     return {name: _joined(some) for name, some in pieces.items()}
+
+
+def _width(values: Ints) -> type[np.signedinteger]:
+    return np.int32 if int(values.min()) >= _LOW and int(values.max()) <= _HIGH else np.int64
 
 
 def _joined(pieces: list[Ints]) -> Ints:

@@ -75,6 +75,14 @@ def numbered(*keys: Ints) -> Ints:
     return code
 
 
+def by_number(numbers: Ints) -> list[Ints]:
+    """The rows of each of the ``numbered``, in their order."""
+    if not len(numbers) or int(numbers.max()) == int(numbers.min()):
+        return [np.arange(len(numbers))] if len(numbers) else []
+    order = np.argsort(numbers, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)
+
+
 def _ranked(key: Ints) -> tuple[Ints, int]:
     """The place of each key among the distinct ones in order, and how many those are."""
     if not len(key):
@@ -118,7 +126,7 @@ def in_order(values: Ints, order: Ints) -> Ints:
 
 def values_at(values: Ints, rows: Ints) -> pl.Series:
     """The number at each of the rows, null for -1 and where it is ``ABSENT``."""
-    found = values[np.maximum(rows, 0)] if len(values) else np.full(len(rows), ABSENT)
+    found = values[np.maximum(rows, 0)].astype(np.int64) if len(values) else np.full(len(rows), ABSENT)
     found[rows < 0] = ABSENT
     lacking = found == ABSENT
     return pl.Series(found).set(pl.Series(lacking), None) if lacking.any() else pl.Series(found)
@@ -149,15 +157,15 @@ def _looked_up(
 
     A block at a time: arrays for all rows at once took 100 MB for 1.2 million operators and 0.9 million launches.
     """
-    table = np.full(high - low + 2, -1, dtype=np.int32)
+    table, first = np.full(high - low + 2, -1, dtype=np.int32), np.int64(low)  # so that no difference is too wide
     for at in range(0, len(have), _BLOCK)[::-1]:
         rows = np.flatnonzero(is_there[at : at + _BLOCK])[::-1] + at  # the first of several rows is written last
-        table[have[rows] - low] = rows
+        table[have[rows] - first] = rows
     found = np.empty(len(wanted), dtype=np.int64)
     for at in range(0, len(wanted), _BLOCK):
         some = wanted[at : at + _BLOCK]
         inside = asked[at : at + _BLOCK] & (some >= low) & (some <= high)
-        found[at : at + _BLOCK] = table[np.where(inside, some - low, high - low + 1)]
+        found[at : at + _BLOCK] = table[np.where(inside, some - first, high - low + 1)]
     return found
 
 

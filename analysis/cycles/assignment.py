@@ -19,8 +19,8 @@ import polars as pl
 from ...loaders.trace import Trace
 from ..core.batches import batches, numbers
 from ..core.derived import derived
-from ..core.intervals import Intervals, joined, union
-from ..core.launch_calls import ABSENT, CALLS, in_order, match, values_at
+from ..core.intervals import union
+from ..core.launch_calls import ABSENT, CALLS, by_number, in_order, match, numbered, values_at
 
 Times = np.ndarray[Any, np.dtype[np.int64]]
 _BLOCK = 1 << 17
@@ -189,20 +189,20 @@ def busy_ns(run: Trace, cycles: pl.DataFrame) -> list[int | None]:
         return []
     if cycles["start_ns"].null_count():
         return [None] * cycles.height
-    work = run.kernels.filter(pl.col("kind") != "sync").select("start_ns", "dur_ns", "device", "rank")
-    moments: dict[tuple[Any, ...], list[Intervals]] = {}
-    for rows in batches(work.drop_nulls(["start_ns", "dur_ns"])):
-        for key, group in rows.group_by("device", "rank", maintain_order=True):
-            starts = group["start_ns"].to_numpy()
-            moments.setdefault(key, []).append(union(starts, starts + group["dur_ns"].to_numpy()))
+    work = numbers(run.kernels.filter(pl.col("kind") != "sync").drop_nulls(["start_ns", "dur_ns"]).select(
+        "start_ns", "dur_ns", "rank", device=pl.col("device").to_physical().cast(pl.Int64)))
+    starts, spans = work["start_ns"], work["dur_ns"]
     begin, end = (cycles[name].to_numpy() for name in WINDOW)
     total, devices = np.zeros(cycles.height), np.zeros(cycles.height)
     rank_of = cycles["rank"].fill_null(_NEVER).to_numpy()
     by_rank = {rank: np.flatnonzero(rank_of == rank) for rank in np.unique(rank_of)}
     everywhere, nobody = by_rank.get(_NEVER, np.empty(0, np.int64)), np.empty(0, np.int64)
-    for (_, rank), busy in moments.items():
-        own = by_rank.get(rank, nobody)
-        mine = np.arange(cycles.height) if rank is None else np.concatenate((everywhere, own))
-        total[mine] += joined(busy).within(begin[mine], end[mine])
+    for rows in by_number(numbered(work["rank"], work["device"])):
+        rank = int(work["rank"][rows[0]])
+        mine = np.arange(cycles.height)
+        if rank != ABSENT:
+            mine = np.concatenate((everywhere, by_rank.get(rank, nobody)))
+        busy = union(starts[rows], starts[rows] + spans[rows])
+        total[mine] += busy.within(begin[mine], end[mine])
         devices[mine] += 1
     return [int(spent / count) if count else None for spent, count in zip(total, devices, strict=True)]
