@@ -6,7 +6,7 @@ narrowed, before the next one comes: of 4.3 M host slices the calls and their id
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import polars as pl
@@ -33,14 +33,16 @@ def numbers(frame: pl.LazyFrame) -> dict[str, Ints]:
             values = ids(column)
             # a copy, for what is left of a batch keeps all of its memory from being used again
             pieces[column.name].append(values if values.strides == (0,) else values.astype(_width(values)))
-    return {name: _joined(some) for name, some in pieces.items()}
+    return {name: in_one(some) for name, some in pieces.items()}
 
 
 def _width(values: Ints) -> type[np.signedinteger]:
     return np.int32 if int(values.min()) >= _LOW and int(values.max()) <= _HIGH else np.int64
 
 
-def _joined(pieces: list[Ints]) -> Ints:
+def in_one(pieces: Sequence[Ints]) -> Ints:
+    """The pieces of a column one after the other; where all have one value it still takes no room."""
+    pieces = [piece for piece in pieces if len(piece)]
     if not pieces:
         return np.zeros(0, dtype=np.int64)
     value = pieces[0][0]

@@ -120,8 +120,8 @@ def gathered(values: pl.Series, rows: Ints) -> pl.Series:
 
 
 def in_order(values: Ints, order: Ints) -> Ints:
-    """The values in that order; those that are all the same still take no room."""
-    return values if values.strides == (0,) else values[order]
+    """The values at these rows; those that are all the same still take no room."""
+    return np.broadcast_to(values[0], len(order)) if values.strides == (0,) and len(values) else values[order]
 
 
 def values_at(values: Ints, rows: Ints) -> pl.Series:

@@ -12,13 +12,11 @@ from msgspec import Struct
 from ...loaders import schema
 from ...loaders.trace import Trace
 from ..core.intervals import Intervals, Ints, union
-from ..core.launch_calls import ABSENT, ids
+from ..core.launch_calls import ids
 from ..core.quantiles import codes, dense
 from ..kernels.sources import ACTIVITIES
 from ..kernels.tensor_cores import kernels_on_tensor_cores
 
-COMMUNICATION = re.compile(r"(nccl|gloo):")
-"""Host slices that ask for a collective; the kernels launched under them communicate whatever they are called."""
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float32]
 Places = npt.NDArray[np.intp]
@@ -54,8 +52,14 @@ class Activities(Struct, frozen=True):
         return union(self.starts[some], self.ends[some])
 
 
-def activities_of(run: Trace) -> Activities | None:
-    """The device activities of the run with times; None where it has none."""
+_NOBODY = np.zeros(0, dtype=np.int64)
+
+
+def activities_of(run: Trace, asks: Ints = _NOBODY) -> Activities | None:
+    """The device activities of the run with times; None where it has none.
+
+    Those launched under what ``asks`` for a collective (external ids) communicate whatever they are called.
+    """
     rows = (
         run.kernels.filter(pl.col("kind").is_in(ACTIVITIES))
         .select("start_ns", "dur_ns", "name", "kind", "device", "op_id", "blocks_per_sm", "occupancy", "correlation",
@@ -71,7 +75,7 @@ def activities_of(run: Trace) -> Activities | None:
     kind = np.array([ACTIVITIES.index(str(name)) for name in kinds], dtype=np.int64)[kind]
     return Activities(
         starts, starts + np.maximum(rows["dur_ns"].to_numpy(), 0), kind, device, devices,
-        (rows["kind"] == "collective").to_numpy() | _under_communication(run, rows["op_id"]),
+        (rows["kind"] == "collective").to_numpy() | np.isin(ids(rows["op_id"]), asks),
         rows["name"].is_in(pl.Series(fast, dtype=schema.NAME).implode()).fill_null(False).to_numpy(),
         rows["blocks_per_sm"].to_numpy(), rows["occupancy"].to_numpy(), ids(rows["correlation"]), ids(rows["rank"]),
     )
@@ -90,22 +94,3 @@ def _numbered(column: pl.Series) -> tuple[tuple[str | None, ...], npt.NDArray[np
 def _natural(name: str) -> list[tuple[int, str]]:
     """Sorts GPU 10 after GPU 2."""
     return [(int(part or 0), text) for text, part in re.findall(r"(\D*)(\d*)", name)]
-
-
-def named(frame: pl.LazyFrame, *patterns: re.Pattern[str]) -> list[pl.Expr]:
-    """For each pattern whether a row's name matches it; it is tried on each distinct name once."""
-    names = frame.select(pl.col("name").unique().cast(pl.String)).collect(engine="streaming")["name"].drop_nulls()
-    hits = [[name for name in names.to_list() if pattern.match(name)] for pattern in patterns]
-    return [
-        pl.col("name").is_in(pl.Series(some, dtype=schema.NAME).implode()).fill_null(False) if some else pl.lit(False)
-        for some in hits
-    ]
-
-
-def _under_communication(run: Trace, op_id: pl.Series) -> Mask:
-    slices = run.host.filter(pl.col("kind").is_in(["op", "annotation"]))
-    asks = slices.filter(*named(slices, COMMUNICATION)).select("external_id").drop_nulls().unique()
-    external = asks.collect(engine="streaming")["external_id"].to_numpy()
-    if not len(external):
-        return np.zeros(len(op_id), dtype=bool)
-    return np.isin(ids(op_id), external[external != ABSENT])

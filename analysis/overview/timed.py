@@ -12,18 +12,21 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ...loaders.schema import NAME
 from ...loaders.trace import REDUCED, Trace
 from ..communication.devices import Communication, communication
 from ..core import units
 from ..core.derived import derived_value
-from ..core.intervals import union
-from ..core.launch_calls import ABSENT, CALLS, Calls, calls_of, match
+from ..core.intervals import EMPTY, union
+from ..core.launch_calls import ABSENT, match, values_at
 from ..core.options import Options
+from ..core.quantiles import dense
 from ..cycles.account import Cycles, homeless, left_out, spoken_of
 from ..findings.evidence.measured import measured
 from .activities import Activities, activities_of
 from .breakdown import CATEGORIES, breakdown
 from .devices import gauges
+from .host_times import RuntimeCalls, host_times
 from .overview import Basis, Overview, kernels, overview, span
 from .windows import Windows, WindowSums, of_cycles, of_recording
 
@@ -105,19 +108,20 @@ def _part(run: Trace, cycles: Cycles, rank: int | None, usual: bool) -> RankFigu
 
 
 def _figures(run: Trace, windows: Windows) -> Figures:
-    activities, calls = activities_of(run), calls_of(run)
-    times = {name: int(each.sum()) for name, each in breakdown(run, windows, activities, calls).items()}
-    figures = Figures(times, [], calls=_longest_calls(run, windows, activities))
+    host = host_times(run)
+    activities = activities_of(run, host.asks)
+    times = {name: int(each.sum()) for name, each in breakdown(windows, activities, host).items()}
+    figures = Figures(times, [], calls=_longest_calls(host.calls, windows, activities))
     if activities is None:
         return figures
-    early, launched = _early(activities, calls)
+    early, launched = _early(activities, host.calls.timed)
     return replace(
         figures, devices=gauges(activities, windows.time, run.info.devices), early=early, launched=launched,
         communication=tuple(communication(run, union(windows.starts, windows.ends))),
     )
 
 
-def _early(activities: Activities, calls: Calls) -> tuple[int, int]:
+def _early(activities: Activities, calls: RuntimeCalls) -> tuple[int, int]:
     """How many activities began before the call that launched them, of how many whose call was recorded."""
     correlation = np.where(activities.correlation > 0, activities.correlation, ABSENT)
     call = match((activities.rank, correlation), (calls.rank, calls.correlation))
@@ -125,24 +129,24 @@ def _early(activities: Activities, calls: Calls) -> tuple[int, int]:
     return int((activities.starts[known] < calls.starts[call[known]]).sum()), int(known.sum())
 
 
-def _longest_calls(run: Trace, windows: Windows, activities: Activities | None) -> tuple[LongCall, ...]:
+def _longest_calls(calls: RuntimeCalls, windows: Windows, activities: Activities | None) -> tuple[LongCall, ...]:
     """The runtime calls that take most time of the host, by name."""
-    first, last = int(windows.starts[0]), int(windows.ends[-1])
-    calls = run.host.filter(pl.col("start_ns").is_between(first, last), pl.col("kind").is_in(CALLS))
-    sums = calls.group_by("name").agg(pl.len().alias("count"), pl.col("dur_ns").sum())
-    rows = sums.sort("dur_ns", descending=True).head(3).drop_nulls().collect(engine="streaming")
-    slices = calls.join(rows.lazy().select("name"), on="name", how="semi").select("name", "start_ns", "dur_ns")
-    known = slices.drop_nulls().collect(engine="streaming").partition_by("name", as_dict=True)
+    first, last = np.searchsorted(calls.starts, (windows.starts[0], windows.ends[-1] + 1))
+    calls = calls.at(np.arange(first, last))
+    number, seen = dense(calls.name)
+    known = calls.dur != ABSENT
+    count, total = np.bincount(number, minlength=len(seen)), np.zeros(len(seen), dtype=np.int64)
+    np.add.at(total, number[known], calls.dur[known])
+    busy = EMPTY if activities is None else union(activities.starts, activities.ends)
     found = []
-    for name, count, total in rows.rows():
-        mine = known.get((name,))
-        idle = 0
-        if mine is not None:
-            inside = union(mine["start_ns"].to_numpy(), (mine["start_ns"] + mine["dur_ns"]).to_numpy())
-            if activities is not None:
-                inside = inside - union(activities.starts, activities.ends)
-            idle = int(inside.within(windows.starts, windows.ends).sum())
-        found.append(LongCall(str(name), count, total, idle))
+    for longest in np.argsort(-total, kind="stable")[:3].tolist():
+        name = values_at(calls.name, np.array([seen[longest]])).cast(pl.UInt32).cat.to(NAME)[0]
+        if name is None:
+            continue
+        mine = known & (number == longest)
+        inside = union(calls.starts[mine], calls.starts[mine] + calls.dur[mine]) - busy
+        idle = int(inside.within(windows.starts, windows.ends).sum())
+        found.append(LongCall(name, int(count[longest]), int(total[longest]), idle))
     return tuple(found)
 
 

@@ -1,0 +1,97 @@
+"""What the host did, told in one pass over its slices: they are the longest table, and reading it takes most time."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from ...loaders.trace import Trace
+from ..core.batches import batches, in_one
+from ..core.intervals import EMPTY, Intervals, Ints, joined, union
+from ..core.launch_calls import ABSENT, CALLS, ids, in_order
+from ..core.text_column import TextColumn
+from ..operators.tree import DATA_LOADER
+
+COMMUNICATION = re.compile(r"(nccl|gloo):")
+"""Host slices that ask for a collective; the kernels launched under them communicate whatever they are called."""
+_STEP = re.compile(r"ProfilerStep#")
+_OPS = ("op", "annotation", "dataloader")
+_LOADS, _ASKS, _MARKS = 1, 2, 4
+
+
+class RuntimeCalls(Struct, frozen=True):
+    """Runtime and driver calls by start: codes of their names, times in ns; ``ABSENT`` where not recorded."""
+
+    name: Ints
+    starts: Ints
+    dur: Ints
+    correlation: Ints
+    rank: Ints
+
+    @property
+    def timed(self) -> RuntimeCalls:
+        """Those with a duration."""
+        known = self.dur != ABSENT
+        return self if known.all() else self.at(np.flatnonzero(known))
+
+    def at(self, rows: Ints) -> RuntimeCalls:
+        """Some of them, in that order."""
+        return RuntimeCalls(*(in_order(getattr(self, name), rows) for name in RuntimeCalls.__struct_fields__))
+
+
+class HostTimes(Struct, frozen=True):
+    """When the host waits for data, asks for communication, and is in another operator; and its calls.
+
+    ``asks`` are the external ids of what asks for communication.
+    """
+
+    loader: Intervals
+    communication: Intervals
+    op: Intervals
+    asks: Ints
+    calls: RuntimeCalls
+
+    @property
+    def any(self) -> bool:
+        """Whether any of it but calls was recorded."""
+        return bool(len(self.loader.starts) or len(self.communication.starts) or len(self.op.starts))
+
+
+def host_times(run: Trace) -> HostTimes:
+    """What the host slices of the run tell."""
+    columns = ("name", "kind", "start_ns", "dur_ns", "correlation", "external_id", "rank")
+    moments: list[list[Intervals]] = [[], [], []]
+    asks: list[Ints] = []
+    calls: list[RuntimeCalls] = []
+    said_of = cache(_said)  # a batch has most of its names from those before
+    for rows in batches(run.host.filter(pl.col("kind").is_in([*_OPS, *CALLS])).select(columns)):
+        names, kinds = TextColumn.of(rows["name"]), TextColumn.of(rows["kind"])
+        said, is_call = names.told(said_of), kinds.where(CALLS.__contains__)
+        starts, dur = ids(rows["start_ns"]), ids(rows["dur_ns"])
+        external = ids(rows["external_id"])
+        asking = kinds.where(("op", "annotation").__contains__) & (said & _ASKS > 0) & (external != ABSENT)
+        asks.append(np.unique(external[asking]))
+        loads = kinds.where("dataloader".__eq__) | (said & _LOADS > 0)
+        operator = kinds.where("op".__eq__) & (said & _MARKS == 0)
+        group = np.select([loads, said & _ASKS > 0, operator], [0, 1, 2], -1)
+        group[is_call | (starts == ABSENT) | (dur == ABSENT)] = -1
+        for number, found in enumerate(moments):
+            mine = group == number
+            found.append(union(starts[mine], starts[mine] + dur[mine]))
+        made = np.flatnonzero(is_call & (starts != ABSENT))
+        codes = ids(rows["name"].to_physical().cast(pl.Int64))
+        calls.append(RuntimeCalls(codes, starts, dur, ids(rows["correlation"]), ids(rows["rank"])).at(made))
+    every = RuntimeCalls(*(in_one([getattr(some, name) for some in calls]) for name in RuntimeCalls.__struct_fields__))
+    loader, communication, op = (joined(found) if found else EMPTY for found in moments)
+    by_start = every.at(np.argsort(every.starts, kind="stable"))
+    return HostTimes(loader, communication, op, np.unique(in_one(asks)), by_start)
+
+
+def _said(name: str | None) -> int:
+    """What the name says of a slice: that it loads data, asks for communication, marks a step."""
+    patterns = {_LOADS: DATA_LOADER, _ASKS: COMMUNICATION, _MARKS: _STEP}
+    return 0 if name is None else sum(sign for sign, pattern in patterns.items() if pattern.match(name))
