@@ -7,6 +7,7 @@ import re
 import polars as pl
 from msgspec import Struct
 
+from ....loaders.schema import NAME
 from ....loaders.trace import Device, Trace
 from ...core.derived import derived_value
 from ...kernels.tensor_cores import KERNEL as ON_TENSOR_CORES
@@ -61,15 +62,13 @@ def kernel_times_of(piece: Trace) -> KernelTimes | None:
 
 def _found(piece: Trace) -> KernelTimes | None:
     known = pl.col("occupancy").is_not_null() & pl.col("registers").is_not_null()
-    rows = (
-        piece.kernels.filter(pl.col("kind") == "kernel", pl.col("dur_ns").is_not_null())
-        .with_columns(short=pl.col("dur_ns") < SHORT_NS)
-        .group_by("name", "block", "registers", "shared_bytes", "short").agg(
-            count=pl.len(), total_ns=pl.col("dur_ns").cast(pl.Int64).sum(),
-            low_ns=pl.col("dur_ns").filter(known & (pl.col("occupancy") < LOW) & (pl.col("occupancy") > 0)).sum(),
-            occupancy=pl.col("occupancy").filter(pl.col("occupancy") < LOW).mean(),
-        ).with_columns(pl.col("name", "block").cast(pl.String)).collect(engine="streaming")
-    )
+    low_ns = pl.col("dur_ns").filter(known & (pl.col("occupancy") < LOW) & (pl.col("occupancy") > 0)).sum()
+    launches = piece.kernels.filter(pl.col("kind") == "kernel", pl.col("dur_ns").is_not_null()).with_columns(
+        short=pl.col("dur_ns") < SHORT_NS)
+    rows = launches.group_by("name", "short").agg(
+        count=pl.len(), total_ns=pl.col("dur_ns").cast(pl.Int64).sum(), low_ns=low_ns,
+        shaped=pl.col("registers").is_not_null().any(),
+    ).with_columns(pl.col("name").cast(pl.String)).collect(engine="streaming")
     if rows.is_empty():
         return None
     names = rows["name"].unique().drop_nulls().to_list()
@@ -77,7 +76,7 @@ def _found(piece: Trace) -> KernelTimes | None:
     return KernelTimes(
         int(rows["count"].sum()), int(rows["total_ns"].sum()),
         _named(rows.filter(pl.col("name").is_in(fp32))), _named(rows.filter("short")),
-        _starved(rows, piece.info.devices), bool((rows["registers"].is_not_null()).any()),
+        _starved(launches, low_ns, _low_names(rows), piece.info.devices), bool(rows["shaped"].any()),
         _generation(piece.info.devices, names),
     )
 
@@ -98,17 +97,32 @@ def _generation(devices: tuple[Device, ...], names: list[str]) -> bool | None:
     return True if any(_GENERATION.search(name) for name in names) else None
 
 
-def _starved(rows: pl.DataFrame, devices: tuple[Device, ...]) -> Starved | None:
-    """Of the kernels with low occupancy those whose own size keeps it low; products and attention are made that way."""
+def _low_names(rows: pl.DataFrame) -> list[str]:
+    """Kernels with low occupancy; products and attention are made that way."""
+    names = rows.filter(pl.col("low_ns") > 0)["name"].unique().drop_nulls()
+    return [name for name in names if not (_MATRIX.search(name) or ON_TENSOR_CORES.search(name))]
+
+
+def _starved(
+    launches: pl.LazyFrame, low_ns: pl.Expr, names: list[str], devices: tuple[Device, ...]
+) -> Starved | None:
+    """Of the kernels of these names those whose own size keeps their occupancy low.
+
+    Only of these launches are told apart by size: there may be as many sizes as launches.
+    """
+    if not names:
+        return None
     properties = next((one.properties for one in devices if one.properties), {})
-    low = rows.filter(pl.col("low_ns") > 0, pl.col("name").is_not_null())
-    wide = [name for name in low["name"].unique() if not (_MATRIX.search(name) or ON_TENSOR_CORES.search(name))]
+    low = launches.filter(pl.col("name").is_in(pl.Series(names, dtype=NAME).implode())).group_by(
+        "name", *_SIZE, "short"
+    ).agg(
+        count=pl.len(), low_ns=low_ns, occupancy=pl.col("occupancy").filter(pl.col("occupancy") < LOW).mean(),
+    ).filter(pl.col("low_ns") > 0).with_columns(pl.col("name", "block").cast(pl.String)).collect(engine="streaming")
     sizes = low.select(_SIZE).unique(maintain_order=True)
     limits = [limiter(block, registers, shared, properties) for block, registers, shared in sizes.iter_rows()]
     named = [limit[0] if limit is not None and limit[1] < LOW else None for limit in limits]
     told = sizes.with_columns(limiter=pl.Series(named, dtype=pl.String))
-    low = low.filter(pl.col("name").is_in(wide)).join(
-        told, on=_SIZE, how="inner", nulls_equal=True, maintain_order="left")
+    low = low.join(told, on=_SIZE, how="inner", nulls_equal=True, maintain_order="left")
     best: Starved | None = None
     for (name,), frame in low.drop_nulls("limiter").group_by("limiter", maintain_order=True):
         found = _named(frame, "low_ns")
