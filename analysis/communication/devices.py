@@ -11,7 +11,9 @@ import polars as pl
 from msgspec import Struct
 
 from ...loaders.trace import REDUCED, Trace
+from ..core.batches import numbers
 from ..core.intervals import Intervals, union
+from ..core.launch_calls import of_devices
 
 
 class Communication(Struct, frozen=True):
@@ -35,18 +37,16 @@ def communication(run: Trace, window: Intervals | None = None) -> list[Communica
     """
     if REDUCED in run.info.facts:
         return _reduced(run)
-    rows = (
-        run.kernels.filter(pl.col("kind").is_in(["kernel", "collective"]))
-        .select(pl.col("device").cast(pl.String), "rank", "start_ns", "dur_ns", asks=pl.col("kind") == "collective")
-        .drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
+    rows = numbers(
+        run.kernels.filter(pl.col("kind").is_in(["kernel", "collective"])).drop_nulls(["start_ns", "dur_ns"]).select(
+            "rank", "start_ns", "dur_ns", device=pl.col("device").to_physical().cast(pl.Int64),
+            asks=(pl.col("kind") == "collective").cast(pl.Int64),
+        )
     )
     found = []
-    for (device, rank), group in rows.sort("rank", "device", maintain_order=True).group_by(
-        "device", "rank", maintain_order=True
-    ):
-        asks = group["asks"].to_numpy()
-        starts = group["start_ns"].to_numpy()
-        ends = starts + np.maximum(group["dur_ns"].to_numpy(), 0)
+    for device, rank, mine in of_devices(rows["rank"], rows["device"]):
+        asks, starts = rows["asks"][mine] > 0, rows["start_ns"][mine]
+        ends = starts + np.maximum(rows["dur_ns"][mine], 0)
         talks, works = union(starts[asks], ends[asks]), union(starts[~asks], ends[~asks])
         if window is not None:
             talks, works = talks & window, works & window

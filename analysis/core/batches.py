@@ -22,17 +22,19 @@ def batches(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
     yield from [frame.collect(engine="streaming")] if collect is None else collect(maintain_order=True)
 
 
-def numbers(frame: pl.LazyFrame) -> dict[str, Ints]:
-    """Columns of whole numbers as arrays, ``ABSENT`` for null.
+def numbers(frame: pl.LazyFrame, *narrow: str) -> dict[str, Ints]:
+    """Columns of whole numbers as arrays, ``ABSENT`` for null. One with a single value takes no room.
 
-    One with a single value takes no room, and others half of it where all fit 32 bits.
+    ``narrow`` ones are ids, which are compared and not added up: of 32 bits where they fit these.
     """
     pieces: dict[str, list[Ints]] = {name: [] for name in frame.collect_schema().names()}
     for batch in batches(frame):
         for column in batch if batch.height else ():
             values = ids(column)
             # a copy, for what is left of a batch keeps all of its memory from being used again
-            pieces[column.name].append(values if values.strides == (0,) else values.astype(_width(values)))
+            if values.strides != (0,):
+                values = values.astype(_width(values) if column.name in narrow else np.int64)
+            pieces[column.name].append(values)
     return {name: in_one(some) for name, some in pieces.items()}
 
 

@@ -150,8 +150,8 @@ def operators_of_launches(run: Trace) -> pl.Series | None:
     if not run.has("host") or not run.has("kernels"):
         return None
     operators = numbers(run.host.filter(pl.col("kind") == "op", pl.col("external_id").is_not_null()).select(
-        "rank", "external_id", name=pl.col("name").to_physical().cast(pl.Int64)))
-    rows = numbers(run.kernels.select("rank", "op_id", "graph"))
+        "rank", "external_id", name=pl.col("name").to_physical().cast(pl.Int64)), "external_id", "name")
+    rows = numbers(run.kernels.select("rank", "op_id", "graph"), "op_id")
     found = match((rows["rank"], rows["op_id"]), (operators["rank"], operators["external_id"]))
     if ((found < 0) & (rows["graph"] == ABSENT)).any():
         callers = callers_of(run)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import polars as pl
 from msgspec import Struct
 
+from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from .call_tree import pack
 
@@ -81,6 +82,16 @@ def by_number(numbers: Ints) -> list[Ints]:
         return [np.arange(len(numbers))] if len(numbers) else []
     order = np.argsort(numbers, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)
+
+
+def of_devices(ranks: Ints, devices: Ints) -> list[tuple[str | None, int | None, Ints]]:
+    """Device and rank of some rows (by categorical code), and which rows: by rank, then name, those without first."""
+    found = []
+    for rows in by_number(numbered(ranks, devices)):
+        device = values_at(devices, rows[:1]).cast(pl.UInt32).cat.to(NAME)[0]
+        rank = int(ranks[rows[0]])
+        found.append((device, None if rank == ABSENT else rank, rows))
+    return sorted(found, key=lambda one: (one[1] is not None, one[1] or 0, one[0] is not None, one[0] or ""))
 
 
 def _ranked(key: Ints) -> tuple[Ints, int]:

@@ -53,10 +53,10 @@ def _launches(run: Trace) -> pl.DataFrame:
 
 def _found(run: Trace) -> pl.DataFrame:
     calls = numbers(run.host.filter(pl.col("kind").is_in(CALLS), pl.col("correlation") > 0).select(
-        "rank", "correlation", "start_ns", "pid"))
+        "rank", "correlation", "start_ns", "pid"), "correlation")
     moments = calls["start_ns"]
     order = np.argsort(np.where(moments == ABSENT, _LAST, moments), kind="stable")
-    rows = numbers(run.kernels.select("rank", "correlation"))
+    rows = numbers(run.kernels.select("rank", "correlation"), "correlation")
     earliest = in_order(calls["rank"], order), in_order(calls["correlation"], order)
     call = match((rows["rank"], rows["correlation"]), earliest)
     call = np.where(call >= 0, order[np.maximum(call, 0)], -1) if len(order) else call

@@ -13,6 +13,7 @@ from msgspec import Struct
 from ...loaders.trace import Trace
 from ..core.call_tree import Ints
 from ..core.intervals import union
+from ..core.launch_calls import ids, of_devices
 from ..kernels.sources import ACTIVITIES
 
 
@@ -48,14 +49,9 @@ def activities_of(run: Trace) -> pl.DataFrame:
 
 def gaps_of(activities: pl.DataFrame) -> list[DeviceGaps]:
     """The gaps of every device of the activities, devices by rank and name."""
-    found = []
-    numbered = activities.select(pl.col("device").cast(pl.String), "rank").with_row_index("row")
-    groups = numbered.group_by("rank", "device", maintain_order=True).agg("row").sort("rank", "device")
+    groups = of_devices(ids(activities["rank"]), ids(activities["device"].to_physical().cast(pl.Int64)))
     starts, ends = activities["start_ns"].to_numpy(), (activities["start_ns"] + activities["dur_ns"]).to_numpy()
-    for rank, device, rows in groups.iter_rows():
-        mine = np.array(rows, dtype=np.int64)
-        found.append(_of_device(device, rank, mine, starts[mine], ends[mine]))
-    return found
+    return [_of_device(device, rank, mine, starts[mine], ends[mine]) for device, rank, mine in groups]
 
 
 def _of_device(device: str | None, rank: int | None, rows: Ints, starts: Ints, ends: Ints) -> DeviceGaps:
