@@ -8,9 +8,11 @@ import numpy as np
 import polars as pl
 
 from ...loaders.trace import Trace
+from ..core.batches import batches
 from ..core.call_tree import Ints, pack
 from .frames import UNKNOWN, is_library
 
+_THREAD = ("pid", "tid", "rank")
 _DEEPEST = 200
 """Slices of a stack that are told."""
 
@@ -24,16 +26,11 @@ class Asking(NamedTuple):
 
 def asked_in(run: Trace, blocks: pl.DataFrame) -> list[Asking]:
     """Who asked for each block (``start_ns pid tid rank``); ``UNKNOWN`` where its thread has no slice open then."""
-    columns = ("pid", "tid", "rank")
-    threads = blocks.select(columns).drop_nulls(["pid", "tid"]).unique()
-    if threads.is_empty():
-        return [Asking(UNKNOWN, None)] * blocks.height
-    number = threads.with_row_index("thread")
-    host = run.host.with_row_index("row").select("row", "start_ns", "dur_ns", "parent", "depth", *columns).join(
-        number.lazy(), on=columns, how="left", nulls_equal=True, maintain_order="left"
-    ).collect(engine="streaming")
-    open_at = _innermost(host, blocks.join(number, on=columns, how="left", nulls_equal=True, maintain_order="left"))
-    parent = host["parent"].fill_null(-1).to_numpy()
+    threads = blocks.select(_THREAD).drop_nulls(["pid", "tid"]).unique().with_row_index("thread")
+    numbered = blocks.join(threads, on=_THREAD, how="left", nulls_equal=True, maintain_order="left")
+    host = _open_then(run, threads, numbered.drop_nulls(["thread", "start_ns"]))
+    open_at = _innermost(host, numbered)
+    parent = host["parent"].to_numpy()
     stacks: dict[int, list[int]] = {}
     for row in {*open_at.tolist()} - {-1}:
         stack = stacks[row] = list[int]()
@@ -41,31 +38,58 @@ def asked_in(run: Trace, blocks: pl.DataFrame) -> list[Asking]:
             stack.append(row)
             row = int(parent[row])
     named = sorted({row for stack in stacks.values() for row in stack})
-    wanted = run.host.with_row_index("row").select("row", pl.col("name", "kind").cast(pl.String))
-    texts = {
-        row: (name or "", kind) for row, name, kind in
-        wanted.filter(pl.col("row").is_in(named)).collect(engine="streaming").rows()
-    }
+    texts = dict(zip(named, host[named].select(pl.col("name").fill_null(""), "kind").rows(), strict=True))
     told = {row: _told([texts[one] for one in stack]) for row, stack in stacks.items()}
     return [told.get(row, Asking(UNKNOWN, None)) for row in open_at.tolist()]
 
 
+def _open_then(run: Trace, threads: pl.DataFrame, asked: pl.DataFrame) -> pl.DataFrame:
+    """The slices that were open at one of the moments on their thread, with parents as rows among them, -1 for none.
+
+    Of millions of slices these are some thousand, and no more than these are kept.
+    """
+    moments = np.unique(asked["start_ns"].to_numpy())
+    room = len(moments) + 1
+    keys = np.sort(_thread(asked) * room + np.searchsorted(moments, asked["start_ns"].to_numpy()))
+    columns = ("row", "start_ns", "dur_ns", "parent", "depth", "name", "kind", *_THREAD)
+    host = run.host.with_row_index("row").select(columns)
+    joined = host.join(threads.lazy(), on=_THREAD, nulls_equal=True, maintain_order="left").drop(_THREAD)
+    kept = []
+    for some in batches(joined.drop_nulls(["start_ns", "dur_ns", "depth"])):
+        start = some["start_ns"].to_numpy()
+        first = _thread(some) * room + np.searchsorted(moments, start)
+        after = _thread(some) * room + np.searchsorted(moments, start + some["dur_ns"].to_numpy(), side="right")
+        kept.append(some.filter(pl.Series(np.searchsorted(keys, after) > np.searchsorted(keys, first))))
+    found = pl.concat(kept) if kept else joined.head(0).collect()
+    moved = found.select(pl.col("row").cast(pl.Int64).alias("parent")).with_row_index("place")
+    rows = found.with_columns(pl.col("parent").cast(pl.Int64))
+    return rows.join(moved, on="parent", how="left", maintain_order="left").select(
+        "thread", "start_ns", "depth", end_ns=pl.col("start_ns") + pl.col("dur_ns"),
+        parent=pl.col("place").cast(pl.Int64).fill_null(-1), name=pl.col("name").cast(pl.String),
+        kind=pl.col("kind").cast(pl.String),
+    )
+
+
+def _thread(frame: pl.DataFrame) -> Ints:
+    return frame["thread"].cast(pl.Int64).to_numpy()
+
+
 def _innermost(host: pl.DataFrame, blocks: pl.DataFrame) -> Ints:
     """The row of the innermost slice open on the block's thread when it was asked for, -1 where none is."""
-    some = host.drop_nulls(["thread", "start_ns", "dur_ns", "depth"]).sort("thread", "start_ns", "depth")
     known = (blocks["thread"].is_not_null() & blocks["start_ns"].is_not_null()).to_numpy()
     found = np.full(blocks.height, -1, np.int64)
-    if some.is_empty() or not known.any():
+    if host.is_empty() or not known.any():
         return found
+    some = host.with_row_index("row").sort("thread", "start_ns", "depth")
     asked = blocks.filter(pl.Series(known))
-    times = np.concatenate((some["start_ns"].to_numpy(), asked["start_ns"].to_numpy()))
-    packed = pack(np.concatenate((some["thread"].to_numpy(), asked["thread"].to_numpy())).astype(np.int64), times)
+    at, thread = asked["start_ns"].to_numpy(), _thread(host)
+    packed = pack(
+        np.concatenate((_thread(some), _thread(asked))), np.concatenate((some["start_ns"].to_numpy(), at)),
+    )
     before = np.searchsorted(packed[: some.height], packed[some.height :], side="right") - 1
-    rows = some["row"].to_numpy().astype(np.int64)[np.maximum(before, 0)]
-    thread, at = host["thread"].fill_null(-1).to_numpy().astype(np.int64), asked["start_ns"].to_numpy()
-    end = (host["start_ns"] + host["dur_ns"]).fill_null(-1).to_numpy()
-    parent = host["parent"].fill_null(-1).to_numpy()
-    rows[(before < 0) | (thread[rows] != asked["thread"].to_numpy())] = -1
+    rows = some["row"].cast(pl.Int64).to_numpy()[np.maximum(before, 0)]
+    end, parent = host["end_ns"].to_numpy(), host["parent"].to_numpy()
+    rows[(before < 0) | (thread[rows] != _thread(asked))] = -1
     while (over := (rows >= 0) & (end[rows] < at)).any():  # it ended before: the one around it may still be open
         rows[over] = parent[rows[over]]
     found[known] = rows

@@ -56,7 +56,7 @@ def calls_of(run: Trace) -> pl.DataFrame | None:
     known = host_column(run, "self_ns").filter(pl.Series(is_call))
     own = np.bincount(of, weights=known.fill_null(0).to_numpy(), minlength=count).astype(np.int64)
     told = np.bincount(of, weights=known.is_not_null().to_numpy(), minlength=count) > 0
-    threads = np.bincount(np.unique(np.stack((of, thread)), axis=1)[0], minlength=count)
+    threads = np.bincount(of[dense(combined([of, thread]))[1]], minlength=count)
     frame = pl.DataFrame({
         "name": name.gather(pl.Series(first)), "kind": kind.gather(pl.Series(first)), "count": stats.counts,
         "total_ns": stats.totals, "self_ns": pl.Series(own).set(pl.Series(~told), None),

@@ -39,18 +39,19 @@ class Slices(Struct, frozen=True):
 
     def in_order(self) -> Slices:
         """The same by start, the outer of two that begin together first."""
-        starts, ends = self.starts, self.ends
+        starts, ends, order = self.starts, self.ends, None
         if (starts[1:] < starts[:-1]).any():
-            return self.pick(np.lexsort((-ends, starts)))
+            order = np.argsort(starts, kind="stable")
+            starts, ends = starts[order], ends[order]
         together = starts[1:] == starts[:-1]
         if not (together & (ends[1:] > ends[:-1])).any():
-            return self
+            return self if order is None else self.pick(order)
         some = np.zeros(len(starts), dtype=bool)
         some[1:] |= together
         some[:-1] |= together
         those = np.flatnonzero(some)  # the few that begin with another one; the others stay where they are
-        order = np.arange(len(starts))
-        order[those] = those[np.lexsort((-ends[those], starts[those]))]
+        order = np.arange(len(starts)) if order is None else order
+        order[those] = order[those[np.lexsort((-ends[those], starts[those]))]]
         return self.pick(order)
 
 
