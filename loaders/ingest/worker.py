@@ -79,12 +79,12 @@ def main(messages: int, lifeline: int) -> None:
 
 def _read(order: dict[str, Any], teller: Teller) -> None:
     gc.disable()  # modules are here to stay: looking for dead ones among them is a tenth of the start
-    from .. import registry
+    from .. import schema
     from . import store
     from .job.files import Request
     from .opening import Opened, ingest
 
-    registry.loaders()
+    schema.empty("kernels")  # polars, which is imported in half the time before threads read
     gc.freeze()
     gc.enable()
 

@@ -55,6 +55,7 @@ class Pipeline:
         self._block = min(block, max(_LEAST_BYTES, block * _FEW // max(self._threads, _FEW)))
         self._lock = threading.Lock()
         self._turn = threading.Condition()
+        self._telling = threading.Lock()
         self._next = 0
         self._carry: tuple[int, bytes, bool] | None = None
         self._behind = Trailer()
@@ -91,12 +92,17 @@ class Pipeline:
                 while self._next == done and self._working and self._error is None:
                     self._turn.wait()
                 done = self._next
-            progress(self.tally.events)
+            with self._telling:
+                progress(self.tally.events)
 
     def _scan(self, pieces: Pieces) -> None:
         try:
             own, data = BlockScanner(self._native, self.tables, self._lock, over=self._over), buffer(self._block)
-            while self._error is None and (piece := pieces.take(data)) is not None:
+            while self._error is None:
+                with self._telling:  # while the first rows are made, which somebody waits for, nothing more is read
+                    pass
+                if (piece := pieces.take(data)) is None:
+                    break
                 data = piece.data
                 outcome = None
                 if piece.bordered:
