@@ -243,14 +243,14 @@ def _some_cycles(run: Trace) -> list[pl.Series]:
 def _timed_records(run: Trace, frame: pl.DataFrame, device_time: bool) -> _Records:
     first = cast(int | None, frame["start_ns"].min())
     count = np.zeros(frame.height, dtype=np.int64)
-    homeless = before = total = held = 0
+    homeless, before, total, held = 0, 0, 0.0, 0.0  # times as floats: durations may be longer than integers add up
     for work in batches(assignment.launched(run).filter(pl.col("kind") != "sync").select(
         "launch_ns", "start_ns", "dur_ns", "rank"
     )):
         at = assignment.place(work, frame, device_time)
         inside, spent = at >= 0, work["dur_ns"].fill_null(0).to_numpy()
         count += np.bincount(at[inside], minlength=frame.height)
-        total, held = total + int(spent.sum()), held + int(spent[inside].sum())
+        total, held = total + float(spent.sum(dtype=np.float64)), held + float(spent[inside].sum(dtype=np.float64))
         begun = work.filter(pl.Series(~inside)).select(pl.coalesce("launch_ns", "start_ns")).to_series()
         homeless += len(begun)
         before += 0 if first is None else int((begun < first).sum())

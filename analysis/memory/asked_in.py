@@ -28,7 +28,10 @@ def asked_in(run: Trace, blocks: pl.DataFrame) -> list[Asking]:
     """Who asked for each block (``start_ns pid tid rank``); ``UNKNOWN`` where its thread has no slice open then."""
     threads = blocks.select(_THREAD).drop_nulls(["pid", "tid"]).unique().with_row_index("thread")
     numbered = blocks.join(threads, on=_THREAD, how="left", nulls_equal=True, maintain_order="left")
-    host = _open_then(run, threads, numbered.drop_nulls(["thread", "start_ns"]))
+    asked = numbered.drop_nulls(["thread", "start_ns"])
+    if asked.is_empty():
+        return [Asking(UNKNOWN, None)] * blocks.height
+    host = _open_then(run, threads, asked)
     open_at = _innermost(host, numbered)
     parent = host["parent"].to_numpy()
     stacks: dict[int, list[int]] = {}

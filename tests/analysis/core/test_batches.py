@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from runs import kernel, run_of
 
 from warplens.analysis.communication.devices import communication
-from warplens.analysis.core.batches import in_one, numbers
+from warplens.analysis.core.batches import batches, in_one, numbers
 from warplens.analysis.core.launch_calls import ABSENT, in_order, match, of_devices, values_at
 from warplens.analysis.core.text_column import TextColumn
 
@@ -21,6 +22,15 @@ def test_numbers_are_those_of_the_column_however_wide(values, narrow):
     column = pl.Series("a", values, dtype=pl.Int64)
     found = numbers(column.to_frame().lazy(), *(["a"] if narrow else []))["a"]
     assert found.tolist() == column.fill_null(ABSENT).to_list()
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_rows_come_in_order_whether_polars_gives_batches_or_not(batched, monkeypatch):
+    if not batched:
+        monkeypatch.delattr(pl.LazyFrame, "collect_batches")
+    found = list(batches(pl.LazyFrame({"a": range(300_000)})))
+    assert batched or len(found) == 1
+    assert pl.concat(found)["a"].to_list() == list(range(300_000))
 
 
 @given(st.lists(st.lists(st.integers(0, 1), max_size=3), max_size=4))

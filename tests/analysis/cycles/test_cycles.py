@@ -19,6 +19,7 @@ from warplens.analysis.table.table import ask
 from warplens.analysis.table.view import Answer, CannotAnswer, Runs, View
 from warplens.analysis.views.cycles import VIEW
 from warplens.analysis.views.report import report
+from warplens.loaders.schema_limits import LONGEST_NS
 from warplens.loaders.trace import Trace
 
 MS = 1_000_000
@@ -256,6 +257,11 @@ def test_a_correlation_of_zero_ties_nothing_to_the_first_call_that_has_it() -> N
     found = cycles_of(run_of(cycles=steps(100, 100, 100), kernels=launches, host=calls), Options()).collect()
     assert found["records"].to_list() == [1, 1, 1]
     assert found["window_end_ns"].to_list() == [100, 200, 300]
+
+
+def test_durations_longer_together_than_an_integer_are_still_shared_out() -> None:
+    launches = [kernel(i, 10 if i % 2 else 5000, LONGEST_NS) for i in range(2000)]
+    assert find_cycles(run_of(cycles=steps(100, 100), kernels=launches), Options()).held == 0.5
 
 
 def test_what_belongs_to_no_cycle_is_counted_and_said() -> None:

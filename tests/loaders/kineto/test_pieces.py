@@ -22,7 +22,9 @@ def event(number: int, **more: Any) -> dict[str, Any]:
 def taken(source: Bytes, block: int, anywhere: bool) -> list[pieces.Piece]:
     """All pieces of a document, each in a buffer of its own."""
     document = open_document(source, 1000)
-    found: pieces.Pieces = (pieces.FromAnywhere if anywhere else pieces.InOrder)(source, document, block)  # type: ignore[operator]
+    found: pieces.Pieces = pieces.InOrder(source, document, block)
+    if anywhere:
+        found = pieces.FromAnywhere(source, document, block)
     return list(iter(lambda: found.take(pieces.buffer(block)), None))
 
 
