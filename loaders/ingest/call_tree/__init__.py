@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from .names import COLUMNS
+
 if TYPE_CHECKING:
     import polars as pl
 
     from ...trace import DerivedStore, Trace
-
 
 
 def _file(column: str) -> str:
@@ -34,7 +35,6 @@ def deferred(
     from polars.io.plugins import register_io_source
 
     from ... import schema
-    from .columns import COLUMNS, call_tree
 
     if trace.host is schema.empty("host"):
         return trace
@@ -48,6 +48,8 @@ def deferred(
             if kept is not None:
                 known[name] = kept.to_series()
                 return known[name]
+            from .columns import call_tree  # with numpy, which most questions asked again do without
+
             for column in call_tree(whole, compiled):
                 known[column.name] = column
                 if derived_store is not None:

@@ -12,11 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from .names import COLUMNS
 from .program import SWEEP
 from .sweep import sweep
 
-COLUMNS = ("parent", "depth", "self_ns", "crosses")
-"""What is added to the host table."""
 APART = ("sched", "overhead")
 """Kinds of slices that are no calls."""
 SLACK_NS = 1_000
