@@ -63,11 +63,14 @@ def _file(name: str) -> str:
 @cache
 def code() -> str:
     """Names the state of the code that answers questions."""
-    here = Path(__file__).parents[1]
-    states = []
-    for place, _, names in os.walk(here):
-        for name in names:
-            if name.endswith(".py"):
-                state = os.stat(os.path.join(place, name))
-                states.append((os.path.relpath(place, here), name, state.st_size, state.st_mtime_ns))
+    here = os.fspath(Path(__file__).parents[1])
+    folders, states = [here], []
+    for folder in folders:
+        with os.scandir(folder) as found:
+            for entry in found:
+                if entry.is_dir():
+                    folders.append(entry.path)
+                elif entry.name.endswith(".py"):
+                    state = entry.stat()
+                    states.append((entry.path.removeprefix(here), state.st_size, state.st_mtime_ns))
     return f"{pl.Series([repr((pl.__version__, sorted(states)))]).hash()[0]:016x}"
