@@ -6,11 +6,11 @@ Makes the traces (see ``traces.py``) and a virtual environment for each peer in 
 minutes and needs PyPI; afterwards 100 MB take about five minutes of an idle machine, most of them the peers', and each
 further 500 MB of ours two. Every result is a line of ``--results`` as soon as it is known: a second call with the same
 file measures only what is not in it, and prints all of it. ``first`` is the first time that a view is asked of a trace
-that was opened before and of which nothing else is known yet, ``again`` the median of the times after it, ``file`` is
-without any cache: reading included, which is what peers do as well. Each peer runs once, between two of our runs of the
-same question from the file, and its ratio is to these; ``again`` beside it is our answer from the cache. Where others
-use the machine, wall times are theirs as well: compare CPU seconds, and look at the load that each row was measured
-under.
+that was opened before and of which nothing else is known yet; ``anew`` is when what was found out on the way is kept
+but the answer is not, as for a scope nobody asked for before; ``again`` is the same question, whose answer is kept;
+``file`` is without any cache: reading included, which is what peers do as well. Each peer runs once, between two of our
+runs of the same question from the file; ``anew`` and ``again`` beside it are ours from the cache. Where others use the
+machine, wall times are theirs as well: compare CPU seconds, and look at the load that each row was measured under.
 """
 
 from __future__ import annotations
@@ -73,6 +73,12 @@ def forget(cache: Path) -> None:
         shutil.rmtree(folder)
 
 
+def forget_answers(cache: Path) -> None:
+    """Leave what was found out about traces, without the answers that were given."""
+    for answer in cache.glob("warplens/traces/*/*/derived/answer-*"):
+        answer.unlink()
+
+
 class Results:
     """What was measured, a JSON object a line: read at the start, added to with every measurement."""
 
@@ -112,12 +118,23 @@ def ours(runs: list[Path], size: float, repeat: int, cache: Path, results: Resul
             results.add(**key, error=first.error)
             continue
         again = measure(view, asked(view, runs), size, repeat)
+        anew = measured_anew(view, runs, size, repeat, cache)
         file = measure(view, asked(view, runs, "--no-cache"), size, 1)
-        results.add(**key, first=figures(first), again=figures(again), file=figures(file))
+        results.add(**key, first=figures(first), anew=anew, again=figures(again), file=figures(file))
+
+
+def measured_anew(view: str, runs: list[Path], size: float, repeat: int, cache: Path) -> list[float]:
+    """Medians of the view's figures where its answer is not kept."""
+    found = []
+    for _ in range(repeat):
+        forget_answers(cache)
+        found.append(figures(measure(view, asked(view, runs), size, 1)))
+    return [round(statistics.median(each), 3) for each in zip(*found, strict=True)]
 
 
 def beside(
-    peer: str, python: Path, question: tuple[str, str, str], runs: list[Path], size: float, results: Results
+    peer: str, python: Path, question: tuple[str, str, str], runs: list[Path], size: float, cache: Path,
+    results: Results,
 ) -> None:
     """A peer's answer between two of ours, all from the file; and ours again, from the cache, which no peer has."""
     what, view, program = question
@@ -135,32 +152,35 @@ def beside(
     measure("open", asked(view, mine), size, 1)
     again = figures(measure(view, asked(view, mine), size, 3))
     both = [round(statistics.mean(pair), 3) for pair in zip(figures(before), figures(after), strict=True)]
-    results.add(**key, theirs=figures(theirs), ours=both, again=again)
+    anew = measured_anew(view, mine, size, 3, cache)
+    results.add(**key, theirs=figures(theirs), ours=both, anew=anew, again=again)
 
 
 def shown(results: Results) -> str:
     """The two tables as markdown, and under which load they came about."""
-    lines = ["| view | runs | MB | first s | CPU s | peak MiB | again s | CPU s | peak MiB | × kernels, CPU | file s | "
-             "CPU s | peak MiB |", "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"]
+    lines = ["| view | runs | MB | first s | CPU s | peak MiB | anew s | CPU s | peak MiB | × kernels, CPU | again s | "
+             "CPU s | × kernels, CPU | file s | CPU s | peak MiB |", "|---" + "|--:" * 15 + "|"]
     views = sorted((row for row in results.rows if "view" in row), key=lambda row: (row["mb"], row["runs"]))
-    base = {(row["mb"], row["runs"]): row["again"][1] for row in views if row["view"] == "kernels"}
+    base = {(row["mb"], row["runs"]): row for row in views if row["view"] == "kernels"}
     for row in views:
         head = f"| {row['view']} | {row['runs']} | {row['mb']:.0f} |"
         if "error" in row:
-            lines.append(f"{head} {row['error']} |" + " |" * 9)
+            lines.append(f"{head} {row['error']} |" + " |" * 12)
             continue
-        (first, again, file), kernels = (row[name] for name in ("first", "again", "file")), base[row["mb"], row["runs"]]
-        lines.append(f"{head} {_cells(first)} | {_cells(again)} | {again[1] / kernels:.1f} | {_cells(file)} |")
+        anew, again, kernels = row["anew"], row["again"], base[row["mb"], row["runs"]]
+        lines.append(f"{head} {_cells(row['first'])} | {_cells(anew)} | {anew[1] / kernels['anew'][1]:.1f} | "
+                     f"{again[0]:.2f} | {again[1]:.2f} | {again[1] / kernels['again'][1]:.1f} | {_cells(row['file'])} |")
     lines += ["", "| peer | question | MB | s | CPU s | peak MiB | our view | s | CPU s | peak MiB | × wall | × CPU | "
-              "again s | × wall |", "|---|---|--:|--:|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|"]
+              "anew s | × wall | again s | × wall |", "|---|---|--:|--:|--:|--:|---" + "|--:" * 9 + "|"]
     for row in (row for row in results.rows if "peer" in row):
         head = f"| {row['peer']} | {row['question']} | {row['mb']:.0f} |"
         if "error" in row:
-            lines.append(f"{head} {row['error']} |" + " |" * 10)
+            lines.append(f"{head} {row['error']} |" + " |" * 12)
             continue
         theirs, own = row["theirs"], row["ours"]
+        cached = " | ".join(f"{one[0]:.2f} | {theirs[0] / one[0]:.0f}" for one in (row["anew"], row["again"]))
         lines.append(f"{head} {_cells(theirs)} | {row['answered_by']} | {_cells(own)} | {theirs[0] / own[0]:.0f} | "
-                     f"{theirs[1] / own[1]:.0f} | {row['again'][0]:.2f} | {theirs[0] / row['again'][0]:.0f} |")
+                     f"{theirs[1] / own[1]:.0f} | {cached} |")
     loads = [row["load"] for row in results.rows]
     under = f", load average {min(loads):.0f} to {max(loads):.0f}" if loads else ""
     return "\n".join([f"{os.cpu_count()} cores, Python {sys.version.split()[0]}, whole processes{under}", "", *lines])
@@ -205,7 +225,7 @@ def main() -> None:
         if size <= options.peers_up_to:
             for peer, python in installed.items():
                 for question in PEERS[peer]:
-                    beside(peer, python, question, runs, size, results)
+                    beside(peer, python, question, runs, size, cache, results)
     print(shown(results))
 
 
