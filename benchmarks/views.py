@@ -167,9 +167,10 @@ def shown(results: Results) -> str:
         if "error" in row:
             lines.append(f"{head} {row['error']} |" + " |" * 12)
             continue
-        anew, again, kernels = row["anew"], row["again"], base[row["mb"], row["runs"]]
-        lines.append(f"{head} {_cells(row['first'])} | {_cells(anew)} | {anew[1] / kernels['anew'][1]:.1f} | "
-                     f"{again[0]:.2f} | {again[1]:.2f} | {again[1] / kernels['again'][1]:.1f} | {_cells(row['file'])} |")
+        again, kernels = row["again"], base[row["mb"], row["runs"]]
+        ratios = [f"{row[name][1] / kernels[name][1]:.1f}" for name in ("anew", "again")]
+        lines.append(f"{head} {_cells(row['first'])} | {_cells(row['anew'])} | {ratios[0]} | "
+                     f"{again[0]:.2f} | {again[1]:.2f} | {ratios[1]} | {_cells(row['file'])} |")
     lines += ["", "| peer | question | MB | s | CPU s | peak MiB | our view | s | CPU s | peak MiB | × wall | × CPU | "
               "anew s | × wall | again s | × wall |", "|---|---|--:|--:|--:|--:|---" + "|--:" * 9 + "|"]
     for row in (row for row in results.rows if "peer" in row):
