@@ -69,6 +69,10 @@ class DerivedStore(Protocol):
         """What is kept under that name."""
         ...
 
+    def scan(self, name: str) -> pl.LazyFrame | None:
+        """What is kept under that name, left on disk where it is large."""
+        ...
+
     def write(self, name: str, frame: pl.DataFrame) -> None:
         """Keep it, if that can be."""
         ...
@@ -126,6 +130,18 @@ class Trace(Struct, frozen=True):
         found = derived_store.read(name)
         if found is None:
             derived_store.write(name, found := find())
+        return found
+
+    def derived_rows(self, name: str, find: Callable[[], pl.DataFrame]) -> pl.LazyFrame:
+        """As ``derived``; where rows are many they stay on disk, so that a slice of them reads only that slice."""
+        derived_store = self.derived_store
+        if derived_store is None or not derived_store.is_of(self):
+            return find().lazy()
+        found = derived_store.scan(name)
+        if found is None:
+            derived_store.write(name, made := find())
+            written = derived_store.scan(name)
+            found = made.lazy() if written is None else written
         return found
 
     def with_tables(self, **tables: pl.LazyFrame) -> Trace:

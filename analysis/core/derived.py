@@ -29,6 +29,11 @@ def derived(run: Trace, name: str, find: Callable[[], pl.DataFrame]) -> pl.DataF
     return run.derived(f"{name}-{_code()}", find) if _is_stored(run) else find()
 
 
+def derived_rows(run: Trace, name: str, find: Callable[[], pl.DataFrame]) -> pl.LazyFrame:
+    """As ``derived``, with rows that are many left on disk."""
+    return run.derived_rows(f"{name}-{_code()}", find) if _is_stored(run) else find().lazy()
+
+
 def derived_value(run: Trace, name: str, kind: Any, find: Callable[[], _Value]) -> _Value:
     """What ``find`` tells of the run's tables, a value of the type ``kind`` that msgspec can write."""
     if not _is_stored(run):

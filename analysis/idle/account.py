@@ -15,7 +15,7 @@ from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..core.call_tree import Ints, crossing_notes, crossings, nearest, pack
 from ..core.callers import Callers, HostSlices, callers_of, places_of, slices_of, threads_of
-from ..core.derived import derived, derived_value
+from ..core.derived import derived_rows, derived_value
 from ..core.intervals import EMPTY, Intervals, union
 from ..core.launch_calls import CALLS, ids
 from ..core.names.short_name import short_name
@@ -41,11 +41,13 @@ class DeviceIdle(Struct, frozen=True):
 class Idle(Struct, frozen=True):
     """Every gap as a row of ``gaps``, longest first, sums per device, and notes on what could not be known.
 
+    Gaps of a big recording are on disk: 60 bytes each in memory, of which most questions need a few or some columns.
+
     ``gaps``: ``device rank start_ns dur_ns cause cause_ns before after call op frame drained_by drain_ns index``, where
     ``cause`` is the one that most of the gap had, for ``cause_ns``, and ``index`` the launch that ended it.
     """
 
-    gaps: pl.DataFrame
+    gaps: pl.LazyFrame
     devices: tuple[DeviceIdle, ...]
     notes: tuple[str, ...]
 
@@ -55,29 +57,34 @@ _known: deque[tuple[Trace, Trace, Idle]] = deque(maxlen=4)
 
 def idle_of(run: Trace, piece: Trace) -> Idle | None:
     """Idle time between the activities of ``piece``, which is the run or a part of it; None without any times."""
-    for trace, part, idle in _known:
+    for trace, part, known in _known:
         if trace is run and part is piece:
-            return idle
-    activities = activities_of(piece)
-    if activities.is_empty():
-        return None
-    idle = _kept(run, activities) if piece is run else _account(run, activities)
-    _known.append((run, piece, idle))
+            return known
+    idle = _kept(run) if piece is run else _account(run, activities_of(piece))
+    if idle is not None:
+        _known.append((run, piece, idle))
     return idle
 
 
-def _kept(run: Trace, activities: pl.DataFrame) -> Idle:
+def _kept(run: Trace) -> Idle | None:
     """The account of the whole run."""
-    made = list[Idle]()
+    made = list[Idle | None]()
 
-    def found() -> Idle:
+    def found() -> Idle | None:
         if not made:
-            made.append(_account(run, activities))
+            made.append(_account(run, activities_of(run)))
         return made[0]
 
-    gaps = derived(run, "gaps", lambda: found().gaps)
-    about = derived_value(run, "gaps-about", _About, lambda: _About(found().devices, found().notes))
-    return made[0] if made else Idle(gaps, about.devices, about.notes)
+    def about() -> _About | None:
+        idle = found()
+        return None if idle is None else _About(idle.devices, idle.notes)
+
+    def gaps() -> pl.DataFrame:
+        idle = found()
+        return pl.DataFrame() if idle is None else idle.gaps.collect()
+
+    told = derived_value(run, "gaps-about", _About | None, about)
+    return None if told is None else Idle(derived_rows(run, "gaps", gaps), told.devices, told.notes)
 
 
 class _About(Struct, frozen=True):
@@ -109,7 +116,9 @@ def _host(run: Trace) -> _Host | None:
     return _Host(slices, threads_of(run), callers, overhead)
 
 
-def _account(run: Trace, activities: pl.DataFrame) -> Idle:
+def _account(run: Trace, activities: pl.DataFrame) -> Idle | None:
+    if activities.is_empty():
+        return None
     host, found = _host(run), gaps_of(activities)
     frames, devices = [], []
     for device in found:
@@ -117,7 +126,7 @@ def _account(run: Trace, activities: pl.DataFrame) -> Idle:
         frames.append(frame)
         devices.append(sums)
     gaps = pl.concat(frames).sort("dur_ns", "start_ns", "rank", descending=[True, False, False], maintain_order=True)
-    return Idle(gaps, tuple(devices), tuple(_notes(run, host, gaps, devices)))
+    return Idle(gaps.lazy(), tuple(devices), tuple(_notes(run, host, devices)))
 
 
 def _of_device(
@@ -246,7 +255,7 @@ def _drained_by(host: _Host, gaps: DeviceGaps, call: Ints) -> dict[str, pl.Serie
     }
 
 
-def _notes(run: Trace, host: _Host | None, gaps: pl.DataFrame, devices: list[DeviceIdle]) -> list[str]:
+def _notes(run: Trace, host: _Host | None, devices: list[DeviceIdle]) -> list[str]:
     idle, unknown = (sum(d.idle_ns for d in devices), sum(d.causes.get("unknown", 0) for d in devices))
     notes = []
     if host is None or (idle and unknown == idle):
