@@ -7,7 +7,7 @@ not to import polars, which takes as long as it takes to read a hundred megabyte
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
@@ -75,6 +75,14 @@ class DerivedStore(Protocol):
 
     def write(self, name: str, frame: pl.DataFrame) -> None:
         """Keep it, if that can be."""
+        ...
+
+    def parts(self, name: str) -> list[pl.LazyFrame] | None:
+        """The parts of what is kept under that name, left on disk."""
+        ...
+
+    def write_parts(self, name: str, frames: Iterable[tuple[int, pl.DataFrame]]) -> bool:
+        """Keep what comes in numbered parts; whether that could be."""
         ...
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,43 +61,53 @@ class DerivedFiles:
         whole = self._single(name)
         if whole is not None:
             return whole
-        rows = self._in_parts(name)
+        rows = self.parts(name)
         try:
-            return None if rows is None else rows.collect()
+            return None if rows is None else pl.concat(rows).collect()
         except (OSError, pl.exceptions.PolarsError):
             return None
 
     def scan(self, name: str) -> pl.LazyFrame | None:
         """The frame of that name, its rows left on disk where they are many; None as ``read``."""
+        import polars as pl
+
         whole = self._single(name)
-        return self._in_parts(name) if whole is None else whole.lazy()
+        if whole is not None:
+            return whole.lazy()
+        rows = self.parts(name)
+        return None if rows is None else pl.concat(rows)
 
     def write(self, name: str, frame: pl.DataFrame) -> None:
         """Keep a frame under that name, where there is room for it."""
         parts = -(-int(frame.estimated_size()) // PART_BYTES)
+        if parts > 1:
+            self.write_parts(name, enumerate(frame.iter_slices(-(-frame.height // parts))))
+            return
         with suppress(OSError):
             private.make(self._folder)
-            if parts <= 1:
-                private.write(self._file(name), private.sealed(_ipc(frame)))
-            else:
-                self._write_parts(name, frame, -(-frame.height // parts))
+            private.write(self._file(name), private.sealed(_ipc(frame)))
 
-    def _write_parts(self, name: str, frame: pl.DataFrame, rows: int) -> None:
+    def write_parts(self, name: str, frames: Iterable[tuple[int, pl.DataFrame]]) -> bool:
+        """Keep a frame that comes in numbered parts, in any order; False where there is no room, and nothing is kept.
+
+        Where all are kept, all were asked for: whoever makes them may rely on it.
+        """
         import polars as pl
 
-        names, checksums = [], []
+        listed = list[tuple[int, str, bytes]]()
         try:
-            for number, at in enumerate(range(0, frame.height, rows)):
-                data = _ipc(frame.slice(at, rows))
-                names.append(f"{name}-{number:05}")
-                checksums.append(blake2b(data).digest())
-                private.write(self._file(names[-1]), data)
-            listed = pl.DataFrame({"name": names, "checksum": checksums})
-            private.write(self._file(name + _LIST), private.sealed(_ipc(listed)))
+            private.make(self._folder)
+            for number, frame in frames:
+                data = _ipc(frame)
+                listed.append((number, f"{name}-{number:05}", blake2b(data).digest()))
+                private.write(self._file(listed[-1][1]), data)
+            rows = pl.DataFrame(sorted(listed), schema=["number", "name", "checksum"], orient="row")
+            private.write(self._file(name + _LIST), private.sealed(_ipc(rows)))
         except OSError:
-            for part in names:
+            for _, part, _ in listed:
                 private.discard(self._file(part))
-            raise
+            return False
+        return True
 
     def _single(self, name: str) -> pl.DataFrame | None:
         import polars as pl
@@ -110,7 +121,8 @@ class DerivedFiles:
             private.discard(file)
             return None
 
-    def _in_parts(self, name: str) -> pl.LazyFrame | None:
+    def parts(self, name: str) -> list[pl.LazyFrame] | None:
+        """The parts of the frame of that name, left on disk; None where they cannot be believed, or it has none."""
         import polars as pl
 
         listed = self._single(name + _LIST)
@@ -119,7 +131,7 @@ class DerivedFiles:
         files = [self._file(part) for part in listed["name"]]
         try:
             if all(private.checksum(file) == wanted for file, wanted in zip(files, listed["checksum"], strict=True)):
-                return pl.concat([pl.scan_ipc(file) for file in files])
+                return [pl.scan_ipc(file) for file in files]
         except OSError:
             pass
         for file in (self._file(name + _LIST), *files):

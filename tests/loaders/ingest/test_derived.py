@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from warplens.loaders.ingest import cache, store
+from warplens.loaders.ingest import cache, private, store
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.ingest.store import derived
 from warplens.loaders.trace import Info, Trace
@@ -125,3 +125,26 @@ def test_rows_that_cannot_be_kept_are_found_out_each_time(trace: Trace, tmp_path
     (tmp_path / "0" / cache.DERIVED).write_text("in the way")
     assert trace.derived_rows("answer", lambda: many).collect().equals(many)
     assert trace.derived_rows("answer", lambda: many.head(1)).collect().height == 1
+
+
+def test_parts_are_kept_in_the_order_of_their_numbers(trace: Trace, many: pl.DataFrame) -> None:
+    kept = trace.derived_store
+    assert kept is not None
+    assert kept.write_parts("answer", ((number, many.slice(100 * number, 100)) for number in (7, 0, 3)))
+    parts = kept.parts("answer")
+    assert parts is not None and [int(part.select("row").collect()["row"][0]) for part in parts] == [0, 300, 700]
+    assert kept.parts("answer-2") is None
+
+
+def test_of_parts_for_which_there_is_no_room_none_is_kept(
+    trace: Trace, tmp_path: Path, many: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: Path, data: bytes) -> None:
+        if file.name == "answer-00004":
+            raise OSError("no space left")
+        write(file, data)
+
+    write = private.write
+    monkeypatch.setattr(private, "write", full)
+    assert trace.derived("answer", lambda: many).equals(many)
+    assert not list((tmp_path / "0" / cache.DERIVED).iterdir())
