@@ -14,8 +14,9 @@ from msgspec import Struct
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..core.call_tree import Ints, crossing_notes, crossings, nearest, pack
-from ..core.callers import Callers, HostSlices, callers_of, places_of, slices_of, threads_of
+from ..core.callers import Callers, callers_of, places_of
 from ..core.derived import derived_rows, derived_value
+from ..core.host_slices import HostSlices
 from ..core.intervals import EMPTY, Intervals, union
 from ..core.launch_calls import CALLS, ids
 from ..core.names.short_name import short_name
@@ -106,14 +107,14 @@ class _Host(Struct, frozen=True):
 def _host(run: Trace) -> _Host | None:
     if not run.has("host"):
         return None
-    slices = slices_of(run)
+    slices = HostSlices(run)
     callers = callers_of(run, slices)
     if callers is None:
         return None
     at_work = np.flatnonzero(slices.of_kind("overhead"))
     rank, starts, ends = (values[at_work] for values in (slices.rank, slices.start, slices.start + slices.dur))
     overhead = {int(one): union(starts[rank == one], ends[rank == one]) for one in np.unique(rank)}
-    return _Host(slices, threads_of(run), callers, overhead)
+    return _Host(slices, slices.thread, callers, overhead)
 
 
 def _account(run: Trace, activities: pl.DataFrame) -> Idle | None:
