@@ -69,10 +69,6 @@ class DerivedStore(Protocol):
         """What is kept under that name."""
         ...
 
-    def scan(self, name: str) -> pl.LazyFrame | None:
-        """What is kept under that name, left on disk where it is large."""
-        ...
-
     def write(self, name: str, frame: pl.DataFrame) -> None:
         """Keep it, if that can be."""
         ...
@@ -140,17 +136,20 @@ class Trace(Struct, frozen=True):
             derived_store.write(name, found := find())
         return found
 
-    def derived_rows(self, name: str, find: Callable[[], pl.DataFrame]) -> pl.LazyFrame:
-        """As ``derived``; where rows are many they stay on disk, so that a slice of them reads only that slice."""
+    def derived_rows(self, name: str, find: Callable[[], Iterable[pl.DataFrame]]) -> pl.LazyFrame:
+        """As ``derived``, of rows that come in at least one part; where they are kept they stay on disk.
+
+        So a slice of them reads only the parts it lies in.
+        """
+        import polars as pl
+
         derived_store = self.derived_store
         if derived_store is None or not derived_store.is_of(self):
-            return find().lazy()
-        found = derived_store.scan(name)
-        if found is None:
-            derived_store.write(name, made := find())
-            written = derived_store.scan(name)
-            found = made.lazy() if written is None else written
-        return found
+            return pl.concat(find()).lazy()
+        parts = derived_store.parts(name)
+        if parts is None and derived_store.write_parts(name, enumerate(find())):
+            parts = derived_store.parts(name)
+        return pl.concat(find()).lazy() if parts is None else pl.concat(parts)
 
     def with_tables(self, **tables: pl.LazyFrame) -> Trace:
         """The same recording with some tables replaced."""

@@ -7,7 +7,7 @@ name which state of our code found it: another version of warplens finds it out 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,9 +29,9 @@ def derived(run: Trace, name: str, find: Callable[[], pl.DataFrame]) -> pl.DataF
     return run.derived(f"{name}-{_code()}", find) if _is_stored(run) else find()
 
 
-def derived_rows(run: Trace, name: str, find: Callable[[], pl.DataFrame]) -> pl.LazyFrame:
-    """As ``derived``, with rows that are many left on disk."""
-    return run.derived_rows(f"{name}-{_code()}", find) if _is_stored(run) else find().lazy()
+def derived_rows(run: Trace, name: str, find: Callable[[], Iterable[pl.DataFrame]]) -> pl.LazyFrame:
+    """As ``derived``, of rows that come in at least one part, and stay on disk where they are kept."""
+    return run.derived_rows(f"{name}-{_code()}", find) if _is_stored(run) else pl.concat(find()).lazy()
 
 
 def derived_value(run: Trace, name: str, kind: Any, find: Callable[[], _Value]) -> _Value:

@@ -43,8 +43,8 @@ class HostSlices:
 
     @cached_property
     def dur(self) -> Ints:
-        """Duration of each, ns; 0 where not recorded."""
-        return self._numbers("dur_ns", 0)
+        """Duration of each, ns; 0 where not recorded. Of 32 bits where all fit."""
+        return self._numbers("dur_ns", 0, narrow=True)
 
     @cached_property
     def rank(self) -> Ints:
@@ -57,9 +57,14 @@ class HostSlices:
         return self._numbers("parent", -1, narrow=True).astype(np.int32, copy=False)
 
     @cached_property
-    def thread(self) -> Ints:
+    def thread(self) -> npt.NDArray[np.int32]:
         """A number from 0 for the thread (rank, pid, tid) of each."""
-        return numbered(*(self._numbers(key) for key in ("rank", "pid", "tid")))
+        number = numbered(*(self._numbers(key, narrow=True) for key in ("rank", "pid", "tid")))
+        return number.astype(np.int32) if number.any() else np.broadcast_to(np.int32(0), len(number))
+
+    def ends(self, some: slice | Ints) -> Ints:
+        """End of some of them, ns."""
+        return self.start[some] + self.dur[some]
 
     def _numbers(self, column: str, absent: int = ABSENT, narrow: bool = False) -> Ints:
         return numbers(self._run.host.select(pl.col(column).fill_null(absent)), *[column] * narrow)[column]

@@ -74,7 +74,7 @@ def _called_from(run: Trace, name: str, kind: str, tail: str) -> list[Section]:
     if not len(rows):
         return []
     around = nearest(slices.parent, rows, slices.of_kind("op", *RANGE_KINDS))
-    frame = pl.DataFrame({"name": slices.names_of(around), "dur_ns": slices.dur[rows]})
+    frame = pl.DataFrame({"name": slices.names_of(around), "dur_ns": slices.dur[rows].astype(np.int64)})
     found = frame.group_by("name").agg(pl.len(), pl.col("dur_ns").sum()).sort(
         "dur_ns", pl.col("name").cast(pl.String), descending=[True, False], nulls_last=True)
     told_of = tuple(

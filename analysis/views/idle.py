@@ -90,15 +90,15 @@ def _idle(run: Trace, piece: Trace) -> Idle:
 
 def _cycles(run: Trace, piece: Trace, gaps: pl.LazyFrame, options: Options) -> pl.LazyFrame:
     """The column ``cycle`` of the gaps of a piece: where what ended each was launched; null outside of cycles."""
-    def found() -> pl.DataFrame:
+    def found() -> tuple[pl.DataFrame]:
         index = gaps.select("index").collect(engine="streaming").lazy()
         cycle = cycle_of(run, index, options)
         if cycle is None:
-            return index.with_columns(pl.lit(None, pl.Int64).alias("cycle")).select("cycle").collect()
-        return cycle.alias("cycle").to_frame()
+            return (index.with_columns(pl.lit(None, pl.Int64).alias("cycle")).select("cycle").collect(),)
+        return (cycle.alias("cycle").to_frame(),)
 
     usual = piece is run and options.cycle_anchor is None
-    return derived_rows(run, "gap-cycles", found) if usual else found().lazy()
+    return derived_rows(run, "gap-cycles", found) if usual else found()[0].lazy()
 
 
 def facts_of(idle: Idle) -> dict[str, Any]:

@@ -67,16 +67,6 @@ class DerivedFiles:
         except (OSError, pl.exceptions.PolarsError):
             return None
 
-    def scan(self, name: str) -> pl.LazyFrame | None:
-        """The frame of that name, its rows left on disk where they are many; None as ``read``."""
-        import polars as pl
-
-        whole = self._single(name)
-        if whole is not None:
-            return whole.lazy()
-        rows = self.parts(name)
-        return None if rows is None else pl.concat(rows)
-
     def write(self, name: str, frame: pl.DataFrame) -> None:
         """Keep a frame under that name, where there is room for it."""
         parts = -(-int(frame.estimated_size()) // PART_BYTES)
