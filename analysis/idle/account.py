@@ -124,7 +124,9 @@ class _Account(Struct, frozen=True):
 def _account(run: Trace, activities: pl.DataFrame) -> _Account | None:
     if activities.is_empty():
         return None
-    host, found = host_of(run), gaps_of(activities)
+    found = gaps_of(activities)
+    activities = activities.select("index", "name", "correlation")  # the rest makes room for what the host did
+    host = host_of(run)
     frames, devices = [], []
     for device in found:
         some, sums = _of_device(run, host, activities, device)

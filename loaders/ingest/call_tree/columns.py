@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from .slices import Ints, Slices, joined, read
+from .call_times import CallTimes, Ints, joined, read
 from .state import State, Swept, compiled_sweep
 
 COLUMNS = ("parent", "depth", "self_ns", "crosses")
@@ -61,7 +61,7 @@ def trees(
             yield number, _Block(rows, 0).frame()
     state = State(compiled_sweep(int(first_rows[-1])) if compiled else None)
     threads, open_blocks = dict[tuple[int | None, ...], int](), dict[int, _Block]()
-    waiting, left = list[Slices](), 0
+    waiting, left = list[CallTimes](), 0
     for visit, (_, number) in enumerate(visits):
         slices = read(blocks[number], int(first_rows[number]), threads)
         open_blocks[number] = _Block(spans[number][0], len(slices.row))

@@ -9,8 +9,8 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ...native.functions import Native
+from .call_times import CallTimes, Ints, Shorts, in_order
 from .program import SWEEP
-from .slices import Ints, Shorts, Slices, in_order
 from .sweep import sweep
 
 SLACK_NS = 1_000
@@ -51,11 +51,11 @@ class State:
     def __init__(self, native: Native | None) -> None:
         self._native = native
         none, short = np.zeros(0, np.int64), np.zeros(0, np.int32)
-        self._open = Slices(none, short, none, none)
+        self._open = CallTimes(none, short, none, none)
         self._parent, self._depth, self._own = short, short, none
         self._top, self._now = short, none
 
-    def go_on(self, slices: Slices, threads: int) -> Swept:
+    def go_on(self, slices: CallTimes, threads: int) -> Swept:
         """Sweep more slices, of threads with numbers below ``threads``."""
         held = len(self._open.row)
         new = len(slices.row)
@@ -75,7 +75,7 @@ class State:
         above = parent[held:]
         swept = Swept(row[held:], np.where(above >= 0, row[above], -1), depth[held:], own[held:], crosses[held:],
                       row[ended], own[ended])
-        self._keep(np.flatnonzero(is_open), Slices(row, thread, start, end), parent, depth, own)
+        self._keep(np.flatnonzero(is_open), CallTimes(row, thread, start, end), parent, depth, own)
         return swept
 
     def close(self) -> tuple[Ints, Ints]:
@@ -108,7 +108,7 @@ class State:
                 inner = int(parent[inner])
         return places
 
-    def _keep(self, places: Ints, every: Slices, parent: Shorts, depth: Shorts, own: Ints) -> None:
+    def _keep(self, places: Ints, every: CallTimes, parent: Shorts, depth: Shorts, own: Ints) -> None:
         new = np.full(len(parent) + 1, -1, np.int32)  # the last is that of -1
         new[places] = np.arange(len(places), dtype=np.int32)
         self._open = every.pick(places)

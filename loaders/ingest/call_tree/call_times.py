@@ -18,7 +18,7 @@ Ints = npt.NDArray[np.int64]
 Shorts = npt.NDArray[np.int32]
 
 
-class Slices(Struct, frozen=True):
+class CallTimes(Struct, frozen=True):
     """Calls: rows of the table, numbers of their threads, start and end in ns."""
 
     row: Ints
@@ -26,19 +26,19 @@ class Slices(Struct, frozen=True):
     start: Ints
     end: Ints
 
-    def pick(self, some: npt.NDArray[Any]) -> Slices:
+    def pick(self, some: npt.NDArray[Any]) -> CallTimes:
         """Some of them."""
-        return Slices(self.row[some], self.thread[some], self.start[some], self.end[some])
+        return CallTimes(self.row[some], self.thread[some], self.start[some], self.end[some])
 
 
-def joined(parts: Sequence[Slices]) -> Slices:
+def joined(parts: Sequence[CallTimes]) -> CallTimes:
     """All of the parts, in their order."""
     if len(parts) == 1:
         return parts[0]
-    return Slices(*(np.concatenate([getattr(part, name) for part in parts]) for name in Slices.__struct_fields__))
+    return CallTimes(*(np.concatenate([getattr(part, name) for part in parts]) for name in CallTimes.__struct_fields__))
 
 
-def read(block: pl.LazyFrame, first_row: int, threads: dict[tuple[int | None, ...], int]) -> Slices:
+def read(block: pl.LazyFrame, first_row: int, threads: dict[tuple[int | None, ...], int]) -> CallTimes:
     """The calls of a block that begins at that row of the table. ``threads`` are numbered from 0 as they come."""
     is_call = ~pl.col("kind").is_in(APART) & pl.col("start_ns").is_not_null() & pl.col("dur_ns").is_not_null()
     frame = block.select("start_ns", "dur_ns", *_THREAD, is_call=is_call.fill_null(False)).collect(engine="streaming")
@@ -48,7 +48,7 @@ def read(block: pl.LazyFrame, first_row: int, threads: dict[tuple[int | None, ..
         frame = frame.filter("is_call")
     start = frame["start_ns"].to_numpy()
     dur = np.clip(frame["dur_ns"].to_numpy(), 0, _WIDEST - np.maximum(start, 0))
-    return Slices(rows, _threads(frame.select(_THREAD), threads), start, start + dur)
+    return CallTimes(rows, _threads(frame.select(_THREAD), threads), start, start + dur)
 
 
 def _threads(keys: pl.DataFrame, known: dict[tuple[int | None, ...], int]) -> Shorts:
@@ -64,7 +64,7 @@ def _threads(keys: pl.DataFrame, known: dict[tuple[int | None, ...], int]) -> Sh
     return np.repeat(np.array(numbers, np.int32), np.diff(heads, append=keys.height))
 
 
-def in_order(slices: Slices) -> Ints:
+def in_order(slices: CallTimes) -> Ints:
     """Their places by thread, start, longest first, then as they were recorded."""
     thread, start = slices.thread, slices.start
     if not len(start):
