@@ -29,6 +29,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import traces
+from terminal_peers import BARE, EMPTY, STOCK
 
 from warplens.loaders import schema
 from warplens.loaders.ingest import cache, store
@@ -37,30 +38,6 @@ from warplens.loaders.trace import Info, Trace
 
 QUESTION, ANSWER = b"\x1b[?2026$p", b"\x1b[?2026;2$y"
 PAGE_DOWN = b"\x1b[6~"
-STOCK = """
-import sys
-from textual.app import App
-from textual.widgets import DataTable
-class Stock(App):
-    ENABLE_COMMAND_PALETTE = False
-    def compose(self):
-        yield DataTable(cursor_type="row")
-    def on_mount(self):
-        table = self.query_one(DataTable)
-        table.add_columns("#", "start", "duration", "kernel", "kind", "device", "stream", "tensor", "DRAM")
-        table.add_rows((i, f"{i * 5} µs", f"{i % 977}.5 µs", f"kernel_{i % 400}", "kernel", "GPU 0", 7, f"{i % 100}%",
-                        f"{i * 7 % 100}%") for i in range(int(sys.argv[1])))
-        table.focus()
-Stock().run()
-"""
-EMPTY = """
-from textual.app import App
-from textual.widgets import Static
-class Empty(App):
-    def compose(self):
-        yield Static("warplens")
-Empty().run()
-"""
 
 
 class Terminal:
@@ -351,7 +328,8 @@ def loading(command: list[str]) -> None:
 
 def measure(arguments: argparse.Namespace, ours: list[str]) -> float:
     """The list's figures; returns the bytes of a page."""
-    print(f"{arguments.rows:,} launches from the cache, 120x40; stock: DataTable of {arguments.stock:,} rows")
+    print(f"{arguments.rows:,} launches from the cache, 120x40; stock: DataTable of {arguments.stock:,} rows; "
+          "least: a list that only makes its lines")
     starts = []
     for _ in range(4):
         terminal = Terminal(ours)
@@ -363,6 +341,9 @@ def measure(arguments: argparse.Namespace, ours: list[str]) -> float:
     stock = Terminal([sys.executable, "-c", STOCK, str(arguments.stock)])
     stock_usable = stock.wait(lambda data: b"kernel_" in data)
     stock.quiet(1.0)
+    least = Terminal([sys.executable, "-c", BARE, str(arguments.rows)])
+    least.wait(lambda data: b"kernel_" in data)
+    least.quiet(1.0)
     empty = []
     for _ in range(4):
         bare = Terminal([sys.executable, "-c", EMPTY])
@@ -374,8 +355,9 @@ def measure(arguments: argparse.Namespace, ours: list[str]) -> float:
     row("memory then, MB", f"{terminal.memory()}", "<= 260", f"{stock.memory()}")
     for what, key, goal in (("cursor", b"j", "3 ms, 450 B"), ("page", PAGE_DOWN, "8 ms, 8,000 B")):
         (ms, size), (stock_ms, stock_size) = terminal.keys(key, 25), stock.keys(b"\x1b[B" if key == b"j" else key, 15)
-        peer = f"{stock_ms:.1f} ms {stock_size:,.0f} B"
+        peer = f"{stock_ms:.1f} ms {stock_size:,.0f} B; least {least.keys(key, 25)[0]:.1f} ms"
         row(f"{what}: key to first byte, bytes", f"{ms:.1f} ms {size:,.0f} B", f"<= {goal}", peer)
+    least.close()
     page_bytes = size
     for one, key in ((terminal, b"j"), (stock, b"\x1b[B")):
         one.key(key * 45)

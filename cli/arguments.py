@@ -266,7 +266,7 @@ def print_path(path: Path) -> None:
 
 def ask(arguments: argparse.Namespace, runs: tuple[Trace, ...], name: str | None) -> list[Table]:
     """The answer of a view, or of the summary where none is named, of the runs or the one chosen. Raises Wrong."""
-    from ..analysis.cycles.account import find_ahead
+    from ..analysis.cycles.statement import find_ahead
     from ..analysis.table.filters import BadFilter, Filter
     from ..analysis.table.view import CannotAnswer
     from ..analysis.views.report import NoSuchColumn, report, summary

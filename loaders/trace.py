@@ -81,6 +81,15 @@ class DerivedStore(Protocol):
         """Keep what comes in numbered parts; whether that could be."""
         ...
 
+    def only_last(self, beginning: str, most: int) -> None:
+        """Of what is kept under names that begin so, leave the ``most`` that were written last."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """Names the state of the recording: another one, or the same file changed, has another."""
+        ...
+
 
 class Trace(Struct, frozen=True):
     """One recording: ``info`` and one lazy frame per table of ``schema.TABLES``."""

@@ -39,6 +39,11 @@ def test_start_up_loads_nothing_heavy(statement: str) -> None:
     assert modules_loaded_by(statement).isdisjoint(HEAVY)
 
 
+def test_the_first_frame_waits_for_nothing_that_computes() -> None:
+    loaded = modules_loaded_by("import warplens.tui.app.app")
+    assert "textual" in loaded and loaded.isdisjoint({"polars", "scipy", "numpy", "numba", "pyarrow"})
+
+
 def test_a_load_never_imports_what_compiles() -> None:
     loaded = modules_loaded_by("import warplens.loaders.kineto.load")
     assert "warplens.loaders.native.code_cache" in loaded and loaded.isdisjoint({"numba", "llvmlite"})

@@ -19,24 +19,22 @@ from ...loaders.trace import Trace
 
 LEAST_BYTES = 20_000_000
 """Bytes of a recording from which answers about it are kept."""
-_DEPENDS = ("core", "cycles", "kernels", "idle", "operators", "overview", "findings", "communication", "timeline")
-"""Folders of the code that finds out what is kept."""
 _Value = TypeVar("_Value")
 
 
 def derived(run: Trace, name: str, find: Callable[[], pl.DataFrame]) -> pl.DataFrame:
     """What ``find`` tells of the run's tables; ``name`` is of small letters and dashes."""
-    return run.derived(f"{name}-{_code()}", find) if _is_stored(run) else find()
+    return run.derived(_file(name), find) if is_stored(run) else find()
 
 
 def derived_rows(run: Trace, name: str, find: Callable[[], Iterable[pl.DataFrame]]) -> pl.LazyFrame:
     """As ``derived``, of rows that come in at least one part, and stay on disk where they are kept."""
-    return run.derived_rows(f"{name}-{_code()}", find) if _is_stored(run) else pl.concat(find()).lazy()
+    return run.derived_rows(f"{name}-{code()}", find) if is_stored(run) else pl.concat(find()).lazy()
 
 
 def derived_value(run: Trace, name: str, kind: Any, find: Callable[[], _Value]) -> _Value:
     """What ``find`` tells of the run's tables, a value of the type ``kind`` that msgspec can write."""
-    if not _is_stored(run):
+    if not is_stored(run):
         return find()
     made: list[_Value] = []
 
@@ -45,22 +43,39 @@ def derived_value(run: Trace, name: str, kind: Any, find: Callable[[], _Value]) 
         return pl.DataFrame({"value": [msgpack.encode(made[0])]})
 
     frame = derived(run, name, packed)
-    found: _Value = made[0] if made else msgpack.decode(frame["value"][0], type=kind)
-    return found
+    return made[0] if made else _unpacked(frame, kind)
 
 
-def _is_stored(run: Trace) -> bool:
+def known_value(run: Trace, name: str, kind: type[_Value]) -> _Value | None:
+    """What ``derived_value`` kept; None where it was not asked yet."""
+    kept = run.derived_store.read(_file(name)) if run.derived_store is not None and is_stored(run) else None
+    return None if kept is None else _unpacked(kept, kind)
+
+
+def _unpacked(frame: pl.DataFrame, kind: Any) -> Any:
+    return msgpack.decode(frame["value"][0], type=kind)
+
+
+def is_stored(run: Trace) -> bool:
+    """Whether what is found out about the run is kept: where a cache holds these very tables, of a big recording."""
     return run.derived_store is not None and (run.info.bytes or 0) >= LEAST_BYTES and run.derived_store.is_of(run)
 
 
+def _file(name: str) -> str:
+    return f"{name}-{code()}"
+
+
 @cache
-def _code() -> str:
-    here = Path(__file__).parents[1]
-    states = []
-    for folder in _DEPENDS:
-        for place, _, names in os.walk(here / folder):
-            for name in names:
-                if name.endswith(".py"):
-                    state = os.stat(os.path.join(place, name))
-                    states.append((os.path.relpath(place, here), name, state.st_size, state.st_mtime_ns))
+def code() -> str:
+    """Names the state of the code that answers questions."""
+    here = os.fspath(Path(__file__).parents[1])
+    folders, states = [here], []
+    for folder in folders:
+        with os.scandir(folder) as found:
+            for entry in found:
+                if entry.is_dir():
+                    folders.append(entry.path)
+                elif entry.name.endswith(".py"):
+                    state = entry.stat()
+                    states.append((entry.path.removeprefix(here), state.st_size, state.st_mtime_ns))
     return f"{pl.Series([repr((pl.__version__, sorted(states)))]).hash()[0]:016x}"

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
-from threading import RLock, Thread
+from threading import RLock
 from typing import Any, cast
 
 import numpy as np
@@ -24,7 +23,7 @@ from ...loaders import schema
 from ...loaders.trace import Trace
 from ..core import units
 from ..core.batches import batches
-from ..core.derived import LEAST_BYTES, derived, derived_value
+from ..core.derived import derived, derived_value
 from ..core.distribution import fence, statistics
 from ..core.options import Options
 from . import assignment, completeness, launch_runs, reduced
@@ -38,8 +37,6 @@ WARM_UP_SHARE = 0.25
 """...as long as at most this share of all cycles are."""
 LEAST_HELD = 0.5
 """Share of the device time that cycles found by regularity must hold; less explains nothing of the run."""
-_MOST_AHEAD = 1_000_000_000
-"""Bytes of recordings up to which cycles are found beside an answer: of 2 GB both together take 40 MB more."""
 TOGETHER = 1_000_000
 """Rows of a profile that are told apart at once."""
 
@@ -83,25 +80,6 @@ def find_cycles(run: Trace, options: Options) -> Cycles:
         cycles = _kept(run) if options.cycle_anchor is None else _find(run, options.cycle_anchor)
         _known.append((run, options.cycle_anchor, cycles))
         return cycles
-
-
-def find_ahead(runs: Sequence[Trace], options: Options) -> Thread | None:
-    """Begin to find the runs' cycles for an answer that will speak of them, while another core makes that answer.
-
-    Of 1.9 s for the kernels of a trace of 500 MB as JSON this saves 0.2 s; for small ones it is not done, nor for very
-    large ones, whose memory it is that counts. What goes wrong is met again by who asks.
-    """
-    if not LEAST_BYTES <= sum(run.info.bytes or 0 for run in runs) <= _MOST_AHEAD:
-        return None
-
-    def find() -> None:
-        with suppress(Exception):
-            for run in runs:
-                find_cycles(run, options)
-
-    thread = Thread(target=find, daemon=True)
-    thread.start()
-    return thread
 
 
 class _About(Struct):
@@ -303,20 +281,6 @@ def why_none(run: Trace, cycles: Cycles) -> str:
     if why.startswith("no cycles"):
         return f"{run.info.label} has {why}; --cycle-anchor names a function or kernel to take them from."
     return f"{run.info.label}: {why}."
-
-
-def stated(cycles: Cycles) -> dict[str, Any]:
-    """What every view says of a run's cycles: source, anchor, kind, how many, how many whole, mean and median length.
-
-    ``kind`` names every kind there is; lengths are null where there are no cycles.
-    """
-    spans = cycles.frame["dur_ns"].drop_nulls()
-    kinds = cycles.frame["kind"].cast(pl.String).drop_nulls().unique().sort().to_list()
-    return {
-        "source": cycles.source, "anchor": cycles.anchor, "kind": ", ".join(kinds) or None,
-        "count": len(spans), "whole": int(cycles.frame["complete"].sum()), "mean_ns": spans.mean(),
-        "median_ns": spans.median(),
-    }
 
 
 def left_out(cycles: Cycles) -> str | None:

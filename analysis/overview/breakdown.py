@@ -1,8 +1,7 @@
 """Where the time of a step goes: each instant belongs to the first category that is active, else to Other.
 
-The categories and their order are torch_tb_profiler's. Because a category gets only what those before it leave, its
-time is how much the union grows when it joins: Kernel hides everything under it, and Communication is what no
-computation and no copy hides.
+Because a category gets only what those before it leave, its time is how much the union grows when it joins: Kernel
+hides everything under it, and Communication is what no computation and no copy hides.
 """
 
 from __future__ import annotations
@@ -13,19 +12,6 @@ from ..core.intervals import EMPTY, Intervals, Ints, union
 from .activities import Activities
 from .host_times import HostTimes
 from .windows import Windows
-
-CATEGORIES = ("Kernel", "Memcpy", "Memset", "Communication", "Runtime", "DataLoader", "CPU Exec", "Other")
-"""In the order in which they claim an instant."""
-MEANINGS = {
-    "Kernel": "a kernel runs on a device",
-    "Memcpy": "a copy runs, and no kernel",
-    "Memset": "a set runs, and none of those",
-    "Communication": "a collective runs that nothing above hides",
-    "Runtime": "the host is in a runtime or driver call, and devices are idle",
-    "DataLoader": "the host waits for input data, and devices are idle",
-    "CPU Exec": "the host is in an operator, and devices are idle",
-    "Other": "none of these",
-}
 
 
 def breakdown(windows: Windows, activities: Activities | None, host: HostTimes) -> dict[str, Ints]:

@@ -21,7 +21,7 @@ from ..cycles.account import spoken_of
 from ..findings.rule import Finding
 from ..findings.rules import unchecked
 from ..table.view import CannotAnswer, ScopeRefused
-from .breakdown import CATEGORIES
+from .categories import CATEGORIES
 from .overview import Overview
 from .timed import Figures, RankFigures, told
 from .windows import WindowSums

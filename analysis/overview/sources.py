@@ -19,7 +19,7 @@ from ..cycles.scope import scoped
 from ..findings.evidence.measured import measured
 from ..kernels.by_name import table as kernel_table
 from ..table.view import CannotAnswer
-from .breakdown import CATEGORIES
+from .categories import CATEGORIES
 from .devices import GAUGES
 from .overview import Basis, Overview, kernels, overview, span
 from .reduced import reduced_overview

@@ -24,7 +24,8 @@ from ..core.quantiles import dense
 from ..cycles.account import Cycles, homeless, left_out, spoken_of
 from ..findings.evidence.measured import measured
 from .activities import Activities, activities_of
-from .breakdown import CATEGORIES, breakdown
+from .breakdown import breakdown
+from .categories import CATEGORIES
 from .devices import gauges
 from .host_times import RuntimeCalls, host_times
 from .overview import Basis, Overview, kernels, overview, span

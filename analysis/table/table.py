@@ -19,10 +19,12 @@ from ...loaders.trace import Trace
 from ..core import units
 from ..core.names.display_names import display_names
 from ..core.options import SIDES, Options
+from ..cycles.statement import cycle_facts
 from ..fleet.lost import reason
 from .column import Column
 from .common_values import common_values, resolution, telling_apart
 from .filters import Filter
+from .kept_answers import known_answer
 from .page import PageSection
 from .rows import Rows
 from .sorting import true_ids
@@ -249,11 +251,12 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
     options = options or Options()
     whole, asked = runs, replace(options, from_ns=None, to_ns=None) if view.windows_itself else options
     runs, options = _limited(view, runs, options)
+    columns = view.columns_for(len(runs))
+    names = [column.name for column in columns]
     try:
-        answer: Answer = view.build(runs, options)
+        answer = known_answer(view, runs, options, names, partial(view.build, runs, options))
     except CannotAnswer as said:
         raise reason(view.name, runs, said) from None
-    columns = view.columns_for(len(runs))
     rows, kept = _collected(answer, columns)
     same = common_values(rows, columns, kept)
     columns = tuple(_listed(column, rows, {name for name, _, _ in same}) for column in columns)
@@ -264,7 +267,7 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
         facts=answer.facts, summary=answer.summary, notes=answer.notes, sources=sources(runs), order=kept, kept=kept,
         picture=answer.picture, rows_below=answer.rows_below, page=answer.page,
         same=tuple((header, text) for _, header, text in same),
-        cycle_facts=partial(_cycle_facts, whole, asked),
+        cycle_facts=partial(cycle_facts, whole, asked),
     )
     if rows.on_disk:
         table.window(0, 1)  # what the first paint asks for, in the thread of the question and not in that of the screen
@@ -309,19 +312,8 @@ def unanswered(view: View, runs: tuple[Trace, ...], options: Options, reason: st
     rows = Rows(pl.DataFrame(schema={column.name: pl.Null for column in columns}))
     return Table(
         view.name, columns, rows, 0, notes=(reason,), sources=sources(runs),
-        cycle_facts=partial(_cycle_facts, runs, options),
+        cycle_facts=partial(cycle_facts, runs, options),
     )
-
-
-def _cycle_facts(runs: tuple[Trace, ...], options: Options) -> dict[str, Any]:
-    """What every view says of the cycles of its runs, whatever cycle it is limited to."""
-    from ..cycles.account import spoken_of, stated
-    from ..cycles.scope import part
-
-    told = [stated(spoken_of(part(run, options, side), options)) for run, side in zip(runs, SIDES, strict=False)]
-    if len(told) == 1:
-        return {"cycles": told[0]}
-    return {name: {"cycles": one} for name, one in zip(SIDES, told, strict=True)}
 
 
 def _collected(answer: Answer, columns: Sequence[Column]) -> tuple[Rows, pl.Series | None]:

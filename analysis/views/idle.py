@@ -40,6 +40,8 @@ COLUMNS = (
     Column("cause_ns", "of it", "ns", "how much of the gap had that cause", width=10, order=9),
     Column("index", "launch", "number", "launch that ended it", width=8, order=None),
 )
+MANY = 100_000
+"""Gaps that may be left on disk; an answer of fewer is kept whole, as those of other views are."""
 MOST_SAID = 16
 """Devices of which it is said in a line why they waited: those that waited longest."""
 BY_CAUSE = (
@@ -60,8 +62,8 @@ def build(runs: Runs, options: Options) -> Answer:
         gaps = idle.gaps
         if "cycle" not in gaps.collect_schema():
             gaps = pl.concat([gaps, _cycles(runs[0], piece, gaps, options)], how="horizontal")
-        rows = gaps.select(c.name for c in COLUMNS)
-        return Answer(rows, facts_of(idle), _summary(idle), idle.notes, recorded=True)
+        rows, many = gaps.select(c.name for c in COLUMNS), sum(one.gaps for one in idle.devices) >= MANY
+        return Answer(rows, facts_of(idle), _summary(idle), idle.notes, recorded=many)
     a, b = (_idle(run, scoped(run, options, side)) for run, side in zip(runs, SIDES, strict=True))
     jobs = all(len(run.info.ranks) > 1 for run in runs)  # a run of one rank is held against all of a job's
     left, right = by_cause(a, jobs), by_cause(b, jobs)

@@ -14,15 +14,14 @@ from ..core import units
 from ..core.device_pairs import mapped
 from ..core.options import Options
 from ..core.text import display
-from ..overview.breakdown import CATEGORIES, MEANINGS
-from ..overview.overview import Overview
-from ..overview.sources import overview_of
+from ..overview.categories import CATEGORIES, MEANINGS
 from ..table.column import Column, side_by_side
 from ..table.sides import beside
 from ..table.view import Answer, Runs, View
 
 if TYPE_CHECKING:
     from ..diff.headline import Headline
+    from ..overview.overview import Overview
 
 COLUMNS = (
     Column("category", "category", "text", "; ".join(f"{k}: {v}" for k, v in MEANINGS.items()), width=14, order=0,
@@ -49,6 +48,8 @@ def _frame(overview: Overview) -> pl.DataFrame:
 
 def build(runs: Runs, options: Options) -> Answer:
     """The breakdown of one run, or of two side by side in the order of the categories."""
+    from ..overview.sources import overview_of  # sixty modules that an answer kept from before does without
+
     if len(runs) == 1:
         overview = overview_of(runs[0], options, "a")
         return Answer(_frame(overview).lazy(), overview.facts, (overview.headline,), overview.notes)

@@ -24,7 +24,9 @@ _LARGEST = 1 << 50
 """Bytes of a block: more is damage."""
 HOST, NOBODY = -1, -2
 """Instead of the number of a device."""
-_TS, _PID, _TID, _RANK, _DEVICE, _CHANGE, _ADDRESS = range(7)
+_IDS = ("pid", "tid", "rank", "device")
+_COLUMNS = ("ts", "change", "address", *_IDS)
+_INT32 = np.iinfo(np.int32)
 
 
 def device_numbers(kind: Ints, index: Ints) -> Ints:
@@ -42,27 +44,29 @@ class Allocations:
 
     def __init__(self) -> None:
         self.count = 0
-        self._parts: list[Ints] = []
+        self._parts: tuple[list[Ints], ...] = tuple([] for _ in _COLUMNS)
         self._alone: list[tuple[int, ...]] = []
 
     def add(self, event: dict[str, Any], args: dict[str, Any]) -> None:
         """One instant that was read alone."""
         known = {key: integer(args.get(key)) for key in ("Device Type", "Device Id", "Bytes", "Addr")}
         device = int(device_numbers(np.array(known["Device Type"]), np.array(known["Device Id"])))
-        row = (nanoseconds(event.get("ts")), integer(event.get("pid")), integer(event.get("tid")),
-               integer(args.get("rank")), device, known["Bytes"], known["Addr"])  # fmt: skip
+        row = (nanoseconds(event.get("ts")), known["Bytes"], known["Addr"], integer(event.get("pid")),
+               integer(event.get("tid")), integer(args.get("rank")), device)  # fmt: skip
         self.count += 1
-        if row[_TS] != NULL and self.count <= MOST:
+        if row[0] != NULL and self.count <= MOST:
             self._alone.append(row)
 
     def add_all(self, ts: Ints, pid: Ints, tid: Ints, rank: Ints, device: Ints, change: Ints, address: Ints) -> None:
         """Instants of one block of the file; devices as ``device_numbers`` has them."""
         self.count += len(ts)
         if self.count > MOST:
-            self._parts, self._alone = [], []
+            self._alone = []
+            for parts in self._parts:
+                parts.clear()
             return
         self._settle()
-        self._parts.append(np.stack((ts, pid, tid, rank, device, change, address)))
+        self._keep(ts, change, address, pid, tid, rank, device)
 
     @property
     def beyond(self) -> int:
@@ -71,20 +75,31 @@ class Allocations:
 
     def _settle(self) -> None:
         if self._alone:
-            self._parts.append(np.array(self._alone, np.int64).T)
+            self._keep(*np.array(self._alone, np.int64).T)
             self._alone = []
+
+    def _keep(self, *columns: Ints) -> None:
+        if len(columns[0]):
+            for name, parts, values in zip(_COLUMNS, self._parts, columns, strict=True):
+                parts.append(_narrow(values) if name in _IDS else values.copy())
 
     def table(self, origin: int, rank: int | None) -> pl.LazyFrame:
         """The table ``allocations``, times from ``origin``; empty where there are none, or more than ``MOST``."""
         from .. import schema
 
         self._settle()
-        if not self._parts or self.beyond:
+        if not self._parts[0] or self.beyond:
             return schema.empty("allocations")
         import polars as pl
 
-        found = np.concatenate(self._parts, axis=1)
-        blocks = _blocks(found[:, _plausible(found)], origin)
+        found = {}
+        for name, parts in zip(_COLUMNS, self._parts, strict=True):
+            found[name] = _in_one(parts)
+            parts.clear()
+        plausible = _plausible(found)
+        if not plausible.all():
+            found = {name: values[plausible] for name, values in found.items()}
+        blocks = _blocks(found, origin)
         numbers, places = np.unique(blocks.pop("device"), return_inverse=True)
         names = pl.Series([device_name(number) for number in numbers.tolist()], dtype=pl.String)
         frame = pl.DataFrame(blocks).with_columns(
@@ -95,34 +110,53 @@ class Allocations:
         return schema.conform("allocations", frame.lazy())
 
 
-def _plausible(found: Ints) -> npt.NDArray[np.bool_]:
+def _narrow(values: Ints) -> Ints:
+    """A copy that takes no more room than it needs: most instants are of one process, and of few threads."""
+    low, high = int(values.min()), int(values.max())
+    if low == high:
+        return np.broadcast_to(np.int64(low), len(values))
+    return values.astype(np.int32 if _INT32.min <= low and high <= _INT32.max else np.int64)
+
+
+def _in_one(parts: list[Ints]) -> Ints:
+    value = parts[0][0]
+    if all(part.strides == (0,) and part[0] == value for part in parts):
+        return np.broadcast_to(value, sum(map(len, parts)))
+    return np.concatenate(parts)
+
+
+def _plausible(found: dict[str, Ints]) -> npt.NDArray[np.bool_]:
     """Which instants say of which block, at a time a clock shows, that it changed by no more than any device has."""
-    change, ts = found[_CHANGE], found[_TS]
-    known = (change != NULL) & (change != 0) & (found[_ADDRESS] != NULL) & (ts != NULL)
+    change, ts = found["change"], found["ts"]
+    known = (change != NULL) & (change != 0) & (found["address"] != NULL) & (ts != NULL)
     near = np.abs(np.maximum(ts, NULL + 1)) <= LATEST_NS
     plausible: npt.NDArray[np.bool_] = known & near & (np.abs(np.maximum(change, NULL + 1)) <= _LARGEST)
     return plausible
 
 
-def _blocks(found: Ints, origin: int) -> dict[str, npt.NDArray[np.int64]]:
-    """One entry a block, by the time it was allocated: those from before the recording first."""
-    order = np.lexsort((found[_TS], found[_ADDRESS], found[_DEVICE]))
-    rows = found[:, order]
-    ts, change = rows[_TS], rows[_CHANGE]
-    together = (rows[_ADDRESS, 1:] == rows[_ADDRESS, :-1]) & (rows[_DEVICE, 1:] == rows[_DEVICE, :-1])
+def _blocks(rows: dict[str, Ints], origin: int) -> dict[str, npt.NDArray[np.int64]]:
+    """One entry a block, by the time it was allocated: those from before the recording first. Empties ``rows``."""
+    order = np.lexsort((rows["ts"], rows["address"], rows["device"]))
+
+    def sorted_column(name: str) -> Ints:
+        return rows.pop(name)[order].astype(np.int64, copy=False)
+
+    ts, change, address, device = (sorted_column(name) for name in ("ts", "change", "address", "device"))
+    together = (address[1:] == address[:-1]) & (device[1:] == device[:-1])
     follows, precedes = np.append(together, False), np.append(False, together)
     begins, held = change > 0, np.append(False, change[:-1] > 0) & precedes
     # what is allocated where a block is, too, was freed without a word: no two blocks have one address at one time
     until = np.where(follows, np.append(ts[1:], NULL), NULL)
     before = ~begins & ~held
-    taken = begins | before
     start = np.where(before, NULL, ts - origin)
-    lasted = np.where(before, np.maximum(ts - origin, 0), np.where(until == NULL, NULL, until - ts))
-    made = {
-        "start_ns": start, "dur_ns": lasted, "bytes": np.abs(change), "device": rows[_DEVICE],
-        "address": rows[_ADDRESS], "pid": np.where(before, NULL, rows[_PID]),
-        "tid": np.where(before, NULL, rows[_TID]), "rank": rows[_RANK],
-    }  # fmt: skip
-    kept = np.flatnonzero(taken)
+    kept = np.flatnonzero(begins | before)
     kept = kept[np.argsort(start[kept], kind="stable")]
-    return {name: values[kept] for name, values in made.items()}
+    ts, change, until, before = (values[kept] for values in (ts, change, until, before))
+    made = {
+        "start_ns": start[kept],
+        "dur_ns": np.where(before, np.maximum(ts - origin, 0), np.where(until == NULL, NULL, until - ts)),
+        "bytes": np.abs(change), "device": device[kept], "address": address[kept],
+    }  # fmt: skip
+    for name in ("pid", "tid"):
+        made[name] = np.where(before, NULL, sorted_column(name)[kept])
+    return made | {"rank": sorted_column("rank")[kept]}

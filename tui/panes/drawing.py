@@ -15,7 +15,7 @@ from typing import Any
 from textual.content import Content
 
 from ...analysis.core import units
-from ...analysis.core.distribution import histogram_lines
+from ...analysis.core.histogram_lines import histogram_lines
 from ...analysis.core.text import display
 from ..list import cells
 

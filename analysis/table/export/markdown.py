@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...core import units
-from ...core.distribution import HistogramLine, histogram_lines
+from ...core.histogram_lines import HistogramLine, histogram_lines
 from ...core.names.short_name import fit_name
 from ...core.text import clean, cut
 from ..column import Column

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from .names import COLUMNS
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -31,7 +33,6 @@ def deferred(
     from polars.io.plugins import register_io_source
 
     from ... import schema
-    from .columns import COLUMNS, blocks_of, with_late
 
     if trace.host is schema.empty("host"):
         return trace
@@ -41,11 +42,15 @@ def deferred(
 
     def blocks() -> tuple[list[pl.LazyFrame], list[pl.LazyFrame], pl.DataFrame]:
         if not known:
+            from .columns import blocks_of  # with numpy, which most questions asked again do without
+
             some = blocks_of(pieces)
             known.append((some, *_trees(some, compiled, derived_store)))
         return known[0]
 
     def with_tree(names: list[str], plain: list[str]) -> Iterator[pl.DataFrame]:
+        from .columns import with_late
+
         begin = 0
         some, trees, late = blocks()
         for block, tree in zip(some, trees, strict=True):

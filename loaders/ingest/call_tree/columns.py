@@ -20,10 +20,9 @@ import numpy.typing as npt
 import polars as pl
 
 from .call_times import CallTimes, Ints, joined, read
+from .names import COLUMNS
 from .state import State, Swept, compiled_sweep
 
-COLUMNS = ("parent", "depth", "self_ns", "crosses")
-"""What is added to the host table."""
 MOST_ROWS = 1 << 19
 """Rows of a block, at most."""
 _LATE = {"row": pl.Int64, "self_ns": pl.Int64}

@@ -128,6 +128,18 @@ class DerivedFiles:
             private.discard(file)
         return None
 
+    def only_last(self, beginning: str, most: int) -> None:
+        """Of the files whose names begin so, leave the ``most`` that were written last."""
+        with suppress(OSError):
+            named = [file for file in self._folder.iterdir() if file.name.startswith(beginning)]
+            for file in sorted(named, key=lambda file: file.stat().st_mtime_ns)[: max(0, len(named) - most)]:
+                private.discard(file)
+
+    @property
+    def identity(self) -> str:
+        """The name of the cache entry and which of its traces: another state of the file has another name."""
+        return f"{self._folder.parent.parent.name}-{self._folder.parent.name}"
+
     def _file(self, name: str) -> Path:
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} names no file")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from polars.testing import assert_frame_equal
 
@@ -15,32 +16,36 @@ from warplens.analysis.views import VIEWS, view
 from warplens.loaders.ingest.opening import open_run
 
 
-def answers(path: str, each_anew: bool = False) -> dict[str, Any]:
-    """Every view of a run, opened once for all or anew for each: rows, facts and notes, or why there are none."""
+def answers(*paths: str, each_anew: bool = False) -> dict[str, Any]:
+    """Every view of a run or two, opened once for all or anew for each: all that is said, or why there is nothing."""
     said: dict[str, Any] = {}
-    (run,) = open_run(path)
-    for name in (entry.name for entry in VIEWS):
-        try:
-            table = ask(view(name), open_run(path) if each_anew else (run,), None)
-        except CannotAnswer as error:
-            said[name] = str(error)
-        else:
-            said[name] = table.frame, table.all_facts, table.notes, table.summary
+    opened = tuple(open_run(path)[0] for path in paths)
+    for one in (view(entry.name) for entry in VIEWS):
+        for shape in filter(None, (one, one.other)):
+            try:
+                table = ask(shape, tuple(open_run(path)[0] for path in paths) if each_anew else opened, None)
+            except CannotAnswer as error:
+                said[f"{shape.name} {shape.noun}"] = str(error)
+            else:
+                exported = msgspec.json.decode(msgspec.json.encode(table.all_facts))
+                told = exported, table.notes, table.summary, table.picture, table.rows_below, table.page, table.sources
+                said[f"{shape.name} {shape.noun}"] = table.frame, *told
     return said
 
 
 @pytest.mark.parametrize("pattern", ["*.pt.trace.json*", "*.sqlite", "*.xplane.pb", "*.rpd", "ncu_*.csv"])
+@pytest.mark.parametrize("runs", [1, 2])
 def test_kept_answers_are_those_that_were_found_out(
-    samples: Path, pattern: str, monkeypatch: pytest.MonkeyPatch
+    samples: Path, pattern: str, runs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = str(min(samples.rglob(pattern)))
-    fresh = answers(path)
-    run = open_run(path)[0]
-    assert run.derived_store is not None and run.derived_store.read(f"cycles-{derived._code()}") is None
+    paths = [str(path) for path in sorted(samples.rglob(pattern))[:runs]]
+    fresh = answers(*paths)
+    run = open_run(paths[0])[0]
+    assert run.derived_store is not None and run.derived_store.read(f"cycles-{derived.code()}") is None
     monkeypatch.setattr(derived, "LEAST_BYTES", 0)
-    answers(path)
-    assert run.derived_store.read(f"cycles-{derived._code()}") is not None
-    for name, again in answers(path, each_anew=True).items():
+    answers(*paths)
+    assert run.derived_store.read(f"cycles-{derived.code()}") is not None
+    for name, again in answers(*paths, each_anew=True).items():
         if isinstance(again, str):
             assert again == fresh[name]
             continue
@@ -54,5 +59,5 @@ def test_what_other_code_found_out_is_not_believed(samples: Path, monkeypatch: p
     run = open_run(str(next(samples.rglob("*.pt.trace.json*"))))[0]
     assert derived.derived_value(run, "answer", int, lambda: 1) == 1
     assert derived.derived_value(run, "answer", int, lambda: 2) == 1
-    monkeypatch.setattr(derived, "_code", lambda: "0123456789abcdef")
+    monkeypatch.setattr(derived, "code", lambda: "0123456789abcdef")
     assert derived.derived_value(run, "answer", int, lambda: 3) == 3

@@ -58,7 +58,7 @@ def test_times_of_a_sentence_share_one_unit() -> None:
 
 @pytest.mark.usefixtures("microseconds")
 def test_the_setting_of_units_holds_for_sentences_and_axes_too() -> None:
-    from warplens.analysis.core.distribution import histogram_lines
+    from warplens.analysis.core.histogram_lines import histogram_lines
     from warplens.analysis.diff.present.sentences import cycle_sentence
     from warplens.analysis.diff.verdict.cycle_time import CycleTime
 

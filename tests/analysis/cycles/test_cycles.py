@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from runs import host, kernel, run_of, steps
 
 from warplens.analysis.core.options import Options
-from warplens.analysis.cycles import account, assignment
+from warplens.analysis.cycles import account, assignment, statement
 from warplens.analysis.cycles.account import cycles_of, find_cycles, homeless, left_out
 from warplens.analysis.cycles.scope import scoped
 from warplens.analysis.table.column import Column
@@ -345,12 +345,12 @@ def test_a_view_that_cannot_answer_still_says_which_cycles_the_run_has() -> None
 
 def test_cycles_found_ahead_are_those_that_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     run = run_of(cycles=steps(5, 5, 5), kernels=[kernel(0, 1, 2)])
-    assert account.find_ahead((run,), Options()) is None, "a small recording is not worth a thread"
-    monkeypatch.setattr(account, "LEAST_BYTES", 0)
+    assert statement.find_ahead((run,), Options()) is None, "a small recording is not worth a thread"
+    monkeypatch.setattr(statement, "LEAST_BYTES", 0)
     found: list[Trace] = []
     find = account._find
     monkeypatch.setattr(account, "_find", lambda trace, anchor: (found.append(trace), find(trace, anchor))[1])
-    thread = account.find_ahead((run,), Options())
+    thread = statement.find_ahead((run,), Options())
     assert thread is not None
     first = find_cycles(run, Options())
     thread.join()

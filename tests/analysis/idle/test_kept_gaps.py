@@ -10,6 +10,7 @@ from polars.testing import assert_frame_equal
 from warplens.analysis.core import derived
 from warplens.analysis.table import table
 from warplens.analysis.table.table import Table, ask
+from warplens.analysis.views import idle as view_of_gaps
 from warplens.analysis.views import view
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.ingest.store import derived as files
@@ -29,6 +30,7 @@ def test_gaps_left_on_disk_are_those_found_in_memory(
     monkeypatch.setattr(files, "PART_BYTES", part)
     monkeypatch.setattr(files, "MOST_BYTES", 64 << 20)
     monkeypatch.setattr(table, "ON_DISK", 1)
+    monkeypatch.setattr(view_of_gaps, "MANY", 1)
     for again in (idle(path), idle(path)):
         assert again.rows.on_disk and not fresh.rows.on_disk
         assert again.total_rows == fresh.total_rows > 20

@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -53,6 +54,19 @@ def test_an_address_is_used_again_and_on_another_device_it_is_another_one(tmp_pa
     assert [row[:4] for row in found] == [
         (0, 1000, 8, "GPU 0"), (2000, 1000, 16, "GPU 0"), (3000, None, 32, "GPU 0"), (4000, None, 64, "GPU 1"),
     ]
+
+
+def test_threads_are_kept_whatever_the_parts_of_a_file_hold() -> None:
+    wide, none = 1 << 40, allocations.NULL
+    parts = [[3, 3], [3, 4], [wide, 4], [none, none], [wide, wide], [none, 7]]
+    collected, moments = allocations.Allocations(), iter(range(1, 99))
+    for tids in parts:
+        ts = np.array([next(moments) for _ in tids])
+        same = np.full(len(ts), 9)
+        collected.add_all(ts, same, np.array(tids), np.full(len(ts), none), np.zeros(len(ts), np.int64), same, ts)
+    frame = collected.table(0, 5).collect()
+    assert frame["tid"].to_list() == [None if tid == none else tid for tids in parts for tid in tids]
+    assert set(frame["pid"]) == {9} and set(frame["rank"]) == {5} and frame["address"].to_list() == list(range(1, 13))
 
 
 @pytest.mark.parametrize("odd", [
