@@ -7,7 +7,7 @@ not to import polars, which takes as long as it takes to read a hundred megabyte
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
@@ -73,6 +73,14 @@ class DerivedStore(Protocol):
         """Keep it, if that can be."""
         ...
 
+    def parts(self, name: str) -> list[pl.LazyFrame] | None:
+        """The parts of what is kept under that name, left on disk."""
+        ...
+
+    def write_parts(self, name: str, frames: Iterable[tuple[int, pl.DataFrame]]) -> bool:
+        """Keep what comes in numbered parts; whether that could be."""
+        ...
+
     def only_last(self, beginning: str, most: int) -> None:
         """Of what is kept under names that begin so, leave the ``most`` that were written last."""
         ...
@@ -136,6 +144,21 @@ class Trace(Struct, frozen=True):
         if found is None:
             derived_store.write(name, found := find())
         return found
+
+    def derived_rows(self, name: str, find: Callable[[], Iterable[pl.DataFrame]]) -> pl.LazyFrame:
+        """As ``derived``, of rows that come in at least one part; where they are kept they stay on disk.
+
+        So a slice of them reads only the parts it lies in.
+        """
+        import polars as pl
+
+        derived_store = self.derived_store
+        if derived_store is None or not derived_store.is_of(self):
+            return pl.concat(find()).lazy()
+        parts = derived_store.parts(name)
+        if parts is None and derived_store.write_parts(name, enumerate(find())):
+            parts = derived_store.parts(name)
+        return pl.concat(find()).lazy() if parts is None else pl.concat(parts)
 
     def with_tables(self, **tables: pl.LazyFrame) -> Trace:
         """The same recording with some tables replaced."""

@@ -38,6 +38,27 @@ def numbers(frame: pl.LazyFrame, *narrow: str) -> dict[str, Ints]:
     return {name: in_one(some) for name, some in pieces.items()}
 
 
+def at_rows(frame: pl.LazyFrame, rows: Ints) -> dict[str, Ints]:
+    """The values of columns of whole numbers at these rows, in any order, ``ABSENT`` for null."""
+    order = np.argsort(rows, kind="stable")
+    ordered = rows[order]
+    found = {name: np.empty(len(rows), dtype=np.int64) for name in frame.collect_schema().names()}
+    first = 0
+    for batch in batches(frame) if len(rows) else ():
+        low, high = np.searchsorted(ordered, (first, first + batch.height))
+        places = ordered[low:high] - first
+        for column in batch if high > low else ():
+            found[column.name][order[low:high]] = ids(column)[places]
+        first += batch.height
+    return {name: _in_no_room(values) for name, values in found.items()}
+
+
+def _in_no_room(values: Ints) -> Ints:
+    """The values; where all are the same, in no room."""
+    is_one = len(values) and bool((values == values[0]).all())
+    return np.broadcast_to(values[0], len(values)) if is_one else values
+
+
 def _width(values: Ints) -> type[np.signedinteger]:
     return np.int32 if int(values.min()) >= _LOW and int(values.max()) <= _HIGH else np.int64
 

@@ -6,6 +6,8 @@ Arrays here have one entry for each row of the table, or of some of its rows wit
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -14,12 +16,16 @@ Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 Parents = npt.NDArray[np.int64] | npt.NDArray[np.int32]
 """For each row the number of another one, -1 for none."""
+_Rows = TypeVar("_Rows", npt.NDArray[np.int64], npt.NDArray[np.int32])
 _ROUNDS = 40
 """Levels climbed one by one, for the slices still on their way; whoever is deeper is found by leaps for all."""
 
 
-def nearest(parent: Parents, rows: Ints, wanted: Mask) -> Ints:
-    """For each of the rows (-1 for none) itself or the closest slice around it that is wanted, -1 where none is."""
+def nearest(parent: Parents, rows: _Rows, wanted: Mask) -> _Rows:
+    """For each of the rows (-1 for none) itself or the closest slice around it that is wanted, -1 where none is.
+
+    Rows of 32 bits give rows of 32 bits.
+    """
     found = rows.copy()
     moving = np.flatnonzero(rows >= 0)
     for _ in range(_ROUNDS):
@@ -42,12 +48,17 @@ def _by_leaps(parent: Parents, wanted: Mask) -> Ints:
     return np.where(leap[:-1] < none, leap[:-1], -1)
 
 
-def among(parent: Parents, some: Mask) -> Ints:
+def among(parent: _Rows, some: Mask) -> Ints:
     """For each row that is one of ``some``, in their order, the number among them of the closest one around it."""
-    rows = np.flatnonzero(some)
-    above = nearest(parent, parent[rows].astype(np.int64), some)
-    number = np.cumsum(some) - 1
-    return np.where(above >= 0, number[above], -1)
+    above = nearest(parent, parent[some], some)
+    return np.where(above >= 0, numbers_among(some)[above], -1).astype(np.int64)
+
+
+def numbers_among(some: Mask) -> npt.NDArray[np.int32]:
+    """For each row how many of ``some`` come before it or are it, less one: the number of those that are some."""
+    numbers = np.cumsum(some, dtype=np.int32)
+    numbers -= 1
+    return numbers
 
 
 def sum_below(parent: Ints, depth: Ints, values: npt.NDArray[np.int64 | np.bool_]) -> Ints:

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 from msgspec import Struct
 
@@ -22,8 +20,8 @@ from ...loaders.trace import Trace
 from .batches import numbers
 from .call_tree import Ints, Mask, nearest, pack
 from .derived import derived
-from .launch_calls import ABSENT, CALLS, gathered, ids, match, numbered, values_at
-from .text_column import TextColumn
+from .host_slices import HostSlices
+from .launch_calls import ABSENT, CALLS, gathered, in_order, match, numbered, values_at
 
 MODULE = "nn.Module: "
 """What the recorder puts before the name of a module."""
@@ -53,52 +51,6 @@ class Callers(Struct, frozen=True):
         if not self.replayed:
             return ()
         return (f"{self.replayed:,} launches were replayed by graphs: who captured them is not recorded.",)
-
-
-class HostSlices(Struct, frozen=True):
-    """The host table as arrays, one entry a row: ids ``ABSENT`` where not recorded, ``parent`` -1 for none."""
-
-    name: TextColumn
-    kind: TextColumn
-    start: Ints
-    dur: Ints
-    rank: Ints
-    parent: npt.NDArray[np.int32]
-
-    def of_kind(self, *kinds: str) -> Mask:
-        """Which slices are of these kinds."""
-        return self.kind.where(kinds.__contains__)
-
-    def named(self, condition: Callable[[str], object], among: Mask) -> Mask:
-        """Which of these slices have a name for which the condition holds."""
-        return self.name.where(condition) & among
-
-    def names_of(self, rows: Ints) -> pl.Series:
-        """The name of each row, null for -1."""
-        if not len(self.name.number):
-            return gathered(self.name.distinct, rows)
-        named = self.name.at(np.maximum(rows, 0))
-        return named.set(pl.Series(rows < 0), None) if len(rows) and int(rows.min()) < 0 else named
-
-
-def slices_of(run: Trace) -> HostSlices:
-    """Every slice of the host table."""
-    return HostSlices(
-        TextColumn.of(host_column(run, "name")), TextColumn.of(host_column(run, "kind")),
-        host_column(run, pl.col("start_ns").fill_null(0)).to_numpy(),
-        host_column(run, pl.col("dur_ns").fill_null(0)).to_numpy(), ids(host_column(run, "rank")),
-        host_column(run, pl.col("parent").cast(pl.Int32).fill_null(-1)).to_numpy(),
-    )
-
-
-def host_column(run: Trace, wanted: pl.Expr | str) -> pl.Series:
-    """A column of the host table. It is the longest by far: several of its columns at once take twice their memory."""
-    return run.host.select(wanted).collect(engine="streaming").to_series()
-
-
-def threads_of(run: Trace) -> Ints:
-    """A number from 0 for each thread (rank, pid, tid), for each slice of the host table."""
-    return numbered(*(ids(host_column(run, key)) for key in ("rank", "pid", "tid")))
 
 
 class Places(Struct, frozen=True):
@@ -162,27 +114,28 @@ def operators_of_launches(run: Trace) -> pl.Series | None:
 def _callers(run: Trace, slices: HostSlices | None) -> Callers | None:
     if not run.has("host") or not run.has("kernels"):
         return None
-    frame = derived(run, "callers", lambda: _found(run, slices_of(run) if slices is None else slices))
+    frame = derived(run, "callers", lambda: _found(run, HostSlices(run) if slices is None else slices))
     call, operator = (frame[name].cast(pl.Int64).to_numpy() for name in ("call", "operator"))
     return Callers(frame.select(*FRAME), call, operator, int(frame["replayed"].sum()))
 
 
 def _found(run: Trace, slices: HostSlices) -> pl.DataFrame:
     """``FRAME`` with ``call`` and ``operator``, as in ``Callers``, and whether each was ``replayed`` by a graph."""
-    rows = run.kernels.select("rank", "correlation", "op_id", "graph").collect(engine="streaming")
-    call, is_operator = _launch_calls(run, slices, rows), slices.of_kind("op")
-    operator = _by_external_id(run, slices, rows, is_operator)
+    rows = numbers(run.kernels.select("rank", "correlation", "op_id", "graph"), "correlation", "op_id", "graph")
+    call, launched = _launch_calls(run, rows)
+    is_operator = slices.of_kind("op")
+    operator = _by_external_id(run, rows)
     replays = slices.named(lambda text: _GRAPH.search(text), slices.of_kind(*CALLS))
-    replayed = rows["graph"].is_not_null().to_numpy() | ((call >= 0) & replays[call])
+    replayed = (rows["graph"] != ABSENT) | ((call >= 0) & replays[call])
     asked = (operator < 0) & ~replayed
     operator[asked] = nearest(slices.parent, call[asked], is_operator)
     replayed &= operator < 0
     base = np.where(operator >= 0, operator, np.where(replayed, -1, call))
-    forward = forward_of(run, slices, is_operator, operator)
+    forward = forward_of(run, slices, operator)
     module, frame = places_of(slices).around(slices, np.where(forward >= 0, forward, base))
     columns = {
         "op": slices.names_of(operator), "op_forward": slices.names_of(forward), "module": module, "frame": frame,
-        "launch_ns": gathered(pl.Series(slices.start), call),
+        "launch_ns": launched,
     }
     return pl.DataFrame(columns, schema=FRAME).with_columns(
         call=pl.Series(call.astype(np.int32)), operator=pl.Series(operator.astype(np.int32)),
@@ -190,47 +143,63 @@ def _found(run: Trace, slices: HostSlices) -> pl.DataFrame:
     )
 
 
-def _launch_calls(run: Trace, slices: HostSlices, rows: pl.DataFrame) -> Ints:
-    """The row of the earliest runtime or driver call with the correlation of each activity, -1 for none."""
-    correlation = ids(host_column(run, "correlation"))
-    calls = np.flatnonzero(slices.of_kind(*CALLS) & (correlation != ABSENT) & (correlation != 0))
-    calls = calls[np.argsort(slices.start[calls], kind="stable")]
-    found = match((ids(rows["rank"]), ids(rows["correlation"])), (slices.rank[calls], correlation[calls]))
-    return np.where(found >= 0, calls[np.maximum(found, 0)], -1) if len(calls) else found
+def _launch_calls(run: Trace, rows: dict[str, Ints]) -> tuple[Ints, pl.Series]:
+    """Row and start (ns) of the earliest runtime or driver call with the correlation of each activity, -1 for none."""
+    calls = numbers(_with_rows(run, pl.col("kind").is_in(CALLS), pl.col("correlation") != 0).select(
+        "row", "rank", "correlation", pl.col("start_ns").fill_null(0)), "row", "correlation")
+    order = np.argsort(calls["start_ns"], kind="stable")
+    calls = {name: in_order(values, order) for name, values in calls.items()}
+    found = match((rows["rank"], rows["correlation"]), (calls["rank"], calls["correlation"]))
+    return at_or_none(calls["row"], found), gathered(pl.Series(calls["start_ns"]), found)
 
 
-def _by_external_id(run: Trace, slices: HostSlices, rows: pl.DataFrame, is_operator: Mask) -> Ints:
+def _by_external_id(run: Trace, rows: dict[str, Ints]) -> Ints:
     """The row of the operator with the External id of each activity, -1 for none."""
-    external = ids(host_column(run, "external_id"))
-    operators = np.flatnonzero(is_operator & (external != ABSENT))
-    found = match((ids(rows["rank"]), ids(rows["op_id"])), (slices.rank[operators], external[operators]))
-    return np.where(found >= 0, operators[np.maximum(found, 0)], -1) if len(operators) else found
+    operators = numbers(_with_rows(run, pl.col("kind") == "op", pl.col("external_id").is_not_null()).select(
+        "row", "rank", "external_id"), "row", "external_id")
+    found = match((rows["rank"], rows["op_id"]), (operators["rank"], operators["external_id"]))
+    return at_or_none(operators["row"], found)
 
 
-def forward_of(run: Trace, slices: HostSlices, is_operator: Mask, rows: Ints) -> Ints:
+def _with_rows(run: Trace, *conditions: pl.Expr) -> pl.LazyFrame:
+    """The host slices for which the conditions hold, with their ``row``."""
+    return run.host.with_row_index("row").filter(*conditions)
+
+
+def at_or_none(values: Ints, places: Ints) -> Ints:
+    """The value at each of the places, -1 for -1."""
+    if not len(values):
+        return np.full(len(places), -1, dtype=np.int64)
+    return np.where(places >= 0, values[np.maximum(places, 0)], -1).astype(np.int64, copy=False)
+
+
+def forward_of(run: Trace, slices: HostSlices, rows: Ints) -> Ints:
     """The forward operator that each of the rows (-1 for none) belongs to the backward of, -1 for none.
 
     It is the last one with the same sequence number that began before: an operator and what it calls share a number
     until the one that puts itself into the graph.
     """
-    sequence = ids(host_column(run, "sequence"))
-    numbered_ops = is_operator & (sequence != ABSENT)
+    ops = numbers(_with_rows(run, pl.col("kind") == "op", pl.col("sequence").is_not_null()).select(
+        "row", "rank", "sequence", pl.col("start_ns").fill_null(0),
+        told=pl.col("forward_tid").is_not_null().cast(pl.Int8)), "row", "sequence", "told")
     none = np.full(len(rows), -1, dtype=np.int64)
-    if not numbered_ops.any():
+    if not len(ops["row"]):
         return none
-    backward = numbered_ops & host_column(run, pl.col("forward_tid").is_not_null()).to_numpy()
-    backward |= slices.named(lambda text: _BACKWARD.match(text), numbered_ops)
-    forward = np.flatnonzero(numbered_ops & ~backward)
+    is_backward = (ops["told"] == 1) | slices.name.where(_BACKWARD.match)[ops["row"]]
+    backward = np.zeros(len(slices.name.number), dtype=bool)
+    backward[ops["row"][is_backward]] = True
+    forward = np.flatnonzero(~is_backward)
     back = nearest(slices.parent, rows, backward)
     asked = np.flatnonzero(back >= 0)
     if not len(forward) or not len(asked):
         return none
-    wanted = back[asked]
+    wanted = np.searchsorted(ops["row"], back[asked])
     both = np.concatenate((forward, wanted))
-    at = pack(numbered(slices.rank[both], sequence[both]), slices.start[both])
+    at = pack(numbered(ops["rank"][both], ops["sequence"][both]), ops["start_ns"][both])
     order = np.argsort(at[: len(forward)], kind="stable")
     place = np.searchsorted(at[: len(forward)][order], at[len(forward) :], side="left") - 1
     found = forward[order][np.maximum(place, 0)]
-    same = (place >= 0) & (sequence[found] == sequence[wanted]) & (slices.rank[found] == slices.rank[wanted])
-    none[asked[same]] = found[same]
+    same = (place >= 0) & (ops["sequence"][found] == ops["sequence"][wanted])
+    same &= ops["rank"][found] == ops["rank"][wanted]
+    none[asked[same]] = ops["row"][found[same]]
     return none

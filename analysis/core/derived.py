@@ -7,7 +7,7 @@ name which state of our code found it: another version of warplens finds it out 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,6 +25,11 @@ _Value = TypeVar("_Value")
 def derived(run: Trace, name: str, find: Callable[[], pl.DataFrame]) -> pl.DataFrame:
     """What ``find`` tells of the run's tables; ``name`` is of small letters and dashes."""
     return run.derived(_file(name), find) if is_stored(run) else find()
+
+
+def derived_rows(run: Trace, name: str, find: Callable[[], Iterable[pl.DataFrame]]) -> pl.LazyFrame:
+    """As ``derived``, of rows that come in at least one part, and stay on disk where they are kept."""
+    return run.derived_rows(f"{name}-{code()}", find) if is_stored(run) else pl.concat(find()).lazy()
 
 
 def derived_value(run: Trace, name: str, kind: Any, find: Callable[[], _Value]) -> _Value:

@@ -9,11 +9,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from msgspec import Struct
 
 from ...loaders.schema import NAME
-from ...loaders.trace import Trace
-from .call_tree import pack
 
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 
@@ -24,44 +21,6 @@ _ROOMY = 8
 _BLOCK = 1 << 17
 ABSENT = np.iinfo(np.int64).min
 """Stands for a null id in arrays of ids."""
-
-
-class Calls(Struct, frozen=True):
-    """Runtime and driver calls by start: rows of the host table, times in ns, ids ``ABSENT`` where not recorded."""
-
-    row: Ints
-    starts: Ints
-    ends: Ints
-    correlation: Ints
-    external_id: Ints
-    pid: Ints
-    tid: Ints
-    rank: Ints
-
-    @property
-    def outermost(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Which calls did not begin inside another call of their thread."""
-        thread = numbered(self.rank, self.pid, self.tid)
-        key = pack(np.concatenate((thread, thread)), np.concatenate((self.starts, self.ends)))
-        starts, ends = key[: len(thread)], key[len(thread) :]
-        order = np.lexsort((-ends, starts))
-        outer = np.ones(len(order), dtype=bool)
-        outer[order[1:]] = starts[order[1:]] >= np.maximum.accumulate(ends[order])[:-1]
-        return outer
-
-
-def calls_of(run: Trace) -> Calls:
-    """Every runtime and driver call of the run with a start and a duration, by start."""
-    rows = (
-        run.host.with_row_index("row").filter(pl.col("kind").is_in(CALLS))
-        .select("row", "start_ns", "dur_ns", "correlation", "external_id", "pid", "tid", "rank")
-        .drop_nulls(["start_ns", "dur_ns"]).sort("start_ns", maintain_order=True).collect(engine="streaming")
-    )
-    starts = rows["start_ns"].to_numpy()
-    return Calls(
-        rows["row"].to_numpy().astype(np.int64), starts, starts + rows["dur_ns"].to_numpy(),
-        *(ids(rows[name]) for name in ("correlation", "external_id", "pid", "tid", "rank")),
-    )
 
 
 def numbered(*keys: Ints) -> Ints:

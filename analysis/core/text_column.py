@@ -13,6 +13,7 @@ import numpy.typing as npt
 import polars as pl
 from msgspec import Struct
 
+from .batches import batches
 from .quantiles import Codes, codes, dense
 
 
@@ -29,6 +30,21 @@ class TextColumn(Struct, frozen=True):
         number, first = dense(codes(column))
         distinct = column.gather(pl.Series(first))
         return cls(distinct, tuple(distinct.cast(pl.String)), number.astype(np.min_scalar_type(len(first))))
+
+    @classmethod
+    def in_batches(cls, frame: pl.LazyFrame) -> TextColumn:
+        """The texts of the one categorical column of a frame, of which only the numbers are ever in memory as a whole.
+
+        Of 4.3 M names that is 9 MB, instead of 45 MB on the way.
+        """
+        parts = [cls.of(batch.to_series()) for batch in batches(frame)]
+        if len(parts) < 2:
+            return parts[0] if parts else cls.of(frame.collect().to_series())
+        whole = cls.of(pl.concat([part.distinct for part in parts]))
+        edges = np.cumsum([0, *(len(part.distinct) for part in parts)])
+        number = [whole.number[at : at + len(part.distinct)][part.number]
+                  for at, part in zip(edges[:-1], parts, strict=True)]
+        return cls(whole.distinct, whole.texts, np.concatenate(number))
 
     def where(self, condition: Callable[[str], object]) -> npt.NDArray[np.bool_]:
         """Which rows have a text for which the condition holds; null is none."""

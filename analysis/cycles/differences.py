@@ -147,10 +147,13 @@ def _idle(run: Trace, options: Options) -> pl.DataFrame | None:
     if not run.has("kernels") or not run.has("host"):
         return None
     idle = idle_of(run, run)
-    number = cycle_of(run, idle.gaps.lazy(), options) if idle is not None else None
-    if idle is None or number is None:
+    if idle is None:
         return None
-    return idle.gaps.with_columns(number.alias("cycle")).drop_nulls("cycle").group_by("cycle", "rank", "cause").agg(
+    gaps = idle.gaps.select("rank", "cause", "dur_ns", "index").collect(engine="streaming")
+    number = cycle_of(run, gaps.lazy(), options)
+    if number is None:
+        return None
+    return gaps.with_columns(number.alias("cycle")).drop_nulls("cycle").group_by("cycle", "rank", "cause").agg(
         time=pl.col("dur_ns").sum(), count=pl.len().cast(pl.Int64)
     ).select("cycle", "rank", pl.col("cause").cast(pl.String).alias("part"), pl.lit(True).alias("idle"), "time",
              "count")

@@ -10,7 +10,7 @@ import polars as pl
 from ...loaders.trace import Trace
 from ..core import units
 from ..core.call_tree import nearest
-from ..core.callers import slices_of
+from ..core.host_slices import HostSlices
 from ..core.names.short_name import fit_name
 from ..core.options import Options
 from ..core.text import display
@@ -69,12 +69,12 @@ def call_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
 
 def _called_from(run: Trace, name: str, kind: str, tail: str) -> list[Section]:
     """The innermost operator or range around each call of the function, most time first."""
-    slices = slices_of(run)
+    slices = HostSlices(run)
     rows = np.flatnonzero(slices.named(lambda text: function(text) == name, slices.of_kind(kind)))
     if not len(rows):
         return []
     around = nearest(slices.parent, rows, slices.of_kind("op", *RANGE_KINDS))
-    frame = pl.DataFrame({"name": slices.names_of(around), "dur_ns": slices.dur[rows]})
+    frame = pl.DataFrame({"name": slices.names_of(around), "dur_ns": slices.dur[rows].astype(np.int64)})
     found = frame.group_by("name").agg(pl.len(), pl.col("dur_ns").sum()).sort(
         "dur_ns", pl.col("name").cast(pl.String), descending=[True, False], nulls_last=True)
     told_of = tuple(

@@ -192,7 +192,7 @@ def _idle(run: Trace, options: Options) -> dict[str, pl.DataFrame]:
         [(one.rank, one.device, cause, total) for one in idle.devices for cause, total in one.causes.items()],
         schema={"rank": pl.Int64, "device": pl.String, "cause": pl.String, "total_ns": pl.Int64}, orient="row",
     )
-    longest = idle.gaps.filter(pl.int_range(pl.len()).over("rank") < GAPS)
+    longest = idle.gaps.filter(pl.int_range(pl.len()).over("rank") < GAPS).collect()
     cycle = cycle_of(run, longest.lazy(), options)
     if cycle is not None:
         longest = longest.with_columns(cycle=cycle)

@@ -6,6 +6,7 @@ The causes of a gap sum to its length, and those of a device to its idle time, t
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import polars as pl
@@ -13,16 +14,18 @@ from msgspec import Struct
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
-from ..core.call_tree import Ints, crossing_notes, crossings, nearest, pack
-from ..core.callers import Callers, HostSlices, callers_of, places_of, slices_of, threads_of
-from ..core.derived import derived, derived_value
-from ..core.intervals import EMPTY, Intervals, union
-from ..core.launch_calls import CALLS, ids
-from ..core.names.short_name import short_name
-from .causes import BY_SLICE, CAUSES, DISPATCH_NS, blocking, causes_of
+from ..core.call_tree import Ints, Mask, crossing_notes, crossings
+from ..core.derived import derived_rows, derived_value
+from ..core.host_slices import HostSlices
+from ..core.intervals import EMPTY, Intervals
+from ..core.launch_calls import ABSENT, CALLS, ids
+from .causes import BY_SLICE, CAUSES, DISPATCH_NS
 from .gaps import DeviceGaps, activities_of, gaps_of
-from .thread_time import ThreadTimeline, ThreadWindows, time_by_cause
+from .host import Host, drained_by, host_of, timeline_of
+from .thread_time import ThreadWindows, time_by_cause
 
+AT_ONCE = 1 << 17
+"""Gaps that are explained, or put in order, at once."""
 _NAMES = tuple(CAUSES)
 
 
@@ -41,11 +44,13 @@ class DeviceIdle(Struct, frozen=True):
 class Idle(Struct, frozen=True):
     """Every gap as a row of ``gaps``, longest first, sums per device, and notes on what could not be known.
 
+    Gaps of a big recording are on disk: 60 bytes each in memory, of which most questions need a few or some columns.
+
     ``gaps``: ``device rank start_ns dur_ns cause cause_ns before after call op frame drained_by drain_ns index``, where
     ``cause`` is the one that most of the gap had, for ``cause_ns``, and ``index`` the launch that ended it.
     """
 
-    gaps: pl.DataFrame
+    gaps: pl.LazyFrame
     devices: tuple[DeviceIdle, ...]
     notes: tuple[str, ...]
 
@@ -55,29 +60,42 @@ _known: deque[tuple[Trace, Trace, Idle]] = deque(maxlen=4)
 
 def idle_of(run: Trace, piece: Trace) -> Idle | None:
     """Idle time between the activities of ``piece``, which is the run or a part of it; None without any times."""
-    for trace, part, idle in _known:
+    for trace, part, known in _known:
         if trace is run and part is piece:
-            return idle
-    activities = activities_of(piece)
-    if activities.is_empty():
-        return None
-    idle = _kept(run, activities) if piece is run else _account(run, activities)
-    _known.append((run, piece, idle))
+            return known
+    idle = _kept(run) if piece is run else _found(run, piece)
+    if idle is not None:
+        _known.append((run, piece, idle))
     return idle
 
 
-def _kept(run: Trace, activities: pl.DataFrame) -> Idle:
-    """The account of the whole run."""
-    made = list[Idle]()
+def _found(run: Trace, piece: Trace) -> Idle | None:
+    """The account of a part of the run."""
+    account = _account(run, activities_of(piece))
+    if account is None:
+        return None
+    return Idle(pl.concat(account.longest_first()).lazy(), account.devices, account.notes)
 
-    def found() -> Idle:
+
+def _kept(run: Trace) -> Idle | None:
+    """The account of the whole run."""
+    made = list[_Account | None]()
+
+    def found() -> _Account | None:
         if not made:
-            made.append(_account(run, activities))
+            made.append(_account(run, activities_of(run)))
         return made[0]
 
-    gaps = derived(run, "gaps", lambda: found().gaps)
-    about = derived_value(run, "gaps-about", _About, lambda: _About(found().devices, found().notes))
-    return made[0] if made else Idle(gaps, about.devices, about.notes)
+    def about() -> _About | None:
+        account = found()
+        return None if account is None else _About(account.devices, account.notes)
+
+    def gaps() -> Iterable[pl.DataFrame]:
+        account = found()
+        return () if account is None else account.longest_first()
+
+    told = derived_value(run, "gaps-about", _About | None, about)
+    return None if told is None else Idle(derived_rows(run, "gaps", gaps), told.devices, told.notes)
 
 
 class _About(Struct, frozen=True):
@@ -87,70 +105,105 @@ class _About(Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-class _Host(Struct, frozen=True):
-    """What was recorded of the host: slices, their threads and callers, and when profilers were at work, by rank."""
+class _Account(Struct, frozen=True):
+    """The account as it was found: the gaps some at a time, by device and time."""
 
-    slices: HostSlices
-    thread: Ints
-    callers: Callers
-    overhead: dict[int, Intervals]
+    gaps: list[pl.DataFrame]
+    devices: tuple[DeviceIdle, ...]
+    notes: tuple[str, ...]
+
+    def longest_first(self) -> Iterator[pl.DataFrame]:
+        """The gaps in the order of ``Idle.gaps``, some at a time: a copy of all of them is never made."""
+        gaps = pl.concat(self.gaps)
+        order = gaps.select("dur_ns", "start_ns", "rank").with_row_index("place").sort(
+            "dur_ns", "start_ns", "rank", descending=[True, False, False], maintain_order=True)["place"]
+        for at in range(0, max(len(order), 1), AT_ONCE):
+            yield gaps[order[at : at + AT_ONCE]]
 
 
-def _host(run: Trace) -> _Host | None:
-    if not run.has("host"):
+def _account(run: Trace, activities: pl.DataFrame) -> _Account | None:
+    if activities.is_empty():
         return None
-    slices = slices_of(run)
-    callers = callers_of(run, slices)
-    if callers is None:
-        return None
-    at_work = np.flatnonzero(slices.of_kind("overhead"))
-    rank, starts, ends = (values[at_work] for values in (slices.rank, slices.start, slices.start + slices.dur))
-    overhead = {int(one): union(starts[rank == one], ends[rank == one]) for one in np.unique(rank)}
-    return _Host(slices, threads_of(run), callers, overhead)
-
-
-def _account(run: Trace, activities: pl.DataFrame) -> Idle:
-    host, found = _host(run), gaps_of(activities)
+    found = gaps_of(activities)
+    activities = activities.select("index", "name", "correlation")  # the rest makes room for what the host did
+    host = host_of(run)
     frames, devices = [], []
     for device in found:
-        frame, sums = _of_device(run, host, activities, device)
-        frames.append(frame)
+        some, sums = _of_device(run, host, activities, device)
+        frames += some
         devices.append(sums)
-    gaps = pl.concat(frames).sort("dur_ns", "start_ns", "rank", descending=[True, False, False], maintain_order=True)
-    return Idle(gaps, tuple(devices), tuple(_notes(run, host, gaps, devices)))
+    return _Account(frames, tuple(devices), tuple(_notes(run, host, devices)))
 
 
 def _of_device(
-    run: Trace, host: _Host | None, activities: pl.DataFrame, gaps: DeviceGaps
-) -> tuple[pl.DataFrame, DeviceIdle]:
+    run: Trace, host: Host | None, activities: pl.DataFrame, gaps: DeviceGaps
+) -> tuple[list[pl.DataFrame], DeviceIdle]:
+    launches = None if host is None else _launches_of(run, host, activities, gaps)
+    frames, sums = [], np.zeros(len(_NAMES), dtype=np.int64)
+    count = len(gaps.starts)
+    for at in range(0, max(count, 1), AT_ONCE):
+        some = slice(at, at + AT_ONCE)
+        mine = None if launches is None else launches.pick(some)
+        frame, parts = _explained(host, activities, gaps.pick(some), mine)
+        frames.append(frame)
+        sums += parts.sum(axis=1)
+    causes = {name: int(total) for name, total in zip(_NAMES, sums, strict=True) if total}
+    return frames, DeviceIdle(gaps.device, gaps.rank, gaps.window_ns, gaps.busy_ns, gaps.idle_ns, causes, count)
+
+
+class _Launches(Struct, frozen=True):
+    """Of what ended each gap the row among all launches and the launch call (-1: none); ``graph``: the same as before.
+
+    ``overhead`` is when a profiler was at work in the process.
+    """
+
+    row: Ints
+    call: Ints
+    graph: Mask
+    overhead: Intervals
+
+    def pick(self, some: slice) -> _Launches:
+        """Those of some gaps."""
+        return _Launches(self.row[some], self.call[some], self.graph[some], self.overhead)
+
+
+def _launches_of(run: Trace, host: Host, activities: pl.DataFrame, gaps: DeviceGaps) -> _Launches:
+    row = _rows_of(run, activities["index"].gather(pl.Series(gaps.after)))
+    call, correlation = host.callers.call[row], ids(activities["correlation"])
+    graph = (call >= 0) & (correlation[gaps.before] == correlation[gaps.after])
+    explained = np.flatnonzero((call >= 0) & ~graph)
+    rank = int(host.slices.rank[call[explained[0]]]) if len(explained) else ABSENT
+    return _Launches(row, call, graph, host.overhead.get(rank, EMPTY))
+
+
+def _explained(
+    host: Host | None, activities: pl.DataFrame, gaps: DeviceGaps, launches: _Launches | None
+) -> tuple[pl.DataFrame, Ints]:
+    """Some gaps of a device as rows, and their time (ns) by cause: an array (causes, gaps)."""
     count = len(gaps.starts)
     parts = np.zeros((len(_NAMES), count), dtype=np.int64)
-    index = activities["index"].gather(pl.Series(gaps.after))
     none = pl.Series([None] * count, dtype=NAME)
     told = {"call": none, "op": none, "frame": none, "drained_by": none,
             "drain_ns": pl.Series([None] * count, dtype=pl.Int64)}
-    if host is None:
+    if host is None or launches is None:
         parts[_NAMES.index("unknown")] = gaps.ends - gaps.starts
     else:
-        rows = _rows_of(run, index)
-        call = host.callers.call[rows]
-        _fill(parts, host, activities, gaps, call)
+        _fill(parts, host, gaps, launches)
+        rows, callers = pl.Series(launches.row), host.callers.frame
         told = {
-            "call": host.slices.names_of(call), "op": host.callers.frame["op"].gather(pl.Series(rows)),
-            "frame": host.callers.frame["frame"].gather(pl.Series(rows)),
-            **_drained_by(host, gaps, call),
+            "call": host.slices.names_of(launches.call), "op": callers["op"].gather(rows),
+            "frame": callers["frame"].gather(rows), **drained_by(host, gaps.starts, launches.call),
         }
     most = parts.argmax(axis=0) if count else np.zeros(0, dtype=np.int64)
-    names = activities["name"]
+    before, after = pl.Series(gaps.before), pl.Series(gaps.after)
     frame = pl.DataFrame({
         "device": pl.Series([gaps.device] * count, dtype=NAME), "rank": pl.Series([gaps.rank] * count, dtype=pl.Int64),
         "start_ns": gaps.starts, "dur_ns": gaps.ends - gaps.starts,
         "cause": pl.Series(_NAMES, dtype=NAME).gather(pl.Series(most)),
-        "cause_ns": parts[most, np.arange(count)], "before": names.gather(pl.Series(gaps.before)),
-        "after": names.gather(pl.Series(gaps.after)), **told, "index": index,
+        "cause_ns": parts[most, np.arange(count)], "before": activities["name"].gather(before),
+        "after": activities["name"].gather(after), **told, "index": activities["index"].gather(after),
     })
-    sums = {name: int(total) for name, total in zip(_NAMES, parts.sum(axis=1), strict=True) if total}
-    return frame, DeviceIdle(gaps.device, gaps.rank, gaps.window_ns, gaps.busy_ns, gaps.idle_ns, sums, count)
+    return frame, parts
 
 
 def _rows_of(run: Trace, index: pl.Series) -> Ints:
@@ -163,23 +216,20 @@ def _rows_of(run: Trace, index: pl.Series) -> Ints:
     return order[np.searchsorted(every[order], wanted)]
 
 
-def _fill(parts: Ints, host: _Host, activities: pl.DataFrame, gaps: DeviceGaps, call: Ints) -> None:
-    """Give every nanosecond of the gaps its cause; ``call`` is the launch call of what ended each, -1 for none."""
+def _fill(parts: Ints, host: Host, gaps: DeviceGaps, launches: _Launches) -> None:
+    """Give every nanosecond of the gaps its cause."""
     slices, length = host.slices, gaps.ends - gaps.starts
-    correlation = ids(activities["correlation"])
-    known = call >= 0
-    graph = known & (correlation[gaps.before] == correlation[gaps.after])
+    known = launches.call >= 0
     parts[_NAMES.index("unknown")] = np.where(known, 0, length)
-    parts[_NAMES.index("graph")] = np.where(graph, length, 0)
-    some = np.flatnonzero(known & ~graph)
+    parts[_NAMES.index("graph")] = np.where(launches.graph, length, 0)
+    some = np.flatnonzero(known & ~launches.graph)
     if not len(some):
         return
-    launch, begin, end = call[some], gaps.starts[some], gaps.ends[some]
+    launch, begin, end, overhead = launches.call[some], gaps.starts[some], gaps.ends[some], launches.overhead
     called = np.clip(slices.start[launch], begin, end)
-    returned = np.clip(slices.start[launch] + slices.dur[launch], begin, end)
-    overhead = host.overhead.get(int(slices.rank[launch[0]]), EMPTY)
-    windows = ThreadWindows(host.thread[launch], begin, called)
-    inside = time_by_cause(_timeline(host, windows), windows, overhead)
+    returned = np.clip(slices.ends(launch), begin, end)
+    windows = ThreadWindows(slices.thread[launch].astype(np.int64), begin, called)
+    inside = time_by_cause(timeline_of(host, windows), windows, overhead)
     for number, cause in enumerate(BY_SLICE):
         parts[_NAMES.index(cause), some] = inside[number]
     before, during = overhead.within(begin, called), overhead.within(called, returned)
@@ -191,62 +241,7 @@ def _fill(parts: Ints, host: _Host, activities: pl.DataFrame, gaps: DeviceGaps, 
     parts[_NAMES.index("queued"), some] = np.maximum(waited - DISPATCH_NS, 0)
 
 
-def _timeline(host: _Host, windows: ThreadWindows) -> ThreadTimeline:
-    """The slices of the windows' threads that are of use to them: those that overlap one, and what encloses those."""
-    slices = host.slices
-    real = windows.ends > windows.starts
-    threads = np.zeros(int(host.thread.max(initial=0)) + 1, dtype=bool)
-    threads[windows.thread[real]] = True
-    causes, is_input = causes_of(slices)
-    ends = slices.start + slices.dur
-    use = threads[host.thread] & (causes >= 0) & (ends > slices.start)
-    if real.any():
-        use &= (slices.start < windows.ends[real].max()) & (ends > windows.starts[real].min())
-    number = np.cumsum(use) - 1
-    rows = np.flatnonzero(use)
-    above = nearest(slices.parent, slices.parent[rows].astype(np.int64), use)
-    return ThreadTimeline(
-        host.thread[rows], slices.start[rows], ends[rows], np.where(above >= 0, number[above], -1), causes[rows],
-        is_input[rows],
-    )
-
-
-def _drained_by(host: _Host, gaps: DeviceGaps, call: Ints) -> dict[str, pl.Series]:
-    """The last call before each launch, on its thread, that waited for the device until after the gap began.
-
-    ``drained_by`` is where it was made, and ``drain_ns`` how long it waited.
-    """
-    slices = host.slices
-    waits = np.flatnonzero(blocking(slices))
-    launch = np.maximum(call, 0)
-    found = np.full(len(call), -1, dtype=np.int64)
-    if len(waits) and len(call):
-        ends = slices.start[waits] + slices.dur[waits]
-        packed = pack(
-            np.concatenate((host.thread[waits], host.thread[launch])), np.concatenate((ends, slices.start[launch]))
-        )
-        order = np.argsort(packed[: len(waits)], kind="stable")
-        place = np.searchsorted(packed[: len(waits)][order], packed[len(waits) :], side="right") - 1
-        known = order[np.maximum(place, 0)]
-        same = (call >= 0) & (place >= 0) & (host.thread[waits[known]] == host.thread[launch])
-        found = np.where(same & (ends[known] > gaps.starts), waits[known], -1)
-    operator = nearest(slices.parent, found, slices.of_kind("op"))
-    _, frame = places_of(slices).around(slices, found)
-    rows = pl.DataFrame({
-        "who": slices.names_of(np.where(operator >= 0, operator, found)), "frame": frame,
-    })
-    lines = {line: short_name(line) for line in frame.cast(pl.String).unique().drop_nulls()}
-    text = pl.concat_str(
-        pl.col("who").cast(pl.String), pl.col("frame").cast(pl.String).replace(lines), separator=", ", ignore_nulls=True
-    )
-    waited = pl.Series(slices.dur[np.maximum(found, 0)] if len(slices.dur) else np.zeros(len(found), dtype=np.int64))
-    return {
-        "drained_by": rows.select(pl.when(pl.col("who").is_not_null()).then(text).cast(NAME).alias("by"))["by"],
-        "drain_ns": waited.set(pl.Series(found < 0), None),
-    }
-
-
-def _notes(run: Trace, host: _Host | None, gaps: pl.DataFrame, devices: list[DeviceIdle]) -> list[str]:
+def _notes(run: Trace, host: Host | None, devices: list[DeviceIdle]) -> list[str]:
     idle, unknown = (sum(d.idle_ns for d in devices), sum(d.causes.get("unknown", 0) for d in devices))
     notes = []
     if host is None or (idle and unknown == idle):
@@ -272,5 +267,4 @@ def _bare_graphs(run: Trace, slices: HostSlices) -> int:
     if not launches.any():
         return 0
     known = run.kernels.select(pl.col("correlation").unique()).collect(engine="streaming")["correlation"].drop_nulls()
-    rows = run.host.select("correlation").collect(engine="streaming")["correlation"].filter(pl.Series(launches))
-    return int((~rows.is_in(known.implode()).fill_null(False)).sum())
+    return int((~np.isin(slices.at(np.flatnonzero(launches), "correlation"), known.to_numpy())).sum())

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.call_tree import Mask
-from ..core.callers import HostSlices
+from ..core.host_slices import HostSlices
 from ..core.launch_calls import CALLS
 
 CAUSES = {

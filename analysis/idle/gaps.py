@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...loaders.trace import Trace
 from ..core.call_tree import Ints
@@ -31,6 +32,10 @@ class DeviceGaps(Struct, frozen=True):
     ends: Ints
     before: Ints
     after: Ints
+
+    def pick(self, some: slice) -> DeviceGaps:
+        """Some of the gaps."""
+        return replace(self, **{name: getattr(self, name)[some] for name in ("starts", "ends", "before", "after")})
 
     @property
     def idle_ns(self) -> int:

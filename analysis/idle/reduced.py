@@ -27,4 +27,4 @@ def reduced_idle(run: Trace) -> Idle | None:
     )
     gaps = run.idle_gaps.collect(engine="streaming").sort(
         "dur_ns", "start_ns", "rank", descending=[True, False, False], maintain_order=True)
-    return Idle(gaps, devices, (NOTE,))
+    return Idle(gaps.lazy(), devices, (NOTE,))

@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from ...loaders.trace import Trace
 from ..core.call_tree import Ints, Mask, nearest, sum_below
-from ..core.callers import MODULE, HostSlices, callers_of, forward_of, places_of, slices_of
+from ..core.callers import MODULE, callers_of, forward_of, places_of
+from ..core.host_slices import HostSlices
 from ..core.quantiles import dense
 from .tree import is_data_loader, no_operator
 
@@ -53,7 +54,7 @@ def call_paths(run: Trace) -> pl.DataFrame | None:
     """The tree of a run (``FRAME``); None where neither modules nor operators were recorded."""
     if not run.has("host"):
         return None
-    slices = slices_of(run)
+    slices = HostSlices(run)
     calls = _calls(run, slices)
     if not len(calls.row):
         return None
@@ -76,7 +77,7 @@ def _calls(run: Trace, slices: HostSlices) -> _Calls:
     rows = np.flatnonzero(wanted)
     above_row = nearest(slices.parent, slices.parent[rows].astype(np.int64), wanted)
     outermost = np.flatnonzero(above_row < 0)
-    forward = forward_of(run, slices, slices.of_kind("op"), rows[outermost])
+    forward = forward_of(run, slices, rows[outermost])
     home = nearest(slices.parent, forward, module)  # a backward call belongs where its forward call was made
     above_row[outermost] = home
     number = np.cumsum(wanted) - 1
@@ -153,7 +154,7 @@ def _kernels(run: Trace, slices: HostSlices, calls: _Calls, node: Ints) -> pl.Da
     callers = callers_of(run)
     at = np.full(rows.height, -1, dtype=np.int64)
     if callers is not None and rows.height:
-        mine = np.zeros(len(slices.start), dtype=bool)
+        mine = np.zeros(len(slices.parent), dtype=bool)
         mine[calls.row] = True
         number = np.cumsum(mine) - 1
         base = np.where(callers.operator >= 0, callers.operator, callers.call)

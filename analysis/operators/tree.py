@@ -16,11 +16,13 @@ from msgspec import Struct
 
 from ...loaders import schema
 from ...loaders.trace import Trace
+from ..core.batches import numbers
 from ..core.call_tree import Ints, Parents, among, crossings, nearest, sum_below
-from ..core.callers import host_column
 from ..core.derived import derived, derived_value
-from ..core.launch_calls import ABSENT, Calls, calls_of, gathered, ids, match
+from ..core.host_slices import HostSlices
+from ..core.launch_calls import ABSENT, gathered, ids, match
 from ..core.quantiles import Codes, dense
+from ..core.runtime_calls import Calls, calls_of
 from ..kernels.tensor_cores import OPERATORS, kernels_on_tensor_cores
 
 DATA_LOADER = re.compile(r"enumerate\(DataLoader\)#.*\.__next__$|enumerate\(DataPipe\)#")
@@ -130,12 +132,12 @@ def _nodes(run: Trace) -> Nodes:
     beside = beside & pl.col("name").is_in(pl.Series(wanted, dtype=schema.NAME).implode())
     timed = pl.all_horizontal(pl.col("name", "start_ns", "dur_ns").is_not_null())
     wanted_rows = ((pl.col("kind") == "op") | beside) & timed
-    is_node = host_column(run, wanted_rows.fill_null(False)).to_numpy()
-    above = host_column(run, pl.col("parent").cast(pl.Int32).fill_null(-1)).to_numpy()
-    depth = host_column(run, pl.col("depth").fill_null(0)).to_numpy()[is_node].astype(np.int64)
-    frame = run.host.filter(wanted_rows).select(
-        "name", "kind", "start_ns", "dur_ns", "rank", "external_id"
-    ).collect(engine="streaming")
+    above = HostSlices(run).parent
+    nodes = run.host.with_row_index("row").filter(wanted_rows)
+    found = numbers(nodes.select("row", pl.col("depth").fill_null(0)), "row", "depth")
+    is_node, depth = np.zeros(len(above), dtype=bool), found["depth"]
+    is_node[found["row"]] = True
+    frame = nodes.select("name", "kind", "start_ns", "dur_ns", "rank", "external_id").collect(engine="streaming")
     starts = frame["start_ns"].to_numpy()
     return Nodes(
         frame, starts, starts + frame["dur_ns"].to_numpy(), among(above, is_node), depth, above,

@@ -11,14 +11,17 @@ import re
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
-from ..core.call_tree import Mask
-from ..core.callers import Callers, HostSlices, callers_of, host_column, slices_of, threads_of
-from ..core.launch_calls import CALLS
+from ..core.batches import numbers
+from ..core.call_tree import Ints, Mask
+from ..core.callers import Callers, callers_of
+from ..core.launch_calls import ABSENT, CALLS, numbered
 from ..core.quantiles import Codes, codes, combined, dense, latencies
-from ..idle.causes import always_waits, blocking, cause_of_call
+from ..core.text_column import TextColumn
+from ..idle.causes import always_waits, cause_of_call
 from .copies import memory
 
 CALL_KINDS = (*CALLS, "sched", "io")
@@ -36,36 +39,65 @@ def function(name: str) -> str:
     return _VERSION.sub("", name)
 
 
+class _Calls(Struct, frozen=True):
+    """Calls in recorded order: ``row`` of the host table, start, duration and self time in ns (``ABSENT`` for none).
+
+    ``thread`` is a number of it; ``waits`` are those that return when the device is done, ``copies`` those that copy.
+    """
+
+    row: Ints
+    name: pl.Series
+    kind: pl.Series
+    start: Ints
+    dur: Ints
+    own: Ints
+    thread: Ints
+    waits: Mask
+    copies: Mask
+
+
 def calls_of(run: Trace) -> pl.DataFrame | None:
     """A row per name and kind, most time first; None where no call was recorded. A report of sums has its own."""
     if not run.has("host") and run.has("host_stats"):
         return _from_sums(run)
-    slices = slices_of(run)
-    is_call = slices.named(lambda name: name not in _SCHEDULED, slices.of_kind(*CALL_KINDS))
-    if not is_call.any():
+    calls = _recorded(run)
+    if not len(calls.row):
         return None
-    thread = threads_of(run)[is_call]
-    name, kind = (column.at(is_call) for column in (slices.name, slices.kind))
-    name = _functions(name)
+    callers = callers_of(run)
+    waits = calls.waits | _staged(run, calls, callers)
+    name, kind = _functions(calls.name), calls.kind
     of, first = dense(combined([codes(name), codes(kind)]))
     count = len(first)
-    dur = np.maximum(slices.dur[is_call], 0)
+    dur = np.maximum(calls.dur, 0)
     stats = latencies(of, dur, count)
-    callers = callers_of(run)
-    waits = (blocking(slices) | _staged(run, slices, callers))[is_call]
-    known = host_column(run, "self_ns").filter(pl.Series(is_call))
-    own = np.bincount(of, weights=known.fill_null(0).to_numpy(), minlength=count).astype(np.int64)
-    told = np.bincount(of, weights=known.is_not_null().to_numpy(), minlength=count) > 0
-    threads = np.bincount(of[dense(combined([of, thread]))[1]], minlength=count)
+    known = calls.own != ABSENT
+    own = np.bincount(of, weights=np.where(known, calls.own, 0), minlength=count).astype(np.int64)
+    told = np.bincount(of, weights=known, minlength=count) > 0
+    threads = np.bincount(of[dense(combined([of, calls.thread]))[1]], minlength=count)
     frame = pl.DataFrame({
         "name": name.gather(pl.Series(first)), "kind": kind.gather(pl.Series(first)), "count": stats.counts,
         "total_ns": stats.totals, "self_ns": pl.Series(own).set(pl.Series(~told), None),
         "sync_ns": np.bincount(of, weights=np.where(waits, dur, 0), minlength=count).astype(np.int64),
         "mean_ns": stats.totals / stats.counts, "p50_ns": stats.percentile(50), "p99_ns": stats.percentile(99),
-        "max_ns": stats.longest, "launches": _launches(run, callers, is_call, of, count), "threads": threads,
+        "max_ns": stats.longest, "launches": _launches(run, callers, calls.row, of, count), "threads": threads,
         "trend": pl.Series(stats.histograms()).arr.to_list(),
     })
     return _ordered(frame)
+
+
+def _recorded(run: Trace) -> _Calls:
+    is_scheduled = pl.col("name").is_in(pl.Series(_SCHEDULED, dtype=NAME).implode())
+    rows = run.host.with_row_index("row").filter(
+        pl.col("kind").is_in(CALL_KINDS), pl.col("name").is_not_null(), ~is_scheduled)
+    times = pl.col("start_ns", "dur_ns").fill_null(0)
+    found = numbers(rows.select("row", times, "self_ns", "rank", "pid", "tid"), "row", "rank", "pid", "tid", "self_ns")
+    texts = rows.select("name", "kind").collect(engine="streaming")
+    of_api, named = texts["kind"].is_in(CALLS).to_numpy(), TextColumn.of(texts["name"])
+    return _Calls(
+        found["row"], texts["name"], texts["kind"], found["start_ns"], found["dur_ns"], found["self_ns"],
+        numbered(*(found[key] for key in ("rank", "pid", "tid"))), named.where(always_waits) & of_api,
+        named.where(lambda text: cause_of_call(text) == "copy") & of_api,
+    )
 
 
 def _from_sums(run: Trace) -> pl.DataFrame | None:
@@ -100,9 +132,9 @@ def _functions(names: pl.Series) -> pl.Series:
     return names.cast(pl.String).replace(plain).cast(NAME) if plain else names
 
 
-def _staged(run: Trace, slices: HostSlices, callers: Callers | None) -> Mask:
+def _staged(run: Trace, calls: _Calls, callers: Callers | None) -> Mask:
     """Asynchronous copies of pageable memory that were over when their call returned: the host waited for them."""
-    found = np.zeros(len(slices.start), dtype=bool)
+    found = np.zeros(len(calls.row), dtype=bool)
     if callers is None:
         return found
     rows = run.kernels.select("name", "kind", "start_ns", "dur_ns").collect(engine="streaming")
@@ -111,20 +143,25 @@ def _staged(run: Trace, slices: HostSlices, callers: Callers | None) -> Mask:
         return found
     mine = (rows["kind"] == "memcpy") & rows["name"].is_in(pl.Series(pageable, dtype=NAME).implode())
     chosen = np.flatnonzero(mine.fill_null(False).to_numpy() & (callers.call >= 0))
-    call = callers.call[chosen]
+    call = _places(calls.row, callers.call[chosen])
     ends = (rows["start_ns"] + rows["dur_ns"]).fill_null(np.iinfo(np.int64).max).to_numpy()[chosen]
-    found[call[ends <= slices.start[call] + slices.dur[call]]] = True
-    return found & slices.named(lambda name: cause_of_call(name) == "copy", slices.of_kind(*CALLS))
+    found[call[(calls.row[call] == callers.call[chosen]) & (ends <= calls.start[call] + calls.dur[call])]] = True
+    return found & calls.copies
 
 
-def _launches(run: Trace, callers: Callers | None, is_call: Mask, of: Codes, count: int) -> pl.Series:
+def _places(rows: Ints, wanted: Ints) -> Ints:
+    """The place of each wanted row among the rows, which are in order; where it is none of them, of the one before."""
+    places: Ints = np.searchsorted(rows, wanted, side="right") - 1
+    return places
+
+
+def _launches(run: Trace, callers: Callers | None, rows: Ints, of: Codes, count: int) -> pl.Series:
     """How many activities the calls of each row launched; null where the recording ties none to a call."""
     if callers is None or not (callers.call >= 0).any():
         return pl.Series([None] * count, dtype=pl.Int64)
-    number = np.cumsum(is_call) - 1
     waits = run.kernels.select((pl.col("kind") == "sync").fill_null(False)).collect(engine="streaming").to_series()
     call = callers.call[(callers.call >= 0) & ~waits.to_numpy()]
-    return pl.Series(np.bincount(of[number[call]], minlength=count).astype(np.int64))
+    return pl.Series(np.bincount(of[_places(rows, call)], minlength=count).astype(np.int64))
 
 
 def _purpose(name: str, kind: str, launches: int | None) -> str:

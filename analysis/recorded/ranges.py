@@ -11,17 +11,21 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
-from ..core.call_tree import Ints, among, nearest
-from ..core.callers import HostSlices, callers_of, host_column, slices_of
+from ..core.batches import numbers
+from ..core.call_tree import Ints, among, nearest, numbers_among
+from ..core.callers import callers_of
+from ..core.host_slices import HostSlices
 from ..core.intervals import union_per_owner
 from ..core.launch_calls import ids, numbered
 from ..core.quantiles import dense, latencies
 
 RANGE_KINDS = ("annotation", "dataloader")
 """Kinds of host slices that somebody marked."""
+_KEYS = ("rank", "pid", "tid")
 Mask = npt.NDArray[np.bool_]
 
 
@@ -37,7 +41,8 @@ class Launched(Struct, frozen=True):
     """The activities with a recorded launch, by thread and launch time.
 
     ``row`` is the row of ``run.kernels``, ``thread`` and ``process`` that of the launch call, ``inner`` the range the
-    call began in (its number, -1 for none), ``launched`` when, ``start`` and ``dur`` of the activity in ns.
+    call began in (its number, -1 for none), ``launched`` when, ``start`` and ``dur`` of the activity in ns. Ranges are
+    on ``range_thread`` of ``range_process``, in the same numbers.
     """
 
     row: Ints
@@ -48,31 +53,45 @@ class Launched(Struct, frozen=True):
     start: Ints
     dur: Ints
     device: Ints
+    range_thread: Ints
+    range_process: Ints
 
 
 class Marked(Struct, frozen=True):
-    """The ranges in recorded order: names as codes from 0, ``rows`` of the host table, times in ns."""
+    """The ranges in recorded order: names as codes from 0, ``rows`` of the host table, times in ns.
+
+    ``keys`` are rank, pid and tid of each.
+    """
 
     names: pl.Series
     name: Ints
     rows: Ints
-    thread: Ints
-    process: Ints
+    keys: tuple[Ints, ...]
     start: Ints
     dur: Ints
+
+    @property
+    def thread(self) -> Ints:
+        """A number for the thread of each."""
+        return numbered(*self.keys)
+
+    def among(self, slices: int) -> Mask:
+        """Which of so many host slices they are."""
+        mask = np.zeros(slices, dtype=bool)
+        mask[self.rows] = True
+        return mask
 
 
 def ranges_of(run: Trace) -> Ranges | None:
     """The ranges of the run, most device time first; None where none was recorded. A report of sums has its own."""
     if not run.has("host") and run.has("host_stats"):
         return _from_sums(run)
-    slices = slices_of(run)
-    is_range = slices.named(lambda _: True, slices.of_kind(*RANGE_KINDS))
-    if not is_range.any():
+    slices = HostSlices(run)
+    marked = _marked(run)
+    if not len(marked.rows):
         return None
-    thread, process = _threads(run)
-    marked = _marked(slices, is_range, thread, process)
-    work, total, unlaunched = _work(run, slices, is_range, thread, process)
+    is_range = marked.among(len(slices.parent))
+    work, total, unlaunched = _work(run, slices, marked, is_range)
     count = len(marked.names)
     stats = latencies(marked.name, marked.dur, count)
     parent = among(slices.parent, is_range)
@@ -109,36 +128,28 @@ def _from_sums(run: Trace) -> Ranges | None:
 
 def activities_in(run: Trace, name: str) -> pl.DataFrame:
     """Rows of ``run.kernels`` (``row``) launched inside ranges of that name, once each; empty where none is known."""
-    slices = slices_of(run)
-    is_range = slices.named(lambda _: True, slices.of_kind(*RANGE_KINDS))
-    thread, process = _threads(run)
-    marked = _marked(slices, is_range, thread, process)
-    work, _, _ = _work(run, slices, is_range, thread, process)
+    slices, marked = HostSlices(run), _marked(run)
+    work, _, _ = _work(run, slices, marked, marked.among(len(slices.parent)))
     wanted = np.flatnonzero((marked.names.cast(pl.String) == name).to_numpy())
     if work is None or not len(wanted):
         return pl.DataFrame({"row": pl.Series([], dtype=pl.UInt32)})
-    owner, at = _inside(marked, work, marked.thread, work.thread)
+    owner, at = _inside(marked, work, work.range_thread, work.thread)
     return pl.DataFrame({"row": pl.Series(np.sort(work.row[at[owner == wanted[0]]])).cast(pl.UInt32)})
 
 
-def _threads(run: Trace) -> tuple[Ints, Ints]:
-    """The thread and the process of every host slice, as numbers."""
-    rank, pid, tid = (ids(host_column(run, name)) for name in ("rank", "pid", "tid"))
-    return numbered(rank, pid, tid), numbered(rank, pid)
-
-
-def _marked(slices: HostSlices, is_range: Mask, thread: Ints, process: Ints) -> Marked:
-    rows = np.flatnonzero(is_range)
-    named = slices.name.at(is_range)
+def _marked(run: Trace) -> Marked:
+    ranges = run.host.with_row_index("row").filter(pl.col("kind").is_in(RANGE_KINDS), pl.col("name").is_not_null())
+    found = numbers(ranges.select("row", pl.col("start_ns", "dur_ns").fill_null(0), *_KEYS))
+    named = ranges.select("name").collect(engine="streaming").to_series()
     code, seen = dense(named.to_physical().cast(pl.Int64).to_numpy())
     return Marked(
-        named.gather(pl.Series(seen)), code.astype(np.int64), rows, thread[rows], process[rows], slices.start[rows],
-        np.maximum(slices.dur[rows], 0),
+        named.gather(pl.Series(seen)), code.astype(np.int64), found["row"],
+        tuple(found[key] for key in _KEYS), found["start_ns"], np.maximum(found["dur_ns"], 0),
     )
 
 
 def _work(
-    run: Trace, slices: HostSlices, is_range: Mask, thread: Ints, process: Ints
+    run: Trace, slices: HostSlices, marked: Marked, is_range: Mask
 ) -> tuple[Launched | None, int | None, int]:
     """The activities with a launch (None where no launches are recorded), all device time, and that without one."""
     rows = run.kernels.select("kind", "start_ns", "dur_ns", "device", "rank", "op_id").collect(engine="streaming")
@@ -155,14 +166,18 @@ def _work(
     launched = np.where(queued, callers.operator, callers.call)
     chosen = np.flatnonzero(counts & (launched >= 0) & rows["start_ns"].is_not_null().to_numpy())
     call = launched[chosen]
-    number = np.cumsum(is_range) - 1
-    inner = nearest(slices.parent, call, is_range)
+    inner = nearest(slices.parent, call.astype(np.int32), is_range)
     device = numbered(ids(rows["rank"]), ids(rows["device"].to_physical().cast(pl.Int64)))
-    order = np.lexsort((slices.start[call], thread[call]))
-    chosen, call, inner = chosen[order], call[order], inner[order]
+    begun = slices.at(call, "start_ns", 0)
+    both = [np.concatenate((slices.at(call, key), marks)) for key, marks in zip(_KEYS, marked.keys, strict=True)]
+    (thread, range_thread), (process, range_process) = (
+        np.split(numbered(*some), [len(call)]) for some in (both, both[:2]))
+    order = np.lexsort((begun, thread))
+    chosen, inner = chosen[order], inner[order]
     work = Launched(
-        chosen, thread[call], process[call], np.where(inner >= 0, number[inner], -1), slices.start[call],
+        chosen, thread[order], process[order], np.where(inner >= 0, numbers_among(is_range)[inner], -1), begun[order],
         rows["start_ns"].fill_null(0).to_numpy()[chosen], dur[chosen], device[chosen],
+        range_thread, range_process,
     )
     return work, total, total - int(dur[chosen].sum())
 
@@ -172,12 +187,12 @@ def _device_time(marked: Marked, work: Launched | None, count: int) -> dict[str,
     names = ("device_ns", "device_self_ns", "busy_ns", "elsewhere_ns", "launches")
     if work is None:
         return {name: pl.Series(name, [None] * count, dtype=pl.Int64) for name in names}
-    owner, at = _inside(marked, work, marked.thread, work.thread)
+    owner, at = _inside(marked, work, work.range_thread, work.thread)
     mine = work.inner >= 0
     spread = int(work.device.max(initial=0)) + 1
     first, last, of = union_per_owner(work.start[at], (work.start + work.dur)[at], owner * spread + work.device[at])
     strays = _part(work, ~mine)
-    theirs, when = _inside(marked, strays, marked.process, strays.process)
+    theirs, when = _inside(marked, strays, work.range_process, strays.process)
     found = (
         _summed(owner, work.dur[at], count), _summed(marked.name[work.inner[mine]], work.dur[mine], count),
         _summed(of // spread, last - first, count), _summed(theirs, strays.dur[when], count),
@@ -190,7 +205,8 @@ def _part(work: Launched, some: Mask) -> Launched:
     """Some of the activities, by process and launch time."""
     rows = np.flatnonzero(some)
     rows = rows[np.lexsort((work.launched[rows], work.process[rows]))]
-    return Launched(*(getattr(work, name)[rows] for name in Launched.__struct_fields__))
+    ours = {name: getattr(work, name)[rows] for name in Launched.__struct_fields__ if not name.startswith("range_")}
+    return replace(work, **ours)
 
 
 def _inside(marked: Marked, work: Launched, place: Ints, where: Ints) -> tuple[Ints, Ints]:

@@ -119,6 +119,10 @@ class Rows:
 
     def gather(self, ids: pl.Series | None, names: Sequence[str] | None = None) -> pl.DataFrame:
         """The rows with those numbers as a frame in the dtypes as built; None is all of them."""
+        if self._plan is not None and ids is not None and len(ids):
+            low, high = cast(int, ids.min()), cast(int, ids.max())
+            if high - low < STRETCH:
+                return self._cut(low, high + 1).select(names or pl.all())[ids.cast(pl.Int64) - low]
         whole = self._frame if self._plan is None else self._plan.select(names or pl.all()).collect(engine="streaming")
         assert whole is not None
         whole = whole.select(names) if names else whole

@@ -9,8 +9,9 @@ import polars as pl
 from ...loaders.schema import NAME
 from ...loaders.trace import REDUCED, Trace
 from ..core import units
+from ..core.derived import derived_rows
 from ..core.device_pairs import mapped, note
-from ..core.options import Options, Side
+from ..core.options import SIDES, Options
 from ..cycles.by_launch import cycle_of
 from ..cycles.scope import scoped
 from ..details.gaps import gap_sections, glance
@@ -39,6 +40,8 @@ COLUMNS = (
     Column("cause_ns", "of it", "ns", "how much of the gap had that cause", width=10, order=9),
     Column("index", "launch", "number", "launch that ended it", width=8, order=None),
 )
+MANY = 100_000
+"""Gaps that may be left on disk; an answer of fewer is kept whole, as those of other views are."""
 MOST_SAID = 16
 """Devices of which it is said in a line why they waited: those that waited longest."""
 BY_CAUSE = (
@@ -54,13 +57,14 @@ BY_CAUSE = (
 def build(runs: Runs, options: Options) -> Answer:
     """Every gap of one run, longest first; of two runs the idle time by cause, by the size of the change."""
     if len(runs) == 1:
-        idle = _idle(runs[0], options, "a")
+        piece = scoped(runs[0], options, "a")
+        idle = _idle(runs[0], piece)
         gaps = idle.gaps
-        if "cycle" not in gaps.columns:
-            cycle = cycle_of(runs[0], gaps.lazy(), options)
-            gaps = gaps.with_columns(pl.lit(None, pl.Int64).alias("cycle") if cycle is None else cycle.alias("cycle"))
-        return Answer(gaps.select(c.name for c in COLUMNS).lazy(), facts_of(idle), _summary(idle), idle.notes)
-    a, b = _idle(runs[0], options, "a"), _idle(runs[1], options, "b")
+        if "cycle" not in gaps.collect_schema():
+            gaps = pl.concat([gaps, _cycles(runs[0], piece, gaps, options)], how="horizontal")
+        rows, many = gaps.select(c.name for c in COLUMNS), sum(one.gaps for one in idle.devices) >= MANY
+        return Answer(rows, facts_of(idle), _summary(idle), idle.notes, recorded=many)
+    a, b = (_idle(run, scoped(run, options, side)) for run, side in zip(runs, SIDES, strict=True))
     jobs = all(len(run.info.ranks) > 1 for run in runs)  # a run of one rank is held against all of a job's
     left, right = by_cause(a, jobs), by_cause(b, jobs)
     moved = mapped(*([device.device for device in idle.devices] for idle in (a, b)))
@@ -72,8 +76,7 @@ def build(runs: Runs, options: Options) -> Answer:
     return Answer(joined.lazy(), {"a": facts_of(a), "b": facts_of(b)}, summary, (*notes, *note(moved)))
 
 
-def _idle(run: Trace, options: Options, side: Side) -> Idle:
-    piece = scoped(run, options, side)
+def _idle(run: Trace, piece: Trace) -> Idle:
     if REDUCED in run.info.facts:
         found = reduced_idle(piece)
         if found is None:
@@ -85,6 +88,19 @@ def _idle(run: Trace, options: Options, side: Side) -> Idle:
         why = "launches without times" if piece.has("kernels") else "no launches"
         raise CannotAnswer(f"{run.info.label} holds {why}: when devices waited is not recorded.")
     return idle
+
+
+def _cycles(run: Trace, piece: Trace, gaps: pl.LazyFrame, options: Options) -> pl.LazyFrame:
+    """The column ``cycle`` of the gaps of a piece: where what ended each was launched; null outside of cycles."""
+    def found() -> tuple[pl.DataFrame]:
+        index = gaps.select("index").collect(engine="streaming").lazy()
+        cycle = cycle_of(run, index, options)
+        if cycle is None:
+            return (index.with_columns(pl.lit(None, pl.Int64).alias("cycle")).select("cycle").collect(),)
+        return (cycle.alias("cycle").to_frame(),)
+
+    usual = piece is run and options.cycle_anchor is None
+    return derived_rows(run, "gap-cycles", found) if usual else found()[0].lazy()
 
 
 def facts_of(idle: Idle) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def _found(run: Trace, piece: Trace) -> Waits | None:
     gaps = idle.gaps.filter(
         pl.col("device").cast(pl.String).eq_missing(pl.lit(most.device, pl.String))
         & pl.col("rank").eq_missing(pl.lit(most.rank, pl.Int64))
-    )
+    ).collect(engine="streaming")
     cause, drained = pl.col("cause").cast(pl.String), pl.col("drained_by").is_not_null()
     host = cause.is_in(BEHIND) | (cause == "sync")
     wait = pl.when(cause == "sync").then("dur_ns").otherwise(pl.col("drain_ns").fill_null(0))

@@ -3,7 +3,7 @@
 Reading a recording does not wait for it, as most first questions are about kernels and need none of it. The columns
 are those of the host table all the same: whoever asks for one of them gets it, and nobody sees when it was found.
 Finding it takes 0.15 s for 93,000 slices (31 MB of Kineto JSON, November 2026), where reading them and answering for
-kernels takes 0.4.
+kernels takes 0.4. It is found, kept and read in the blocks of the table, never as columns of all of it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from ...trace import DerivedStore, Trace
 
 
-def _file(column: str) -> str:
-    """Where a column is kept: each by itself, because most questions need one and a long recording has large ones."""
-    return f"call-tree-{column.replace('_', '-')}"
+_TREE, _LATE = "call-tree", "call-tree-late"
 
 
 def deferred(
@@ -39,22 +37,27 @@ def deferred(
     if trace.host is schema.empty("host"):
         return trace
     types = schema.polars_schema("host")
-    whole, pieces = trace.host, [*parts] or [trace.host]
-    known = dict[str, pl.Series]()
+    pieces = [*parts] or [trace.host]
+    known = list[tuple[list[pl.LazyFrame], list[pl.LazyFrame], pl.DataFrame]]()
 
-    def tree(name: str) -> pl.Series:
-        if name not in known:
-            kept = derived_store.read(_file(name)) if derived_store is not None else None
-            if kept is not None:
-                known[name] = kept.to_series()
-                return known[name]
-            from .columns import call_tree  # with numpy, which most questions asked again do without
+    def blocks() -> tuple[list[pl.LazyFrame], list[pl.LazyFrame], pl.DataFrame]:
+        if not known:
+            from .columns import blocks_of  # with numpy, which most questions asked again do without
 
-            for column in call_tree(whole, compiled):
-                known[column.name] = column
-                if derived_store is not None:
-                    derived_store.write(_file(column.name), column.to_frame())
-        return known[name]
+            some = blocks_of(pieces)
+            known.append((some, *_trees(some, compiled, derived_store)))
+        return known[0]
+
+    def with_tree(names: list[str], plain: list[str]) -> Iterator[pl.DataFrame]:
+        from .columns import with_late
+
+        begin = 0
+        some, trees, late = blocks()
+        for block, tree in zip(some, trees, strict=True):
+            table = block.select(plain or pl.first()).collect(engine="streaming").select(plain)
+            added = with_late(tree.select(names).collect(), late, begin)
+            begin += added.height
+            yield pl.concat([table, added.cast({name: types[name] for name in names})], how="horizontal")
 
     def rows(
         names: list[str] | None, predicate: pl.Expr | None, limit: int | None, _batch: int | None
@@ -62,22 +65,42 @@ def deferred(
         wanted = list(types) if names is None else names
         asked = {*wanted, *(predicate.meta.root_names() if predicate is not None else ())}
         added = [name for name in COLUMNS if name in asked]
-        plain = [name for name in types if name in asked and name not in COLUMNS]
-        begin = 0
-        for piece in pieces:
-            if limit is not None:
-                if begin >= limit:
+        left = limit
+        if added:
+            plain = [name for name in types if name in asked and name not in COLUMNS]
+            for table in with_tree(added, plain):
+                some = table if left is None else table.head(left)
+                yield (some if predicate is None else some.filter(predicate)).select(wanted)
+                left = None if left is None else left - some.height
+                if left == 0:
                     return
-                piece = piece.head(limit - begin)
-            if not added:
-                some = piece if predicate is None else piece.filter(predicate)
-                yield some.select(wanted).collect(engine="streaming")
-                begin += 0 if limit is None else int(piece.select(pl.len()).collect().item())
-                continue
-            table = piece.select(plain or pl.first()).collect(engine="streaming")
-            columns = [tree(name)[begin : begin + table.height].cast(types[name]) for name in added]
-            begin += table.height
-            table = pl.DataFrame([*table.select(plain), *columns])
-            yield (table if predicate is None else table.filter(predicate)).select(wanted)
+            return
+        for piece in pieces:
+            if left == 0:
+                return
+            part = piece if left is None else piece.head(left)
+            yield (part if predicate is None else part.filter(predicate)).select(wanted).collect(engine="streaming")
+            left = None if left is None else left - int(part.select(pl.len()).collect().item())
 
     return trace.with_tables(host=register_io_source(rows, schema=types))
+
+
+def _trees(
+    blocks: Sequence[pl.LazyFrame], compiled: bool, derived_store: DerivedStore | None
+) -> tuple[list[pl.LazyFrame], pl.DataFrame]:
+    """The columns of each block, and the self times that are told apart from them."""
+    from .columns import late_times, trees
+
+    if derived_store is not None:
+        late_kept, kept = derived_store.read(_LATE), derived_store.parts(_TREE)
+        if late_kept is not None and kept is not None and len(kept) == len(blocks):
+            return kept, late_kept
+        late: dict[int, int] = {}
+        if derived_store.write_parts(_TREE, trees(blocks, late, compiled)):
+            derived_store.write(_LATE, late_times(late))
+            kept = derived_store.parts(_TREE)
+            if kept is not None:
+                return kept, late_times(late)
+    late = {}
+    found = dict(trees(blocks, late, compiled))
+    return [found[number].lazy() for number in range(len(blocks))], late_times(late)

@@ -4,25 +4,33 @@ Who called whom, who launched what and where the cycles are take longer to find 
 They follow from the tables alone, so they last as long as these: in a folder of the cache entry, written when a
 question first needs them, gone when the entry goes. A file is believed only where nobody else can have written it and
 its checksum holds; anything else is found out anew. Where there is no room, or no right to write, that is so each time.
+
+What is large lies in parts: each is a plain Arrow file, and a list of them has their checksums. So neither writing nor
+checking takes more memory than a part, and whoever looks at some rows decodes no others.
 """
 
 from __future__ import annotations
 
 import io
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...trace import TABLE_NAMES, Trace
 from .. import private
+from ..digest import blake2b
 
 if TYPE_CHECKING:
     import polars as pl
 
-MOST_BYTES = 256 << 20
-"""What is larger is not kept: it is written and checked in one piece."""
+PART_BYTES = 16 << 20
+"""Bytes in memory of a part; what is smaller than one is a single file."""
+MOST_BYTES = 4 * PART_BYTES
+"""What a single file has at most; compressed it is rarely larger than its frame, and never by that much."""
 _NAME = re.compile(r"[a-z0-9-]+")
+_LIST = "-parts"
 
 
 class DerivedFiles:
@@ -50,24 +58,75 @@ class DerivedFiles:
         """The frame of that name; None where none is there that can be believed."""
         import polars as pl
 
+        whole = self._single(name)
+        if whole is not None:
+            return whole
+        rows = self.parts(name)
         try:
-            data = private.unsealed(private.read(self._file(name), MOST_BYTES))
-            return pl.read_ipc(io.BytesIO(data))
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, pl.exceptions.PolarsError):
-            private.discard(self._file(name))
+            return None if rows is None else pl.concat(rows).collect()
+        except (OSError, pl.exceptions.PolarsError):
             return None
 
     def write(self, name: str, frame: pl.DataFrame) -> None:
         """Keep a frame under that name, where there is room for it."""
-        if frame.estimated_size() > MOST_BYTES:
+        parts = -(-int(frame.estimated_size()) // PART_BYTES)
+        if parts > 1:
+            self.write_parts(name, enumerate(frame.iter_slices(-(-frame.height // parts))))
             return
-        room = io.BytesIO()
-        frame.write_ipc(room, compression="lz4")
         with suppress(OSError):
             private.make(self._folder)
-            private.write(self._file(name), private.sealed(room.getvalue()))
+            private.write(self._file(name), private.sealed(_ipc(frame)))
+
+    def write_parts(self, name: str, frames: Iterable[tuple[int, pl.DataFrame]]) -> bool:
+        """Keep a frame that comes in numbered parts, in any order; False where there is no room, and nothing is kept.
+
+        Where all are kept, all were asked for: whoever makes them may rely on it.
+        """
+        import polars as pl
+
+        listed = list[tuple[int, str, bytes]]()
+        try:
+            private.make(self._folder)
+            for number, frame in frames:
+                data = _ipc(frame)
+                listed.append((number, f"{name}-{number:05}", blake2b(data).digest()))
+                private.write(self._file(listed[-1][1]), data)
+            rows = pl.DataFrame(sorted(listed), schema=["number", "name", "checksum"], orient="row")
+            private.write(self._file(name + _LIST), private.sealed(_ipc(rows)))
+        except OSError:
+            for _, part, _ in listed:
+                private.discard(self._file(part))
+            return False
+        return True
+
+    def _single(self, name: str) -> pl.DataFrame | None:
+        import polars as pl
+
+        file = self._file(name)
+        try:
+            return pl.read_ipc(io.BytesIO(private.unsealed(private.read(file, MOST_BYTES))))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, pl.exceptions.PolarsError):
+            private.discard(file)
+            return None
+
+    def parts(self, name: str) -> list[pl.LazyFrame] | None:
+        """The parts of the frame of that name, left on disk; None where they cannot be believed, or it has none."""
+        import polars as pl
+
+        listed = self._single(name + _LIST)
+        if listed is None:
+            return None
+        files = [self._file(part) for part in listed["name"]]
+        try:
+            if all(private.checksum(file) == wanted for file, wanted in zip(files, listed["checksum"], strict=True)):
+                return [pl.scan_ipc(file) for file in files]
+        except OSError:
+            pass
+        for file in (self._file(name + _LIST), *files):
+            private.discard(file)
+        return None
 
     def only_last(self, beginning: str, most: int) -> None:
         """Of the files whose names begin so, leave the ``most`` that were written last."""
@@ -85,6 +144,12 @@ class DerivedFiles:
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} names no file")
         return self._folder / name
+
+
+def _ipc(frame: pl.DataFrame) -> bytes:
+    room = io.BytesIO()
+    frame.write_ipc(room, compression="lz4")
+    return room.getvalue()
 
 
 def _tables_of(trace: Trace) -> tuple[object, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,7 +30,7 @@ def causes(run: Trace) -> dict[str, int]:
     idle = idle_of(run, run)
     assert idle is not None
     (device,) = idle.devices
-    assert sum(device.causes.values()) == device.idle_ns == int(idle.gaps["dur_ns"].sum())
+    assert sum(device.causes.values()) == device.idle_ns == idle.gaps.select(pl.col("dur_ns").sum()).collect().item()
     assert device.busy_ns + device.idle_ns == device.window_ns
     return device.causes
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from warplens.loaders.ingest import cache, store
+from warplens.loaders.ingest import cache, private, store
 from warplens.loaders.ingest.opening import open_run
+from warplens.loaders.ingest.store import derived
 from warplens.loaders.trace import Info, Trace
 
 FOUND = pl.DataFrame({"answer": [42, None]})
@@ -80,3 +81,70 @@ def test_it_counts_in_the_size_of_the_cache_and_leaves_the_entry_whole(samples: 
     run.derived("answer", lambda: FOUND)
     assert cache.entries()[0].bytes > before
     assert open_run(path)[0].derived("answer", never).equals(FOUND)
+
+
+@pytest.fixture
+def many(monkeypatch: pytest.MonkeyPatch) -> pl.DataFrame:
+    """Rows of which a part has a hundred."""
+    monkeypatch.setattr(derived, "PART_BYTES", 1_600)
+    return pl.DataFrame({"row": range(1_050), "dur_ns": [None, 2, 5] * 350})
+
+
+def test_what_is_large_lies_in_parts_and_is_read_a_slice_at_a_time(
+    trace: Trace, tmp_path: Path, many: pl.DataFrame
+) -> None:
+    assert trace.derived_rows("answer", lambda: many.iter_slices(100)).collect().equals(many)
+    assert len(list((tmp_path / "0" / cache.DERIVED).iterdir())) == 12
+    again = store.read(tmp_path)[0]
+    assert again.derived("answer", never).equals(many)
+    assert again.derived_rows("answer", never).slice(95, 200).collect().equals(many.slice(95, 200))
+
+
+@pytest.mark.parametrize("harm", ["cut", "altered", "gone", "others", "list"])
+def test_where_one_part_cannot_be_believed_all_are_found_out_anew(
+    trace: Trace, tmp_path: Path, many: pl.DataFrame, harm: str
+) -> None:
+    trace.derived("answer", lambda: many)
+    folder = tmp_path / "0" / cache.DERIVED
+    file = folder / ("answer-parts" if harm == "list" else "answer-00003")
+    data = file.read_bytes()
+    if harm in ("cut", "list"):
+        file.write_bytes(data[:-9])
+    elif harm == "altered":
+        file.write_bytes(data[:-200] + b"x" + data[-199:])
+    elif harm == "others":
+        file.chmod(0o622)
+    else:
+        file.unlink()
+    new = many.head(990)
+    assert trace.derived("answer", lambda: new).equals(new)
+    assert trace.derived_rows("answer", never).collect().equals(new)
+
+
+def test_rows_that_cannot_be_kept_are_found_out_each_time(trace: Trace, tmp_path: Path, many: pl.DataFrame) -> None:
+    (tmp_path / "0" / cache.DERIVED).write_text("in the way")
+    assert trace.derived_rows("answer", lambda: many.iter_slices(100)).collect().equals(many)
+    assert trace.derived_rows("answer", lambda: [many.head(1)]).collect().height == 1
+
+
+def test_parts_are_kept_in_the_order_of_their_numbers(trace: Trace, many: pl.DataFrame) -> None:
+    kept = trace.derived_store
+    assert kept is not None
+    assert kept.write_parts("answer", ((number, many.slice(100 * number, 100)) for number in (7, 0, 3)))
+    parts = kept.parts("answer")
+    assert parts is not None and [int(part.select("row").collect()["row"][0]) for part in parts] == [0, 300, 700]
+    assert kept.parts("answer-2") is None
+
+
+def test_of_parts_for_which_there_is_no_room_none_is_kept(
+    trace: Trace, tmp_path: Path, many: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: Path, data: bytes) -> None:
+        if file.name == "answer-00004":
+            raise OSError("no space left")
+        write(file, data)
+
+    write = private.write
+    monkeypatch.setattr(private, "write", full)
+    assert trace.derived("answer", lambda: many).equals(many)
+    assert not list((tmp_path / "0" / cache.DERIVED).iterdir())
