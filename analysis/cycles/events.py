@@ -123,7 +123,7 @@ def _parts(blocks: Iterable[pl.DataFrame], timed: Timed | None) -> list[_Part]:
 
 
 def _part(block: pl.DataFrame, timed: Timed | None) -> _Part:
-    groups, row = _grouped(block, pl.col("dur_ns").sum(), pl.len().cast(pl.Int64).alias("instances"))
+    groups, row = _grouped(block.with_columns(pl.lit(1, pl.Int64).alias("instances")))
     if timed is None:
         return _Part(groups, None)
     there = block["start_ns"].is_not_null() & pl.Series(_asked(groups, timed)[row])
@@ -144,21 +144,9 @@ def _asked(groups: pl.DataFrame, timed: Timed) -> Flags:
     return flags
 
 
-def _grouped(rows: pl.DataFrame, *sums: pl.Expr) -> tuple[pl.DataFrame, Rows]:
-    """The groups in the order of first appearance, and for each row which of them it belongs to.
-
-    The grouping knows which rows it put where; to join them to the groups again takes its time and memory twice.
-    """
-    found = rows.with_row_index("at").group_by(GROUPS, maintain_order=True).agg(*sums, pl.col("at"))
-    sizes, places = found["at"].list.len().to_numpy(), found["at"].explode(empty_as_null=False).to_numpy()
-    row = np.empty(rows.height, np.uint32)
-    row[places] = np.repeat(np.arange(found.height, dtype=np.uint32), sizes)
-    return found.drop("at"), row
-
-
 def _together(parts: list[_Part]) -> Sums:
     begins = np.cumsum([0, *(part.groups.height for part in parts)])
-    groups, place = _merged(pl.concat([part.groups for part in parts]))
+    groups, place = _grouped(pl.concat([part.groups for part in parts]))
     timed = [(begin, part.events) for begin, part in zip(begins, parts, strict=False) if part.events is not None]
     if not timed:
         return Sums(groups, np.empty(0, np.uint32), *[np.empty(0, np.int64)] * 2)
@@ -167,11 +155,12 @@ def _together(parts: list[_Part]) -> Sums:
     return Sums(groups, np.concatenate(row), starts, spans)
 
 
-def _merged(every: pl.DataFrame) -> tuple[pl.DataFrame, Rows]:
-    """``_grouped`` for the groups of all blocks, of which few are the same: there a grouping that knows its rows takes
-    350 MB for a million, and numbers in their order a sixth of that.
+def _grouped(rows: pl.DataFrame) -> tuple[pl.DataFrame, Rows]:
+    """``GROUPS dur_ns instances`` in the order of first appearance, and for each row which of them it belongs to.
+
+    Keys are numbered, for a grouping of polars that tells its rows takes 350 MB for a million of them.
     """
-    number = numbered(*(ids(every[name].to_physical().cast(pl.Int64)) for name in GROUPS))
+    number = numbered(*(ids(rows[name].to_physical().cast(pl.Int64)) for name in GROUPS))
     count = int(number.max(initial=-1)) + 1
     first = np.empty(count, np.int64)
     first[number[::-1]] = np.arange(len(number))[::-1]  # the first of several rows is written last
@@ -179,8 +168,9 @@ def _merged(every: pl.DataFrame) -> tuple[pl.DataFrame, Rows]:
     place = np.empty(count, np.uint32)
     place[order] = np.arange(count, dtype=np.uint32)
     row: Rows = place[number]
-    sums = {name: np.zeros(count, np.int64) for name in ("dur_ns", "instances")}
-    for name, total in sums.items():
-        np.add.at(total, row, every[name].to_numpy())
-    keys = every.select(GROUPS)[first[order]]
-    return keys.with_columns(pl.Series(name, total) for name, total in sums.items()), row
+    groups = rows.select(GROUPS)[first[order]]
+    for name in ("dur_ns", "instances"):
+        total = np.zeros(count, np.int64)
+        np.add.at(total, row, rows[name].fill_null(0).to_numpy())
+        groups = groups.with_columns(pl.Series(name, total))
+    return groups, row

@@ -116,13 +116,30 @@ def _shares(run: Trace, sums: pl.DataFrame, options: Options) -> pl.DataFrame:
 def _computed(run: Trace, options: Options, on_host: bool = True) -> pl.DataFrame:
     if find_cycles(run, options).frame.is_empty():
         return schema.empty("profile").collect()
+    shares, measured = _apart(run, options, on_host)
+    rows = shares.join(measured, on="row", how="left", maintain_order="left").lazy()
+    del shares  # as large as the answer
+    return schema.conform("profile", rows).collect()
+
+
+def computed_apart(run: Trace, options: Options) -> tuple[pl.LazyFrame, pl.LazyFrame]:
+    """What ``profile`` is computed of, both with its columns: each function of a cycle once, without metrics, and the
+    rows that have one.
+
+    Of a trace of 2 GB the second are 150,000 of 1.2 million, and the whole table takes 120 MB more.
+    """
+    if find_cycles(run, options).frame.is_empty():
+        return schema.empty("profile"), schema.empty("profile")
+    shares, measured = _apart(run, options)
+    rows = measured.sort("row", maintain_order=True).join(shares, on="row", how="left", maintain_order="left")
+    return schema.conform("profile", shares.lazy()), schema.conform("profile", rows.lazy())
+
+
+def _apart(run: Trace, options: Options, on_host: bool = True) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The functions of each cycle with their ``row``, and the metrics of some of these rows."""
     found = events.sums(run, options, on_host, timed=_timed(run) if run.has("metrics") else None)
     shares = _shares(run, found.groups, options).with_row_index("row")
-    measured = _measured(run, found, shares)
-    del found  # each of the three is as large as the answer
-    rows = shares.join(measured, on="row", how="left", maintain_order="left").lazy()
-    del shares
-    return schema.conform("profile", rows).collect()
+    return shares, _measured(run, found, shares)
 
 
 def _timed(run: Trace) -> events.Timed:

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from ....loaders.schema import NAME
 from ....loaders.trace import Trace
-from ...core.derived import derived
+from ...core.derived import derived, is_stored
 from ...core.launch_calls import Ints, ids, numbered
 from ...core.options import Options
 from ...core.processes import Processes, ProcessPair, job_pairs, process_pairs, processes_of
 from ...cycles.account import find_cycles
-from ...cycles.profile import profile
+from ...cycles.profile import computed_apart, profile
 from ..stats.robust_location import Floats
 
 Flags = NDArray[np.bool_]
@@ -103,10 +103,15 @@ def work_of(run: Trace, options: Options) -> Work:
 
     Rows that were put in order once are kept: two runs of 2 GB are asked again with 0.7 s and 190 MB less each.
     """
-    profiled = cache(lambda: profile(run, options))
-    processes = processes_of(_kept(run, options, "work-processes", lambda: _processes(profiled())))
-    rows = _kept(run, options, "work", lambda: _in_order(profiled(), processes, _WORK, once=True))
-    metrics = _kept(run, options, "work-metrics", lambda: _in_order(_measured(profiled()), processes, _READ))
+    stored = _is_kept(run, options)
+    tables = cache(lambda: computed_apart(run, options) if stored else (profile(run, options),) * 2)
+
+    def kept(name: str, find: Callable[[], pl.DataFrame]) -> pl.DataFrame:
+        return derived(run, name, find) if stored else find()
+
+    processes = processes_of(kept("work-processes", lambda: _processes(tables()[0])))
+    rows = kept("work", lambda: _in_order(tables()[0], processes, _WORK, once=True))
+    metrics = kept("work-metrics", lambda: _in_order(_measured(tables()[1]), processes, _READ))
     if rows.is_empty():
         return Work(rows, metrics, frozenset(), frozenset(), {}, run)
     found = find_cycles(run, options).frame
@@ -119,10 +124,9 @@ def work_of(run: Trace, options: Options) -> Work:
     )
 
 
-def _kept(run: Trace, options: Options, name: str, find: Callable[[], pl.DataFrame]) -> pl.DataFrame:
-    """What was found of a run's own cycles, kept; a recorded profile is a table of them already."""
-    asked_anew = options.cycle_anchor is not None or not options.warm_up or run.has("profile")
-    return find() if asked_anew else derived(run, name, find)
+def _is_kept(run: Trace, options: Options) -> bool:
+    """Whether what is found of the run's own cycles is kept; a recorded profile is a table of them already."""
+    return is_stored(run) and options.cycle_anchor is None and options.warm_up and not run.has("profile")
 
 
 def _processes(table: pl.LazyFrame) -> pl.DataFrame:

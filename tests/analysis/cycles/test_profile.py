@@ -170,17 +170,19 @@ def test_events_that_are_added_up_in_blocks_give_what_all_at_once_give(monkeypat
 
 numbers = st.none() | st.integers(-3, 3)
 names = st.none() | st.sampled_from(["a", "b", "gemm"])
-groups = st.lists(st.tuples(numbers, numbers, names, names, names, numbers, st.integers(0, 9), st.integers(1, 9)))
+durations = st.none() | st.integers(0, 9)
+groups = st.lists(st.tuples(numbers, numbers, names, names, names, numbers, durations, st.integers(1, 9)))
 
 
 @given(rows=groups)
-def test_groups_of_all_blocks_are_merged_as_polars_groups_them(rows: list[tuple[Any, ...]]) -> None:
+def test_events_are_grouped_as_polars_groups_them(rows: list[tuple[Any, ...]]) -> None:
     kinds = dict.fromkeys(events.GROUPS, pl.Int64) | dict.fromkeys(("function", "kind", "device"), schema.NAME)
     every = pl.DataFrame(rows, schema=kinds | {"dur_ns": pl.Int64, "instances": pl.Int64}, orient="row")
-    plain, place = events._grouped(every, pl.col("dur_ns", "instances").sum())
-    merged, row = events._merged(every)
-    assert merged.equals(plain) and merged.schema == plain.schema
-    assert row.tolist() == place.tolist()
+    plain = every.with_row_index("at").group_by(events.GROUPS, maintain_order=True).agg(
+        pl.col("dur_ns", "instances").sum(), "at")
+    groups, row = events._grouped(every)
+    assert groups.equals(plain.drop("at")) and groups.schema == plain.drop("at").schema
+    assert [np.flatnonzero(row == number).tolist() for number in range(groups.height)] == plain["at"].to_list()
 
 
 def test_only_functions_that_a_counter_tells_about_are_looked_at_one_event_at_a_time() -> None:
