@@ -19,7 +19,7 @@ import polars as pl
 from ...loaders import schema
 from ...loaders.trace import Trace
 from ..core import sampling
-from ..core.derived import derived, is_stored
+from ..core.derived import derived
 from ..core.options import Options
 from . import events
 from .account import find_cycles
@@ -69,9 +69,8 @@ def profile(run: Trace, options: Options) -> pl.LazyFrame:
     for trace, anchor, frame in _known:
         if trace is run and anchor == options.cycle_anchor:
             return _steady(frame.lazy(), run, options)
-    if options.cycle_anchor is None and is_stored(run):  # 120 MB of a trace of 2 GB, and 0.2 s to read again
-        return _steady(derived(run, "profile", lambda: _computed(run, options)).lazy(), run, options)
-    frame = _computed(run, options)
+    frame = _computed(run, options) if options.cycle_anchor is not None else derived(
+        run, "profile", lambda: _computed(run, options))
     _known.append((run, options.cycle_anchor, frame))
     return _steady(frame.lazy(), run, options)
 

@@ -14,7 +14,7 @@ from runs import host, kernel, run_of, samples, steps
 from warplens.analysis.core.options import Options
 from warplens.analysis.core.sampling import during
 from warplens.analysis.cycles import events
-from warplens.analysis.cycles.profile import _timed, belongs, function_cycles, metric_group, profile
+from warplens.analysis.cycles.profile import _timed, belongs, computed_apart, function_cycles, metric_group, profile
 from warplens.loaders import schema
 from warplens.loaders.trace import Trace
 
@@ -196,3 +196,16 @@ def test_only_functions_that_a_counter_tells_about_are_looked_at_one_event_at_a_
 
 def test_a_run_without_any_event_has_an_empty_profile() -> None:
     assert profile(run_of(cycles=steps(100)), Options()).collect().is_empty()
+
+
+def test_functions_and_metrics_apart_are_the_rows_of_the_profile() -> None:
+    read = [*samples("gpu_frequency", "GPU 0", (0, 1.0), (150, 3.0)), *samples("gpu_usage", None, (0, 5.0), (90, 6.0))]
+    calls = [host("aten::mm", 20 * i, 15) for i in range(9)]
+    run = run_of(cycles=steps(100, 100), kernels=[kernel(i, 30 * i, 20) for i in range(6)], host=calls, metrics=read)
+    whole = profile(run, Options()).collect()
+    functions, measured = (table.collect() for table in computed_apart(run, Options()))
+    assert measured.equals(whole.drop_nulls("metric")) and measured.height == 4
+    each = whole.unique(["cycle", "function"], keep="first", maintain_order=True)
+    assert functions.select("cycle", "function", "beta", "dur_ns", "instances", "cycle_ns").equals(
+        each.select("cycle", "function", "beta", "dur_ns", "instances", "cycle_ns"))
+    assert functions["metric"].null_count() == functions.height == 4
