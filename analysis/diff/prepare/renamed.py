@@ -56,10 +56,11 @@ def _alone(mine: pl.DataFrame, theirs: pl.DataFrame) -> pl.DataFrame:
     same = ["function", "device"]
     here, there = (function_runs(rows).select(same).unique() for rows in (mine, theirs))
     alone = here.join(there, on=same, how="anti", nulls_equal=True)
-    counted = mine.lazy().join(alone.lazy(), on=same, how="semi", nulls_equal=True).group_by(
-        *same, "kind", maintain_order=True
-    ).agg(pl.col("instances").sum(), pl.col("cycle").n_unique().alias("cycles"))
-    return counted.with_columns(pl.col(*same, "kind").cast(pl.String)).collect()
+    rows = mine.clear() if alone.is_empty() else mine.join(alone, on=same, how="semi", nulls_equal=True)
+    counted = rows.group_by(*same, "kind", maintain_order=True).agg(
+        pl.col("instances").sum(), pl.col("cycle").n_unique().alias("cycles")
+    )
+    return counted.with_columns(pl.col(*same, "kind").cast(pl.String))
 
 
 def _by_name(only_a: list[_Row], only_b: list[_Row]) -> dict[tuple[str, str | None], str]:
