@@ -111,19 +111,36 @@ def place(rows: pl.DataFrame, cycles: pl.DataFrame, device_time: bool) -> Times:
     return at
 
 
-def host_in_cycles(run: Trace, cycles: pl.DataFrame, condition: pl.Expr, block: int) -> Iterator[pl.DataFrame]:
+def activities_in_cycles(
+    run: Trace, cycles: pl.DataFrame, device_time: bool, condition: pl.Expr
+) -> Iterator[pl.DataFrame]:
+    """``name kind device pid rank start_ns dur_ns`` of the kernels that pass and belong to a cycle, with its number in
+    ``cycle``, in blocks: what ``in_cycles`` gives, but never all of it at once.
+    """
+    columns = ("name", "kind", "device", "pid", "rank", "start_ns", "dur_ns")
+    if cycles["start_ns"].null_count():
+        yield from batches(_by_index(run, cycles).filter(condition).select("cycle", *columns))
+        return
+    for rows in batches(launched(run).filter(condition).select("launch_ns", *columns)):
+        yield _numbered(rows, place(rows, cycles, device_time), cycles)
+
+
+def host_in_cycles(run: Trace, cycles: pl.DataFrame, condition: pl.Expr) -> Iterator[pl.DataFrame]:
     """The host slices that pass and begin in a cycle, with its number in ``cycle``; none without timestamps.
 
-    They come in the order of the table, of ``block`` slices as many as are in a cycle.
+    They come in the order of the table, in blocks.
     """
     if cycles["start_ns"].null_count():
         return
     columns = ("name", "kind", "pid", "rank", "start_ns", "dur_ns")
-    every = run.host.filter(condition).select(columns).drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
-    for rows in every.iter_slices(block):
-        at = row_at(rows["start_ns"], rows["rank"], cycles, ("start_ns", "dur_ns"))
-        number = pl.Series("cycle", cycles["cycle"].to_numpy()[at] if cycles.height else at)
-        yield rows.with_columns(number).filter(pl.Series(at >= 0))
+    for rows in batches(run.host.filter(condition).select(columns).drop_nulls(["start_ns", "dur_ns"])):
+        yield _numbered(rows, row_at(rows["start_ns"], rows["rank"], cycles, ("start_ns", "dur_ns")), cycles)
+
+
+def _numbered(rows: pl.DataFrame, at: Times, cycles: pl.DataFrame) -> pl.DataFrame:
+    """The rows that belong to a cycle, with its number; ``at`` is its row in ``cycles``, -1 for none."""
+    number = pl.Series("cycle", cycles["cycle"].to_numpy()[at] if cycles.height else at)
+    return rows.with_columns(number).filter(pl.Series(at >= 0))
 
 
 def row_at(times: pl.Series, ranks: pl.Series, cycles: pl.DataFrame, bounds: tuple[str, str]) -> Times:

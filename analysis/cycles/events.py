@@ -6,7 +6,7 @@ block adds up to is small, and all blocks together give the same groups in the s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,16 +15,25 @@ from msgspec import Struct
 
 from ...loaders import schema
 from ...loaders.trace import Trace
+from ..core.batches import batches
+from ..core.launch_calls import ids, numbered
 from ..core.options import Options
 from . import assignment
 from .account import Cycles, find_cycles
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 Rows = np.ndarray[Any, np.dtype[np.uint32]]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
 GROUPS = ["cycle", "pid", "function", "kind", "device", "rank"]
 HOST_KINDS = ("op", "runtime", "driver", "python", "sched", "io", "dataloader", "overhead")
 BLOCK = 1 << 18
 """Events that are grouped at once."""
+Timed = Callable[[str, str], bool]
+"""Whether anybody asks when the functions of a kind and name ran."""
+_EVENTS: dict[str, pl.DataType] = {
+    "cycle": pl.Int64(), "pid": pl.Int64(), "function": schema.NAME, "kind": schema.NAME, "device": schema.NAME,
+    "rank": pl.Int64(), "start_ns": pl.Int64(), "dur_ns": pl.Int64(),
+}
 _BUSY = pl.col("kind").is_in(HOST_KINDS)
 _COLUMNS = ("cycle", "pid", pl.col("name").alias("function"), "kind", "device")
 
@@ -32,8 +41,8 @@ _COLUMNS = ("cycle", "pid", pl.col("name").alias("function"), "kind", "device")
 class Sums(Struct, frozen=True):
     """``groups`` are ``GROUPS dur_ns instances``, a row each in the order of first appearance.
 
-    ``row`` says of every event with a time which of them it belongs to, ``starts`` and ``spans`` (ns) when that was;
-    all three are empty where nobody asked for them.
+    ``row`` says which of them every event belongs to whose time was asked for, ``starts`` and ``spans`` (ns) when that
+    was.
     """
 
     groups: pl.DataFrame
@@ -43,19 +52,20 @@ class Sums(Struct, frozen=True):
 
 
 class _Part(Struct, frozen=True):
-    """What one block adds up to, and of its events with a time the row among these, ``start_ns`` and ``dur_ns``."""
+    """What one block adds up to, and of its timed events the row among these, ``start_ns`` and ``dur_ns``."""
 
     groups: pl.DataFrame
     events: tuple[Rows, Integers, Integers] | None
 
 
-def sums(run: Trace, options: Options, on_host: bool = True, timed: bool = False) -> Sums:
+def sums(run: Trace, options: Options, on_host: bool = True, timed: Timed | None = None) -> Sums:
     """What the run's functions took in each cycle, or in all of it where it has no cycles.
 
-    ``on_host`` False leaves the host slices out; ``timed`` asks for the times of the events as well.
+    ``on_host`` False leaves the host slices out; ``timed`` asks for the times of the events of some functions.
     """
     cycles = find_cycles(run, options)
-    device = _parts(_activities(run, cycles), timed)
+    none = _part(pl.DataFrame(schema=_EVENTS), timed)
+    device = [none, *_parts(_activities(run, cycles), timed)]
     host = _parts(_slices(run, cycles), timed) if on_host else []
     processes = (_pids(host) if on_host else _host_pids(run, cycles)).drop_nulls().unique()
     if len(processes) == 1:  # what a device did without saying for whom was for the only process there is
@@ -66,23 +76,23 @@ def sums(run: Trace, options: Options, on_host: bool = True, timed: bool = False
 
 def _activities(run: Trace, cycles: Cycles) -> Iterator[pl.DataFrame]:
     """What devices ran, in blocks; where there are cycles, only what belongs to one."""
+    working = pl.col("kind") != "sync"
     if cycles.frame.is_empty():
-        found = assignment.launched(run).with_columns(pl.lit(None, pl.Int64).alias("cycle"))
+        rows = assignment.launched(run).filter(working).with_columns(pl.lit(None, pl.Int64).alias("cycle"))
+        blocks = batches(rows.select("cycle", "pid", "name", "kind", "device", "rank", "start_ns", "dur_ns"))
     else:
-        found = assignment.in_cycles(run, cycles.frame, cycles.device_time)
-    work = found.filter(pl.col("kind") != "sync").select(*_COLUMNS, _rank(cycles), "start_ns", "dur_ns")
-    rows = work.collect(engine="streaming")
-    yield from rows.iter_slices(BLOCK) if rows.height else (rows,)
+        blocks = assignment.activities_in_cycles(run, cycles.frame, cycles.device_time, working)
+    for block in blocks:
+        yield block.select(*_COLUMNS, _rank(cycles), "start_ns", "dur_ns")
 
 
 def _slices(run: Trace, cycles: Cycles) -> Iterator[pl.DataFrame]:
     """What the host did, in blocks; where there are cycles, only what began in one and is not their anchor."""
     if cycles.frame.is_empty():
-        rows = run.host.filter(_BUSY).select("name", "kind", "pid", "rank", "start_ns", "dur_ns").collect()
-        none = pl.lit(None, pl.Int64).alias("cycle")
-        blocks: Iterator[pl.DataFrame] = (block.with_columns(none) for block in rows.iter_slices(BLOCK))
+        rows = run.host.filter(_BUSY).select("name", "kind", "pid", "rank", "start_ns", "dur_ns")
+        blocks = batches(rows.with_columns(pl.lit(None, pl.Int64).alias("cycle")))
     else:
-        blocks = assignment.host_in_cycles(run, cycles.frame, _inside(cycles), BLOCK)
+        blocks = assignment.host_in_cycles(run, cycles.frame, _inside(cycles))
     device = pl.lit("Host").cast(schema.NAME).alias("device")
     for block in blocks:
         yield block.with_columns(device).select(*_COLUMNS, _rank(cycles), "start_ns", "dur_ns")
@@ -108,38 +118,59 @@ def _host_pids(run: Trace, cycles: Cycles) -> pl.Series:
     return run.host.filter(condition).select(pl.col("pid").unique()).collect(engine="streaming")["pid"]
 
 
-def _parts(blocks: Iterable[pl.DataFrame], timed: bool) -> list[_Part]:
-    return [_part(block, timed) for block in blocks]
+def _parts(blocks: Iterable[pl.DataFrame], timed: Timed | None) -> list[_Part]:
+    return [_part(some, timed) for block in blocks for some in block.iter_slices(BLOCK)]
 
 
-def _part(block: pl.DataFrame, timed: bool) -> _Part:
-    groups, row = _grouped(block, pl.col("dur_ns").sum(), pl.len().cast(pl.Int64).alias("instances"))
-    if not timed:
+def _part(block: pl.DataFrame, timed: Timed | None) -> _Part:
+    groups, row = _grouped(block.with_columns(pl.lit(1, pl.Int64).alias("instances")))
+    if timed is None:
         return _Part(groups, None)
-    there = block["start_ns"].is_not_null()
+    there = block["start_ns"].is_not_null() & pl.Series(_asked(groups, timed)[row])
     rows = block.select("start_ns", "dur_ns").filter(there)
     return _Part(groups, (row[there.to_numpy()], rows["start_ns"].to_numpy(), rows["dur_ns"].to_numpy()))
 
 
-def _grouped(rows: pl.DataFrame, *sums: pl.Expr) -> tuple[pl.DataFrame, Rows]:
-    """The groups in the order of first appearance, and for each row which of them it belongs to.
-
-    The grouping knows which rows it put where; to join them to the groups again takes its time and memory twice.
-    """
-    found = rows.with_row_index("at").group_by(GROUPS, maintain_order=True).agg(*sums, pl.col("at"))
-    sizes, places = found["at"].list.len().to_numpy(), found["at"].explode(empty_as_null=False).to_numpy()
-    row = np.empty(rows.height, np.uint32)
-    row[places] = np.repeat(np.arange(found.height, dtype=np.uint32), sizes)
-    return found.drop("at"), row
+def _asked(groups: pl.DataFrame, timed: Timed) -> Flags:
+    """Of which groups the times are asked for: the host has most events, and most counters are of devices."""
+    names = groups.select("kind", "function")
+    kinds = names.unique()
+    asked = [timed(*pair) for pair in kinds.with_columns(pl.all().cast(pl.String)).rows()]
+    rows = names.with_row_index("row").join(
+        kinds.filter(pl.Series(asked, dtype=pl.Boolean)), on=["kind", "function"], how="semi", nulls_equal=True
+    )["row"]
+    flags: Flags = np.zeros(groups.height, dtype=bool)
+    flags[rows.to_numpy()] = True
+    return flags
 
 
 def _together(parts: list[_Part]) -> Sums:
-    every = pl.concat([part.groups for part in parts])
-    groups, place = _grouped(every, pl.col("dur_ns", "instances").sum())
-    timed = [part.events for part in parts if part.events is not None]
+    begins = np.cumsum([0, *(part.groups.height for part in parts)])
+    groups, place = _grouped(pl.concat([part.groups for part in parts]))
+    timed = [(begin, part.events) for begin, part in zip(begins, parts, strict=False) if part.events is not None]
     if not timed:
         return Sums(groups, np.empty(0, np.uint32), *[np.empty(0, np.int64)] * 2)
-    begins = np.cumsum([0, *(part.groups.height for part in parts)])
-    row = [place[begin:][events[0]] for begin, events in zip(begins, timed, strict=False)]
-    starts, spans = (np.concatenate([events[column] for events in timed]) for column in (1, 2))
+    row = [place[begin:][events[0]] for begin, events in timed]
+    starts, spans = (np.concatenate([events[column] for _, events in timed]) for column in (1, 2))
     return Sums(groups, np.concatenate(row), starts, spans)
+
+
+def _grouped(rows: pl.DataFrame) -> tuple[pl.DataFrame, Rows]:
+    """``GROUPS dur_ns instances`` in the order of first appearance, and for each row which of them it belongs to.
+
+    Keys are numbered, for a grouping of polars that tells its rows takes 350 MB for a million of them.
+    """
+    number = numbered(*(ids(rows[name].to_physical().cast(pl.Int64)) for name in GROUPS))
+    count = int(number.max(initial=-1)) + 1
+    first = np.empty(count, np.int64)
+    first[number[::-1]] = np.arange(len(number))[::-1]  # the first of several rows is written last
+    order = np.argsort(first)
+    place = np.empty(count, np.uint32)
+    place[order] = np.arange(count, dtype=np.uint32)
+    row: Rows = place[number]
+    groups = rows.select(GROUPS)[first[order]]
+    for name in ("dur_ns", "instances"):
+        total = np.zeros(count, np.int64)
+        np.add.at(total, row, rows[name].fill_null(0).to_numpy())
+        groups = groups.with_columns(pl.Series(name, total))
+    return groups, row

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -114,10 +115,44 @@ def _shares(run: Trace, sums: pl.DataFrame, options: Options) -> pl.DataFrame:
 def _computed(run: Trace, options: Options, on_host: bool = True) -> pl.DataFrame:
     if find_cycles(run, options).frame.is_empty():
         return schema.empty("profile").collect()
-    found = events.sums(run, options, on_host, timed=run.has("metrics"))
+    shares, measured = _apart(run, options, on_host)
+    rows = shares.join(measured, on="row", how="left", maintain_order="left").lazy()
+    del shares  # as large as the answer
+    return schema.conform("profile", rows).collect()
+
+
+def computed_apart(run: Trace, options: Options) -> tuple[pl.LazyFrame, pl.LazyFrame]:
+    """What ``profile`` is computed of, both with its columns: each function of a cycle once, without metrics, and the
+    rows that have one.
+
+    Of a trace of 2 GB the second are 150,000 of 1.2 million, and the whole table takes 120 MB more.
+    """
+    if find_cycles(run, options).frame.is_empty():
+        return schema.empty("profile"), schema.empty("profile")
+    shares, measured = _apart(run, options)
+    rows = measured.sort("row", maintain_order=True).join(shares, on="row", how="left", maintain_order="left")
+    return schema.conform("profile", shares.lazy()), schema.conform("profile", rows.lazy())
+
+
+def _apart(run: Trace, options: Options, on_host: bool = True) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The functions of each cycle with their ``row``, and the metrics of some of these rows."""
+    found = events.sums(run, options, on_host, timed=_timed(run) if run.has("metrics") else None)
     shares = _shares(run, found.groups, options).with_row_index("row")
-    rows = shares.join(_measured(run, found, shares), on="row", how="left", maintain_order="left")
-    return schema.conform("profile", rows.lazy()).collect()
+    return shares, _measured(run, found, shares)
+
+
+def _timed(run: Trace) -> events.Timed:
+    """Whether some counter of the run tells about functions of a kind and name."""
+    read = {
+        (metric_group(metric), _is_on_device(metric, device))
+        for metric, device in run.metrics.select(pl.col("metric", "device").cast(pl.String)).unique().drop_nulls(
+            "metric").collect(engine="streaming").rows()
+    }
+    return cache(lambda kind, function: any(belongs(kind, function, *where) for where in read))
+
+
+def _is_on_device(metric: str, device: str | None) -> bool:
+    return device != "Host" if device is not None else "gpu" in metric.lower()
 
 
 def _measured(run: Trace, found: events.Sums, shares: pl.DataFrame) -> pl.DataFrame:
@@ -125,7 +160,7 @@ def _measured(run: Trace, found: events.Sums, shares: pl.DataFrame) -> pl.DataFr
     columns = ["metric", "device", "pid", "rank"]
     samples = run.metrics.select("ts_ns", "value", "unit", *columns).drop_nulls(["ts_ns", "value", "metric"])
     groups = samples.sort("ts_ns").collect().group_by(columns, maintain_order=True)
-    names = shares.select(*KEYS[1:], "rank", "row").with_columns(pl.col("function", "kind", "device").cast(pl.String))
+    names = shares.select(*KEYS[1:], "rank", "row")
     pieces = []
     for key, group in groups:
         chosen = np.flatnonzero(_wanted(key, names)[found.row])
@@ -138,10 +173,12 @@ def _measured(run: Trace, found: events.Sums, shares: pl.DataFrame) -> pl.DataFr
 def _wanted(key: tuple[Any, ...], names: pl.DataFrame) -> Flags:
     """Which rows of ``shares`` the counter ``(metric, device, pid, rank)`` belongs to."""
     metric, device, pid, rank = key
-    on_device = device != "Host" if device is not None else "gpu" in metric.lower()
+    on_device, group = _is_on_device(metric, device), metric_group(metric)
     kinds = names.select("kind", "function").unique()
-    group = metric_group(metric)
-    mine = [belongs(kind, function, group, on_device) for kind, function in kinds.rows()]
+    mine = [
+        belongs(kind, function, group, on_device)
+        for kind, function in kinds.with_columns(pl.all().cast(pl.String)).rows()
+    ]
     condition = pl.lit(True)
     if on_device and device is not None:
         condition = condition & (pl.col("device") == device)

@@ -28,7 +28,7 @@ from .verdict.exposure import SlowedFunction, paths
 from .verdict.function_change import REGRESSIONS, FunctionChange, frame_of, in_order
 from .verdict.key_metric import scored_metrics, with_metrics
 from .verdict.resources import ChangedResource, resources
-from .verdict.suspects import suspects
+from .verdict.suspects import known_suspects
 from .verdict.verdict import Calibration, FunctionNoise, Verdict
 
 
@@ -36,7 +36,7 @@ def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Ans
     """The ranking and the verdict over two runs that are matched cycle by cycle."""
     matched = ready.matched
     cycles = cycle_time(matched)
-    rows = suspects(matched)
+    rows = known_suspects(matched, runs[0])
     slowed = [row for row in rows if row.verdict in REGRESSIONS]
     for row, key in zip(rows, _places(matched), strict=True):
         row.rank = matched[key[0]].pair.rank
@@ -90,7 +90,7 @@ def _as_recorded(
 
 
 def _places(matched: list[Matched]) -> list[tuple[int, int]]:
-    """(pair, function) of every row of ``suspects``, in its order."""
+    """(pair, function) of every row of the suspects, in their order."""
     return [(index, row) for index, one in enumerate(matched) for row in range(one.functions.height)]
 
 

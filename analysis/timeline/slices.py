@@ -55,12 +55,16 @@ class Slices(Struct, frozen=True):
         return self.pick(order)
 
 
-class LaneSlices(Struct, frozen=True):
-    """All slices of a table that have a time, by the values of their keys, and in the order of the table."""
+class DrawnSlices(Struct, frozen=True):
+    """Slices of a table that have a time and are drawn, in its order: ``starts``, ``ends`` (ns) and ``classes``.
 
-    lanes: list[tuple[Key, Slices]]
+    ``rows`` are theirs in the table, None where that is all of them.
+    """
+
     starts: Ints
     ends: Ints
+    classes: npt.NDArray[np.uint8]
+    rows: npt.NDArray[np.uint32] | None
 
     def together(self) -> Coverage:
         """When any of them ran."""
@@ -71,41 +75,49 @@ class LaneSlices(Struct, frozen=True):
         return covered(starts, ends)
 
 
-def by_lane(
-    table: pl.LazyFrame, keys: tuple[str, ...], class_of: Callable[[str], int | None], names: dict[int, str],
-) -> LaneSlices:
-    """The slices of each lane, lanes in the order of their keys, nulls last.
-
-    ``class_of`` a recorded kind is what it is drawn as, None for what is not drawn. ``names`` gets the text of codes.
-    """
-
-    def column(name: str) -> pl.Series:
-        return table.select(name).collect(engine="streaming").to_series()
-
-    start, classes = column("start_ns"), _classes(column("kind"), class_of)
+def drawn_slices(table: pl.LazyFrame, class_of: Callable[[str], int | None]) -> DrawnSlices:
+    """The slices of a table; ``class_of`` a recorded kind is what it is drawn as, None for what is not drawn."""
+    classes = _classes(_column(table, "kind"), class_of)
+    start = _column(table, "start_ns")
     wanted = start.is_not_null().to_numpy() & (classes != _NOT_DRAWN)
-    rows = np.flatnonzero(wanted)
-    some = slice(None) if len(rows) == len(wanted) else rows
+    rows = None if wanted.all() else np.flatnonzero(wanted).astype(np.uint32)
+    some = slice(None) if rows is None else rows
     starts = start.fill_null(0).to_numpy()[some]
-    ends = starts + column("dur_ns").fill_null(0).to_numpy()[some]
-    if not len(rows):
-        return LaneSlices([], starts, ends)
-    lane, tuples = _lanes([column(key) for key in keys], some)
-    named = column("name")
+    ends = _column(table, "dur_ns").fill_null(0).to_numpy()[some] + starts
+    return DrawnSlices(starts, ends, classes[some], rows)
+
+
+def _column(table: pl.LazyFrame, name: str) -> pl.Series:
+    return table.select(name).collect(engine="streaming").to_series()
+
+
+def by_lane(
+    table: pl.LazyFrame, keys: tuple[str, ...], drawn: DrawnSlices, names: dict[int, str]
+) -> list[tuple[Key, Slices]]:
+    """The slices of each lane by the values of its keys, lanes in their order, nulls last.
+
+    ``names`` gets the text of codes.
+    """
+    if not len(drawn.starts):
+        return []
+    some = slice(None) if drawn.rows is None else drawn.rows
+    lane, tuples = _lanes([_column(table, key) for key in keys], some)
+    named = _column(table, "name")
     for text, code in zip((known := named.unique().drop_nulls()).cast(pl.String), known.to_physical(), strict=True):
         names[code] = text
     names[UNNAMED] = ""
     code = named.to_physical().cast(pl.UInt32).fill_null(UNNAMED).to_numpy()[some]
-    whole = Slices(starts, ends, code, classes[some], rows.astype(np.uint32))
+    rows = np.arange(len(lane), dtype=np.uint32) if drawn.rows is None else drawn.rows
+    whole = Slices(drawn.starts, drawn.ends, code, drawn.classes, rows)
     if len(tuples) == 1:
-        return LaneSlices([(tuples[0], whole.in_order())], starts, ends)
+        return [(tuples[0], whole.in_order())]
     small = lane.astype(np.uint16) if len(tuples) < 1 << 16 else lane  # numpy sorts these in one pass
-    order = np.argsort(small, kind="stable")
     edges = np.cumsum(np.bincount(lane, minlength=len(tuples)))[:-1]
-    parts = np.split(order, edges)
+    del lane
+    parts = np.split(np.argsort(small, kind="stable"), edges)
     found = [(key, whole.pick(part).in_order()) for key, part in zip(tuples, parts, strict=True)]
     found.sort(key=lambda one: [(value is None, value) for value in one[0]])
-    return LaneSlices(found, starts, ends)
+    return found
 
 
 _NOT_DRAWN = 255
@@ -123,7 +135,7 @@ def _classes(kinds: pl.Series, class_of: Callable[[str], int | None]) -> npt.NDA
     return found
 
 
-def _lanes(columns: list[pl.Series], some: Ints | slice) -> tuple[Codes, list[Key]]:
+def _lanes(columns: list[pl.Series], some: npt.NDArray[np.uint32] | slice) -> tuple[Codes, list[Key]]:
     """The number of the lane of each slice, and the keys of each lane; text is there as its code and text."""
     lane, first = dense(combined([_codes(one)[some] for one in columns]))
     at = first if isinstance(some, slice) else some[first]

@@ -6,6 +6,7 @@ together, so that it never passes the column's length; ``count`` is how many of 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
@@ -15,7 +16,7 @@ from ..core import units
 from ..core.options import Options
 from ..table.column import Column
 from ..table.view import Answer, CannotAnswer, Runs, View
-from ..timeline.lanes import Timeline, timeline_of
+from ..timeline.lanes import Extent, Timeline, extent_of, timeline_of
 from ..timeline.picture import LEGEND, axis, layout, lines_of, marks
 from ..timeline.window import Window, counts, longest
 
@@ -75,20 +76,17 @@ def picture(timeline: Timeline, window: Window) -> list[str]:
     return [line.rstrip() for line in (*lines, LEGEND)]
 
 
-def aligned(timelines: tuple[Timeline, ...]) -> tuple[int, ...]:
+def aligned(extents: Sequence[Extent]) -> tuple[int, ...]:
     """What to add to a moment of run A to be at the same place of each run, ns: by first cycle, else first activity."""
-    if all(len(one.marks.starts) for one in timelines):
-        anchors = [int(one.marks.starts[0]) for one in timelines]
-    else:
-        anchors = [one.first_activity() for one in timelines]
+    cycles = [one.first_cycle for one in extents]
+    anchors = [one.first_activity if None in cycles or one.first_cycle is None else one.first_cycle for one in extents]
     return tuple(anchor - anchors[0] for anchor in anchors)
 
 
-def _window(timelines: tuple[Timeline, ...], options: Options) -> Window:
+def _window(extents: Sequence[Extent], offsets: tuple[int, ...], options: Options) -> Window:
     """The window asked for in the time of run A; without one all that was recorded, of both runs."""
-    offsets = aligned(timelines)
-    start = min(one.start - offset for one, offset in zip(timelines, offsets, strict=True))
-    end = max(one.end - offset for one, offset in zip(timelines, offsets, strict=True))
+    start = min(one.start - offset for one, offset in zip(extents, offsets, strict=True))
+    end = max(one.end - offset for one, offset in zip(extents, offsets, strict=True))
     return Window(
         start if options.from_ns is None else options.from_ns, end if options.to_ns is None else options.to_ns,
         options.columns,
@@ -96,31 +94,38 @@ def _window(timelines: tuple[Timeline, ...], options: Options) -> Window:
 
 
 def build(runs: Runs, options: Options) -> Answer:
-    """Lanes × columns of one run, or of two above one another."""
-    timelines = tuple(timeline_of(run, options) for run in runs)
-    for run, one in zip(runs, timelines, strict=True):
-        if not one.drawn:
+    """Lanes × columns of one run, or of two above one another, of which only one is in memory at a time."""
+    later = [extent_of(run, options) for run in runs[1:]]
+    timeline = timeline_of(runs[0], options)
+    extents = []
+    for run, extent in zip(runs, (timeline.extent if timeline.drawn else None, *later), strict=True):
+        if extent is None:
             raise CannotAnswer(f"{run.info.label} holds no activity or call with a time.")
-    window = _window(timelines, options)
+        extents.append(extent)
+    offsets = aligned(extents)
+    window = _window(extents, offsets, options)
     if window.end <= window.start:
         raise CannotAnswer("The window is empty: --to must come after --from.")
-    offsets = aligned(timelines)
-    windows = [Window(window.start + offset, window.end + offset, window.columns) for offset in offsets]
-    drawn = tuple(tuple(picture(one, each)) for one, each in zip(timelines, windows, strict=True))
+    span = f"{units.duration(window.end - window.start)} in {window.columns} columns"
+    drawn, frames, summary = [], [], []
+    for place, (offset, side) in enumerate(zip(offsets, ("A ", "B ") if len(runs) > 1 else ("",), strict=True)):
+        if place:
+            del timeline  # of two traces of 2 GB both at once take 830 MiB, one after the other 650
+            timeline = timeline_of(runs[place], options)
+        own = Window(window.start + offset, window.end + offset, window.columns)
+        drawn.append(tuple(picture(timeline, own)))
+        frames.append(rows(timeline, own))
+        summary.append(f"{side}{timeline.label}: {span}, {timeline.streams} streams")
     facts: dict[str, Any] = {
         "from_ns": window.start, "to_ns": window.end, "columns": window.columns,
         "offset_b_ns": offsets[1] if len(offsets) > 1 else None,
     }
-    span = f"{units.duration(window.end - window.start)} in {window.columns} columns"
-    summary = tuple(f"{side}{one.label}: {span}, {one.streams} streams" for side, one in zip(
-        ("A ", "B ") if len(runs) > 1 else ("",), timelines, strict=True))
-    frames = [rows(one, each) for one, each in zip(timelines, windows, strict=True)]
     if len(frames) == 1:
-        return Answer(frames[0].lazy(), facts, summary, picture=drawn)
+        return Answer(frames[0].lazy(), facts, tuple(summary), picture=tuple(drawn))
     both = pl.concat(
         [frame.select(pl.lit(side).cast(NAME).alias("run"), pl.all()) for side, frame in zip("AB", frames, strict=True)]
     )
-    return Answer(both.lazy(), facts, summary, picture=drawn)
+    return Answer(both.lazy(), facts, tuple(summary), picture=tuple(drawn))
 
 
 VIEW = View("timeline", COLUMNS, build, PAIR_COLUMNS, windows_itself=True)

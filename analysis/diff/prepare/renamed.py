@@ -13,7 +13,7 @@ import polars as pl
 
 from ...core.options import Options
 from .launchers import by_launch
-from .samples import Work
+from .samples import Work, function_runs
 
 _ADDRESS = re.compile(r"(_0x[0-9a-f]+|0x[0-9a-f]+|[._][0-9a-f]{8,}|_\d{3,})(?=_|$)", re.IGNORECASE)
 _TILES = re.compile(r"\d+x\d+(x\d+)*")
@@ -40,19 +40,27 @@ def plain(name: str) -> str:
 def renamed(a: Work, b: Work, moved: dict[str, str], options: Options) -> dict[tuple[str, str | None], str]:
     """(name in B, device) → name in A for the functions that are one; ``moved`` is B's devices under A's names."""
     keys = ["function", "device", "kind"]
-    counted = [
-        side.group_by(keys, maintain_order=True).agg(
-            pl.col("instances").sum(), pl.col("cycle").n_unique().alias("cycles")
-        ).with_columns(pl.col(keys).cast(pl.String))
-        for side in (a.rows, b.rows)
-    ]
-    only_a = counted[0].join(counted[1], on=["function", "device"], how="anti", nulls_equal=True)
-    only_b = counted[1].join(counted[0], on=["function", "device"], how="anti", nulls_equal=True)
+    only_a, only_b = _alone(a.rows, b.rows), _alone(b.rows, a.rows)
     pairs = by_launch(a, b, only_a.select(keys), only_b.select(keys), moved, options)
     taken = {(was, device) for (_, device), was in pairs.items()}
     left_a = [row for row in only_a.rows() if (row[0], row[1]) not in taken]
     left_b = [row for row in only_b.rows() if (row[0], row[1]) not in pairs]
     return pairs | _by_name(left_a, left_b)
+
+
+def _alone(mine: pl.DataFrame, theirs: pl.DataFrame) -> pl.DataFrame:
+    """``function device kind instances cycles`` of the functions that only the first of both has.
+
+    Which these are is found first: to count the cycles of all took 150 MB of a million rows.
+    """
+    same = ["function", "device"]
+    here, there = (function_runs(rows).select(same).unique() for rows in (mine, theirs))
+    alone = here.join(there, on=same, how="anti", nulls_equal=True)
+    rows = mine.clear() if alone.is_empty() else mine.join(alone, on=same, how="semi", nulls_equal=True)
+    counted = rows.group_by(*same, "kind", maintain_order=True).agg(
+        pl.col("instances").sum(), pl.col("cycle").n_unique().alias("cycles")
+    )
+    return counted.with_columns(pl.col(*same, "kind").cast(pl.String))
 
 
 def _by_name(only_a: list[_Row], only_b: list[_Row]) -> dict[tuple[str, str | None], str]:

@@ -8,6 +8,8 @@ enough others remain. All of it is counted in ``SampleCoverage`` so that it can 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,11 +19,12 @@ from numpy.typing import NDArray
 
 from ....loaders.schema import NAME
 from ....loaders.trace import Trace
+from ...core.derived import derived, is_stored
 from ...core.launch_calls import Ints, ids, numbered
 from ...core.options import Options
 from ...core.processes import Processes, ProcessPair, job_pairs, process_pairs, processes_of
 from ...cycles.account import find_cycles
-from ...cycles.profile import profile
+from ...cycles.profile import computed_apart, profile
 from ..stats.robust_location import Floats
 
 Flags = NDArray[np.bool_]
@@ -96,15 +99,20 @@ class Work(Struct, frozen=True):
 
 
 def work_of(run: Trace, options: Options) -> Work:
-    """What the run's functions took in each cycle; no rows where it has no cycles."""
-    table = profile(run, options)
-    found = find_cycles(run, options).frame
-    processes = processes_of(table.select("pid", "rank").unique().collect(engine="streaming"))
-    rows = _in_order(table, processes, _WORK, once=True)
-    measured = table.filter(
-        pl.col("metric").is_not_null() & (pl.col("metric").cast(pl.String) != "N/A") & pl.col("mu").is_not_null()
-    )
-    metrics = _in_order(measured, processes, _READ)
+    """What the run's functions took in each cycle; no rows where it has no cycles.
+
+    Rows that were put in order once are kept: two runs of 2 GB are asked again with 0.7 s and 190 MB less each.
+    """
+    found = find_cycles(run, options).frame  # while there is room: of a recorded profile that takes as much as the rows
+    stored = _is_kept(run, options)
+    tables = cache(lambda: computed_apart(run, options) if stored else (profile(run, options),) * 2)
+
+    def kept(name: str, find: Callable[[], pl.DataFrame]) -> pl.DataFrame:
+        return derived(run, name, find) if stored else find()
+
+    processes = processes_of(kept("work-processes", lambda: _processes(tables()[0])))
+    rows = kept("work", lambda: _in_order(tables()[0], processes, _WORK, once=True))
+    metrics = kept("work-metrics", lambda: _in_order(_measured(tables()[1]), processes, _READ))
     if rows.is_empty():
         return Work(rows, metrics, frozenset(), frozenset(), {}, run)
     return Work(
@@ -113,6 +121,21 @@ def work_of(run: Trace, options: Options) -> Work:
         frozenset(found.filter(~pl.col("complete"))["cycle"].to_list()),
         {c: k for c, k in found.select("cycle", pl.col("kind").cast(pl.String)).rows() if k is not None},
         run, processes,
+    )
+
+
+def _is_kept(run: Trace, options: Options) -> bool:
+    """Whether what is found of the run's own cycles is kept; a recorded profile is a table of them already."""
+    return is_stored(run) and options.cycle_anchor is None and options.warm_up and not run.has("profile")
+
+
+def _processes(table: pl.LazyFrame) -> pl.DataFrame:
+    return table.select("pid", "rank").unique().collect(engine="streaming")
+
+
+def _measured(table: pl.LazyFrame) -> pl.LazyFrame:
+    return table.filter(
+        pl.col("metric").is_not_null() & (pl.col("metric").cast(pl.String) != "N/A") & pl.col("mu").is_not_null()
     )
 
 
@@ -177,12 +200,28 @@ def match(a: Work, b: Work, options: Options) -> list[Matched]:
     made = []
     for pair in pairs:
         mine, theirs = of_a.get((pair.a,), a.rows.clear()), of_b.get((pair.b,), b.rows.clear())
-        keys = pl.concat([mine, theirs]).group_by("function", "device", maintain_order=True).agg(pl.col("kind").first())
-        side_a, coverage_a = _side(mine, keys, a, options)
-        side_b, coverage_b = _side(theirs, keys, b, options)
+        runs = function_runs(mine), function_runs(theirs)
+        keys = pl.concat(runs).group_by("function", "device", maintain_order=True).agg(pl.col("kind").first())
+        side_a, coverage_a = _side(mine, runs[0], keys, a)
+        side_b, coverage_b = _side(theirs, runs[1], keys, b)
         functions = keys.with_columns(pl.col("function", "device", "kind").cast(pl.String))
         made.append(Matched(pair, functions, side_a, side_b, coverage_a, coverage_b))
     return made
+
+
+def function_runs(rows: pl.DataFrame) -> pl.DataFrame:
+    """``function device kind`` of each row that is of another function than the row before, and the ``length`` in rows
+    until the next one.
+
+    Rows in order have as many of these as functions: what asks for functions looks at a thousand rows of a million.
+    """
+    columns = rows.select("function", "device")
+    first = np.arange(rows.height) == 0
+    for column in columns:
+        first |= column.ne_missing(column.shift(1)).to_numpy()
+    at = np.flatnonzero(first)
+    length = pl.Series("length", np.diff(np.append(at, rows.height)), dtype=pl.Int64)
+    return rows.select("function", "device", "kind")[at].with_columns(length)
 
 
 def _by_process(rows: pl.DataFrame) -> dict[tuple[Any, ...], pl.DataFrame]:
@@ -216,19 +255,25 @@ def of_process(rows: pl.DataFrame, pid: int | None) -> pl.DataFrame:
     return rows.filter(pl.col("pid").is_null() if pid is None else pl.col("pid") == pid)
 
 
-def _side(rows: pl.DataFrame, keys: pl.DataFrame, work: Work, options: Options) -> tuple[Side, SampleCoverage]:
+def _side(rows: pl.DataFrame, runs: pl.DataFrame, keys: pl.DataFrame, work: Work) -> tuple[Side, SampleCoverage]:
+    """The rows as matrices with a row for each of ``keys``; ``runs`` are those of ``function_runs``."""
     every = rows.group_by("cycle").agg(pl.col("cycle_ns").first()).sort("cycle")
     left = every.filter(~pl.col("cycle").is_in(list(work.warm_up)))
     kept = left if left.height >= LEAST_LEFT else every
     cycles = kept["cycle"].to_numpy()
     ms, launches = np.zeros((2, keys.height, len(cycles)))
-    places = keys.select("function", "device").with_row_index("row")
-    for block in rows.select("function", "device", "cycle", "dur_ns", "instances").iter_slices(_BLOCK):
-        found = block.filter(pl.col("cycle").is_in(kept["cycle"].implode())).join(
-            places, on=["function", "device"], nulls_equal=True)
-        at = found["row"].to_numpy(), np.searchsorted(cycles, found["cycle"].to_numpy())
-        np.add.at(ms, at, found["dur_ns"].to_numpy() / 1e6)
-        np.add.at(launches, at, found["instances"].fill_null(1).to_numpy())
+    same = ["function", "device"]
+    places = runs.join(keys.select(same).with_row_index("row"), on=same, nulls_equal=True, maintain_order="left")
+    row = np.repeat(places["row"].to_numpy(), runs["length"].to_numpy())
+    for begin in range(0, rows.height, _BLOCK):
+        block = rows.select("cycle", "dur_ns", "instances")[begin : begin + _BLOCK].with_columns(
+            row=pl.Series(row[begin : begin + _BLOCK])
+        )
+        if kept.height < every.height or block["cycle"].null_count():
+            block = block.filter(pl.col("cycle").is_in(kept["cycle"].implode()))
+        at = block["row"].to_numpy(), np.searchsorted(cycles, block["cycle"].to_numpy())
+        np.add.at(ms, at, block["dur_ns"].to_numpy() / 1e6)
+        np.add.at(launches, at, block["instances"].fill_null(1).to_numpy())
     device = (keys["device"] != HOST).fill_null(True).to_numpy()
     whole = ~np.isin(cycles, list(work.incomplete))
     _blank(ms, launches, keys["function"].cast(pl.String), device, whole)

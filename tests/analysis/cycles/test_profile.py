@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +14,8 @@ from runs import host, kernel, run_of, samples, steps
 from warplens.analysis.core.options import Options
 from warplens.analysis.core.sampling import during
 from warplens.analysis.cycles import events
-from warplens.analysis.cycles.profile import belongs, function_cycles, metric_group, profile
+from warplens.analysis.cycles.profile import _timed, belongs, computed_apart, function_cycles, metric_group, profile
+from warplens.loaders import schema
 from warplens.loaders.trace import Trace
 
 
@@ -164,3 +166,46 @@ def test_events_that_are_added_up_in_blocks_give_what_all_at_once_give(monkeypat
     monkeypatch.setattr(events, "BLOCK", 7)
     again = run_of(cycles=steps(90, 110, 100), kernels=launches, host=calls, metrics=read)
     assert profile(again, Options()).collect().equals(whole)
+
+
+numbers = st.none() | st.integers(-3, 3)
+names = st.none() | st.sampled_from(["a", "b", "gemm"])
+durations = st.none() | st.integers(0, 9)
+groups = st.lists(st.tuples(numbers, numbers, names, names, names, numbers, durations, st.integers(1, 9)))
+
+
+@given(rows=groups)
+def test_events_are_grouped_as_polars_groups_them(rows: list[tuple[Any, ...]]) -> None:
+    kinds = dict.fromkeys(events.GROUPS, pl.Int64) | dict.fromkeys(("function", "kind", "device"), schema.NAME)
+    every = pl.DataFrame(rows, schema=kinds | {"dur_ns": pl.Int64, "instances": pl.Int64}, orient="row")
+    plain = every.with_row_index("at").group_by(events.GROUPS, maintain_order=True).agg(
+        pl.col("dur_ns", "instances").sum(), "at")
+    groups, row = events._grouped(every)
+    assert groups.equals(plain.drop("at")) and groups.schema == plain.drop("at").schema
+    assert [np.flatnonzero(row == number).tolist() for number in range(groups.height)] == plain["at"].to_list()
+
+
+def test_only_functions_that_a_counter_tells_about_are_looked_at_one_event_at_a_time() -> None:
+    calls = [host("aten::mm", 10 * i, 5) for i in range(9)]
+    run = run_of(cycles=steps(100), kernels=[kernel(0, 0, 10), kernel(1, 20, 10, "copy", kind="memcpy")], host=calls,
+                 metrics=samples("gpu_frequency", "GPU 0", (0, 1.0), (90, 1.0)))
+    found = events.sums(run, Options(), timed=_timed(run))
+    assert found.groups["function"].to_list() == ["gemm", "copy", "aten::mm"]
+    assert (found.row.tolist(), found.starts.tolist(), found.spans.tolist()) == ([0], [0], [10])
+
+
+def test_a_run_without_any_event_has_an_empty_profile() -> None:
+    assert profile(run_of(cycles=steps(100)), Options()).collect().is_empty()
+
+
+def test_functions_and_metrics_apart_are_the_rows_of_the_profile() -> None:
+    read = [*samples("gpu_frequency", "GPU 0", (0, 1.0), (150, 3.0)), *samples("gpu_usage", None, (0, 5.0), (90, 6.0))]
+    calls = [host("aten::mm", 20 * i, 15) for i in range(9)]
+    run = run_of(cycles=steps(100, 100), kernels=[kernel(i, 30 * i, 20) for i in range(6)], host=calls, metrics=read)
+    whole = profile(run, Options()).collect()
+    functions, measured = (table.collect() for table in computed_apart(run, Options()))
+    assert measured.equals(whole.drop_nulls("metric")) and measured.height == 4
+    each = whole.unique(["cycle", "function"], keep="first", maintain_order=True)
+    assert functions.select("cycle", "function", "beta", "dur_ns", "instances", "cycle_ns").equals(
+        each.select("cycle", "function", "beta", "dur_ns", "instances", "cycle_ns"))
+    assert functions["metric"].null_count() == functions.height == 4

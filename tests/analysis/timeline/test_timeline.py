@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from warplens.analysis.table.export import markdown, text
 from warplens.analysis.table.table import ask
 from warplens.analysis.table.view import CannotAnswer
 from warplens.analysis.timeline.coverage import covered, levels
-from warplens.analysis.timeline.lanes import CLASSES, timeline_of
+from warplens.analysis.timeline.lanes import CLASSES, extent_of, timeline_of
 from warplens.analysis.timeline.picture import axis, layout, lines_of, minimap
 from warplens.analysis.timeline.place import describe, find, launcher
 from warplens.analysis.timeline.window import Window, at_moment, counts, fractions, gap_at, longest, same_name, wide
@@ -220,3 +221,30 @@ def test_the_class_that_took_most_of_a_column_gives_its_colour() -> None:
     lane = timeline_of(run, Options()).lanes[0]
     (busy,), (classes,) = fractions([lane], Window(0, 200, 2))
     assert busy.tolist() == [0.9, 0.9] and [CLASSES[code] for code in classes] == ["copy", "kernel"]
+
+
+TIMES = st.tuples(st.none() | st.integers(-50, 200), st.none() | st.integers(0, 60))
+
+
+@given(st.lists(st.tuples(TIMES, st.sampled_from(["kernel", "sync", "memcpy", None]))), st.lists(TIMES),
+       st.lists(st.integers(1, 90), max_size=3))
+def test_the_extent_is_that_of_the_lanes(activities, slices, cycles):
+    kernels = [kernel(i, start, dur, kind=kind, stream=i % 3) for i, ((start, dur), kind) in enumerate(activities)]
+    threads = [host("f", start, dur, tid=i % 2) for i, (start, dur) in enumerate(slices)]
+    tables = {"kernels": kernels, "host": threads, "cycles": steps(*cycles)}
+    run = run_of(**{name: rows for name, rows in tables.items() if rows})
+    whole = timeline_of(run, Options())
+    assert extent_of(run, Options()) == (whole.extent if whole.drawn else None)
+
+
+def test_two_runs_are_drawn_one_after_the_other_and_a_lane_that_is_missing_is_told_by_the_first():
+    empty = run_of("nothing", kernels=[kernel(0, None, 5)])
+    for runs in ((empty, busy_run()), (busy_run(), empty)):
+        with pytest.raises(CannotAnswer, match=r"^nothing holds no activity"):
+            ask(VIEW, runs)
+    table = ask(VIEW, (busy_run(), busy_run()))
+    alone = ask(VIEW, (busy_run(),))
+    assert table.picture == alone.picture * 2
+    for side in "AB":
+        half = table.frame.filter(pl.col("run") == side).drop("run")
+        assert half.to_dicts() == alone.frame.to_dicts()

@@ -75,7 +75,7 @@ class TimelinePane(TablePane):
             for run, one in zip(runs, lanes, strict=True):
                 if not one.drawn:
                     raise CannotAnswer(f"{run.info.label} holds no activity or call with a time.")
-            return view, runs, lanes, aligned(lanes)
+            return view, runs, lanes, aligned([one.extent for one in lanes])
 
         return job
 

@@ -1,0 +1,94 @@
+"""What a diff keeps beside a run is what it would find out again, and nothing else is taken for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+from runs import kernel, run_of, steps
+
+from warplens.analysis.core import derived
+from warplens.analysis.core.options import Options
+from warplens.analysis.diff.headline import prepared_pair
+from warplens.analysis.diff.prepare import samples as diff_samples
+from warplens.analysis.diff.verdict import suspects
+from warplens.analysis.table import table as tables
+from warplens.analysis.table.table import ask
+from warplens.analysis.views import view
+from warplens.loaders.ingest.opening import open_run
+from warplens.loaders.trace import Trace
+
+VIEWS = ("diff", "overview", "cycles", "triage", "pairs")
+
+
+def told(path: str, options: Options | None = None) -> dict[str, Any]:
+    """Every view of the run beside itself, opened anew for each."""
+    said = {}
+    for name in VIEWS:
+        table = ask(view(name), (open_run(path)[0], open_run(path)[0]), options)
+        said[name] = table.frame.to_dicts(), table.facts, table.summary, table.notes
+    return said
+
+
+@pytest.mark.parametrize("options", [None, Options(warm_up=False)], ids=["all cycles", "without warm-up"])
+@pytest.mark.parametrize("name", ["demo/normal.json.gz", "kineto.pt.trace.json"])
+def test_a_pair_asked_again_is_told_the_same(
+    name: str, options: Options | None, samples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(samples / name)
+    monkeypatch.setattr(tables, "known_answer", lambda view, runs, options, names, find: find())
+    fresh = told(path, options)
+    monkeypatch.setattr(derived, "LEAST_BYTES", 0)
+    assert told(path, options) == fresh
+
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("found out twice")
+
+    if options is None:
+        monkeypatch.setattr(diff_samples, "_in_order", never)
+    monkeypatch.setattr(suspects, "suspects", never)
+    assert told(path, options) == fresh
+    monkeypatch.setattr(derived, "LEAST_BYTES", 1 << 40)
+    with pytest.raises(AssertionError, match="found out twice"):
+        told(path, options)
+
+
+def test_another_number_is_another_question() -> None:
+    def made(slower: int) -> Trace:
+        kernels = [kernel(i, i * 1_000, 400 + 7 * i + slower * (i % 2), "ab"[i % 2], pid=1) for i in range(8)]
+        return run_of(kernels=kernels, cycles=steps(*[2_000] * 4))
+
+    ready = prepared_pair((made(0), made(30)), Options())
+    assert ready is not None
+    (one,) = ready.matched
+    known = suspects._digest([one])
+    assert suspects._digest([replace(one)]) == known
+    for name in ("cycles", "cycle_ms", "ms", "launches"):
+        values = getattr(one.b, name).copy()
+        values.flat[-1] = np.nextafter(values.flat[-1], 1e9) if values.dtype.kind == "f" else values.flat[-1] + 1
+        assert suspects._digest([replace(one, b=replace(one.b, **{name: values}))]) != known, name
+    assert suspects._digest([replace(one, pair=replace(one.pair, strict=False))]) != known
+    assert suspects._digest([replace(one, functions=one.functions[::-1])]) != known
+
+
+def run_with(rows: list[tuple[str | None, str | None]]) -> Trace:
+    """A cycle profile of these functions and devices, in this order in each of two cycles."""
+    return run_of(profile=[
+        {"cycle": cycle, "cycle_ns": 1_000, "cycle_start_ns": 1_000 * cycle, "pid": 1, "function": function,
+         "kind": "kernel", "device": device, "dur_ns": 10, "instances": 1}
+        for cycle in range(2) for function, device in rows
+    ])
+
+
+def test_functions_are_told_apart_by_name_and_device_and_either_may_be_missing() -> None:
+    places = [("f", "GPU 0"), ("f", "GPU 1"), ("f", None), (None, "GPU 0"), (None, None), ("g", "GPU 0")]
+    rows = diff_samples.work_of(run_with(places), Options()).rows
+    runs = diff_samples.function_runs(rows)
+    assert sorted(runs.select("function", "device").rows(), key=str) == sorted(places, key=str)
+    assert runs["length"].to_list() == [2] * len(places)
+    assert diff_samples.function_runs(rows.clear()).is_empty()
+    mixed = diff_samples.function_runs(rows[::2].vstack(rows[::2]))
+    assert mixed["length"].to_list() == [1] * (2 * len(places))
