@@ -33,6 +33,9 @@ BETWEEN_RUNS = 0.02
 MATERIAL = 1e-5
 """Share of a cycle below which a change is no news."""
 LEAST_CYCLES = 2
+MOST_KEPT = 8
+"""Comparisons whose suspects are kept with a baseline: the ones that were found last."""
+_KEPT = "suspects-"
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 
 
@@ -94,9 +97,10 @@ def known_suspects(matched: list[Matched], baseline: Trace) -> list[FunctionChan
     """
     if not is_stored(baseline):
         return suspects(matched)
-    return derived_value(
-        baseline, f"suspects-{_digest(matched)}", list[FunctionChange], lambda: suspects(matched)
-    )
+    known = derived_value(baseline, f"{_KEPT}{_digest(matched)}", list[FunctionChange], lambda: suspects(matched))
+    if baseline.derived_store is not None:
+        baseline.derived_store.only_last(_KEPT, MOST_KEPT)
+    return known
 
 
 def _digest(matched: list[Matched]) -> str:

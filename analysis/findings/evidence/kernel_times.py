@@ -16,6 +16,8 @@ SHORT_NS = 5_000
 """A kernel this short takes about as long as launching it."""
 LOW = 0.25
 """Occupancy below this is low."""
+_PARTS = 1e9
+"""Parts of an occupancy of 1 in which it is added up."""
 _FP32 = re.compile(r"(?:^|_)sgemm|scudnn|simt_s(gemm|fprop|dgrad|wgrad)|[dw]grad\w*_engine<float|gemmSN\w*<float")
 _MATRIX = re.compile(r"gemm|conv|fprop|[dw]grad|attention|flash|fmha|cudnn|winograd|nvjet", re.I)
 _GENERATION = re.compile(r"^(volta|turing|ampere|hopper|sm[789]\d|sm1\d\d)_|_sm[789]\d", re.I)
@@ -113,11 +115,15 @@ def _starved(
     if not names:
         return None
     properties = next((one.properties for one in devices if one.properties), {})
+    starved = pl.col("occupancy").filter(pl.col("occupancy") < LOW)
+    # whole numbers, which add up to the same in whatever order threads bring them
+    mean_occupancy = (starved * _PARTS).round().cast(pl.Int64).sum() / starved.len() / _PARTS
     low = launches.filter(pl.col("name").is_in(pl.Series(names, dtype=NAME).implode())).group_by(
         "name", *_SIZE, "short"
     ).agg(
-        count=pl.len(), low_ns=low_ns, occupancy=pl.col("occupancy").filter(pl.col("occupancy") < LOW).mean(),
+        count=pl.len(), low_ns=low_ns, occupancy=mean_occupancy,
     ).filter(pl.col("low_ns") > 0).with_columns(pl.col("name", "block").cast(pl.String)).collect(engine="streaming")
+    low = low.sort("name", *_SIZE, "short")
     sizes = low.select(_SIZE).unique(maintain_order=True)
     limits = [limiter(block, registers, shared, properties) for block, registers, shared in sizes.iter_rows()]
     named = [limit[0] if limit is not None and limit[1] < LOW else None for limit in limits]
