@@ -19,7 +19,8 @@ from ..core.derived import derived_rows, derived_value
 from ..core.host_slices import HostSlices
 from ..core.intervals import EMPTY, Intervals
 from ..core.launch_calls import ABSENT, CALLS, ids
-from .causes import BY_SLICE, CAUSES, DISPATCH_NS
+from .cause_meanings import CAUSES
+from .causes import BY_SLICE, DISPATCH_NS
 from .gaps import DeviceGaps, activities_of, gaps_of
 from .host import Host, drained_by, host_of, timeline_of
 from .thread_time import ThreadWindows, time_by_cause

@@ -2,26 +2,25 @@
 
 One row per kind, kernel, group, type and size. Times are sums over all ranks: ``wait_ns`` until the last one came,
 ``transfer_ns`` what the fastest needed, on every rank. Bandwidths are of the median transfer, bytes as nccl-tests has
-them.
+them. What finds that out is imported when it is asked: an answer that was kept does without.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from ...loaders.trace import REDUCED, Trace
-from ..communication.arrivals import Arrivals, arrivals_of
-from ..communication.by_kind import by_kind
-from ..communication.devices import communication
-from ..communication.row_details import sections
 from ..core import units
 from ..core.options import Options
-from ..cycles.reduced import lacking
+from ..details.sections import Section
 from ..table.column import Column, side_by_side
 from ..table.sides import beside
 from ..table.view import Answer, CannotAnswer, Runs, View
+
+if TYPE_CHECKING:
+    from ..communication.arrivals import Arrivals
 
 COLUMNS = (
     Column("kind", "collective", "text", "what it does, by its recorded name, else by its kernel's", width=13, order=0,
@@ -57,6 +56,10 @@ COLUMNS = (
 
 def build(runs: Runs, options: Options) -> Answer:
     """The collectives of one run by total time, or of two by the size of the change."""
+    from ..communication.arrivals import arrivals_of
+    from ..communication.by_kind import by_kind
+    from ..cycles.reduced import lacking
+
     found = [arrivals_of(run) for run in runs]
     if len(runs) == 1:
         if found[0].frame.is_empty() and not _timed(runs[0]):
@@ -80,6 +83,8 @@ def build(runs: Runs, options: Options) -> Answer:
 
 def facts_of(run: Trace, arrivals: Arrivals) -> dict[str, Any]:
     """``devices``: communication of each, ns and 0-1; and how collectives were matched across ranks."""
+    from ..communication.devices import communication
+
     return {
         "devices": [
             {"device": one.device, "rank": one.rank, "comm_ns": one.comm_ns, "exposed_ns": one.exposed_ns,
@@ -118,6 +123,13 @@ def _summary(arrivals: Arrivals, rows: pl.DataFrame) -> tuple[str, ...]:
     return (text,)
 
 
+def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
+    """The sections of a collective."""
+    from ..communication.row_details import sections
+
+    return sections(row, runs, options)
+
+
 VIEW = View(
-    "collectives", COLUMNS, build, pair_columns=side_by_side(COLUMNS), noun="collectives", details=sections,
+    "collectives", COLUMNS, build, pair_columns=side_by_side(COLUMNS), noun="collectives", details=details,
 )

@@ -1,8 +1,12 @@
-"""Idle: why each device waited, by cause, and every gap with what came before, what ended it and what drained it."""
+"""Idle: why each device waited, by cause, and every gap with what came before, what ended it and what drained it.
+
+What finds that out is imported when it is asked: an answer that was kept does without, in two thirds of the time.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -12,15 +16,14 @@ from ..core import units
 from ..core.derived import derived_rows
 from ..core.device_pairs import mapped, note
 from ..core.options import SIDES, Options
-from ..cycles.by_launch import cycle_of
-from ..cycles.scope import scoped
-from ..details.gaps import gap_sections, glance
-from ..idle.account import DeviceIdle, Idle, idle_of
-from ..idle.causes import CAUSES
-from ..idle.reduced import reduced_idle
+from ..details.sections import Section
+from ..idle.cause_meanings import CAUSES
 from ..table.column import Column, side_by_side
 from ..table.sides import beside
 from ..table.view import Answer, CannotAnswer, Runs, View
+
+if TYPE_CHECKING:
+    from ..idle.account import DeviceIdle, Idle
 
 _MEANINGS = "; ".join(f"{k}: {v}" for k, v in CAUSES.items())
 COLUMNS = (
@@ -56,6 +59,8 @@ BY_CAUSE = (
 
 def build(runs: Runs, options: Options) -> Answer:
     """Every gap of one run, longest first; of two runs the idle time by cause, by the size of the change."""
+    from ..cycles.scope import scoped
+
     if len(runs) == 1:
         piece = scoped(runs[0], options, "a")
         idle = _idle(runs[0], piece)
@@ -77,6 +82,9 @@ def build(runs: Runs, options: Options) -> Answer:
 
 
 def _idle(run: Trace, piece: Trace) -> Idle:
+    from ..idle.account import idle_of
+    from ..idle.reduced import reduced_idle
+
     if REDUCED in run.info.facts:
         found = reduced_idle(piece)
         if found is None:
@@ -92,6 +100,8 @@ def _idle(run: Trace, piece: Trace) -> Idle:
 
 def _cycles(run: Trace, piece: Trace, gaps: pl.LazyFrame, options: Options) -> pl.LazyFrame:
     """The column ``cycle`` of the gaps of a piece: where what ended each was launched; null outside of cycles."""
+    from ..cycles.by_launch import cycle_of
+
     def found() -> tuple[pl.DataFrame]:
         index = gaps.select("index").collect(engine="streaming").lazy()
         cycle = cycle_of(run, index, options)
@@ -155,7 +165,21 @@ def _summary(idle: Idle) -> tuple[str, ...]:
     return tuple(lines)
 
 
+def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
+    """The sections of a gap."""
+    from ..details.gaps import gap_sections
+
+    return gap_sections(row, runs, options)
+
+
+def glance(runs: Runs, options: Options) -> Callable[[dict[str, Any]], list[Section]]:
+    """What gives the sections of a gap beside the list."""
+    from ..details import gaps
+
+    return gaps.glance(runs, options)
+
+
 VIEW = View(
-    "idle", COLUMNS, build, pair_columns=side_by_side(BY_CAUSE), scopes_itself=True, noun="gaps", details=gap_sections,
+    "idle", COLUMNS, build, pair_columns=side_by_side(BY_CAUSE), scopes_itself=True, noun="gaps", details=details,
     glance=glance,
 )

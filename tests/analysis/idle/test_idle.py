@@ -13,7 +13,8 @@ from runs import host, kernel, run_of
 from warplens.analysis.core.options import Options
 from warplens.analysis.details.row_details import details
 from warplens.analysis.idle.account import idle_of
-from warplens.analysis.idle.causes import CAUSES, cause_of_call
+from warplens.analysis.idle.cause_meanings import CAUSES
+from warplens.analysis.idle.causes import cause_of_call
 from warplens.analysis.table.table import ask
 from warplens.analysis.table.view import CannotAnswer
 from warplens.analysis.views import view
