@@ -94,7 +94,7 @@ def _unpacked(kept: pl.DataFrame) -> Answer | None:
     try:
         said = msgpack.decode(kept["value"][0], type=_Said)
         rows = pl.read_ipc(io.BytesIO(said.rows))
-    except (DecodeError, ValueError, IndexError, pl.exceptions.PolarsError):
+    except (DecodeError, ValueError, TypeError, IndexError, pl.exceptions.PolarsError):
         return None
     return Answer(rows.lazy(), said.facts, said.summary, said.notes, picture=said.picture,
                   rows_below=said.rows_below, page=said.page)

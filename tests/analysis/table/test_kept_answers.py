@@ -18,6 +18,7 @@ from warplens.analysis.table.column import Column
 from warplens.analysis.table.page import PageSection
 from warplens.analysis.table.table import Table, ask
 from warplens.analysis.table.view import Answer, CannotAnswer, Runs, View
+from warplens.loaders.ingest import cache
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.trace import Trace
 
@@ -140,11 +141,11 @@ def test_what_is_damaged_is_asked_again(path: Path) -> None:
     ask(view, (opened(path),))
     store = opened(path).derived_store
     assert store is not None
-    (name,) = (file.name for file in store._folder.iterdir() if file.name.startswith("answer-"))  # type: ignore[attr-defined]
-    for damaged in ({"value": [b"\\x93"]}, {"other": [b""]}, {"value": []}):
+    (name,) = (file.name for file in cache.path().rglob("answer-*"))
+    for damaged in ({"value": [b"\\x93"]}, {"other": [b""]}, {"value": []}, {"value": [None]}):
         store.write(name, pl.DataFrame(damaged, schema=dict.fromkeys(damaged, pl.Binary)))
         assert values(ask(view, (opened(path),)))[1] == 9
-    assert len(asked) == 4
+    assert len(asked) == 5
 
 
 def test_why_there_is_no_answer_is_found_each_time(path: Path) -> None:
