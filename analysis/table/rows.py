@@ -173,7 +173,7 @@ class Rows:
             for name, dtype in self.schema.items():
                 if dtype in (pl.Categorical, pl.String) or isinstance(dtype, pl.Enum):
                     hits = self.matching(name, partial(self.holds, name, low))
-                    found = found | hits.fill_null(False)
+                    found = found | hits.fill_null(False) if hits.any() else found
             self._match = text, found
         return self._match[1]
 
@@ -254,14 +254,23 @@ class Rows:
             self._largest[name, rows] = float(least) if isinstance(least, (int, float)) else None
         return self._largest[name, rows]
 
-    def total(self, name: str, ids: pl.Series | None) -> float:
-        """The sum of a column over the rows with those numbers, all for None; nulls are left out."""
-        values = self.column(name)
-        if ids is None:
-            if name not in self._totals:
-                pieces = (values[at : at + BLOCK] for at in range(0, len(values), BLOCK))
-                self._totals[name] = sum(float(piece.cast(pl.Float64).sum()) for piece in pieces)
+    def total(self, name: str, ids: pl.Series | None, passed: pl.Series | None = None) -> float:
+        """The sum of a column over the rows with those numbers, all for None; nulls are left out.
+
+        ``passed`` says the same of every row where it is known, which takes a fifth of the time for millions.
+        """
+        if ids is None and name in self._totals:
             return self._totals[name]
+        values = self.column(name)
+        if ids is None or passed is not None:
+            total = 0.0
+            for at in range(0, len(values), BLOCK):
+                block = values[at : at + BLOCK]
+                block = block if passed is None else block.filter(passed[at : at + BLOCK])
+                total += float(block.cast(pl.Float64).sum())
+            if ids is None:
+                self._totals[name] = total
+            return total
         if values.null_count():
             return float(values.gather(ids).cast(pl.Float64).sum())
         numbers, places = values.to_numpy(), ids.to_numpy()

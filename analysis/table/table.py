@@ -77,6 +77,7 @@ class Table(Struct, frozen=True):
     cycle_facts: Callable[[], dict[str, Any]] | None = None
     order: pl.Series | None = None  # row numbers of ``rows`` in the order shown; None is as built
     kept: pl.Series | None = None  # row numbers that belong to the answer at all; None is all of them
+    passed: pl.Series | None = None  # whether each of ``rows`` is shown, where that is known beside ``order``
     named: dict[int | None, dict[str, str]] = field(default_factory=dict)
     answer: object | None = None  # what rows that were made anew are of; None where they are the answer's own
 
@@ -123,17 +124,18 @@ class Table(Struct, frozen=True):
 
     def filtered(self, condition: Filter | None) -> Table:
         """The rows that pass, in the same order; None shows all again. Raises BadFilter."""
-        base = replace(self, order=self.kept, filter=condition)
+        base = replace(self, order=self.kept, filter=condition, passed=None)
         if condition is not None:
             mask, kept = condition.mask(self.rows, self.columns), self.kept
             ids = true_ids(mask) if kept is None else kept.filter(mask.gather(kept))
-            base = replace(base, order=ids)
+            base = replace(base, order=ids, passed=mask if kept is None else None)
         return base.sort(self.sorted_by, self.descending) if self.sorted_by else base
 
     def head(self, rows: int) -> Table:
         """The first rows in the order shown; ``total_rows`` still counts all."""
         some = self.order[:rows] if self.order is not None else pl.Series(range(min(rows, len(self))), dtype=pl.UInt32)
-        return replace(self, rows=Rows(self.rows.gather(some), named=self.rows.named), order=None, kept=None)
+        first = Rows(self.rows.gather(some), named=self.rows.named)
+        return replace(self, rows=first, order=None, kept=None, passed=None)
 
     def shown(self) -> pl.DataFrame:
         """All rows in the order shown, as a frame in the dtypes they were built with."""
@@ -150,7 +152,7 @@ class Table(Struct, frozen=True):
 
     def total(self, column: str) -> float:
         """The sum of a column over the rows shown, nulls left out."""
-        return self.rows.total(column, self.order)
+        return self.rows.total(column, self.order, self.passed)
 
     def widest(self, column: str) -> int:
         """The length of the longest text in the column, in characters, as far as it was read; 0 where it is no text."""
@@ -219,7 +221,8 @@ class Table(Struct, frozen=True):
             names = display_names(texts.unique().drop_nulls().sort(), width)
         shown = pl.Series("shown", [names.get(text) for text in texts], dtype=pl.String)
         rows = Rows(frame.with_columns(shown), named=self.rows.named)
-        return replace(self, columns=(*self.columns, _shown_column(width)), rows=rows, order=None, kept=None)
+        with_it = (*self.columns, _shown_column(width))
+        return replace(self, columns=with_it, rows=rows, order=None, kept=None, passed=None)
 
     def find(self, text: str, start: int, backwards: bool = False) -> int | None:
         """The next position at or after ``start`` (before it, backwards) whose text holds ``text``, else None."""

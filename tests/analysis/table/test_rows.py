@@ -203,6 +203,22 @@ def test_whole_numbers_compare_with_any_number(numbers: list[int | None], op: st
     assert [row[0] for row in every(table.filtered(Filter(f"n{op}{wanted}")))] == expected
 
 
+@RELAXED
+@given(
+    st.lists(st.tuples(st.none() | st.integers(-5, 300), st.booleans()), max_size=40), st.booleans(), st.booleans(),
+)
+def test_the_sum_of_the_rows_shown(rows: list[tuple[int | None, bool]], part: bool, ordered: bool) -> None:
+    """However the rows that pass are known: by their numbers where only some belong to the answer, else one by one."""
+    frame = pl.DataFrame(rows, {"n": pl.Int64, "belongs": pl.Boolean}, orient="row")
+    kept = true_ids(frame["belongs"]) if part else None
+    table = Table("launches", (Column("n", "n", "count", "n"),), Rows(frame), 0, order=kept, kept=kept)
+    some = table.filtered(Filter("n>=20"))
+    shown = some.sort("n", True) if ordered else some
+    passing = [n for n, belongs in rows if n is not None and n >= 20 and (belongs or not part)]
+    assert shown.total("n") == sum(passing) and len(shown) == len(passing)
+    assert shown.filtered(None).total("n") == sum(n or 0 for n, belongs in rows if belongs or not part)
+
+
 @given(st.lists(st.booleans(), max_size=300))
 def test_the_numbers_of_the_rows_that_pass(mask: list[bool]) -> None:
     assert true_ids(pl.Series(mask, dtype=pl.Boolean)).to_list() == [i for i, true in enumerate(mask) if true]
