@@ -24,7 +24,7 @@ from .tables import Tables
 
 BLOCK_BYTES = 12 << 20
 _LEAST_BYTES = 1 << 20
-_BLOCKS = 30
+_BLOCKS = 12
 """A file smaller than this many pieces is read in smaller ones: memory costs most when it is touched first."""
 LEAST_THREADS, MOST_THREADS = 2, 16
 """Threads that scan. More than these wait for the interpreter."""
