@@ -115,6 +115,7 @@ class Trace(Struct, frozen=True):
     idle_gaps: pl.LazyFrame = field(default_factory=_empty("idle_gaps"))
     findings: pl.LazyFrame = field(default_factory=_empty("findings"))
     derived_store: DerivedStore | None = None
+    filled: dict[str, tuple[pl.LazyFrame, bool]] = field(default_factory=dict)  # what ``has`` found, and of which
 
     def table(self, name: str) -> pl.LazyFrame:
         """The table of that name; KeyError for a name that is none."""
@@ -130,7 +131,11 @@ class Trace(Struct, frozen=True):
         from . import schema
 
         table = self.table(name)
-        return table is not schema.empty(name) and not table.select(pl.first()).head(1).collect().is_empty()
+        before = self.filled.get(name)
+        if before is None or before[0] is not table:  # with other tables the same is known of those that stayed
+            some = table is not schema.empty(name) and not table.select(pl.first()).head(1).collect().is_empty()
+            before = self.filled[name] = table, some
+        return before[1]
 
     def derived(self, name: str, find: Callable[[], pl.DataFrame]) -> pl.DataFrame:
         """What ``find`` tells of these tables, and of nothing else: read where it was kept, kept where it can be.
@@ -170,6 +175,8 @@ class Trace(Struct, frozen=True):
         return replace(self, info=replace(self.info, warnings=(*self.info.warnings, *sentences)))
 
 
-TABLE_NAMES: tuple[str, ...] = tuple(name for name in Trace.__struct_fields__ if name not in ("info", "derived_store"))
+TABLE_NAMES: tuple[str, ...] = tuple(
+    name for name in Trace.__struct_fields__ if name not in ("info", "derived_store", "filled")
+)
 REDUCED = "reduced"
 """In the facts of a run that is a reduced dataset: it holds sums of each rank, and not what they are sums of."""
