@@ -96,6 +96,26 @@ def test_one_that_began_early_tells_everything_from_the_start(samples: Path) -> 
     remove_tables(last)
 
 
+def test_it_stands_back_behind_the_screen(samples: Path) -> None:
+    """By its nice value and, where sessions have one, that of its session, which without rights may be set now and then
+    only."""
+    ingest, told = Ingest(str(samples / "kernel_table_unet_training.txt"), use_cache=False), list[tuple[int, str]]()
+
+    def look(event: Event) -> None:
+        if isinstance(event, Loaded):  # the process waits until this returns
+            assert ingest._process is not None
+            pid = ingest._process.pid
+            group = Path(f"/proc/{pid}/autogroup")
+            told.append((os.getpriority(os.PRIO_PROCESS, pid), group.read_text() if group.exists() else ""))
+            remove_tables(event)
+
+    ingest.start(look)
+    ingest.wait()
+    ((nice, group),) = told
+    assert nice == min(19, os.getpriority(os.PRIO_PROCESS, 0) + 5)
+    assert not group or os.geteuid() != 0 or group.split()[-1] == "5"
+
+
 def test_one_that_began_early_is_stopped_as_any_other(tmp_path: Path) -> None:
     fifo, writer = waiting(tmp_path)
     ingest, events = Ingest(str(fifo)), list[Event]()
