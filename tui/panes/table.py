@@ -51,6 +51,7 @@ class TablePane(PaneActions, can_focus=False):
         self.subject = ""
         self.message = ""
         self._epoch = -1
+        self._owed = False  # whether what is open now was asked and not answered yet
         self._restored = False
         self.asker = Asker(self.app)
         self.rows = TableList()
@@ -88,10 +89,23 @@ class TablePane(PaneActions, can_focus=False):
             self.say("Rows appear here as they are read." if self.session.loading else "")
         elif force or self._epoch != self.session.epoch:
             self._epoch = self.session.epoch
-            self.asker.ask(self._question(), self._take)
+            self._ask_anew()
         else:
             self.make_room()
         self.tell()
+
+    def _ask_anew(self) -> None:
+        """Ask the view; where it was arranged otherwise meanwhile, arrange the answer so."""
+        arrangement = self.state.arrangement
+
+        def take(value: Any) -> None:
+            self._owed = False
+            self._take(value)
+            if self.shown is not None and arrangement != self.state.arrangement:
+                self.rearrange()
+
+        self._owed = True
+        self.asker.ask(self._question(), take)
 
     def _question(self) -> Any:
         entry, session, arrangement = self.entry, self.session, self.state.arrangement
@@ -118,15 +132,18 @@ class TablePane(PaneActions, can_focus=False):
             return
 
         def take(value: Any) -> None:
-            if not keep_bad:
-                if isinstance(value, Shown) and value.bad_filter:
-                    self.main.refuse(value.bad_filter)
-                    self.tell()
-                    return
-                self.main.close_prompt()
-            self.state.change(arrangement)
-            self._take(value)
+            if not keep_bad and isinstance(value, Shown) and value.bad_filter:
+                self.main.refuse(value.bad_filter)
+                self.tell()
+            else:
+                if not keep_bad:
+                    self.main.close_prompt()
+                self.state.change(arrangement)
+                self._take(value)
+            if self._owed:  # the answer at hand is an old one: the new one was being asked and gave way to this
+                self._ask_anew()
 
+        self._owed = self._owed and self.asker.busy  # ^C gave it up
         self.asker.ask(lambda: arranged(shown.view, shown.base, arrangement), take)
 
     def _other_shape(self, arrangement: Arrangement, shown: Shown) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gc
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,77 @@ async def test_a_load_shows_progress_first_rows_and_then_all() -> None:
         app._tick()
         await settled(pilot)
         assert "of time, loading" not in screen_text(app) and "whole · 90 launches" in screen_text(app)
+
+
+@pytest.mark.parametrize("typed", ["gemm", "dur_ns>soon"])
+async def test_a_filter_typed_while_all_is_asked_is_not_all_there_is(
+    monkeypatch: pytest.MonkeyPatch, typed: str
+) -> None:
+    """The answer about the first rows is filtered at once; that about all rows, which was on its way, still comes."""
+    shelf, hold, asked = Shelf(), threading.Event(), threading.Event()
+    app = app_on("big", shelf=shelf, view="launches")
+    first = small_run()
+    first = first.with_tables(kernels=first.kernels.head(12))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        tell = shelf.listeners["big"]
+        tell(FirstRows(lambda: (first,)))
+        await settled(pilot)
+        assert "12 of 12 launches" in screen_text(app)
+        ask = app.session.answers.ask
+
+        def slowly(view: View, runs: Any, *rest: Any) -> Any:
+            if runs[0].info.label == "whole":
+                asked.set()
+                hold.wait()
+            return ask(view, runs, *rest)
+
+        monkeypatch.setattr(app.session.answers, "ask", slowly)
+        tell(Loaded(lambda: (small_run("whole"),)))
+        while not asked.is_set():
+            await pilot.pause()
+        await pilot.press("f", *typed, "enter")
+        if typed == "gemm":
+            while "2 of 12 launches" not in screen_text(app):
+                await pilot.pause()
+        else:
+            while "is a number, 'soon' is not" not in screen_text(app):
+                await pilot.pause()
+            await pilot.press("escape")
+        hold.set()
+        await settled(pilot)
+        shown = "18 of 108 launches" if typed == "gemm" else "108 of 108 launches"
+        assert shown in screen_text(app), screen_text(app)
+
+
+async def test_an_order_chosen_while_all_is_asked_is_that_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf, hold, asked = Shelf(), threading.Event(), threading.Event()
+    app = app_on("big", shelf=shelf, view="launches")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        tell = shelf.listeners["big"]
+        tell(FirstRows(lambda: (small_run(),)))
+        await settled(pilot)
+        ask = app.session.answers.ask
+
+        def slowly(view: View, runs: Any, *rest: Any) -> Any:
+            if runs[0].info.label == "whole":
+                asked.set()
+                hold.wait()
+            return ask(view, runs, *rest)
+
+        monkeypatch.setattr(app.session.answers, "ask", slowly)
+        tell(Loaded(lambda: (small_run("whole", slow=3.0),)))
+        while not asked.is_set():
+            await pilot.pause()
+        app.main.pane.rows.sort_by("dur_ns")
+        while app.main.pane.state.arrangement.sort != "dur_ns":
+            await pilot.pause()
+        hold.set()
+        await settled(pilot)
+        table = app.main.pane.table
+        durations = [row[0] for row in table.window(0, 108, ["dur_ns"])]
+        assert table.sorted_by == "dur_ns" and durations == sorted(durations, reverse=True) and len(durations) == 108
 
 
 async def test_the_ranks_of_a_job_are_shown_as_they_are_read() -> None:
