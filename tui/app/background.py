@@ -109,7 +109,7 @@ class Background(App[None]):
         stopped = [run.name for run in self.session.inputs if run.stop()]
         stopped += [name for asker, name in self.errands.items() if asker.drop()]
         self.errands.clear()
-        if pane is not None and any([pane.asker.drop(), pane.rows.asker.drop()]):
+        if pane is not None and any([asker.drop() for asker in pane.askers]):
             stopped.append(pane.entry.title)
         names = ", ".join(display(name, 40) for name in stopped)
         self.notify(f"Stopped: {names}" if stopped else "Nothing is running; q quits.", markup=False)

@@ -161,7 +161,7 @@ class MainScreen(Screen[None]):
     def tell(self) -> None:
         """Make the lines around the pane true."""
         pane = self.pane
-        slow = pane is not None and (pane.asker.slow or pane.rows.asker.slow)
+        slow = pane is not None and any(asker.slow for asker in pane.askers)
         doing = [*self._errands.values(), *(["asking"] if slow else [])]
         busy = f"{doing[0]}, ^C stops" if doing else ""
         self.header.tell(

@@ -51,9 +51,8 @@ class TablePane(PaneActions, can_focus=False):
         self.subject = ""
         self.message = ""
         self._epoch = -1
-        self._owed = False  # whether what is open now was asked and not answered yet
         self._restored = False
-        self.asker = Asker(self.app)
+        self.asker, self.arranger = Asker(self.app), Asker(self.app)
         self.rows = TableList()
         self.beside = Beside()
         self.drawing = Picture(self, self.picture)
@@ -65,6 +64,14 @@ class TablePane(PaneActions, can_focus=False):
         yield self.spoken
         yield self.beside
         yield self.rows
+
+    @property
+    def askers(self) -> tuple[Asker, ...]:
+        """Whoever asks something here that ^C stops: the view, an arrangement of its answer, and the list an order.
+
+        An answer of the view that is on its way is not given up for an arrangement of the one before it.
+        """
+        return self.asker, self.arranger, self.rows.asker
 
     @property
     def table(self) -> Table | None:
@@ -99,12 +106,10 @@ class TablePane(PaneActions, can_focus=False):
         arrangement = self.state.arrangement
 
         def take(value: Any) -> None:
-            self._owed = False
             self._take(value)
             if self.shown is not None and arrangement != self.state.arrangement:
                 self.rearrange()
 
-        self._owed = True
         self.asker.ask(self._question(), take)
 
     def _question(self) -> Any:
@@ -126,25 +131,26 @@ class TablePane(PaneActions, can_focus=False):
         """Arrange the answer at hand; one that cannot be understood is refused at the prompt unless kept."""
         shown = self.shown
         if shown is None or self._other_shape(arrangement, shown):
+            self.arranger.drop()
             self.state.change(arrangement)
             self.main.close_prompt()
             self.wake(force=True)
             return
 
         def take(value: Any) -> None:
-            if not keep_bad and isinstance(value, Shown) and value.bad_filter:
-                self.main.refuse(value.bad_filter)
-                self.tell()
-            else:
-                if not keep_bad:
-                    self.main.close_prompt()
-                self.state.change(arrangement)
-                self._take(value)
-            if self._owed:  # the answer at hand is an old one: the new one was being asked and gave way to this
-                self._ask_anew()
+            if self.shown is None or self.shown.base is not shown.base:  # another answer came meanwhile
+                self.ask_arranged(arrangement, keep_bad)
+                return
+            if not keep_bad:
+                if isinstance(value, Shown) and value.bad_filter:
+                    self.main.refuse(value.bad_filter)
+                    self.tell()
+                    return
+                self.main.close_prompt()
+            self.state.change(arrangement)
+            self._take(value)
 
-        self._owed = self._owed and self.asker.busy  # ^C gave it up
-        self.asker.ask(lambda: arranged(shown.view, shown.base, arrangement), take)
+        self.arranger.ask(lambda: arranged(shown.view, shown.base, arrangement), take)
 
     def _other_shape(self, arrangement: Arrangement, shown: Shown) -> bool:
         """Whether so arranged the view has another shape than the one shown."""

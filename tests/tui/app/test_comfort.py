@@ -25,6 +25,8 @@ from warplens.tui.app.settings import Settings
 from warplens.tui.app.watch import Watch
 from warplens.tui.overlays.details import DetailsScreen
 from warplens.tui.overlays.help import HelpScreen
+from warplens.tui.panes import table
+from warplens.tui.panes.shown import arranged
 from warplens.tui.terminal.clipboard import LONGEST, sequence
 
 
@@ -114,9 +116,38 @@ async def test_an_order_chosen_while_all_is_asked_is_that_of_all(monkeypatch: py
             await pilot.pause()
         hold.set()
         await settled(pilot)
-        table = app.main.pane.table
-        durations = [row[0] for row in table.window(0, 108, ["dur_ns"])]
-        assert table.sorted_by == "dur_ns" and durations == sorted(durations, reverse=True) and len(durations) == 108
+        shown = app.main.pane.table
+        durations = [row[0] for row in shown.window(0, 108, ["dur_ns"])]
+        assert shown.sorted_by == "dur_ns" and durations == sorted(durations, reverse=True) and len(durations) == 108
+
+
+async def test_a_filter_that_takes_longer_than_all_the_rest_is_one_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows it was begun on are gone when it is done: it is begun again on those there are now."""
+    shelf, hold, begun = Shelf(), threading.Event(), threading.Event()
+    app = app_on("big", shelf=shelf, view="launches")
+    first = small_run()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        tell = shelf.listeners["big"]
+        tell(FirstRows(lambda: (first.with_tables(kernels=first.kernels.head(12)),)))
+        await settled(pilot)
+
+        def slowly(view: View, base: Any, arrangement: Any) -> Any:
+            if arrangement.filter and len(base) == 12:
+                begun.set()
+                hold.wait()
+            return arranged(view, base, arrangement)
+
+        monkeypatch.setattr(table, "arranged", slowly)
+        await pilot.press("f", *"gemm", "enter")
+        while not begun.is_set():
+            await pilot.pause()
+        tell(Loaded(lambda: (small_run("whole"),)))
+        while "108 of 108 launches" not in screen_text(app):
+            await pilot.pause()
+        hold.set()
+        await settled(pilot)
+        assert "18 of 108 launches" in screen_text(app) and not app.main.prompt.display
 
 
 async def test_the_ranks_of_a_job_are_shown_as_they_are_read() -> None:
