@@ -19,6 +19,7 @@ from warplens.analysis.table.view import Answer, View
 from warplens.loaders.events import FirstRows, Loaded, Progress
 from warplens.loaders.ingest.discovery import TraceFound
 from warplens.tui.app import resume
+from warplens.tui.app.app import WarplensApp
 from warplens.tui.app.crash import crash_lines
 from warplens.tui.app.exporting import exported
 from warplens.tui.app.settings import Settings
@@ -50,12 +51,26 @@ async def test_a_load_shows_progress_first_rows_and_then_all() -> None:
         assert "of time, loading" not in screen_text(app) and "whole · 90 launches" in screen_text(app)
 
 
+def held_up(app: WarplensApp, monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """Hold answers about the run ``whole`` up until the second event; the first says that one was asked."""
+    asked, hold, ask = threading.Event(), threading.Event(), app.session.answers.ask
+
+    def slowly(view: View, runs: Any, *rest: Any) -> Any:
+        if runs[0].info.label == "whole":
+            asked.set()
+            hold.wait()
+        return ask(view, runs, *rest)
+
+    monkeypatch.setattr(app.session.answers, "ask", slowly)
+    return asked, hold
+
+
 @pytest.mark.parametrize("typed", ["gemm", "dur_ns>soon"])
 async def test_a_filter_typed_while_all_is_asked_is_not_all_there_is(
     monkeypatch: pytest.MonkeyPatch, typed: str
 ) -> None:
     """The answer about the first rows is filtered at once; that about all rows, which was on its way, still comes."""
-    shelf, hold, asked = Shelf(), threading.Event(), threading.Event()
+    shelf = Shelf()
     app = app_on("big", shelf=shelf, view="launches")
     first = small_run()
     first = first.with_tables(kernels=first.kernels.head(12))
@@ -65,15 +80,7 @@ async def test_a_filter_typed_while_all_is_asked_is_not_all_there_is(
         tell(FirstRows(lambda: (first,)))
         await settled(pilot)
         assert "12 of 12 launches" in screen_text(app)
-        ask = app.session.answers.ask
-
-        def slowly(view: View, runs: Any, *rest: Any) -> Any:
-            if runs[0].info.label == "whole":
-                asked.set()
-                hold.wait()
-            return ask(view, runs, *rest)
-
-        monkeypatch.setattr(app.session.answers, "ask", slowly)
+        asked, hold = held_up(app, monkeypatch)
         tell(Loaded(lambda: (small_run("whole"),)))
         while not asked.is_set():
             await pilot.pause()
@@ -92,22 +99,14 @@ async def test_a_filter_typed_while_all_is_asked_is_not_all_there_is(
 
 
 async def test_an_order_chosen_while_all_is_asked_is_that_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    shelf, hold, asked = Shelf(), threading.Event(), threading.Event()
+    shelf = Shelf()
     app = app_on("big", shelf=shelf, view="launches")
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         tell = shelf.listeners["big"]
         tell(FirstRows(lambda: (small_run(),)))
         await settled(pilot)
-        ask = app.session.answers.ask
-
-        def slowly(view: View, runs: Any, *rest: Any) -> Any:
-            if runs[0].info.label == "whole":
-                asked.set()
-                hold.wait()
-            return ask(view, runs, *rest)
-
-        monkeypatch.setattr(app.session.answers, "ask", slowly)
+        asked, hold = held_up(app, monkeypatch)
         tell(Loaded(lambda: (small_run("whole", slow=3.0),)))
         while not asked.is_set():
             await pilot.pause()
