@@ -168,7 +168,7 @@ class Trace(Struct, frozen=True):
     def with_tables(self, **tables: pl.LazyFrame) -> Trace:
         """The same recording with some tables replaced."""
         changes: dict[str, Any] = {**tables}
-        return replace(self, **changes)
+        return replace(self, filled=self.filled.copy(), **changes)  # or this one would hold tables of its copies
 
     def warn(self, *sentences: str) -> Trace:
         """The same recording with warnings added."""

@@ -2,7 +2,7 @@
 
 Who opens a recording again mostly asks what was asked before: the same views without a scope. Such an answer is kept
 with its rows where it was found out (the first run's files, for a pair), and needs neither the recording's tables nor
-the code that reads them: the overview of a trace of 2 GB takes 7 s, and 0.3 s the second time. It is another question
+the code that reads them: the overview of a trace of 2 GB takes 5 s, and 0.2 s the second time. It is another question
 where anything differs that could change what is said: the state of a recording's file, what is known of it, its
 label, our code, the order of the runs. Rows that stay on disk anyway, and answers of many rows, are not kept.
 """

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import gc
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,15 @@ def held_up(app: WarplensApp, monkeypatch: pytest.MonkeyPatch) -> tuple[threadin
     return asked, hold
 
 
+async def until(holds: Callable[[], bool]) -> None:
+    """Until this holds, which what a thread answers brings about; fails where it long does not."""
+    for _ in range(20_000):
+        if holds():
+            return
+        await asyncio.sleep(0.001)  # a pilot's pause would keep the interpreter from the thread
+    raise AssertionError("it never came")
+
+
 @pytest.mark.parametrize("typed", ["gemm", "dur_ns>soon"])
 async def test_a_filter_typed_while_all_is_asked_is_not_all_there_is(
     monkeypatch: pytest.MonkeyPatch, typed: str
@@ -82,15 +92,12 @@ async def test_a_filter_typed_while_all_is_asked_is_not_all_there_is(
         assert "12 of 12 launches" in screen_text(app)
         asked, hold = held_up(app, monkeypatch)
         tell(Loaded(lambda: (small_run("whole"),)))
-        while not asked.is_set():
-            await pilot.pause()
+        await until(asked.is_set)
         await pilot.press("f", *typed, "enter")
         if typed == "gemm":
-            while "2 of 12 launches" not in screen_text(app):
-                await pilot.pause()
+            await until(lambda: "2 of 12 launches" in screen_text(app))
         else:
-            while "is a number, 'soon' is not" not in screen_text(app):
-                await pilot.pause()
+            await until(lambda: "is a number, 'soon' is not" in screen_text(app))
             await pilot.press("escape")
         hold.set()
         await settled(pilot)
@@ -108,11 +115,9 @@ async def test_an_order_chosen_while_all_is_asked_is_that_of_all(monkeypatch: py
         await settled(pilot)
         asked, hold = held_up(app, monkeypatch)
         tell(Loaded(lambda: (small_run("whole", slow=3.0),)))
-        while not asked.is_set():
-            await pilot.pause()
+        await until(asked.is_set)
         app.main.pane.rows.sort_by("dur_ns")
-        while app.main.pane.state.arrangement.sort != "dur_ns":
-            await pilot.pause()
+        await until(lambda: app.main.pane.state.arrangement.sort == "dur_ns")
         hold.set()
         await settled(pilot)
         shown = app.main.pane.table
@@ -139,11 +144,9 @@ async def test_a_filter_that_takes_longer_than_all_the_rest_is_one_of_all(monkey
 
         monkeypatch.setattr(table, "arranged", slowly)
         await pilot.press("f", *"gemm", "enter")
-        while not begun.is_set():
-            await pilot.pause()
+        await until(begun.is_set)
         tell(Loaded(lambda: (small_run("whole"),)))
-        while "108 of 108 launches" not in screen_text(app):
-            await pilot.pause()
+        await until(lambda: "108 of 108 launches" in screen_text(app))
         hold.set()
         await settled(pilot)
         assert "18 of 108 launches" in screen_text(app) and not app.main.prompt.display
