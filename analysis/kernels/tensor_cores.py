@@ -1,13 +1,19 @@
-"""Which kernels run on tensor cores and which operators could, told by their names.
+"""Which kernels run on tensor cores, which may, and which operators could: by their names.
 
 Where no counter was recorded the name is all there is. The fragments and operators follow torch_tb_profiler's lists
-(which follow NVIDIA's PyProf), so that shares agree with its reports, plus the names of kernels made since.
+(which follow NVIDIA's PyProf), so that shares agree with its reports, plus the names of kernels made since. A name that
+says neither that a kernel uses them nor that it does not leaves that unknown, and so the shares it would decide.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+Mask = npt.NDArray[np.bool_]
 
 KERNEL = re.compile(
     "|".join((
@@ -16,17 +22,27 @@ KERNEL = re.compile(
         "conv1x1", "conv2d_c1_k1", "direct_group",
         # since: CUTLASS's tensor operations, Hopper, Blackwell, attention; matrix instructions of AMD's Tensile
         "tensorop", "16832", "[Gg]mma", "Umma|_umma", "nvjet", "utcmma", "tcgen05",
-        r"\bbmm_(Mx|E\dm\d|Bfloat)", "flash_(fwd|bwd)", "fmha", r"_MI\d+x\d+x\d+_",
+        r"\bbmm_(Mx|E\dm\d|Bfloat)", "flash_(fwd|bwd)", "fmha", r"_MI\d+x\d+x\d+", "mfma", r"igemm_\w+_gtcx",
     ))
 )
 """Found anywhere in the name of a kernel that uses tensor cores."""
 
-FAMILY = re.compile("xmma_((warp_specialized_)?implicit_|sparse_)?gemm|xmma_sparse_conv")
+FAMILY = re.compile("xmma_((fprop|[dw]grad)_)?((warp_specialized_)?implicit_|sparse_)?gemm|xmma_sparse_conv")
 """Families whose kernels run on tensor cores or on the FP32 units: only their operands or instruction tell."""
 OPERANDS = re.compile(r"tensor\d+x\d+|f16|tf32|[ise]\d+m\d+|[isu]8|hmma|imma|884|1688|16816|16832")
 """Instructions and operand types that tensor cores have..."""
-FP32 = re.compile(r"f32f32_f32f32_f32|(?<![a-z])ffma(?![a-z])")
+FP32 = re.compile(
+    r"f32f32_f32f32_f32|(?<![a-z])ffma(?![a-z])|(?<![a-z0-9])sgemm|scudnn|simt_s(gemm|fprop|dgrad|wgrad)|"
+    r"(gemm|convolve|fprop|[dw]grad)\w*<float|gemm\w*_kernel<(int, )?float"
+)
 """...and those of the FP32 units, as in ``sm80_xmma_gemm_f32f32_f32f32_f32_..._ffma_...``."""
+MATRIX = re.compile(
+    r"(?<!fb)gemm(?!v)|matmul|mul_mat|(?<![a-z])b?mm(?![a-z])|conv(?!er[st])|fprop|(?<![a-z])[dw]grad|attn|attention|"
+    r"fmha|Cijk|triton_tem|fused_moe|RNN_|(^|::)kernel2?(<|$)|device_kernel", re.IGNORECASE,
+)
+"""What may multiply matrices. Of such a kernel, as of Triton's, the name need not say on what units."""
+UNSURE = 0.01
+"""A share of the time that kernels may or may not have spent on tensor cores, above which the whole is unknown."""
 
 OPERATORS = frozenset(
     [f"aten::{name}" for name in (
@@ -43,12 +59,30 @@ OPERATORS = frozenset(
 """Operators that may use tensor cores."""
 
 
-def kernels_on_tensor_cores(names: Iterable[str | None]) -> list[str]:
-    """Those of the names that belong to kernels that use tensor cores."""
-    return [name for name in names if name is not None and _on_tensor_cores(name)]
-
-
-def _on_tensor_cores(name: str) -> bool:
+def on_tensor_cores(name: str | None) -> bool | None:
+    """Whether a kernel of this name uses tensor cores; None where it may and the name does not say."""
+    if name is None:
+        return None
     if FP32.search(name):
         return False
-    return bool(KERNEL.search(name) or (FAMILY.search(name) and OPERANDS.search(name)))
+    if KERNEL.search(name) or (FAMILY.search(name) and OPERANDS.search(name)):
+        return True
+    text = name.replace("(anonymous namespace)::", "")
+    return None if MATRIX.search(text.partition("(")[0]) else False
+
+
+def by_tensor_cores(names: pl.Series) -> tuple[Mask, Mask]:
+    """For each kernel whether it uses tensor cores, and whether it may, by a series of names (``NAME``)."""
+    distinct = names.unique()
+    used = [on_tensor_cores(name) for name in distinct.cast(pl.String)]
+
+    def where(answer: bool | None) -> Mask:
+        some = distinct.filter(pl.Series([one is answer for one in used], dtype=pl.Boolean))
+        return names.is_in(some.implode(), nulls_equal=True).to_numpy()
+
+    return where(True), where(None)
+
+
+def share_on_tensor_cores(used: pl.Expr, unsure: pl.Expr, whole: pl.Expr) -> pl.Expr:
+    """A share 0-1 of the ``whole`` time; null where more than ``UNSURE`` of it may or may not be on tensor cores."""
+    return pl.when(whole <= 0).then(0.0).when(unsure <= UNSURE * whole).then(used / whole)

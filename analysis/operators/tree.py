@@ -23,7 +23,7 @@ from ..core.host_slices import HostSlices
 from ..core.launch_calls import ABSENT, gathered, ids, match
 from ..core.quantiles import Codes, dense
 from ..core.runtime_calls import Calls, calls_of
-from ..kernels.tensor_cores import OPERATORS, kernels_on_tensor_cores
+from ..kernels.tensor_cores import OPERATORS, by_tensor_cores, share_on_tensor_cores
 
 DATA_LOADER = re.compile(r"enumerate\(DataLoader\)#.*\.__next__$|enumerate\(DataPipe\)#")
 """Slices in which the host waits for input data."""
@@ -99,7 +99,7 @@ def _operators(run: Trace) -> Operators | None:
     into = _folded_into(nodes.parent, name, is_op)
     calls = calls_of(run)
     owner = _owners(calls, nodes)
-    device, tensor, total, claimed = _device_time(run, calls, owner, len(into))
+    device, tensor, unsure, total, claimed = _device_time(run, calls, owner, len(into))
     counted = is_op & (into == np.arange(len(into))) & ~_named(names, name, _NO_OPERATOR, DATA_LOADER)
     if not counted.any():
         return None
@@ -111,6 +111,7 @@ def _operators(run: Trace) -> Operators | None:
         "device_self_ns": _gathered(device, into), "device_total_ns": below(device),
         "host_self_ns": _own_host_time(nodes, into, calls, owner), "host_total_ns": nodes.frame["dur_ns"].to_numpy(),
         "tensor_self": _gathered(tensor, into), "tensor_total": below(tensor),
+        "unsure_self": _gathered(unsure, into), "unsure_total": below(unsure),
         "eligible": below(_eligible(names, name, is_op) | (tensor > 0) & is_op),
     })
     return Operators(frame, total, total - claimed, crossings(run.host))
@@ -183,20 +184,22 @@ def _owners(calls: Calls, nodes: Nodes) -> Ints:
     return owner
 
 
-def _device_time(run: Trace, calls: Calls, owner: Ints, nodes: int) -> tuple[Ints, Ints, int, int]:
-    """Device time that each node's calls launched (all, and on tensor cores), all there is, and all that is claimed."""
+def _device_time(run: Trace, calls: Calls, owner: Ints, nodes: int) -> tuple[Ints, Ints, Ints, int, int]:
+    """Device time that each node's calls launched: all, on tensor cores, perhaps on them; all there is; all claimed."""
     rows = (
         run.kernels.filter(pl.col("kind") != "sync")
         .select("name", "dur_ns", "correlation", "rank").drop_nulls("dur_ns").collect(engine="streaming")
     )
     durations = rows["dur_ns"].to_numpy()
     node = _node_of(rows, calls, owner)
+
+    def per_node(some: Mask) -> Ints:
+        return np.bincount(node[some], weights=durations[some], minlength=nodes).astype(np.int64)
+
     have = node >= 0
-    device = np.bincount(node[have], weights=durations[have], minlength=nodes).astype(np.int64)
-    fast = kernels_on_tensor_cores(rows["name"].unique().cast(pl.String))
-    on_tensor = rows["name"].is_in(pl.Series(fast, dtype=schema.NAME).implode()).fill_null(False).to_numpy() & have
-    tensor = np.bincount(node[on_tensor], weights=durations[on_tensor], minlength=nodes).astype(np.int64)
-    return device, tensor, int(durations.sum()), int(device.sum())
+    device = per_node(have)
+    tensor, unsure = (per_node(mask & have) for mask in by_tensor_cores(rows["name"]))
+    return device, tensor, unsure, int(durations.sum()), int(device.sum())
 
 
 def _node_of(activities: pl.DataFrame, calls: Calls, owner: Ints) -> Ints:
@@ -243,13 +246,9 @@ def _summed(
         .select(
             pl.col("name").cast(schema.NAME), "calls",
             *(pl.col(key) for key in values if key.endswith("_ns")),
-            tc_eligible=pl.col("eligible") > 0,
-            tc_self_ratio=_share("tensor_self", "device_self_ns"),
-            tc_total_ratio=_share("tensor_total", "device_total_ns"),
+            tc_eligible=pl.when((pl.col("eligible") > 0) | (pl.col("unsure_total") == 0)).then(pl.col("eligible") > 0),
+            tc_self_ratio=share_on_tensor_cores(*map(pl.col, ("tensor_self", "unsure_self", "device_self_ns"))),
+            tc_total_ratio=share_on_tensor_cores(*map(pl.col, ("tensor_total", "unsure_total", "device_total_ns"))),
         )
         .sort("device_self_ns", "host_self_ns", pl.col("name").cast(pl.String), descending=[True, True, False])
     )
-
-
-def _share(part: str, whole: str) -> pl.Expr:
-    return pl.when(pl.col(whole) > 0).then(pl.col(part) / pl.col(whole)).otherwise(0.0)

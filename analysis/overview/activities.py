@@ -9,13 +9,12 @@ import numpy.typing as npt
 import polars as pl
 from msgspec import Struct
 
-from ...loaders import schema
 from ...loaders.trace import Trace
 from ..core.intervals import Intervals, Ints, union
 from ..core.launch_calls import ids
 from ..core.quantiles import codes, dense
 from ..kernels.sources import ACTIVITIES
-from ..kernels.tensor_cores import kernels_on_tensor_cores
+from ..kernels.tensor_cores import by_tensor_cores
 
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float32]
@@ -33,6 +32,7 @@ class Activities(Struct, frozen=True):
     devices: tuple[str | None, ...]
     communicates: Mask
     on_tensor_cores: Mask
+    may_use_them: Mask
     blocks_per_sm: Floats
     occupancy: Floats
     correlation: Ints
@@ -70,13 +70,12 @@ def activities_of(run: Trace, asks: Ints = _NOBODY) -> Activities | None:
         return None
     starts = rows["start_ns"].to_numpy()
     devices, device = _numbered(rows["device"])
-    fast = kernels_on_tensor_cores(rows["name"].unique().cast(pl.String))
     kinds, kind = _numbered(rows["kind"])
     kind = np.array([ACTIVITIES.index(str(name)) for name in kinds], dtype=np.int64)[kind]
     return Activities(
         starts, starts + np.maximum(rows["dur_ns"].to_numpy(), 0), kind, device, devices,
         (rows["kind"] == "collective").to_numpy() | np.isin(ids(rows["op_id"]), asks),
-        rows["name"].is_in(pl.Series(fast, dtype=schema.NAME).implode()).fill_null(False).to_numpy(),
+        *by_tensor_cores(rows["name"]),
         rows["blocks_per_sm"].to_numpy(), rows["occupancy"].to_numpy(), ids(rows["correlation"]), ids(rows["rank"]),
     )
 

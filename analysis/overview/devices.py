@@ -1,7 +1,8 @@
 """How well each device was used while the steps ran: the gauges of torch_tb_profiler, as fractions.
 
 Utilisation is the time at least one kernel runs; SM efficiency weighs it with how many of the multiprocessors the
-running kernels have blocks for; occupancy and the tensor-core share are means over kernel time.
+running kernels have blocks for; occupancy and the tensor-core share are means over kernel time, the latter by the names
+of kernels, and unknown where these leave it open.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 
 from ...loaders.trace import Device
 from ..core.intervals import Intervals, Ints
+from ..kernels.tensor_cores import UNSURE
 from .activities import Activities, Floats, Places
 
 GAUGES = ("utilisation", "sm_efficiency", "occupancy", "tensor_share")
@@ -37,10 +39,18 @@ def gauges(activities: Activities, window: Intervals, known: tuple[Device, ...])
             "utilisation": busy.length / window.length,
             "sm_efficiency": _sm_efficiency(activities, mine, window),
             "occupancy": _mean(activities.occupancy[mine], inside),
-            "tensor_share": int(inside[activities.on_tensor_cores[mine]].sum()) / total if total else 0.0,
+            **_on_tensor_cores(activities, mine, inside),
             "busy_ns": busy.length, "kernel_ns": total, "window_ns": window.length,
         })
     return told
+
+
+def _on_tensor_cores(activities: Activities, mine: Places, inside: Ints) -> dict[str, float | None]:
+    """The share of the kernel time on tensor cores, None where names leave it open, and how much it is at least."""
+    total = int(inside.sum())
+    used, unsure = (int(inside[mask[mine]].sum()) for mask in (activities.on_tensor_cores, activities.may_use_them))
+    least = used / total if total else 0.0
+    return {"tensor_share": least if unsure <= UNSURE * total else None, "tensor_least": least}
 
 
 def _mean(values: Floats, weights: Ints) -> float | None:

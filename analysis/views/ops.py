@@ -33,10 +33,10 @@ COLUMNS = (
     Column("host_self_ns", "host self", "ns", "host time outside operators and runtime calls it made", width=10,
            order=1, role="time", pairs="sum"),
     Column("host_total_ns", "host total", "ns", "host time", width=10, order=4, pairs="sum"),
-    Column("tc_eligible", "TC able", "bool", "whether it, or an operator it called, can use tensor cores", width=7,
-           order=6),
-    Column("tc_self_ratio", "TC self", "fraction", "share of its own device time on tensor cores (by kernel name)",
-           width=8, order=5, bar="share"),
+    Column("tc_eligible", "TC able", "bool", "whether it, or an operator it called, can use tensor cores; empty where "
+           "its name and its kernels' leave it open", width=7, order=6),
+    Column("tc_self_ratio", "TC self", "fraction", "share of its own device time on tensor cores, by kernel names; "
+           "empty where these leave it open", width=8, order=5, bar="share"),
     Column("tc_total_ratio", "TC total", "fraction", "share of its total device time on tensor cores", width=8,
            order=7, bar="share"),
 )

@@ -10,6 +10,8 @@ from msgspec import Struct
 from ....loaders.schema import NAME
 from ....loaders.trace import Device, Trace
 from ...core.derived import derived_value
+from ...core.tensor_core_types import is_other_maker, tensor_core_types
+from ...kernels.tensor_cores import FP32
 from ...kernels.tensor_cores import KERNEL as ON_TENSOR_CORES
 
 SHORT_NS = 5_000
@@ -18,9 +20,7 @@ LOW = 0.25
 """Occupancy below this is low."""
 _PARTS = 1e9
 """Parts of an occupancy of 1 in which it is added up."""
-_FP32 = re.compile(r"(?:^|_)sgemm|scudnn|simt_s(gemm|fprop|dgrad|wgrad)|[dw]grad\w*_engine<float|gemmSN\w*<float")
 _MATRIX = re.compile(r"gemm|conv|fprop|[dw]grad|attention|flash|fmha|cudnn|winograd|nvjet", re.I)
-_GENERATION = re.compile(r"^(volta|turing|ampere|hopper|sm[789]\d|sm1\d\d)_|_sm[789]\d", re.I)
 _SIZE = ("block", "registers", "shared_bytes")
 REGISTERS, UNIT, WARP, MOST_BLOCKS = 65_536, 8, 32, 32
 
@@ -45,7 +45,7 @@ class Starved(Struct, frozen=True):
 class KernelTimes(Struct, frozen=True):
     """All kernels that compute: launches, summed time in ns, and those that stand out. None where nothing does.
 
-    ``generation`` is whether devices are known to have tensor cores, None where that is not recorded.
+    ``tensor_types`` is what tensor cores of the devices multiply, None where that is not known.
     """
 
     count: int
@@ -54,7 +54,7 @@ class KernelTimes(Struct, frozen=True):
     short: Named | None
     starved: Starved | None
     shaped: bool
-    generation: bool | None
+    tensor_types: tuple[str, ...] | None
 
 
 def kernel_times_of(piece: Trace) -> KernelTimes | None:
@@ -74,12 +74,12 @@ def _found(piece: Trace) -> KernelTimes | None:
     if rows.is_empty():
         return None
     names = rows["name"].unique().drop_nulls().to_list()
-    fp32 = [name for name in names if _FP32.search(name) and not ON_TENSOR_CORES.search(name)]
+    fp32 = [name for name in names if FP32.search(name)]
     return KernelTimes(
         int(rows["count"].sum()), int(rows["total_ns"].sum()),
         _named(rows.filter(pl.col("name").is_in(fp32))), _named(rows.filter("short")),
         _starved(launches, low_ns, _low_names(rows), piece.info.devices), bool(rows["shaped"].any()),
-        _generation(piece.info.devices, names),
+        tensor_core_types(piece.info.devices, names),
     )
 
 
@@ -88,15 +88,6 @@ def _named(rows: pl.DataFrame, time: str = "total_ns") -> Named | None:
         return None
     sums = rows.group_by("name").agg(pl.col(time).sum()).sort(time, "name", descending=[True, False])
     return Named(int(rows["count"].sum()), int(rows[time].sum()), str(sums["name"][0]), int(sums[time][0]))
-
-
-def _generation(devices: tuple[Device, ...], names: list[str]) -> bool | None:
-    majors = [one.properties.get("computeMajor") or one.properties.get("major") for one in devices
-              if not (one.name or "").startswith("AMD")]
-    known = [major for major in majors if isinstance(major, int)]
-    if known:
-        return max(known) >= 7
-    return True if any(_GENERATION.search(name) for name in names) else None
 
 
 def _low_names(rows: pl.DataFrame) -> list[str]:
@@ -112,7 +103,7 @@ def _starved(
 
     Only of these launches are told apart by size: there may be as many sizes as launches.
     """
-    if not names:
+    if not names or any(is_other_maker(one) for one in devices):  # registers and warps are other ones there
         return None
     properties = next((one.properties for one in devices if one.properties), {})
     starved = pl.col("occupancy").filter(pl.col("occupancy") < LOW)

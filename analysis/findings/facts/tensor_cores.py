@@ -1,21 +1,37 @@
-"""How much of the kernel time is on tensor cores."""
+"""How much of the kernel time is on tensor cores, as far as the names of kernels say."""
 
 from __future__ import annotations
+
+from msgspec import Struct
 
 from ..rule import Evidence, Rule
 from ..spread import Spread, spread
 
 
-def _find(evidence: Evidence) -> Spread | None:
-    found = spread(evidence.devices, "tensor_share")
-    return found if found is not None and found.highest[1] else None
+class OnTensorCores(Struct, frozen=True):
+    """The share of each device, which is ``least`` where names of other kernels leave it open."""
+
+    shares: Spread
+    least: bool
 
 
-def _sentence(found: Spread) -> str:
-    return f"{found.text} of the kernel time on {found.who} is in kernels named after tensor cores."
+def _find(evidence: Evidence) -> OnTensorCores | None:
+    known = spread(evidence.devices, "tensor_share")
+    least = known is None or len(known.shares) < len(evidence.devices)
+    shares = spread(evidence.devices, "tensor_least") if least else known
+    return OnTensorCores(shares, least) if shares is not None and shares.highest[1] else None
+
+
+def _sentence(found: OnTensorCores) -> str:
+    shares = found.shares
+    if found.least:
+        return (f"At least {shares.text} of the kernel time on {shares.who} is on tensor cores, by kernel names; other "
+                "kernels may be, and their names do not say.")
+    return f"{shares.text} of the kernel time on {shares.who} is on tensor cores, by kernel names."
 
 
 RULE = Rule(
     "tensor cores", "fact", _find, _sentence,
-    rows=lambda found: tuple({"device": name, "tensor_share": share} for name, share in found.shares), view="kernels",
+    rows=lambda found: tuple({"device": name, "tensor_share": share} for name, share in found.shares.shares),
+    view="kernels",
 )

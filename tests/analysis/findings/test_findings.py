@@ -296,6 +296,28 @@ def test_an_old_device_has_no_tensor_cores_to_miss() -> None:
     assert FP32.id not in rules(old)
 
 
+def on(name: str | None, capability: int | None, kernel: str = "volta_sgemm_128x64_nn") -> str:
+    own = {} if capability is None else {"computeMajor": capability}
+    run = on_a100(kernels=launched([0] * 8, name=kernel)[0])
+    run = replace(run, info=replace(run.info, devices=(Device("GPU 0", name, own),)))
+    return str(rules(run)[FP32.id]["sentence"])
+
+
+def test_only_types_that_the_device_has_are_recommended() -> None:
+    assert on("Tesla V100-SXM2-16GB", 7).endswith(": FP16 would use them.")
+    assert on("NVIDIA GeForce RTX 2080 Ti", None).endswith(": FP16 would use them.")
+    assert on("NVIDIA H100 80GB HBM3", 9).endswith(": TF32, BF16 or FP16 would use them.")
+    assert on(None, None, "maxwell_sgemm_128x64_nn") == "whether the device has tensor cores is not recorded"
+
+
+def test_kernels_whose_names_leave_it_open_make_the_share_on_tensor_cores_unknown() -> None:
+    kernels = launched([0] * 8, name="triton_tem_fused_mm_3")[0]
+    kernels[0] |= {"name": "volta_h884gemm_256x64"}
+    text = " ".join(one["sentence"] for one in rules(on_a100(kernels=kernels)).values())
+    assert "At least 12% of the kernel time on GPU 0 is on tensor cores, by kernel names" in text
+    assert "without tensor cores" not in text
+
+
 def test_tensor_core_and_matrix_kernels_are_not_called_starved() -> None:
     shape = {"occupancy": 0.125, "registers": 255, "block": "128,1,1", "blocks_per_sm": 4.0}
     assert "occupancy" not in trouble(on_a100(kernels=launched([0] * 8, name="flash_fwd_kernel", **shape)[0]))

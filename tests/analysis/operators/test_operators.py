@@ -88,6 +88,16 @@ def test_tensor_core_time_is_told_by_kernel_names(run_of, rows_of):
     assert rows == {"aten::addmm": (True, 0.75, 0.75), "aten::linear": (True, 0.0, 0.75)}
 
 
+def test_what_a_triton_kernel_ran_on_is_unknown(run_of, rows_of):
+    run = run_of(
+        host=[op("aten::mm", 0, 90, 1), call(20, 1, 7, 1), op("mine", 100, 90, 2), call(120, 1, 8, 2),
+              op("aten::add", 200, 90, 3), call(220, 1, 9, 3)],
+        kernels=[launch(30, 7, "triton_tem_fused_mm_2"), launch(20, 8, "matmul_kernel"), launch(10, 9, "add")],
+    )
+    rows = {r["name"]: (r["tc_eligible"], r["tc_self_ratio"], r["tc_total_ratio"]) for r in rows_of("ops", run)}
+    assert rows == {"aten::mm": (True, None, None), "mine": (None, None, None), "aten::add": (False, 0.0, 0.0)}
+
+
 def test_a_call_inside_a_call_is_not_taken_off_twice(run_of, rows_of):
     run = run_of(host=[op("mm", 0, 100, 1), call(20, 30, 7, 1), call(25, 10, 8, 1, kind="driver")])
     assert table(rows_of("ops", run))["mm"][3] == 70

@@ -121,6 +121,15 @@ def test_gauges_of_a_device(run_of, asked):
     assert (second["utilisation"], second["sm_efficiency"], second["occupancy"]) == (1.0, None, None)
 
 
+def test_a_gauge_that_names_of_kernels_leave_open_is_unknown(run_of, asked):
+    def share(*kernels):
+        one = asked("overview", run_of(kernels=list(kernels))).facts["devices"][0]
+        return one["tensor_share"], one["tensor_least"]
+
+    assert share(work(0, 50, None, "volta_s884gemm"), work(50, 50, None, "matmul_kernel")) == (None, 0.5)
+    assert share(work(0, 50, None, "volta_s884gemm"), work(50, 50, None, "add")) == (0.5, 0.5)
+
+
 spans = st.lists(st.tuples(st.integers(0, 900), st.integers(0, 300), st.sampled_from(
     ["kernel", "memcpy", "memset", "collective"])), min_size=1, max_size=8)
 
