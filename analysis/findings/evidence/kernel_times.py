@@ -10,7 +10,7 @@ from msgspec import Struct
 from ....loaders.schema import NAME
 from ....loaders.trace import Device, Trace
 from ...core.derived import derived_value
-from ...core.tensor_core_types import is_other_maker, tensor_core_types
+from ...kernels.tensor_core_types import is_other_maker, tensor_core_types
 from ...kernels.tensor_cores import FP32
 from ...kernels.tensor_cores import KERNEL as ON_TENSOR_CORES
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from warplens.analysis.core.tensor_core_types import tensor_core_types
+from warplens.analysis.kernels.tensor_core_types import tensor_core_types
 from warplens.analysis.kernels.tensor_cores import by_tensor_cores, on_tensor_cores
 from warplens.loaders import schema
 from warplens.loaders.trace import Device
