@@ -214,7 +214,8 @@ TABLE: tuple[tuple[str, Callable[[Path], Counts] | str], ...] = (
     ("rocprof/sdk_docs_new/memory_copy_trace.csv", data_rows("kernels")),
     ("rocprof/sdk_docs_new/counter_collection.csv", data_rows("metrics")),
     ("rocprof/sdk_docs_new/*", api_csv),
-    ("rpd/*", rpd), ("tb_plugin_golden/*.jsonl", tb_views), ("tb_plugin_golden/*", kineto),
+    ("rpd/*", rpd), ("tracelens_golden/*", "is text, but no trace"),
+    ("tb_plugin_golden/*.jsonl", tb_views), ("tb_plugin_golden/*", kineto),
 )
 """Pattern of a path → the plain reading of such a file, or the reason it is refused for. The first that fits counts."""
 FILES = sorted(str(path.relative_to(DATA)) for path in DATA.rglob("*") if path.is_file() and path.name != "MANIFEST.tsv"
