@@ -36,7 +36,6 @@ out = Path(sys.argv[2])
 store.write(LOADER.load(Job(Path(sys.argv[1]), store.workspace(out))), out)
 rows = store.read(out)[0].kernels.select(pl.len()).collect().item()
 """
-COMPILE = "from warplens.loaders.nsys.program import DECODER; DECODER.ready() or DECODER.compile()"
 ROWS = f"""
 import sqlite3
 import polars as pl
@@ -112,11 +111,8 @@ def measure(program: str, path: Path, scratch: Path, runs: int) -> dict[str, flo
 
 def compare(counts: list[int], runs: int) -> Iterator[str]:
     """The lines of a table for each number of kernels."""
-    # A user's first big export has this made meanwhile; here it is there from the start, and the way without beside it.
-    subprocess.run([sys.executable, "-c", COMPILE], check=True)
     contenders = {
         "warplens, tables written": OURS,
-        "the same, without numba": OURS.replace("store.workspace(out))", "store.workspace(out), compiled=False)"),
         "sqlite3 rows -> polars": ROWS,
     }
     if importlib.util.find_spec("connectorx"):

@@ -1,7 +1,9 @@
 """Records decoded with array operations, all rows of some pages at once, column by column.
 
-Indices are clipped to the data where they are taken from it, and only at the end, when all sizes are known, is it
-certain that they were right.
+The type of a value is its code in the header of its record (https://sqlite.org/fileformat2.html, section 2.1): 1 to 6
+are integers of growing width, 7 is a floating-point number, 8 and 9 are the numbers 0 and 1 without a byte; from 12 on
+even codes are bytes and odd ones text, whose length the code says. Indices are clipped to the data where they are taken
+from it, and only at the end, when all sizes are known, is it certain that they were right.
 """
 
 from __future__ import annotations
@@ -12,9 +14,13 @@ from typing import Any
 import numpy as np
 
 from .block import Bytes, Column, Ints, RecordBlock, Unusual
-from .layout import LENGTHS, NULL_CODE, ONE_CODE, PAD, REAL_CODE, SIZES
 
-_SIZES = np.array(SIZES, dtype=np.int64)
+PAD = 16
+"""Bytes behind the pages, so that eight can be read where one is."""
+_NULL, _REAL, _ONE, _LENGTHS = 0, 7, 9, 12
+"""Codes; ``_LENGTHS`` is the first one that says a length."""
+_SIZES = np.array([0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0], dtype=np.int64)
+"""Bytes of a value by its code, up to 11."""
 _SHIFTS = np.array([63, 56, 48, 40, 32, 24, 16, 8, 0], dtype=np.int64)
 
 
@@ -33,20 +39,20 @@ def decoded(data: Bytes, cells: Ints, ends: Ints, most: int, ints: Sequence[int]
     for column in range(max((*ints, *texts), default=-1) + 1):
         code: Ints | Bytes = data.take(pos, mode="clip")
         least, most_code = (int(code.min()), int(code.max())) if rows else (0, 0)
-        if most_code >= LENGTHS:
+        if most_code >= _LENGTHS:
             code, pos = _varint(data, np.minimum(pos, len(data) - PAD))
-            size: Ints | int = np.where(code >= LENGTHS, (code - LENGTHS) >> 1, _SIZES.take(code, mode="clip"))
+            size: Ints | int = np.where(code >= _LENGTHS, (code - _LENGTHS) >> 1, _SIZES.take(code, mode="clip"))
         else:
             size = int(_SIZES[least]) if least == most_code else _SIZES.take(code, mode="clip")
             pos += 1
         if column in texts:
-            columns[column] = Column(np.broadcast_to(size, code.shape), (code >= LENGTHS) & (code % 2 == 1), body)
+            columns[column] = Column(np.broadcast_to(size, code.shape), (code >= _LENGTHS) & (code % 2 == 1), body)
         elif column in ints:
-            same = least if least == most_code < LENGTHS else None
+            same = least if least == most_code < _LENGTHS else None
             columns[column] = _numbers(words, body, size, code, same)
         if not isinstance(size, int) or size:
             body = body + size
-        if most_code >= LENGTHS and bool((body > end).any()):
+        if most_code >= _LENGTHS and bool((body > end).any()):
             raise Unusual
     # Everything above took indices clipped to the block; only now are they known to have been right.
     if rows and (bool((pos > header_end).any()) or bool((body > end).any())):
@@ -62,17 +68,17 @@ def _numbers(
     ``same`` is the code of all rows where they have the same, which most columns do.
     """
     if same is not None and size == 0:
-        return Column(np.full(len(code), same == ONE_CODE, dtype=np.int64), np.full(len(code), same != NULL_CODE))
+        return Column(np.full(len(code), same == _ONE, dtype=np.int64), np.full(len(code), same != _NULL))
     raw = words[np.minimum(body, len(words) - 1)].astype(np.int64)
     value = raw >> _SHIFTS.take(size, mode="clip")
     if same is not None:
-        real = np.full(len(code), same == REAL_CODE)
-        return Column(value, np.ones(len(code), dtype=bool), raw=raw if same == REAL_CODE else None, real=real)
+        real = np.full(len(code), same == _REAL)
+        return Column(value, np.ones(len(code), dtype=bool), raw=raw if same == _REAL else None, real=real)
     constant = size == 0
     if bool(np.any(constant)):
-        value[constant] = code[constant] == ONE_CODE
-    real = code == REAL_CODE
-    return Column(value, (code != NULL_CODE) & (code < LENGTHS), raw=raw if bool(real.any()) else None, real=real)
+        value[constant] = code[constant] == _ONE
+    real = code == _REAL
+    return Column(value, (code != _NULL) & (code < _LENGTHS), raw=raw if bool(real.any()) else None, real=real)
 
 
 def _varint(data: Bytes, at: Ints) -> tuple[Ints, Ints]:

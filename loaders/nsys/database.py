@@ -17,16 +17,11 @@ from pathlib import Path
 
 import polars as pl
 
-from .arrays import decoded
 from .block import Ints, RecordBlock, Unusual
-from .pages import Decoded, Pages
-from .program import DECODER
-from .records import Records
+from .pages import Pages
 
 Made = Callable[[pl.DataFrame], pl.DataFrame]
 _THREADS, _AHEAD = 2, 3
-_COMPILED_BYTES, _PREPARED_BYTES = 1_000_000, 20_000_000
-"""Of a file from which the compiled code is worth loading, and from which somebody will be glad that it is made."""
 _LEAST_PAGES = 64
 """Tables below this many leaf pages are read through SQLite: a few thousand rows."""
 
@@ -40,13 +35,10 @@ class NsysDatabase:
     """The tables of one export. Raises sqlite3.Error where the file is no database or is damaged."""
 
     def __init__(
-        self, path: str | os.PathLike[str], fast: bool = True, compiled: bool = False,
+        self, path: str | os.PathLike[str], fast: bool = True,
         on_block: Callable[[int, int], None] = lambda size, rows: None,
     ) -> None:
-        """``on_block`` is called with the bytes and the rows of each block read; ``fast=False`` leaves all to SQLite.
-
-        ``compiled`` is whether records may be decoded by compiled code, where that is there.
-        """
+        """``on_block`` is called with the bytes and rows of each block read; ``fast=False`` leaves all to SQLite."""
         self.path, self.on_block = Path(os.path.abspath(path)), on_block
         self.faults: list[str] = []
         self._connection = sqlite3.connect(f"{self.path.as_uri()}?mode=ro&immutable=1", uri=True)
@@ -56,7 +48,7 @@ class NsysDatabase:
             rows = self._connection.execute("select name, rootpage from sqlite_master where type = 'table'").fetchall()
             self._roots = {str(name): root for name, root in rows if isinstance(root, int)}
             self.tables = {name: self._columns(name) for name in self._roots}
-            self._pages = self._open_pages(compiled) if fast else None
+            self._pages = self._open_pages() if fast else None
         except BaseException:
             self.close()
             raise
@@ -130,12 +122,12 @@ class NsysDatabase:
         alias = keys[0][1] if len(keys) == 1 and str(keys[0][2]).upper() == "INTEGER" else None
         return {str(row[1]): -1 if row[1] == alias else int(row[0]) for row in rows}
 
-    def _open_pages(self, compiled: bool) -> Pages | None:
+    def _open_pages(self) -> Pages | None:
         wal = self.path.with_name(self.path.name + "-wal")
         try:
             if wal.exists() and wal.stat().st_size:
                 return None
-            return Pages(self.path, _decoder(self.path.stat().st_size) if compiled else decoded)
+            return Pages(self.path)
         except (Unusual, OSError, ValueError):
             return None
 
@@ -174,17 +166,6 @@ class NsysDatabase:
                 self.on_block(0, len(rows))
         except sqlite3.DatabaseError as error:
             self.faults.append(f"{table} could be read only in part ({' '.join(str(error).split())[:120]})")
-
-
-def _decoder(size: int) -> Decoded:
-    """The compiled way to decode records where it is there and worth loading, and wished for where it is worth that."""
-    if size < _COMPILED_BYTES:
-        return decoded
-    if DECODER.ready() and (native := DECODER.functions()) is not None:
-        return Records(native).decoded
-    if size > _PREPARED_BYTES:
-        DECODER.prepare()
-    return decoded
 
 
 class _Wanted:

@@ -16,17 +16,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from io import FileIO
 
 import numpy as np
 
-from .arrays import decoded
+from .arrays import PAD, decoded
 from .block import Bytes, Ints, RecordBlock, Unusual
-from .layout import PAD
 
-Decoded = Callable[[Bytes, Ints, Ints, int, Sequence[int], Sequence[int]], RecordBlock]
-"""``arrays.decoded``, or what does the same."""
 BLOCK_BYTES = 4 << 20
 """Bytes of pages decoded together: some 50,000 records."""
 _LEAF, _INTERIOR = 0x0D, 0x05
@@ -38,8 +35,8 @@ class Pages:
     Pages are read, not mapped: a mapped file counts as memory in use, and kills the process when it shrinks.
     """
 
-    def __init__(self, path: str | os.PathLike[str], decoded: Decoded = decoded) -> None:
-        self._file, self._decoded = FileIO(path), decoded
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._file = FileIO(path)
         self._buffers = threading.local()
         head = os.pread(self._file.fileno(), 100, 0)
         if len(head) < 100:
@@ -90,7 +87,7 @@ class Pages:
         self._check(leaves)
         data = self._read(leaves)
         cells, ends = self.cells(data, leaves)
-        return self._decoded(data, cells, ends, self.usable - 35, ints, texts)
+        return decoded(data, cells, ends, self.usable - 35, ints, texts)
 
     def cells(self, data: Bytes, leaves: Ints) -> tuple[Ints, Ints]:
         """Where the records in these leaf pages begin, and where the page of each ends. Raises Unusual."""

@@ -45,7 +45,7 @@ def load(job: Job) -> Trace:
             job.progress(done[0], size, done[1])
 
     try:
-        database = NsysDatabase(path, compiled=job.compiled, on_block=on_block)
+        database = NsysDatabase(path, on_block=on_block)
         try:
             with ThreadPoolExecutor(1) as writer:
                 trace = _read(job, database, writer)

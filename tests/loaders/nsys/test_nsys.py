@@ -11,7 +11,6 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from fuzz_nsys import WAYS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
@@ -100,18 +99,14 @@ def test_no_activity_is_tied_to_a_call_of_another_process(data: Path, tmp_path: 
     assert (pairs["pid"] == pairs["pid_call"]).all()
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_every_table_reads_the_same_by_pages_and_by_sqlite(
-    samples: Path, monkeypatch: pytest.MonkeyPatch, way: str
-) -> None:
+def test_every_table_reads_the_same_by_pages_and_by_sqlite(samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "_LEAST_PAGES", 1)
-    monkeypatch.setattr(database, "_decoder", lambda size: WAYS[way]())
     files = [samples / "nsys.sqlite"]
     shared = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "traces" / "nsys_sqlite"
     files += [shared / name for name in RECORDINGS if (shared / name).exists()]
     by_pages = 0
     for file in files:
-        fast, plain = NsysDatabase(file, compiled=True), NsysDatabase(file, fast=False)
+        fast, plain = NsysDatabase(file), NsysDatabase(file, fast=False)
         for table, columns in fast.tables.items():
             declared = {row[1]: str(row[2]) for row in plain._connection.execute(f"pragma table_info({table})")}
             kinds = [[c for c in columns if declared[c].upper() == kind] for kind in ("INTEGER", "TEXT", "REAL")]
