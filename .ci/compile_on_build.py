@@ -1,9 +1,10 @@
 """Build hook: compiles the scanners while the package is built, so that nobody's first big trace waits for it.
 
-``pip install .`` and ``pip install -e .`` build on the machine that will run the code, so one level of processors, the
-best that this one has, is enough. Wheels for others are built with WARPLENS_BUILD_LEVELS="x86-64-v3 x86-64-v2"; an
-empty value compiles nothing. Where compiling fails, or the machine has no such level, the package is built without code
-and compiles on first use.
+``pip install .`` and ``pip install -e .`` build on the machine that will run the code, and a wheel goes to others, so
+an editable install compiles for the best level of processors that this machine has, a wheel for all of them, or for
+those that WARPLENS_BUILD_LEVELS names ("x86-64-v3 x86-64-v2"; an empty value compiles nothing). A wheel with code is
+tagged for its platform: the code calls nothing outside itself, so any Linux of that architecture runs it. Where
+compiling fails, or the machine has no such level, the package is built without code and tagged for any machine.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _BUILT = "loaders/native/built"
 _LONGEST_SECONDS = 600
+_TAG = "py3-none-manylinux_2_17_x86_64"
 
 
 class CompileOnBuild(BuildHookInterface):
@@ -27,35 +29,38 @@ class CompileOnBuild(BuildHookInterface):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile, and have the files in the wheel."""
         root = Path(self.root)
+        package = root / ".dev" / "warplens"
+        if not package.is_symlink():  # an unpacked sdist cannot carry a link to its own root
+            package.parent.mkdir(exist_ok=True)
+            package.symlink_to("..")
         if version == "editable":
-            self._compile(root / _BUILT)
+            self._compile(root / _BUILT, most=1)
             return
         self._folder = tempfile.TemporaryDirectory()
-        for file in self._compile(Path(self._folder.name)):
+        for file in self._compile(Path(self._folder.name), most=2):
             build_data["force_include"][str(file)] = f"{_BUILT}/{file.name}"  # sources puts it into the package
+            build_data.update(tag=_TAG, pure_python=False)
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Remove what was compiled for the wheel."""
         if version != "editable":
             self._folder.cleanup()
 
-    def _compile(self, folder: Path) -> list[Path]:
-        package = str(Path(self.root) / ".dev")
-        here = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (package, *sys.path)))}
-        for level in self._levels(here):
-            command = [sys.executable, "-P", "-m", "warplens.loaders.native.ship", str(folder), level]
-            environment = {**here, "NUMBA_CPU_NAME": level, "NUMBA_CPU_FEATURES": ""}
+    def _compile(self, folder: Path, most: int) -> list[Path]:
+        here = {**os.environ, "PYTHONPATH": os.pathsep.join((str(Path(self.root) / ".dev"), *filter(None, sys.path)))}
+        for level in self._levels(here, most):
+            command = [sys.executable, "-P", "-m", "warplens.loaders.native.build", str(folder), level]
             try:
-                subprocess.run(command, env=environment, check=True, timeout=_LONGEST_SECONDS, capture_output=True)
+                subprocess.run(command, env=here, check=True, timeout=_LONGEST_SECONDS, capture_output=True)
             except (OSError, subprocess.SubprocessError) as error:
-                said = getattr(error, "stderr", None) or b""
-                self.app.display_warning(f"no code for {level}: {error} {said.decode(errors='replace')[-400:]}")
+                output = getattr(error, "stderr", None) or b""
+                self.app.display_warning(f"no code for {level}: {error} {output.decode(errors='replace')[-400:]}")
         return sorted(folder.iterdir()) if folder.is_dir() else []
 
-    def _levels(self, here: dict[str, str]) -> list[str]:
-        asked = os.environ.get("WARPLENS_BUILD_LEVELS")
-        if asked is not None:
-            return asked.split()
-        program = "from warplens.loaders.native.levels import levels_here; print(*levels_here()[:1])"
-        found = subprocess.run([sys.executable, "-P", "-c", program], env=here, capture_output=True, text=True)
-        return found.stdout.split()
+    def _levels(self, here: dict[str, str], most: int) -> list[str]:
+        levels = os.environ.get("WARPLENS_BUILD_LEVELS")
+        if levels is not None:
+            return levels.split()
+        program = f"from warplens.loaders.native.levels import levels_here; print(*levels_here()[:{most}])"
+        done = subprocess.run([sys.executable, "-P", "-c", program], env=here, capture_output=True, text=True)
+        return done.stdout.split()

@@ -46,7 +46,7 @@ def test_the_first_frame_waits_for_nothing_that_computes() -> None:
 
 def test_a_load_never_imports_what_compiles() -> None:
     loaded = modules_loaded_by("import warplens.loaders.kineto.load")
-    assert "warplens.loaders.native.code_cache" in loaded and loaded.isdisjoint({"numba", "llvmlite"})
+    assert "warplens.loaders.native.program" in loaded and loaded.isdisjoint({"numba", "llvmlite"})
 
 
 def test_no_file_is_a_heap() -> None:

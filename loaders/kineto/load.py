@@ -109,23 +109,16 @@ def _read(
     job: Job, source: Source, progress: Progress, document: Document, tables: Tables, deferred: DeferredEvents,
     tally: Tally,
 ) -> None:
-    """Read the events: small files plainly, big ones compiled as soon as the compiled code is there."""
-    growth = 8 if source.compressed else 1
-
-    def left() -> int:
-        return (source.size - source.position) * growth
-
-    def change() -> bool:
-        return job.compiled and left() > COMPILED_BYTES and SCANNER.ready() and SCANNER.functions() is not None
-
-    if job.compiled and left() > _PREPARED_BYTES and not SCANNER.ready():
-        SCANNER.prepare()
-    if not change() and Plain(document, tables, deferred, tally).run(source, progress, change):
+    """Read the events: small files plainly, big ones compiled where there is compiled code."""
+    size = (source.size - source.position) * (8 if source.compressed else 1)
+    native = SCANNER.functions() if job.compiled and size > COMPILED_BYTES else None
+    if native is None:
+        if job.compiled and size > _PREPARED_BYTES:
+            SCANNER.prepare()
+        Plain(document, tables, deferred, tally).run(source, progress)
         return
-    native = SCANNER.functions()
-    assert native is not None
     plain = None if source.compressed or not hasattr(os, "preadv") else source
-    Pipeline(native, document, tables, deferred, tally, block_for(left())).run(source, progress, plain)
+    Pipeline(native, document, tables, deferred, tally, block_for(size)).run(source, progress, plain)
 
 
 def _first(job: Job, size: int, document: Document, tables: Tables) -> Trace:

@@ -1,6 +1,6 @@
 """The reader that needs no compiler: blocks of events through msgspec, one typed object an event.
 
-It opens small traces, where importing numba would cost more than it saves, and takes over where numba is missing. A
+It opens small traces, where loading compiled code would cost more than it saves, and all traces where there is none. A
 block is first cut into its events, so that every event has its byte offset and one that msgspec does not understand is
 read alone. A block is guessed to end at a separator; if it turns out not to be a list of whole events the guess was
 wrong or the file is damaged, and it is walked event by event.
@@ -31,7 +31,7 @@ _Event: Any = msgspec.defstruct(
     "_Event", [("ph", Any, None), *((key, Any, None) for key in EVENT_KEYS), ("args", _Args | None, None)], gc=False
 )
 _events = msgspec.json.Decoder(list[msgspec.Raw])
-_typed = msgspec.json.Decoder(list[_Event], float_hook=Number)
+_typed = msgspec.json.Decoder(_Event, float_hook=Number)
 _values = msgspec.structs.astuple
 _no_args = [None] * len(ARG_KEYS)
 
@@ -49,11 +49,8 @@ class Plain:
         self.document, self.tables, self.deferred, self.tally = document, tables, deferred, tally
         self._size = block
 
-    def run(self, reader: BlockReader, progress: Progress, until: Callable[[], bool] = lambda: False) -> bool:
-        """Read to the end of the document and return true, or stop between two blocks once ``until`` says so.
-
-        What was read but not used is then in ``document.rest`` again.
-        """
+    def run(self, reader: BlockReader, progress: Progress) -> None:
+        """Read to the end of the document."""
         data, base = self.document.rest, self.document.base
         self.document.rest = b""
         separator = separator_of(data[: 1 << 20])
@@ -72,16 +69,12 @@ class Plain:
             if closed:
                 break
             if not more:
-                return True
-            if until():
-                self.document.rest, self.document.base = data, base
-                return False
+                return
         behind = Trailer()
         behind.add(data[1:])
         while more := reader.read(BLOCK_BYTES):
             behind.add(more)
         self.tally.whole, self.tally.closed = True, behind.closes(self.document)
-        return True
 
     def _block(self, data: bytes, base: int, final: bool) -> tuple[int, bool]:
         """Read one block: how much of it was used, and whether the list ended there."""
@@ -117,14 +110,12 @@ class Plain:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False
         rows = Rows(self.tables.strings)
-        try:
-            events = _typed.decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            events = [None] * len(raws)
         place = flows = 0
-        for raw, event in zip(raws, events, strict=True):
+        for raw in raws:
             size = len(memoryview(raw))
-            if event is None:
+            try:
+                event = _typed.decode(raw)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 start = data.index(bytes(raw), place)
                 place = start + size
                 self._alone(bytes(raw), start, place, base, rows)

@@ -1,8 +1,8 @@
-"""Functions as machine code for this processor, to be kept and loaded again without what compiled it.
+"""Functions as machine code, to be stored and loaded again without what compiled it.
 
 Importing numba takes longer than reading a trace of 100 MB, and its own cache needs it imported. The functions use
-nothing of Python nor of numba when they run, so the object file is all there is to them. Where ``link`` can, it becomes
-an image that needs nothing more; elsewhere llvmlite loads it.
+nothing of Python nor of numba when they run, so the object file is all there is to them. For a level of x86-64 it is
+linked into an image that needs nothing more; on other processors llvmlite loads it.
 """
 
 from __future__ import annotations
@@ -16,21 +16,8 @@ from numba import types
 from numba.core import compiler
 from numba.core.registry import cpu_target
 
-from .functions import Code, Image, Objects, llvm_processor, processor
-from .link import ALIGNED, NotLinked, link
-
-
-def emit(module: str, names: Sequence[str]) -> Code:
-    """Compile functions of a module; takes seconds. Raises whatever numba does where it cannot."""
-    return packed(compile_all(module, names))
-
-
-def packed(functions: Sequence[tuple[str, str]]) -> Code:
-    """The functions as one image where that can be, else as object files."""
-    try:
-        return image(functions)
-    except NotLinked:
-        return objects(functions)
+from .functions import Image, Objects, llvm_processor
+from .link import ALIGNED, link
 
 
 def compile_all(module: str, names: Sequence[str]) -> list[tuple[str, str]]:
@@ -39,17 +26,15 @@ def compile_all(module: str, names: Sequence[str]) -> list[tuple[str, str]]:
     return [_compiled(getattr(found, name).py_func, found.SIGNATURES[name]) for name in names]
 
 
-def image(functions: Sequence[tuple[str, str]], level: str | None = None) -> Image:
-    """The functions as one image, for this processor or for all of a level. Raises NotLinked."""
-    if not (here := level or processor()):
-        raise NotLinked("nobody says what processor this is")
+def image(functions: Sequence[tuple[str, str]], level: str) -> Image:
+    """The functions as one image for all processors of a level. Raises NotLinked."""
     code, places = b"", []
     for symbol, text in functions:
         linked, place = link(_object(text, level, reloc="pic", codemodel="small"), symbol)
         code += bytes(-len(code) % ALIGNED)
         places.append(len(code) + place)
         code += linked
-    return Image(here, tuple(places), code)
+    return Image(level, tuple(places), code)
 
 
 def objects(functions: Sequence[tuple[str, str]]) -> Objects:

@@ -11,22 +11,22 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from msgspec import DecodeError, Struct, msgpack
+from msgspec import Struct
 
-from .levels import first_processor, levels_here
+from .levels import levels_here
 
 _READ_AND_RUN = 1 | 4
 """PROT_READ and PROT_EXEC."""
 
 
 class Unusable(Exception):
-    """The code is none of ours, or was made for another processor."""
+    """The code was made for another processor."""
 
 
 class Image(Struct, frozen=True, tag=True):
-    """Code that runs wherever it is put, where in it each function begins, and the processor or level it is for."""
+    """Code that runs wherever it is put, where in it each function begins, and the level of x86-64 it is for."""
 
-    processor: str
+    level: str
     places: tuple[int, ...]
     code: bytes
 
@@ -42,27 +42,8 @@ class Objects(Struct, frozen=True, tag=True):
 Code = Image | Objects
 
 
-def to_bytes(code: Code) -> bytes:
-    """As a file."""
-    return msgpack.encode(code)
-
-
-def from_bytes(data: bytes) -> Code:
-    """The inverse of ``to_bytes``. Raises Unusable for what is none of ours."""
-    try:
-        found: Code = msgpack.decode(data, type=Code)
-    except DecodeError as error:
-        raise Unusable("the file is none of ours") from error
-    return found
-
-
-def processor() -> str:
-    """What this processor is and can do, as Linux says it; empty elsewhere."""
-    return b"\n".join(first_processor()).decode(errors="replace")
-
-
 def llvm_processor(llvm: Any) -> str:
-    """The same, as LLVM says it."""
+    """This processor, its features and the platform, as LLVM names them."""
     return f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()} {llvm.get_process_triple()}"
 
 
@@ -72,7 +53,8 @@ class Native:
     def __init__(self, code: Code, names: Sequence[str]) -> None:
         """``names`` are the functions in the order of the code.
 
-        Raises Unusable where the code is for another processor, OSError where memory may not be run.
+        Raises Unusable where the code is for another processor, OSError where memory may not be run, ImportError where
+        object files have no llvmlite to load them.
         """
         self._kept, addresses = _mapped(code) if isinstance(code, Image) else _loaded(code)
         call = ctypes.CFUNCTYPE(ctypes.c_int32)
@@ -92,7 +74,7 @@ class Native:
 
 def _mapped(image: Image) -> tuple[Any, list[int]]:
     """The image in memory that can be run but not written to, and the addresses in it."""
-    if image.processor not in (processor(), *levels_here()) or not image.processor:
+    if image.level not in levels_here():
         raise Unusable("the code was compiled for another processor")
     from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 

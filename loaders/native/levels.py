@@ -16,22 +16,20 @@ LEVELS = {"x86-64-v3": _THIRD, "x86-64-v2": _SECOND}
 _CPUINFO_BYTES = 1 << 14
 
 
-@cache
-def first_processor() -> tuple[bytes, ...]:
-    """The lines in which Linux says what the first processor is and can do; empty elsewhere."""
+def _processor_lines() -> list[bytes]:
+    """What Linux says of the first processor; nothing elsewhere."""
     try:
         with Path("/proc/cpuinfo").open("rb") as file:
-            first = file.read(_CPUINFO_BYTES).partition(b"\n\n")[0]
+            return file.read(_CPUINFO_BYTES).partition(b"\n\n")[0].split(b"\n")
     except OSError:
-        return ()
-    return tuple(line for line in first.split(b"\n") if line.startswith((b"model name", b"flags")))
+        return []
 
 
 @cache
 def levels_here() -> tuple[str, ...]:
     """The levels that this processor has, the best first; none where that is not known."""
     flags = {
-        flag for line in first_processor() if line.startswith(b"flags")
+        flag for line in _processor_lines() if line.startswith(b"flags")
         for flag in line.partition(b":")[2].decode(errors="replace").split()
     }
     return tuple(level for level, needed in LEVELS.items() if needed <= flags)

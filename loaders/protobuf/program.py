@@ -1,12 +1,12 @@
-"""The walk as a program that is compiled once per machine, and which of the two walks a load takes."""
+"""The walk as a compiled program, and which of the two walks a load takes."""
 
 from __future__ import annotations
 
 import random
 from pathlib import Path
 
-from ..native.code_cache import Program
 from ..native.functions import Native
+from ..native.program import Program
 from . import plain
 from .tokens import Bytes, Room, Walk
 
@@ -43,7 +43,7 @@ def compiled(native: Native) -> Walk:
 def walk_for(size: int, allowed: bool) -> Walk:
     """The walk for so many bytes: compiled where that is there and worth loading, and wished for where worth that."""
     if allowed and size >= _COMPILED_BYTES:
-        if WALKER.ready() and (native := WALKER.functions()) is not None:
+        if (native := WALKER.functions()) is not None:
             return compiled(native)
         if size >= _PREPARED_BYTES:
             WALKER.prepare()

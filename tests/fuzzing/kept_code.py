@@ -13,7 +13,9 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-from warplens.loaders.native.code_cache import Program
+from warplens.loaders.native.functions import Native
+from warplens.loaders.native.levels import levels_here
+from warplens.loaders.native.program import Program
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -28,7 +30,7 @@ def compiled(program: Program) -> list[tuple[str, str]]:
     llvm.initialize_native_target()  # compiling would have done it
     llvm.initialize_native_asmprinter()
     here = repr((llvm.get_host_cpu_name(), sorted(llvm.get_host_cpu_features().items()), platform.python_version()))
-    place = ROOT / ".pytest_cache" / "compiled" / program.depends() / sha256(here.encode()).hexdigest()[:16]
+    place = ROOT / ".pytest_cache" / "compiled" / program.digest() / sha256(here.encode()).hexdigest()[:16]
     try:
         return [(symbol, text) for symbol, text in json.loads(place.read_bytes())]
     except (OSError, ValueError):
@@ -41,3 +43,11 @@ def compiled(program: Program) -> list[tuple[str, str]]:
     except OSError:  # a tree nobody may write to
         pass
     return made
+
+
+def native(program: Program) -> Native:
+    """A program as it is loaded: an image where this processor's level is known, else object files."""
+    from warplens.loaders.native.emit import image, objects
+
+    functions, level = compiled(program), next(iter(levels_here()), None)
+    return Native(image(functions, level) if level else objects(functions), program.names)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import random
 from functools import cache
 
+import kept_code
 import numpy as np
 from fuzz_kineto import Guarded
-from kept_code import compiled
 
-from warplens.loaders.native.functions import Native, from_bytes, to_bytes
+from warplens.loaders.native.functions import Native
 from warplens.loaders.protobuf import program
 from warplens.loaders.protobuf.layout import AT, PAD, TEXT, TOKENS
 from warplens.loaders.protobuf.shape import Shape
@@ -21,11 +21,8 @@ from warplens.loaders.protobuf.tokens import Room, Walk
 
 @cache
 def native() -> Native:
-    """The compiled walk through the form in which it is kept."""
-    from warplens.loaders.native import emit  # imports numba, which takes as long as all else together
-
-    code = emit.packed(compiled(program.WALKER))
-    return Native(from_bytes(to_bytes(code)), program.WALKER.names)
+    """The compiled walk."""
+    return kept_code.native(program.WALKER)
 
 
 def answer(walk: Walk, data: np.ndarray[tuple[int], np.dtype[np.uint8]], at: int, end: int, room: Room) -> list[object]:

@@ -23,7 +23,7 @@ from warplens.loaders.kineto.pipeline import Pipeline
 from warplens.loaders.kineto.plain import Plain
 from warplens.loaders.kineto.scan.program import SCANNER
 from warplens.loaders.kineto.tables import Tables
-from warplens.loaders.native.functions import Code, Native, from_bytes, to_bytes
+from warplens.loaders.native.functions import Native
 
 KERNELS = (
     "start_ns dur_ns name kind device stream correlation op_id graph grid block registers shared_bytes occupancy "
@@ -61,15 +61,10 @@ def functions() -> list[tuple[str, str]]:
 
 @cache
 def native() -> Native:
-    """The compiled scanner through the form in which it is kept."""
-    from warplens.loaders.native.emit import packed
+    """The compiled scanner."""
+    import kept_code
 
-    return through_bytes(packed(functions()))
-
-
-def through_bytes(code: Code) -> Native:
-    """The scanner's functions from what a file of them would hold."""
-    return Native(from_bytes(to_bytes(code)), SCANNER.names)
+    return kept_code.native(SCANNER)
 
 
 class Bytes(io.BytesIO):

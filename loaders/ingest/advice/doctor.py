@@ -7,10 +7,14 @@ import platform
 import sys
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from tempfile import TemporaryFile
 
-from .. import cache
+from ...native.build import programs
+from ...native.program import SHIPPED, can_compile, compiled_here, locate
+from .. import cache, private
 
-PACKAGES = ("textual", "polars", "numpy", "scipy", "orjson", "msgspec", "numba", "isal", "zstandard")
+PACKAGES = ("textual", "polars", "numpy", "scipy", "orjson", "msgspec", "isal", "zstandard", "numba")
 TERMINAL = ("TERM", "COLORTERM", "NO_COLOR", "TMUX", "LANG")
 
 
@@ -22,7 +26,8 @@ def facts() -> Iterator[tuple[str, str]]:
             yield package, version(package)
         except PackageNotFoundError:
             yield package, "not installed"
-    yield "cache", f"{cache.path()}, at most {cache.limit() / 1e9:,.1f} GB"
+    yield "readers", _readers()
+    yield "cache", f"{cache.path()}, at most {cache.limit() / 1e9:,.1f} GB, {_writable(cache.path())}"
     if sys.stdout.isatty():
         columns, lines = os.get_terminal_size(sys.stdout.fileno())
         yield "terminal", f"{columns}x{lines}"
@@ -31,3 +36,24 @@ def facts() -> Iterator[tuple[str, str]]:
     for name in TERMINAL:
         if name in os.environ:
             yield name, os.environ[name]
+
+
+def _readers() -> str:
+    """Whether every program has machine code for this processor, and if not what brings it."""
+    located = [locate(program) for program in programs()]
+    targets = sorted({code.target for code in located if code is not None})
+    if None not in located:
+        shipped = all(code is not None and code.folder == SHIPPED for code in located)
+        return f"compiled for {', '.join(targets)}, {'with the package' if shipped else f'in {compiled_here()}'}"
+    if can_compile():
+        return "not compiled yet for this processor: the first big trace starts it"
+    return "not compiled for this processor, so big traces read about ten times slower: pip install 'warplens[compile]'"
+
+
+def _writable(folder: Path) -> str:
+    try:
+        with TemporaryFile(dir=private.make(folder)) as file:
+            file.write(b"x")
+    except OSError as error:
+        return f"cannot be written: {error.strerror or error}"
+    return "can be written"

@@ -1,10 +1,10 @@
-"""The sweep as a program that is compiled once per machine. Imports nothing of what compiles it."""
+"""The sweep as a program that is compiled when the package is built. Imports nothing of what compiles it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from ...native.code_cache import Program
+from ...native.program import Program
 
 SWEEP = Program(
     name="call-tree",

@@ -23,10 +23,10 @@ def compiled_sweep(rows: int) -> Native | None:
     """The compiled sweep for a table of so many rows; None where it is not there, or not worth it."""
     if rows < WORTH_COMPILING:
         return None
-    if not SWEEP.ready():
+    native = SWEEP.functions()
+    if native is None:
         SWEEP.prepare()
-        return None
-    return SWEEP.functions()
+    return native
 
 
 class Swept(Struct, frozen=True):

@@ -1,10 +1,10 @@
-"""The scanner as a program that is compiled once per machine. Imports nothing of what compiles it."""
+"""The scanner as a program that is compiled when the package is built. Imports nothing of what compiles it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from ...native.code_cache import Program
+from ...native.program import Program
 
 _SOURCES = "layout", "lexer", "keys", "key_prediction", "scanner", "table_rows", "signatures"
 _MEANINGS = "columns", "dialect", "interning"

@@ -17,7 +17,6 @@ from warplens.loaders.ingest.call_tree import columns, state
 from warplens.loaders.ingest.call_tree.columns import call_tree
 from warplens.loaders.ingest.call_tree.program import SWEEP
 from warplens.loaders.ingest.opening import open_run
-from warplens.loaders.native.functions import Native
 
 calls = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9_000), st.integers(0, 8_000)), min_size=1, max_size=14)
 
@@ -129,17 +128,16 @@ def test_sections_of_one_time_after_the_other_do_not_wait_for_the_last(monkeypat
 
 @pytest.mark.parametrize("rows", [37, 600, 5_000])
 def test_the_compiled_sweep_gives_what_the_plain_one_gives(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    from warplens.loaders.native.emit import emit
+    from kept_code import native
 
     random = np.random.default_rng(3)
     start = np.sort(random.integers(0, 3_000_000, 5_000))
     table = host(*zip(random.integers(0, 3, 5_000).tolist(), start.tolist(),
                       random.integers(0, 90_000, 5_000).tolist(), strict=True))
     plain = call_tree(table, compiled=False)
-    native = Native(emit(SWEEP.module, SWEEP.names), SWEEP.names)
+    code = native(SWEEP)
     monkeypatch.setattr(state, "WORTH_COMPILING", 0)
-    monkeypatch.setattr(type(SWEEP), "ready", lambda self: True)
-    monkeypatch.setattr(type(SWEEP), "functions", lambda self: native)
+    monkeypatch.setattr(type(SWEEP), "functions", lambda self: code)
     monkeypatch.setattr(columns, "MOST_ROWS", rows)
     compiled = call_tree(table)
     assert plain["crosses"].any()

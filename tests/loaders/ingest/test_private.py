@@ -5,18 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from counted_reads import Counted, kernel, let_go
 
 from warplens.loaders.ingest import cache, private, spill
-from warplens.loaders.native import code_cache, emit
-from warplens.loaders.native.code_cache import Program
-from warplens.loaders.native.functions import Objects, Unusable
 
 SOMEBODY = 12_345
 """A user that is not the one who runs the tests."""
@@ -27,16 +22,6 @@ def umask(request: pytest.FixtureRequest) -> Iterator[int]:
     before = os.umask(request.param)
     yield request.param
     os.umask(before)
-
-
-@pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
-    """A program of one function, whose compilation takes no time."""
-    source = tmp_path / "program_of_a_test.py"
-    source.write_text("")
-    monkeypatch.setattr(emit, "emit", lambda *_: Objects("a processor", ("one",), (b"code",)))
-    monkeypatch.setattr(code_cache, "Native", lambda code, names: (code, names))
-    return Program("test", source.stem, ("one",), (str(source),))
 
 
 def modes(folder: Path) -> dict[str, int]:
@@ -61,44 +46,6 @@ def test_whatever_the_umask_nobody_else_can_write_to_the_cache(umask: int, loade
     found = modes(cache.path().parent)
     assert {mode for path, mode in found.items() if os.path.isdir(path)} == {0o700}
     assert {mode for path, mode in found.items() if os.path.isfile(path)} == {0o600}
-
-
-def test_whatever_the_umask_nobody_else_can_write_to_compiled_code(umask: int, program: Program) -> None:
-    program.compile()
-    place = program.folder()
-    assert place is not None and program.functions() is not None
-    assert modes(place.parent) == {str(place.parent): 0o700, str(place): 0o700, str(place / "code"): 0o600}
-
-
-@pytest.mark.parametrize("what", ["folder", "file"])
-@pytest.mark.parametrize("how", ["mode", "owner"])
-def test_code_that_somebody_else_can_have_written_is_never_run(program: Program, what: str, how: str) -> None:
-    program.compile()
-    place = program.folder()
-    assert place is not None
-    target = place if what == "folder" else place / "code"
-    if how == "mode":
-        target.chmod(0o770 if what == "folder" else 0o660)
-    else:
-        if os.geteuid() != 0:
-            pytest.skip("only root can give a file away")
-        os.chown(target, SOMEBODY, -1)
-    assert program.functions() is None
-    assert what == "folder" or not program.ready(), "the next load compiles anew"
-
-
-def test_code_from_a_folder_of_somebody_else_is_compiled_elsewhere(
-    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("only root can give a folder away")
-    theirs = tmp_path / "theirs" / "warplens"
-    theirs.mkdir(parents=True)
-    os.chown(theirs, SOMEBODY, -1)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(theirs.parent))
-    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
-    place = program.folder()
-    assert place is not None and theirs not in place.parents
 
 
 def test_tables_that_somebody_else_can_have_written_are_read_anew(loader: Counted, file: Path) -> None:
@@ -194,48 +141,6 @@ def test_whatever_lies_where_an_entry_should_goes(loader: Counted, file: Path, d
     assert loader.reads == 2 and private.is_private(entry.path)
 
 
-@pytest.mark.parametrize("damage", DAMAGE, ids=NAMES)
-def test_whatever_became_of_compiled_code_it_is_compiled_anew(
-    program: Program, damage: Callable[[Path], None]
-) -> None:
-    program.compile()
-    place = program.folder()
-    assert place is not None
-    damage(place / "code")
-    assert program.functions() is None
-    assert not program.ready()
-    program.compile()
-    code_cache._functions.cache_clear()
-    assert program.functions() is not None
-
-
-def test_a_mark_that_is_no_file_does_not_keep_anybody_from_compiling(
-    program: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started = list[object]()
-    start = subprocess.Popen
-
-    def noted(_: object, **options: Any) -> subprocess.Popen[bytes]:
-        started.append(1)
-        with start(["true"], **options) as process:
-            return process
-
-    monkeypatch.setattr("subprocess.Popen", noted)
-    place = program.folder()
-    assert place is not None
-    for damage in (_fifo, _folder):
-        damage(place / "compiling")
-        program.prepare()
-    assert len(started) == 2
-
-
-def test_code_of_another_numba_has_another_folder(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = program.folder()
-    monkeypatch.setattr(code_cache, "_version", lambda package: b"another")
-    code_cache._folder.cache_clear()
-    assert program.folder() != one
-
-
 def test_somebody_elses_temporary_directory_by_our_name_is_left_alone(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can give a folder away")
@@ -254,4 +159,3 @@ def test_what_a_private_file_holds_is_read_up_to_a_length(tmp_path: Path) -> Non
         private.read(tmp_path / "file", 4)
     with pytest.raises(ValueError, match="damaged"):
         private.unsealed(b"12345")
-    assert issubclass(Unusable, Exception)

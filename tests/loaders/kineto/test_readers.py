@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import itertools
 import json
 import platform
@@ -15,23 +14,21 @@ from typing import Any
 
 import pytest
 from fuzz_kineto import Guarded, check, fuzz
-from kineto_reading import accepted, functions, native, read, reference, through_bytes
+from kineto_reading import accepted, functions, native, read, reference
 
 from warplens.loaders.kineto import LOADER, load
 from warplens.loaders.kineto.columns import Strings
 from warplens.loaders.kineto.deferred_events import DeferredEvents
-from warplens.loaders.kineto.document import open_document
-from warplens.loaders.kineto.info import Tally
-from warplens.loaders.kineto.pipeline import Pipeline
-from warplens.loaders.kineto.plain import Plain
 from warplens.loaders.kineto.recovery import walk
 from warplens.loaders.kineto.scan import blocks
 from warplens.loaders.kineto.scan.blocks import BlockScanner
 from warplens.loaders.kineto.scan.layout import PAD
+from warplens.loaders.kineto.scan.program import SCANNER
 from warplens.loaders.kineto.tables import Tables
 from warplens.loaders.loader import Job
-from warplens.loaders.native.code_cache import Program
-from warplens.loaders.native.functions import Image, Objects
+from warplens.loaders.native.functions import Native, Objects
+from warplens.loaders.native.levels import levels_here
+from warplens.loaders.native.program import Program
 
 BLOCKS = (90, 1000, 1 << 20)
 
@@ -261,24 +258,9 @@ def test_a_short_fuzz_finds_nothing(tmp_path: Path, deep: bool) -> None:
     assert done == (200 if deep else 20) and compared > 2
 
 
-def test_the_compiled_reader_takes_over_in_the_middle(tmp_path: Path) -> None:
-    text = json.dumps({"traceEvents": EVENTS * 6}, indent=1).encode()
-    source, tally = io.BytesIO(text), Tally()
-    document = open_document(source, 3000)
-    tables = Tables(Strings(), tmp_path)
-    aside = DeferredEvents(tmp_path, tables)
-    assert not Plain(document, tables, aside, tally, 3000).run(source, lambda events: None, lambda: tally.events > 9)
-    Pipeline(native(), document, tables, aside, tally, 3000).run(source, lambda events: None)
-    aside.close()
-    both = tables.finish(None)["kernels"].select("offset").collect()["offset"].to_list()
-    alone = read(text, tmp_path, compiled=False, block=3000)
-    assert both == [row[-1] for row in alone.kernels if row[3] == "kernel"][: len(both)] and len(both) > 40
-    assert tally.closed and not tally.skipped_stretches
-
-
-def test_without_numba_the_plain_reader_does_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_compiled_code_the_plain_reader_does_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "COMPILED_BYTES", 0)
-    monkeypatch.setattr(Program, "folder", lambda _: None)
+    monkeypatch.setattr(Program, "functions", lambda _: None)
     (tmp_path / "t.json").write_text(json.dumps(EVENTS))
     (trace,) = LOADER.load(Job(tmp_path / "t.json", tmp_path))
     assert trace.kernels.collect().height == len(reference(json.dumps(EVENTS).encode())[0])
@@ -293,7 +275,7 @@ def test_where_code_cannot_be_linked_the_object_files_read_the_same(
 
     code = emit.objects(functions())
     assert isinstance(code, Objects)
-    made = through_bytes(code)
+    made = Native(code, SCANNER.names)
     monkeypatch.setattr("kineto_reading.native", lambda: made)
     assert read(data, tmp_path, compiled=True, block=97).rows() == linked
     assert linked[0]
@@ -303,8 +285,7 @@ def test_where_code_cannot_be_linked_the_object_files_read_the_same(
 def test_the_scanner_needs_nothing_outside_itself() -> None:
     from warplens.loaders.native import emit
 
-    code = emit.packed(functions())
-    assert isinstance(code, Image)
+    code = emit.image(functions(), levels_here()[0])
     assert len(code.code) < 1 << 16
 
 

@@ -1,0 +1,53 @@
+"""Compile every program for one target into a folder: ``python -m warplens.loaders.native.build DIR TARGET``.
+
+TARGET is a level of x86-64 (``levels``) or ``host``. Run when the package is built (``.ci/compile_on_build.py``) and,
+with ``warplens[compile]``, where the package has no code for the processor. numba reads the processor it compiles for
+from its environment when it is imported, which is why this is a process of its own.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from .program import HOST, Program, write
+
+PROGRAMS = ("kineto.scan.program:SCANNER", "ingest.call_tree.program:SWEEP", "protobuf.program:WALKER")
+"""Where the programs are, in ``loaders``."""
+
+
+def programs() -> list[Program]:
+    """All programs."""
+    room = (__package__ or "").removesuffix(".native")
+    places = (place.split(":") for place in PROGRAMS)
+    return [getattr(import_module(f"{room}.{module}"), name) for module, name in places]
+
+
+def build(folder: Path, target: str) -> list[Path]:
+    """The files written. Raises whatever numba does where it cannot compile, NotLinked, OSError."""
+    from .emit import compile_all, image, objects
+
+    files = []
+    for program in programs():
+        functions = compile_all(program.module, program.names)
+        code = objects(functions) if target == HOST else image(functions, target)
+        files.append(write(folder, program, target, code))
+    return files
+
+
+def main(folder: str, target: str) -> None:
+    """Build into the folder for the target, out of everybody's way."""
+    if hasattr(os, "nice"):
+        os.nice(5)
+    if target != HOST:
+        os.environ.update(NUMBA_CPU_NAME=target, NUMBA_CPU_FEATURES="")
+    gc.disable()
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    build(Path(folder), target)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
