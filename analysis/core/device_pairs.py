@@ -9,6 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+import polars as pl
+
+from ...loaders.schema import NAME
+
 HOST = "Host"
 
 
@@ -18,6 +22,11 @@ def mapped(a: Iterable[str | None], b: Iterable[str | None]) -> dict[str, str]:
     if not left or len(left) != len(right) or set(left) & set(right):
         return {}
     return dict(zip(right, left, strict=True))
+
+
+def under(pairs: dict[str, str]) -> pl.Expr:
+    """The column ``device`` of a table of B with the names of A's devices; of the dtype every table has it in."""
+    return pl.col("device").cast(pl.String).replace(pairs).cast(NAME)
 
 
 def _natural(name: str) -> tuple[tuple[int, str], ...]:

@@ -31,7 +31,7 @@ LEAST_LAUNCHES = 4
 MATERIAL = 1e-4
 """Share of the run's device time below which a change is no news."""
 Launches = tuple[Floats, str | None]
-"""Durations in ms in recorded order, and the kind."""
+"""Durations in ms in recorded order, NaN where none was recorded, and the kind."""
 Scales = tuple[float, float]
 """What sums of each run are divided by."""
 
@@ -45,7 +45,7 @@ def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
     scales = (work.per_a, work.per_b) if work else (1.0, 1.0)
     by_step = work is not None and work.unit is None
     sides = [_launches(in_marked_steps(run, options) if by_step else run.kernels) for run in runs]
-    total = (float(sum(values.sum() for values, _ in sides[0].values())) or 1.0) / scales[0]
+    total = (float(sum(np.nansum(times) for times, _ in sides[0].values())) or 1.0) / scales[0]
     rows = [_row(key, sides[0].get(key), sides[1].get(key), scales) for key in dict.fromkeys([*sides[0], *sides[1]])]
     for row, q in zip(rows, q_values([row.p for row in rows]), strict=True):
         row.q = q
@@ -72,8 +72,7 @@ def under_the_same_devices(runs: tuple[Trace, Trace]) -> tuple[tuple[Trace, Trac
     moved = devices.mapped(*names)
     if not moved:
         return runs, moved
-    under = pl.col("device").cast(pl.String).replace(moved)
-    return (runs[0], runs[1].with_tables(kernels=runs[1].kernels.with_columns(under))), moved
+    return (runs[0], runs[1].with_tables(kernels=runs[1].kernels.with_columns(devices.under(moved)))), moved
 
 
 def _work_lines(work: WorkTime | None) -> list[str]:
@@ -104,44 +103,65 @@ def _launches(kernels: pl.LazyFrame) -> dict[tuple[str, str | None], Launches]:
         ).sort("index").collect(engine="streaming")
     )
     groups = frame.group_by("name", "device", maintain_order=True)
-    return {(str(key[0]), key[1]): (group["dur_ns"].to_numpy(), group["kind"][0]) for key, group in groups}
+    return {
+        (str(key[0]), key[1]): (group["dur_ns"].fill_null(np.nan).to_numpy(), group["kind"][0]) for key, group in groups
+    }
 
 
 def _row(key: tuple[str, str | None], a: Launches | None, b: Launches | None, scales: Scales) -> FunctionChange:
     function, device = key
     kind = (a or b or (None, None))[1]
     times_a, times_b = (side[0] if side else np.empty(0) for side in (a, b))
-    a_ms, b_ms = float(times_a.sum()) / scales[0], float(times_b.sum()) / scales[1]
-    us_a, us_b = (float(side.mean()) * 1e3 if len(side) else None for side in (times_a, times_b))
+    a_ms, b_ms = (_total(side, scale) for side, scale in zip((times_a, times_b), scales, strict=True))
+    us_a, us_b = (float(np.nanmean(side)) * 1e3 if np.isfinite(side).any() else None for side in (times_a, times_b))
     p, margin = _test(times_a, times_b, scales)
-    delta = b_ms - a_ms
+    delta = None if a_ms is None or b_ms is None else b_ms - a_ms
     return FunctionChange(
         function, device, kind, category(kind, device), launches_a=len(times_a) / scales[0],
         launches_b=len(times_b) / scales[1], launch_us_a=us_a, launch_us_b=us_b,
         ratio=us_b / us_a if us_a and us_b else None, a_ms=a_ms, b_ms=b_ms, delta_ms=delta,
-        ci_low_ms=None if margin is None else delta - margin, ci_high_ms=None if margin is None else delta + margin,
+        ci_low_ms=None if delta is None or margin is None else delta - margin,
+        ci_high_ms=None if delta is None or margin is None else delta + margin,
         p=p, metric="latency" if us_a and us_b else None, mu_a=us_a, mu_b=us_b, unit="µs",
-        sure_ms=max(0.0, abs(delta) - margin) if margin is not None else abs(delta) if not (a and b) else 0.0,
+        sure_ms=_sure(delta, margin, in_both=bool(a and b)),
     )
+
+
+def _total(times: Floats, scale: float) -> float | None:
+    """What the launches took together in ms, those without a duration as the others; None where none has one."""
+    if not len(times):
+        return 0.0
+    return float(np.nanmean(times)) * len(times) / scale if np.isfinite(times).any() else None
+
+
+def _sure(delta: float | None, margin: float | None, in_both: bool) -> float:
+    """The near end of the change's interval, ms; all of it where only one run has the function."""
+    if delta is None or (in_both and margin is None):
+        return 0.0
+    return max(0.0, abs(delta) - (margin or 0.0))
 
 
 def _test(a: Floats, b: Floats, scales: Scales) -> tuple[float | None, float | None]:
     """p-value of the time per launch, and half the width of the 95% interval of the total's change in ms."""
     from scipy.special import stdtr, stdtrit
 
+    launches, paired = (len(a), len(b)), len(a) == len(b)
+    known_a, known_b = np.isfinite(a), np.isfinite(b)
+    a, b = (a[known_a & known_b], b[known_a & known_b]) if paired else (a[known_a], b[known_b])
     if min(len(a), len(b)) < LEAST_LAUNCHES or min(a.min(), b.min()) <= 0:
         return None, None
-    if len(a) == len(b):
+    if paired:
         logs, direct = np.log(b / a), b / scales[1] - a / scales[0]
         error, freedom = float(logs.std(ddof=1)) / np.sqrt(len(logs)), len(logs) - 1
-        delta, spread = float(logs.mean()), float(direct.std(ddof=1)) * np.sqrt(len(direct))
+        delta, spread = float(logs.mean()), float(direct.std(ddof=1)) * launches[0] / np.sqrt(len(direct))
     else:
         la, lb = np.log(a), np.log(b)
         variances = float(la.var(ddof=1)) / len(a), float(lb.var(ddof=1)) / len(b)
         error, freedom = float(np.sqrt(sum(variances))), min(len(a), len(b)) - 1
         delta = float(lb.mean() - la.mean())
         spread = float(np.hypot(
-            a.std(ddof=1) * np.sqrt(len(a)) / scales[0], b.std(ddof=1) * np.sqrt(len(b)) / scales[1]
+            a.std(ddof=1) * launches[0] / np.sqrt(len(a)) / scales[0],
+            b.std(ddof=1) * launches[1] / np.sqrt(len(b)) / scales[1],
         ))
     error = max(error, 0.001)
     return float(2 * stdtr(freedom, -abs(delta) / error)), float(stdtrit(freedom, 0.975)) * spread

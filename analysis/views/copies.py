@@ -6,10 +6,9 @@ from typing import Any
 
 import polars as pl
 
-from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..core import units
-from ..core.device_pairs import mapped, note
+from ..core.device_pairs import mapped, note, under
 from ..core.options import Options
 from ..details.recorded_rows import copy_sections
 from ..recorded.copies import copies_of
@@ -62,7 +61,7 @@ def build(runs: Runs, options: Options) -> Answer:
         return Answer(frame.lazy(), facts, (_sentence(facts),))
     a, b = (table(run) for run in runs)
     moved = mapped(*(one[0]["device"].unique().cast(pl.String).to_list() for one in (a, b)))
-    theirs = b[0].with_columns(pl.col("device").cast(pl.String).replace(moved).cast(NAME)) if moved else b[0]
+    theirs = b[0].with_columns(under(moved)) if moved else b[0]
     summary = (f"A: {_sentence(a[1])}", f"B: {_sentence(b[1])}")
     return Answer(beside(a[0], theirs, COLUMNS).lazy(), {"a": a[1], "b": b[1]}, summary, tuple(note(moved)))
 

@@ -14,7 +14,7 @@ from ...loaders.schema import NAME
 from ...loaders.trace import REDUCED, Trace
 from ..core import units
 from ..core.derived import derived_rows
-from ..core.device_pairs import mapped, note
+from ..core.device_pairs import mapped, note, under
 from ..core.options import SIDES, Options
 from ..details.sections import Section
 from ..idle.cause_meanings import CAUSES
@@ -74,7 +74,7 @@ def build(runs: Runs, options: Options) -> Answer:
     left, right = by_cause(a, jobs), by_cause(b, jobs)
     moved = mapped(*([device.device for device in idle.devices] for idle in (a, b)))
     if moved:
-        right = right.with_columns(pl.col("device").cast(pl.String).replace(moved).cast(NAME))
+        right = right.with_columns(under(moved))
     joined = beside(left, right, BY_CAUSE)
     summary = tuple(f"{side}: {line}" for side, idle in (("A", a), ("B", b)) for line in _summary(idle))
     notes = tuple(dict.fromkeys(f"{side}: {said}" for side, idle in (("A", a), ("B", b)) for said in idle.notes))

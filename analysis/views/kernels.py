@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from ...loaders.schema import NAME
-from ..core.device_pairs import mapped, note
+from ..core.device_pairs import mapped, note, under
 from ..core.options import SIDES, Options
 from ..details.glance.kernels import glance
 from ..details.row_details import kernel_sections
@@ -37,7 +36,7 @@ def build(runs: Runs, options: Options) -> Answer:
     notes = dict.fromkeys((*notes_of(runs[0], kernels_a), *notes_of(runs[1], kernels_b)))
     moved = mapped(_devices(frame_a), _devices(frame_b))
     if moved:
-        frame_b = frame_b.with_columns(pl.col("device").cast(pl.String).replace(moved).cast(NAME))
+        frame_b = frame_b.with_columns(under(moved))
     joined = beside(frame_a, frame_b, COLUMNS)
     return Answer(joined.lazy(), facts, summary, (*notes, *note(moved)))
 

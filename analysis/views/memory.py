@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import polars as pl
-
-from ...loaders.schema import NAME
 from ..core import units
-from ..core.device_pairs import mapped, note
+from ..core.device_pairs import mapped, note, under
 from ..core.options import Options
 from ..core.text import display
 from ..details.sections import Section
@@ -49,7 +46,7 @@ def build(runs: Runs, options: Options) -> Answer:
     moved = mapped(*([peak.device for peak in one.peaks] for one in found))
     right = b.rows
     if moved:
-        right = right.with_columns(pl.col("device").cast(pl.String).replace(moved).cast(NAME))
+        right = right.with_columns(under(moved))
     summary = tuple(f"{side}: {line}" for side, one in zip("AB", found, strict=True) for line in _summary(one))
     notes = [f"{side}: {said}" for side, one in zip("AB", found, strict=True) for said in _notes(one)]
     return Answer(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..core import metrics, units
-from ..core.device_pairs import mapped, note
+from ..core.device_pairs import mapped, note, under
 from ..core.options import Options
 from ..metrics.picture import key_of, picture, telling
 from ..metrics.series import moved, offsets
@@ -73,7 +72,7 @@ def build(runs: Runs, options: Options) -> Answer:
     pairs = mapped(*(table["device"].cast(pl.String).to_list() for table in tables))
     right = tables[1]
     if pairs:
-        right = right.with_columns(pl.col("device").cast(pl.String).replace(pairs).cast(NAME))
+        right = right.with_columns(under(pairs))
     joined = _by_change(beside(_with_shown(tables[0]), _with_shown(right), COLUMNS))
     return Answer(
         joined.select(column.name for column in PAIR_COLUMNS).lazy(), summary=said,

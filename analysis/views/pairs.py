@@ -76,9 +76,10 @@ def launch_samples(run: Trace) -> pl.DataFrame:
 
     β of a launch is scaled so that the mean over a function's launches is its share of all device time, in percent.
     """
+    total = pl.col("dur_ns").sum()
+    beta = pl.when(total > 0).then(pl.col("dur_ns") * pl.len().over("name", "device") / total * 100)
     kernels = run.kernels.filter(pl.col("kind").cast(pl.String) != "sync").select(
-        pl.col("name").alias("function"), "device", pl.col("index").alias("cycle"),
-        (pl.col("dur_ns") * pl.len().over("name", "device") / pl.col("dur_ns").sum() * 100).alias("beta"),
+        pl.col("name").alias("function"), "device", pl.col("index").alias("cycle"), beta.alias("beta"),
         pl.col("dur_ns").cast(pl.Float64).alias("latency"), pl.col("tensor").cast(pl.Float64) * 100,
         pl.col("dram").cast(pl.Float64) * 100,
     )
@@ -125,7 +126,8 @@ def _shares(run: Trace, side: str) -> pl.DataFrame:
             pl.col("dur_ns").sum().alias("total_ns"), pl.col("dur_ns").mean().alias("mean_ns")
         )
     return kernels.select(
-        pl.col("name").alias("function"), "device", (pl.col("total_ns") / total * 100).alias(f"beta_{side}"),
+        pl.col("name").alias("function"), "device",
+        pl.when(total > 0).then(pl.col("total_ns") / total * 100).alias(f"beta_{side}"),
         pl.col("mean_ns").alias(f"mu_{side}"),
     ).collect()
 

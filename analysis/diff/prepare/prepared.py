@@ -9,7 +9,6 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ....loaders.schema import NAME
 from ...core import device_pairs as devices
 from ...core.options import Options
 from . import collectives, renamed
@@ -49,7 +48,7 @@ def _on_one_device(a: Work, b: Work) -> tuple[Work, Work, dict[str, str]]:
     pairs = devices.mapped(a.rows["device"].unique(), b.rows["device"].unique())
     if not pairs:
         return a, b, pairs
-    under = pl.col("device").cast(pl.String).replace(pairs).cast(NAME)
+    under = devices.under(pairs)
     return a, replace(b, rows=b.rows.with_columns(under), metrics=b.metrics.with_columns(under)), pairs
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import polars as pl
 import pytest
-from runs import kernel, run_of
+from runs import kernel, run_of, steps
 from scipy import stats
 
 from warplens.analysis.table.table import ask
@@ -59,3 +60,40 @@ def test_a_change_within_its_interval_is_none() -> None:
     row = gemm(durations(30, 900_000, 7), durations(30, 905_000, 8))
     assert row["ci_low_ms"] < 0 < row["ci_high_ms"]
     assert row["verdict"] == "~" and row["sure_ms"] == 0
+
+
+def test_launches_without_a_duration_count_and_leave_the_figures_to_the_others() -> None:
+    a, b = durations(30, 900_000, 3), durations(30, 1_200_000, 4)
+    lost = a_run("b", b, 2)
+    gemms = pl.col("name") == "gemm"
+    some = lost.with_tables(kernels=lost.kernels.with_columns(
+        pl.when(~(gemms & (pl.int_range(pl.len()).over("name") < 10))).then("dur_ns").alias("dur_ns")
+    ))
+    row = next(row for row in ask(view("diff"), (a_run("a", a, 1), some)).frame.to_dicts() if row["function"] == "gemm")
+    assert row["launches_b"] == 30 and row["launch_us_b"] == pytest.approx(np.mean(b[10:]) / 1e3)
+    assert row["verdict"] == "slower" and row["b_ms"] == pytest.approx(np.mean(b[10:]) * 30 / 1e6)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_function_whose_launches_have_no_durations_has_no_change(first: bool) -> None:
+    whole = a_run("a", durations(30, 900_000, 3), 1)
+    none = whole.with_tables(kernels=whole.kernels.with_columns(
+        pl.when(pl.col("name") != "gemm").then("dur_ns").alias("dur_ns")
+    ))
+    table = ask(view("diff"), (none, whole) if first else (whole, none))
+    row = next(row for row in table.frame.to_dicts() if row["function"] == "gemm")
+    assert (row["launches_a"], row["launches_b"], row["delta_ms"], row["q"]) == (30, 30, None, None)
+    assert row["verdict"] == "too few cycles" and row["a_ms" if first else "b_ms"] is None
+
+
+def test_one_step_on_devices_of_other_numbers_is_compared() -> None:
+    def on(device: str) -> Trace:
+        return run_of(device, cycles=steps(100_000), kernels=[
+            kernel(number, 1_000 * number, 400 + number, device=device, correlation=number) for number in range(20)
+        ])
+
+    runs = (on("GPU 0"), on("GPU 2"))
+    (row,) = ask(view("diff"), runs).frame.to_dicts()
+    assert (row["device"], row["launches_a"], row["launches_b"], row["delta_ms"]) == ("GPU 0", 20, 20, 0)
+    for name in ("overview", "cycles", "triage"):
+        assert ask(view(name), runs).facts["a"]
