@@ -113,7 +113,7 @@ TABLES: dict[str, tuple[Field, ...]] = {
         _f("label", NAME, "", "what was recorded: ProfilerStep#5, Scheduler.run_batch"),
         _f("kind", NAME, "", "step, prefill or decode"),
         _f("rank", pl.Int64, "", "rank of the job this recording belongs to"),
-        _f("source", NAME, "", "where the cycle was taken from: recorded, annotation, anchor, pattern"),
+        _f("source", NAME, "", "where the cycle was taken from: recorded, annotation, anchor, execution, pattern"),
         _f("complete", pl.Boolean, "", "false where the recorder did not see the whole cycle"),
     ),
     "profile": (

@@ -26,8 +26,9 @@ from ..core.batches import batches
 from ..core.derived import derived, derived_value
 from ..core.distribution import fence, statistics
 from ..core.options import Options
-from . import assignment, completeness, launch_runs, reduced
+from . import assignment, completeness, executions, launch_runs, reduced
 from . import sources as cycle_sources
+from .guess import why_ignored
 from .phases import with_phases
 from .sourced_cycles import LIMITED, SourcedCycles
 
@@ -53,7 +54,9 @@ class Cycles(Struct, frozen=True):
 
     ``before`` and ``elsewhere`` count the device activities that belong to no cycle: those before the first one, and
     the others. ``held`` is the share of the device time that does belong to one, None where nobody measured any.
-    ``marked`` is what the source itself said of each being whole.
+    ``earlier`` counts those that were launched before the recording began. ``marked`` is what the source itself said of
+    each being whole. ``guessed`` cycles were marked by nobody; ``ignored`` says why such a guess describes nothing,
+    None where the cycles count.
     """
 
     frame: pl.DataFrame
@@ -64,6 +67,9 @@ class Cycles(Struct, frozen=True):
     before: int = 0
     elsewhere: int = 0
     held: float | None = None
+    earlier: int = 0
+    guessed: bool = False
+    ignored: str | None = None
     marked: pl.Series | None = None
 
 
@@ -92,6 +98,9 @@ class _About(Struct):
     before: int
     elsewhere: int
     held: float | None
+    earlier: int
+    guessed: bool
+    ignored: str | None
 
 
 def _kept(run: Trace) -> Cycles:
@@ -115,7 +124,9 @@ def cycles_of(run: Trace, options: Options) -> pl.LazyFrame:
     return find_cycles(run, options).frame.lazy()
 
 
-SOURCES = (cycle_sources.recorded, cycle_sources.annotated, cycle_sources.anchored, launch_runs.repeated)
+SOURCES = (
+    cycle_sources.recorded, cycle_sources.annotated, cycle_sources.anchored, executions.executed, launch_runs.repeated,
+)
 """Where cycles are looked for, in the order they are trusted."""
 
 
@@ -159,8 +170,7 @@ def _complete(run: Trace, found: SourcedCycles) -> Cycles:
     marked, anchor = frame["complete"], found.anchor
     if reduced.is_reduced(run):
         anchor = reduced.anchor(run) or anchor
-    # cycles made of what was recorded cannot show what was not
-    whole: pl.Series | bool = True if found.device_time else completeness.whole(frame)
+    whole = completeness.whole(frame)
     frame = frame.with_columns(complete=pl.col("complete").fill_null(True) & whole).with_columns(
         pl.when("complete").then("busy_ns").alias("busy_ns"), _warm_up(frame),
     )
@@ -173,7 +183,8 @@ def _complete(run: Trace, found: SourcedCycles) -> Cycles:
     order = [*schema.polars_schema("cycles"), *EXTRA]
     return Cycles(
         frame.select(order), found.source, anchor, found.device_time, found.notes,
-        records.before, records.elsewhere, records.held, marked,
+        records.before, records.elsewhere, records.held, records.earlier, found.guessed,
+        why_ignored(run, frame, records.held) if found.guessed else None, marked,
     )
 
 
@@ -185,6 +196,7 @@ class _Records(Struct, frozen=True):
     before: int = 0
     elsewhere: int = 0
     held: float | None = None
+    earlier: int = 0
 
 
 def _records(run: Trace, frame: pl.DataFrame, device_time: bool) -> _Records:
@@ -221,19 +233,23 @@ def _some_cycles(run: Trace) -> list[pl.Series]:
 def _timed_records(run: Trace, frame: pl.DataFrame, device_time: bool) -> _Records:
     first = cast(int | None, frame["start_ns"].min())
     count = np.zeros(frame.height, dtype=np.int64)
-    homeless, before, total, held = 0, 0, 0.0, 0.0  # times as floats: durations may be longer than integers add up
+    homeless, before, earlier = 0, 0, 0
+    total, held = 0.0, 0.0  # times as floats: durations may be longer than integers add up
     for work in batches(assignment.launched(run).filter(pl.col("kind") != "sync").select(
-        "launch_ns", "start_ns", "dur_ns", "rank"
+        "launch_ns", "start_ns", "dur_ns", "rank", "earlier"
     )):
         at = assignment.place(work, frame, device_time)
         inside, spent = at >= 0, work["dur_ns"].fill_null(0).to_numpy()
         count += np.bincount(at[inside], minlength=frame.height)
         total, held = total + float(spent.sum(dtype=np.float64)), held + float(spent[inside].sum(dtype=np.float64))
-        begun = work.filter(pl.Series(~inside)).select(pl.coalesce("launch_ns", "start_ns")).to_series()
+        early = work["earlier"].to_numpy() & ~inside
+        earlier += int(early.sum())
+        begun = work.filter(pl.Series(~inside & ~early)).select(pl.coalesce("launch_ns", "start_ns")).to_series()
         homeless += len(begun)
         before += 0 if first is None else int((begun < first).sum())
     return _Records(
         count.tolist(), assignment.busy_ns(run, frame), before, homeless - before, held / total if total else None,
+        earlier,
     )
 
 
@@ -275,6 +291,17 @@ def spoken_of(run: Trace, options: Options) -> Cycles:
     )
 
 
+def counted_cycles(run: Trace, options: Options) -> Cycles:
+    """The cycles that findings, headlines and gauges describe: none where they are a guess that explains too little."""
+    cycles = spoken_of(run, options)
+    return cycles if cycles.ignored is None else without_guess(cycles)
+
+
+def without_guess(cycles: Cycles) -> Cycles:
+    """No cycles, with what was guessed said in a note."""
+    return replace(cycles, frame=cycles.frame.clear(), notes=tuple(filter(None, (*cycles.notes, why_guessed(cycles)))))
+
+
 def why_none(run: Trace, cycles: Cycles) -> str:
     """Why a run has no cycles, and what would give it some, as a sentence."""
     why = cycles.notes[0] if cycles.notes else "no cycles"
@@ -293,16 +320,31 @@ def left_out(cycles: Cycles) -> str | None:
 
 
 def homeless(cycles: Cycles) -> str | None:
-    """How many device activities belong to no cycle, as a sentence; None where all belong to one."""
-    if not cycles.before + cycles.elsewhere:
-        return None
+    """How many device activities belong to no cycle, as sentences; None where all belong to one."""
+    said = []
+    if cycles.earlier:
+        were = "activity was" if cycles.earlier == 1 else "activities were"
+        said.append(f"{units.count(cycles.earlier)} {were} launched before the recording and belong"
+                    f"{'s' if cycles.earlier == 1 else ''} to no cycle.")
     parts = []
     if cycles.before:
         parts.append(f"{units.count(cycles.before)} before the first one")
     if cycles.elsewhere:
         parts.append(f"{units.count(cycles.elsewhere)} between or after them")
-    held = "" if cycles.held is None else f"; the cycles hold {units.percent(100 * cycles.held)} of the device time"
-    return f"Device activities that belong to no cycle: {' and '.join(parts)}{held}."
+    if parts:
+        held = "" if cycles.held is None else f"; the cycles hold {units.percent(100 * cycles.held)} of the device time"
+        said.append(f"Device activities that belong to no cycle: {' and '.join(parts)}{held}.")
+    return " ".join(said) or None
+
+
+def why_guessed(cycles: Cycles) -> str | None:
+    """That the cycles are a guess, and whether anything is said by them, as a sentence; None for recorded ones."""
+    if not cycles.guessed or cycles.frame.is_empty():
+        return None
+    if cycles.ignored is None:
+        return "No cycles are marked in the recording: these are a guess, from what repeats."
+    count = units.counted(cycles.frame.height, "guessed cycle is", "guessed cycles are")
+    return f"{count} not used for findings, headlines and gauges: {cycles.ignored}."
 
 
 def facts_of(cycles: Cycles) -> dict[str, Any]:
@@ -310,7 +352,8 @@ def facts_of(cycles: Cycles) -> dict[str, Any]:
     frame = cycles.frame
     facts = statistics(frame["dur_ns"].cast(pl.Float64).to_numpy())
     facts |= {
-        "source": cycles.source, "anchor": cycles.anchor, "incomplete": int((~frame["complete"]).sum()),
+        "source": cycles.source, "anchor": cycles.anchor, "guessed": cycles.guessed,
+        "incomplete": int((~frame["complete"]).sum()),
         "warm_up": int(frame["warm_up"].sum()), "outliers": int(frame["outlier"].sum()),
         "kinds": {
             str(kind): statistics(group["dur_ns"].cast(pl.Float64).to_numpy())

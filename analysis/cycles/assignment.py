@@ -2,7 +2,8 @@
 
 The host runs ahead of the device, so an activity belongs to the cycle in which the call that *launched* it began,
 wherever it ran. A cycle's window goes from its start to the later of its end and the end of the last activity launched
-in it, and the next window begins no earlier; an activity without a recorded launch belongs to the window it ran in.
+in it, and the next window begins no earlier; an activity without a recorded launch belongs to the window it ran in,
+unless it stands, on its stream, before the first activity that has one: that was launched before the recording began.
 What fits nowhere belongs to no cycle. Where cycles were found on the device itself, their bounds are the windows; where
 there are no timestamps a cycle is a range of launch indices.
 """
@@ -23,6 +24,7 @@ from ..core.intervals import union
 from ..core.launch_calls import ABSENT, CALLS, by_number, in_order, match, numbered, values_at
 
 Times = np.ndarray[Any, np.dtype[np.int64]]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
 _BLOCK = 1 << 17
 WINDOW = ("window_start_ns", "window_end_ns")
 _NEVER, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -31,6 +33,7 @@ _NEVER, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 def launched(run: Trace) -> pl.LazyFrame:
     """The kernels with ``launch_ns``: start of the earliest call with their correlation, null where none was recorded.
 
+    ``earlier`` are those that were launched before the recording began.
     A kernel that names no process gets the one of its call, so that both sides of a launch speak of one process.
     """
     calls = _launches(run).lazy()
@@ -42,7 +45,7 @@ _known: deque[tuple[Trace, pl.DataFrame]] = deque(maxlen=2)
 
 
 def _launches(run: Trace) -> pl.DataFrame:
-    """``launch_ns`` and ``launch_pid`` of each of the run's kernels."""
+    """``launch_ns``, ``launch_pid`` and ``earlier`` of each of the run's kernels."""
     for trace, found in _known:
         if trace is run:
             return found
@@ -60,7 +63,23 @@ def _found(run: Trace) -> pl.DataFrame:
     earliest = in_order(calls["rank"], order), in_order(calls["correlation"], order)
     call = match((rows["rank"], rows["correlation"]), earliest)
     call = np.where(call >= 0, order[np.maximum(call, 0)], -1) if len(order) else call
-    return pl.DataFrame({"launch_ns": values_at(moments, call), "launch_pid": values_at(calls["pid"], call)})
+    return pl.DataFrame({
+        "launch_ns": values_at(moments, call), "launch_pid": values_at(calls["pid"], call),
+        "earlier": _earlier(run, call >= 0),
+    })
+
+
+def _earlier(run: Trace, known: Flags) -> Flags:
+    """Which activities stand, on their stream, before the first one whose launch is ``known``."""
+    if known.all() or not known.any():
+        return np.zeros(len(known), dtype=bool)
+    rows = numbers(run.kernels.select(
+        "start_ns", "rank", "stream", device=pl.col("device").to_physical().cast(pl.Int64)))
+    stream, starts = numbered(rows["rank"], rows["device"], rows["stream"]), rows["start_ns"]
+    first = np.full(int(stream.max()) + 1, _NEVER)  # of a stream without any recorded launch nothing is known
+    order = np.flatnonzero(known)[np.argsort(-starts[known], kind="stable")]
+    first[stream[order]] = starts[order]
+    return ~known & (starts < first[stream])
 
 
 def with_windows(run: Trace, cycles: pl.DataFrame, device_time: bool) -> pl.DataFrame:
@@ -87,7 +106,7 @@ def in_cycles(run: Trace, cycles: pl.DataFrame, device_time: bool) -> pl.LazyFra
     if cycles["start_ns"].null_count():
         return _by_index(run, cycles)
     # only what decides is collected; the other columns stay lazy, for whoever needs them
-    rows = launched(run).select("launch_ns", "start_ns", "rank", "pid").collect(engine="streaming")
+    rows = launched(run).select("launch_ns", "start_ns", "rank", "pid", "earlier").collect(engine="streaming")
     at = place(rows, cycles, device_time)
     number = pl.Series("cycle", cycles["cycle"].to_numpy()[at] if cycles.height else at)
     belongs = pl.Series("_row", np.flatnonzero(at >= 0).astype(np.uint32))
@@ -98,12 +117,12 @@ def in_cycles(run: Trace, cycles: pl.DataFrame, device_time: bool) -> pl.LazyFra
 
 
 def place(rows: pl.DataFrame, cycles: pl.DataFrame, device_time: bool) -> Times:
-    """The row of ``cycles`` each activity (``launch_ns start_ns rank``) belongs to, -1 for none."""
+    """The row of ``cycles`` each activity (``launch_ns start_ns rank earlier``) belongs to, -1 for none."""
     marks = ("start_ns", "dur_ns")
     if device_time:
         return row_at(rows["start_ns"], rows["rank"], cycles, marks)
     at = row_at(rows["launch_ns"], rows["rank"], cycles, marks)
-    unknown = rows["launch_ns"].is_null().to_numpy()
+    unknown = (rows["launch_ns"].is_null() & ~rows["earlier"]).to_numpy()
     if unknown.any():
         windows = WINDOW if WINDOW[0] in cycles.columns else marks
         some = rows.filter(pl.Series(unknown))
@@ -121,7 +140,7 @@ def activities_in_cycles(
     if cycles["start_ns"].null_count():
         yield from batches(_by_index(run, cycles).filter(condition).select("cycle", *columns))
         return
-    for rows in batches(launched(run).filter(condition).select("launch_ns", *columns)):
+    for rows in batches(launched(run).filter(condition).select("launch_ns", "earlier", *columns)):
         yield _numbered(rows, place(rows, cycles, device_time), cycles)
 
 

@@ -92,7 +92,7 @@ def repeated(run: Trace) -> SourcedCycles | None:
         pieces.append(launch_runs(table, bounds, labels, "pattern", rank))
     if not pieces:
         return None
-    return SourcedCycles(pl.concat(pieces), "pattern", _told(found[0][1], found[0][2]), device_time=True)
+    return SourcedCycles(pl.concat(pieces), "pattern", _told(found[0][1], found[0][2]), device_time=True, guessed=True)
 
 
 def _names(ranks: list[list[Pattern]]) -> list[str]:

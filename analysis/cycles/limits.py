@@ -20,6 +20,7 @@ from ..core.options import Options, Scope
 from ..table.view import ScopeRefused
 from . import assignment, reduced
 from .account import find_cycles
+from .guess import GUESSED
 from .sourced_cycles import LIMITED
 
 MOST = 12
@@ -50,7 +51,8 @@ def limited(run: Trace, scope: Scope, options: Options) -> Trace:
     if options.cycle_anchor is not None or not run.has("cycles"):
         # found once, in the whole run: a part of it would have a rhythm of its own
         schema = run.cycles.collect_schema().names()
-        run = _derived(run, find_cycles(run, options).frame.select(schema))
+        cycles = find_cycles(run, options)
+        run = _derived(run, cycles.frame.select(schema), cycles.guessed)
     if scope.rank is not None:
         run = _of_rank(run, scope.rank)
     if scope.pid is not None:
@@ -60,8 +62,8 @@ def limited(run: Trace, scope: Scope, options: Options) -> Trace:
     return _of_window(run, scope) if windowed else run
 
 
-def _derived(run: Trace, cycles: pl.DataFrame) -> Trace:
-    info = replace(run.info, facts={**run.info.facts, LIMITED: True})
+def _derived(run: Trace, cycles: pl.DataFrame, guessed: bool) -> Trace:
+    info = replace(run.info, facts={**run.info.facts, LIMITED: True, GUESSED: guessed})
     return replace(run, info=info, cycles=cycles.lazy())
 
 
@@ -108,7 +110,7 @@ def _of_process(run: Trace, pid: int) -> Trace:
         there |= _distinct((run.comparison,), column)
     if pid not in there:
         raise _refuse(run, "process", pid, sorted(there), "processes")
-    kernels = assignment.launched(run).drop("launch_ns")
+    kernels = assignment.launched(run).drop("launch_ns", "earlier")
     if len(there) == 1:  # what names no process, and no call that launched it, can only be of this one
         kernels = kernels.with_columns(pl.col("pid").fill_null(pid))
     mine = pl.col("pid") == pid

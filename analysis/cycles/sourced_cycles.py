@@ -14,6 +14,7 @@ class SourcedCycles(Struct, frozen=True):
 
     ``device_time`` is true where bounds are device times, so that an activity belongs to the cycle it runs in, not to
     the one it was launched in. ``certain`` cycles were marked as such; others must hold most of the device time.
+    ``guessed`` cycles were marked by nobody: something repeats, and that may be an iteration (see ``guess``).
     ``notes`` say what a reader must know.
     """
 
@@ -22,4 +23,5 @@ class SourcedCycles(Struct, frozen=True):
     anchor: str | None
     device_time: bool = False
     certain: bool = True
+    guessed: bool = False
     notes: tuple[str, ...] = ()

@@ -12,10 +12,13 @@ from __future__ import annotations
 import re
 
 import polars as pl
+from msgspec.structs import replace
 
 from ...loaders import schema
 from ...loaders.trace import Trace
 from ..table.view import CannotAnswer
+from .guess import GUESSED
+from .guess import SOURCES as GUESSES
 from .launch_runs import launch_runs, launches_by_rank
 from .sourced_cycles import SourcedCycles
 
@@ -56,8 +59,9 @@ def recorded(run: Trace) -> SourcedCycles | None:
     sources = frame["source"].cast(pl.String).drop_nulls().unique().to_list()
     source = sources[0] if len(sources) == 1 else "recorded"
     frame = frame.with_columns(pl.col("complete").fill_null(True))
-    device_time = source == "pattern" or frame["first_index"].null_count() == 0
-    return SourcedCycles(frame, source, anchor, device_time=device_time)
+    device_time = source in GUESSES or frame["first_index"].null_count() == 0
+    guessed = bool(run.info.facts.get(GUESSED, source in GUESSES))
+    return SourcedCycles(frame, source, anchor, device_time=device_time, guessed=guessed)
 
 
 def _profiled(run: Trace) -> pl.DataFrame:
@@ -94,7 +98,8 @@ def anchored(run: Trace) -> SourcedCycles | None:
     waits = [bool(_WAITS.search(name or "")) for name in names.cast(pl.String)]
     names = names.filter(~pl.Series(waits, dtype=pl.Boolean))
     rows = _slices(run, condition & pl.col("name").is_in(names.implode()))
-    return None if rows is None else _most_regular(rows, extent, "anchor", stem=False)
+    found = None if rows is None else _most_regular(rows, extent, "anchor", stem=False)
+    return None if found is None else replace(found, guessed=True)
 
 
 def overridden(run: Trace, pattern: str) -> SourcedCycles | None:

@@ -64,12 +64,13 @@ def _statement(run: Trace, options: Options, side: Side) -> dict[str, Any]:
 def _stated(cycles: Cycles) -> dict[str, Any]:
     """The source of a run's cycles, their anchor, their kinds, how many, how many whole, mean and median length.
 
-    ``kind`` names every kind there is; lengths are null where there are no cycles.
+    ``kind`` names every kind there is; lengths are null where there are no cycles. ``guessed`` cycles were marked by
+    nobody; ``ignored`` says why findings, headlines and gauges do not use them, null where they do.
     """
     spans = cycles.frame["dur_ns"].drop_nulls()
     kinds = cycles.frame["kind"].cast(pl.String).drop_nulls().unique().sort().to_list()
     return {
         "source": cycles.source, "anchor": cycles.anchor, "kind": ", ".join(kinds) or None,
         "count": len(spans), "whole": int(cycles.frame["complete"].sum()), "mean_ns": spans.mean(),
-        "median_ns": spans.median(),
+        "median_ns": spans.median(), "guessed": cycles.guessed, "ignored": cycles.ignored,
     }

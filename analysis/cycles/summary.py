@@ -15,8 +15,9 @@ LONGER = 0.01
 
 
 def _anchor(facts: dict[str, Any]) -> str:
-    if facts["source"] == "pattern":
-        return f"found where {facts['anchor']} repeat"
+    if facts["guessed"]:
+        what = "the calls of a host function" if facts["anchor"] is None else display(str(facts["anchor"]), 48)
+        return f"guessed: {what} {'repeat' if facts['source'] == 'pattern' else 'repeats'}"
     return f"anchor {display(str(facts['anchor']), 48)}, {facts['source']}" if facts["anchor"] else facts["source"]
 
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ...loaders.trace import Trace
 from ..core.options import Options
-from ..cycles.account import spoken_of
+from ..cycles.account import counted_cycles
 from .aggregates import breakdowns, step_sentence
 from .finished import recorded_cycles
 from .prepare.prepared import Prepared, prepared
@@ -61,7 +61,7 @@ def pair_headline(runs: tuple[Trace, Trace], options: Options) -> Headline | Non
         cycles = cycle_time(ready.matched)
         return Headline("Cycle", cycle_sentence(cycles), cycles)
     if not any(run.has("kernels") or run.has("breakdown") for run in runs):
-        lengths = [spoken_of(run, options).frame["dur_ns"].drop_nulls().to_numpy() / 1e6 for run in runs]
+        lengths = [counted_cycles(run, options).frame["dur_ns"].drop_nulls().to_numpy() / 1e6 for run in runs]
         if all(len(side) for side in lengths):
             cycles = compare_lengths(lengths[0], lengths[1])
             return Headline("Cycle", cycle_sentence(cycles), cycles)

@@ -17,7 +17,7 @@ from ...loaders import schema
 from ...loaders.trace import REDUCED, TABLE_NAMES, Trace
 from ..communication.devices import communication
 from ..core.options import Options
-from ..cycles.account import Cycles, find_cycles
+from ..cycles.account import Cycles, counted_cycles, find_cycles
 from ..cycles.by_launch import cycle_of
 from ..cycles.profile import device_profile
 from ..idle.account import Idle, idle_of
@@ -34,7 +34,7 @@ from .collectives import collectives
 
 GAPS = 32
 """Gaps of a rank that are kept one by one, the longest."""
-_MEASURED = 1
+_MEASURED = 2
 """Goes up when something is measured otherwise here."""
 VERSION = crc32(repr((_MEASURED, [[field.name for field in fields] for fields in schema.TABLES.values()])).encode())
 """What an older version reduced, with other columns or otherwise measured, is reduced again."""
@@ -45,8 +45,9 @@ def reduce(run: Trace) -> Trace:
     """The run reduced. A run without device activities keeps its cycles and says nothing of devices."""
     options = Options()
     cycles = find_cycles(run, options)
-    figures = rank_figures(run, cycles, usual=True)
-    overview = _overview(run, options, cycles, figures)
+    counted = counted_cycles(run, options)
+    figures = rank_figures(run, counted, usual=True)
+    overview = _overview(run, options, counted, figures)
     tables = {
         "cycles": cycles.frame.with_columns(complete=cycles.marked) if cycles.marked is not None else cycles.frame,
         "cycle_sums": cycles.frame, "cycle_device_sums": cycle_devices(run, cycles),

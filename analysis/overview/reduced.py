@@ -17,7 +17,7 @@ from ...loaders.trace import Trace
 from ..communication.devices import Communication
 from ..core import units
 from ..core.options import Options
-from ..cycles.account import spoken_of
+from ..cycles.account import counted_cycles
 from ..findings.rule import Finding
 from ..findings.rules import unchecked
 from ..table.view import CannotAnswer, ScopeRefused
@@ -35,7 +35,7 @@ def reduced_overview(run: Trace, options: Options, cycle: int | None) -> Overvie
     """The overview of the dataset. Raises CannotAnswer for one cycle, of which it holds no breakdown."""
     if cycle is not None:
         raise ScopeRefused(f"{run.info.label} is a reduced dataset: where the time of one cycle goes is not in it.")
-    cycles = spoken_of(run, options)
+    cycles = counted_cycles(run, options)
     parts = _parts(run)
     if not parts and not options.warm_up:
         raise ScopeRefused(f"{run.info.label} is a reduced dataset: where the time without warm-up goes is not in it.")

@@ -21,7 +21,7 @@ from ..core.intervals import EMPTY, union
 from ..core.launch_calls import ABSENT, match, values_at
 from ..core.options import Options
 from ..core.quantiles import dense
-from ..cycles.account import Cycles, homeless, left_out, spoken_of
+from ..cycles.account import Cycles, counted_cycles, homeless, left_out, spoken_of, why_guessed
 from ..findings.evidence.measured import measured
 from .activities import Activities, activities_of
 from .breakdown import breakdown
@@ -64,8 +64,10 @@ class RankFigures(Struct, frozen=True):
 
 def timed(run: Trace, limited: Trace, options: Options, cycle: int | None) -> Overview | None:
     """The overview of the run or of one of its cycles, which ``limited`` holds; None where nothing has a time."""
-    cycles = spoken_of(run, options)
-    if cycle is not None:
+    if cycle is None:
+        cycles = counted_cycles(run, options)
+    else:  # whoever asks for one of the guessed cycles gets it
+        cycles = spoken_of(run, options)
         cycles = replace(cycles, frame=cycles.frame.filter(pl.col("cycle") == cycle))
     usual = cycle is None and options.warm_up and options.cycle_anchor is None
     parts = [part for _, part in rank_figures(run, cycles, usual)]
@@ -195,9 +197,11 @@ def _notes(cycles: Cycles, parts: list[RankFigures], basis: Basis, word: str, cy
     """What a reader must know: which cycles the figures rest on, and how they relate to the cycle times."""
     if parts[0].windows.whole_run:
         first = "No steps are marked or found: the whole recording counts as one."
+        if cycles.ignored is not None:
+            first = f"{cycles.notes[-1]} The whole recording counts as one."
         told = any(part.figures.devices for part in parts) or _active(parts)
         return (first,) if told else (first, _NO_DEVICE)
-    said = [*cycles.notes, left_out(cycles), homeless(cycles) if cycle is None else None]
+    said = [*cycles.notes, why_guessed(cycles), left_out(cycles), homeless(cycles) if cycle is None else None]
     if basis.window_ns and basis.step_ns and abs(basis.window_ns / basis.step_ns - 1) > LONGER:
         said.append(
             f"Device figures are over windows of {units.duration(basis.window_ns)}: from the start of a {word} to the "

@@ -6,7 +6,7 @@ import polars as pl
 
 from ..core.distribution import histogram
 from ..core.options import SIDES, Options
-from ..cycles.account import Cycles, facts_of, find_cycles, homeless, left_out, spoken_of, why_none
+from ..cycles.account import Cycles, facts_of, find_cycles, homeless, left_out, spoken_of, why_guessed, why_none
 from ..cycles.scope import require_cycle
 from ..cycles.summary import exact_mean, pair_summary, run_summary
 from ..details.glance.cycles import glance
@@ -48,7 +48,7 @@ def _notes(found: tuple[Cycles, ...]) -> tuple[str, ...]:
     """What is left out of each run's cycles, with the run's letter where there are two."""
     made = []
     for letter, cycles in zip("AB", found, strict=False):
-        said = [*cycles.notes, *filter(None, (left_out(cycles), homeless(cycles)))]
+        said = [*cycles.notes, *filter(None, (why_guessed(cycles), left_out(cycles), homeless(cycles)))]
         made += said if len(found) == 1 else [f"{letter}: {note}" for note in said]
     return tuple(dict.fromkeys(made))
 
@@ -81,8 +81,8 @@ COLUMNS = (
            role="moment"),
     Column("dur_ns", "time", "ns", "how long it took", 10, order=0, role="time"),
     Column("rank", "rank", "number", "rank of the job", 5, order=9, role="where"),
-    Column("source", "source", "text", "how the cycle was found: recorded, annotation, anchor or pattern", 10, order=8,
-           role="where"),
+    Column("source", "source", "text", "how it was found: recorded, annotation, anchor, execution or pattern", 10,
+           order=8, role="where"),
     Column("complete", "whole", "bool", "false: not recorded whole, so device times are unknown", 6, order=4),
     Column("kind", "kind", "text", "step, prefill or decode", 8, order=5, role="where"),
     Column("warm_up", "warm-up", "bool", "one of the first cycles, clearly slower than the rest", 8, order=7),

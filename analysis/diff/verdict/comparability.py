@@ -84,6 +84,7 @@ def _different_cycles(runs: tuple[Trace, Trace], options: Options) -> list[str]:
 
 def _source(source: str | None) -> str:
     return {"recorded": "recorded steps", "annotation": "annotations", "anchor": "a host function",
+            "execution": "executions of a compiled program",
             "pattern": "a repeating pattern of kernels"}.get(source or "", "another source")
 
 

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from ....loaders.trace import Trace
 from ...core.options import Options
-from ...cycles.account import find_cycles
+from ...cycles.account import counted_cycles
 from ...cycles.completeness import like
 
 ENOUGH = 5
@@ -34,7 +34,7 @@ class CycleTimes(Struct, frozen=True):
 
 def cycle_times_of(run: Trace, options: Options) -> CycleTimes | None:
     """The times of the run's cycles; None where there are none with times."""
-    frame = find_cycles(run, options).frame
+    frame = counted_cycles(run, options).frame
     if frame.is_empty() or frame["start_ns"].null_count():
         return None
     kind = like(frame)

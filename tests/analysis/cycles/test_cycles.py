@@ -81,14 +81,15 @@ def test_busy_and_idle_add_up_to_the_cycle_whoever_launched_the_work() -> None:
 
 def test_a_launch_belongs_to_the_cycle_whose_call_launched_it() -> None:
     calls = [host("cudaLaunchKernel", 90, 2, "runtime", correlation=7)]
-    launches = [kernel(0, 10, 5), kernel(1, 120, 5, correlation=7)]
+    launches = [kernel(0, 10, 5, stream=1), kernel(1, 120, 5, correlation=7, stream=2)]
     found = cycles_of(run_of(cycles=steps(100, 100), kernels=launches, host=calls), Options()).collect()
     assert found["records"].to_list() == [2, 0]
 
 
 def test_who_launched_what_is_found_once_however_often_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = [host("cudaLaunchKernel", 90, 2, "runtime", correlation=7, pid=3)]
-    run = run_of(cycles=steps(100, 100), kernels=[kernel(0, 10, 5), kernel(1, 120, 5, correlation=7)], host=calls)
+    launches = [kernel(0, 10, 5, stream=1), kernel(1, 120, 5, correlation=7, stream=2)]
+    run = run_of(cycles=steps(100, 100), kernels=launches, host=calls)
     found: list[Trace] = []
     find = assignment._found
     monkeypatch.setattr(assignment, "_found", lambda trace: (found.append(trace), find(trace))[1])
@@ -149,7 +150,7 @@ def test_where_nothing_repeats_there_are_no_cycles_and_that_is_said() -> None:
 
 def test_scope_keeps_what_the_cycle_launched_and_what_began_in_it() -> None:
     calls = [host("cudaLaunchKernel", 90, 2, "runtime", correlation=7), host("op", 110, 5)]
-    launches = [kernel(0, 10, 5), kernel(1, 120, 5, correlation=7), kernel(2, 130, 5)]
+    launches = [kernel(0, 10, 5, stream=1), kernel(1, 120, 5, correlation=7), kernel(2, 130, 5)]
     samples = [{"ts_ns": 50, "metric": "power", "value": 1.0}, {"ts_ns": 150, "metric": "power", "value": 2.0}]
     run = run_of(cycles=steps(100, 100), kernels=launches, host=calls, metrics=samples)
     first, second = scoped(run, Options(cycle=0)), scoped(run, Options(cycle_b=1), "b")
