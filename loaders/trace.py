@@ -137,6 +137,12 @@ class Trace(Struct, frozen=True):
             before = self.filled[name] = table, some
         return before[1]
 
+    def filled_tables(self) -> list[str]:
+        """The tables that the loader gave, even if without rows; the others are the empty ones of the schema."""
+        from . import schema
+
+        return [name for name in TABLE_NAMES if self.table(name) is not schema.empty(name)]
+
     def derived(self, name: str, find: Callable[[], pl.DataFrame]) -> pl.DataFrame:
         """What ``find`` tells of these tables, and of nothing else: read where it was kept, kept where it can be.
 

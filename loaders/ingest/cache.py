@@ -1,13 +1,16 @@
 """Tables of traces that were read before, so that opening one again takes no time.
 
-An entry is a directory named by a hash of what it came from: the file's real path, size and times, and the state of
-the loaders' code, so that finding one needs neither the format nor its loader. Files read with it, the loader and its
-version are noted inside and checked too. It is written under a temporary name, synced, then renamed, so an
-entry that exists is whole. All the same it is used only where nobody else can have written to it (``private``) and
-where every file is the one that was put there: size, time of modification and time of change, which nobody can set
-back. Anything else is discarded and read anew. The least recently used entries go when the cache
-outgrows its limit, never one that a process has open. Without a place to write, everything works from temporary
-directories. Holds no data frames, so that ``warplens cache`` starts at once.
+An entry is a directory named by two hashes of what it came from: the source's real path, and its size, its times and
+the state of the loaders' code, so that an entry is found without the format or its loader. A source is a file, or the
+folder of a job whose files were read into one entry. Files read with it, the loader and its version are noted inside
+and checked too. An entry is written under a temporary name, synced, then renamed, so one that exists is whole. All the
+same it is used only where nobody else can have written to it (``private``) and where every file has the size and times
+that it was left with. Anything else is discarded and read anew.
+
+To open a source costs the same however many entries there are. What all of them take is a running sum, and only when
+it passes the limit are the entries looked at, to drop the least recently used, never one that a process has open.
+Without a place to write, everything works from temporary directories. Holds no data frames, so that ``warplens cache``
+starts at once.
 """
 
 from __future__ import annotations
@@ -18,24 +21,33 @@ import json
 import os
 import re
 import shutil
+import stat
+import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from . import private, spill
+from . import locks, private, spill
 from .digest import blake2b
 
-LAYOUT = 2
+LAYOUT = 3
 """Goes up when the files of an entry change in a way an older version cannot read."""
 _ENTRY = "entry.json"
 DERIVED = "derived"
 """The folder of each trace in an entry that is not part of it: what was found out since (``store.derived``)."""
 Stamp = tuple[str, int, int, int]
 """A file's real path, size, time of modification and time of change, both in nanoseconds."""
-_MOST_ENTRIES = 2000
+_SUM = "sum.json"
+_SUM_SECONDS = 86_400
+"""How long the running sum is believed: what is derived from an entry's tables later is not added to it."""
+_ROOM = 0.9
+"""What is left of a limit that was passed, so that not every open after it looks at all entries."""
+_MOST_ENTRIES = 20_000
 _MOST_DESCRIPTION = 1 << 20
-"""Bytes of an entry's description: a folder of four thousand ranks has four thousand entries, not a long one."""
+"""Bytes of an entry's description."""
+_MOST_IN_FOLDER = 20_000
+"""Files and folders that a folder read into one entry may hold; of more it is cheaper to cache each file."""
 _DEFAULT_BYTES, _DEFAULT_SHARE = 20 << 30, 0.1
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
@@ -92,21 +104,42 @@ def limit() -> int:
 
 
 def stamps(files: Sequence[str | os.PathLike[str]]) -> tuple[Stamp, ...]:
-    """Real path, size and times of change of each file; the inode's own time tells a restored mtime. Raises OSError."""
-    found = []
-    for file in files:
-        real = os.path.realpath(file)
-        state = os.stat(real)
-        found.append((real, state.st_size, state.st_mtime_ns, state.st_ctime_ns))
-    return tuple(found)
+    """Real path, size and times of change of each file; the inode's own time tells a restored mtime. Raises OSError.
+
+    A folder's stamp is of all that lies in it: the sum of the sizes, and a hash of names, sizes and times in place of
+    its own times.
+    """
+    return tuple(_stamp(os.path.realpath(file)) for file in files)
+
+
+def _stamp(real: str) -> Stamp:
+    state = os.stat(real)
+    if not stat.S_ISDIR(state.st_mode):
+        return real, state.st_size, state.st_mtime_ns, state.st_ctime_ns
+    folders, states = [real], list[tuple[str, int, int, int]]()
+    for folder in folders:
+        with os.scandir(folder) as inside:
+            for item in inside:
+                if item.name.startswith("."):
+                    continue
+                if item.is_dir(follow_symlinks=False):
+                    folders.append(item.path)
+                elif item.is_file():
+                    one = item.stat()
+                    states.append((item.path, one.st_size, one.st_mtime_ns, one.st_ctime_ns))
+                if len(folders) + len(states) > _MOST_IN_FOLDER:
+                    raise OSError(f"{real} holds too many files")
+    text = repr(sorted(states)).encode(errors="surrogateescape")
+    low, high = struct.unpack("<QQ", blake2b(text, digest_size=16).digest())
+    return real, sum(one[1] for one in states), low, high
 
 
 def find(file: str | os.PathLike[str]) -> CacheEntry | None:
     """The file's entry, held for this process and marked as used; None where none is whole and current."""
     try:
         (stamp,) = stamps([file])
-        directory = path() / _digest(stamp)
-        if not _is_ours() or not os.path.lexists(directory):
+        directory = path() / _name(stamp)
+        if not os.path.lexists(directory) or not private.is_private(path()):
             return None
         if not spill.hold(directory):
             if not spill.is_held(directory):
@@ -134,10 +167,9 @@ def commit(origin: Origin, written: Path) -> Path:
     It is kept unless the source changed meanwhile or it alone outgrows the limit. Raises OSError on a full disk.
     """
     _sync(written)
-    states = {str(file.relative_to(written)): file.stat() for file in _inside(written) if not file.is_dir()}
-    files = {name: _state(state) for name, state in states.items()}
-    size, most = sum(state.st_size for state in states.values()), limit()
-    if size > most or not _unchanged(origin.stamps):
+    files = _states(written)
+    size = sum(size for _, size, *_ in files.values())
+    if size > limit() or not _unchanged(origin.stamps):
         return written
     entry = {
         "stamps": [[os.fsencode(stamp[0]).hex(), *stamp[1:]] for stamp in origin.stamps],
@@ -146,10 +178,9 @@ def commit(origin: Origin, written: Path) -> Path:
     }
     # Not brought to the disk: a description that a crash cut is told by its checksum.
     private.write(written / _ENTRY, private.sealed(json.dumps(entry).encode()))
-    target = path() / _digest(origin.stamps[0])
+    target = path() / _name(origin.stamps[0])
     for _ in range(2):
         if spill.keep(written, target):
-            _shrink(most, origin.stamps[0][0])
             return target
         if (found := find(origin.stamps[0][0])) is not None and found.origin == origin:  # another was faster
             spill.remove(written)
@@ -174,15 +205,15 @@ def entries() -> tuple[Entry, ...]:
     """What is cached, the most recently used first."""
     found = []
     with contextlib.suppress(OSError):
-        for directory in path().iterdir() if _is_ours() else ():
-            if (raw := _read(directory)) is not None:
+        for directory in path().iterdir() if private.is_private(path()) else ():
+            if directory.name != _SUM and (raw := _read(directory)) is not None:
                 found.append(_entry(directory, raw))
     return tuple(sorted(found, key=lambda entry: -entry.used))
 
 
 def clear() -> tuple[int, int, int]:
     """Remove all that no process has open: how many entries went, how many bytes, how many are still there."""
-    if not _is_ours():
+    if not private.is_private(path()):
         return 0, 0, 0
     spill.sweep(path())
     gone = [entry for entry in entries() if drop(entry.path)]
@@ -193,22 +224,62 @@ def clear() -> tuple[int, int, int]:
     return len(gone), sum(entry.bytes for entry in gone), len(entries())
 
 
-def _shrink(most: int, source: str) -> None:
-    """Drop what an older state of the source left, then the least recently used entries until the rest fits."""
-    kept = []
-    for entry in entries():
-        if entry.current or entry.source != source or not spill.remove_if_free(entry.path):
-            kept.append(entry)
-    size = sum(entry.bytes for entry in kept)
-    while (size > most or len(kept) > _MOST_ENTRIES) and len(kept) > 1:
-        oldest = kept.pop()
-        if spill.remove_if_free(oldest.path):
-            size -= oldest.bytes
+def settle(added: Collection[Path]) -> None:
+    """Account for entries that one open has added: older states of their sources go, and the cache is kept in bounds.
+
+    Called once an open, not once a file. Others may settle at the same time: the sum is changed under a lock.
+    """
+    mine = {directory.name for directory in added if directory.parent == path()}
+    if not mine:
+        return
+    with contextlib.suppress(OSError):
+        sources = {name.partition("-")[0] for name in mine}
+        for name in os.listdir(path()):
+            if name.partition("-")[0] in sources and name not in mine:
+                spill.remove_if_free(path() / name)
+        sizes = [raw["bytes"] for name in mine if (raw := _description(path() / name)) is not None]
+        descriptor = os.open(path() / _SUM, os.O_RDWR | os.O_CREAT | locks.OWN, 0o600)
+        try:
+            locks.exclusive(descriptor)
+            total, count, since = _running_sum(descriptor)
+            total, count = total + sum(sizes), count + len(sizes)
+            if total > limit() or count > _MOST_ENTRIES or time.time() - since > _SUM_SECONDS:
+                (total, count), since = _evict(), time.time()
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, json.dumps([total, count, since]).encode(), 0)
+        finally:
+            os.close(descriptor)
 
 
-def _digest(stamp: Stamp) -> str:
-    text = repr((LAYOUT, _code(), stamp)).encode(errors="surrogateescape")
-    return blake2b(text, digest_size=16).hexdigest()
+def _running_sum(descriptor: int) -> tuple[int, int, float]:
+    """Bytes and number of all entries as last written, and when they were last counted: never, if that is damaged."""
+    try:
+        total, count, since = json.loads(os.pread(descriptor, 1 << 10, 0))
+        return int(total), int(count), float(since)
+    except (ValueError, TypeError):
+        return 0, 0, 0.0
+
+
+def _evict() -> tuple[int, int]:
+    """Drop the least recently used entries if a limit is passed; bytes and number of what stays."""
+    kept, most = entries(), limit()
+    size, count = sum(entry.bytes for entry in kept), len(kept)
+    if size > most or count > _MOST_ENTRIES:
+        for oldest in kept[:0:-1]:
+            if size <= most * _ROOM and count <= _MOST_ENTRIES * _ROOM:
+                break
+            if spill.remove_if_free(oldest.path):
+                size, count = size - oldest.bytes, count - 1
+    return size, count
+
+
+def _name(stamp: Stamp) -> str:
+    """The directory of an entry: its source, by which older states of it are found, and the state."""
+    return f"{_digest(stamp[0])}-{_digest(repr((LAYOUT, _code(), stamp)))}"
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode(errors="surrogateescape"), digest_size=16).hexdigest()
 
 
 @functools.cache
@@ -219,45 +290,41 @@ def _code() -> str:
     return repr([(str(name), state.st_size, state.st_mtime_ns) for name, state in states])
 
 
-def _is_ours() -> bool:
-    """Whether the cache is there and nobody else can have put anything into it."""
-    root = path()
-    return private.is_private(Path(os.path.realpath(root.parent))) and private.is_private(root)
-
-
 def _read(directory: Path) -> dict[str, Any] | None:
     """The entry's description, None where it, or any of its files, is not what was put there."""
+    raw = _description(directory)
+    try:
+        return raw if raw is not None and _states(directory) == raw["files"] else None
+    except OSError:
+        return None
+
+
+def _description(directory: Path) -> dict[str, Any] | None:
+    """What an entry says of itself, None where it is damaged or somebody else's."""
     try:
         if not private.is_private(directory):
             return None
         raw: dict[str, Any] = json.loads(private.unsealed(private.read(directory / _ENTRY, _MOST_DESCRIPTION)))
-        present = {str(file.relative_to(directory)) for file in _inside(directory) if not file.is_dir()}
-        whole = present == raw["files"].keys() and all(
-            _state_of(directory / name) == state for name, state in raw["files"].items()
-        )
-        return raw if whole and _stamps_of(raw) else None
+        return raw if _stamps_of(raw) and isinstance(raw["files"], dict) else None
     except (OSError, ValueError, KeyError, AttributeError, TypeError, IndexError, RecursionError):
         return None
 
 
-def _inside(directory: Path) -> list[Path]:
-    """What an entry is made of but its description, its lock and what is kept beside; links are not followed."""
-    return sorted(
-        file for file in directory.rglob("*")
-        if file.name != spill.HOLD and file != directory / _ENTRY and DERIVED not in file.parts[-2:]
-    )
-
-
-def _state(state: os.stat_result) -> list[int]:
-    return [state.st_size, state.st_mtime_ns, state.st_ctime_ns]
-
-
-def _state_of(file: Path) -> list[int]:
-    descriptor = private.open_file(file)
-    try:
-        return _state(os.fstat(descriptor))
-    finally:
-        os.close(descriptor)
+def _states(directory: Path) -> dict[str, list[int]]:
+    """Size and times of each file of an entry but its description, its lock and what is derived; links not followed."""
+    found, folders = dict[str, list[int]](), [str(directory)]
+    for folder in folders:
+        with os.scandir(folder) as inside:
+            for item in inside:
+                if item.is_dir(follow_symlinks=False):
+                    if item.name != DERIVED:
+                        folders.append(item.path)
+                elif item.name != spill.HOLD and (item.name != _ENTRY or folder != folders[0]):
+                    state = item.stat(follow_symlinks=False)
+                    found[os.path.relpath(item.path, directory)] = [
+                        state.st_mode, state.st_size, state.st_mtime_ns, state.st_ctime_ns,
+                    ]
+    return found
 
 
 def _entry(directory: Path, raw: dict[str, Any]) -> Entry:
@@ -293,7 +360,9 @@ def _sync(directory: Path) -> None:
     """Bring all files of the directory to the disk, several at a time: the journal takes them together."""
     from concurrent.futures import ThreadPoolExecutor
 
-    files = _inside(directory)
+    files = [
+        *(Path(folder) for folder, _, _ in os.walk(directory)), *(directory / name for name in _states(directory)),
+    ]
     with ThreadPoolExecutor(max(1, min(8, len(files)))) as pool:
         list(pool.map(_sync_one, files))
 

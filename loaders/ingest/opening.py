@@ -23,6 +23,7 @@ from ..trace import Trace
 from . import archives, cache, call_tree, failures, inputs, ranks, spill, store
 from .job import pool
 from .job.files import InputFile, Progress, Request, counters, file_of, in_folder, left_out
+from .job.small_files import SmallFiles, are_many_and_small
 from .job.together import job_of
 
 _AGAIN = "Write or copy it again."
@@ -52,7 +53,10 @@ def open_run(
     """
     keep_freed()  # questions make and free an array a column; the app, which stays, gives that memory back instead
     defaults = Request()
-    request = Request(use_cache, compiled is not False, use_cache, progress or defaults.progress, first_rows, align_s)
+    request = Request(
+        use_cache, compiled is not False, use_cache, progress or defaults.progress, first_rows, align_s,
+        as_one=worker is None and align_s is None,
+    )
     return ingest(path, request).traces(worker)
 
 
@@ -75,9 +79,16 @@ def ingest(path: str, request: Request) -> Opened:
         folder = found.is_dir()
         if scratch:  # what was copied from a stream or an archive is not there to be read again
             request = replace(request, use_cache=False)
+        if folder and (known := _cached_job(shown, found, request)) is not None:
+            return known
         parts, unread = in_folder(path, found, request) if folder else ([file_of(shown, found, request)], [])
+        if folder and request.as_one and are_many_and_small(parts):
+            return _one_job(shown, found, parts, request, unread)
         read, directories, loaded = _load(shown, parts, request, unread)
         unread += passed
+        if request.settle:
+            known_before = {part.entry for part in parts}
+            cache.settle([directory for directory in directories if directory not in known_before])
         files = tuple(str(part.path) for part in read) if folder else (shown,)
         if unpacked is not None:
             files = tuple(file.replace(str(unpacked), shown, 1) for file in files)
@@ -93,20 +104,61 @@ def ingest(path: str, request: Request) -> Opened:
             spill.remove(made)
 
 
+def _cached_job(shown: str, folder: Path, request: Request) -> Opened | None:
+    """The job of the folder where it was read into one entry."""
+    known = cache.find(folder) if request.use_cache and request.as_one else None
+    if known is None:
+        return None
+    try:
+        traces = store.read(known.directory, request.compiled)
+    except Exception:  # damaged in a way its file sizes do not show
+        cache.drop(known.directory)
+        return None
+    return Opened(shown, (shown,), (known.directory,), (traces,))
+
+
+def _one_job(
+    shown: str, folder: Path, parts: list[InputFile], request: Request, unread: list[str]
+) -> Opened:
+    """The many small files of a job, put together in one directory. Raises Unreadable, OSError."""
+    origin = cache.Origin(cache.stamps([folder]), parts[0].format, 1, True) if request.use_cache and all(
+        part.loader is None or _is_ours(part.loader) for part in parts
+    ) else None
+    try:
+        directory = cache.begin() if origin is not None else spill.directory()
+    except OSError:  # a read-only home
+        origin, directory = None, spill.directory()
+    try:
+        job = SmallFiles(directory)
+        read, _, loaded = _load(shown, parts, request, unread, job)
+        files = tuple(str(part.path) for part in read)
+        (run,) = Opened(shown, files, (), tuple(loaded), tuple(unread)).traces()
+        job.put_together(run)
+        if origin is not None:
+            directory = cache.commit(origin, directory)
+            cache.settle([directory])
+        return Opened(shown, (shown,), (directory,), (store.read(directory, request.compiled),))
+    except BaseException:
+        spill.remove(directory)
+        raise
+
+
 def _load(
-    shown: str, parts: list[InputFile], request: Request, unread: list[str]
+    shown: str, parts: list[InputFile], request: Request, unread: list[str], job: SmallFiles | None = None
 ) -> tuple[list[InputFile], list[Path], list[tuple[Trace, ...]]]:
     """The parts that could be read, the tables of each in a directory of their own, and the traces read from them.
 
-    Of several parts one that cannot be read is added to ``unread``. Raises Unreadable where none can.
+    Of several parts one that cannot be read is added to ``unread``. Raises Unreadable where none can. A ``job`` reads
+    them without such directories.
     """
     read: list[InputFile] = []
     total = sum(part.size for part in parts)
+    spill.expect(len(parts))
     directories: list[Path] = []
     loaded: list[tuple[Trace, ...]] = []
     before = seen = latest = 0
     left = [part for part in parts[1:] if part.entry is None]
-    ahead = _ahead(left, request)
+    ahead = _ahead(left, request) if job is None else None
     arrived = _Arrived(parts, request)
     try:
         for number, part in enumerate(parts):
@@ -122,7 +174,10 @@ def _load(
                 _await(ahead, left, progress, arrived)
             try:
                 with failures.as_unreadable(name, part.format):
-                    directory, traces = _tables(name, part, each)
+                    if job is not None:
+                        directory, traces = job.directory, job.read(part, each)
+                    else:
+                        directory, traces = _tables(name, part, each)
             except Unreadable as error:
                 if len(parts) == 1 or (part is parts[-1] and not read):
                     raise
@@ -131,7 +186,8 @@ def _load(
             read.append(part)
             directories.append(directory)
             loaded.append(traces)
-            arrived.add(part.path, directory)
+            if job is None:
+                arrived.add(part.path, directory)
             before, seen = before + part.size, latest
     finally:
         if ahead is not None:
@@ -169,7 +225,7 @@ class _Arrived:
 
 def read_into_cache(path: str, tell: pool.Tell) -> None:
     """What a process for one of several files does; what goes wrong is met, and told, again by who needs the file."""
-    ingest(path, Request(progress=lambda done, total, events: tell((done, events))))
+    ingest(path, Request(progress=lambda done, total, events: tell((done, events)), settle=False))
 
 
 def _ahead(left: Sequence[InputFile], request: Request) -> pool.Pool | None:
@@ -224,9 +280,13 @@ def _tables(shown: str, part: InputFile, request: Request) -> tuple[Path, tuple[
 
 
 def _origin(path: Path, loader: FormatLoader) -> cache.Origin:
-    ours = not isinstance(loader, Adopted) and type(loader).__module__.startswith(_LOADERS)
     files = (path, *loader.companions(path))
-    return cache.Origin(cache.stamps(files), loader.name, loader.version, ours and not loader.reads_beside)
+    alone = _is_ours(loader) and not loader.reads_beside
+    return cache.Origin(cache.stamps(files), loader.name, loader.version, alone)
+
+
+def _is_ours(loader: FormatLoader) -> bool:
+    return not isinstance(loader, Adopted) and type(loader).__module__.startswith(_LOADERS)
 
 
 def _read(part: InputFile, loader: FormatLoader, request: Request, target: Path) -> tuple[Path, tuple[Trace, ...]]:

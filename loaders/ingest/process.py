@@ -57,9 +57,12 @@ class Ingest:
         self._in_place = self.path != "-" and in_place(Path(self.path)) is not None
         if self._in_place:
             return
-        if self._use_cache and self.path != "-" and (found := cache.find(self.path)) is not None and found.origin.alone:
-            self._found = found
-            return
+        as_one = not os.path.isdir(self.path) or (self._worker is None and self._align_s is None)
+        if as_one and self._use_cache and self.path != "-":
+            found = cache.find(self.path)
+            if found is not None and found.origin.alone:
+                self._found = found
+                return
         spill.clean_up_at_the_end()
         self._messages, theirs = os.pipe()
         end, self._lifeline = os.pipe()
@@ -161,6 +164,7 @@ class Ingest:
             return Progress(**message)
         if kind == "failed":
             return Failed(**message)
+        spill.expect(len(message["directories"]))
         for directory in message["directories"]:
             spill.hold(Path(directory))
         if kind == "first":

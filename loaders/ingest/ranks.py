@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ..trace import TABLE_NAMES, Info, Trace
+from ..trace import Info, Trace
 from .job.layout import TIME, process_name
 
 if TYPE_CHECKING:
@@ -87,14 +87,17 @@ def merge(source: str, label: str, traces: Sequence[Trace], ranks: Sequence[int]
     ordered = sorted(zip(ranks, traces, strict=True), key=lambda pair: pair[0])
     epochs = [trace.info.epoch_ns for _, trace in ordered]
     zero = None if None in epochs else min(epoch for epoch in epochs if epoch is not None)
-    parts: list[dict[str, pl.LazyFrame]] = []
-    first = slices = 0
+    parts: dict[str, list[pl.LazyFrame]] = {}
+    rows = {"kernels": 0, "host": 0}
     for rank, trace in ordered:
         shift = 0 if zero is None or trace.info.epoch_ns is None else trace.info.epoch_ns - zero
-        parts.append({name: _placed(name, trace.table(name), rank, shift, first, slices) for name in TABLE_NAMES})
-        first += trace.kernels.select(pl.len()).collect(engine="streaming").item()
-        slices += trace.host.select(pl.len()).collect(engine="streaming").item()
-    tables = {name: pl.concat([part[name] for part in parts]) for name in TABLE_NAMES}
+        before = dict(rows)
+        for name in trace.filled_tables():
+            table = trace.table(name)
+            parts.setdefault(name, []).append(_placed(name, table, rank, shift, before["kernels"], before["host"]))
+            if name in rows:
+                rows[name] += table.select(pl.len()).collect(engine="streaming").item()
+    tables = {name: pl.concat(tables) for name, tables in parts.items()}
     return Trace(_info(source, label, ordered, zero)).with_tables(**tables)
 
 

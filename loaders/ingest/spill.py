@@ -27,6 +27,8 @@ _PREFIX = f"warplens-{os.getuid() if hasattr(os, 'getuid') else os.environ.get('
 HOLD = ".held"
 """The file in each directory on which its users keep their lock."""
 _OLD_SECONDS = 86_400
+_OTHER_FILES = 512
+"""Open files a process may need beside the directories it holds."""
 _temporary: dict[Path, int] = {}
 _shared: dict[Path, int] = {}
 _swept: set[Path] = set()
@@ -67,6 +69,18 @@ def keep(made: Path, target: Path) -> bool:
     locks.shared(descriptor)
     _shared[target] = descriptor
     return True
+
+
+def expect(directories: int) -> None:
+    """Let this process hold so many directories: each is an open file, and many systems allow 1,024 unless asked."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = directories + _OTHER_FILES
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
 
 
 def hold(made: Path) -> bool:

@@ -120,7 +120,7 @@ def _read(order: dict[str, Any], teller: Teller) -> None:
     small = os.path.isfile(order["path"]) and os.path.getsize(order["path"]) < _SMALL
     request = Request(
         order["use_cache"], True, True, teller.progress, None if small else first_rows, order["align_s"],
-        some_read if order["worker"] is None else None,
+        some_read if order["worker"] is None else None, order["worker"] is None and order["align_s"] is None,
     )
     opened = ingest(order["path"], request)
     if order["worker"] is not None or len(opened.files) > 1:

@@ -43,7 +43,9 @@ class Request(Struct, frozen=True):
     """How to open: with which cache, whether for other processes too, and whom to tell.
 
     ``align_s`` is when counters beside a trace begin, in seconds from its start; None goes by the clocks. ``some_read``
-    is told of the recordings of a job that were read so far, of how many.
+    is told of the recordings of a job that were read so far, of how many. ``as_one`` says that all recordings of a
+    folder are wanted as one run, none of them alone; ``settle`` that this open accounts for what it adds to the cache,
+    and not the one that started it.
     """
 
     use_cache: bool = True
@@ -53,6 +55,8 @@ class Request(Struct, frozen=True):
     first_rows: Callable[[Trace], None] | None = None
     align_s: float | None = None
     some_read: Callable[[Sequence[Path], Sequence[Path], int], None] | None = None
+    as_one: bool = False
+    settle: bool = True
 
 
 def listed(path: str) -> tuple[list[Path], list[str]]:

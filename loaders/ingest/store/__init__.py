@@ -86,17 +86,20 @@ def _in_place(directory: Path) -> tuple[Trace, ...] | None:
     return loader.load(Job(Path(os.fsdecode(bytes.fromhex(told["path"]))), directory / "0"))
 
 
-def read(directory: Path, compiled: bool = True) -> tuple[Trace, ...]:
-    """Every trace of the directory as scans. Raises OSError, ValueError or a polars error where it is damaged."""
+def read(directory: Path, compiled: bool = True, with_call_tree: bool = True) -> tuple[Trace, ...]:
+    """Every trace of the directory as scans. Raises OSError, ValueError or a polars error where it is damaged.
+
+    Without the call tree its columns in ``host`` are null, as they are stored.
+    """
     if (there := _in_place(directory)) is not None:
         return there
     numbers = sorted(int(entry.name) for entry in directory.iterdir() if entry.name.isdigit())
     if not numbers:
         raise ValueError(f"{directory} holds no trace")
-    return tuple(_read_one(directory / str(number), compiled) for number in numbers)
+    return tuple(_read_one(directory / str(number), compiled, with_call_tree) for number in numbers)
 
 
-def _read_one(inside: Path, compiled: bool) -> Trace:
+def _read_one(inside: Path, compiled: bool, with_call_tree: bool) -> Trace:
     import polars as pl
 
     from ... import schema
@@ -109,6 +112,8 @@ def _read_one(inside: Path, compiled: bool) -> Trace:
             tables[name] = pl.concat(parts) if len(parts) > 1 else parts[0]
         if name == "host":
             host = parts
+    if not with_call_tree:
+        return Trace(info).with_tables(**tables)
     files = DerivedFiles(inside / DERIVED)
     return files.bind(call_tree.deferred(Trace(info).with_tables(**tables), compiled, host, files))
 

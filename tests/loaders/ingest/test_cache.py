@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from counted_reads import Counted, kernel, let_go
@@ -136,6 +139,67 @@ def test_what_alone_outgrows_the_limit_is_not_kept(
     assert cache.entries() == ()
 
 
+def test_what_a_file_costs_does_not_grow_with_the_entries(
+    loader: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel(_written(tmp_path, 0))
+    read: list[Path] = []
+    description = cache._description
+
+    def counted(directory: Path) -> dict[str, Any] | None:
+        read.append(directory)
+        return description(directory)
+
+    monkeypatch.setattr(cache, "_description", counted)
+    costs = []
+    for number in range(1, 9):
+        kernel(_written(tmp_path, number))
+        costs.append(len(read))
+        read.clear()
+    assert len(cache.entries()) == 9
+    assert len(set(costs)) == 1
+
+
+@pytest.mark.parametrize("harm", ["", "[]", "nothing", '[-1, -1, "now"]', "[0, 0, 0]"])
+def test_a_running_sum_that_cannot_be_believed_is_counted_anew(
+    loader: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str
+) -> None:
+    for number in range(4):
+        kernel(_written(tmp_path, number))
+    let_go()
+    (cache.path() / "sum.json").write_text(harm)
+    monkeypatch.setenv("WARPLENS_CACHE_MAX", str(cache.entries()[0].bytes * 5 // 2))
+    kernel(_written(tmp_path, 4))
+    assert len(cache.entries()) == 2
+
+
+def test_more_entries_than_the_most_go_by_their_last_use(
+    loader: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "_MOST_ENTRIES", 10)
+    for number in range(12):
+        kernel(_written(tmp_path, number))
+        (entry,) = (one for one in cache.entries() if one.source.endswith(f"/{number}.counted"))
+        os.utime(entry.path / ".held", (number, number))
+        let_go()
+    assert {Path(entry.source).stem for entry in cache.entries()} == {"2", *"3456789", "10", "11"}
+
+
+def test_entries_that_many_processes_add_at_once_are_all_counted(loader: Counted, tmp_path: Path) -> None:
+    kernel(_written(tmp_path, 0))
+    size = cache.entries()[0].bytes
+    directories = [cache.entries()[0].path]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(cache.settle, [directories] * 32))
+    assert json.loads((cache.path() / "sum.json").read_text())[:2] == [33 * size, 33]
+
+
+def _written(folder: Path, number: int) -> Path:
+    path = folder / f"{number}.counted"
+    path.write_text(f"COUNTED {number}")
+    return path
+
+
 @pytest.mark.parametrize("text, size", [
     ("0", 0), ("1000", 1000), ("2k", 2048), ("1.5 MB", 3 << 19), ("3GiB", 3 << 30), ("1t", 1 << 40),
 ])
@@ -191,6 +255,16 @@ def test_temporary_directories_go_with_their_process(end: str) -> None:
     done = subprocess.run([sys.executable, "-c", minded + program], capture_output=True, text=True)
     assert done.returncode != 0
     assert not Path(done.stdout.strip()).exists()
+
+
+def test_more_directories_are_held_than_files_may_be_open_at_first() -> None:
+    program = (
+        "import resource; from warplens.loaders.ingest import spill;"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]));"
+        "spill.expect(200); print(len({spill.directory() for _ in range(200)}))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "200\n"
 
 
 def test_looking_at_the_cache_loads_nothing_heavy() -> None:
