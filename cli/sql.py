@@ -11,6 +11,10 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", nargs="+", metavar="RUN", help="one run or two, then the query in quotes")
     opening_arguments(parser)
     output_arguments(parser)
+    parser.add_argument(
+        "--allow-files", action="store_true",
+        help="let the query read other files and URLs too: read_csv, read_parquet, read_ipc, read_json, read_ndjson",
+    )
 
 
 def _sql(arguments: argparse.Namespace) -> int:
@@ -20,7 +24,7 @@ def _sql(arguments: argparse.Namespace) -> int:
     if not 1 <= len(paths) <= 2:
         raise Wrong('give one run or two, then the query: warplens sql A "select count(*) from kernels"')
     try:
-        table = query(open_runs(paths, arguments), statement)
+        table = query(open_runs(paths, arguments), statement, allow_files=arguments.allow_files)
     except BadQuery as error:
         raise Wrong(str(error)) from error
     emit([table if arguments.top is None else table.head(arguments.top)], arguments)

@@ -2,6 +2,9 @@
 
 The command ``sql`` and the view of the app ask here. A result is a table like any other, so that it sorts, filters and
 exports; what cannot be run ends in one sentence.
+
+A query may be somebody else's, as a trace is, so it reads the tables of the run only: polars' table functions, which
+open any file or URL (``read_csv`` and the like), are refused unless the caller allows them.
 """
 
 from __future__ import annotations
@@ -22,6 +25,11 @@ _WIDEST = 44
 _RELATION = re.compile(r"relation '(.*)' was not found")
 _COLUMN = re.compile(r'unable to find column "(.*?)"')
 _EXPECTED = re.compile(r"sql parser error: (.*?)(?: at Line: 1, Column: (\d+))?$")
+_FILE_FUNCTION = re.compile(r"""\b((?:read|scan)_\w+)["`]?\s*\(""", re.IGNORECASE)
+_COMMENT = re.compile(r"/\*|--")
+_FILE_WORD = re.compile(r"((?:read|scan)_\w+)", re.IGNORECASE)
+"""In a statement with a comment, which may stand between a function's name and its bracket, the name alone is enough.
+Strings are not left out: where one ends is the parser's secret, and a name in one costs its reader an option."""
 Words = dict[str, tuple[str, ...]]
 """Table → its columns."""
 
@@ -36,8 +44,12 @@ def tables(runs: int) -> Words:
             for prefix in _PREFIXES[runs] for name in TABLE_NAMES}
 
 
-def query(runs: tuple[Trace, ...], statement: str, most: int | None = None) -> Table:
+def query(
+    runs: tuple[Trace, ...], statement: str, most: int | None = None, *, allow_files: bool = False
+) -> Table:
     """The result as a table, of its first ``most`` rows where that is given. Raises BadQuery.
+
+    ``allow_files`` lets the query read files and URLs beside the tables of the runs.
 
     Names and kinds are strings in here, so that SQL's text functions work on them.
     """
@@ -49,6 +61,10 @@ def query(runs: tuple[Trace, ...], statement: str, most: int | None = None) -> T
     statement = statement.strip().removesuffix(";").strip()
     if not statement:
         raise BadQuery("The query is empty; a first one is: select * from kernels limit 10.")
+    reading = (_FILE_WORD if _COMMENT.search(statement) else _FILE_FUNCTION).search(statement)
+    if reading and not allow_files:
+        raise BadQuery(f"{reading[1]} reads files: a query reads the tables of the run only, unless `warplens sql "
+                       "--allow-files` runs it.")
     try:
         found = pl.SQLContext(frames, eager=False).execute(statement)
         frame = (found if most is None else found.head(most + 1)).collect(engine="streaming")

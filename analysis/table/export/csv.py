@@ -1,12 +1,12 @@
 """CSV: a header of column names, raw numbers, lists as JSON, empty for what was not measured.
 
-A text cell that a spreadsheet would run as a formula (leading ``= + - @``, tab or return) gets an apostrophe in front.
+A text cell that a spreadsheet would run as a formula (leading ``= + - @``, tab or return) gets an apostrophe in front,
+and one with a return in it is quoted: a bare return ends the row for a spreadsheet, and what follows would be a cell.
 """
 
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,13 +28,21 @@ def _cell(value: Any) -> Any:
     return value
 
 
+class _Lines(list[str]):
+    """Rows as the writer ends them, with CR LF, which is why it quotes a cell with either; here they end with LF."""
+
+    def write(self, row: str) -> None:
+        """Take in a row."""
+        self.append(row.removesuffix("\r\n") + "\n")
+
+
 def render(tables: Sequence[Table]) -> bytes:
     """The rows in the order shown."""
     (table,) = tables
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    out = _Lines()
+    writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow([column.name for column in table.columns])
     for start in range(0, len(table), _BLOCK):
         for row in table.window(start, min(start + _BLOCK, len(table))):
             writer.writerow([_cell(value) for value in row])
-    return out.getvalue().encode("utf-8", "backslashreplace")
+    return "".join(out).encode("utf-8", "backslashreplace")

@@ -62,6 +62,12 @@ def test_csv_disarms_formulas(name: str) -> None:
     assert row[3] == ""
 
 
+@pytest.mark.parametrize("end", ["\r", "\n", "\r\n"])
+def test_a_line_end_in_a_name_begins_no_row_of_csv(end: str) -> None:
+    made = render(table((f"x{end}=cmd()", 1, 0.5, None)), "csv").decode()
+    assert made == f'name,dur_ns,tensor,dram\n"x{end}=cmd()",1,0.5,\n'
+
+
 def test_parquet_is_the_rows_in_the_order_shown() -> None:
     shown = table(("a", 1, None, None), ("b", 9, None, None)).sort("dur_ns", True)
     assert pl.read_parquet(io.BytesIO(render(shown, "parquet")))["dur_ns"].to_list() == [9, 1]

@@ -37,13 +37,65 @@ def test_two_runs_have_tables_of_their_own(run_of):
     ("select 1; select 2", "One statement at a time."),
     ("update kernels set dur_ns = 1", "Only queries are run here: select, with, show tables, explain."),
     ("select sum(name) from kernels", "`sum` operation not supported for dtype `str`."),
-    ("select * from read_csv('/no/such/file')", "No such file or directory"),
+    ("select * from read_csv('/no/such/file')", "read_csv reads files: a query reads the tables of the run only, "),
 ])
 def test_what_cannot_be_run_is_one_sentence(run_of, statement, said):
     with pytest.raises(BadQuery) as refused:
         query((run_of(kernels=KERNELS),), statement)
     assert str(refused.value).startswith(said) and "\n" not in str(refused.value)
     assert str(refused.value).endswith(".")
+
+
+READ = "read_csv('{file}')"
+ROADS = (
+    "select * from {read}", "from {read}", "with t as (select * from {read}) select * from t",
+    "explain select * from {read}", "create table t as select * from {read}",
+    "select * from kernels where dur_ns in (select secret from {read})",
+    "select * from kernels join {read} on true", "select (select max(secret) from {read}) as s from kernels",
+    "select * from READ_CSV('{file}')", "select * from \"read_csv\" ('{file}')", "select * from `read_csv`('{file}')",
+    "select * from read_csv /* a /* b */ c */ ('{file}')", "select * from read_csv -- a\n('{file}')",
+    "select q'[']', * from {read} where 'a' = 'a'", "select * from '{file}'", "select * from \"{file}\"",
+    "select * from read_parquet('{file}')", "select * from read_ipc('{file}')", "select * from read_json('{file}')",
+    "select * from read_ndjson('{file}')", "select * from scan_csv('{file}')",
+    "select * from read_csv('http://localhost/')",
+    "copy kernels to '{file}.copy'",
+)
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_a_query_reads_no_file(run_of, tmp_path, road):
+    """By whatever way polars knows: functions in any place and spelling, behind comments, names that are paths."""
+    file = tmp_path / "secret.csv"
+    file.write_text("secret\n30\n")
+    with pytest.raises(BadQuery) as refused:
+        query((run_of(kernels=KERNELS),), road.format(file=file, read=READ.format(file=file)))
+    assert "30" not in str(refused.value) and not file.with_name("secret.csv.copy").exists()
+
+
+def test_a_query_reads_a_file_where_that_is_allowed(run_of, tmp_path):
+    file = tmp_path / "other.csv"
+    file.write_text("n\n30\n")
+    statement = f"select name from kernels join read_csv('{file}') as other on kernels.dur_ns = other.n"
+    assert query((run_of(kernels=KERNELS),), statement, allow_files=True).window(0, 9) == [("gemm",)]
+
+
+@pytest.mark.parametrize("statement", [
+    "select sum(dur_ns) as read_bytes from kernels", "select dur_ns as read_ns, (dur_ns) from kernels",
+    "select name from kernels where name like '%read_csv%'", "select name from kernels -- read by nobody",
+])
+def test_what_only_looks_like_reading_is_run(run_of, statement):
+    assert query((run_of(kernels=KERNELS),), statement).columns
+
+
+def test_every_function_of_polars_that_reads_is_refused_by_its_name(run_of):
+    """What polars lists as its table functions, which it does in no public place: those of its own Python names."""
+    import polars
+
+    names = [name for name in dir(polars) if name.startswith(("read_", "scan_"))]
+    assert {"read_csv", "read_parquet", "scan_ipc"} <= set(names)
+    for name in names:
+        with pytest.raises(BadQuery, match="reads files"):
+            query((run_of(kernels=KERNELS),), f"select * from {name}('x')")
 
 
 def test_a_result_that_is_cut_says_so(run_of):
