@@ -54,7 +54,7 @@ class _Report(Struct):
     summary: dict[str, list[str]] = field(default_factory=dict)
     title: str | None = None
     malformed: int = 0
-    ended: str | None = None
+    fault: str | None = None
 
 
 def number(text: str) -> float | None:
@@ -185,7 +185,7 @@ class Comparison(FormatLoader):
     name = "comparison"
     title = "Finished comparison of two runs: a report (strict_comparison_*.md) or its detail table as CSV"
     suffixes = (".md", ".csv")
-    version = 1
+    version = 2
     fills = ("cycles", "comparison")
 
     def sniff(self, head: bytes) -> bool:
@@ -200,10 +200,10 @@ class Comparison(FormatLoader):
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """Two Traces, A and B: A's ``comparison`` has the table, ``cycles`` of each the times by rank."""
-        data, ended = stream.whole(job.path)
+        data, fault = stream.whole(job.path)
         text = data.decode("utf-8-sig", "replace")
         report = _csv(text) if text.startswith("Function Name") else _markdown(text)
-        report.ended = ended
+        report.fault = fault
         if not report.rows and not report.times[0]:
             raise Unreadable(
                 job.path, "it has no comparison table and no cycle times", "Give the report as it was written."
@@ -257,8 +257,8 @@ def _facts(report: _Report, side: int) -> dict[str, Any]:
 
 def _warnings(report: _Report) -> Iterator[str]:
     yield "This is a finished comparison: what the runs did cycle by cycle and launch by launch is not in it."
-    if report.ended:
-        yield f"The file is not whole: {report.ended}."
+    if report.fault:
+        yield report.fault
     if report.malformed:
         total = report.malformed + len(report.rows)
         yield f"{report.malformed:,} of {total:,} rows could not be read and were left out."

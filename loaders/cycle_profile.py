@@ -49,13 +49,13 @@ def _read(
     path: Path, needed: tuple[str, ...], columns: Callable[[pl.DataFrame], pl.DataFrame], warnings: list[str]
 ) -> pl.DataFrame:
     """The file through ``columns``, which gets it as text and leaves out the rows it cannot read: those are counted."""
-    data, ended = stream.whole(path)
+    data, fault = stream.whole(path)
     text = csv_table.read(data)
     if missing := [column for column in needed if column not in text.columns]:
         raise Unreadable(path, f"lacks the column {missing[0]}", "A cycle profile has one row per cycle and function.")
     frame = columns(text)
-    if ended:
-        warnings.append(f"{path.name} is not whole: {ended}.")
+    if fault:
+        warnings.append(f"{path.name}: {fault}")
     if lost := text.height - frame.height:
         warnings.append(f"{lost:,} of {text.height:,} rows of {path.name} could not be read and were left out.")
     return frame
@@ -220,7 +220,7 @@ class CycleProfile(FormatLoader):
     name = "cycle-profile"
     title = "Cycle profile: β and μ per cycle, function and metric (result_perf_data.csv), with its counters beside it"
     suffixes = (".csv",)
-    version = 2
+    version = 3
     fills = ("metrics", "cycles", "profile")
     lies_beside = True
     directory_file = PERF

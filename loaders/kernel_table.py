@@ -140,7 +140,7 @@ class KernelTable(FormatLoader):
     name = "kernel-table"
     title = "Kernel table: name, latency, tensor-core and DRAM utilisation per launch, as text"
     suffixes = (".txt",)
-    version = 1
+    version = 2
     fills = ("kernels",)
 
     def sniff(self, head: bytes) -> bool:
@@ -163,7 +163,7 @@ class KernelTable(FormatLoader):
                 rows.malformed += malformed
                 rows.undecodable += undecodable
                 job.progress(source.position, source.size, rows.total)
-            cut = (f"The file is not whole: {source.ended}.",) if source.ended else ()
+            cut = (source.fault,) if source.fault else ()
         if not rows.total and rows.malformed:
             raise Unreadable(job.path, "no line of it is a launch", "A row is: name | latency-ns tensor dram.")
         return (Trace(info, kernels=rows.kernels()).warn(*cut, *_warnings(rows)),)

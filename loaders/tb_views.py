@@ -249,7 +249,7 @@ class TensorBoardViews(FormatLoader):
     name = "tb-views"
     title = "PyTorch TensorBoard profiler views: overview, operators and kernels of each worker, a JSON document a line"
     suffixes = (".jsonl", ".json")
-    version = 2
+    version = 3
     fills = ("cycles", "operators", "kernel_stats", "breakdown")
 
     def sniff(self, head: bytes) -> bool:
@@ -269,13 +269,13 @@ class TensorBoardViews(FormatLoader):
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """One Trace per worker, in file order."""
-        data, ended = stream.whole(job.path)
+        data, fault = stream.whole(job.path)
         documents, broken = _documents(data.removeprefix(b"\xef\xbb\xbf"))
         workers, unknown = _workers(documents)
         if not workers:
             raise Unreadable(job.path, "has no view of the PyTorch TensorBoard profiler", "Give the view documents.")
         job.progress(len(data), len(data), len(documents))
-        warnings = [f"The file is not whole: {ended}."] if ended else []
+        warnings = [fault] if fault else []
         if broken:
             warnings.append(f"{broken:,} lines are not JSON documents and were left out.")
         if unknown:

@@ -18,7 +18,7 @@ class AscendDatabase(FormatLoader):
     name = "ascend-db"
     title = "Ascend profiler database (ascend_pytorch_profiler_N.db, msprof_*.db)"
     suffixes = (".db",)
-    version = 1
+    version = 2
     fills = ("kernels", "host", "metrics")
 
     def sniff(self, head: bytes) -> bool:

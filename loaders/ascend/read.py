@@ -31,9 +31,9 @@ _TOOL = "Ascend PyTorch profiler"
 
 def load(job: Job) -> Trace:
     """Read the table, and the files beside it where it lies in its folder. Raises Unreadable where nothing is in it."""
-    text, ended = stream.whole(job.path)
+    text, fault = stream.whole(job.path)
     table, lost = rows(text)
-    warnings = [f"truncated: {ended}"] if ended else []
+    warnings = [fault] if fault else []
     if lost:
         warnings.append(f"left out of {job.path.name}: {lost:,} rows without a usable time")
     named = job.path.name == "kernel_details.csv"

@@ -38,7 +38,7 @@ class AmdSmi(CounterLoader):
     name = "amd-smi"
     title = "amd-smi and rocm-smi as CSV (counters)"
     suffixes = (".csv",)
-    version = 1
+    version = 2
 
     def read(self, text: bytes, job: Job) -> Reading:
         """The tables of the file under each other."""

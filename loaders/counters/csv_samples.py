@@ -16,7 +16,7 @@ class CounterCsv(CounterLoader):
     name = "counters-csv"
     title = "CSV with a column of times: counters in columns, or a row a sample (metric, value)"
     suffixes = (".csv", ".tsv")
-    version = 1
+    version = 2
     too_wide = ""
 
     def read(self, text: bytes, job: Job) -> Reading | None:

@@ -32,7 +32,7 @@ class Dcgmi(CounterLoader):
     name = "dcgmi"
     title = "dcgmi dmon (counters)"
     suffixes = (".txt", ".log")
-    version = 1
+    version = 2
 
     def read(self, text: bytes, job: Job) -> Reading:
         """The rows under the header that stands above them."""

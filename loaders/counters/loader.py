@@ -33,7 +33,7 @@ class CounterLoader(FormatLoader):
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """One Trace with ``metrics``. Raises Unreadable where it holds no sample."""
-        text, ended = stream.whole(job.path)
+        text, fault = stream.whole(job.path)
         job.progress(len(text) // 2, len(text), 0)
         try:
             found = self.read(text, job)
@@ -42,8 +42,8 @@ class CounterLoader(FormatLoader):
             raise Unreadable(job.path, why, self.advice(text)) from None
         if found is None or found.samples.is_empty():
             raise Unreadable(job.path, self.holds_nothing, self.advice(text))
-        if ended:
-            found.warnings.append(f"The file is not whole: {ended}.")
+        if fault:
+            found.warnings.append(fault)
         made = trace(job, self.name, found, len(text))
         job.progress(len(text), len(text), found.samples.height)
         return (made,)

@@ -40,7 +40,7 @@ class NvidiaSmi(CounterLoader):
     name = "nvidia-smi"
     title = "nvidia-smi: --query-gpu as CSV, dmon as text or CSV (counters)"
     suffixes = (".csv", ".txt", ".log")
-    version = 1
+    version = 2
 
     def read(self, text: bytes, job: Job) -> Reading | None:
         """The rows of dmon, or the table that a query printed."""

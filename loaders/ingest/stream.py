@@ -1,9 +1,10 @@
 """Bytes of a file, decompressed: the head a format is recognised by, and the blocks it is read in.
 
 Files come from killed jobs and full disks, so a compressed stream may stop or turn to noise anywhere. Whatever was
-decoded before that point is handed out and ``Source.ended`` says in words why it stopped; no library error leaves this
-module. Compression is told by magic bytes, never by the file's name. What a block costs in memory is bounded whatever
-the stream claims to expand to, and so is what the whole of it may unfold to (``limits``).
+decoded before that point is handed out and ``Source.ended`` says in words why it stopped; data behind a wrong checksum
+are handed out whole, and ``Source.fault`` says so. No library error leaves this module. Compression is told by magic
+bytes, never by the file's name. What a block costs in memory is bounded whatever the stream claims to expand to, and so
+is what the whole of it may unfold to (``limits``).
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ class _Decoder(Protocol):
     """What turns compressed bytes into plain ones: may hand out at most ``room`` bytes at a time."""
 
     done: bool
+    sound: bool
+    """Whether what was handed out has the checksum that follows it; where that is not told, a wrong one raises."""
 
     def feed(self, data: bytes, room: int) -> bytes: ...
 
@@ -40,7 +43,10 @@ class _Decoder(Protocol):
 
 
 class _Gzip:
-    """One gzip member (RFC 1952) at a time, several after each other."""
+    """One gzip member (RFC 1952) at a time, several after each other.
+
+    Header and checksum are read here: isal's own reader throws away the last block behind a wrong checksum.
+    """
 
     chunk = 64 << 10
     magic = GZIP
@@ -48,17 +54,62 @@ class _Gzip:
     def __init__(self) -> None:
         from isal import isal_zlib
 
-        self._decoder = isal_zlib.decompressobj(wbits=31)
-        self.done = False
+        self._decoder, self._crc32 = isal_zlib.decompressobj(wbits=-15), isal_zlib.crc32
+        self._header = self._trailer = self._rest = b""
+        self._begun = self.done = False
+        self.sound = True
+        self._crc = self._size = 0
 
     def feed(self, data: bytes, room: int) -> bytes:
-        decoded: bytes = self._decoder.decompress(data, room)
-        self.done = self._decoder.eof
+        if not self._begun:
+            self._header += data
+            if (begin := _after_header(self._header)) < 0:
+                self._rest = b""
+                return b""
+            self._begun, data = True, self._header[begin:]
+        decoded = b""
+        if not self._decoder.eof:
+            decoded = self._decoder.decompress(data, room)
+            self._crc = self._crc32(decoded, self._crc)
+            self._size += len(decoded)
+            self._rest = self._decoder.unconsumed_tail
+            if not self._decoder.eof:
+                return decoded
+            data = self._decoder.unused_data
+        self._trailer += data
+        self._trailer, self._rest = self._trailer[:_TRAILER], self._trailer[_TRAILER:]
+        self.done = len(self._trailer) == _TRAILER
+        expected = self._crc.to_bytes(4, "little") + (self._size & 0xFFFFFFFF).to_bytes(4, "little")
+        self.sound = not self.done or self._trailer == expected
         return decoded
 
     def rest(self) -> bytes:
-        left: bytes = self._decoder.unused_data if self.done else self._decoder.unconsumed_tail
-        return left
+        return self._rest
+
+
+_TRAILER = 8
+"""Bytes behind a gzip member: its checksum and its size."""
+_LONGEST_HEADER = 1 << 20
+"""A gzip header holds a file's name and a comment."""
+
+
+def _after_header(data: bytes) -> int:
+    """Where the data of a gzip member begin; -1 where its header does not end here. Raises ValueError where it is none.
+    """
+    if len(data) < 10:
+        return -1
+    flags, place = data[3], 10
+    if data[2] != 8 or flags & 0xE0:
+        raise ValueError("unknown method or flags")
+    if flags & 4:
+        place += 2 + int.from_bytes(data[10:12], "little")
+    for named in (8, 16):
+        if flags & named:
+            place = data.find(b"\0", place) + 1 or len(data) + 1
+    place += 2 if flags & 2 else 0
+    if place > _LONGEST_HEADER:
+        raise ValueError("a header without an end")
+    return place if place <= len(data) else -1
 
 
 class _Zstd:
@@ -66,6 +117,7 @@ class _Zstd:
 
     chunk = 4 << 10
     magic = ZSTD
+    sound = True
 
     def __init__(self) -> None:
         import zstandard
@@ -82,13 +134,16 @@ class _Zstd:
         return self._decoder.unused_data if self.done else b""
 
 
+_UNSOUND = "damaged: the checksum of the gzip data is wrong; all of the data was read, and some of it may be false"
+
+
 class Source:
     """A file read from its beginning, decompressed where it is compressed.
 
     ``size`` is the file's length and ``position`` how much of it was consumed, both in bytes as stored: their ratio is
     the progress. ``given`` counts the decompressed bytes handed out. ``ended`` is None, or a clause that says why a
-    compressed stream stopped before its end. Raises OSError as ``open`` does, and Unreadable where a compressed file
-    unfolds to more than the limit; nothing else.
+    compressed stream stopped before its end; ``fault`` is that or whatever else is wrong with it as a warning. Raises
+    OSError as ``open`` does, and Unreadable where a compressed file unfolds to more than the limit; nothing else.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -97,6 +152,7 @@ class Source:
         self.position = 0
         self.given = 0
         self.ended: str | None = None
+        self._unsound = 0
         self._pending = b""
         self._spare = memoryview(b"")
         magic = self._file.read(4) or b""
@@ -107,6 +163,13 @@ class Source:
         self._most = max(limits.UNCOUNTED_BYTES, self.size * limits.limit("unfolded"))
         self._decoder: _Decoder | None = None
         self._lock = threading.Lock()
+
+    @property
+    def fault(self) -> str | None:
+        """What is wrong with the compressed stream, as far as it was read; None where nothing is."""
+        if self.ended:
+            return f"truncated: {self.ended}"
+        return _UNSOUND if self._unsound else None
 
     def read(self, size: int = BLOCK_BYTES) -> bytes:
         """The next ``size`` decompressed bytes; fewer only at the end, b"" after it."""
@@ -203,6 +266,7 @@ class Source:
             self._pending = self._decoder.rest()
             self.position = self._file.tell() - len(self._pending)
             if self._decoder.done:
+                self._unsound += not self._decoder.sound
                 self._decoder = None
             elif not data and not piece:
                 self.ended = f"the compressed stream is cut off after {self.size:,} bytes"
@@ -236,7 +300,7 @@ def head(path: str | os.PathLike[str], size: int = HEAD_BYTES) -> bytes:
 def plain_file(
     path: Path, workspace: Path, progress: Callable[[int, int, int], None]
 ) -> tuple[Path, str | None]:
-    """The file itself, or of a compressed one what it unfolds to, in the workspace; and why that stops early.
+    """The file itself, or of a compressed one what it unfolds to, in the workspace; and what is wrong with that.
 
     For formats that are read back and forth. Unpacking is half of the progress; whoever asks deletes the copy.
     """
@@ -248,7 +312,7 @@ def plain_file(
             for block in source:
                 out.write(block)
                 progress(source.position // 2, source.size, 0)
-        return plain, source.ended
+        return plain, source.fault
 
 
 def line_blocks(source: Source, size: int = BLOCK_BYTES) -> Iterator[bytes]:
@@ -269,9 +333,9 @@ def line_blocks(source: Source, size: int = BLOCK_BYTES) -> Iterator[bytes]:
 
 
 def whole(path: str | os.PathLike[str]) -> tuple[bytes, str | None]:
-    """All bytes of a file small enough to be held, and why it stops early where it does. Raises OSError as ``open``."""
+    """All bytes of a file small enough to be held, and ``Source.fault``. Raises OSError as ``open``."""
     with Source(path) as source:
-        return b"".join(source), source.ended
+        return b"".join(source), source.fault
 
 
 def schema_text(path: str | os.PathLike[str]) -> bytes:

@@ -40,6 +40,8 @@ _ENDED = re.compile(r"trailing characters \(byte (\d+)\)")
 _PLAIN = re.compile(rb'(?:-?[0-9]{1,15}|true|false|null|"[^"\\\x00-\x1f\x80-\xff]{0,200}")(?=\s*[,}])')
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|["{}\[\]]', re.DOTALL)
 _BLANK = re.compile(r"[ \t\r\n]*")
+_PADDING = b" \t\r\n\0"
+"""Bytes behind a document that are nothing."""
 
 
 class BlockReader(Protocol):
@@ -91,14 +93,15 @@ def _enter(data: bytes) -> Document:
         return Document(rest=data[start + 1 :], base=start + 1, found=True)
     if not text.startswith("{", start):
         return Document(rest=data)
-    values, place = _pairs(data, text, start + 1)
-    if place < 0:
+    values, place, found = _pairs(data, text, start + 1)
+    if not found:
         return Document(values, rest=data, wrapped=True)
     return Document(values, data[place:], place, wrapped=True, found=True)
 
 
-def _pairs(data: bytes, text: str, place: int) -> tuple[dict[str, Any], int]:
-    """Key and value pairs from ``place`` on, up to and into ``traceEvents``; -1 as place where the object ends.
+def _pairs(data: bytes, text: str, place: int) -> tuple[dict[str, Any], int, bool]:
+    """Key and value pairs from ``place`` on, and the place behind them: in ``traceEvents`` where the flag says so, else
+    behind the object's end or where no pair is.
 
     Of the values those that are short. Raises limits.Exceeded for more keys than there can be.
     """
@@ -107,17 +110,18 @@ def _pairs(data: bytes, text: str, place: int) -> tuple[dict[str, Any], int]:
     while True:
         place = _skip(text, place)
         if text.startswith("}", place):
-            return values, -1
+            return values, place + 1, False
         if text.startswith(",", place):
             place += 1
             continue
+        begin = place
         key, place = _key(text, place)
         place = _skip(text, place)
         if key is None or not text.startswith(":", place):
-            return values, -1
+            return values, begin, False
         place = _skip(text, place + 1)
         if key == "traceEvents" and text.startswith("[", place):
-            return values, place + 1
+            return values, place + 1, True
         keys += 1
         if keys > most:
             raise limits.Exceeded("header-keys", f"has more than {most:,} keys beside its events")
@@ -192,9 +196,13 @@ def _skip(text: str, place: int) -> int:
 
 
 class Trailer:
-    """What stands behind the list of events, as much of it as is kept."""
+    """What stands behind the list of events, as much of it as is kept.
+
+    ``unread`` says of the text behind the document that it was not read; None where there is none.
+    """
 
     def __init__(self) -> None:
+        self.unread: str | None = None
         self._parts: list[bytes] = []
         self._room = TRAILER_BYTES
         self._last = b""  # byte that is no white space
@@ -208,17 +216,28 @@ class Trailer:
 
     def closes(self, document: Document) -> bool:
         """Take in the values that stand here; whether the document closed, as far as was looked."""
-        if not document.wrapped:
-            return True
-        data = b"".join(self._parts)
-        try:
-            values, place = _pairs(data + b" ", data.decode("latin-1") + " ", 0)
-        except Incomplete:
-            return self._room < 0 and self._last == b"}"  # of more than is kept, the end alone tells
-        except limits.Exceeded:  # all events are there
-            return True
-        document.values |= values
-        return place < 0
+        data, place = b"".join(self._parts), 0
+        if document.wrapped:
+            try:
+                values, place, again = _pairs(data + b" ", data.decode("latin-1") + " ", 0)
+            except Incomplete:
+                return self._room < 0 and self._last == b"}"  # of more than is kept, the end alone tells
+            except limits.Exceeded:  # all events are there
+                return True
+            document.values |= values
+            if again:  # a second list of events in the same object
+                place -= 1
+        self.unread = _unread(data[place:].lstrip(_PADDING), TRAILER_BYTES - self._room - len(data))
+        return True
+
+
+def _unread(rest: bytes, more: int) -> str | None:
+    """What to say of text behind a document that goes on for ``more`` bytes; None where there is none."""
+    if not rest:
+        return None
+    second = rest[:1] in (b"{", b"[")
+    what = "a second JSON document or list of events follows the first" if second else "more follows the JSON document"
+    return f"{what}: the last {len(rest) + more:,} bytes were not read"
 
 
 def first_separator(data: bytes) -> bytes:

@@ -21,7 +21,7 @@ class Tally(Struct):
     """What was met while reading: counts of things that are told to the user.
 
     ``whole`` says that the list of events ended, ``closed`` that the document around it did, ``ended`` why no more
-    could be unpacked.
+    could be unpacked, ``fault`` what else is wrong with a compressed file, ``unread`` what follows the document.
     """
 
     events: int = 0
@@ -38,11 +38,13 @@ class Tally(Struct):
     whole: bool = False
     closed: bool = False
     ended: str | None = None
+    fault: str | None = None
+    unread: str | None = None
     facts: dict[str, Any] = field(default_factory=dict)
 
     def warnings(self) -> tuple[str, ...]:
         """One sentence for each thing that was wrong."""
-        out = []
+        out = [said for said in (self.fault, self.unread) if said]
         if self.whole and not self.closed and self.ended is None:
             out.append("truncated: the list of events is whole, but what tells of the recording ends in the middle")
         elif not self.closed:
@@ -116,7 +118,7 @@ def describe(
         source=str(path), label=label_of(path), format="kineto", tool=_tool(document, word, xla), bytes=size,
         devices=tuple(seen[key] for key in sorted(seen, key=_natural)), ranks=tuple(sorted(set(ranks))),
         epoch_ns=epoch, clock="wall clock" if epoch is not None else None,
-        coverage=1.0 if (tally.closed or tally.whole) and not tally.skipped_bytes else _coverage(tally),
+        coverage=_coverage(tally),
         warnings=(*tally.warnings(), *_capped(tally, xla)), facts=_facts(document, tally),
     )  # fmt: skip
 
@@ -132,6 +134,8 @@ def _capped(tally: Tally, xla: bool) -> tuple[str, ...]:
 
 
 def _coverage(tally: Tally) -> float | None:
+    if (tally.closed or tally.whole) and not (tally.skipped_bytes or tally.unread):
+        return 1.0
     if tally.ended is not None or not tally.given:
         return None
     return max(0.0, (tally.used - tally.skipped_bytes) / tally.given)

@@ -76,6 +76,8 @@ def _scan(job: Job) -> Scanned:
         except limits.Exceeded as error:
             raise error.unreadable(job.path) from None
         if not document.found:
+            if source.ended:
+                raise Unreadable(job.path, f"it holds no whole event: {source.ended}", "Copy or record it again.")
             raise Unreadable(job.path, "it holds no list of trace events", "Give a trace, not its metadata.")
         if (known := job.options.get("rank")) is not None:  # a recorder that says it in another file
             document.values.setdefault("distributedInfo", {"rank": known})
@@ -94,6 +96,7 @@ def _scan(job: Job) -> Scanned:
             with closing(DeferredEvents(job.workspace, tables)) as deferred:
                 _read(job, source, progress, document, tables, deferred, tally)
                 tally.given, tally.ended = source.given, source.ended
+                tally.fault = None if source.ended else source.fault
                 deferred.resolve()
         except limits.Exceeded as error:
             tables.close()

@@ -83,6 +83,7 @@ class Pipeline:
             raise self._error
         if self._closed:
             self.tally.whole, self.tally.closed = True, self._behind.closes(self.document)
+            self.tally.unread = self._behind.unread
 
     def _watch(self, progress: Callable[[int], None]) -> None:
         """Say how far it is after each piece."""

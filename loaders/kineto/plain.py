@@ -75,6 +75,7 @@ class Plain:
         while more := reader.read(BLOCK_BYTES):
             behind.add(more)
         self.tally.whole, self.tally.closed = True, behind.closes(self.document)
+        self.tally.unread = behind.unread
 
     def _block(self, data: bytes, base: int, final: bool) -> tuple[int, bool]:
         """Read one block: how much of it was used, and whether the list ended there."""

@@ -28,7 +28,7 @@ class MemorySnapshot(FormatLoader):
     name = "memory-snapshot"
     title = "PyTorch memory snapshot (.pickle): allocations with their stacks, allocated and reserved memory"
     suffixes = (".pickle", ".pkl")
-    version = 1
+    version = 2
     fills = ("metrics", "allocations")
     lies_beside = True
 
@@ -42,22 +42,20 @@ class MemorySnapshot(FormatLoader):
             return (self._load(job),)
 
     def _load(self, job: Job) -> Trace:
-        data, ended = stream.whole(job.path)
+        data, fault = stream.whole(job.path)
         job.progress(len(data) // 4, len(data), 0)
         try:
             limits.check("snapshot", len(data), f"holds {len(data):,} bytes")
-            if ended:
-                raise plain_pickle.NotPlain(f"is not whole: {ended}")
             content = plain_pickle.load(data)
             job.progress(len(data) // 2, len(data), 0)
             found = read.read(content, len(data))
         except limits.Exceeded as error:
             raise error.unreadable(job.path) from None
         except plain_pickle.NotPlain as error:
-            raise Unreadable(job.path, str(error), _AGAIN) from None
+            raise Unreadable(job.path, f"is {fault}" if fault else str(error), _AGAIN) from None
         trace = read.trace(job.path, self.name, found, len(data))
         job.progress(len(data), len(data), found.events)
-        return trace
+        return trace.warn(fault) if fault else trace
 
 
 @contextmanager

@@ -29,7 +29,7 @@ class NsightCompute(FormatLoader):
     name = "ncu"
     title = "Nsight Compute: ncu --csv (long or raw page) or text output, with its messages or without"
     suffixes = (".csv", ".txt", ".log")
-    version = 3
+    version = 4
     fills = ("kernels",)
     one_recording = True
 
@@ -52,7 +52,7 @@ class NsightCompute(FormatLoader):
 
         found = csv_pages.NcuRecords()
         files = (job.path, *self.companions(job.path))
-        size, ended = 0, None
+        size, fault = 0, None
         for file in files:
             table, text = csv_pages.CsvPagesReader(), text_report.TextReportReader()
             with Source(file) as source:
@@ -61,11 +61,11 @@ class NsightCompute(FormatLoader):
                     if not table.begun:
                         text.feed(block)
                     job.progress(source.position, source.size, table.found.count() + text.found.count())
-                size, ended = size + source.size, ended or source.ended
+                size, fault = size + source.size, fault or source.fault
             found.add(table.found if table.found.count() else text.found)
         if not found.count():
             raise Unreadable(job.path, "holds messages of Nsight Compute, but no results", COLLECT)
-        trace = trace_of(job.path, self.name, found, size, ended)
+        trace = trace_of(job.path, self.name, found, size, fault)
         return (trace.warn(f"read together: {len(files)} pages of one profile") if len(files) > 1 else trace,)
 
     def arguments(self, path: Path, offset: int, name: str) -> dict[str, Any] | None:

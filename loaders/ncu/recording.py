@@ -17,13 +17,13 @@ from . import metrics as ncu_metrics
 from .csv_pages import NcuRecords
 
 
-def trace_of(path: Path, format_name: str, found: NcuRecords, size: int, ended: str | None) -> Trace:
+def trace_of(path: Path, format_name: str, found: NcuRecords, size: int, fault: str | None) -> Trace:
     """The Trace of the records, of which there is at least one."""
     launches = pl.concat(found.launches).unique(list(ncu_metrics.KEY), keep="first", maintain_order=True)
     kernels = _kernels(launches, pl.concat(found.samples))
     info = Info(
         source=str(path), label=path.name.split(".")[0], format=format_name, tool="Nsight Compute", bytes=size,
-        devices=_devices(launches), serialised=True, warnings=tuple(_warnings(found, kernels, ended)),
+        devices=_devices(launches), serialised=True, warnings=tuple(_warnings(found, kernels, fault)),
         facts={"unused_metrics": sorted(found.unused)},
     )
     return Trace(info, kernels=schema.conform("kernels", kernels.lazy()))
@@ -52,9 +52,9 @@ def _devices(launches: pl.DataFrame) -> tuple[Device, ...]:
     return tuple(Device(device, None, {"compute_capability": cc} if cc else {}) for device, cc in pairs)
 
 
-def _warnings(found: NcuRecords, kernels: pl.DataFrame, ended: str | None) -> Iterator[str]:
-    if ended:
-        yield f"The file is not whole: {ended}."
+def _warnings(found: NcuRecords, kernels: pl.DataFrame, fault: str | None) -> Iterator[str]:
+    if fault:
+        yield fault
     if found.malformed:
         yield f"{found.malformed:,} lines name no kernel and were left out."
     if missing := kernels["dur_ns"].null_count():

@@ -24,7 +24,7 @@ class NsightSystems(FormatLoader):
     name = "nsys"
     title = "Nsight Systems SQLite export (.sqlite): kernels, graphs, copies, NVTX, CUDA and system calls, GPU metrics"
     suffixes = (".sqlite", ".db", ".nsys-rep.sqlite")
-    version = 1
+    version = 2
     fills = ("kernels", "host", "metrics")
 
     def sniff(self, head: bytes) -> bool:

@@ -36,7 +36,7 @@ _ROW_BYTES = 12
 def load(job: Job) -> Trace:
     """Read the database, also a compressed one. Raises Unreadable where SQLite cannot."""
     keep_freed()
-    path, ended = stream.plain_file(job.path, job.workspace, job.progress)
+    path, fault = stream.plain_file(job.path, job.workspace, job.progress)
     size, lock, done = path.stat().st_size, threading.Lock(), [0, 0]
 
     def on_block(more: int, rows: int) -> None:
@@ -60,7 +60,7 @@ def load(job: Job) -> Trace:
         if path != job.path:
             path.unlink()
     job.progress(size, size, done[1])
-    return trace.warn(f"truncated: {ended}") if ended else trace
+    return trace.warn(fault) if fault else trace
 
 
 def load_parquet(job: Job) -> Trace:

@@ -40,7 +40,7 @@ class NsightReport(FormatLoader):
     name = "nsys-rep"
     title = "Nsight Systems report, through the .sqlite export beside it or through nsys where that is installed"
     suffixes = ENDINGS
-    version = 1
+    version = 2
     fills = ("kernels", "host", "metrics")
     named = ENDINGS
     one_recording = True

@@ -18,7 +18,7 @@ class NsysStats(FormatLoader):
     title = ("nsys stats, CSV or columns: launches, calls and ranges (cuda_gpu_trace, cuda_api_trace, "
              "nvtx_pushpop_trace) or sums (kernels, copies, API, OS runtime, NVTX)")
     suffixes = (".csv", ".txt")
-    version = 2
+    version = 3
     fills = ("kernels", "host", "kernel_stats", "host_stats")
 
     def sniff(self, head: bytes) -> bool:

@@ -37,14 +37,14 @@ class _Faults(Struct):
 
 def load(job: Job) -> tuple[Trace, ...]:
     """A Trace for each recording of the file. Raises Unreadable where no row can be read."""
-    text, ended = stream.whole(job.path)
+    text, fault = stream.whole(job.path)
     job.progress(len(text) // 2, len(text), 0)
     runs = recordings(found(text))
     traces = []
     for number, reports in enumerate(runs):
         label = job.path.name.split(".")[0] + (f" {number}" if len(runs) > 1 else "")
         if (trace := _recording(job, label, text, reports)) is not None:
-            traces.append(trace.warn(f"truncated: {ended}") if ended else trace)
+            traces.append(trace.warn(fault) if fault else trace)
     if not traces:
         raise Unreadable(job.path, "is a report of nsys stats without a row", "Check what was recorded.")
     job.progress(len(text), len(text), len(runs))

@@ -25,7 +25,7 @@ class Perfetto(FormatLoader):
     name = "perfetto"
     title = "Perfetto trace (.pftrace, .perfetto-trace): track events of PyTorch and others, counters, .gz and .zst"
     suffixes = (".pftrace", ".perfetto-trace", ".perfetto")
-    version = 2
+    version = 3
     fills = ("kernels", "host", "metrics", "cycles", "allocations")
 
     def sniff(self, head: bytes) -> bool:

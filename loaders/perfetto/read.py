@@ -206,9 +206,9 @@ class _Load:
 
     def _warnings(self, broken: int, stretches: Stretches) -> tuple[str, ...]:
         told = []
-        if self.source.ended:
-            told.append(f"truncated: {self.source.ended}")
-        elif stretches.damage is not None:
+        if self.source.fault:
+            told.append(self.source.fault)
+        if stretches.damage is not None and not self.source.ended:
             how = "ends in the middle of a packet" if stretches.cut else "is damaged"
             told.append(f"truncated: the file {how} at byte {stretches.damage:,}; {self.events:,} events were read")
         counted = (

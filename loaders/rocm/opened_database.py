@@ -19,7 +19,7 @@ Read = Callable[[RocmDatabase, Recording], Trace]
 
 def load(job: Job, info: Info, read: Read) -> Trace:
     """What ``read`` makes of the database, which may be compressed. Raises Unreadable where SQLite cannot read it."""
-    path, ended = stream.plain_file(job.path, job.workspace, job.progress)
+    path, fault = stream.plain_file(job.path, job.workspace, job.progress)
     size = path.stat().st_size
     try:
         with ThreadPoolExecutor(1) as writer:
@@ -40,7 +40,7 @@ def load(job: Job, info: Info, read: Read) -> Trace:
         if path != job.path:
             path.unlink()
     job.progress(size, size, recording.rows)
-    return trace.warn(f"truncated: {ended}") if ended else trace
+    return trace.warn(fault) if fault else trace
 
 
 def label(path: Path) -> str:

@@ -51,7 +51,7 @@ _UNUSED = ("pc_sample_host_trap", "pc_sample_stochastic")
 
 def load(job: Job) -> tuple[Trace, ...]:
     """One Trace a process. Raises Unreadable where the text is no JSON, or has no record with a time."""
-    text, ended = stream.whole(job.path)
+    text, fault = stream.whole(job.path)
     total = len(text)
     job.progress(total // 4, total, 0)
     document, coverage = _document(job, text)
@@ -66,9 +66,10 @@ def load(job: Job) -> tuple[Trace, ...]:
         alone = job if not number else msgspec.structs.replace(job, workspace=_beside(job, number), first_rows=None)
         with ThreadPoolExecutor(1) as writer:
             trace = _Reader(process, Recording(alone, info, writer), job, total).read()
-        if ended or coverage is not None:
-            share = f"read {coverage:.0%}, " if coverage is not None else ""
-            trace = trace.warn(f"truncated: {share}{ended or 'the file ends in the middle of a record'}")
+        if coverage is not None:
+            trace = trace.warn(f"truncated: read {coverage:.0%}, the text ends in the middle of a record")
+        if fault:
+            trace = trace.warn(fault)
         traces.append(trace)
     if not traces:
         raise Unreadable(job.path, "is a rocprofv3 document without a process", "Check that the recording has any.")

@@ -13,7 +13,7 @@ class Rocpd(FormatLoader):
     name = "rocpd"
     title = "rocprofv3 database (rocpd, .db): kernels, copies, HIP/HSA/RCCL calls, markers, counters, allocated memory"
     suffixes = (".db",)
-    version = 1
+    version = 2
     fills = ("kernels", "host", "metrics")
 
     def sniff(self, head: bytes) -> bool:

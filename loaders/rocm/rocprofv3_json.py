@@ -16,7 +16,7 @@ class RocprofJson(FormatLoader):
     name = "rocprofv3-json"
     title = "rocprofv3 JSON (.json, .gz): kernels, copies, HIP/HSA/RCCL calls, markers, counters"
     suffixes = (".json", ".json.gz")
-    version = 1
+    version = 2
     fills = ("kernels", "host", "metrics")
 
     def sniff(self, head: bytes) -> bool:

@@ -13,7 +13,7 @@ class RocmProfileData(FormatLoader):
     name = "rpd"
     title = "rocmProfileData (.rpd, .rpd.gz): kernels, graph tasks, copies, HIP calls, ranges, the monitor's clocks"
     suffixes = (".rpd", ".rpd.gz")
-    version = 1
+    version = 2
     fills = ("kernels", "host", "metrics")
 
     def sniff(self, head: bytes) -> bool:

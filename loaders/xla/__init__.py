@@ -22,7 +22,7 @@ class Xla(FormatLoader):
     name = "xla"
     title = "XLA profile (.xplane.pb of JAX, TensorFlow, PyTorch/XLA): kernels with their HLO ops, host threads, steps"
     suffixes = (".xplane.pb",)
-    version = 1
+    version = 2
     fills = ("kernels", "host", "metrics", "cycles")
     folder_is_one_run = True
     twins = (".trace.json.gz", ".trace.json")

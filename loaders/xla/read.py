@@ -48,11 +48,11 @@ _OF_DEVICE = ("compute_cap_major", "compute_cap_minor", "core_count", "clock_rat
 def load(job: Job) -> Trace:
     """Read the file, also a compressed one. Raises Unreadable where it holds no events."""
     keep_freed()
-    path, ended = stream.plain_file(job.path, job.workspace, job.progress)
+    path, fault = stream.plain_file(job.path, job.workspace, job.progress)
     try:
         file = os.open(path, os.O_RDONLY)
         try:
-            return _Load(job, file, path.stat().st_size, ended).trace()
+            return _Load(job, file, path.stat().st_size, fault).trace()
         except limits.Exceeded as error:
             raise error.unreadable(job.path) from None
         finally:
@@ -63,8 +63,8 @@ def load(job: Job) -> Trace:
 
 
 class _Load:
-    def __init__(self, job: Job, file: int, size: int, ended: str | None) -> None:
-        self.job, self.file, self.size, self.ended = job, file, size, ended
+    def __init__(self, job: Job, file: int, size: int, fault: str | None) -> None:
+        self.job, self.file, self.size, self.fault = job, file, size, fault
         self.walk = walk_for(size, job.compiled)
         self.strings = Strings()
         self.tables = Tables(self.strings, job.workspace, job.lasting)
@@ -235,14 +235,14 @@ class _Load:
             source=str(self.job.path), label=_label(self.job.path), format="xla", tool="XLA profiler",
             bytes=self.job.path.stat().st_size, epoch_ns=epoch, clock="wall clock" if epoch is not None else None,
             devices=tuple(_described(f"{word} {number}", own.get(number, {})) for number in used),
-            coverage=None if self.ended else min(1.0, space.end / self.size) if space.cut else 1.0,
+            coverage=None if self.fault else min(1.0, space.end / self.size) if space.cut else 1.0,
             warnings=self._warnings(space), facts=facts,
         )  # fmt: skip
 
     def _warnings(self, space: Space) -> tuple[str, ...]:
         told = []
-        if self.ended:
-            told.append(f"truncated: {self.ended}")
+        if self.fault:
+            told.append(self.fault)
         elif space.cut or self.reader.damaged:
             told.append("truncated or damaged: a plane of the file could be read only in part")
         broken = self.reader.broken + space.broken

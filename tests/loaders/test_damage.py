@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import tempfile
 from pathlib import Path
@@ -66,6 +67,34 @@ def test_damage_never_gets_through(name: str, how: list[tuple[str, int, bytes]])
             tables = {table: trace.table(table).collect() for table in TABLE_NAMES}
             assert tables["kernels"]["index"].to_list() == list(range(tables["kernels"].height))
             assert not any((tables[table]["dur_ns"] < 0).any() for table in ("kernels", "cycles"))
+
+
+PACKED = (
+    *NAMES, "kineto.pt.trace.json", "memory_snapshot.pickle", "nsys.sqlite", "nsys_api_trace.csv", "nsys_stats.txt",
+    "rocm.rpd", "rocpd_results.db", "ascend_pytorch_profiler_1.db", "rocprof_results.csv", "rocprofv3_results.json",
+    "perfetto.pftrace", "xla_gpu.xplane.pb", "counters/dcgmi_dmon.txt", "counters/prometheus_range.json",
+    "counters/counters_wide.csv", "rocprofv3/run_kernel_trace.csv",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name in PACKED if "cycle_profile" not in name])
+def test_whole_data_behind_a_wrong_checksum_open_in_every_reader(name: str, tmp_path: Path) -> None:
+    """The same rows as of the file itself, and a warning."""
+    (loader,) = registry.claims(stream.head(SAMPLES / name))
+    packed = bytearray(gzip.compress((SAMPLES / name).read_bytes()))
+    packed[-6] ^= 1
+    path = tmp_path / f"{Path(name).name}.gz"
+    path.write_bytes(packed)
+    assert registry.claims(stream.head(path)) == (loader,)
+    (tmp_path / "plain").mkdir()
+    plain = tmp_path / "plain" / Path(name).name
+    plain.write_bytes((SAMPLES / name).read_bytes())
+    expected, found = loader.load(Job(plain, tmp_path / "plain")), loader.load(Job(path, tmp_path))
+    for one, other in zip(expected, found, strict=True):
+        assert any("checksum of the gzip data is wrong" in said for said in other.info.warnings), other.info.warnings
+        assert not [said for said in one.info.warnings if "checksum" in said]
+        for table in TABLE_NAMES:
+            assert one.table(table).collect().height == other.table(table).collect().height, table
 
 
 @pytest.mark.parametrize(

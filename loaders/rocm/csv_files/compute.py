@@ -23,7 +23,7 @@ class RocprofilerCompute(FormatLoader):
     name = "rocprofiler-compute"
     title = "rocprofiler-compute (Omniperf) workload folder: kernels with MFMA and HBM utilisation, counters"
     suffixes = (".csv",)
-    version = 1
+    version = 2
     fills = ("kernels", "metrics")
     directory_file = COUNTERS
     """A folder that holds this file is a workload."""

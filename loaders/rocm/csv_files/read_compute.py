@@ -80,8 +80,8 @@ def _rows(path: Path, recording: Recording) -> pl.DataFrame:
     try:
         with stream.Source(path) as source:
             blocks = list(frames(source))
-            if source.ended:
-                recording.faults.sentences.append(f"truncated: {path.name}: {source.ended}")
+            if source.fault:
+                recording.faults.sentences.append(f"{path.name}: {source.fault}")
     except OSError as error:
         recording.faults.sentences.append(f"{path.name} cannot be read ({(error.strerror or str(error)).lower()})")
         blocks = []

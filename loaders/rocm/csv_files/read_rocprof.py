@@ -49,6 +49,6 @@ def load(job: Job) -> Trace:
                     "device", "pid", ts_ns="start", metric=pl.lit(name.upper()), unit=pl.lit(""), value=found
                 ).drop_nulls("value"), table)
             job.progress(source.position, source.size, recording.rows)
-        if source.ended:
-            recording.faults.sentences.append(f"truncated: {source.ended}")
+        if source.fault:
+            recording.faults.sentences.append(source.fault)
         return recording.finish(serialised=counted)

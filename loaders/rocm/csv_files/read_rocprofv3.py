@@ -99,8 +99,8 @@ class _Reader:
             for frame in frames(source):
                 take(frame, path.name)
                 self._job.progress(self._done + source.position, self._total, self._recording.rows)
-            if source.ended:
-                self._recording.faults.sentences.append(f"truncated: {path.name}: {source.ended}")
+            if source.fault:
+                self._recording.faults.sentences.append(f"{path.name}: {source.fault}")
             self._done += source.size
 
     def _span(self, path: Path) -> tuple[int, int] | None:
@@ -237,8 +237,8 @@ def _statistics(job: Job, label: str) -> Trace:
     warnings: list[str] = []
     with stream.Source(job.path) as source:
         blocks = list(frames(source))
-        if source.ended:
-            warnings.append(f"truncated: {source.ended}")
+        if source.fault:
+            warnings.append(source.fault)
     if not blocks:
         raise Unreadable(job.path, "is a summary without a row", "Check what was recorded.")
     rows, faults = pl.concat(blocks), values.Faults()

@@ -29,7 +29,7 @@ class Rocprof(FormatLoader):
     name = "rocprof"
     title = "rocprof (v1) results CSV with timestamps, with header or without: kernels, counters"
     suffixes = (".csv",)
-    version = 1
+    version = 2
     fills = ("kernels", "metrics")
 
     def sniff(self, head: bytes) -> bool:

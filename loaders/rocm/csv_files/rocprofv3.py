@@ -26,7 +26,7 @@ class RocprofCsv(FormatLoader):
     name = "rocprofv3-csv"
     title = "rocprofv3 CSV set: kernel, copy, HIP/HSA/RCCL, marker and memory traces, counters; statistics alone"
     suffixes = (".csv", ".csv.gz")
-    version = 1
+    version = 2
     fills = ("kernels", "host", "metrics", "operators", "kernel_stats")
     one_recording = True
     """The companions of a file are read with it, so a folder that holds them holds one recording."""

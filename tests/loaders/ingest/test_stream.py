@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import random
 import sqlite3
+import zlib
 from pathlib import Path
 
 import pytest
@@ -81,14 +82,15 @@ def test_a_stream_cut_short_gives_what_it_has_and_says_so(tmp_path: Path, how: s
 
 
 def test_a_stream_damaged_in_the_middle_gives_what_comes_before(tmp_path: Path) -> None:
+    """What is behind the damage may be decoded too, and is then not what was stored."""
     file = tmp_path / "file"
     stored = bytearray(gzip.compress(TEXT[:200_000]) + gzip.compress(TEXT[200_000:]))
     stored[len(stored) // 2 : len(stored) // 2 + 4000] = b"\xff" * 4000
     file.write_bytes(stored)
     text, source = everything(file, 65536)
     assert TEXT.startswith(text[:200_000])
-    assert source.ended is not None
-    assert "damaged" in source.ended
+    assert source.fault is not None
+    assert "damaged" in source.fault
 
 
 def test_what_follows_a_compressed_stream_is_told(tmp_path: Path) -> None:
@@ -98,6 +100,47 @@ def test_what_follows_a_compressed_stream_is_told(tmp_path: Path) -> None:
     assert text == b"hello"
     assert source.ended is not None
     assert "not compressed" in source.ended
+
+
+def member(text: bytes, flags: int = 0, checksum: int | None = None, size: int | None = None) -> bytes:
+    """A gzip member by RFC 1952, with what its flags say in its header."""
+    parts = {4: b"\x05\0extra", 8: b"a name\0", 16: b"a comment\0", 2: b"\x12\x34"}
+    header = b"\x1f\x8b\x08" + bytes([flags]) + bytes(6) + b"".join(parts[bit] for bit in parts if flags & bit)
+    data = zlib.compress(text, wbits=-15)
+    checksum = zlib.crc32(text) if checksum is None else checksum
+    return header + data + checksum.to_bytes(4, "little") + (len(text) if size is None else size).to_bytes(4, "little")
+
+
+@pytest.mark.parametrize("wrong", [{"checksum": 7}, {"size": 7}], ids=["checksum", "size"])
+@pytest.mark.parametrize("after", [b"", member(b"more"), bytes(600)], ids=["alone", "a member", "padding"])
+def test_whole_data_behind_a_wrong_checksum_are_handed_out(tmp_path: Path, wrong: dict[str, int], after: bytes) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(member(TEXT, **wrong) + after)
+    text, source = everything(file, 65536)
+    assert text == TEXT + (b"more" if after.strip(b"\0") else b"") and source.ended is None
+    assert source.fault is not None and "checksum" in source.fault
+
+
+@pytest.mark.parametrize("flags", [0, 1, 2, 4, 8, 16, 31])
+def test_a_gzip_header_is_passed_over_wherever_it_is_cut(tmp_path: Path, flags: int, monkeypatch) -> None:
+    file, stored = tmp_path / "file", member(TEXT[:500], flags)
+    monkeypatch.setattr(stream._Gzip, "chunk", 1)
+    file.write_bytes(stored * 2)
+    text, source = everything(file, 64)
+    assert text == 2 * TEXT[:500] and source.fault is None
+    for cut in range(4, len(stored)):
+        file.write_bytes(stored[:cut])
+        text, source = everything(file, 64)
+        assert TEXT.startswith(text) and source.fault is not None and "cut off" in source.fault, cut
+
+
+@pytest.mark.parametrize("stored", [
+    b"\x1f\x8b\x07" + bytes(60), b"\x1f\x8b\x08\xe0" + bytes(60), b"\x1f\x8b\x08\x08" + bytes(6) + b"x" * (2 << 20),
+], ids=["method", "flags", "a name without end"])
+def test_a_gzip_header_that_is_none_is_said(tmp_path: Path, stored: bytes) -> None:
+    (tmp_path / "file").write_bytes(stored)
+    text, source = everything(tmp_path / "file", 65536)
+    assert not text and source.fault is not None and "damaged near byte" in source.fault
 
 
 @given(magic=st.sampled_from([stream.GZIP, stream.GZIP + b"\x08", stream.ZSTD, b""]), rest=st.binary(max_size=300))

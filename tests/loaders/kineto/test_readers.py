@@ -324,8 +324,17 @@ def test_damage_at_every_event_is_not_copied_for_every_event(
         ('], "traceName": "' + 17_000 * "a" * 1000 + '"}', ""),
         ('], "traceName": "' + 17_000 * "a" * 1000, "truncated: the list of events is whole, but what tells of the"),
         ("", "truncated: the file ends in the middle of the list of events"),
+        ("]}\0\0\n", ""),
+        ('], "traceName": "a"}\n{"traceEvents": []}', "a second JSON document or list of events follows the first: the "
+         "last 19 bytes were not read"),
+        ("]}" + 40_000 * '[{"ts": 1, "ph": "X"}, {"ts": 2}]', "a second JSON document or list of events follows the "
+         "first: the last 1,320,000 bytes were not read"),
+        ('], {"ph": "X"}]}', "a second JSON document or list of events follows the first: the last 13 bytes were not"),
+        ('], "traceEvents": []}', "a second JSON document or list of events follows the first: the last 3 bytes were"),
+        ("]} and so on", "more follows the JSON document: the last 9 bytes were not read"),
     ],
-    ids=["cut", "long", "long and cut", "in the list"],
+    ids=["cut", "long", "long and cut", "in the list", "padded", "a document", "a list", "a stray end", "a list within",
+         "words"],
 )
 def test_a_list_that_ended_is_whole_whatever_stands_behind_it(
     tmp_path: Path, compiled: bool, behind: str, warning: str
