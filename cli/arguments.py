@@ -155,6 +155,12 @@ def scope_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--no-warm-up", action="store_true", help="leave warm-up cycles out")
 
 
+def pair_arguments(parser: argparse.ArgumentParser) -> None:
+    """How two runs are compared."""
+    parser.add_argument("--per", choices=("cycle", "recording"), default="cycle",
+                        help="what the sums of two runs are compared per; default: cycle, where both have some")
+
+
 def output_arguments(parser: argparse.ArgumentParser) -> None:
     """Which rows come out, as what, and where to."""
     group = parser.add_argument_group("output")
@@ -280,13 +286,13 @@ def ask(arguments: argparse.Namespace, runs: tuple[Trace, ...], name: str | None
         find_ahead(runs, options)  # JSON speaks of them beside every answer
     try:
         if name is None:
-            return summary(runs, options, top=arguments.top, name_width=arguments.name_width)
+            return summary(runs, options, top=arguments.top, name_width=arguments.name_width, per=arguments.per)
         condition = Filter(arguments.filter) if arguments.filter else None
         return [
             report(
                 name, runs, options, condition=condition, sort=arguments.sort,
                 ascending=arguments.ascending, top=arguments.top, name_width=arguments.name_width,
-                tree=getattr(arguments, "tree", False),
+                tree=getattr(arguments, "tree", False), per=arguments.per,
             )
         ]
     except (BadFilter, NoSuchColumn, CannotAnswer) as error:

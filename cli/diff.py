@@ -22,6 +22,7 @@ from .arguments import (
     opening_arguments,
     options_of,
     output_arguments,
+    pair_arguments,
     scope_arguments,
     side_arguments,
 )
@@ -39,6 +40,7 @@ def _diff_arguments(parser: argparse.ArgumentParser) -> None:
     side_arguments(parser)
     opening_arguments(parser)
     scope_arguments(parser)
+    pair_arguments(parser)
     output_arguments(parser)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..analysis.views import VIEWS
-from .arguments import Command, Wrong, opening_arguments, scope_arguments, scope_of
+from .arguments import Command, Wrong, opening_arguments, pair_arguments, scope_arguments, scope_of
 from .report import print_report
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def app_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ascii", action="store_true", help="no box, block or arrow glyphs")
     opening_arguments(parser)
     scope_arguments(parser)
+    pair_arguments(parser)
 
 
 def open_runs_in_app(arguments: argparse.Namespace) -> int:
@@ -97,7 +98,7 @@ def _open_app(arguments: argparse.Namespace) -> int:
 
     start = Start(
         view=arguments.view or "", resume=arguments.resume, watch=arguments.watch, cycle=arguments.cycle,
-        options=scope_of(arguments),
+        per=arguments.per, options=scope_of(arguments),
     )
     return run(arguments.runs, opener, discover, settings, start, recorded)
 

@@ -15,6 +15,7 @@ from .arguments import (
     open_sides,
     opening_arguments,
     output_arguments,
+    pair_arguments,
     scope_arguments,
     side_arguments,
 )
@@ -32,6 +33,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     side_arguments(parser)
     opening_arguments(parser)
     scope_arguments(parser)
+    pair_arguments(parser)
     output_arguments(parser)
 
 

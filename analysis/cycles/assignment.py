@@ -101,19 +101,41 @@ def with_windows(run: Trace, cycles: pl.DataFrame, device_time: bool) -> pl.Data
     return marked.with_columns(pl.max_horizontal(start, before)).sort("_row").drop("_row")
 
 
-def in_cycles(run: Trace, cycles: pl.DataFrame, device_time: bool) -> pl.LazyFrame:
-    """The kernels that belong to a cycle, with its number in ``cycle`` (those outside all cycles are left out)."""
+def in_cycles(
+    run: Trace, cycles: pl.DataFrame, device_time: bool, some: pl.Series | None = None
+) -> pl.LazyFrame:
+    """The kernels that belong to a cycle, with its number in ``cycle`` (those outside all cycles are left out).
+
+    ``some`` says of each row of ``cycles`` whether its kernels are wanted.
+    """
     if cycles["start_ns"].null_count():
-        return _by_index(run, cycles)
+        return _by_index(run, cycles if some is None else cycles.filter(some))
     # only what decides is collected; the other columns stay lazy, for whoever needs them
     rows = launched(run).select("launch_ns", "start_ns", "rank", "pid", "earlier").collect(engine="streaming")
-    at = place(rows, cycles, device_time)
+    at = _only(place(rows, cycles, device_time), some)
     number = pl.Series("cycle", cycles["cycle"].to_numpy()[at] if cycles.height else at)
     belongs = pl.Series("_row", np.flatnonzero(at >= 0).astype(np.uint32))
     kept = pl.DataFrame([belongs, rows["pid"].gather(belongs), number.gather(belongs)])
     return run.kernels.with_row_index("_row").drop("pid").join(
         kept.lazy(), on="_row", how="inner", maintain_order="left"
     ).drop("_row")
+
+
+def begins_in(cycles: pl.DataFrame, some: pl.Series) -> pl.Expr:
+    """Whether a host slice (``start_ns rank``) begins in one of the cycles of which ``some`` says they are wanted."""
+
+    def inside(slices: pl.Series) -> pl.Series:
+        at = row_at(slices.struct.field("start_ns"), slices.struct.field("rank"), cycles, ("start_ns", "dur_ns"))
+        return pl.Series(_only(at, some) >= 0)
+
+    return pl.struct("start_ns", "rank").map_batches(inside, return_dtype=pl.Boolean, is_elementwise=True)
+
+
+def _only(at: Times, some: pl.Series | None) -> Times:
+    """Rows of cycles, or -1, with those that are not wanted as -1."""
+    if some is None or not len(some):
+        return at
+    return np.where((at >= 0) & some.to_numpy()[np.maximum(at, 0)], at, -1)
 
 
 def place(rows: pl.DataFrame, cycles: pl.DataFrame, device_time: bool) -> Times:

@@ -22,7 +22,7 @@ from .columns import COLUMNS
 from .launchers import commonest
 from .sources import KEYS, Kernels, kernels_of
 
-_known: deque[tuple[Trace, Options, Side, bool, tuple[pl.DataFrame, Kernels]]] = deque(maxlen=2)
+_known: deque[tuple[Trace, Options, Side, bool, tuple[pl.DataFrame, Kernels]]] = deque(maxlen=4)
 
 
 def table(

@@ -5,7 +5,7 @@ Of two runs a narrow terminal keeps what tells a change: the totals, the mean's 
 
 from __future__ import annotations
 
-from ..table.column import Column, side_by_side
+from ..table.column import Column, pair_columns
 from .bound import MEANINGS
 
 COLUMNS = (
@@ -41,4 +41,4 @@ COLUMNS = (
     Column("op", "operator", "text", "operator that launched it most often; empty where not recorded", width=22,
            order=7, pair_order=(12,), role="label"),
 )
-PAIR_COLUMNS = side_by_side(COLUMNS)
+PAIR_COLUMNS = pair_columns(COLUMNS)

@@ -33,10 +33,14 @@ long; ``order`` counts the rows as recorded, ``place`` ranks them. ``tree`` is t
 row. ``where`` says of what the row is (device, kind, rank, metric): where it is the same on every row it is said once
 above them."""
 
-Pairs = Literal["", "key", "sum", "side", "alone"]
+Pairs = Literal["", "key", "sum", "shared", "side", "alone"]
 """How a column stands in a table of two runs. ``key`` joins the rows and stands there once; ``sum`` becomes ``_a``,
-``_b`` and ``_delta``, and a row that one run lacks is 0 there; ``side`` has no difference; ``alone`` is left out. Empty
-goes by the unit: text, flags and lists are ``side``, numbers get a difference and stay null where not measured."""
+``_b`` and ``_delta``, and a row that one run lacks is 0 there; of a ``shared`` sum the ranks of a job have one between
+them (a collective on eight ranks is one); ``side`` has no difference; ``alone`` is left out. Empty goes by the unit:
+text, flags and lists are ``side``, numbers get a difference and stay null where not measured."""
+
+Per = Literal["cycle", "recording"]
+"""What the sums of two runs are compared per."""
 
 Bar = Literal["", "share", "tensor", "dram"]
 """What a bar is drawn of, which is its colour; '' for no bar."""
@@ -60,7 +64,8 @@ class Column(Struct, frozen=True):
     eighth-block bar. ``resolution`` is how many ns a moment is shown to, ``side`` the run of two it is of.
     ``signed`` shows + and −. ``pinned`` columns stay when scrolling sideways. ``sorts`` names the
     column whose values order the rows where the column itself is only a way to show them. ``brief`` has shorter words
-    for values that are wider than the column.
+    for values that are wider than the column. ``per`` is that of a sum of two runs: it is listed where the runs are
+    compared per that.
     """
 
     name: str
@@ -79,6 +84,7 @@ class Column(Struct, frozen=True):
     sorts: str = ""
     brief: tuple[tuple[str, str], ...] = ()
     side: Literal["", "a", "b", "delta"] = ""
+    per: Literal["", "cycle", "recording"] = ""
     resolution: int = 1_000
 
     @property
@@ -107,6 +113,11 @@ class Column(Struct, frozen=True):
         return self.unit in ("text", "trend", "list")
 
     @property
+    def sums(self) -> bool:
+        """Whether it adds up over a run, so that a longer recording has more of it."""
+        return self.pairs in ("sum", "shared")
+
+    @property
     def differs(self) -> bool:
         """Whether two runs have a difference in it."""
         return self.pairs not in ("key", "side", "alone") and self.unit not in _SIDED
@@ -120,7 +131,40 @@ def keys_of(columns: Iterable[Column]) -> tuple[str, ...]:
 def ranked_sums(columns: Sequence[Column]) -> tuple[Column, ...]:
     """The sums by which a change is large: times, then counts, then the rest."""
     rank = {"time": 0, "count": 1}
-    return tuple(sorted((one for one in columns if one.pairs == "sum"), key=lambda one: rank.get(one.role, 2)))
+    return tuple(sorted((one for one in columns if one.sums), key=lambda one: rank.get(one.role, 2)))
+
+
+def with_cycle_sums(columns: Sequence[Column]) -> tuple[Column, ...]:
+    """The columns with each sum followed by the same per cycle.
+
+    That of the main time is ``per_cycle_ns``, that of the count ``count_per_cycle``; others keep their own name's
+    beginning (``self_per_cycle_ns``).
+    """
+    main = next((one for one in ranked_sums(columns) if one.role == "time"), None)
+    made: list[Column] = []
+    for column in columns:
+        if not column.sums:
+            made.append(column)
+            continue
+        what = "in whole cycles" if column.unit == "fraction" else "per cycle"
+        made += [replace(column, per="recording"), replace(
+            column, per="cycle", name=_cycle_name(column, main), help=f"{column.help}, {what}",
+            unit="number" if column.unit == "count" else column.unit,
+        )]
+    return tuple(made)
+
+
+def pair_columns(columns: Sequence[Column]) -> tuple[Column, ...]:
+    """The columns of a view for two runs whose sums are compared per cycle."""
+    return side_by_side(with_cycle_sums(columns))
+
+
+def _cycle_name(column: Column, main: Column | None) -> str:
+    if column is main:
+        return "per_cycle_ns"
+    if column.role == "count":
+        return "count_per_cycle"
+    return f"{column.name.removesuffix('_ns')}_per_cycle{'_ns' if column.unit == 'ns' else ''}"
 
 
 def side_by_side(columns: Iterable[Column]) -> tuple[Column, ...]:

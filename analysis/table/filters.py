@@ -142,15 +142,29 @@ def _columns(name: str, columns: Sequence[Column]) -> list[Column]:
     Where two runs stand side by side, ``total_a`` is that of A, and ``total`` is either: a row passes for one of them.
     """
     for column in columns:
-        if name in (column.name, column.header.lower()):
+        if name == column.name:
+            return [column]
+    listed = [column for column in columns if column.order is not None]
+    return _like(name, listed) or _like(name, columns)
+
+
+def _like(name: str, columns: Sequence[Column]) -> list[Column]:
+    for column in columns:
+        if name == column.header.lower():
             return [column]
     stem, side = next(((name.removesuffix(side), side) for side in _SIDES if name.endswith(side)), (name, ""))
-    close = [column for column in columns if column.name.startswith(stem) and column.name.endswith(side)]
+    close = [column for column in columns if column.name.endswith(side) and _begins(column, stem)]
     if len(close) == 1:
         return close
     both = [column for column in close if column.name.endswith(("_a", "_b"))]
     alike = {column.name.removesuffix(side) for column in close for side in _SIDES if column.name.endswith(side)}
     return both if len(alike) == 1 and len(both) == 2 else []
+
+
+def _begins(column: Column, stem: str) -> bool:
+    """Whether the name begins so, or the header of a column of two runs says that without its side."""
+    header = column.header.lower().removeprefix("δ ").removesuffix(f" {column.side}").replace(" ", "_")
+    return column.name.startswith(stem) or bool(column.per and header == stem)
 
 
 def _factor(unit: str | None, column: Column) -> float:

@@ -38,6 +38,7 @@ class _Said(Struct, frozen=True):
     picture: tuple[tuple[str, ...], ...]
     rows_below: bool
     page: tuple[PageSection, ...]
+    cycle_summary: tuple[str, ...]
 
 
 def known_answer(view: View, runs: Runs, options: Options, names: Sequence[str], find: Callable[[], Answer]) -> Answer:
@@ -58,7 +59,7 @@ def known_answer(view: View, runs: Runs, options: Options, names: Sequence[str],
     plan = answer.frame if answer.keep is None else answer.frame.filter(answer.keep)
     rows = plan.select(names).collect(engine="streaming")
     answer = Answer(rows.lazy(), answer.facts, answer.summary, answer.notes, picture=answer.picture,
-                    rows_below=answer.rows_below, page=answer.page)
+                    rows_below=answer.rows_below, page=answer.page, cycle_summary=answer.cycle_summary)
     packed = _packed(answer, rows)
     if packed is not None:
         store.write(name, packed)
@@ -82,7 +83,7 @@ def _packed(answer: Answer, rows: pl.DataFrame) -> pl.DataFrame | None:
     room = io.BytesIO()
     rows.write_ipc(room, compression="lz4")
     said = _Said(room.getvalue(), answer.facts, answer.summary, answer.notes, answer.picture, answer.rows_below,
-                 answer.page)
+                 answer.page, answer.cycle_summary)
     try:
         data = msgpack.encode(said)
     except (TypeError, ValueError, OverflowError):
@@ -97,4 +98,4 @@ def _unpacked(kept: pl.DataFrame) -> Answer | None:
     except (DecodeError, ValueError, TypeError, IndexError, pl.exceptions.PolarsError):
         return None
     return Answer(rows.lazy(), said.facts, said.summary, said.notes, picture=said.picture,
-                  rows_below=said.rows_below, page=said.page)
+                  rows_below=said.rows_below, page=said.page, cycle_summary=said.cycle_summary)

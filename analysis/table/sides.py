@@ -19,7 +19,8 @@ def beside(a: pl.DataFrame, b: pl.DataFrame, columns: Sequence[Column]) -> pl.Da
     Ordered by the size of the change in the sum that counts most, then in the next.
     """
     columns = [column for column in columns if column.pairs != "alone"]
-    keys, sums = keys_of(columns), [column.name for column in ranked_sums(columns)]
+    keys, ranked = keys_of(columns), ranked_sums(columns)
+    sums = [column.name for column in ranked]
     names = [column.name for column in columns if column.pairs != "key"]
     joined = a.select(*keys, *(pl.col(name).alias(f"{name}_a") for name in names)).join(
         b.select(*keys, *(pl.col(name).alias(f"{name}_b") for name in names)),
@@ -37,6 +38,8 @@ def beside(a: pl.DataFrame, b: pl.DataFrame, columns: Sequence[Column]) -> pl.Da
         if column.differs
     ]
     made = filled.with_columns(differences)
-    changes = [pl.col(f"{name}_delta").abs() for name in sums[:2]]
+    # per cycle first; all null, and so without effect, where whole recordings are compared
+    first = [[one.name for one in ranked if (one.per == "cycle") == per][:2] for per in (True, False)]
+    changes = [pl.col(f"{name}_delta").abs() for names in first for name in names]
     texts = [pl.col(key).cast(pl.String) for key in keys]
     return made.sort(*changes, *texts, descending=[True] * len(changes) + [False] * len(keys), nulls_last=True)

@@ -21,7 +21,7 @@ from ..core.names.display_names import display_names
 from ..core.options import SIDES, Options
 from ..cycles.statement import cycle_facts
 from ..fleet.lost import reason
-from .column import Column
+from .column import Column, Per
 from .common_values import common_values, resolution, telling_apart
 from .filters import Filter
 from .kept_answers import known_answer
@@ -75,6 +75,9 @@ class Table(Struct, frozen=True):
     page: tuple[PageSection, ...] = ()
     same: tuple[tuple[str, str], ...] = ()
     cycle_facts: Callable[[], dict[str, Any]] | None = None
+    per: Per | None = None  # what the sums of two runs are compared per; None where they are not
+    unlisted: tuple[Column, ...] = ()  # the columns as they would be listed whatever sums are compared per
+    summaries: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())  # per cycle (empty: cannot be), per recording
     order: pl.Series | None = None  # row numbers of ``rows`` in the order shown; None is as built
     kept: pl.Series | None = None  # row numbers that belong to the answer at all; None is all of them
     passed: pl.Series | None = None  # whether each of ``rows`` is shown, where that is known beside ``order``
@@ -130,6 +133,32 @@ class Table(Struct, frozen=True):
             ids = true_ids(mask) if kept is None else kept.filter(mask.gather(kept))
             base = replace(base, order=ids, passed=mask if kept is None else None)
         return base.sort(self.sorted_by, self.descending) if self.sorted_by else base
+
+    def compared(self, per: Per) -> Table:
+        """The same rows with the sums of two runs listed per that, the largest change first.
+
+        The table itself where it compares no sums, or cannot per cycle.
+        """
+        if self.per is None or per == self.per or (per == "cycle" and not self.summaries[0]):
+            return self
+        columns = tuple(replace(one, order=None) if one.per not in ("", per) else one for one in self.unlisted)
+        same = replace(
+            self, columns=columns, per=per, summary=self.summaries[per == "recording"], facts=self.facts | {"per": per},
+            order=None, kept=None, passed=None, filter=None, sorted_by=None, named={},
+        )
+        main = next(one.name for one in columns if one.per == per and one.side == "delta" and one.role == "time")
+        if any(one.role == "tree" for one in columns):
+            return same
+        order = self.rows.column(main).abs().arg_sort(descending=True, nulls_last=True)
+        return replace(same, order=order, kept=order)
+
+    def stand_in(self, column: str) -> str:
+        """The column that is listed in its place where sums are compared per something else; itself elsewhere."""
+        hidden = next((one for one in self.columns if one.name == column), None)
+        if hidden is None or hidden.per in ("", self.per):
+            return column
+        same = hidden.header, hidden.side
+        return next(one.name for one in self.columns if one.per == self.per and (one.header, one.side) == same)
 
     def head(self, rows: int) -> Table:
         """The first rows in the order shown; ``total_rows`` still counts all."""
@@ -265,16 +294,28 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
     columns = tuple(_listed(column, rows, {name for name, _, _ in same}) for column in columns)
     needed = telling_apart(rows, columns)
     columns = tuple(replace(column, order=0) if column.name in needed else column for column in columns)
+    listed, per = columns, per_of(columns, answer)
+    if per is not None:
+        columns = tuple(replace(one, order=None) if one.per not in ("", per) else one for one in columns)
     table = Table(
         view=view.name, columns=columns, rows=rows, total_rows=rows.height if kept is None else len(kept),
-        facts=answer.facts, summary=answer.summary, notes=answer.notes, sources=sources(runs), order=kept, kept=kept,
+        facts=answer.facts, summary=answer.cycle_summary or answer.summary, notes=answer.notes, sources=sources(runs),
+        order=kept, kept=kept,
         picture=answer.picture, rows_below=answer.rows_below, page=answer.page,
         same=tuple((header, text) for _, header, text in same),
         cycle_facts=partial(cycle_facts, whole, asked),
+        per=per, unlisted=listed, summaries=(answer.cycle_summary, answer.summary),
     )
     if rows.on_disk:
         table.window(0, 1)  # what the first paint asks for, in the thread of the question and not in that of the screen
     return table
+
+
+def per_of(columns: Sequence[Column], answer: Answer) -> Per | None:
+    """What the answer's sums are compared per; None where it compares none."""
+    if not any(one.per for one in columns):
+        return None
+    return "cycle" if answer.cycle_summary else "recording"
 
 
 def _limited(view: View, runs: tuple[Trace, ...], options: Options) -> tuple[tuple[Trace, ...], Options]:

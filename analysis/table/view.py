@@ -33,7 +33,8 @@ class Answer(Struct, frozen=True):
     above the rows; ``notes`` what was left out, repaired or could not be known. ``recorded`` says that the rows are
     recorded columns, without a filter, so that millions of them may stay on disk; ``keep`` then says which belong.
     ``picture`` is lines of text, a block a run, that stand for the rows where people read, or above them where
-    ``rows_below``; a ``page`` stands for all.
+    ``rows_below``; a ``page`` stands for all. ``cycle_summary`` stands for ``summary`` where two runs are compared per
+    cycle; empty where they cannot be.
     """
 
     frame: pl.LazyFrame
@@ -45,6 +46,7 @@ class Answer(Struct, frozen=True):
     picture: tuple[tuple[str, ...], ...] = ()
     rows_below: bool = False
     page: tuple[PageSection, ...] = ()
+    cycle_summary: tuple[str, ...] = ()
 
 
 Runs = tuple["Trace", ...]

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import polars as pl
-
 from ...loaders.trace import Trace
 from ..core import units
 from ..core.options import Options
 from ..details.recorded_rows import call_sections
 from ..recorded.calls import calls_of
-from ..table.column import Column, side_by_side
-from ..table.sides import beside
+from ..table.column import Column, pair_columns
+from ..table.paired import OneRun, paired
 from ..table.view import Answer, CannotAnswer, Runs, View
 
 COLUMNS = (
@@ -39,13 +37,13 @@ COLUMNS = (
 )
 
 
-def table(run: Trace) -> tuple[pl.DataFrame, dict[str, Any]]:
+def table(run: Trace) -> OneRun:
     """The calls of one run and totals about them. Raises CannotAnswer."""
     frame = calls_of(run)
     if frame is None:
         raise CannotAnswer(f"{run.info.label} holds no calls of the host to the CUDA or HIP API or to the system.")
-    sums = {name: int(frame[name].sum()) for name in ("count", "total_ns", "sync_ns")}
-    return frame.select(column.name for column in COLUMNS), {"functions": frame.height, **sums}
+    facts = {"functions": frame.height, **{name: int(frame[name].sum()) for name in ("count", "total_ns", "sync_ns")}}
+    return OneRun(frame.select(column.name for column in COLUMNS), facts, sums=(_sentence(facts),))
 
 
 def _sentence(facts: dict[str, Any]) -> str:
@@ -59,11 +57,8 @@ def _sentence(facts: dict[str, Any]) -> str:
 def build(runs: Runs, options: Options) -> Answer:
     """Calls of one run by time, or of two side by side by the size of the change."""
     if len(runs) == 1:
-        frame, facts = table(runs[0])
-        return Answer(frame.lazy(), facts, (_sentence(facts),))
-    a, b = (table(run) for run in runs)
-    summary = (f"A: {_sentence(a[1])}", f"B: {_sentence(b[1])}")
-    return Answer(beside(a[0], b[0], COLUMNS).lazy(), {"a": a[1], "b": b[1]}, summary)
+        return table(runs[0]).answer()
+    return paired(runs, options, COLUMNS, lambda run, options, side: table(run))
 
 
-VIEW = View("calls", COLUMNS, build, pair_columns=side_by_side(COLUMNS), noun="calls", details=call_sections)
+VIEW = View("calls", COLUMNS, build, pair_columns=pair_columns(COLUMNS), noun="calls", details=call_sections)

@@ -7,16 +7,17 @@ them. What finds that out is imported when it is asked: an answer that was kept 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from ...loaders.trace import REDUCED, Trace
 from ..core import units
-from ..core.options import Options
+from ..core.options import Options, Side
 from ..details.sections import Section
-from ..table.column import Column, side_by_side
-from ..table.sides import beside
+from ..table.column import Column, pair_columns
+from ..table.paired import OneRun, paired
 from ..table.view import Answer, CannotAnswer, Runs, View
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ COLUMNS = (
     Column("bytes", "size", "bytes", "bytes of one rank's message, counted as nccl-tests does; the median where they "
            "vary", width=9, order=1, role="label", pairs="key"),
     Column("count", "count", "count", "collectives; one on several ranks is one", width=7, order=2, role="count",
-           pairs="sum"),
+           pairs="shared"),
     Column("total_ns", "total", "ns", "summed duration on all ranks", width=10, order=0, role="time", pairs="sum"),
     Column("exposed_ns", "exposed", "ns", "of it while its device computed nothing", width=10, order=2, pairs="sum"),
     Column("wait_ns", "wait", "ns", "of it before the last rank came; empty where no other rank recorded it", width=10,
@@ -56,29 +57,25 @@ COLUMNS = (
 
 def build(runs: Runs, options: Options) -> Answer:
     """The collectives of one run by total time, or of two by the size of the change."""
+    timed = [_timed(run) for run in runs]
+    if len(runs) == 1:
+        one = _one(runs[0], options, "a")
+        if one.frame.is_empty() and not timed[0]:
+            raise CannotAnswer(f"{runs[0].info.label} holds no activities of devices with times, so no collectives.")
+        return one.answer()
+    if not any(timed):
+        raise CannotAnswer("Neither run holds activities of devices with times, so no collectives.")
+    return paired(runs, options, COLUMNS, partial(_one, by_name=False))
+
+
+def _one(run: Trace, options: Options, side: Side, by_name: bool = True) -> OneRun:
     from ..communication.arrivals import arrivals_of
     from ..communication.by_kind import by_kind
     from ..cycles.reduced import lacking
 
-    found = [arrivals_of(run) for run in runs]
-    if len(runs) == 1:
-        if found[0].frame.is_empty() and not _timed(runs[0]):
-            raise CannotAnswer(f"{runs[0].info.label} holds no activities of devices with times, so no collectives.")
-        frame = by_kind(runs[0], found[0]).select(column.name for column in COLUMNS)
-        return Answer(frame.lazy(), facts_of(runs[0], found[0]), _summary(found[0], frame),
-                      (*_notes(found[0]), *lacking(runs[0])))
-    if not any(map(_timed, runs)):
-        raise CannotAnswer("Neither run holds activities of devices with times, so no collectives.")
-    a, b = (by_kind(run, one, by_name=False) for run, one in zip(runs, found, strict=True))
-    facts = {side: facts_of(run, one) for side, run, one in zip("ab", runs, found, strict=True)}
-    notes = [
-        f"{side}: {said}" for side, run, one in zip("AB", runs, found, strict=True)
-        for said in (*_notes(one), *lacking(run))
-    ]
-    said = tuple(
-        f"{side}: {line}" for side, one, frame in zip("AB", found, (a, b), strict=True) for line in _summary(one, frame)
-    )
-    return Answer(beside(a, b, COLUMNS).lazy(), facts, said, tuple(notes))
+    found = arrivals_of(run)
+    frame = by_kind(run, found, by_name).select(column.name for column in COLUMNS)
+    return OneRun(frame, facts_of(run, found), notes=(*_notes(found), *lacking(run)), sums=_summary(found, frame))
 
 
 def facts_of(run: Trace, arrivals: Arrivals) -> dict[str, Any]:
@@ -131,5 +128,5 @@ def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
 
 
 VIEW = View(
-    "collectives", COLUMNS, build, pair_columns=side_by_side(COLUMNS), noun="collectives", details=details,
+    "collectives", COLUMNS, build, pair_columns=pair_columns(COLUMNS), noun="collectives", details=details,
 )

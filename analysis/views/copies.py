@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import polars as pl
-
 from ...loaders.trace import Trace
 from ..core import units
-from ..core.device_pairs import mapped, note, under
 from ..core.options import Options
 from ..details.recorded_rows import copy_sections
 from ..recorded.copies import copies_of
-from ..table.column import Column, side_by_side
-from ..table.sides import beside
+from ..table.column import Column, pair_columns
+from ..table.paired import OneRun, paired
 from ..table.view import Answer, CannotAnswer, Runs, View
 
 COLUMNS = (
@@ -37,7 +34,7 @@ COLUMNS = (
 )
 
 
-def table(run: Trace) -> tuple[pl.DataFrame, dict[str, Any]]:
+def table(run: Trace) -> OneRun:
     """The copies of one run and totals about them. Raises CannotAnswer."""
     frame = copies_of(run)
     if frame is None:
@@ -45,7 +42,7 @@ def table(run: Trace) -> tuple[pl.DataFrame, dict[str, Any]]:
     known = frame["bytes"].drop_nulls()
     facts = {"count": int(frame["count"].sum()), "total_ns": int(frame["total_ns"].sum()),
              "bytes": int(known.sum()) if len(known) else None}
-    return frame.select(column.name for column in COLUMNS), facts
+    return OneRun(frame.select(column.name for column in COLUMNS), facts, sums=(_sentence(facts),))
 
 
 def _sentence(facts: dict[str, Any]) -> str:
@@ -57,13 +54,8 @@ def _sentence(facts: dict[str, Any]) -> str:
 def build(runs: Runs, options: Options) -> Answer:
     """Copies of one run by time, or of two side by side by the size of the change."""
     if len(runs) == 1:
-        frame, facts = table(runs[0])
-        return Answer(frame.lazy(), facts, (_sentence(facts),))
-    a, b = (table(run) for run in runs)
-    moved = mapped(*(one[0]["device"].unique().cast(pl.String).to_list() for one in (a, b)))
-    theirs = b[0].with_columns(under(moved)) if moved else b[0]
-    summary = (f"A: {_sentence(a[1])}", f"B: {_sentence(b[1])}")
-    return Answer(beside(a[0], theirs, COLUMNS).lazy(), {"a": a[1], "b": b[1]}, summary, tuple(note(moved)))
+        return table(runs[0]).answer()
+    return paired(runs, options, COLUMNS, lambda run, options, side: table(run))
 
 
-VIEW = View("copies", COLUMNS, build, pair_columns=side_by_side(COLUMNS), noun="copies", details=copy_sections)
+VIEW = View("copies", COLUMNS, build, pair_columns=pair_columns(COLUMNS), noun="copies", details=copy_sections)

@@ -6,43 +6,30 @@ is of the summed activity time, which counts overlapping streams twice; it is no
 
 from __future__ import annotations
 
-import polars as pl
+from functools import partial
 
-from ..core.device_pairs import mapped, note, under
-from ..core.options import SIDES, Options
+from ...loaders.trace import Trace
+from ..core.options import Options, Side
 from ..details.glance.kernels import glance
 from ..details.row_details import kernel_sections
 from ..kernels.by_name import coverage, facts_of, notes_of, sentence, several_ranks, table
 from ..kernels.columns import COLUMNS, PAIR_COLUMNS
-from ..table.sides import beside
+from ..table.paired import OneRun, paired
 from ..table.view import Answer, Runs, View
 
 
 def build(runs: Runs, options: Options) -> Answer:
     """Kernels of one run by total time, or of two side by side by the size of the change."""
     if len(runs) == 1:
-        frame, kernels = table(runs[0], options)
-        facts = facts_of(frame) | {"coverage": coverage(runs[0], options, frame)}
-        return Answer(frame.lazy(), facts, (sentence(runs[0], facts),), notes_of(runs[0], kernels))
+        return _one(runs[0], options, "a", by_rank=True).answer()
     jobs = all(several_ranks(run) for run in runs)  # a run of one rank is held against all of a job's
-    (frame_a, kernels_a), (frame_b, kernels_b) = (
-        table(run, options, side, by_rank=jobs) for run, side in zip(runs, SIDES, strict=True)
-    )
-    facts = {
-        "a": facts_of(frame_a) | {"coverage": coverage(runs[0], options, frame_a, "a")},
-        "b": facts_of(frame_b) | {"coverage": coverage(runs[1], options, frame_b, "b")},
-    }
-    summary = tuple(f"{side}: {sentence(run, facts[side.lower()])}" for side, run in zip("AB", runs, strict=True))
-    notes = dict.fromkeys((*notes_of(runs[0], kernels_a), *notes_of(runs[1], kernels_b)))
-    moved = mapped(_devices(frame_a), _devices(frame_b))
-    if moved:
-        frame_b = frame_b.with_columns(under(moved))
-    joined = beside(frame_a, frame_b, COLUMNS)
-    return Answer(joined.lazy(), facts, summary, (*notes, *note(moved)))
+    return paired(runs, options, COLUMNS, partial(_one, by_rank=jobs))
 
 
-def _devices(frame: pl.DataFrame) -> list[str | None]:
-    return frame["device"].unique().cast(pl.String).to_list()
+def _one(run: Trace, options: Options, side: Side, by_rank: bool) -> OneRun:
+    frame, kernels = table(run, options, side, by_rank)
+    facts = facts_of(frame) | {"coverage": coverage(run, options, frame, side)}
+    return OneRun(frame, facts, notes=notes_of(run, kernels), sums=(sentence(run, facts),))
 
 
 VIEW = View(

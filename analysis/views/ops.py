@@ -17,8 +17,8 @@ from ..core.options import Options
 from ..details.glance.operators import glance
 from ..details.row_details import operator_sections
 from ..operators.tree import operators_of
-from ..table.column import Column, side_by_side
-from ..table.sides import beside
+from ..table.column import Column, pair_columns
+from ..table.paired import OneRun, paired
 from ..table.view import Answer, CannotAnswer, Runs, View
 from .ops_tree import TREE
 
@@ -42,7 +42,7 @@ COLUMNS = (
 )
 
 
-def table(run: Trace) -> tuple[pl.DataFrame, dict[str, Any], tuple[str, ...]]:
+def table(run: Trace) -> OneRun:
     """The operators of one run, totals about them, and notes. Raises CannotAnswer."""
     names = [column.name for column in COLUMNS]
     found = operators_of(run)
@@ -51,13 +51,16 @@ def table(run: Trace) -> tuple[pl.DataFrame, dict[str, Any], tuple[str, ...]]:
         lost = found.unclaimed_ns / found.device_ns if found.device_ns else 0.0
         note = f"{units.percent(100 * lost)} of the device time was launched by no recorded operator."
         unclaimed = (note,) if found.unclaimed_ns > 0 else ()
-        return found.frame.select(names), facts, (*unclaimed, *crossing_notes(found.crossing))
+        notes = (*unclaimed, *crossing_notes(found.crossing))
+        return OneRun(found.frame.select(names), facts, notes=notes, sums=(_sentence(facts),))
     if run.has("operators"):
         frame = run.operators.select(names).collect().sort(
             "device_self_ns", "host_self_ns", pl.col("name").cast(pl.String), descending=[True, True, False],
             nulls_last=True,
         )
-        return frame, _facts(frame), ("The input holds sums per operator as its own tool made them.",)
+        facts = _facts(frame)
+        note = "The input holds sums per operator as its own tool made them."
+        return OneRun(frame, facts, notes=(note,), sums=(_sentence(facts),))
     raise CannotAnswer(f"{run.info.label} holds no operators; a PyTorch trace with CPU activities has them.")
 
 
@@ -78,15 +81,11 @@ def _sentence(facts: dict[str, Any]) -> str:
 def build(runs: Runs, options: Options) -> Answer:
     """Operators of one run by device time, or of two side by side by the size of the change."""
     if len(runs) == 1:
-        frame, facts, notes = table(runs[0])
-        return Answer(frame.lazy(), facts, (_sentence(facts),), notes)
-    a, b = (table(run) for run in runs)
-    joined = beside(a[0], b[0], COLUMNS)
-    summary = (f"A: {_sentence(a[1])}", f"B: {_sentence(b[1])}")
-    return Answer(joined.lazy(), {"a": a[1], "b": b[1]}, summary, tuple(dict.fromkeys((*a[2], *b[2]))))
+        return table(runs[0]).answer()
+    return paired(runs, options, COLUMNS, lambda run, options, side: table(run))
 
 
 VIEW = View(
-    "ops", COLUMNS, build, pair_columns=side_by_side(COLUMNS), noun="ops", details=operator_sections,
+    "ops", COLUMNS, build, pair_columns=pair_columns(COLUMNS), noun="ops", details=operator_sections,
     glance=glance, other=TREE,
 )

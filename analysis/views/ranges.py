@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import polars as pl
-
 from ...loaders.trace import Trace
 from ..core import units
 from ..core.options import Options
 from ..details.recorded_rows import range_sections
 from ..recorded.ranges import ranges_of
-from ..table.column import Column, side_by_side
-from ..table.sides import beside
+from ..table.column import Column, pair_columns
+from ..table.paired import OneRun, paired
 from ..table.view import Answer, CannotAnswer, Runs, View
 
 COLUMNS = (
@@ -38,7 +36,7 @@ COLUMNS = (
 )
 
 
-def table(run: Trace) -> tuple[pl.DataFrame, dict[str, Any], tuple[str, ...]]:
+def table(run: Trace) -> OneRun:
     """The ranges of one run, totals about them, and notes. Raises CannotAnswer."""
     found = ranges_of(run)
     if found is None:
@@ -53,7 +51,9 @@ def table(run: Trace) -> tuple[pl.DataFrame, dict[str, Any], tuple[str, ...]]:
     elif found.device_ns and found.unlaunched_ns:
         lost = units.percent(100 * found.unlaunched_ns / found.device_ns)
         notes = (f"{lost} of the device time has no recorded launch and belongs to no range.",)
-    return found.frame.select(column.name for column in COLUMNS), facts, notes
+    return OneRun(
+        found.frame.select(column.name for column in COLUMNS), facts, notes=notes, sums=(_sentence(facts),)
+    )
 
 
 def _sentence(facts: dict[str, Any]) -> str:
@@ -64,12 +64,8 @@ def _sentence(facts: dict[str, Any]) -> str:
 def build(runs: Runs, options: Options) -> Answer:
     """Ranges of one run by device time, or of two side by side by the size of the change."""
     if len(runs) == 1:
-        frame, facts, notes = table(runs[0])
-        return Answer(frame.lazy(), facts, (_sentence(facts),), notes)
-    a, b = (table(run) for run in runs)
-    summary = (f"A: {_sentence(a[1])}", f"B: {_sentence(b[1])}")
-    notes = tuple(f"{side}: {note}" for side, one in zip("AB", (a, b), strict=True) for note in one[2])
-    return Answer(beside(a[0], b[0], COLUMNS).lazy(), {"a": a[1], "b": b[1]}, summary, notes)
+        return table(runs[0]).answer()
+    return paired(runs, options, COLUMNS, lambda run, options, side: table(run))
 
 
-VIEW = View("ranges", COLUMNS, build, pair_columns=side_by_side(COLUMNS), noun="ranges", details=range_sections)
+VIEW = View("ranges", COLUMNS, build, pair_columns=pair_columns(COLUMNS), noun="ranges", details=range_sections)

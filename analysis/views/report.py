@@ -12,6 +12,7 @@ from ...loaders.trace import Trace
 from ..core.options import Options
 from ..core.scope_text import scope_text
 from ..metrics.alone import only_counters
+from ..table.column import Per
 from ..table.filters import Filter, unknown_column
 from ..table.table import Table, ask, unanswered
 from ..table.view import CannotAnswer, ScopeRefused, View
@@ -48,6 +49,7 @@ def report(
     top: int | None = None,
     name_width: int | None = None,
     tree: bool = False,
+    per: Per = "cycle",
 ) -> Table:
     """One view, or its other shape as a ``tree``, filtered, sorted, cut, its names as in a list that wide.
 
@@ -60,7 +62,7 @@ def report(
         one = one.other
     if len(runs) == 1 and not one.one_run:
         raise CannotAnswer(f"The {name} view compares two runs; name a second one.")
-    table = _answer(one, runs, options)
+    table = _answer(one, runs, options).compared(per)
     if condition is not None:
         table = table.filtered(condition)
         if not len(table) and (typed := unknown_column(condition.text, table.columns)):
@@ -75,12 +77,15 @@ def report(
 
 
 def summary(
-    runs: tuple[Trace, ...], options: Options, top: int | None = None, name_width: int | None = None
+    runs: tuple[Trace, ...], options: Options, top: int | None = None, name_width: int | None = None,
+    per: Per = "cycle",
 ) -> list[Table]:
     """What ``report`` without ``--view`` prints: overview, cycles with their exact mean, and kernels or diff."""
     known = {entry.name for entry in VIEWS}
     wanted: tuple[str, ...] = SUMMARY_TWO if len(runs) == 2 else SUMMARY_ONE
     if only_counters(runs):
         wanted = SUMMARY_MEMORY if any(run.has("allocations") for run in runs) else SUMMARY_COUNTERS
-    tables = [report(name, runs, options, top=top, name_width=name_width) for name in wanted if name in known]
+    tables = [
+        report(name, runs, options, top=top, name_width=name_width, per=per) for name in wanted if name in known
+    ]
     return [replace(one, summary=(*one.summary, exact)) if (exact := one.facts.get("exact")) else one for one in tables]

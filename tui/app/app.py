@@ -74,7 +74,7 @@ class WarplensApp(Wired, Background):
         self.opener, self.discover, self.recorded = opener, discover, recorded
         self.keys_in_force = remapped(self.settings.keys)
         self.start = start or Start()
-        self.session = Session(thresholds=self.settings.thresholds, extra=dict(self.start.options))
+        self.session = Session(thresholds=self.settings.thresholds, per=self.start.per, extra=dict(self.start.options))
         self.session.scope(self.start.cycle, self.start.cycle)
         self.session.inputs = self.session.reopening.runs(runs)
         self.main = MainScreen(self.session, self.keys_in_force, self.errands)

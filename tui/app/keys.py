@@ -65,6 +65,7 @@ KEYS: tuple[Key, ...] = (
     Key("cycle_previous", "left_square_bracket", "step_cycle(-1)", "cycle", "Previous cycle"),
     Key("cycle_next", "right_square_bracket", "step_cycle(1)", "cycle", "Next cycle"),
     Key("other_run", "x", "other_run", "A/B", "Switch between both runs, A and B", rank=5),
+    Key("per", "percent_sign", "per", "per cycle", "Compare the sums of two runs per cycle or per recording", rank=8),
     Key("place", "t", "place", "timeline", "Show this row in the timeline; Backspace returns", rank=8),
     Key("export", "e", "export", "export", "Write this view to a markdown file in the current folder", rank=9),
     Key("export_as", "E", "export_as", "export as", "Export to a file you name; its ending chooses the format"),
@@ -124,7 +125,7 @@ def bindings(place: Place) -> list[BindingType]:
 
 _SPELLED = {
     "slash": "/", "exclamation_mark": "!", "less_than_sign": "<", "greater_than_sign": ">", "colon": ":",
-    "question_mark": "?", "plus": "+", "minus": "-", "equals_sign": "=",
+    "question_mark": "?", "plus": "+", "minus": "-", "equals_sign": "=", "percent_sign": "%",
     "left_square_bracket": "[", "right_square_bracket": "]", "enter": "Enter", "space": "Space",
     "escape": "Esc", "backspace": "Backspace", "tab": "Tab", "shift+tab": "S-Tab", "pagedown": "PgDn",
     "pageup": "PgUp", "up": "↑", "down": "↓", "left": "←", "right": "→", "home": "Home", "end": "End",

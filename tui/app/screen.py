@@ -20,7 +20,7 @@ from ..panes import pane_class
 from ..panes.chrome import Footer, Header, Loading, State, Tabs
 from ..panes.picture import Picture
 from ..panes.prompt import Prompt
-from ..panes.status_text import header_text, order_text, rows_text, same_text, subject_text
+from ..panes.status_text import header_text, order_text, per_text, rows_text, same_text, subject_text
 from ..panes.table import TablePane
 from .jobs import Asker
 from .keys import bindings, footer, spelled
@@ -175,7 +175,7 @@ class MainScreen(Screen[None]):
                 scoped=bool(self.session.scope_text),
                 subject=subject_text(self.session, pane.shown, pane.subject),
                 right=rows_text(pane.shown, self.session.partial, self.size.width < 100), search=state.search,
-                marks=len(state.marks),
+                marks=len(state.marks), per=per_text(pane.shown),
             )
         self.footer.keys([
             (spelled(self.keys_of(key.name)), key.label) for key in footer(pane.wanted() if pane else ())

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from ...analysis.core.options import Options, Thresholds
 from ...analysis.core.scope_text import scope_text
+from ...analysis.table.column import Per
 from .answers import Answers
 from .opening import Run
 from .reopening import MOST_RUNS, Reopening
@@ -46,7 +47,7 @@ class Arrangement(Struct, frozen=True):
             table = table.filtered(Filter(self.filter, invert=self.invert))
         names = {column.name for column in table.columns}
         if self.sort in names:
-            return table.sort(str(self.sort), self.descending)
+            return table.sort(table.stand_in(str(self.sort)), self.descending)
         other = view.other_order(table.columns)
         if self.alternate and other is not None:
             return table.sort(other.name, not other.ascends)
@@ -97,6 +98,7 @@ class Session(Struct):
     rank: int | None = None
     rank_b: int | None = None
     thresholds: Thresholds = field(default_factory=Thresholds)
+    per: Per = "cycle"
     views: dict[str, ViewState] = field(default_factory=dict)
     history: list[str] = field(default_factory=list)
     query: str = ""

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from ...analysis.table.column import Per
 from ...analysis.views import VIEWS
 
 
@@ -21,6 +22,7 @@ class Start(Struct, frozen=True):
     resume: bool = False
     watch: str | None = None
     cycle: int | None = None
+    per: Per = "cycle"
     options: Mapping[str, Any] = field(default_factory=dict)
 
 

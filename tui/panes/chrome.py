@@ -129,7 +129,7 @@ class State(Line):
 
     def tell(
         self, *, order: str, filter: str, invert: bool, scope: str, scoped: bool, subject: str, right: str,
-        search: str = "", marks: int = 0, same: str = "",
+        search: str = "", marks: int = 0, same: str = "", per: str = "",
     ) -> None:
         """What is in force for the view shown."""
         dot = ("  ", "")
@@ -140,6 +140,8 @@ class State(Line):
         else:
             parts.append(("no filter", "dim"))
         parts += [dot, (f" {scope} " if scoped else scope, "$primary reverse" if scoped else "dim")]
+        if per:
+            parts += [dot, (f" {per} ", "$primary reverse")]
         if subject:
             parts += [dot, (subject, "bold $foreground")]
         if same:

@@ -46,6 +46,11 @@ def same_text(shown: Shown | None) -> str:
     return shown.table.same_line if shown else ""
 
 
+def per_text(shown: Shown | None) -> str:
+    """What the sums of two runs are compared per, where they are."""
+    return f"per {shown.table.per}" if shown and shown.table.per else ""
+
+
 def rows_text(shown: Shown | None, partial: bool, narrow: bool) -> str:
     """How many of how many rows, and what share of the time they stand for; ``partial``: more are being read."""
     if shown is None:

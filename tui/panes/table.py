@@ -118,7 +118,7 @@ class TablePane(PaneActions, can_focus=False):
         def job() -> Shown:
             view = arrangement.shape(entry.load())
             runs, options = session.question(view)
-            table = session.answers.ask(view, runs, options, session.remembered)
+            table = session.answers.ask(view, runs, options, session.remembered).compared(session.per)
             return arranged(view, scoped_table(table, runs, options), arrangement)
 
         return job
@@ -308,6 +308,18 @@ class TablePane(PaneActions, can_focus=False):
             return
         self.change(sort=None, alternate=not self.state.arrangement.alternate)
 
+    def action_per(self) -> None:
+        """Compare the sums of two runs per recording, or per cycle again."""
+        table = self.table
+        if table is None or table.per is None:
+            self.notify("This view compares no sums of two runs.", markup=False)
+        elif not table.summaries[0]:
+            self.notify(next(said for said in table.notes if said.startswith("Whole recordings")), markup=False)
+        else:
+            self.session.per = "recording" if self.session.per == "cycle" else "cycle"
+            self.session.epoch += 1
+            self.wake()
+
     def has_other_order(self) -> bool:
         """Whether the view has another order for these runs, or another shape."""
         if self.shown is None:  # the other shape may have no answer
@@ -335,6 +347,8 @@ class TablePane(PaneActions, can_focus=False):
             names.append("other_run")
         if self.has_other_order():
             names.append("order")
+        if self.table is not None and self.table.per is not None:
+            names.append("per")
         if self.state.past:
             names.append("undo")
         if self.table is not None and {"cycle", "cycle_a"} & {column.name for column in self.table.columns}:

@@ -32,6 +32,8 @@ def state(table: Table) -> dict[str, Any]:
         made["descending"] = table.descending
     if table.scope:
         made["scope"] = table.scope
+    if table.per:
+        made["per"] = table.per
     if table.same:
         made["same"] = dict(table.same)
     made["shown"] = len(table)
@@ -48,6 +50,8 @@ def state_line(table: Table) -> str:
         parts.append(f"filter {'!' if table.filter.invert else ''}{table.filter.text}")
     if table.scope:
         parts.append(table.scope)
+    if table.per:
+        parts.append(f"per {table.per}")
     rows = "row" if table.total_rows == 1 else "rows"
     shown = "" if len(table) == table.total_rows else f"{len(table):,} of "
     if table.same:

@@ -1,0 +1,230 @@
+"""Two runs' answers to one question side by side, their sums compared per cycle.
+
+A recording that holds more cycles than another has larger sums and is not slower. Where both runs have cycles, each sum
+column has beside it what belongs to the whole cycles of its run, per cycle: of a job per cycle and rank, and where
+prefill and decode are told apart with the same share of each kind in both runs. A view says how it answers for one run
+and which columns are sums (``Column.pairs``); all the rest is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from msgspec import Struct
+
+from ...loaders.trace import Trace
+from ..core import units
+from ..core.device_pairs import mapped, note, under
+from ..core.options import SIDES, Options, Side
+from .column import Column, keys_of, ranked_sums, with_cycle_sums
+from .sides import beside
+from .view import Answer, CannotAnswer, Runs
+
+if TYPE_CHECKING:
+    from ..cycles.whole import WholeCycles
+
+
+class OneRun(Struct, frozen=True):
+    """What a view says of one run: rows in all its columns, facts, sentences and notes. ``sums`` are sentences about
+    the sums of the recording, which say nothing where runs are compared per cycle.
+    """
+
+    frame: pl.DataFrame
+    facts: dict[str, Any] = {}
+    summary: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    sums: tuple[str, ...] = ()
+
+    def answer(self) -> Answer:
+        """The answer of a view that is asked about this run alone."""
+        return Answer(self.frame.lazy(), self.facts, (*self.sums, *self.summary), self.notes)
+
+
+One = Callable[[Trace, Options, Side], OneRun]
+Within = Callable[["WholeCycles", Options, Side], pl.DataFrame]
+"""The rows of what belongs to some cycles of a run. Raises CannotAnswer where nothing does."""
+
+
+def paired(
+    runs: Runs, options: Options, columns: Sequence[Column], one: One, within: Within | None = None
+) -> Answer:
+    """The view's answer for two runs; ``within`` says what belongs to some cycles where ``one`` of the run limited to
+    them does not. Raises CannotAnswer.
+    """
+    sides = [one(run, options, side) for run, side in zip(runs, SIDES, strict=True)]
+    per = cycle_sums(runs, options, columns, [side.frame for side in sides], within or _limited(one))
+    (a, b), moved = _on_the_same_devices(per.frames)
+    joined = beside(a, b, with_cycle_sums(columns))
+    lines, summary = (
+        tuple(f"{letter}: {line}" for letter, side in zip("AB", sides, strict=True) for line in said(side))
+        for said in (lambda side: side.summary, lambda side: (*side.sums, *side.summary))
+    )
+    return Answer(
+        joined.lazy(), {side: made.facts for side, made in zip(SIDES, sides, strict=True)} | per.facts, summary,
+        (*_notes(sides), *note(moved), *per.notes),
+        cycle_summary=(per.sentence(joined, columns), *lines) if per.known else (),
+    )
+
+
+class CycleSums(Struct, frozen=True):
+    """The frames of both runs with their sums per cycle, null where one has no cycles; ``known`` says which."""
+
+    frames: tuple[pl.DataFrame, pl.DataFrame]
+    known: bool
+    cycles: tuple[int, int] = (0, 0)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the sums are compared per."""
+        return {"per": "cycle" if self.known else "recording"}
+
+    def sentence(self, joined: pl.DataFrame, columns: Sequence[Column]) -> str:
+        """What both runs take per cycle in all, and how many cycles that is of."""
+        parts = []
+        for column in ranked_sums(with_cycle_sums(columns)):
+            if column.per != "cycle" or column.role not in ("time", "count"):
+                continue
+            a, b = (float(joined[f"{column.name}_{side}"].sum()) for side in "ab")
+            if a or b:
+                parts.append(f"{column.header} {_from_to(a, b, column)}")
+        a, b = (units.counted(count, "whole cycle", "whole cycles") for count in self.cycles)
+        return f"Per cycle: {', '.join(parts) or 'nothing'} ({a} in A, {b} in B)."
+
+
+def cycle_sums(
+    runs: Runs, options: Options, columns: Sequence[Column], frames: Sequence[pl.DataFrame], within: Within
+) -> CycleSums:
+    """The frames of both runs with the sums that ``with_cycle_sums`` adds."""
+    from ..cycles.whole import whole_cycles
+
+    found = [whole_cycles(run, options, side) for run, side in zip(runs, SIDES, strict=True)]
+    added = [column for column in with_cycle_sums(columns) if column.per == "cycle"]
+    kinds = [{one.kind: one for one in side} for side in found]
+    shared = [kind for kind in kinds[0] if kind in kinds[1]]
+    if not shared:
+        none = [pl.lit(None, pl.Float64 if one.unit == "number" else pl.Int64).alias(one.name) for one in added]
+        return CycleSums((frames[0].with_columns(none), frames[1].with_columns(none)), False, notes=_why(runs, found))
+    counts = {kind: [side[kind].frame.height for side in kinds] for kind in shared}
+    every = sum(map(sum, counts.values()))
+    shares = {kind: sum(counts[kind]) / every for kind in shared}
+    made = [
+        _with_sums(frame, columns, [(shares[kind], side[kind]) for kind in shared], within, options, letter)
+        for frame, side, letter in zip(frames, kinds, SIDES, strict=True)
+    ]
+    cycles = [sum(side[kind].frame.height for kind in shared) for side in kinds]
+    return CycleSums((made[0], made[1]), True, (cycles[0], cycles[1]), _mix(shares, kinds))
+
+
+def _limited(one: One) -> Within:
+    return lambda cycles, options, side: one(cycles.part, options, side).frame
+
+
+def _with_sums(
+    frame: pl.DataFrame, columns: Sequence[Column], kinds: Sequence[tuple[float, WholeCycles]], within: Within,
+    options: Options, side: Side,
+) -> pl.DataFrame:
+    """The frame with its sums per cycle: of each kind of cycles its share."""
+    keys, sums = keys_of(columns), [column for column in columns if column.sums]
+    names = [column.name for column in with_cycle_sums(columns) if column.per == "cycle"]
+    total = frame.select(*keys, *(pl.lit(0.0).alias(name) for name in names))
+    for share, cycles in kinds:
+        try:
+            part = within(cycles, options, side)
+        except CannotAnswer:
+            if not cycles.only_sums:
+                continue  # nothing of it is in a cycle
+            part, cycles = frame, cycles.all_of_run()  # sums of the recording are all there is
+        each = _divisor(part, keys, cycles)
+        part = part.select(*keys, *(
+            _per_cycle(one, each, cycles.ranks).alias(f"_{name}") for one, name in zip(sums, names, strict=True)
+        ), _there=pl.lit(True))
+        joined = total.join(part, on=list(keys), how="full", nulls_equal=True, coalesce=True, maintain_order="left")
+        total = joined.select(*keys, *(
+            (pl.col(name).fill_null(0.0) + share * pl.when("_there").then(f"_{name}").otherwise(0.0)).alias(name)
+            for name in names
+        ))
+    whole = frame.join(total, on=list(keys), how="full", nulls_equal=True, coalesce=True, maintain_order="left")
+    return whole.with_columns(
+        _whole_number(pl.when(pl.col(one.name).is_not_null()).then(name), one).alias(name)
+        for one, name in zip(sums, names, strict=True)
+    )
+
+
+def _per_cycle(column: Column, cycles: pl.Expr, ranks: int) -> pl.Expr:
+    if column.unit == "fraction":
+        return pl.col(column.name)
+    return pl.col(column.name) / (cycles / ranks if column.pairs == "shared" else cycles)
+
+
+def _whole_number(value: pl.Expr, column: Column) -> pl.Expr:
+    if column.unit == "fraction":
+        return value
+    return value.round(6) if column.unit == "count" else value.round().cast(pl.Int64)
+
+
+def _divisor(part: pl.DataFrame, keys: Sequence[str], cycles: WholeCycles) -> pl.Expr:
+    """How many cycles a row is of: those of its rank, else of the ranks that use its device, else all."""
+    by_rank, every = cycles.by_rank(), cycles.frame.height
+    if len(by_rank) < 2:
+        return pl.lit(float(every))
+    by_device = cycles.by_device() if "device" in keys and part["device"].count() else {}
+    made = pl.lit(float(every))
+    if by_device:
+        device = pl.col("device").cast(pl.String)
+        made = device.replace_strict(by_device, default=every, return_dtype=pl.Float64)
+    if "rank" in keys:
+        rank = pl.col("rank").replace_strict(by_rank, default=None, return_dtype=pl.Float64)
+        made = pl.coalesce(rank, made)
+    return made
+
+
+def _on_the_same_devices(
+    frames: tuple[pl.DataFrame, pl.DataFrame]
+) -> tuple[tuple[pl.DataFrame, pl.DataFrame], dict[str, str]]:
+    """The frames with B's devices under the names of A's where the runs used different ones, and which these are."""
+    a, b = frames
+    if "device" not in a.columns:
+        return frames, {}
+    moved = mapped(*(frame["device"].unique().cast(pl.String).to_list() for frame in frames))
+    if not moved:
+        return frames, moved
+    return (a, b.with_columns(under(moved))), moved
+
+
+def _notes(sides: Sequence[OneRun]) -> tuple[str, ...]:
+    """The notes of both, each once; what is to be known of one of them only says of which."""
+    a, b = sides
+    return tuple(dict.fromkeys(
+        said if said in a.notes and said in b.notes else f"{letter}: {said}"
+        for letter, side in zip("AB", sides, strict=True) for said in side.notes
+    ))
+
+
+def _from_to(a: float, b: float, column: Column) -> str:
+    shown = units.duration if column.unit == "ns" else units.number
+    return f"{shown(a)} → {shown(b)}"
+
+
+def _why(runs: Runs, found: Sequence[Sequence[WholeCycles]]) -> tuple[str, ...]:
+    """Why whole recordings are compared."""
+    lacking = [letter for letter, side in zip("AB", found, strict=True) if not side]
+    if not lacking:
+        return ("Whole recordings are compared: the runs have no kind of cycle in common.",)
+    who = "neither run has" if len(lacking) == 2 else f"{lacking[0]} has no"
+    return (f"Whole recordings are compared: {who} {'whole cycles' if len(lacking) == 2 else 'whole cycle'}.",)
+
+
+def _mix(shares: dict[str, float], kinds: Sequence[dict[str, WholeCycles]]) -> tuple[str, ...]:
+    """What a cycle is where there are several kinds of them."""
+    notes = []
+    if len(shares) > 1:
+        parts = " and ".join(f"{units.percent(100 * share, places=0)} {kind}" for kind, share in shares.items())
+        notes.append(f"A cycle is {parts} in both runs: their mean cycles of each kind, weighted alike.")
+    for letter, side in zip("AB", kinds, strict=True):
+        for kind in sorted(set(side) - set(shares)):
+            count = units.counted(side[kind].frame.height, f"{kind} cycle", f"{kind} cycles")
+            notes.append(f"{count} of {letter} left out of what is compared per cycle: the other run has none.")
+    return tuple(notes)

@@ -1,0 +1,135 @@
+"""Two runs compared per unit of work: what belongs to the whole cycles of each, divided by their number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warplens.analysis.core.options import Options
+from warplens.analysis.table.filters import Filter
+
+STEP = 1_000
+
+
+def step(number: int, rank: int | None = None, **more: Any) -> dict[str, Any]:
+    return {"cycle": number, "start_ns": number * STEP, "dur_ns": STEP, "label": f"ProfilerStep#{number}",
+            "kind": "step", "source": "recorded", "rank": rank, **more}
+
+
+def launched(at: int, dur: int, name: str = "gemm", rank: int | None = None, **more: Any) -> tuple[dict, dict]:
+    """A call at that time and the kernel it launched, which runs a little later."""
+    correlation = at + 1 + 1_000_000 * (rank or 0)
+    call = {"name": "cudaLaunchKernel", "kind": "runtime", "start_ns": at, "dur_ns": 5, "pid": 1, "tid": 1,
+            "correlation": correlation, "rank": rank}
+    kernel = {"name": name, "kind": "kernel", "device": "GPU 0", "start_ns": at + 10, "dur_ns": dur,
+              "correlation": correlation, "rank": rank, **more}
+    return call, kernel
+
+
+def recording(run_of: Any, label: str, cycles: int, dur: int = 100, before: int = 0, **more: Any) -> Any:
+    """Steps of two launches each, and what ran before the first one."""
+    work = [launched(number * STEP + 1 + 300 * one, dur) for number in range(1, cycles + 1) for one in range(2)]
+    work += [launched(1, before)] if before else []
+    return run_of(label, cycles=[step(number) for number in range(1, cycles + 1)], host=[call for call, _ in work],
+                  kernels=[kernel for _, kernel in work], **more)
+
+
+@pytest.mark.parametrize("view", ["kernels", "calls"])
+def test_a_longer_recording_of_the_same_work_does_not_differ_whatever_ran_before_its_steps(run_of, rows_of, view):
+    (row,) = rows_of(view, recording(run_of, "a", 12, before=900), recording(run_of, "b", 5))
+    assert row["total_ns_delta"] < 0
+    assert (row["per_cycle_ns_a"], row["per_cycle_ns_delta"]) == ((200, 0) if view == "kernels" else (10, 0))
+    assert (row["count_per_cycle_a"], row["count_per_cycle_b"], row["count_per_cycle_delta"]) == (2, 2, 0)
+
+
+def test_what_is_listed_sorted_and_filtered_is_per_cycle_until_the_recording_is_asked_for(run_of, asked):
+    table = asked("kernels", recording(run_of, "a", 12), recording(run_of, "b", 5))
+    listed = {column.name for column in table.columns if column.order is not None}
+    assert (table.per, table.facts["per"]) == ("cycle", "cycle")
+    assert "per_cycle_ns_a" in listed and "total_ns_a" not in listed
+    assert len(table.filtered(Filter("total<1us"))) == 1  # 200 ns a cycle, 2,400 a recording
+    whole = table.compared("recording")
+    assert (whole.per, whole.facts["per"]) == ("recording", "recording")
+    assert len(whole.filtered(Filter("total_a<1us"))) == 0
+    assert whole.stand_in("per_cycle_ns_delta") == "total_ns_delta"
+    assert whole.compared("cycle").columns == table.columns
+
+
+def test_the_largest_change_comes_first_by_what_is_shown(run_of, asked):
+    a = [launched(number * STEP + 1, 100) for number in range(1, 9)]
+    a += [launched(number * STEP + 300, 10, "small") for number in range(1, 9)]
+    b = [launched(number * STEP + 1, 100) for number in range(1, 5)]
+    b += [launched(number * STEP + 300, 40, "small") for number in range(1, 5)]
+    runs = [
+        run_of(name, cycles=[step(number) for number in range(1, 1 + len(work) // 2)],
+               host=[call for call, _ in work], kernels=[kernel for _, kernel in work])
+        for name, work in (("a", a), ("b", b))
+    ]
+    table = asked("kernels", *runs)
+    assert [row[0] for row in table.window(0, 2, ["name"])] == ["small", "gemm"]
+    whole = table.compared("recording")
+    assert [row[0] for row in whole.window(0, 2, ["name"])] == ["gemm", "small"]
+    kept = whole.filtered(Filter("total_a>0"))
+    assert [row[0] for row in kept.window(0, 2, ["name"])] == [
+        "gemm", "small"]
+
+
+def test_without_cycles_in_one_run_whole_recordings_are_compared(run_of, asked):
+    call, kernel = launched(1, 70)
+    table = asked("kernels", recording(run_of, "a", 3), run_of("b", host=[call], kernels=[kernel]))
+    (row,) = table.frame.to_dicts()
+    assert (table.per, table.facts["per"]) == ("recording", "recording")
+    assert (row["total_ns_delta"], row["per_cycle_ns_a"], row["per_cycle_ns_delta"]) == (70 - 600, None, None)
+    assert "B has no whole cycle" in " ".join(table.notes)
+    assert table.compared("cycle") is table
+
+
+def test_of_a_job_it_is_per_cycle_and_rank(run_of, rows_of):
+    def job(label: str, ranks: int, cycles: int) -> Any:
+        work = [launched(number * STEP + 1, 100, rank=rank, device=f"GPU {rank}")
+                for number in range(1, cycles + 1) for rank in range(ranks)]
+        marks = [step(number, rank) for rank in range(ranks) for number in range(1, cycles + 1)]
+        return run_of(label, cycles=marks, host=[call for call, _ in work], kernels=[kernel for _, kernel in work])
+
+    (calls,) = rows_of("calls", job("a", 2, 6), job("b", 4, 3))
+    assert (calls["count_per_cycle_a"], calls["count_per_cycle_delta"]) == (1, 0)
+    assert {row["device"]: row["per_cycle_ns_a"] for row in rows_of("kernels", job("a", 2, 6), job("b", 2, 3))} == {
+        "GPU 0": 100, "GPU 1": 100}
+
+
+def test_prefill_and_decode_are_weighed_alike(run_of, asked):
+    def serving(label: str, prefills: int, decodes: int) -> Any:
+        marks, work = [], []
+        for number in range(1, prefills + decodes + 1):
+            kind = "prefill" if number <= prefills else "decode"
+            marks.append(step(number, kind=kind))
+            work.append(launched(number * STEP + 1, 600 if kind == "prefill" else 100))
+        return run_of(label, cycles=marks, host=[call for call, _ in work], kernels=[kernel for _, kernel in work])
+
+    table = asked("kernels", serving("a", 2, 8), serving("b", 6, 4))
+    (row,) = table.frame.to_dicts()
+    assert (row["per_cycle_ns_a"], row["per_cycle_ns_b"]) == (300, 300)  # 8 of 20 are prefill
+    assert "40% prefill" in " ".join(table.notes)
+
+
+def test_cycles_that_are_not_whole_do_not_count(run_of, rows_of):
+    first = recording(run_of, "a", 8)  # its last step lacks the second kernel
+    cut = first.with_tables(kernels=first.kernels.filter(pl.col("start_ns") < 8 * STEP + 100))
+    (row,) = rows_of("kernels", cut, recording(run_of, "b", 8))
+    assert (row["per_cycle_ns_a"], row["per_cycle_ns_b"]) == (200, 200)
+
+
+def test_a_cycle_that_is_asked_for_is_the_unit_itself(run_of, rows_of):
+    (row,) = rows_of("kernels", recording(run_of, "a", 12), recording(run_of, "b", 5, dur=150),
+                     options=Options(cycle=3, cycle_b=2))
+    assert (row["total_ns_a"], row["per_cycle_ns_a"], row["per_cycle_ns_b"]) == (200, 200, 300)
+
+
+@given(cycles=st.tuples(st.integers(1, 12), st.integers(1, 12)), dur=st.integers(1, 500))
+def test_the_law_of_the_same_work(run_of, rows_of, cycles, dur):
+    (row,) = rows_of("kernels", recording(run_of, "a", cycles[0], dur), recording(run_of, "b", cycles[1], dur))
+    assert (row["per_cycle_ns_a"], row["per_cycle_ns_delta"]) == (2 * dur, 0)
