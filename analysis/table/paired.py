@@ -90,8 +90,8 @@ class CycleSums(Struct, frozen=True):
             a, b = (float(joined[f"{column.name}_{side}"].sum()) for side in "ab")
             if a or b:
                 parts.append(f"{column.header} {_from_to(a, b, column)}")
-        a, b = (units.counted(count, "whole cycle", "whole cycles") for count in self.cycles)
-        return f"Per cycle: {', '.join(parts) or 'nothing'} ({a} in A, {b} in B)."
+        of_a, of_b = (units.counted(count, "whole cycle", "whole cycles") for count in self.cycles)
+        return f"Per cycle: {', '.join(parts) or 'nothing'} ({of_a} in A, {of_b} in B)."
 
 
 def cycle_sums(
