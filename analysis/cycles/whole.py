@@ -85,10 +85,12 @@ _limited: deque[tuple[Trace, str | None, str, Trace]] = deque(maxlen=4)
 def whole_cycles(run: Trace, options: Options, side: Side) -> tuple[WholeCycles, ...]:
     """The run's cycles that were recorded whole, without warm-up, by kind; those in scope where one is asked for.
 
-    Empty where it has none.
+    Empty where it has none, or only a guess that explains too little.
     """
     found = find_cycles(run, options)
     wanted = options.scope(side).cycle
+    if found.ignored is not None and wanted is None:
+        return ()
     some = pl.col("cycle") == wanted if wanted is not None else pl.col("complete") & ~pl.col("warm_up")
     frame = found.frame.with_columns(some=some.fill_null(False), _kind=pl.col("kind").cast(pl.String).fill_null("step"))
     kinds = frame.filter("some")["_kind"].unique().sort()

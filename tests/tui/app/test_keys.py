@@ -211,6 +211,22 @@ async def other_run(app: WarplensApp, pilot: Pilot[Any]) -> None:
     assert seen[1][1] < seen[0][1]
 
 
+@key("per")
+async def per(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    def state_line() -> str:
+        return screen_text(app).splitlines()[2]
+
+    assert "per cycle" in state_line()
+    totals = {per: {c.name for c in pane(app).table.compared(per).columns if c.per and c.order is not None}
+              for per in ("cycle", "recording")}
+    assert "per_cycle_ns_delta" in totals["cycle"] and "total_ns_delta" in totals["recording"]
+    await press(pilot, "%")
+    assert "per recording" in state_line()
+    assert {c.name for c in pane(app).table.columns if c.per and c.order is not None} == totals["recording"]
+    await press(pilot, "%")
+    assert "per cycle" in state_line()
+
+
 async def test_in_the_diff_what_is_headed_a_stays_a() -> None:
     app = app_on("a", "b", view="diff")
     async with app.run_test(size=(120, 40)) as pilot:
