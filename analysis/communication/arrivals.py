@@ -1,7 +1,7 @@
 """Who came when to each collective, on one clock: how long each waited, how long the transfer took, who was last.
 
-A member waits from its own arrival to the last one's, and never longer than its own activity ran: who leaves before the
-last one came did not wait. The transfer is the shortest of the durations, the time of who waited for nobody.
+A member waits from its own arrival to the last one's, and never longer than its own activity ran. The transfer is the
+shortest of the durations, the time of who waited for nobody.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from collections import deque
 import numpy as np
 import polars as pl
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...loaders.trace import Trace
 from .clocks import Clocks, clocks_of
 from .collectives import Collectives, Member, collectives_of
 from .matching import MatchedCollectives, matched
+from .overlap import overlapping
 
 
 class Arrivals(Struct, frozen=True):
@@ -24,13 +26,15 @@ class Arrivals(Struct, frozen=True):
     ``frame`` has the columns of ``Collectives.frame`` and ``instance``, and of matched ones ``arrival_ns`` (float, on
     the clock of the first member), ``wait_ns``, ``transfer_ns``, ``lead_ns`` (how far behind the second last the last
     one came), ``last`` (whether this member was it), ``parties`` (how many members were recorded) and ``caused_ns``
-    (of the last one: what the others would not have waited had it come with the second last), null for others.
+    (of the last one: what all others waited together), null for others. ``apart`` counts activities that number or
+    order match and that ran at other times.
     """
 
     frame: pl.DataFrame
     members: tuple[Member, ...]
     clocks: Clocks
     matching: MatchedCollectives
+    apart: int = 0
 
     @property
     def count(self) -> int:
@@ -46,6 +50,8 @@ class Arrivals(Struct, frozen=True):
         elif self.matching.unmatched:
             said.append(f"{self.matching.unmatched:,} of {self.frame.height:,} collectives have no counterpart on "
                         "another rank: their waits are unknown.")
+        if self.apart:
+            said.append(f"{self.apart:,} collectives never overlapped with those that order or number match them with.")
         if self.clocks.apart > 1:
             said.append(f"{self.clocks.apart} sets of ranks share no collective: their clocks stand each for itself.")
         return tuple(said)
@@ -67,6 +73,11 @@ def arrivals_of(run: Trace) -> Arrivals:
 def _arrivals(found: Collectives) -> Arrivals:
     pairs = matched(found)
     clocks = clocks_of(pairs.frame, len(found.members))
+    met = overlapping(pairs.frame, clocks)
+    apart = met["instance"].null_count() - pairs.frame["instance"].null_count()
+    if apart:
+        pairs = replace(pairs, frame=met, unmatched=pairs.unmatched + apart)
+        clocks = clocks_of(met, len(found.members))
     offsets = pl.Series(np.nan_to_num(clocks.offset), dtype=pl.Float64)
     one = pl.col("instance").is_not_null()
     own = pl.lit(offsets).gather(pl.col("member")) if len(offsets) else pl.lit(0.0)
@@ -79,12 +90,7 @@ def _arrivals(found: Collectives) -> Arrivals:
         parties=pl.when(one).then(pl.len().over("instance")),
         transfer_ns=pl.when(one).then(pl.col("dur_ns").min().over("instance")),
     ).with_columns(
-        wait_ns=pl.when(one).then(pl.min_horizontal("behind", "dur_ns")),
+        wait_ns=pl.when(one).then(pl.min_horizontal("behind", "dur_ns")).round().cast(pl.Int64),
         last=(pl.col("behind") == 0) & (pl.col("lead_ns") > 0),
-    ).with_columns(
-        spared=pl.when(one & ~pl.col("last")).then(pl.min_horizontal("wait_ns", "lead_ns")).fill_null(0)
-    ).with_columns(
-        caused_ns=pl.when("last").then(pl.col("spared").sum().over("instance")),
-        wait_ns=pl.col("wait_ns").round().cast(pl.Int64),
-    ).with_columns(pl.col("caused_ns").round().cast(pl.Int64)).drop("behind", "spared")
-    return Arrivals(frame, found.members, clocks, pairs)
+    ).with_columns(caused_ns=pl.when("last").then(pl.col("wait_ns").sum().over("instance"))).drop("behind")
+    return Arrivals(frame, found.members, clocks, pairs, apart)

@@ -1,7 +1,8 @@
 """One row per rank: its cycles, how busy its device was, how long it waited, and how long others waited for it.
 
-``caused_wait_ns`` is what the others would not have waited had this rank come together with the second last, summed
-over the collectives at which it came last. A run that records no ranks has a row for each device.
+``caused_wait_ns`` is what all others waited at the collectives at which this rank came last, ``lead_ns`` how far behind
+the second last it came there, and ``behind_ns`` how long after the first rank it begins its cycles. A run
+that records no ranks has a row for each device.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from ..communication.devices import communication
 from ..core.intervals import union
 from ..core.options import Options
 from ..cycles.account import spoken_of
+from .beginnings import Beginnings
 from .memory import memory_of, of_place
 
 
-def by_rank(run: Trace, arrivals: Arrivals, options: Options) -> pl.DataFrame:
+def by_rank(run: Trace, arrivals: Arrivals, options: Options, begun: Beginnings) -> pl.DataFrame:
     """The rows, the one for which the others waited most first; null is what was not recorded."""
     busy = _busy(run)
     talk = {(one.rank, one.device): one for one in communication(run)}
@@ -28,7 +30,7 @@ def by_rank(run: Trace, arrivals: Arrivals, options: Options) -> pl.DataFrame:
     hosts = run.info.facts.get("hosts") or {}
     waited = _waited(arrivals)
     place = {(one.rank, one.device): number for number, one in enumerate(arrivals.members)}
-    memory = memory_of(run)
+    memory, behind = memory_of(run), begun.of_ranks
     rows: list[dict[str, Any]] = []
     for who in sorted({*busy, *place}, key=lambda who: (who[0] is None, who[0] or 0, len(who[1] or ""), who[1] or "")):
         rank, device = who
@@ -38,6 +40,7 @@ def by_rank(run: Trace, arrivals: Arrivals, options: Options) -> pl.DataFrame:
             "rank": rank, "device": device,
             "host": hosts.get(str(rank), run.info.facts.get("host_name") if len(run.info.ranks) < 2 else None),
             "cycle_ns": cycles.get(rank, cycles.get(None)), "busy_ns": busy.get(who),
+            "behind_ns": behind.get(rank),
             "comm_ns": spoken.comm_ns if spoken else None, "exposed_ns": spoken.exposed_ns if spoken else None,
             "clock_offset_ns": _known(arrivals.clocks.offset, at),
             "clock_residual_ns": _known(arrivals.clocks.residual, at),
@@ -48,11 +51,12 @@ def by_rank(run: Trace, arrivals: Arrivals, options: Options) -> pl.DataFrame:
     return frame.sort("caused_wait_ns", "rank", "device", descending=[True, False, False], nulls_last=True)
 
 
-NOTHING = {"wait_ns": None, "caused_wait_ns": None, "last_count": None, "matched": None}
+NOTHING = dict.fromkeys(("wait_ns", "caused_wait_ns", "lead_ns", "last_count", "matched"))
 SCHEMA: dict[str, Any] = {
     "rank": pl.Int64, "device": pl.String, "host": pl.String, "cycle_ns": pl.Float64, "busy_ns": pl.Int64,
     "comm_ns": pl.Int64, "exposed_ns": pl.Int64, "wait_ns": pl.Int64, "caused_wait_ns": pl.Int64,
-    "last_count": pl.Int64, "clock_offset_ns": pl.Float64, "clock_residual_ns": pl.Float64, "matched": pl.Int64,
+    "lead_ns": pl.Float64, "behind_ns": pl.Float64, "last_count": pl.Int64, "clock_offset_ns": pl.Float64,
+    "clock_residual_ns": pl.Float64, "matched": pl.Int64,
     "memory_peak": pl.Float64, "memory_reserved": pl.Float64, "memory_share": pl.Float64,
 }
 
@@ -86,6 +90,7 @@ def _cycle_times(run: Trace, options: Options) -> dict[int | None, float]:
 def _waited(arrivals: Arrivals) -> dict[int | None, dict[str, int]]:
     rows = arrivals.frame.drop_nulls("instance").group_by("member").agg(
         pl.col("wait_ns").sum(), pl.col("caused_ns").sum().alias("caused_wait_ns"),
-        pl.col("last").sum().cast(pl.Int64).alias("last_count"), pl.len().cast(pl.Int64).alias("matched"),
+        pl.col("lead_ns").filter("last").median(), pl.col("last").sum().cast(pl.Int64).alias("last_count"),
+        pl.len().cast(pl.Int64).alias("matched"),
     )
     return {row.pop("member"): row for row in rows.to_dicts()}

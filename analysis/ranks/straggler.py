@@ -17,14 +17,19 @@ from ...loaders.trace import Trace
 from ..communication.arrivals import Arrivals
 from ..communication.collectives import Member
 from ..core import units
+from .beginnings import Beginnings, waits_for_beginning
 from .reasons import Reason, reason_of
 
 CHANCE = 0.01
 """Jobs without a late rank of which this share may have one named."""
+MENTIONED = 0.1
+"""A part of the waits below this share is not told apart from the rest."""
 
 
 class Straggler(Struct, frozen=True):
-    """The late rank: at how many of its ``matched`` collectives it was last, how far behind, and what it cost, ns."""
+    """The late rank: at how many of its ``matched`` collectives it was last, how far behind the second last (median),
+    what all others waited for it there, and what of that because it began a cycle after them, ns.
+    """
 
     member: Member
     times: int
@@ -33,6 +38,7 @@ class Straggler(Struct, frozen=True):
     caused_ns: int
     chance: float
     reason: Reason
+    begin_ns: int = 0
 
     @property
     def share(self) -> float:
@@ -46,22 +52,28 @@ class Straggler(Struct, frozen=True):
         if self.member.rank is not None and self.member.device is not None:
             who += f" ({self.member.device})"
         shared = units.counted(self.matched, "collective", "collectives")
-        return (
-            f"{who} comes last at {units.count(self.times)} of {shared}, "
-            f"{units.duration(self.lead_ns)} behind the second last, and makes the others wait "
-            f"{units.duration(self.caused_ns)} in all: {self.reason.text}."
-        )
+        waits = f"makes the others wait {units.duration(self.caused_ns)} in all"
+        began = f"{units.duration(self.begin_ns)} of it because it begins its cycles after them"
+        if self.begin_ns < MENTIONED * self.caused_ns:
+            waits = f"{waits}: {self.reason.text}."
+        elif self.begin_ns > (1 - MENTIONED) * self.caused_ns:
+            waits = f"{waits}, {began}."
+        else:
+            waits = f"{waits}, {began}. Within the cycle {self.reason.text}."
+        return (f"{who} comes last at {units.count(self.times)} of {shared}, {units.duration(self.lead_ns)} behind the "
+                f"second last (median), and {waits}")
 
     def facts(self) -> dict[str, Any]:
         """What the view says beside its rows."""
         return {
             "rank": self.member.rank, "device": self.member.device, "share": self.share, "times": self.times,
-            "matched": self.matched, "lead_ns": self.lead_ns, "caused_wait_ns": self.caused_ns, "chance": self.chance,
-            "reason": self.reason.cause, "sentence": self.sentence,
+            "matched": self.matched, "lead_ns": self.lead_ns, "caused_wait_ns": self.caused_ns,
+            "begin_wait_ns": self.begin_ns, "chance": self.chance, "sentence": self.sentence,
+            "reason": "begins late" if self.begin_ns > self.caused_ns / 2 else self.reason.cause,
         }
 
 
-def straggler_of(run: Trace, arrivals: Arrivals) -> Straggler | None:
+def straggler_of(run: Trace, arrivals: Arrivals, begun: Beginnings | None = None) -> Straggler | None:
     """The late rank of the run; None where none is late more often than chance and by more than clocks are known."""
     frame = arrivals.frame.drop_nulls("instance")
     if frame.is_empty():
@@ -76,8 +88,10 @@ def straggler_of(run: Trace, arrivals: Arrivals) -> Straggler | None:
         chance = min(1.0, _at_least(times, met[member], odds[member]) * len(met))
         if chance < CHANCE:
             mine = late.filter(pl.col("member") == member)
+            began = waits_for_beginning(arrivals, begun) if begun is not None else {}
             return Straggler(
-                arrivals.members[member], times, met[member], lead, cost, chance, reason_of(run, arrivals, mine)
+                arrivals.members[member], times, met[member], lead, cost, chance, reason_of(run, arrivals, mine),
+                min(cost, began.get(member, 0)),
             )
     return None
 

@@ -12,6 +12,7 @@ from ..core import units
 from ..core.options import SIDES, Options
 from ..core.text import display
 from ..cycles.reduced import lacking
+from ..ranks.beginnings import beginnings_of
 from ..ranks.by_rank import by_rank
 from ..ranks.heat import heat_of
 from ..ranks.straggler import Straggler, straggler_of
@@ -28,10 +29,12 @@ COLUMNS = (
     Column("comm_ns", "communication", "ns", "time in which a collective ran", width=13, order=5),
     Column("exposed_ns", "exposed", "ns", "of it while nothing was computed", width=10, order=2),
     Column("wait_ns", "waited", "ns", "in collectives, for the last rank to come", width=10, order=1),
-    Column("caused_wait_ns", "caused wait", "ns", "what the others would not have waited had it come with the second "
-           "last", width=11, order=0, role="time", pairs="sum"),
+    Column("caused_wait_ns", "caused wait", "ns", "what all others waited where it came last", width=11, order=0,
+           role="time", pairs="sum"),
     Column("last_count", "last at", "count", "collectives at which it came last", width=7, order=1, role="count",
            pairs="sum"),
+    Column("lead_ns", "behind", "ns", "how far behind the second last it came there, median", width=9, order=6),
+    Column("behind_ns", "begins", "ns", "how long after the first rank it begins a cycle, median", width=9, order=5),
     Column("clock_offset_ns", "clock", "ns", "how far its clock is ahead of the first rank's, by the ends of common "
            "collectives", width=10, order=7, signed=True),
     Column("clock_residual_ns", "clock ±", "ns", "spread of those differences: how well the clock is known; empty with "
@@ -60,15 +63,17 @@ def build(runs: Runs, options: Options) -> Answer:
 
 def _one(run: Trace, options: Options) -> tuple[pl.DataFrame, dict[str, Any], tuple[str, ...], tuple[str, ...]]:
     arrivals = arrivals_of(run)
-    frame = by_rank(run, arrivals, options)
+    begun = beginnings_of(run, arrivals, options)
+    frame = by_rank(run, arrivals, options, begun)
     if frame.is_empty():
         raise CannotAnswer(f"{run.info.label} holds no device activity with times: its ranks did nothing recorded.")
-    late = straggler_of(run, arrivals)
+    late = straggler_of(run, arrivals, begun)
     facts: dict[str, Any] = {
         "straggler": late.facts() if late else None, "collectives": arrivals.count,
         "matched_by": arrivals.matching.how, "heat": heat_of(run, arrivals, options), "memory": _memory(frame),
+        "begin": begun.facts(),
     }
-    said = (_sentence(arrivals, late, frame), *_nearest(facts["memory"]))
+    said = (_sentence(arrivals, late, frame), *filter(None, (begun.sentence,)), *_nearest(facts["memory"]))
     return frame, facts, said, (*arrivals.notes, *lacking(run))
 
 

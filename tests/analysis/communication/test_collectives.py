@@ -7,6 +7,8 @@ from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from runs import host, kernel, run_of, steps
 
 from warplens.analysis.communication import kinds
@@ -150,12 +152,49 @@ def test_what_disagrees_in_size_is_matched_with_nothing_and_counted() -> None:
     assert "2 of 8 collectives have no counterpart" in answer("collectives", run).notes[0]
 
 
-def test_who_left_before_the_last_one_came_did_not_wait() -> None:
-    rows = [collective(2 * n + rank, 10_000 * n, 100, rank, n) for n in range(4) for rank in range(2)]
-    rows.append(collective(8, 50_000, 15, 0, 4, collective="broadcast"))
-    rows.append(collective(9, 50_900, 20, 1, 4, collective="broadcast"))
-    frame = arrivals_of(run_of("early", kernels=rows)).frame
-    assert frame.filter(pl.col("kind") == "broadcast")["wait_ns"].to_list() == [15, 0]
+def two_ranks(first: tuple[int, int]) -> Trace:
+    """Four collectives of 100 µs of two ranks, before which each records one that takes 100 µs, from these moments."""
+    starts = [first, *(((10 + n) * 1_000 * US,) * 2 for n in range(4))]
+    rows = [collective(2 * n + rank, begin, 100 * US, rank, n, seq=None)
+            for n, pair in enumerate(starts) for rank, begin in enumerate(pair)]
+    return run_of("two", kernels=rows)
+
+
+def test_what_never_overlapped_is_not_one_collective() -> None:
+    frame = arrivals_of(two_ranks((0, 500 * US))).frame.sort("start_ns", "member")
+    assert frame["instance"].is_null().to_list() == [True, True, *[False] * 8]
+    assert frame["wait_ns"].to_list() == [None, None, *[0] * 8]
+    assert any("2 collectives never overlapped" in note for note in answer("ranks", two_ranks((0, 500 * US))).notes)
+
+
+def test_what_overlapped_even_a_little_is_one_collective() -> None:
+    frame = arrivals_of(two_ranks((0, 99 * US))).frame.sort("start_ns", "member")
+    assert frame["wait_ns"].to_list() == [99 * US, *[0] * 9]
+
+
+def test_of_several_members_those_that_ran_together_are_one_collective() -> None:
+    rows = [collective(4 * n + rank, n * 1_000 * US, 100 * US, rank, n) for n in range(4) for rank in range(4)]
+    begins = (0, 10 * US, 300 * US, 20 * US)
+    rows += [collective(16 + rank, 9_000 * US + begin, 100 * US, rank, 4) for rank, begin in enumerate(begins)]
+    frame = arrivals_of(run_of("three of four", kernels=rows)).frame.filter(pl.col("seq") == 4).sort("member")
+    assert frame["wait_ns"].to_list() == [20 * US, 10 * US, None, 0]
+
+
+def test_recordings_whose_ends_do_not_fit_share_no_collective() -> None:
+    rng = random.Random(3)
+    rows = [collective(2 * n + rank, rng.randrange(1_000_000 * US), 100 * US, rank, n, seq=None)
+            for n in range(20) for rank in range(2)]
+    assert arrivals_of(run_of("two jobs", kernels=rows)).count == 0
+
+
+@given(st.lists(st.lists(st.integers(0, 900), min_size=3, max_size=3), min_size=1, max_size=6))
+def test_nobody_waits_longer_than_its_collective_takes(arrivals: list[list[int]]) -> None:
+    run = job([[1_000 * US * n + at * US for at in one] for n, one in enumerate(arrivals)])
+    frame = arrivals_of(run).frame.drop_nulls("instance")
+    assert (frame["wait_ns"] <= frame["dur_ns"]).all()
+    last = frame.filter("last")
+    sums = frame.group_by("instance").agg(pl.col("wait_ns").sum())
+    assert last.join(sums, on="instance").filter(pl.col("caused_ns") != pl.col("wait_ns_right")).is_empty()
 
 
 def test_the_late_rank_is_named_with_its_share() -> None:
@@ -164,6 +203,49 @@ def test_the_late_rank_is_named_with_its_share() -> None:
     assert (told["rank"], told["share"]) == (2, 1.0)
     assert table.frame["rank"][0] == 2 and table.frame["last_count"][0] == 20
     assert "Rank 2 (GPU 2) comes last at 20 of 20 collectives" in told["sentence"] == table.summary[0]
+
+
+def test_the_waits_a_rank_causes_are_those_of_all_others() -> None:
+    run = job([[1_000 * US * n, 1_000 * US * n + 100 * US, 1_000 * US * n + 300 * US] for n in range(10)])
+    rows = {row["rank"]: row for row in answer("ranks", run).frame.to_dicts()}
+    assert (rows[2]["caused_wait_ns"], rows[2]["lead_ns"]) == (10 * (300 + 200) * US, 200 * US)
+    told = answer("ranks", run).facts["straggler"]
+    assert told["caused_wait_ns"] == 5_000 * US and "makes the others wait 5.00 ms in all" in told["sentence"]
+    assert "200.0 µs behind the second last (median)" in told["sentence"]
+
+
+def begun_apart(begins: list[int], within: int, clocks: tuple[int, int, int] = (0, 0, 0)) -> Trace:
+    """Eight cycles of three ranks, each with two collectives: ranks begin them apart, and the last is late within."""
+    rows, marks = [], []
+    for cycle in range(8):
+        at = 100_000 * US * (cycle + 1)
+        for part in range(2):
+            came = [at + (begins[rank] if not part else 5_000 * US) + 50 * US * (rank + 1) for rank in range(3)]
+            came[2] += within
+            for rank, begin in enumerate(came):
+                dur = max(came) + 20 * US - begin
+                rows.append(collective(len(rows), begin + clocks[rank], dur, rank, len(rows) // 3))
+        marks += [{"cycle": cycle, "start_ns": at + begins[rank] + clocks[rank], "dur_ns": 9_000 * US, "rank": rank,
+                   "label": f"ProfilerStep#{cycle}", "kind": "step", "source": "recorded"} for rank in range(3)]
+    return run_of("apart", kernels=rows, cycles=marks)
+
+
+@pytest.mark.parametrize("clocks", [(0, 0, 0), (0, 900_000 * US, -30 * US)])
+def test_ranks_that_begin_apart_are_told_apart_from_ranks_late_within(clocks: tuple[int, int, int]) -> None:
+    table = answer("ranks", begun_apart([0, 1_000 * US, 3_000 * US], 0, clocks))
+    told = table.facts["straggler"]
+    assert (told["rank"], told["reason"], told["begin_wait_ns"]) == (2, "begins late", 8 * (3_000 + 2_000) * US)
+    assert "of it because it begins its cycles after them" in told["sentence"]
+    assert table.facts["begin"] == {"spread_ns": 3_000 * US, "first_rank": 0, "last_rank": 2, "cycles": 8}
+    assert table.summary[1] == "Ranks begin a cycle up to 3.00 ms apart (median): rank 0 first, rank 2 last."
+    assert table.frame.sort("rank")["behind_ns"].to_list() == [0, 1_000 * US, 3_000 * US]
+
+
+def test_a_rank_late_within_the_cycle_did_not_begin_late() -> None:
+    table = answer("ranks", begun_apart([0, 0, 0], 3_000 * US))
+    told = table.facts["straggler"]
+    assert (told["rank"], told["begin_wait_ns"]) == (2, 0) and "begin" not in told["sentence"]
+    assert not any("Ranks begin" in line for line in table.summary)
 
 
 def test_hardly_ever_is_somebody_named_where_nobody_is_late() -> None:
