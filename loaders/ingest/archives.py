@@ -20,6 +20,7 @@ from . import limits, stream
 
 MOST_FILES = 20_000
 _CHUNK = 1 << 20
+_PADDING = 1 << 20
 _TAR, _ZIP = b"ustar", b"PK\x03\x04"
 _BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
 
@@ -39,13 +40,16 @@ def is_archive(path: Path) -> bool:
 
 
 def unpack(shown: str, path: Path, target: Path, progress: Callable[[int, int, int], None]) -> list[str]:
-    """Put its files into ``target``; a sentence for each entry left out. Raises Unreadable: damaged, too large."""
+    """Put its files into ``target``; a sentence for what is wrong with it and for each entry left out.
+
+    Raises Unreadable: damaged, too large.
+    """
     size = path.stat().st_size
     room = max(limits.UNCOUNTED_BYTES, limits.limit("unfolded") * size)
     done = count = 0
-    left_out: list[str] = []
+    left_out, faults = list[str](), list[str]()
     try:
-        for name, member in _members(path, left_out):
+        for name, member in _members(path, left_out, faults):
             count += 1
             if count > MOST_FILES:
                 raise Unreadable(shown, f"holds more than {MOST_FILES:,} files", "Unpack what you want to see.")
@@ -64,10 +68,11 @@ def unpack(shown: str, path: Path, target: Path, progress: Callable[[int, int, i
         raise Unreadable(shown, f"is a damaged archive ({error})", "Copy it again, or unpack it.") from None
     if not count:
         raise Unreadable(shown, "is an archive without files", "Give one that holds traces.")
-    return [f"{shown}/{name} was left out: it is a link, or would lie outside the archive" for name in left_out]
+    said = [f"{shown}: {fault}" for fault in faults]
+    return said + [f"{shown}/{name} was left out: it is a link, or would lie outside the archive" for name in left_out]
 
 
-def _members(path: Path, left_out: list[str]) -> Iterator[tuple[Path, IO[bytes]]]:
+def _members(path: Path, left_out: list[str], faults: list[str]) -> Iterator[tuple[Path, IO[bytes]]]:
     """Each regular file of the archive, under a name that stays inside the folder it is unpacked to."""
     def place(entry: str, regular: bool = True) -> Path | None:
         name = _inside(entry) if regular else None
@@ -78,7 +83,7 @@ def _members(path: Path, left_out: list[str]) -> Iterator[tuple[Path, IO[bytes]]
     if zipfile.is_zipfile(path) and not tarfile.is_tarfile(path):
         with zipfile.ZipFile(path) as archive:
             for entry in archive.infolist():
-                if not entry.is_dir() and (name := place(entry.filename)) is not None:
+                if not entry.filename.endswith("/") and (name := place(entry.filename)) is not None:
                     with archive.open(entry) as member:
                         yield name, member
         return
@@ -88,6 +93,8 @@ def _members(path: Path, left_out: list[str]) -> Iterator[tuple[Path, IO[bytes]]
                 continue
             if (content := packed.extractfile(found)) is not None:
                 yield name, content
+        source.skip(_PADDING)  # behind the last file; the checksum is there
+        faults += [source.fault] if source.fault else []
 
 
 class _Readable:

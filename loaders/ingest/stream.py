@@ -293,6 +293,8 @@ def head(path: str | os.PathLike[str], size: int = HEAD_BYTES) -> bytes:
     with Source(path) as source:
         first = source.read(size)
         if first.startswith(SQLITE) and not source.compressed:
+            from .sqlite_file import schema_text
+
             return (first[:100] + b"\n" + schema)[:size] if (schema := schema_text(path)) else first
         return first
 
@@ -336,21 +338,3 @@ def whole(path: str | os.PathLike[str]) -> tuple[bytes, str | None]:
     """All bytes of a file small enough to be held, and ``Source.fault``. Raises OSError as ``open``."""
     with Source(path) as source:
         return b"".join(source), source.fault
-
-
-def schema_text(path: str | os.PathLike[str]) -> bytes:
-    """The names and ``create`` statements of all tables of an SQLite database, b"" where it cannot be read as one."""
-    import sqlite3
-
-    address = f"{Path(os.path.abspath(path)).as_uri()}?mode=ro&immutable=1"
-    try:
-        connection = sqlite3.connect(address, uri=True)
-        try:
-            rows = connection.execute(
-                "select group_concat(name, ' ') from sqlite_master union all select sql from sqlite_master"
-            ).fetchall()
-        finally:
-            connection.close()
-    except (sqlite3.Error, UnicodeError):
-        return b""
-    return "\n".join(str(row[0]) for row in rows if row[0]).encode(errors="replace")

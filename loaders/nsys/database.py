@@ -1,7 +1,6 @@
 """An Nsight Systems export as a database: which tables and columns it has, and their rows as frames.
 
-Opened read-only and as immutable: nothing is locked, no journal appears beside somebody's recording, and a read-only
-disk is no obstacle. Exports differ in which tables exist (they are created when needed) and in their columns (schema
+Exports differ in which tables exist (they are created when needed) and in their columns (schema
 3.6 to 3.25, and 2020 ones without a version), so every reader asks for what it would like and gets null for what is
 not there.
 """
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import polars as pl
 
+from ..ingest import sqlite_file
 from .block import Ints, RecordBlock, Unusual
 from .pages import Pages
 
@@ -41,12 +41,12 @@ class NsysDatabase:
         """``on_block`` is called with the bytes and rows of each block read; ``fast=False`` leaves all to SQLite."""
         self.path, self.on_block = Path(os.path.abspath(path)), on_block
         self.faults: list[str] = []
-        self._connection = sqlite3.connect(f"{self.path.as_uri()}?mode=ro&immutable=1", uri=True)
+        self._connection = sqlite_file.connect(self.path)
         self._connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
         self._pages: Pages | None = None
         try:
-            rows = self._connection.execute("select name, rootpage from sqlite_master where type = 'table'").fetchall()
-            self._roots = {str(name): root for name, root in rows if isinstance(root, int)}
+            rows = sqlite_file.schema(self._connection)
+            self._roots = {str(name): root for kind, name, root, _ in rows if kind == "table" and isinstance(root, int)}
             self.tables = {name: self._columns(name) for name in self._roots}
             self._pages = self._open_pages() if fast else None
         except BaseException:
@@ -72,7 +72,8 @@ class NsysDatabase:
         if table not in self.tables:
             return []
         wanted = ", ".join(_quoted(column) if column in self.tables[table] else "null" for column in columns)
-        return self._connection.execute(f"select {wanted} from {_quoted(table)} limit {most}").fetchall()
+        query = f"select {wanted} from {_quoted(table)} limit {most}"
+        return [row for rows in self._until_damage(table, query) for row in rows]
 
     def count(self, table: str) -> int:
         """How many rows the table has; 0 where there is none, or where it is damaged."""
@@ -88,7 +89,8 @@ class NsysDatabase:
         if not self.has("StringIds", "id", "value"):
             return pl.DataFrame(schema={"id": pl.Int64, "text": pl.String})
         said = "cast(id as integer), cast(value as text)"  # any column may hold anything
-        rows = self._connection.execute(f"select {said} from StringIds where typeof(id) = 'integer'").fetchall()
+        query = f"select {said} from StringIds where typeof(id) = 'integer'"
+        rows = [row for rows in self._until_damage("StringIds", query) for row in rows]
         return pl.DataFrame(rows, schema={"id": pl.Int64, "text": pl.String}, orient="row", strict=False).unique("id")
 
     def read(
@@ -159,13 +161,18 @@ class NsysDatabase:
     def _plain(self, table: str, wanted: _Wanted, made: Made, skip: int) -> Iterator[pl.DataFrame]:
         """The rows after the first ``skip`` through SQLite; of a damaged table those before the damage."""
         rest = f" limit -1 offset {skip}" if skip else ""
-        cursor = self._connection.execute(f"select {wanted.expressions()} from {_quoted(table)}{rest}")
+        for rows in self._until_damage(table, f"select {wanted.expressions()} from {_quoted(table)}{rest}"):
+            yield made(pl.DataFrame(rows, schema=wanted.schema(), orient="row", strict=False))
+            self.on_block(0, len(rows))
+
+    def _until_damage(self, table: str, query: str) -> Iterator[list[tuple[object, ...]]]:
+        """The rows of a query of one table, many at a time, up to where that is damaged."""
         try:
-            while rows := cursor.fetchmany(65536):
-                yield made(pl.DataFrame(rows, schema=wanted.schema(), orient="row", strict=False))
-                self.on_block(0, len(rows))
+            yield from sqlite_file.batches(self._connection.execute(query), 65536)
         except sqlite3.DatabaseError as error:
-            self.faults.append(f"{table} could be read only in part ({' '.join(str(error).split())[:120]})")
+            said = f"{table} could be read only in part ({' '.join(str(error).split())[:120]})"
+            if said not in self.faults:
+                self.faults.append(said)
 
 
 class _Wanted:

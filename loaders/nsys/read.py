@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from .. import schema
 from ..errors import Unreadable
-from ..ingest import stream
+from ..ingest import sqlite_file, stream
 from ..loader import Job
 from ..native.allocator import keep_freed
 from ..schema_limits import LATEST_NS, LONGEST_NS
@@ -36,7 +36,8 @@ _ROW_BYTES = 12
 def load(job: Job) -> Trace:
     """Read the database, also a compressed one. Raises Unreadable where SQLite cannot."""
     keep_freed()
-    path, fault = stream.plain_file(job.path, job.workspace, job.progress)
+    plain, fault = stream.plain_file(job.path, job.workspace, job.progress)
+    path, cut = sqlite_file.whole_pages(plain, job.workspace)
     size, lock, done = path.stat().st_size, threading.Lock(), [0, 0]
 
     def on_block(more: int, rows: int) -> None:
@@ -60,7 +61,7 @@ def load(job: Job) -> Trace:
         if path != job.path:
             path.unlink()
     job.progress(size, size, done[1])
-    return trace.warn(fault) if fault else trace
+    return trace.warn(*(said for said in (fault, cut) if said))
 
 
 def load_parquet(job: Job) -> Trace:

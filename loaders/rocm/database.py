@@ -1,13 +1,12 @@
 """SQLite databases of AMD's tools, opened as what they are: files of strangers.
 
-Opened read-only and immutable, so that nothing is locked and no journal appears beside them. A view may be any query,
-one that never ends among them, so views are read for the tables they name and never run. Columns are asked for by
-type: text where a number should be is null and counted, and no single value may be longer than a name can be.
+A view may be any query, one that never ends among them, so views are read for the tables they name and never run.
+Columns are asked for by type: text where a number should be is null and counted, and no single value may be longer
+than a name can be.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
+from ..ingest import sqlite_file
 from .values import Faults
 
 _BLOCK_ROWS = 65_536
@@ -37,8 +37,7 @@ class RocmDatabase:
         """``tick`` is called now and then while rows are read; what it raises ends the reading."""
         self._faults = faults
         self._stopped: BaseException | None = None
-        address = f"{Path(os.path.abspath(path)).as_uri()}?mode=ro&immutable=1"
-        self._connection = sqlite3.connect(address, uri=True)
+        self._connection = sqlite_file.connect(path)
         self._connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
 
@@ -61,8 +60,9 @@ class RocmDatabase:
             raise
 
     def _look_around(self) -> None:
-        found = self._connection.execute("select type, name, sql from sqlite_master where typeof(name) = 'text'")
-        for kind, name, text in found.fetchall():
+        for kind, name, _, text in sqlite_file.schema(self._connection):
+            if not isinstance(name, str):
+                continue
             if kind == "view":
                 self._views[str(name)] = str(text)
             elif kind == "table" and str(text).lstrip()[:13].lower().startswith("create table"):
@@ -119,23 +119,18 @@ class RocmDatabase:
     def _rows(
         self, name: str, number: int, query: str, columns: Mapping[str, type[pl.DataType]]
     ) -> Iterator[pl.DataFrame]:
-        cursor: sqlite3.Cursor | None = None
-        while True:
-            try:
-                cursor = cursor or self._connection.execute(query)
-                rows = cursor.fetchmany(_BLOCK_ROWS)
-            except sqlite3.DatabaseError as error:
-                if self._stopped is not None:
-                    raise self._stopped from None
-                said = " ".join(str(error).split())[:120]
-                self._faults.sentences.append(f"{name} could be read only in part ({said})")
-                return
-            if not rows:
-                return
-            frame = pl.DataFrame(rows, schema=dict(columns), orient="row")
-            if wrong := int(frame["wrong"].sum()):
-                self._faults.values[name] += wrong
-            yield frame.select(pl.lit(number, pl.Int64).alias("source"), *list(columns)[:-1])
+        try:
+            for rows in sqlite_file.batches(self._connection.execute(query), _BLOCK_ROWS):
+                frame = pl.DataFrame(rows, schema=dict(columns), orient="row")
+                if wrong := int(frame["wrong"].sum()):
+                    self._faults.values[name] += wrong
+                yield frame.select(pl.lit(number, pl.Int64).alias("source"), *list(columns)[:-1])
+        except sqlite3.DatabaseError as error:
+            if self._stopped is not None:
+                raise self._stopped from None
+            said = f"{name} could be read only in part ({' '.join(str(error).split())[:120]})"
+            if said not in self._faults.sentences:
+                self._faults.sentences.append(said)
 
     def _columns(self, table: str) -> tuple[str, ...]:
         """Stored columns only: a generated one is an expression of whoever made the file."""

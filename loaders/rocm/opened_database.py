@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ..errors import Unreadable
-from ..ingest import stream
+from ..ingest import sqlite_file, stream
 from ..loader import Job
 from ..trace import Info, Trace
 from .database import RocmDatabase
@@ -19,7 +19,8 @@ Read = Callable[[RocmDatabase, Recording], Trace]
 
 def load(job: Job, info: Info, read: Read) -> Trace:
     """What ``read`` makes of the database, which may be compressed. Raises Unreadable where SQLite cannot read it."""
-    path, fault = stream.plain_file(job.path, job.workspace, job.progress)
+    plain, fault = stream.plain_file(job.path, job.workspace, job.progress)
+    path, cut = sqlite_file.whole_pages(plain, job.workspace)
     size = path.stat().st_size
     try:
         with ThreadPoolExecutor(1) as writer:
@@ -40,7 +41,7 @@ def load(job: Job, info: Info, read: Read) -> Trace:
         if path != job.path:
             path.unlink()
     job.progress(size, size, recording.rows)
-    return trace.warn(fault) if fault else trace
+    return trace.warn(*(said for said in (fault, cut) if said))
 
 
 def label(path: Path) -> str:

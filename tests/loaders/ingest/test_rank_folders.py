@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import struct
 import tarfile
 import zipfile
 from pathlib import Path
@@ -118,6 +119,27 @@ def test_nothing_is_written_outside_the_folder(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.rglob("*") if not path.is_dir()) == ["evil.tar", "good.pt.trace.json"]
     run = opened(packed)
     assert run.has("kernels") and any("link.json was left out: it is a link" in said for said in run.info.warnings)
+
+
+def test_a_file_without_a_name_in_an_archive_is_left_out(tmp_path: Path) -> None:
+    """A directory of a zip whose only entry has none: the smallest input of a failure that fuzzing met."""
+    entry = struct.pack("<4s6H3L5H2L", b"PK\x01\x02", 20, 20, 0, 0, 0, 33, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 1, 1, len(entry), 0, 0)
+    (tmp_path / "run.zip").write_bytes(entry + end)
+    with pytest.raises(Unreadable, match="an archive without files"):
+        archives.unpack("run.zip", tmp_path / "run.zip", tmp_path, lambda *_: None)
+
+
+def test_a_wrong_checksum_around_an_archive_is_said(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "job.tar", "w") as out:
+        entry = tarfile.TarInfo("rank0.json")
+        entry.size = len(trace())
+        out.addfile(entry, io.BytesIO(trace()))
+    packed = bytearray(gzip.compress((tmp_path / "job.tar").read_bytes()))
+    packed[-8] ^= 1
+    (tmp_path / "job.tar.gz").write_bytes(packed)
+    run = opened(tmp_path / "job.tar.gz")
+    assert run.has("kernels") and any("checksum of the gzip data is wrong" in said for said in run.info.warnings)
 
 
 def test_names_with_a_time_of_day_are_taken_and_what_a_system_hides_is_passed_over(tmp_path: Path) -> None:
