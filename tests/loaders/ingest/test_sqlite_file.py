@@ -30,7 +30,8 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("database") / "whole.db"
     connection = sqlite3.connect(path)
     connection.executescript(
-        f"pragma page_size = {PAGE}; create table small (a); create table one (id integer primary key, dur integer, name);"
+        f"pragma page_size = {PAGE}; create table small (a);"
+        "create table one (id integer primary key, dur integer, name);"
         "create table two (id integer primary key, dur integer, name); create index by_name on one (name);"
     )
     for row in ROWS:

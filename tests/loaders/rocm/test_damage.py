@@ -124,17 +124,6 @@ def test_a_database_may_be_stopped(tmp_path: Path) -> None:
         rpd.LOADER.load(Job(path, tmp_path, stop))
 
 
-@pytest.mark.parametrize("name", ["rocpd_results.db", "rocm.rpd"])
-def test_a_database_that_was_cut_gives_what_is_left_or_a_sentence(name: str, tmp_path: Path) -> None:
-    whole = (SAMPLES / name).read_bytes()
-    (loader,) = registry.claims(stream.head(SAMPLES / name))
-    for share in (0.2, 0.5, 0.9):
-        path = tmp_path / f"{share}.db"
-        path.write_bytes(whole[: int(len(whole) * share)])
-        with pytest.raises(Unreadable, match=r"is damaged|holds no event"):
-            load(loader, path, tmp_path)
-
-
 def test_a_compressed_database_is_read(tmp_path: Path) -> None:
     (tmp_path / "run.rpd.gz").write_bytes(gzip.compress((SAMPLES / "rocm.rpd").read_bytes()))
     assert registry.claims(stream.head(tmp_path / "run.rpd.gz")) == (rpd.LOADER,)
