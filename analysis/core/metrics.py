@@ -60,6 +60,25 @@ _PATTERNS: tuple[tuple[str, Means, str], ...] = (
 )
 
 
+_TITLES = {
+    "gpu_sm_frequency": "SM clock", "gpu_frequency": "GPU clock", "gpu_mem_frequency": "memory clock",
+    "cpu_frequency": "CPU clock", "host_cpu_usage": "CPU usage",
+}
+
+
+def title(name: str) -> str:
+    """What a sentence calls the metric: SM clock; its recorded name where that has no usual one."""
+    return _TITLES.get(name, display(name, 60))
+
+
+_MEMORY = re.compile(r"memory change|allocated|reserved", re.I)
+
+
+def is_memory_counter(name: str) -> bool:
+    """Whether the counter is of what the process allocates: that follows from its work, and is no resource."""
+    return _MEMORY.search(name) is not None
+
+
 _OWN_USE: dict[Means, str] = {"processor": "process_cpu_usage"}
 """The metric that says what the process itself takes of a capacity everybody shares."""
 

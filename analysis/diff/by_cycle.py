@@ -15,17 +15,20 @@ from ..core.options import Options
 from ..core.processes import recorded
 from ..table.view import Answer
 from .prepare.counter_units import recorded_units
+from .prepare.idle_time import UNKNOWN, idle_name
 from .prepare.prepared import Prepared
-from .prepare.samples import Matched, Work
+from .prepare.samples import IDLE, Matched, Work
 from .prepare.self_time import own_shares, waits_for_device
 from .prepare.stratify import replay_notes, replays
-from .present.sentences import changed_line, cycle_line, data_line, device_lines
+from .present.causes import cause_lines, explanation
+from .present.sentences import cycle_line, data_line, device_lines
 from .verdict.comparability import comparability
 from .verdict.cycle_time import cycle_time
 from .verdict.device_work import DeviceWork, agreed, device_work
-from .verdict.explanation import explanation
+from .verdict.explanation import cause_of
 from .verdict.exposure import SlowedFunction, paths
 from .verdict.function_change import REGRESSIONS, FunctionChange, frame_of, in_order
+from .verdict.idle_changes import IdleChange, idle_changes
 from .verdict.key_metric import scored_metrics, with_metrics
 from .verdict.resources import ChangedResource, resources
 from .verdict.suspects import known_suspects
@@ -43,7 +46,11 @@ def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Ans
         row.wait_a_ms, row.wait_b_ms = ready.waits.a.get(key), ready.waits.b.get(key)
         row.renamed = ready.names.get((row.function, row.device))
     _locate_losses(slowed, runs, ready)
-    work = _with_paths(device_work(matched, cycles, bool(ready.timings)), slowed, ready, options)
+    idle = idle_changes(rows, cycles)
+    _mark_waits(rows, idle)
+    work = _with_paths(
+        device_work(matched, cycles, bool(ready.timings)), [row for row in slowed if row.kind != IDLE], ready, options
+    )
     table = frame_of(rows)
     units = recorded_units(runs)
     pids = [(one.pair.a, one.pair.b) for one in matched]
@@ -53,15 +60,17 @@ def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Ans
     table = with_metrics(table, scored_metrics(ready.works, table, units), changed)
     table, work, changed = _as_recorded(ready.works, table, work, changed)
     comparable, calibration = comparability(runs, matched, options), _calibration(rows, ready.works[0])
+    cause = cause_of(changed, cycles, work, idle)
+    regressions = len({(row.function, row.device) for row in slowed if row.kind != IDLE})
     verdict = Verdict(
-        comparable, explanation(changed, cycles, work, len({(row.function, row.device) for row in slowed}), comparable),
-        "cycles", cycles, tuple(work), tuple(changed), calibration, tuple(ready.timings),
+        comparable, explanation(cause, cycles, regressions, comparable, bool(changed)), "cycles", cycles, tuple(work),
+        tuple(changed), tuple(idle), cause, calibration, tuple(ready.timings),
     )
     shape = histogram(matched[0].a.cycle_ms * 1e6, matched[0].b.cycle_ms * 1e6)
     short = {name: fit_name(name, 40) for name in table["function"].unique()}
     lines = [
         cycle_line(cycles), *device_lines(work, ready.timings, short, cycles.median_a_ms),
-        changed_line(changed, cycles, work),
+        *cause_lines(cause, changed, cycles, comparable),
     ]
     data = data_line(comparable, matched, calibration.row_ms)
     lines = [*lines, data] if comparable.comparable else [data, *lines]
@@ -108,6 +117,16 @@ def _locate_losses(slowed: Iterable[FunctionChange], runs: tuple[Trace, Trace], 
         if row.function in own_a or there in own_b:
             a, b = (row.a_ms or 0.0) * own_a.get(row.function, 0.0), (row.b_ms or 0.0) * own_b.get(there, 0.0)
             row.lost_here_ms = max(0.0, b - a)
+
+
+def _mark_waits(rows: Iterable[FunctionChange], idle: Iterable[IdleChange]) -> None:
+    """The causes of idle time that explain the cycle are on its path."""
+    explaining = {(one.function, one.device, one.rank) for one in idle if one.explains_cycle}
+    for row in rows:
+        if row.function == idle_name(UNKNOWN):
+            row.lost_here_ms = 0.0  # that a device waited is no news beside what it waited for
+        if row.kind == IDLE and (row.function, row.device, row.rank) in explaining:
+            row.path = "exposed"
 
 
 def _name_in_b(row: FunctionChange, ready: Prepared) -> str:
@@ -168,6 +187,6 @@ def _notes(matched: list[Matched], rows: list[FunctionChange], ready: Prepared) 
     if any(row.wait_a_ms is not None for row in rows):
         notes.append("Rows of collectives are about the transfer (the rank that came last); waiting is beside it.")
     notes.append(
-        "One run a side cannot show how runs differ by themselves: changes below 2% of a function are not called."
+        "One run per side: run-to-run noise is unknown, so changes under 2% are not flagged."
     )
     return notes

@@ -15,13 +15,14 @@ from ...loaders.trace import Trace
 from ..core import metrics as m
 from ..core import units
 from ..table.view import Answer
-from .present.sentences import changed_line, cycle_line, device_lines, line
+from .present.causes import cause_lines, explanation
+from .present.sentences import cycle_line, device_lines, line
 from .stats.fdr import q_values
 from .stats.robust_location import Floats
 from .verdict.comparability import Comparability
 from .verdict.cycle_time import CycleTime, compare_lengths
 from .verdict.device_work import DeviceWork
-from .verdict.explanation import explanation
+from .verdict.explanation import cause_of
 from .verdict.function_change import REGRESSIONS, Call, FunctionChange, category, frame_of, in_order
 from .verdict.resources import (
     ChangedResource,
@@ -78,16 +79,16 @@ def finished(runs: tuple[Trace, ...]) -> Answer:
         _tell_metric(row, triplets, changed)
     slower = [row for row in rows if row.verdict in REGRESSIONS]
     work = _work(rows, cycles)
-    comparability = Comparability()
+    comparability, cause = Comparability(), cause_of(changed, cycles, work, ())
     verdict = Verdict(
-        comparability, explanation(changed, cycles, work, len(slower), comparability), "a finished comparison", cycles,
-        work, tuple(changed),
+        comparability, explanation(cause, cycles, len(slower), comparability, bool(changed)), "a finished comparison",
+        cycles, work, tuple(changed), cause=cause,
     )
     lost = sum(row.delta_ms or 0.0 for row in slower)
     worse = f", {units.amount(lost, signed=True)} per cycle" if slower and cycles else ""
     lines = [
         *([cycle_line(cycles)] if cycles else []), *device_lines(work, [], {}, cycles.median_a_ms if cycles else 0.0),
-        changed_line(changed, cycles, work),
+        *cause_lines(cause, changed, cycles, comparability),
         line("Rows", f"{len(slower)} of {len(rows)} functions have a significantly larger share of the cycle{worse}"),
         line("Data", "a finished comparison: its cycles and means were recorded, its samples were not"),
     ]

@@ -43,7 +43,7 @@ class Headline(Struct, frozen=True):
     def spoken(self) -> str:
         """The sentence with what it is about, for where no label stands before it."""
         about = "Cycle time" if self.label == "Cycle" else self.label
-        return f"{about}{',' if self.text.startswith('cannot') else ''} {self.text}"
+        return f"{about}{':' if self.text.startswith('cannot') else ''} {self.text}"
 
     @property
     def moved(self) -> bool:

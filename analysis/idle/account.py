@@ -139,7 +139,7 @@ def _account(run: Trace, activities: pl.DataFrame) -> _Account | None:
 def _of_device(
     run: Trace, host: Host | None, activities: pl.DataFrame, gaps: DeviceGaps
 ) -> tuple[list[pl.DataFrame], DeviceIdle]:
-    launches = None if host is None else _launches_of(run, host, activities, gaps)
+    launches = None if host is None else launches_of(run, host, activities, gaps)
     frames, sums = [], np.zeros(len(_NAMES), dtype=np.int64)
     count = len(gaps.starts)
     for at in range(0, max(count, 1), AT_ONCE):
@@ -152,7 +152,7 @@ def _of_device(
     return frames, DeviceIdle(gaps.device, gaps.rank, gaps.window_ns, gaps.busy_ns, gaps.idle_ns, causes, count)
 
 
-class _Launches(Struct, frozen=True):
+class Launches(Struct, frozen=True):
     """Of what ended each gap the row among all launches and the launch call (-1: none); ``graph``: the same as before.
 
     ``overhead`` is when a profiler was at work in the process.
@@ -163,33 +163,31 @@ class _Launches(Struct, frozen=True):
     graph: Mask
     overhead: Intervals
 
-    def pick(self, some: slice) -> _Launches:
+    def pick(self, some: slice) -> Launches:
         """Those of some gaps."""
-        return _Launches(self.row[some], self.call[some], self.graph[some], self.overhead)
+        return Launches(self.row[some], self.call[some], self.graph[some], self.overhead)
 
 
-def _launches_of(run: Trace, host: Host, activities: pl.DataFrame, gaps: DeviceGaps) -> _Launches:
+def launches_of(run: Trace, host: Host, activities: pl.DataFrame, gaps: DeviceGaps) -> Launches:
+    """What launched the activities that end the gaps."""
     row = _rows_of(run, activities["index"].gather(pl.Series(gaps.after)))
     call, correlation = host.callers.call[row], ids(activities["correlation"])
     graph = (call >= 0) & (correlation[gaps.before] == correlation[gaps.after])
     explained = np.flatnonzero((call >= 0) & ~graph)
     rank = int(host.slices.rank[call[explained[0]]]) if len(explained) else ABSENT
-    return _Launches(row, call, graph, host.overhead.get(rank, EMPTY))
+    return Launches(row, call, graph, host.overhead.get(rank, EMPTY))
 
 
 def _explained(
-    host: Host | None, activities: pl.DataFrame, gaps: DeviceGaps, launches: _Launches | None
+    host: Host | None, activities: pl.DataFrame, gaps: DeviceGaps, launches: Launches | None
 ) -> tuple[pl.DataFrame, Ints]:
     """Some gaps of a device as rows, and their time (ns) by cause: an array (causes, gaps)."""
     count = len(gaps.starts)
-    parts = np.zeros((len(_NAMES), count), dtype=np.int64)
+    parts = by_cause(host, gaps, launches)
     none = pl.Series([None] * count, dtype=NAME)
     told = {"call": none, "op": none, "frame": none, "drained_by": none,
             "drain_ns": pl.Series([None] * count, dtype=pl.Int64)}
-    if host is None or launches is None:
-        parts[_NAMES.index("unknown")] = gaps.ends - gaps.starts
-    else:
-        _fill(parts, host, gaps, launches)
+    if host is not None and launches is not None:
         rows, callers = pl.Series(launches.row), host.callers.frame
         told = {
             "call": host.slices.names_of(launches.call), "op": callers["op"].gather(rows),
@@ -217,15 +215,19 @@ def _rows_of(run: Trace, index: pl.Series) -> Ints:
     return order[np.searchsorted(every[order], wanted)]
 
 
-def _fill(parts: Ints, host: Host, gaps: DeviceGaps, launches: _Launches) -> None:
-    """Give every nanosecond of the gaps its cause."""
-    slices, length = host.slices, gaps.ends - gaps.starts
-    known = launches.call >= 0
+def by_cause(host: Host | None, gaps: DeviceGaps, launches: Launches | None) -> Ints:
+    """Every nanosecond of the gaps by its cause: an array (``CAUSES``, gaps) in ns."""
+    length = gaps.ends - gaps.starts
+    parts = np.zeros((len(_NAMES), len(length)), dtype=np.int64)
+    if host is None or launches is None:
+        parts[_NAMES.index("unknown")] = length
+        return parts
+    slices, known = host.slices, launches.call >= 0
     parts[_NAMES.index("unknown")] = np.where(known, 0, length)
     parts[_NAMES.index("graph")] = np.where(launches.graph, length, 0)
     some = np.flatnonzero(known & ~launches.graph)
     if not len(some):
-        return
+        return parts
     launch, begin, end, overhead = launches.call[some], gaps.starts[some], gaps.ends[some], launches.overhead
     called = np.clip(slices.start[launch], begin, end)
     returned = np.clip(slices.ends(launch), begin, end)
@@ -237,9 +239,11 @@ def _fill(parts: Ints, host: Host, gaps: DeviceGaps, launches: _Launches) -> Non
     parts[_NAMES.index("untraced"), some] = called - begin - before - inside.sum(axis=0)
     parts[_NAMES.index("profiler"), some] = before + during
     parts[_NAMES.index("launch"), some] = returned - called - during
-    waited = end - returned
-    parts[_NAMES.index("dispatch"), some] = np.minimum(waited, DISPATCH_NS)
-    parts[_NAMES.index("queued"), some] = np.maximum(waited - DISPATCH_NS, 0)
+    ready = np.maximum(slices.ends(launch), gaps.since[some])
+    dispatched = np.clip(ready + DISPATCH_NS, returned, end)
+    parts[_NAMES.index("dispatch"), some] = dispatched - returned
+    parts[_NAMES.index("queued"), some] = end - dispatched
+    return parts
 
 
 def _notes(run: Trace, host: Host | None, devices: list[DeviceIdle]) -> list[str]:

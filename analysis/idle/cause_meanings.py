@@ -19,3 +19,11 @@ CAUSES = {
     "unknown": "no launch call was recorded for what came next",
 }
 """Every cause and its meaning; a nanosecond of idle time has exactly one."""
+
+LABELS = {
+    "input": "DataLoader", "sync": "host waits for the device", "allocation": "allocation", "copy": "copy call",
+    "runtime": "other runtime call", "python": "Python", "op": "host operators", "untraced": "untraced host code",
+    "launch": "launch call", "dispatch": "start of launched work", "queued": "blocked in the queue",
+    "graph": "inside a graph launch", "profiler": "profiler", "unknown": "launch not recorded",
+}
+"""What a list of functions calls each cause."""

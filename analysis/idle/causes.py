@@ -38,6 +38,13 @@ def cause_of_call(name: str) -> str:
     return "runtime"
 
 
+def named_cause(name: str, kind: str | None) -> str | None:
+    """The cause that host slices of that name are by their name alone, as input or a call; None for any other."""
+    if kind in _OPS and _INPUT.search(name):
+        return "input"
+    return cause_of_call(name) if kind in CALLS else None
+
+
 def causes_of(slices: HostSlices) -> tuple[Kinds, Mask]:
     """For every slice its place in ``BY_SLICE`` (-1 for one that is no cause), and which are input.
 

@@ -17,25 +17,41 @@ from ..core.intervals import union
 from ..core.launch_calls import ids, of_devices
 from ..kernels.sources import ACTIVITIES
 
+_PER_GAP = ("starts", "ends", "before", "after", "since")
+
 
 class DeviceGaps(Struct, frozen=True):
-    """One device: its window (first start to last end) and busy time in ns, and its gaps in order of time.
+    """One device: its window from first start to last end, and its gaps in order of time. Times are in ns.
 
-    ``before`` and ``after`` are rows of the activities the gaps were found in.
+    ``before`` and ``after`` are rows of the activities the gaps were found in. ``since`` is when each began, which for
+    a piece of a gap (``within``) is earlier than its start.
     """
 
     device: str | None
     rank: int | None
+    begin_ns: int
     window_ns: int
     busy_ns: int
     starts: Ints
     ends: Ints
     before: Ints
     after: Ints
+    since: Ints
 
-    def pick(self, some: slice) -> DeviceGaps:
+    def pick(self, some: slice | Ints) -> DeviceGaps:
         """Some of the gaps."""
-        return replace(self, **{name: getattr(self, name)[some] for name in ("starts", "ends", "before", "after")})
+        return replace(self, **{name: getattr(self, name)[some] for name in _PER_GAP})
+
+    def within(self, starts: Ints, ends: Ints) -> tuple[DeviceGaps, Ints]:
+        """The pieces of the gaps in windows (ns) that do not overlap, and the number of the window of each."""
+        first = np.searchsorted(self.ends, starts, side="right")
+        count = np.maximum(np.searchsorted(self.starts, ends, side="left") - first, 0)
+        window = np.repeat(np.arange(len(starts)), count)
+        gap = np.arange(len(window)) - np.repeat(np.cumsum(count) - count, count) + first[window]
+        pieces = self.pick(gap)
+        return replace(
+            pieces, starts=np.maximum(pieces.starts, starts[window]), ends=np.minimum(pieces.ends, ends[window])
+        ), window
 
     @property
     def idle_ns(self) -> int:
@@ -63,9 +79,10 @@ def _of_device(device: str | None, rank: int | None, rows: Ints, starts: Ints, e
     busy = union(starts, ends)
     begin, stop = busy.ends[:-1], busy.starts[1:]
     by_start, by_end = np.lexsort((ends, starts)), np.lexsort((starts, ends))
-    window = int(busy.ends[-1] - busy.starts[0]) if len(busy.starts) else 0
+    first = int(busy.starts[0]) if len(busy.starts) else 0
+    window = int(busy.ends[-1]) - first if len(busy.starts) else 0
     after = np.searchsorted(starts[by_start], stop, side="left")
     before = np.searchsorted(ends[by_end], begin, side="right") - 1
     return DeviceGaps(
-        device, rank, window, busy.length, begin, stop, rows[by_end[before]], rows[by_start[after]]
+        device, rank, first, window, busy.length, begin, stop, rows[by_end[before]], rows[by_start[after]], begin,
     )

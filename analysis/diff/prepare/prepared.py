@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ...core import device_pairs as devices
 from ...core.options import Options
 from . import collectives, renamed
+from .idle_time import with_idle_time
 from .samples import Matched, Work, match
 from .stratify import same_kind
 
@@ -39,6 +40,7 @@ def prepared(a: Work, b: Work, options: Options) -> Prepared:
     a, b, excluded = same_kind(a, b)
     works, names = _under_one_name(a, b, moved, options)
     matched, waits, timings = collectives.split(match(*works, options))
+    matched = with_idle_time(matched, works, moved, options)
     works = replace(works[0], rows=works[0].rows.clear()), replace(works[1], rows=works[1].rows.clear())
     return Prepared(works, matched, names, moved, waits, timings, (*devices.note(moved), *excluded))
 

@@ -31,6 +31,8 @@ Flags = NDArray[np.bool_]
 LEAST_LEFT = 3
 """Warm-up cycles are left out only if as many others remain."""
 HOST = "Host"
+IDLE = "idle"
+"""The kind of rows that are idle time of a device by cause."""
 _WORK = ("cycle", "pid", "function", "device", "kind", "dur_ns", "instances", "cycle_ns")
 _READ = ("cycle", "pid", "function", "device", "metric", "beta", "mu", "dur_ns")
 _NAMES = ("function", "device", "metric")
@@ -77,8 +79,15 @@ class Matched(Struct, frozen=True):
 
     @property
     def on_device(self) -> Flags:
-        """Which functions ran on a device."""
-        found: Flags = (self.functions["device"] != HOST).fill_null(True).to_numpy()
+        """Which functions ran on a device: idle time of one did not."""
+        ran = (self.functions["kind"] != IDLE).fill_null(True)
+        found: Flags = ((self.functions["device"] != HOST).fill_null(True) & ran).to_numpy()
+        return found
+
+    @property
+    def on_host(self) -> Flags:
+        """Which functions ran on the host."""
+        found: Flags = (self.functions["device"] == HOST).fill_null(False).to_numpy()
         return found
 
 

@@ -1,19 +1,16 @@
-"""The verdict in words: Cycle, GPU, Changed and Data, each a line that says what it rests on."""
+"""The verdict in words: Cycle, GPU and Data (``causes`` has the others), each a line that says what it rests on."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ...core import units
-from ...core.metrics import change
 from ..prepare.collectives import CollectiveTiming
 from ..prepare.collectives import sentence as collective_sentence
 from ..prepare.samples import Matched
 from ..verdict.comparability import Comparability
 from ..verdict.cycle_time import CycleTime, SlowCycle
 from ..verdict.device_work import CHANGED, DeviceWork
-from ..verdict.explanation import foremost
-from ..verdict.resources import ChangedResource
 
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
@@ -39,23 +36,42 @@ def cycle_sentence(cycles: CycleTime) -> str:
     Whether the cycle got slower, by how much, and which cycles stand out with what is special in them.
     """
     a, b = cycles.median_a_ms, cycles.median_b_ms
-    text = f"{cycles.verdict}: {units.amount(a, b)}{f' {cycles.unit}' if cycles.unit else ''}"
+    figures = [f"median {units.amount(a, b)}{f' {cycles.unit}' if cycles.unit else ''}"]
     if cycles.verdict in ("slower", "faster") and a and (b / a >= 1.5 or b / a <= 1 / 1.5):
-        text += f" ({b / a:.1f}×)"
+        figures.append(f"{b / a:.1f}×")
     if cycles.ci_low_ms is not None and cycles.ci_high_ms is not None:
-        shift, low, high = map(units.rough_figure, (cycles.shift_ms, cycles.ci_low_ms, cycles.ci_high_ms))
-        text += f", {shift} [{low}, {high}]"
+        figures.append(f"95% CI {units.rough_figure(cycles.ci_low_ms)}…{units.rough_figure(cycles.ci_high_ms)}")
+    text = f"{cycles.verdict} ({', '.join(figures)})"
     for count, run in ((cycles.cycles_a, "A"), (cycles.cycles_b, "B")):
         if count < 5:
             text += f"; only {some(count)} cycle{'' if count == 1 else 's'} in {run}"
+    if cycles.undecided_by:
+        reason = special(cycles.undecided_by)
+        return f"{text}, because of {slow_ones(cycles.undecided_by)}{f': {reason}' if reason else ''}"
     slow = cycles.slow_in_b
     if slow and cycles.verdict != "slower":
-        times = [f"{'' if one.cycle is None else f'B{one.cycle} '}{units.figure(one.ms)}" for one in slow[:3]]
-        named = f"{' and '.join(times)} {units.sentence_unit()}"
-        count_text = f"{some(len(slow))} slow one{'' if len(slow) == 1 else 's'}"
         reason = special(slow)
-        text += f"; {count_text}, {named}{' and more' if len(slow) > 3 else ''}{f', {reason}' if reason else ''}"
+        text += f". B has {units.counted(len(slow), 'outlier', 'outliers')}, {_times(slow)}"
+        text += f": {reason}" if reason else ""
     return text
+
+
+def slow_ones(slow: Sequence[SlowCycle]) -> str:
+    """'2 slow cycles of B, #5 182 ms and #9 164 ms'."""
+    runs = [run for run in ("A", "B") if any(one.run == run for one in slow)]
+    of_run = f" of {runs[0]}" if len(runs) == 1 else ""
+    return f"{units.counted(len(slow), 'slow cycle', 'slow cycles')}{of_run}, {_times(slow, len(runs) > 1)}"
+
+
+def _times(slow: Sequence[SlowCycle], with_run: bool = False) -> str:
+    """The first three slow cycles with their times."""
+    named = []
+    for one in slow[:3]:
+        number = "" if one.cycle is None else f"#{one.cycle} "
+        named.append(f"{f'{one.run} ' if with_run else ''}{number}{units.amount(one.ms)}")
+    if len(slow) > 3:
+        return f"{', '.join(named)} and {len(slow) - 3} more"
+    return " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named)
 
 
 def special(slow: Sequence[SlowCycle]) -> str:
@@ -63,14 +79,9 @@ def special(slow: Sequence[SlowCycle]) -> str:
     if not any(one.reasons for one in slow):
         return ""
     host, device = (sum(reason in one.reasons for one in slow) for reason in ("host", "device"))
-    device_known = any(one.more_device_ms is not None for one in slow)
     if host * 2 > len(slow):
-        if device * 2 > len(slow):
-            return "with more host time and more GPU time"
-        return "with more host time" + (", not more GPU time" if device_known else "")
-    if device * 2 > len(slow):
-        return "with more GPU time"
-    return "with neither more host time nor more GPU time: they waited"
+        return "extra host and GPU time" if device * 2 > len(slow) else "extra host time"
+    return "extra GPU time" if device * 2 > len(slow) else "extra waiting, neither host nor GPU time"
 
 
 def device_lines(
@@ -99,23 +110,23 @@ def _label(device: str | None) -> str:
 
 def _device_text(row: DeviceWork) -> str:
     ratio, per_launch = row.ratio, row.per_launch_ratio
-    text = f"busy {units.amount(row.busy_a_ms, row.busy_b_ms)} per cycle"
+    text = "work per cycle"
     if row.communication_a_ms or row.communication_b_ms:
-        text += " beside collectives"  # which wait for other ranks, and have a line of their own
+        text += ", without collectives"  # which wait for other ranks, and have a line of their own
+    text += f": {units.amount(row.busy_a_ms, row.busy_b_ms)}"
     if ratio is None:
-        return f"{text}: {'new' if row.busy_b_ms else 'no'} work"
+        return f"{text} ({'new' if row.busy_b_ms else 'none'})"
     if abs(ratio - 1) > CHANGED:
         times = f"{ratio:.1f}×" if ratio >= 1.5 or ratio <= 0.67 else f"{100 * (ratio - 1):+.0f}%".replace("-", "−")
-        text += f" ({times})"
-        if per_launch is not None and abs(per_launch - 1) <= CHANGED:
-            text += ", per launch unchanged"
+        same = per_launch is not None and abs(per_launch - 1) <= CHANGED
+        text += f" ({times}{', per launch unchanged' if same else ''})"
     else:
-        text += ", unchanged" + (" per launch too" if per_launch and abs(per_launch - 1) <= CHANGED else "")
-    text += _idle_text(row)
+        text += " (unchanged)"
+    text += f". {idle}" if (idle := _idle_text(row)) else ""
     if row.path == "hidden":
-        text += ": hidden behind the host"
+        text += ": the host sets the pace" if idle else ". The host sets the pace"
     elif row.path == "exposed":
-        text += ": the cycle waits for it"
+        text += ": the cycle waits for the GPU" if idle else ". The cycle waits for the GPU"
     return text
 
 
@@ -126,36 +137,12 @@ def _idle_text(row: DeviceWork) -> str:
         return ""
     waits = " or waiting for other ranks" if row.others_waited_for else ""
     if round(100 * a) == round(100 * b) or (row.path == "hidden" and 0.5 <= b < a):
-        return f", still {b:.0%} idle{waits}"
-    return f", idle{waits} {a:.0%} → {b:.0%}"
-
-
-def resource_text(row: ChangedResource) -> str:
-    """A changed resource: name, values in natural units, where, and which functions ran under it."""
-    text = f"{row.metric} {change(row.mu_a, row.mu_b, row.unit)} on {row.device}"
-    slower, under = row.functions, row.seen_by
-    if not slower:
-        return text
-    if slower == under:
-        who = "the one function" if under == 1 else "both functions" if under == 2 else f"all {under} functions"
-        return f"{text}, under {who} it was read with, slower now"
-    return f"{text}, under {slower} slower function{'' if slower == 1 else 's'} of the {under} it was read with"
-
-
-def changed_line(
-    resources: Sequence[ChangedResource], cycles: CycleTime | None, work: Sequence[DeviceWork]
-) -> str:
-    """The resource most likely to come from outside, and what it explains."""
-    cause, explains = foremost(resources, cycles, work)
-    if cause is not None:
-        return line("Changed", f"{resource_text(cause)}: {explains}")
-    if not resources:
-        return line("Changed", f"no resource that was read; {explains}")
-    return line("Changed", f"no capacity; {resource_text(resources[0])}, which follows from the work; {explains}")
+        return f"Still {b:.0%} idle{waits}"
+    return f"Idle{waits} {a:.0%} → {b:.0%}"
 
 
 def data_line(comparability: Comparability, matched: list[Matched], row_noise_ms: float | None) -> str:
-    """What the verdict rests on: comparable or not, what was left out, how much a row moves by chance."""
+    """What the verdict rests on: comparable or not, what was left out, the noise floor of a row."""
     parts = [] if not comparability.comparable else ["comparable"]
     if comparability.reasons:
         parts = [("comparable with reserve: " if comparability.comparable else "NOT comparable: ")
@@ -166,7 +153,7 @@ def data_line(comparability: Comparability, matched: list[Matched], row_noise_ms
     if warm_up:
         parts.append(f"{warm_up} warm-up cycle{'' if warm_up == 1 else 's'} left out")
     if row_noise_ms is not None:
-        parts.append(f"by chance a row moves up to ±{units.amount(row_noise_ms)}")
+        parts.append(f"noise floor ±{units.amount(row_noise_ms)}")
     return line("Data", "; ".join(parts))
 
 

@@ -23,6 +23,10 @@ CLEAR = 0.1
 """An interval around zero wider than this share of the cycle shows nothing."""
 LARGE_PART = 0.25
 """Share of a slow cycle's excess that host or device time must make up to be named."""
+SLOW = 3.0
+"""Cycles this many spreads above the median are set aside to see whether they are why a comparison is undecided..."""
+FEW = 1 / 3
+"""...as long as they are at most this share of their run."""
 HOST_BUSY = ("oncpu", "sched")
 CycleCall = Literal["slower", "faster", "unchanged", "cannot tell"]
 Reason = Literal["host", "device", "idle"]
@@ -47,7 +51,8 @@ class SlowCycle(Struct, frozen=True):
 class CycleTime(Struct, frozen=True):
     """How long a cycle takes in both runs, in ms; ``shift_ms`` with its 95% interval, None where cycles are too few.
 
-    ``unit`` says what one sample is where that is no cycle ("per call of gemm"). ``others`` are further pairs of
+    ``undecided_by`` are the slow cycles without which it could tell, and ``outliers`` those that stand out of their
+    run. ``unit`` says what one sample is where that is no cycle ("per call of gemm"). ``others`` are further pairs of
     processes whose shift differs.
     """
 
@@ -64,6 +69,7 @@ class CycleTime(Struct, frozen=True):
     spread_a_ms: float
     spread_b_ms: float
     outliers: tuple[SlowCycle, ...] = ()
+    undecided_by: tuple[SlowCycle, ...] = ()
     unit: str | None = None
     pid_a: int | None = None
     pid_b: int | None = None
@@ -108,9 +114,28 @@ def _sides(a: Floats, b: Floats) -> tuple[tuple[Literal["A", "B"], Floats], ...]
 
 
 def _of_pair(one: Matched) -> CycleTime:
-    slow = (*_slow_cycles("A", one.a, one), *_slow_cycles("B", one.b, one))
-    compared = compare_lengths(one.a.cycle_ms, one.b.cycle_ms)
-    return replace(compared, pid_a=one.pair.pid_a, pid_b=one.pair.pid_b, outliers=slow)
+    a, b = one.a.cycle_ms, one.b.cycle_ms
+    compared = compare_lengths(a, b)
+    outliers = _named(one, a > fence(a), b > fence(b))
+    decisive = _named(one, *_undecided_by(a, b)) if compared.verdict == "cannot tell" else ()
+    return replace(
+        compared, pid_a=one.pair.pid_a, pid_b=one.pair.pid_b, outliers=outliers, undecided_by=decisive
+    )
+
+
+def _named(one: Matched, slow_a: NDArray[np.bool_], slow_b: NDArray[np.bool_]) -> tuple[SlowCycle, ...]:
+    return (*_slow_cycles("A", one.a, one, slow_a), *_slow_cycles("B", one.b, one, slow_b))
+
+
+def _undecided_by(a: Floats, b: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """The few slow cycles of both sides without which the comparison is decided; none where it is not even then."""
+    slow = [side > np.median(side) + SLOW * spread(side) for side in (a, b)]
+    few = all(mask.sum() <= FEW * len(mask) for mask in slow)
+    if few and any(mask.any() for mask in slow):
+        rest = [side[~mask] for side, mask in zip((a, b), slow, strict=True)]
+        if compare_lengths(rest[0], rest[1]).verdict != "cannot tell":
+            return slow[0], slow[1]
+    return np.zeros(len(a), dtype=np.bool_), np.zeros(len(b), dtype=np.bool_)
 
 
 def _verdict(base: float, middle: float, low: float, high: float) -> CycleCall:
@@ -131,7 +156,7 @@ def spread(values: Floats) -> float:
 def host_busy(one: Matched, side: Side) -> Floats | None:
     """Time on processors per cycle, ms: what the scheduler saw, else the host functions; None without either."""
     kinds = one.functions["kind"].to_list()
-    rows = [i for i, kind in enumerate(kinds) if kind in HOST_BUSY] or list(np.flatnonzero(~one.on_device))
+    rows = [i for i, kind in enumerate(kinds) if kind in HOST_BUSY] or list(np.flatnonzero(one.on_host))
     return np.nansum(side.ms[rows], axis=0) if rows else None
 
 
@@ -141,8 +166,9 @@ def device_busy(one: Matched, side: Side) -> Floats | None:
     return side.ms[rows].sum(axis=0) if rows.any() else None
 
 
-def _slow_cycles(run: Literal["A", "B"], side: Side, one: Matched) -> list[SlowCycle]:
-    slow = side.cycle_ms > fence(side.cycle_ms)
+def _slow_cycles(
+    run: Literal["A", "B"], side: Side, one: Matched, slow: NDArray[np.bool_]
+) -> list[SlowCycle]:
     if not slow.any():
         return []
     usual = float(np.median(side.cycle_ms[~slow]))

@@ -79,8 +79,8 @@ def device_work(matched: list[Matched], cycles: CycleTime, others_waited_for: bo
     found = []
     for one in matched:
         names = one.functions["device"]
-        for device in names.filter((names != "Host").fill_null(True)).unique(maintain_order=True):
-            rows: Flags = np.array([name == device for name in names], dtype=bool)
+        for device in names.filter(one.on_device).unique(maintain_order=True):
+            rows: Flags = np.array([name == device for name in names], dtype=bool) & one.on_device
             work = _of_device(one, device, rows)
             if work is not None:
                 found.append(replace(work, path=_path(work, cycles), others_waited_for=others_waited_for))

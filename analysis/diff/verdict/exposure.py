@@ -63,7 +63,7 @@ def paths(ready: Prepared, slowed: list[SlowedFunction], options: Options) -> di
     theirs = {mine: name for name, mine in ready.moved.items()}
     by_device: dict[tuple[str | None, int | None, int | None], list[SlowedFunction]] = {}
     for row in slowed:
-        if row.kind != "collective" and row.device not in (None, "Host"):
+        if row.kind not in ("collective", "idle") and row.device not in (None, "Host"):
             by_device.setdefault((row.device, row.pid_a, row.pid_b), []).append(row)
     pairs = {(one.pair.a, one.pair.b): one for one in ready.matched}
     for (device, pid_a, pid_b), rows in by_device.items():

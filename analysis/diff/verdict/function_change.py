@@ -15,9 +15,11 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from ..prepare.samples import IDLE
+
 Call = Literal["slower", "faster", "new", "gone", "~", "too few cycles"]
 """The verdict of a row; ``~`` is no sure change."""
-Category = Literal["device", "host", "communication"]
+Category = Literal["device", "host", "communication", "idle"]
 REGRESSIONS: tuple[Call, ...] = ("slower", "new")
 
 
@@ -85,17 +87,24 @@ def frame_of(changes: Iterable[FunctionChange]) -> pl.DataFrame:
 
 
 def category(kind: str | None, device: str | None) -> Category:
-    """Where the function runs: on a device, on the host, or between devices."""
+    """Where the function runs: on a device, on the host, or between devices; 'idle' is a device that waits."""
+    if kind == IDLE:
+        return "idle"
     if kind == "collective":
         return "communication"
     return "host" if device == "Host" else "device"
 
 
 def in_order(table: pl.DataFrame) -> pl.DataFrame:
-    """Regressions, then improvements, then the rest; each by ``sure_ms``, wherever that was."""
+    """What explains the cycle, then regressions, then improvements, then the rest; each by ``sure_ms``.
+
+    An idle cause that the cycle waits for in one run and not in the other is the difference, whichever way it went.
+    """
     groups = {"slower": 0, "new": 0, "faster": 1, "gone": 1}
     here = pl.min_horizontal("sure_ms", pl.col("lost_here_ms").fill_null(float("inf")))
+    explains = (pl.col("kind") == IDLE).fill_null(False) & (pl.col("path") == "exposed").fill_null(False)
     return table.sort(
+        ~explains,
         pl.col("verdict").replace_strict(groups, default=2, return_dtype=pl.Int8),
         -here.fill_null(0.0), -pl.col("sure_ms").fill_null(0.0), -pl.col("delta_ms").abs().fill_null(0.0),
         "function", "rank", "device", "pid_a", "pid_b",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from ...core.metrics import metric
+from ...core.metrics import is_memory_counter, metric
 from ..prepare.samples import Work, of_process
 from ..stats.reference import compare
 from .resources import ChangedResource
@@ -32,11 +32,19 @@ def with_metrics(table: pl.DataFrame, scored: pl.DataFrame, changed: Sequence[Ch
     return table.drop(_FILLED).join(best, on=_KEYS, how="left", nulls_equal=True, maintain_order="left")
 
 
+def _readings(work: Work, pid: int | None) -> pl.DataFrame:
+    """The process's metrics without those of its own memory, which say nothing of why it took longer."""
+    names = work.metrics["metric"].unique().cast(pl.String).drop_nulls()
+    own = [name for name in names if is_memory_counter(name)]
+    rows = of_process(work.metrics, pid)
+    return rows.filter(~pl.col("metric").cast(pl.String).is_in(own)) if own else rows
+
+
 def scored_metrics(works: tuple[Work, Work], table: pl.DataFrame, units: dict[str, str]) -> pl.DataFrame:
     """The reference score of every metric of every function and process pair, μ in natural units."""
     pieces = []
     for pid_a, pid_b in table.select("pid_a", "pid_b").unique(maintain_order=True).rows():
-        a, b = (of_process(work.metrics, pid) for work, pid in zip(works, (pid_a, pid_b), strict=True))
+        a, b = (_readings(work, pid) for work, pid in zip(works, (pid_a, pid_b), strict=True))
         if a.is_empty() and b.is_empty():
             continue
         both = pl.lit(pid_a, pl.Int64).alias("pid_a"), pl.lit(pid_b, pl.Int64).alias("pid_b")

@@ -89,6 +89,8 @@ def resources(
         sides = _series(readings(work_a, pid_a)), _series(readings(work_b, pid_b))
         for key in [key for key in sides[0] if key in sides[1]]:
             name, device = key
+            if m.is_memory_counter(name):
+                continue
             largest = max(float(np.max(side[key])) for side in sides)
             one = m.metric(name, units.get(name), largest)
             use = tuple(side.get((one.own_use, device)) if one.own_use else None for side in sides)

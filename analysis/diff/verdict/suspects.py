@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ....loaders.trace import Trace
 from ...core.derived import derived_value, is_stored
-from ..prepare.samples import Flags, Matched
+from ..prepare.samples import IDLE, Flags, Matched
 from ..stats import permutation
 from ..stats.robust_location import Floats, LocationShift, centre, location_shift, usual_variance
 from .function_change import Call, Category, FunctionChange, category
@@ -32,6 +32,12 @@ BETWEEN_RUNS = 0.02
 """A steady function differs by this share from run to run (clocks, placement); one run a side cannot show it."""
 MATERIAL = 1e-5
 """Share of a cycle below which a change is no news."""
+IDLE_MATERIAL = 0.01
+"""The same for idle time: it is what the rest of the cycle leaves over, so a change that would leave the cycle's length
+"unchanged" is none of it either."""
+IDLE_GRAIN = 0.01
+"""Share of the cycle that idle times get before their logarithm is taken: a cycle without any is one like the others,
+and a microsecond more or less in little of it is nothing."""
 LEAST_CYCLES = 2
 MOST_KEPT = 8
 """Comparisons whose suspects are kept with a baseline: the ones that were found last."""
@@ -45,7 +51,8 @@ _Row = TypeVar("_Row")
 class _FunctionSamples(Struct, frozen=True):
     """One function of one process pair: its launches per cycle and ln(ms per launch) on both sides, where known.
 
-    ``seen`` and ``ran`` tell the cycles it was recorded in and those it ran in, as keys to group by.
+    ``seen`` and ``ran`` tell the cycles it was recorded in and those it ran in, as keys to group by. ``grain_ms`` was
+    added before the logarithm was taken; it is 0 for what is no idle time.
     """
 
     matched: Matched
@@ -58,15 +65,19 @@ class _FunctionSamples(Struct, frozen=True):
     seen: tuple[bytes, bytes]
     ran: tuple[bytes, bytes]
     mean_ms: float
+    grain_ms: float = 0.0
 
 
 def _rows_of(one: Matched) -> list[_FunctionSamples]:
     sides = (one.a, one.b)
     seen = [side.seen for side in sides]
     known_as: dict[bytes, bytes] = {}  # most functions are seen in the same cycles
-    ran = [known & (side.launches > 0) & (side.ms > 0) for known, side in zip(seen, sides, strict=True)]
+    idle = (one.functions["kind"] == IDLE).fill_null(False).to_numpy()
+    grains = np.where(idle, IDLE_GRAIN * float(np.median(one.a.cycle_ms)), 0.0)
+    ran = [known & (side.launches > 0) & ((side.ms > 0) | idle[:, None]) for known, side in zip(
+        seen, sides, strict=True)]
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = [np.log(side.ms / side.launches) for side in sides]
+        logs = [np.log(side.ms / side.launches + grains[:, None]) for side in sides]
     cycles = [side.cycles.astype(np.float64) for side in sides]
     names = one.functions.select("function", "device", "kind").rows()
     made = []
@@ -79,7 +90,7 @@ def _rows_of(one: Matched) -> list[_FunctionSamples]:
         made.append(_FunctionSamples(
             one, function, device, kind, (_where(one.a.launches[i], at[0]), _where(one.b.launches[i], at[1])),
             (_where(logs[0][i], on[0]), _where(logs[1][i], on[1])), times[0], (of_a, of_b), (ran_a, ran_b),
-            max(float(side.mean()) if len(side) else 0.0 for side in times),
+            max(float(side.mean()) if len(side) else 0.0 for side in times), float(grains[i]),
         ))
     return made
 
@@ -174,20 +185,22 @@ def _judged(
 ) -> FunctionChange:
     n_a, n_b = row.launches
     per_a, per_b = (float(centre(n)) if len(n) else 0.0 for n in (n_a, n_b))
-    us_a, us_b = (_us(x, launched) for x, launched in ((times.a, per_a), (times.b, per_b)))
+    us_a, us_b = (_us(x, launched, row.grain_ms) for x, launched in ((times.a, per_a), (times.b, per_b)))
     a_ms, b_ms = per_a * (us_a or 0.0) / 1e3, per_b * (us_b or 0.0) / 1e3
     delta = b_ms - a_ms
-    margin = _margin(a_ms, b_ms, times, n_a, n_b)
+    margin = _margin(a_ms + row.grain_ms, b_ms + row.grain_ms, times, n_a, n_b)
     bounded = bool(np.isfinite(margin))
     near = max(0.0, abs(delta) - margin)
     sure = max(0.0, min(near, abs(delta) - (noise or 0.0)))
     cycle_ms = float(np.median(row.matched.a.cycle_ms))
     q = float(np.nanmin([q_time, q_count])) if not np.isnan([q_time, q_count]).all() else None
     known_a, known_b = len(n_a) > 0, len(n_b) > 0
+    launched = row.kind != IDLE  # idle time is that of the cycle
     return FunctionChange(
         row.function, row.device, row.kind, category(row.kind, row.device), row.matched.pair.a, row.matched.pair.b,
-        launches_a=per_a if known_a else None, launches_b=per_b if known_b else None, launch_us_a=us_a,
-        launch_us_b=us_b, ratio=us_b / us_a if us_a and us_b else None, a_ms=a_ms if known_a else None,
+        launches_a=per_a if known_a and launched else None, launches_b=per_b if known_b and launched else None,
+        launch_us_a=us_a if launched else None, launch_us_b=us_b if launched else None,
+        ratio=us_b / us_a if us_a and us_b else None, a_ms=a_ms if known_a else None,
         b_ms=b_ms if known_b else None, delta_ms=delta if known_a and known_b else None,
         ci_low_ms=delta - margin if bounded else None, ci_high_ms=delta + margin if bounded else None, q=q,
         verdict=_verdict(row, (a_ms, b_ms), (per_a, per_b), q, sure, cycle_ms), noise_ms=noise, sure_ms=sure,
@@ -195,10 +208,10 @@ def _judged(
     )
 
 
-def _us(log_ms: float | None, launched: float) -> float | None:
+def _us(log_ms: float | None, launched: float, grain_ms: float) -> float | None:
     """µs per launch; 0 for launches that all took no time at all, None where there were none."""
     if log_ms is not None:
-        return float(np.exp(log_ms)) * 1e3
+        return max(0.0, float(np.exp(log_ms)) - grain_ms) * 1e3
     return 0.0 if launched else None
 
 
@@ -268,7 +281,8 @@ def _verdict(
 ) -> Call:
     a_ms, b_ms = ms
     cycles_a, cycles_b = (len(side) for side in row.launches)
-    changed = sure >= max(MATERIAL * cycle_ms, BETWEEN_RUNS * max(a_ms, b_ms))
+    least = IDLE_MATERIAL if row.kind == IDLE else MATERIAL
+    changed = sure >= max(least * cycle_ms, BETWEEN_RUNS * max(a_ms, b_ms))
     # what was launched and took no time is there all the same
     appeared = (launches[0] == 0) != (launches[1] == 0)
     call: Call = ("new" if launches[0] == 0 else "gone") if appeared else ("slower" if b_ms > a_ms else "faster")

@@ -10,6 +10,8 @@ from ..prepare.collectives import CollectiveTiming
 from .comparability import Comparability
 from .cycle_time import CycleTime
 from .device_work import DeviceWork
+from .explanation import Cause
+from .idle_changes import IdleChange
 from .resources import ChangedResource
 
 Samples = Literal["cycles", "launches", "runs", "aggregates", "a finished comparison"]
@@ -64,6 +66,8 @@ class Verdict(Struct, frozen=True):
     cycle_time: CycleTime | None = None
     work: tuple[DeviceWork, ...] = ()
     resources: tuple[ChangedResource, ...] = ()
+    idle: tuple[IdleChange, ...] = ()
+    cause: Cause = Cause()
     calibration: Calibration = Calibration()
     collectives: tuple[CollectiveTiming, ...] = ()
     breakdown: tuple[CategoryTime, ...] = ()

@@ -67,4 +67,4 @@ def test_the_setting_of_units_holds_for_sentences_and_axes_too() -> None:
     unit, lines = histogram_lines({"edges_ns": [0, 1e6, 2e6], "a": [3, 1]}, most=24)
     assert (unit, lines[0].label) == ("µs", "0–1,000")
     cycles = CycleTime("unchanged", 8, 8, 750.0, 751.0, 750.0, 751.0, 1.0, -1.0, 3.0, 1.0, 1.0)
-    assert cycle_sentence(cycles) == "unchanged: 750,000 → 751,000 µs, +1,000 [−1,000, +3,000]"
+    assert cycle_sentence(cycles) == "unchanged (median 750,000 → 751,000 µs, 95% CI −1,000…+3,000)"

@@ -146,10 +146,10 @@ def test_a_clock_that_fell_behind_a_waiting_host_is_hidden_and_explains_only_the
     assert {row["path"] for row in table.frame.to_dicts() if row["verdict"] == "slower"} == {"hidden"}
     first = table.facts["resources"][0]
     assert [first[key] for key in ("metric", "device", "mu_b", "unit")] == ["gpu_sm_frequency", "GPU 0", 210.0, "MHz"]
-    assert table.summary[1].endswith("ms per cycle (3.6×), still 87% idle: hidden behind the host")
+    assert table.summary[1].endswith("ms (3.6×). Still 87% idle: the host sets the pace")
     assert table.summary[2] == (
-        "Changed gpu_sm_frequency 1,180 → 210 MHz on GPU 0, under all 4 functions it was read with, slower now: "
-        "explains the GPU line, not any slower cycle: the cycle kept its length"
+        "Cause   SM clock of GPU 0 fell 1,180 → 210 MHz; all 4 functions that ran under it got slower. "
+        "It explains the GPU work; the cycle kept its length."
     )
 
 
@@ -158,9 +158,9 @@ def test_slower_cycles_with_the_same_gpu_work_blame_the_host() -> None:
         return row | {"mu": row["mu"] + 50} if row["metric"] == "host_cpu_usage" else row
 
     table = diff(profile(10, seed=1), profile(8, seed=2, host=2.0, spoil=taken))
-    assert table.summary[0].startswith("Cycle   slower: 10.0 → 20.0 ms (2.0×), +10")
+    assert table.summary[0].startswith("Cycle   slower (median 10.0 → 20.0 ms, 2.0×, 95% CI +9.9…+10)")
     assert table.facts["resources"][0]["metric"] == "host_cpu_usage"
-    assert "explains the slower cycle; GPU work per launch is unchanged" in table.summary[2]
+    assert "It explains the slower cycle; GPU work per launch is unchanged." in table.summary[2]
     assert called(table) == {"oncpu": "slower"}
 
 
@@ -180,8 +180,8 @@ def test_the_verdict_of_a_recorded_clock_lock(data: Path) -> None:
     runs = [run_of(read_profile(case / side / "result_perf_data.csv")) for side in ("normal", "abnormal")]
     table = diff(runs[0], runs[1])
     assert table.summary[0] == (
-        "Cycle   unchanged: 750 → 751 ms, +2.6 [−9.4, +19]; two slow ones, B9 863 and B10 1,001 ms, "
-        "with more host time, not more GPU time"
+        "Cycle   unchanged (median 750 → 751 ms, 95% CI −9.4…+19). "
+        "B has 2 outliers, #9 863 ms and #10 1,001 ms: extra host time"
     )
     first = table.frame.row(0, named=True)
     assert (round(first["launch_us_a"]), round(first["launch_us_b"]), first["launches_a"]) == (312, 1072, 65.0)

@@ -11,10 +11,12 @@ from runs import run_of, steps
 
 from warplens.analysis.core.metrics import metric
 from warplens.analysis.core.run_labels import distinct_labels
-from warplens.analysis.diff.present.sentences import changed_line, device_lines
-from warplens.analysis.diff.verdict.cycle_time import CycleTime
+from warplens.analysis.diff.present.causes import cause_lines
+from warplens.analysis.diff.present.sentences import cycle_sentence, device_lines
+from warplens.analysis.diff.verdict.comparability import Comparability
+from warplens.analysis.diff.verdict.cycle_time import CycleTime, SlowCycle
 from warplens.analysis.diff.verdict.device_work import DeviceWork, agreed
-from warplens.analysis.diff.verdict.explanation import explains, foremost
+from warplens.analysis.diff.verdict.explanation import cause_of
 from warplens.analysis.diff.verdict.gate import gate
 from warplens.analysis.diff.verdict.resources import ChangedResource
 from warplens.analysis.diff.verdict.verdict import verdict_of
@@ -68,7 +70,7 @@ def test_a_finished_comparison_names_the_clock_and_not_what_follows_from_it() ->
         "gpu_sm_frequency", "GPU 7", 210.0, "MHz", 2, "capacity"
     ]
     assert set(table.frame["metric"]) == {"gpu_sm_frequency"}
-    assert any(line.startswith("Changed gpu_sm_frequency 1,187 → 210 MHz on GPU 7") for line in table.summary)
+    assert any(line.startswith("Cause   SM clock of GPU 7 fell 1,187 → 210 MHz;") for line in table.summary)
 
 
 def test_a_share_printed_as_zero_is_small_and_not_gone() -> None:
@@ -118,12 +120,12 @@ def work(idle: tuple[float, float], path: Literal["exposed", "hidden"] | None = 
 
 
 @pytest.mark.parametrize(("idle", "said"), [
-    ((0.43, 0.19), "idle 43% → 19%"), ((0.19, 0.43), "idle 19% → 43%"), ((0.79, 0.79), "still 79% idle"),
-    ((0.94, 0.79), "still 79% idle"), ((0.6, 0.8), "idle 60% → 80%"),
+    ((0.43, 0.19), "Idle 43% → 19%"), ((0.19, 0.43), "Idle 19% → 43%"), ((0.79, 0.79), "Still 79% idle"),
+    ((0.94, 0.79), "Still 79% idle"), ((0.6, 0.8), "Idle 60% → 80%"),
 ])
 def test_still_idle_is_said_only_of_what_is_still_so(idle: tuple[float, float], said: str) -> None:
     (line,) = device_lines([work(idle, "hidden")], [], {}, 100.0)
-    assert line.endswith(f", {said}: hidden behind the host")
+    assert line == f"GPU     work per cycle: 40.0 → 60.0 ms (1.5×). {said}: the host sets the pace"
 
 
 SLOWER = CycleTime("slower", 9, 9, 100.0, 120.0, 100.0, 120.0, 20.0, 15.0, 25.0, 1.0, 1.0)
@@ -134,36 +136,52 @@ CLOCK_FELL = ChangedResource(
 
 def test_the_headline_says_of_the_device_what_all_its_rows_say() -> None:
     unknown = work((0.6, 0.4))
-    assert "does not show whether the cycle waited" in explains(CLOCK_FELL, SLOWER, [unknown])
+    assert cause_of([CLOCK_FELL], SLOWER, [unknown], ()).reach == "work, cycle unknown"
     hidden = agreed(unknown, ["hidden", "hidden"])
     assert hidden.path == "hidden"
-    assert explains(CLOCK_FELL, SLOWER, [hidden]) == (
-        "explains the GPU line, which is hidden behind the host, not the slower cycle"
+    (line,) = cause_lines(cause_of([CLOCK_FELL], SLOWER, [hidden], ()), [CLOCK_FELL], SLOWER, Comparability())
+    assert line == (
+        "Cause   SM clock of GPU 0 fell 1,187 → 210 MHz; all 4 functions that ran under it got slower. "
+        "It explains the GPU work, which is hidden behind the host, not the slower cycle."
     )
     assert agreed(work((0.6, 0.4), "exposed"), ["hidden", None]).path is None
     assert agreed(unknown, []).path is None
 
 
 @pytest.mark.parametrize(("cycle", "said"), [
-    ("unchanged", "explains the GPU line; the cycle kept its length"),
-    ("faster", "explains the GPU line; the recording does not show whether the cycle waited for it"),
+    ("unchanged", "It explains the GPU work; the cycle kept its length."),
+    ("faster", "It explains the GPU work; whether the cycle waits for that work is not recorded."),
 ])
 def test_a_clock_that_rose_is_what_made_the_device_faster(cycle: Literal["unchanged", "faster"], said: str) -> None:
     rose = replace(CLOCK_FELL, mu_a=210.0, mu_b=1187.0, functions=0, loss=-1.7)
     shrank = replace(CLOCK_FELL, metric="host_cpu_usage", device="Host", mu_a=5.9, mu_b=7.9, unit="%", loss=0.1)
     cycles = replace(SLOWER, verdict=cycle)
     faster = DeviceWork("GPU 0", 1, 1, 155.0, 43.0)
-    assert changed_line([shrank, rose], cycles, [faster]) == (
-        f"Changed gpu_sm_frequency 210 → 1,187 MHz on GPU 0: {said}"
-    )
-    assert foremost([rose], SLOWER, [faster])[0] is None
-    assert foremost([shrank, rose], cycles, [work((0.6, 0.4))])[0] == shrank
+    both = [shrank, rose]
+    assert cause_lines(cause_of(both, cycles, [faster], ()), both, cycles, Comparability()) == [
+        f"Cause   SM clock of GPU 0 rose 210 → 1,187 MHz. {said}"
+    ]
+    assert cause_of([rose], SLOWER, [faster], ()).resource is None
+    assert cause_of(both, cycles, [work((0.6, 0.4))], ()).resource == shrank
 
 
 def test_a_processor_that_is_free_again_may_explain_the_faster_cycle() -> None:
     free = replace(CLOCK_FELL, metric="cpu_frequency", device="Host", mu_a=22.5, mu_b=87.5, unit="%", loss=-1.4)
-    told = foremost([free], replace(SLOWER, verdict="faster"), [DeviceWork("GPU 0", 1, 1, 51.0, 51.0)])
-    assert told == (free, "may explain the faster cycle")
+    cause = cause_of([free], replace(SLOWER, verdict="faster"), [DeviceWork("GPU 0", 1, 1, 51.0, 51.0)], ())
+    assert (cause.resource, cause.reach) == (free, "maybe faster cycle")
+
+
+def test_outliers_are_named_with_what_they_have_more_of() -> None:
+    slow = tuple(SlowCycle("B", cycle, ms, ms - 750, 100.0, 0.0, ("host",)) for cycle, ms in ((9, 863.0), (10, 1001.0)))
+    kept = CycleTime("unchanged", 12, 10, 750.0, 780.0, 750.0, 751.0, 2.6, -9.4, 19.0, 5.0, 5.0, slow)
+    assert cycle_sentence(kept) == (
+        "unchanged (median 750 → 751 ms, 95% CI −9.4…+19). "
+        "B has 2 outliers, #9 863 ms and #10 1,001 ms: extra host time"
+    )
+    undecided = replace(kept, verdict="cannot tell", outliers=(), undecided_by=slow)
+    assert cycle_sentence(undecided).endswith(
+        "because of 2 slow cycles of B, #9 863 ms and #10 1,001 ms: extra host time"
+    )
 
 
 def test_runs_of_one_label_are_told_apart_by_the_folder_that_differs() -> None:

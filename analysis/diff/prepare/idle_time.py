@@ -1,0 +1,113 @@
+"""Idle time as rows of the matrices: what each device waited for, by cause, in each cycle's window.
+
+A row stands once in every cycle, so its time is that of the cycle. Where the recording does not cover a window, or the
+cycle was not seen whole, it is not known. Two runs are compared by cause only where both tell causes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from msgspec.structs import replace
+
+from ....loaders.trace import Trace
+from ...core.derived import derived, is_stored
+from ...core.options import Options
+from ...cycles.account import find_cycles
+from ...idle.by_cycle import idle_by_cycle
+from ...idle.cause_meanings import CAUSES, LABELS
+from ..stats.robust_location import Floats
+from .samples import IDLE, Flags, Matched, Side, Work
+
+MOSTLY = 0.5
+"""Share of a device's idle time without a recorded launch from which its causes are not told."""
+UNKNOWN = "unknown"
+_Idle = dict[tuple[int | None, str | None], pl.DataFrame]
+"""By rank and device (as A calls it): ``cycle cause dur_ns covered``."""
+
+
+def idle_name(cause: str) -> str:
+    """What the row of a cause is called: 'idle: DataLoader (input)'."""
+    return f"idle: {LABELS[cause]} ({cause})"
+
+
+def with_idle_time(
+    matched: list[Matched], works: tuple[Work, Work], moved: dict[str, str], options: Options
+) -> list[Matched]:
+    """The pairs with rows of kind ``idle`` for every device whose idle time both runs tell; ``moved`` is B's devices
+    under A's names.
+    """
+    if works[0].run is None or works[1].run is None:
+        return matched
+    sides = _by_device(works[0].run, {}, options), _by_device(works[1].run, moved, options)
+    taken: dict[int, list[tuple[pl.DataFrame, pl.DataFrame, str | None]]] = {}
+    for (rank, device), idle_a in sides[0].items():
+        place = _busiest(matched, rank, device)
+        idle_b = sides[1].get((rank, device))
+        if idle_b is None:  # a rank counts within a job only
+            others = [one for (_, name), one in sides[1].items() if name == device]
+            idle_b = others[0] if len(others) == 1 else None
+        if place is not None and idle_b is not None:
+            taken.setdefault(place, []).append((idle_a, idle_b, device))
+    return [_with_rows(one, taken[at]) if at in taken else one for at, one in enumerate(matched)]
+
+
+def _by_device(run: Trace, moved: dict[str, str], options: Options) -> _Idle:
+    def found() -> pl.DataFrame:
+        return idle_by_cycle(run, find_cycles(run, options).frame)
+
+    if run.has("profile"):
+        return {}
+    table = derived(run, "idle-cycles", found) if is_stored(run) and options.cycle_anchor is None else found()
+    table = table.with_columns(pl.col("device", "cause").cast(pl.String)).with_columns(pl.col("device").replace(moved))
+    groups = table.group_by("rank", "device", maintain_order=True)
+    return {(rank, device): rows for (rank, device), rows in groups}
+
+
+def _busiest(matched: list[Matched], rank: int | None, device: str | None) -> int | None:
+    """The pair whose process works most on that device."""
+    best, most = None, 0.0
+    for at, one in enumerate(matched):
+        if one.pair.rank is None or one.pair.rank == rank:
+            rows = one.on_device & (one.functions["device"] == device).fill_null(device is None).to_numpy()
+            busy = float(np.nansum(one.a.ms[rows]) + np.nansum(one.b.ms[rows]))
+            if busy > most:
+                best, most = at, busy
+    return best
+
+
+def _with_rows(one: Matched, devices: list[tuple[pl.DataFrame, pl.DataFrame, str | None]]) -> Matched:
+    """The pair with the idle time of these devices below its functions."""
+    rows: list[tuple[str, str | None, str]] = []
+    a, b = list[Floats](), list[Floats]()
+    for *frames, device in devices:
+        known = all(_told(frame) for frame in frames)
+        causes = [cause for cause in CAUSES if any((frame["cause"] == cause).any() for frame in frames)]
+        for cause in causes if known else [UNKNOWN]:
+            rows.append((idle_name(cause), device, IDLE))
+            a.append(_per_cycle(one.a, frames[0], cause if known else None))
+            b.append(_per_cycle(one.b, frames[1], cause if known else None))
+    names = pl.DataFrame(rows, schema=one.functions.schema, orient="row")
+    return replace(
+        one, functions=pl.concat([one.functions, names]), a=_below(one.a, np.stack(a)), b=_below(one.b, np.stack(b))
+    )
+
+
+def _told(frame: pl.DataFrame) -> bool:
+    unknown = frame.filter(pl.col("cause") == UNKNOWN)["dur_ns"].sum()
+    return float(unknown) <= MOSTLY * float(frame["dur_ns"].sum())
+
+
+def _per_cycle(side: Side, frame: pl.DataFrame, cause: str | None) -> Floats:
+    """Idle ms in each of the side's cycles by that cause, or by all; NaN where it is not known."""
+    mine = frame if cause is None else frame.filter(pl.col("cause") == cause)
+    sums = dict(mine.group_by("cycle").agg(pl.col("dur_ns").sum()).rows())
+    covered = frame.filter("covered")["cycle"].unique()
+    known: Flags = side.whole & np.isin(side.cycles, covered.to_numpy())
+    ms = np.array([sums.get(cycle, 0) / 1e6 for cycle in side.cycles.tolist()], dtype=np.float64)
+    return np.where(known, ms, np.nan)
+
+
+def _below(side: Side, idle: Floats) -> Side:
+    once = np.where(np.isnan(idle), np.nan, 1.0)
+    return replace(side, ms=np.concatenate([side.ms, idle]), launches=np.concatenate([side.launches, once]))

@@ -1,0 +1,124 @@
+"""Causes of idle time as rows of the diff, and what they explain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from runs import host, kernel, run_of, samples, steps
+
+from warplens.analysis.table.table import Table, ask
+from warplens.analysis.views.diff import VIEW
+from warplens.loaders.ingest.opening import open_run
+from warplens.loaders.trace import Trace
+
+MS = 1_000_000
+LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+INPUT = "idle: DataLoader (input)"
+
+
+def training(seed: int, *, loader_ms: float = 2.0, slow: dict[int, float] | None = None, count: int = 12) -> Trace:
+    """Steps that load input while the device waits and then launch a kernel of 3 ms; ``slow`` steps have more host
+    time after it, in ms.
+    """
+    draw = np.random.default_rng(seed)
+    slices: list[dict[str, Any]] = []
+    kernels: list[dict[str, Any]] = []
+    lengths: list[int] = []
+    at = 0
+    for number in range(count):
+        begin = at
+        load = round(loader_ms * MS * float(np.exp(draw.normal(0, 0.01)))) + 1
+        slices.append(host(LOADER, at, load, "dataloader"))
+        at += load
+        slices += [host("aten::mm", at, 100_000), host("cudaLaunchKernel", at + 10_000, 5_000, "runtime",
+                                                       correlation=number + 1)]
+        dur = round(3 * MS * float(np.exp(draw.normal(0, 0.002))))
+        kernels.append(kernel(number, at + 20_000, dur, correlation=number + 1, pid=1))
+        at += 30_000 + dur
+        if slow and number in slow:
+            slices.append(host("aten::item", at, round(slow[number] * MS)))
+            at += round(slow[number] * MS)
+        lengths.append(at - begin)
+    return run_of("made", kernels=kernels, host=slices, cycles=steps(*lengths))
+
+
+def diff(a: Trace, b: Trace) -> Table:
+    return ask(VIEW, (a, b))
+
+
+def idle_rows(table: Table) -> dict[str, dict[str, Any]]:
+    return {row["function"]: row for row in table.frame.to_dicts() if row["kind"] == "idle"}
+
+
+@pytest.mark.parametrize(("a_ms", "b_ms", "verdict", "went"), [(2, 6, "slower", "rose"), (6, 2, "faster", "fell")])
+def test_the_cause_that_is_the_cycles_change_comes_first_whichever_way_it_went(
+    a_ms: float, b_ms: float, verdict: str, went: str
+) -> None:
+    table = diff(training(1, loader_ms=a_ms), training(2, loader_ms=b_ms))
+    first = table.frame.row(0, named=True)
+    assert (first["function"], first["device"], first["kind"], first["verdict"]) == (INPUT, "GPU 0", "idle", verdict)
+    assert first["path"] == "exposed" and first["q"] <= 0.05
+    assert (first["a_ms"], first["b_ms"]) == (pytest.approx(a_ms, rel=0.02), pytest.approx(b_ms, rel=0.02))
+    assert f"idle on DataLoader (input) {went}" in table.facts["explanation"]
+    assert table.facts["cause"]["where"] == "idle"
+
+
+def test_equal_runs_have_no_changed_cause() -> None:
+    table = diff(training(1), training(2))
+    assert {row["verdict"] for row in idle_rows(table).values()} == {"~"}
+    assert not table.facts["idle"]
+
+
+def test_a_change_that_leaves_the_cycle_as_long_as_it_was_is_none() -> None:
+    table = diff(training(1, loader_ms=0.010), training(2, loader_ms=0.030))
+    assert idle_rows(table)[INPUT]["verdict"] == "~"
+
+
+def test_slow_cycles_that_leave_a_comparison_undecided_are_named() -> None:
+    table = diff(training(1, loader_ms=6, count=6), training(2, loader_ms=2, slow={1: 4.2, 4: 4.6}, count=6))
+    cycle = table.facts["cycle_time"]
+    assert cycle["verdict"] == "cannot tell"
+    assert [(one["run"], one["cycle"]) for one in cycle["undecided_by"]] == [("B", 1), ("B", 4)]
+    assert "because of 2 slow cycles of B, #1 " in table.summary[0]
+    assert "because of 2 slow cycles of B" in table.facts["explanation"]
+    assert INPUT.removeprefix("idle: ") in table.facts["explanation"]
+
+
+def test_without_recorded_launches_idle_time_has_no_cause_and_explains_nothing() -> None:
+    bare = [run.with_tables(kernels=run.kernels.drop("correlation")) for run in (
+        training(1, loader_ms=2), training(2, loader_ms=6))]
+    made = [run_of("made", **{name: run.table(name).collect().to_dicts() for name in ("kernels", "host", "cycles")})
+            for run in bare]
+    table = diff(made[0], made[1])
+    assert set(idle_rows(table)) == {"idle: launch not recorded (unknown)"}
+    assert table.frame["function"][0] == LOADER
+    assert table.facts["cause"]["where"] != "idle"
+
+
+def test_what_a_process_allocates_is_no_resource() -> None:
+    def run(seed: int, size: float) -> Trace:
+        made = training(seed)
+        tables = {name: made.table(name).collect().to_dicts() for name in ("kernels", "host", "cycles")}
+        points = [(at * 100_000, size * (1 + at % 3)) for at in range(500)]
+        return run_of("made", **tables, metrics=[
+            *samples("memory change", "Host", *points, unit="B"), *samples("gpu_sm_frequency", "GPU 0", *points),
+        ])
+
+    table = diff(run(1, 1000.0), run(2, 300.0))
+    assert {one["metric"] for one in table.facts["resources"]} == {"gpu_sm_frequency"}
+    assert "memory change" not in set(table.frame["metric"])
+
+
+def test_the_textbook_pair_is_explained_by_its_input(data: Path) -> None:
+    folder = data / "traces" / "kineto" / "tb_plugin" / "samples"
+    none, four = (open_run(str(next((folder / f"resnet50_num_workers_{n}").iterdir())), use_cache=False)[0]
+                  for n in (0, 4))
+    table = diff(none, four)
+    assert table.frame["function"][0] == INPUT
+    row = idle_rows(table)[INPUT]
+    assert 48 < row["a_ms"] < 62.1 and row["b_ms"] < 1.5  # the gaps in DataLoader slices: 283.7 and 2.77 ms in all
+    assert "DataLoader" in table.facts["explanation"] and not table.facts["resources"]
+    assert [one["cycle"] for one in table.facts["cycle_time"]["undecided_by"]] == [5, 9]
