@@ -54,13 +54,13 @@ def verdict_section(row: dict[str, Any]) -> Section:
         interval = ""
         if row["ci_low_ms"] is not None and row["ci_high_ms"] is not None:
             low, high = units.rough_figure(row["ci_low_ms"]), units.rough_figure(row["ci_high_ms"])
-            interval = f", 95% sure within [{low}, {high}]"
+            interval = f", 95% CI {low}…{high}"
         rows.append(("per cycle", units.amount(row["delta_ms"], signed=True) + interval))
     if row["q"] is not None:
-        rows.append(("by chance", f"q {units.number(row['q'])}: that some function of the list moves this far"))
+        rows.append(("chance", f"q = {units.number(row['q'])} (false-alarm rate over the list)"))
     if row.get("noise_ms") is not None:
-        rows.append(("baseline", f"two halves of A differ by up to {units.amount(row['noise_ms'])} here"))
-    return Section("How sure", tuple((label, text.replace("-", "−")) for label, text in rows))
+        rows.append(("noise", f"within A: up to {units.amount(row['noise_ms'])}"))
+    return Section("Confidence", tuple(rows))
 
 
 def _distribution(title: str, found: BothSides, unit_ns: float) -> Section:

@@ -263,4 +263,4 @@ def test_the_summary_gives_the_mean_cycle_exactly(capsysbinary: Captured) -> Non
     assert main(["demo"]) == FINE
     text = capsysbinary.readouterr().out.decode()
     assert "mean in µs: 750,054.29 → 785,001.80, +4.66% by arithmetic alone" in text
-    assert text.count("unchanged: 750 → 751 ms, +2.6 [−9.4, +19]") == 3
+    assert text.count("unchanged (median 750 → 751 ms, 95% CI −9.4…+19)") == 3
