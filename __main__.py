@@ -9,13 +9,18 @@ import sys
 from typing import NoReturn
 
 from .cli.main import main
+from .cli.standard_streams import open_standard_streams
 
 
 def program() -> NoReturn:
     """Run the command and end with its status, at once: to take all modules apart first takes longer than a view."""
-    status = main()
+    open_standard_streams()
+    try:
+        status = main()
+    except SystemExit as ended:  # --help, or words that are wrong
+        status = ended.code if isinstance(ended.code, int) else 0
     atexit._run_exitfuncs()
-    for stream in filter(None, (sys.stdout, sys.stderr)):
+    for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
     os._exit(status)

@@ -73,8 +73,7 @@ def _guarded(run: Callable[[argparse.Namespace], int], arguments: argparse.Names
 
     try:
         status = run(arguments)
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
         return status
     except Unreadable as error:
         return _say(str(error), UNREADABLE)
