@@ -46,7 +46,7 @@ def open_runs_in_app(arguments: argparse.Namespace) -> int:
     """The app; where no terminal can show it, the report."""
     if len(arguments.runs) > 2:
         raise Wrong(f"{len(arguments.runs)} runs: name one, or two to compare")
-    if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
+    if not sys.stdout.isatty() or os.environ.get("TERM") in ("dumb", "unknown"):
         if not arguments.runs:
             raise Wrong("name a run; without a terminal there is nothing to choose from")
         arguments.format = arguments.output = arguments.top = arguments.sort = arguments.filter = arguments.run = None

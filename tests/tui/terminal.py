@@ -107,7 +107,7 @@ class Session:
         raise AssertionError(f"never came: {condition!r} in {bytes(self._data[start:])[-600:]!r}")
 
     def insist(self, shown: bytes, *keys: bytes) -> None:
-        """Until that is sent; the keys again and again, for an Escape right before another key is Alt and that key."""
+        """Until that is sent; the keys again and again, for what is asked in the background comes when it comes."""
         start, end = self.sent, time.monotonic() + LIMIT
         while shown not in self.since(start):
             assert self.alive and time.monotonic() < end, f"never came: {shown!r} in {self.since(start)[-600:]!r}"

@@ -235,8 +235,8 @@ class WarplensApp(Wired, Background):
         self.push_screen(PickerScreen(self.discover, resume.recent(), self.offers), chosen)
 
     def take_input(self) -> None:
-        """Let the reader of ``-`` have standard input before the screen needs the terminal's keys there."""
-        if "-" not in [run.path for run in self.session.inputs]:
+        """Let the reader of ``-`` have standard input; keys come from the terminal where standard input is none."""
+        if os.isatty(0) and "-" not in [run.path for run in self.session.inputs]:
             return
         for run in self.session.inputs:
             if run.path == "-":

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import logging
 import os
 import signal
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from textual.app import App
 
@@ -40,10 +42,13 @@ from .session import Session
 from .watch import EVERY, Watch
 
 _ENDING = [
-    getattr(signal, name) for name in ("SIGUSR1", "SIGUSR2", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGQUIT", "SIGXCPU")
-    if hasattr(signal, name)
+    getattr(signal, name) for name in (
+        "SIGHUP", "SIGTERM", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGXCPU"
+    ) if hasattr(signal, name)
 ]
 """Signals whose default is the end of the process, at once."""
+_LONGEST_END = 3.0
+"""Seconds until it ends without giving the terminal back, where the terminal does not take that."""
 
 
 class Background(App[None]):
@@ -63,26 +68,36 @@ class Background(App[None]):
         self.mind_signals()
 
     def mind_signals(self) -> None:
-        """A dropped link or a polite kill ends everything we started; there is no terminal left to say it on.
+        """Whatever would end a process ends this one in order: the terminal given back, what it started stopped.
 
-        Signals that end a process which does not mind them end this one too, but the terminal is given back first.
+        The handlers run in the main thread wherever it is, not between two callbacks of the loop: it may be waiting to
+        write to a terminal that takes nothing any more, and then an alarm ends what the loop cannot.
         """
         if threading.current_thread() is not threading.main_thread() or os.name != "posix":
             return
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGHUP, self._hung_up)
-        loop.add_signal_handler(signal.SIGTERM, self.exit)
+        loop, first = asyncio.get_running_loop(), 0
+
+        def end(number: int, frame: object) -> None:
+            nonlocal first
+            if first and number == signal.SIGALRM:
+                self._end_at_once(first)
+            first = first or number
+            signal.setitimer(signal.ITIMER_REAL, _LONGEST_END)
+            with suppress(RuntimeError):  # the loop has ended already
+                loop.call_soon_threadsafe(self._ended_by, first)
+
         for number in _ENDING:
-            loop.add_signal_handler(number, self._ended_by, number)
+            signal.signal(number, end)
 
     def _ended_by(self, number: int) -> None:
         self.exit(return_code=128 + number)
 
-    def _hung_up(self) -> None:
+    def _end_at_once(self, number: int) -> NoReturn:
         self.stop_all()
         resume.keep(self.session)
+        atexit.unregister(logging.shutdown)  # it would wait for the terminal as well
         atexit._run_exitfuncs()
-        os._exit(128 + signal.SIGHUP)
+        os._exit(128 + number)
 
     def stop_all(self) -> None:
         """Leave no process behind."""

@@ -13,6 +13,8 @@ from typing import Literal
 from msgspec import Struct
 from textual.binding import Binding, BindingType
 
+from ...analysis.views import VIEWS
+
 Place = Literal["screen", "pane", "list", "timeline"]
 
 
@@ -120,6 +122,14 @@ def bindings(place: Place) -> list[BindingType]:
     return [
         Binding(key.keys, key.action, key.label or key.help, show=key.rank is not None, id=key.id)
         for key in KEYS if key.place == place
+    ]
+
+
+def view_bindings() -> list[BindingType]:
+    """The key of each view that has one, answered by ``action_view``."""
+    return [
+        Binding(entry.key, f"view('{entry.name}')", entry.title, show=False, id=f"view_{entry.name}")
+        for entry in VIEWS if entry.key
     ]
 
 

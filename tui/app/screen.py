@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from textual._styles_cache import StylesCache
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container
 from textual.screen import Screen
 
@@ -23,7 +23,7 @@ from ..panes.prompt import Prompt
 from ..panes.status_text import header_text, order_text, per_text, rows_text, same_text, subject_text
 from ..panes.table import TablePane
 from .jobs import Asker
-from .keys import bindings, footer, spelled
+from .keys import bindings, footer, spelled, view_bindings
 from .messages import PickerWanted, RunsWanted, StopWanted, WarningsWanted
 from .paths import split_paths
 from .session import Session
@@ -40,6 +40,8 @@ class MainScreen(Screen[None]):
 
     BLANK = True
     """As a pane is, and for the same reason."""
+    AUTO_FOCUS = ""
+    """None: it would be the hidden prompt, which would swallow what is typed before the first view is there."""
 
     DEFAULT_CSS = """
     MainScreen { layout: vertical; }
@@ -48,11 +50,7 @@ class MainScreen(Screen[None]):
     MainScreen.zoomed Picture, MainScreen.zoomed Beside { display: none; }
     MainScreen.small Tabs { display: none; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings("screen"),
-        *(Binding(entry.key, f"view('{entry.name}')", entry.title, show=False, id=f"view_{entry.name}")
-          for entry in VIEWS if entry.key),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("screen"), *view_bindings()]
 
     def __init__(self, session: Session, keys: Mapping[str, str], errands: Mapping[Any, str]) -> None:
         """``keys`` in force by their names; ``errands`` are those under way, as the app keeps them."""

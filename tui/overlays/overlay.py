@@ -1,4 +1,5 @@
-"""A panel over the screen that shows text and closes with Esc or q: help, details, warnings.
+"""A panel over the screen that shows text and closes with Esc, q or the key of a view, which it goes to: help, details,
+warnings.
 
 On a wide terminal it takes the right half, so that the list stays in sight; on a narrow one all of it. Its content is
 made of display text only.
@@ -15,6 +16,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
 
+from ..app.keys import view_bindings
+from ..app.messages import ViewWanted
 from ..panes.beside.sections import heading
 from ..panes.chrome import Line
 from ..panes.drawing import wrapped
@@ -61,7 +64,7 @@ class Overlay(ModalScreen[None]):
     Overlay #title { background: $panel; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "close", "close"), Binding("ctrl+c", "close", show=False),
+        Binding("escape,q", "close", "close"), Binding("ctrl+c", "close", show=False), *view_bindings(),
     ]
 
     def __init__(self, title: str) -> None:
@@ -100,6 +103,11 @@ class Overlay(ModalScreen[None]):
     def action_close(self) -> None:
         """Back to what is under it."""
         self.dismiss()
+
+    def action_view(self, name: str) -> None:
+        """A view's key: close, and go there."""
+        self.dismiss()
+        self.app.post_message(ViewWanted(name))
 
 
 class WarningsScreen(Overlay):

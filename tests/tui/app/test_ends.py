@@ -72,16 +72,15 @@ def quit_it(session: Session) -> int:
     return ended(session)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGQUIT, *(
-    (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM) if DEEP else ()  # minded in the same loop as SIGQUIT
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT, *(
+    (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM) if DEEP else ()  # minded in the same loop as these
 )])
 def test_a_signal_that_ends_it_gives_the_terminal_back(app: Callable[..., Session], number: int) -> None:
     session = app()
     session.until_shown("launch")
     os.kill(session.pid, number)
-    ended(session)
-    data = session.ended()
-    assert left_on(data) == set()
+    assert os.waitstatus_to_exitcode(ended(session)) == 128 + number
+    assert left_on(session.ended()) == set()
     assert termios.tcgetattr(session._fd)[3] & (termios.ICANON | termios.ECHO) == termios.ICANON | termios.ECHO
 
 
@@ -97,6 +96,70 @@ def test_a_suspended_one_gives_the_terminal_back_and_takes_it_again(app: Callabl
     session.until(b"\x1b[?1049h", before)
     quit_it(session)
     assert left_on(session.ended()) == set()
+
+
+@pytest.mark.parametrize("stops", [[], [signal.SIGSTOP], [signal.SIGTSTP]], ids=["running", "SIGSTOP", "SIGTSTP"])
+def test_one_that_is_continued_takes_keys_and_ends(app: Callable[..., Session], stops: list[int]) -> None:
+    session = app()
+    session.until_shown("launch")
+    for _ in range(3):
+        for number in stops:
+            os.kill(session.pid, number)
+            assert os.WIFSTOPPED(ended(session, os.WUNTRACED))
+        before = session.sent
+        os.kill(session.pid, signal.SIGCONT)
+        session.until(b"\x1b[?1049h", before)
+        session.insist(b"Help: ", b"?")
+        session.insist(b"launch", b"\x1b", b"4")
+    assert quit_it(session) == 0
+    assert left_on(session.ended()) == set()
+
+
+def test_one_continued_while_it_ends_does_not_take_the_terminal_again(app: Callable[..., Session]) -> None:
+    session = app()
+    session.until_shown("launch")
+    for number in (signal.SIGTERM, signal.SIGCONT, signal.SIGCONT):
+        os.kill(session.pid, number)
+    ended(session)
+    assert left_on(session.ended()) == set()
+    assert termios.tcgetattr(session._fd)[3] & (termios.ICANON | termios.ECHO) == termios.ICANON | termios.ECHO
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds its terminal in /proc")
+def test_a_terminal_that_takes_nothing_more_does_not_keep_it(app: Callable[..., Session]) -> None:
+    session = app()
+    session.until_shown("launch")
+    terminal = os.open(f"/proc/{session.pid}/fd/0", os.O_RDWR | os.O_NOCTTY)
+    termios.tcflow(terminal, termios.TCOOFF)
+    os.kill(session.pid, signal.SIGTERM)
+    assert os.waitstatus_to_exitcode(ended(session)) == 128 + signal.SIGTERM
+    os.close(terminal)
+
+
+@pytest.mark.parametrize("where", ["2>/dev/null", "</dev/null"])
+def test_it_needs_no_more_than_one_stream_on_the_terminal(where: str, tmp_path: Path) -> None:
+    session = Session(["sh", "-c", f'exec "$0" "$@" {where}', *WARPLENS])
+    try:
+        session.until_shown("launch")
+        assert quit_it(session) == 0
+        assert left_on(session.ended()) == set()
+    finally:
+        session.close()
+
+
+def test_what_is_typed_before_it_is_there_is_not_lost(app: Callable[..., Session]) -> None:
+    session = app()
+    session.send(b"q")
+    assert ended(session) == 0
+
+
+def test_escape_and_a_view_in_one_packet_close_an_overlay_and_go_there(app: Callable[..., Session]) -> None:
+    session = app()
+    session.until_shown("launch")
+    session.insist(b"Help: ", b"?")
+    session.send(b"\x1b3")
+    session.until_shown("not Help: ", "kernels, 100% of time")
+    assert quit_it(session) == 0
 
 
 def test_a_terminal_of_one_row_or_column_does_not_end_it(app: Callable[..., Session]) -> None:
