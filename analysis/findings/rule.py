@@ -38,7 +38,8 @@ class Evidence(Struct, frozen=True):
     of it while devices did nothing); ``on_cpu`` and ``queued`` are shares of a step summed over threads, so they can
     pass 1. ``early`` of ``launched`` device activities began before the call that launched them. ``steps_each`` is the
     steps of one rank, and ``measured`` what the rules take from the whole recording.
-    ``costliest`` is the kernel that takes most time of all ``devices`` together.
+    ``costliest`` is the kernel that takes most time of all ``devices`` together. ``busy`` is how busy each device is
+    (``device busy``) from its first to its last activity in the steps; ``in_steps`` whether there are any.
     """
 
     steps: int
@@ -60,6 +61,8 @@ class Evidence(Struct, frozen=True):
     steps_each: int = 1
     measured: Measured = Measured()
     costliest: dict[str, Any] | None = None
+    busy: list[dict[str, Any]] = field(default_factory=list)
+    in_steps: bool = False
 
     @property
     def part(self) -> PartOfStep:
@@ -78,6 +81,11 @@ class Evidence(Struct, frozen=True):
         if waits is None:
             return NO_CAUSES
         return "the clocks of host and device disagree" if self.clocks_disagree else waits.doubt
+
+    @property
+    def where(self) -> str:
+        """' in steps' where sentences are about those, not about the whole recording."""
+        return " in steps" if self.in_steps else ""
 
     @property
     def idle_ns(self) -> float:

@@ -25,6 +25,7 @@ from .waiting import (
     pageable,
     queued,
     slow_cycles,
+    start_up,
     unexplained,
     warm_up,
 )
@@ -32,8 +33,8 @@ from .waiting import (
 RULES: tuple[Rule[Any], ...] = (
     input_data.RULE, drained.RULE, host_bound.RULE, queued.RULE, allocation.RULE, unexplained.RULE, pageable.RULE,
     copies.RULE, communication.RULE, slow_cycles.RULE, fp32_gemms.RULE, clock_drop.RULE, occupancy.RULE,
-    short_kernels.RULE, small_grids.RULE, memory_full.RULE, clocks.RULE, warm_up.RULE, busy.RULE, processor.RULE,
-    costliest.RULE, bound.RULE, serialised.RULE, tensor_cores.RULE,
+    short_kernels.RULE, small_grids.RULE, memory_full.RULE, clocks.RULE, start_up.RULE, warm_up.RULE, busy.RULE,
+    processor.RULE, costliest.RULE, bound.RULE, serialised.RULE, tensor_cores.RULE,
 )
 
 

@@ -42,8 +42,8 @@ class Spread(Struct, frozen=True):
 
 
 def share_text(share: float) -> str:
-    """A share as percent: 39%, 4.2%."""
-    return units.percent(100 * share, places=0 if share >= 0.0995 else 1)
+    """A share as percent: 39%, 4.2%, 99.8%."""
+    return units.percent(100 * share, places=1 if share < 0.0995 or 0.995 <= share < 1 else 0)
 
 
 def spread(devices: list[dict[str, object]], gauge: str) -> Spread | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from zlib import crc32
 
 import numpy as np
 import polars as pl
@@ -19,10 +20,12 @@ from ..core.derived import derived_rows, derived_value
 from ..core.host_slices import HostSlices
 from ..core.intervals import EMPTY, Intervals
 from ..core.launch_calls import ABSENT, CALLS, ids
+from ..cycles.steps import Steps
 from .cause_meanings import CAUSES
 from .causes import BY_SLICE, DISPATCH_NS
 from .gaps import DeviceGaps, activities_of, gaps_of
 from .host import Host, drained_by, host_of, timeline_of
+from .scope import Part, ScopeSums
 from .thread_time import ThreadWindows, time_by_cause
 
 AT_ONCE = 1 << 17
@@ -42,8 +45,17 @@ class DeviceIdle(Struct, frozen=True):
     gaps: int
 
 
+class DeviceScope(Struct, frozen=True):
+    """What a sentence about a device is about: its sums over the steps, and the ``parts`` of ``scope``."""
+
+    sums: DeviceIdle
+    parts: dict[str, Part]
+
+
 class Idle(Struct, frozen=True):
     """Every gap as a row of ``gaps``, longest first, sums per device, and notes on what could not be known.
+
+    ``scope`` are the devices in the steps asked about, those that ran nothing in them left out; without steps, in all.
 
     Gaps of a big recording are on disk: 60 bytes each in memory, of which most questions need a few or some columns.
 
@@ -54,49 +66,51 @@ class Idle(Struct, frozen=True):
     gaps: pl.LazyFrame
     devices: tuple[DeviceIdle, ...]
     notes: tuple[str, ...]
+    scope: tuple[DeviceScope, ...] = ()
 
 
-_known: deque[tuple[Trace, Trace, Idle]] = deque(maxlen=4)
+_known: deque[tuple[Trace, Trace, Steps | None, Idle]] = deque(maxlen=4)
 
 
-def idle_of(run: Trace, piece: Trace) -> Idle | None:
+def idle_of(run: Trace, piece: Trace, steps: Steps | None = None) -> Idle | None:
     """Idle time between the activities of ``piece``, which is the run or a part of it; None without any times."""
-    for trace, part, known in _known:
-        if trace is run and part is piece:
+    for trace, part, asked, known in _known:
+        if trace is run and part is piece and asked == steps:
             return known
-    idle = _kept(run) if piece is run else _found(run, piece)
+    idle = _kept(run, steps) if piece is run else _found(run, piece, steps)
     if idle is not None:
-        _known.append((run, piece, idle))
+        _known.append((run, piece, steps, idle))
     return idle
 
 
-def _found(run: Trace, piece: Trace) -> Idle | None:
+def _found(run: Trace, piece: Trace, steps: Steps | None) -> Idle | None:
     """The account of a part of the run."""
-    account = _account(run, activities_of(piece))
+    account = _account(run, activities_of(piece), steps)
     if account is None:
         return None
-    return Idle(pl.concat(account.longest_first()).lazy(), account.devices, account.notes)
+    return Idle(pl.concat(account.longest_first()).lazy(), account.devices, account.notes, account.scope)
 
 
-def _kept(run: Trace) -> Idle | None:
+def _kept(run: Trace, steps: Steps | None) -> Idle | None:
     """The account of the whole run."""
     made = list[_Account | None]()
 
     def found() -> _Account | None:
         if not made:
-            made.append(_account(run, activities_of(run)))
+            made.append(_account(run, activities_of(run), steps))
         return made[0]
 
     def about() -> _About | None:
         account = found()
-        return None if account is None else _About(account.devices, account.notes)
+        return None if account is None else _About(account.devices, account.notes, account.scope)
 
     def gaps() -> Iterable[pl.DataFrame]:
         account = found()
         return () if account is None else account.longest_first()
 
-    told = derived_value(run, "gaps-about", _About | None, about)
-    return None if told is None else Idle(derived_rows(run, "gaps", gaps), told.devices, told.notes)
+    of_steps = "" if steps is None else f"-{crc32(repr(steps.windows).encode())}"
+    told = derived_value(run, f"gaps-about{of_steps}", _About | None, about)
+    return None if told is None else Idle(derived_rows(run, "gaps", gaps), told.devices, told.notes, told.scope)
 
 
 class _About(Struct, frozen=True):
@@ -104,6 +118,7 @@ class _About(Struct, frozen=True):
 
     devices: tuple[DeviceIdle, ...]
     notes: tuple[str, ...]
+    scope: tuple[DeviceScope, ...]
 
 
 class _Account(Struct, frozen=True):
@@ -112,6 +127,7 @@ class _Account(Struct, frozen=True):
     gaps: list[pl.DataFrame]
     devices: tuple[DeviceIdle, ...]
     notes: tuple[str, ...]
+    scope: tuple[DeviceScope, ...]
 
     def longest_first(self) -> Iterator[pl.DataFrame]:
         """The gaps in the order of ``Idle.gaps``, some at a time: a copy of all of them is never made."""
@@ -122,34 +138,53 @@ class _Account(Struct, frozen=True):
             yield gaps[order[at : at + AT_ONCE]]
 
 
-def _account(run: Trace, activities: pl.DataFrame) -> _Account | None:
+def _account(run: Trace, activities: pl.DataFrame, steps: Steps | None) -> _Account | None:
     if activities.is_empty():
         return None
     found = gaps_of(activities)
     activities = activities.select("index", "name", "correlation")  # the rest makes room for what the host did
     host = host_of(run)
-    frames, devices = [], []
+    frames, devices, scope = [], [], []
     for device in found:
-        some, sums = _of_device(run, host, activities, device)
+        bounds = (device.begin_ns, device.begin_ns + device.window_ns)
+        if steps is not None:
+            mine = steps.of(device.rank) or (0, 0)
+            bounds = max(bounds[0], mine[0]), min(bounds[1], mine[1])
+        some, sums, within = _of_device(run, host, activities, device, bounds)
         frames += some
         devices.append(sums)
-    return _Account(frames, tuple(devices), tuple(_notes(run, host, devices)))
+        if bounds[1] > bounds[0]:
+            scope.append(within)
+    return _Account(frames, tuple(devices), tuple(_notes(run, host, devices)), tuple(scope))
 
 
 def _of_device(
-    run: Trace, host: Host | None, activities: pl.DataFrame, gaps: DeviceGaps
-) -> tuple[list[pl.DataFrame], DeviceIdle]:
+    run: Trace, host: Host | None, activities: pl.DataFrame, gaps: DeviceGaps, bounds: tuple[int, int]
+) -> tuple[list[pl.DataFrame], DeviceIdle, DeviceScope]:
     launches = None if host is None else launches_of(run, host, activities, gaps)
-    frames, sums = [], np.zeros(len(_NAMES), dtype=np.int64)
+    frames, total, scope = [], np.zeros(len(_NAMES), dtype=np.int64), ScopeSums()
     count = len(gaps.starts)
     for at in range(0, max(count, 1), AT_ONCE):
         some = slice(at, at + AT_ONCE)
-        mine = None if launches is None else launches.pick(some)
-        frame, parts = _explained(host, activities, gaps.pick(some), mine)
+        picked = gaps.pick(some)
+        frame, parts = _explained(host, activities, picked, None if launches is None else launches.pick(some))
         frames.append(frame)
-        sums += parts.sum(axis=1)
-    causes = {name: int(total) for name, total in zip(_NAMES, sums, strict=True) if total}
-    return frames, DeviceIdle(gaps.device, gaps.rank, gaps.window_ns, gaps.busy_ns, gaps.idle_ns, causes, count)
+        total += parts.sum(axis=1)
+        inside = np.flatnonzero(picked.inside(*bounds))
+        scope.add(frame if len(inside) == frame.height else frame[inside], parts[:, inside])
+    across = np.flatnonzero((gaps.starts < bounds[1]) & (gaps.ends > bounds[0]) & ~gaps.inside(*bounds))
+    if len(across):
+        mine = None if launches is None else launches.pick(across)
+        pieces, _ = gaps.pick(across).within(*(np.array([moment]) for moment in bounds))
+        scope.add(*_explained(host, activities, pieces, mine))
+    idle, window = int(scope.by_cause.sum()), max(bounds[1] - bounds[0], 0)
+    return frames, _sums(gaps, gaps.window_ns, gaps.busy_ns, total, count), DeviceScope(
+        _sums(gaps, window, window - idle, scope.by_cause, scope.gaps), scope.parts())
+
+
+def _sums(gaps: DeviceGaps, window_ns: int, busy_ns: int, by_cause: Ints, count: int) -> DeviceIdle:
+    causes = {name: int(total) for name, total in zip(_NAMES, by_cause, strict=True) if total}
+    return DeviceIdle(gaps.device, gaps.rank, window_ns, busy_ns, window_ns - busy_ns, causes, count)
 
 
 class Launches(Struct, frozen=True):
@@ -163,7 +198,7 @@ class Launches(Struct, frozen=True):
     graph: Mask
     overhead: Intervals
 
-    def pick(self, some: slice) -> Launches:
+    def pick(self, some: slice | Ints) -> Launches:
         """Those of some gaps."""
         return Launches(self.row[some], self.call[some], self.graph[some], self.overhead)
 

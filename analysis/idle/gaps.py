@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...loaders.trace import Trace
-from ..core.call_tree import Ints
+from ..core.call_tree import Ints, Mask
 from ..core.intervals import union
 from ..core.launch_calls import ids, of_devices
 from ..kernels.sources import ACTIVITIES
@@ -52,6 +52,10 @@ class DeviceGaps(Struct, frozen=True):
         return replace(
             pieces, starts=np.maximum(pieces.starts, starts[window]), ends=np.minimum(pieces.ends, ends[window])
         ), window
+
+    def inside(self, first: int, last: int) -> Mask:
+        """Which gaps lie between two moments (ns) from end to end."""
+        return (self.starts >= first) & (self.ends <= last)
 
     @property
     def idle_ns(self) -> int:

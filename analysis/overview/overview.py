@@ -14,8 +14,10 @@ from ...loaders.trace import Trace
 from ..core import units
 from ..core.options import Options
 from ..cycles.account import Cycles
+from ..cycles.steps import Steps, in_steps
 from ..findings.rule import Evidence
 from ..findings.rules import findings, unchecked
+from ..findings.spread import share_text
 from ..kernels.by_name import table as kernel_table
 from ..table.view import CannotAnswer
 
@@ -72,7 +74,7 @@ def overview(
     }
     if host:
         facts["host"] = host
-    line = " · ".join((headline, *_busy(evidence.devices)))
+    line = " · ".join((headline, *_busy(evidence)))
     return Overview(times, word, line, facts, notes, host or {}, basis.window_ns)
 
 
@@ -90,25 +92,28 @@ def span(cycles: Cycles, word: str) -> str:
     return f"{many} of {mean}" if count == 1 else f"{many}, mean {mean}"
 
 
-def _busy(devices: list[dict[str, Any]]) -> list[str]:
-    """'GPU 0 in kernels 56%' for each device of which that is known: copies, which cycles count as busy, are not."""
-    told = [device for device in devices if device["utilisation"] is not None]
+def _busy(evidence: Evidence) -> list[str]:
+    """'GPU 0 busy 56% in steps' for each device of which that is known."""
+    told = [device for device in evidence.busy if device["busy"] is not None]
     shown = [
-        f"{device['device'] or 'device'} in kernels {units.percent(100 * device['utilisation'], places=0)}"
+        f"{device['device'] or 'device'} busy {share_text(device['busy'])}{evidence.where}"
         for device in told[:SHOWN]
     ]
     return [*shown, f"{units.count(len(told) - SHOWN)} more devices"] if len(told) > SHOWN else shown
 
 
-def kernels(run: Trace, options: Options) -> Evidence:
-    """What the kernel table lets one say, with the kernels that take most time."""
+def kernels(run: Trace, options: Options, steps: Steps | None = None) -> Evidence:
+    """What the kernel table lets one say, with the kernels that take most time; the costliest is that of the steps."""
     evidence = Evidence(0, 0.0, {}, [], [], serialised=run.info.serialised)
+    whole = replace(options, cycle=None, cycle_b=None)
+    within = in_steps(run, steps)
     try:
-        frame, _ = kernel_table(run, replace(options, cycle=None, cycle_b=None))
+        everything, _ = kernel_table(run, whole)
+        frame = everything if within is run else kernel_table(within, whole)[0]
     except CannotAnswer:
         return evidence
     names = ["name", "kind", "device", "count", "total_ns", "share", "bound"]
-    top = frame.head(TOP).select(pl.col("name", "kind", "device").cast(pl.String), *names[3:]).to_dicts()
+    top = everything.head(TOP).select(pl.col("name", "kind", "device").cast(pl.String), *names[3:]).to_dicts()
     work = frame.filter(pl.col("kind").is_in(["kernel", "collective"]))
     total = int(frame["total_ns"].sum())
     bound = work.drop_nulls("bound").group_by("bound").agg(pl.col("total_ns").sum()).sort(

@@ -72,7 +72,7 @@ def _parts(run: Trace) -> list[RankFigures]:
         parts.append(RankFigures(windows, Figures(
             {name: each[name] for name in CATEGORIES if name in each}, [_gauges(one, names) for one in measured], talk,
             early=row["early"] or 0, launched=row["launched"] or 0,
-        )))
+        ), rank))
     return parts
 
 

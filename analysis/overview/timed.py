@@ -21,8 +21,13 @@ from ..core.intervals import EMPTY, union
 from ..core.launch_calls import ABSENT, match, values_at
 from ..core.options import Options
 from ..core.quantiles import dense
-from ..cycles.account import Cycles, counted_cycles, homeless, left_out, spoken_of, why_guessed
+from ..cycles.account import Cycles, counted_cycles, homeless, left_out, why_guessed
+from ..cycles.account import spoken_of as cycles_spoken_of
+from ..cycles.steps import steps_of, steps_of_cycle
 from ..findings.evidence.measured import measured
+from ..idle.account import Idle, idle_of
+from ..idle.facts import busy_share, in_steps_of, spoken_of
+from ..idle.reduced import reduced_idle
 from .activities import Activities, activities_of
 from .breakdown import breakdown
 from .categories import CATEGORIES
@@ -60,6 +65,7 @@ class RankFigures(Struct, frozen=True):
 
     windows: Windows | WindowSums
     figures: Figures
+    rank: int | None = None
 
 
 def timed(run: Trace, limited: Trace, options: Options, cycle: int | None) -> Overview | None:
@@ -67,7 +73,7 @@ def timed(run: Trace, limited: Trace, options: Options, cycle: int | None) -> Ov
     if cycle is None:
         cycles = counted_cycles(run, options)
     else:  # whoever asks for one of the guessed cycles gets it
-        cycles = spoken_of(run, options)
+        cycles = cycles_spoken_of(run, options)
         cycles = replace(cycles, frame=cycles.frame.filter(pl.col("cycle") == cycle))
     usual = cycle is None and options.warm_up and options.cycle_anchor is None
     parts = [part for _, part in rank_figures(run, cycles, usual)]
@@ -79,7 +85,8 @@ def rank_figures(run: Trace, cycles: Cycles, usual: bool) -> list[tuple[int | No
 
     ``usual`` cycles are those that every question without options speaks of.
     """
-    return [(rank, part) for rank, own in _by_rank(run) if (part := _part(own, cycles, rank, usual)) is not None]
+    return [(rank, replace(part, rank=rank)) for rank, own in _by_rank(run)
+            if (part := _part(own, cycles, rank, usual)) is not None]
 
 
 def _by_rank(run: Trace) -> Iterator[tuple[int | None, Trace]]:
@@ -156,19 +163,27 @@ def _longest_calls(calls: RuntimeCalls, windows: Windows, activities: Activities
 def told(
     run: Trace, limited: Trace, options: Options, cycles: Cycles, parts: list[RankFigures], cycle: int | None
 ) -> Overview:
-    """The overview of a run by the figures of its ranks."""
+    """The overview of a run by the figures of its ranks; sentences are about its steps."""
+    if REDUCED in run.info.facts:
+        steps, idle = None, reduced_idle(run)
+    else:
+        steps = steps_of(cycles) if cycle is None else steps_of_cycle(cycles)
+        idle = idle_of(run, limited, steps) if limited.has("kernels") else None
     count, figures = sum(len(part.windows) for part in parts), [part.figures for part in parts]
     names = [name for name in CATEGORIES if any(name in one.times for one in figures)]
     times = {name: sum(one.times.get(name, 0) for one in figures) / count for name in names}
     window_ns = sum(part.windows.length for part in parts) / count
-    devices = [device for one in figures for device in one.devices]
+    devices = [device | {"busy": _busy(idle, part.rank, device)} for part in parts for device in part.figures.devices]
     whole_run = parts[0].windows.whole_run
     profiled = run.has("profile") and REDUCED not in run.info.facts
     word = "recording" if whole_run else "cycle" if profiled else "step"
     evidence = replace(
-        kernels(limited, options), steps=count, step_ns=window_ns, times=times, devices=devices, step_word=word,
+        kernels(limited, options, steps), steps=count, step_ns=window_ns, times=times, devices=devices, step_word=word,
         communication=tuple(_per_step(one, len(part.windows)) for part in parts for one in part.figures.communication),
-        steps_each=len(parts[0].windows), measured=measured(run, limited, options),
+        steps_each=len(parts[0].windows), measured=measured(run, limited, options, steps, cycle),
+        busy=[] if idle is None else [
+            {"device": one.device, "busy": busy_share(one)} for one in spoken_of(idle)],
+        in_steps=steps is not None and cycle is None,
         early=sum(one.early for one in figures), launched=sum(one.launched for one in figures),
         calls=[
             {"name": call.name, "count": call.count / len(parts[0].windows),
@@ -186,7 +201,17 @@ def told(
         basis = Basis(count, window_ns, step_ns, cycles.source, lacking, cycles.held if cycle is None else None)
         headline = span(cycles, word)
     notes = _notes(cycles, parts, basis, word, cycle)
-    return overview(run, times, word, headline, evidence, basis, notes)
+    made = overview(run, times, word, headline, evidence, basis, notes)
+    return replace(made, facts=made.facts | {"in_steps": in_steps_of(idle, steps)})
+
+
+def _busy(idle: Idle | None, rank: int | None, device: dict[str, object]) -> float | None:
+    """How busy a device was from its first to its last activity of the whole recording."""
+    if idle is None:
+        return None
+    mine = [one for one in idle.devices if one.device == device["device"]]
+    own = [one for one in mine if one.rank == rank] if len(mine) > 1 else mine
+    return busy_share(own[0]) if own else None
 
 
 def _per_step(one: Communication, steps: int) -> Communication:

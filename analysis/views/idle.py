@@ -15,7 +15,7 @@ from ...loaders.trace import REDUCED, Trace
 from ..core import units
 from ..core.derived import derived_rows
 from ..core.device_pairs import mapped, note, under
-from ..core.options import SIDES, Options
+from ..core.options import SIDES, Options, Side
 from ..details.sections import Section
 from ..idle.cause_meanings import CAUSES
 from ..table.column import Column, side_by_side
@@ -23,7 +23,8 @@ from ..table.sides import beside
 from ..table.view import Answer, CannotAnswer, Runs, View
 
 if TYPE_CHECKING:
-    from ..idle.account import DeviceIdle, Idle
+    from ..cycles.steps import Steps
+    from ..idle.account import Idle
 
 _MEANINGS = "; ".join(f"{k}: {v}" for k, v in CAUSES.items())
 COLUMNS = (
@@ -60,28 +61,40 @@ BY_CAUSE = (
 def build(runs: Runs, options: Options) -> Answer:
     """Every gap of one run, longest first; of two runs the idle time by cause, by the size of the change."""
     from ..cycles.scope import scoped
+    from ..idle.facts import facts_of
 
     if len(runs) == 1:
         piece = scoped(runs[0], options, "a")
-        idle = _idle(runs[0], piece)
+        steps = _steps(runs[0], options, "a")
+        idle = _idle(runs[0], piece, steps)
         gaps = idle.gaps
         if "cycle" not in gaps.collect_schema():
             gaps = pl.concat([gaps, _cycles(runs[0], piece, gaps, options)], how="horizontal")
         rows, many = gaps.select(c.name for c in COLUMNS), sum(one.gaps for one in idle.devices) >= MANY
-        return Answer(rows, facts_of(idle), _summary(idle), idle.notes, recorded=many)
-    a, b = (_idle(run, scoped(run, options, side)) for run, side in zip(runs, SIDES, strict=True))
+        return Answer(rows, facts_of(idle, steps), _summary(idle, steps), idle.notes, recorded=many)
+    steps_a, steps_b = (_steps(run, options, side) for run, side in zip(runs, SIDES, strict=True))
+    a, b = (_idle(run, scoped(run, options, side), steps)
+            for run, side, steps in zip(runs, SIDES, (steps_a, steps_b), strict=True))
     jobs = all(len(run.info.ranks) > 1 for run in runs)  # a run of one rank is held against all of a job's
     left, right = by_cause(a, jobs), by_cause(b, jobs)
     moved = mapped(*([device.device for device in idle.devices] for idle in (a, b)))
     if moved:
         right = right.with_columns(under(moved))
     joined = beside(left, right, BY_CAUSE)
-    summary = tuple(f"{side}: {line}" for side, idle in (("A", a), ("B", b)) for line in _summary(idle))
+    summary = tuple(f"{side}: {line}" for side, idle, steps in (("A", a, steps_a), ("B", b, steps_b))
+                    for line in _summary(idle, steps))
     notes = tuple(dict.fromkeys(f"{side}: {said}" for side, idle in (("A", a), ("B", b)) for said in idle.notes))
-    return Answer(joined.lazy(), {"a": facts_of(a), "b": facts_of(b)}, summary, (*notes, *note(moved)))
+    facts = {"a": facts_of(a, steps_a), "b": facts_of(b, steps_b)}
+    return Answer(joined.lazy(), facts, summary, (*notes, *note(moved)))
 
 
-def _idle(run: Trace, piece: Trace) -> Idle:
+def _steps(run: Trace, options: Options, side: Side) -> Steps | None:
+    from ..cycles.steps import steps_in_scope
+
+    return None if REDUCED in run.info.facts else steps_in_scope(run, options, side)
+
+
+def _idle(run: Trace, piece: Trace, steps: Steps | None) -> Idle:
     from ..idle.account import idle_of
     from ..idle.reduced import reduced_idle
 
@@ -91,7 +104,7 @@ def _idle(run: Trace, piece: Trace) -> Idle:
             why = "why devices waited in single cycles is not in it"
             raise CannotAnswer(f"{run.info.label} is a reduced dataset: {why}.")
         return found
-    idle = idle_of(run, piece) if piece.has("kernels") else None
+    idle = idle_of(run, piece, steps) if piece.has("kernels") else None
     if idle is None:
         why = "launches without times" if piece.has("kernels") else "no launches"
         raise CannotAnswer(f"{run.info.label} holds {why}: when devices waited is not recorded.")
@@ -113,22 +126,13 @@ def _cycles(run: Trace, piece: Trace, gaps: pl.LazyFrame, options: Options) -> p
     return derived_rows(run, "gap-cycles", found) if usual else found()[0].lazy()
 
 
-def facts_of(idle: Idle) -> dict[str, Any]:
-    """``devices``: window, busy and idle time of each, and its idle time by cause, most first, ns."""
-    return {"devices": [
-        {
-            "device": device.device, "rank": device.rank, "window_ns": device.window_ns, "busy_ns": device.busy_ns,
-            "idle_ns": device.idle_ns, "causes": dict(_ordered(device)), "gaps": device.gaps,
-        }
-        for device in idle.devices
-    ]}
-
-
 def by_cause(idle: Idle, by_rank: bool) -> pl.DataFrame:
     """One row per device, cause and, if asked, rank: ``device rank cause total_ns share``."""
+    from ..idle.facts import ordered
+
     rows = [
         (device.device, device.rank, cause, total, total / device.window_ns if device.window_ns else None)
-        for device in idle.devices for cause, total in _ordered(device)
+        for device in idle.devices for cause, total in ordered(device)
     ]
     dtypes: dict[str, Any] = {
         "device": NAME, "rank": pl.Int64, "cause": NAME, "total_ns": pl.Int64, "share": pl.Float64,
@@ -141,27 +145,27 @@ def by_cause(idle: Idle, by_rank: bool) -> pl.DataFrame:
     ).select(frame.columns)
 
 
-def _ordered(device: DeviceIdle) -> list[tuple[str, int]]:
-    return sorted(device.causes.items(), key=lambda item: (-item[1], item[0]))
+def _summary(idle: Idle, steps: Steps | None) -> tuple[str, ...]:
+    from ..findings.spread import share_text
+    from ..idle.facts import ordered, spoken_of
 
-
-def _summary(idle: Idle) -> tuple[str, ...]:
-    lines = []
-    most = sorted(idle.devices, key=lambda device: -device.idle_ns)[:MOST_SAID]
-    for device in [one for one in idle.devices if one in most]:
+    lines, devices = [], spoken_of(idle)
+    within = " in steps" if steps is not None and idle.scope else ""
+    most = sorted(devices, key=lambda device: -device.idle_ns)[:MOST_SAID]
+    for device in [one for one in devices if one in most]:
         name = device.device or "device"
-        where = name if device.rank is None or len(idle.devices) < 2 else f"{name} of rank {device.rank}"
+        where = name if device.rank is None or len(devices) < 2 else f"{name} of rank {device.rank}"
         share = device.idle_ns / device.window_ns if device.window_ns else 0.0
         parts = [
-            f"{cause} {units.percent(100 * total / device.idle_ns, places=0)}" for cause, total in _ordered(device)[:4]
+            f"{cause} {units.percent(100 * total / device.idle_ns, places=0)}" for cause, total in ordered(device)[:4]
         ]
         tail = f": {', '.join(parts)}" if parts else ""
         lines.append(
-            f"{where} idle {units.percent(100 * share, places=0)} of {units.duration(device.window_ns)}, "
+            f"{where} idle {share_text(share)} of {units.duration(device.window_ns)}{within}, "
             f"{units.counted(device.gaps, 'gap', 'gaps')}{tail}"
         )
-    if len(idle.devices) > MOST_SAID:
-        lines.append(f"{units.count(len(idle.devices) - MOST_SAID)} more devices that waited less")
+    if len(devices) > MOST_SAID:
+        lines.append(f"{units.count(len(devices) - MOST_SAID)} more devices that waited less")
     return tuple(lines)
 
 

@@ -35,7 +35,7 @@ COLUMNS = (
 WORTH_SAYING = 0.1
 """A change of host time below this share of it is not mentioned."""
 SHOWN = 3
-"""Devices whose utilisation is compared in words, those that differ most first."""
+"""Devices of which it is compared in words how busy they are, those that differ most first."""
 
 
 def _frame(overview: Overview) -> pl.DataFrame:
@@ -69,7 +69,7 @@ def build(runs: Runs, options: Options) -> Answer:
 
 
 def _changes(a: Overview, b: Overview, found: Headline | None) -> tuple[str, ...]:
-    """The pair's headline, and what goes with it: the category that moved most, each device's utilisation, the host."""
+    """The pair's headline, and what goes with it: the category that moved most, how busy devices are, the host."""
     said = [f"{found.spoken}."] if found is not None else []
     if found is not None and found.moved:
         moved = {name: b.times.get(name, 0.0) - a.times.get(name, 0.0) for name in {**a.times, **b.times}}
@@ -80,21 +80,27 @@ def _changes(a: Overview, b: Overview, found: Headline | None) -> tuple[str, ...
 
 
 def _devices(a: Overview, b: Overview) -> list[str]:
-    """In one line how much of the time the devices run kernels in A and in B, where that differs."""
-    before: dict[str, Any] = {device["device"]: device.get("utilisation") for device in a.facts["devices"]}
-    same = mapped(before, [device["device"] for device in b.facts["devices"]])
+    """In one line how busy the devices are in A and in B, in their steps, where that differs."""
+    before, after = _busy(a), _busy(b)
+    same = mapped(before, list(after))
+    within = " in steps" if all(side.facts.get("in_steps") for side in (a, b)) else ""
     differ = []
-    for device in b.facts["devices"]:
-        name = device["device"]
-        was, now = before.get(same.get(name, name)), device.get("utilisation")
+    for name, now in after.items():
+        was = before.get(same.get(name, name))
         if was is not None and now is not None and round(was, 3) != round(now, 3):
-            shown = f"{same[name]} in A and {name} in B run" if name in same else f"{name or 'The device'} runs"
-            times = f"{units.percent(100 * was)} of the time in A, {units.percent(100 * now)} in B"
-            differ.append((abs(now - was), f"{display(shown, 48)} kernels {times}"))
+            shown = f"{same[name]} in A and {name} in B are" if name in same else f"{name or 'The device'} is"
+            times = f"{units.percent(100 * was)} of the time{within} in A, {units.percent(100 * now)} in B"
+            differ.append((abs(now - was), f"{display(shown, 48)} busy {times}"))
     differ.sort(key=lambda one: -one[0])
     listed = "; ".join(text for _, text in differ[:SHOWN])
     more = f"; {units.count(len(differ) - SHOWN)} more devices differ" if len(differ) > SHOWN else ""
     return [f"{listed}{more}."] if listed else []
+
+
+def _busy(side: Overview) -> dict[str, float | None]:
+    """How busy each device is, in the steps where there are any."""
+    steps: dict[str, Any] = side.facts.get("in_steps") or side.facts
+    return {device["device"]: device.get("busy") for device in steps["devices"]}
 
 
 def _host(a: Overview, b: Overview) -> list[str]:

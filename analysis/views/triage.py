@@ -12,13 +12,15 @@ from typing import Any
 import polars as pl
 from msgspec.structs import replace
 
-from ...loaders.trace import Trace
+from ...loaders.trace import REDUCED, Trace
 from ..core import units
 from ..core.names.display_names import display_names
 from ..core.names.short_name import short_name
 from ..core.options import SIDES, Options, Side
 from ..cycles.scope import scoped
+from ..cycles.steps import steps_in_scope
 from ..idle.account import DeviceIdle, idle_of
+from ..idle.facts import ordered, spoken_of
 from ..kernels.launchers import CALLERS, ways, with_callers
 from ..overview.sources import overview_of
 from ..table.column import Column
@@ -97,19 +99,22 @@ def _findings(found: list[dict[str, Any]], unchecked: str | None, prefix: str) -
 
 def _idle(run: Trace, options: Options, side: Side, prefix: str) -> list[PageSection]:
     piece = scoped(run, options, side)
-    idle = idle_of(run, piece) if piece.has("kernels") else None
+    steps = None if REDUCED in run.info.facts else steps_in_scope(run, options, side)
+    idle = idle_of(run, piece, steps) if piece.has("kernels") else None
     if idle is None:
         return []
-    most = sorted(idle.devices, key=lambda device: -device.idle_ns)
+    where = " in steps" if steps is not None and options.scope(side).cycle is None else ""
+    most = sorted(spoken_of(idle), key=lambda device: -device.idle_ns)
     rows = tuple(_device(device) for device in most[:DEVICES])
     more = (f"{units.count(len(most) - DEVICES)} more devices.",) if len(most) > DEVICES else ()
     return [PageSection(
-        f"{prefix}Idle by cause", (*more, *idle.notes), ("device", "idle", "of its time", "causes"), rows, ("device",),
+        f"{prefix}Idle by cause{where}", (*more, *idle.notes), ("device", "idle", "of its time", "causes"), rows,
+        ("device",),
     )]
 
 
 def _device(device: DeviceIdle) -> tuple[str, ...]:
-    causes = sorted(device.causes.items(), key=lambda item: (-item[1], item[0]))[:CAUSES]
+    causes = ordered(device)[:CAUSES]
     shares = ", ".join(f"{cause} {units.percent(100 * total / device.idle_ns, places=0)}" for cause, total in causes)
     share = units.percent(100 * device.idle_ns / device.window_ns, places=0) if device.window_ns else ""
     rank = "" if device.rank is None else f" rank {device.rank}"

@@ -23,8 +23,8 @@ _COLOURS = {
     "Runtime": "$warning dim", "DataLoader": "$success", "CPU Exec": "$foreground", "Other": "dim",
 }
 _GAUGES = (
-    ("utilisation", "GPU utilisation"), ("sm_efficiency", "SM efficiency"), ("occupancy", "occupancy"),
-    ("tensor_share", "tensor cores"),
+    ("busy", "GPU busy"), ("utilisation", "GPU utilisation"), ("sm_efficiency", "SM efficiency"),
+    ("occupancy", "occupancy"), ("tensor_share", "tensor cores"),
 )
 
 
@@ -106,7 +106,7 @@ def _devices(facts: dict[str, Any], pair: bool, width: int) -> list[Content]:
     """Gauges of each device, as far as they were measured."""
     made: list[Content] = []
     sides = [("a", A), ("b", B)] if pair else [("", A)]
-    found = {side: ((facts.get(side) or {}) if side else facts).get("devices") or [] for side, _ in sides}
+    found = {side: _gauged((facts.get(side) or {}) if side else facts) for side, _ in sides}
     names = list(dict.fromkeys(str(one.get("device") or "GPU") for devices in found.values() for one in devices))
     for name in names[: MOST_DEVICES * len(sides)]:
         lines = []
@@ -120,6 +120,17 @@ def _devices(facts: dict[str, Any], pair: bool, width: int) -> list[Content]:
                     heading = ""
         if lines:
             made += [Content.styled(f" {display(name, 24)}", "bold"), *lines]
+    return made
+
+
+def _gauged(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    """The devices, busy as sentences say it: in the steps. Another tool's utilisation is shown where none is known."""
+    steps = {(one["device"], one["rank"]): one["busy"] for one in (facts.get("in_steps") or {}).get("devices", ())}
+    alike = {device: busy for (device, _), busy in steps.items()}
+    made = []
+    for one in facts.get("devices") or []:
+        busy = steps.get((one.get("device"), one.get("rank")), alike.get(one.get("device"), one.get("busy")))
+        made.append(one | {"busy": busy, "utilisation": one.get("utilisation") if busy is None else None})
     return made
 
 

@@ -6,9 +6,11 @@ from msgspec import Struct
 
 from ....loaders.trace import Trace
 from ...core.options import Options
+from ...cycles.steps import Steps, in_steps
 from .copies import Copies, copies_of
 from .cycle_times import CycleTimes, cycle_times_of
 from .kernel_times import KernelTimes, kernel_times_of
+from .outside import Outside, outside_of
 from .samples import Samples, samples_of
 from .waits import Waits, waits_of
 
@@ -21,11 +23,16 @@ class Measured(Struct, frozen=True):
     kernels: KernelTimes | None = None
     cycles: CycleTimes | None = None
     samples: Samples | None = None
+    outside: Outside | None = None
 
 
-def measured(run: Trace, piece: Trace, options: Options) -> Measured:
-    """The evidence of a piece of a run, with callers and cycles of the whole run."""
+def measured(
+    run: Trace, piece: Trace, options: Options, steps: Steps | None = None, cycle: int | None = None
+) -> Measured:
+    """The evidence of the steps of a piece of a run, with callers of the whole run; of one cycle not of the others."""
+    within = in_steps(piece, steps)
     return Measured(
-        waits_of(run, piece), copies_of(piece), kernel_times_of(piece), cycle_times_of(run, options),
-        samples_of(run, piece),
+        waits_of(run, piece, steps, within), copies_of(within), kernel_times_of(within),
+        cycle_times_of(run, options) if cycle is None else None, samples_of(run, within),
+        outside_of(run, steps) if cycle is None else None,
     )

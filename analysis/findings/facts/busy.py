@@ -1,22 +1,31 @@
-"""How much of the time devices run kernels."""
+"""How much of the time devices do anything: 1 − idle / (last − first activity), in the steps."""
 
 from __future__ import annotations
+
+from msgspec import Struct
 
 from ..rule import Evidence, Rule
 from ..spread import Spread, spread
 
 
-def _find(evidence: Evidence) -> Spread | None:
-    return spread(evidence.devices, "utilisation")
+class Busy(Struct, frozen=True):
+    """The busy share of each device, and what it is of in words."""
+
+    devices: Spread
+    where: str
 
 
-def _sentence(found: Spread) -> str:
-    over = " of kernels, some at the same time" if found.highest[1] > 1 else ""
-    runs = "runs" if len(found.shares) == 1 else "run"
-    return f"{found.who} {runs} kernels {found.text} of the time{over}."
+def _find(evidence: Evidence) -> Busy | None:
+    found = spread(evidence.busy, "busy")
+    return None if found is None else Busy(found, evidence.where)
+
+
+def _sentence(found: Busy) -> str:
+    are = "is" if len(found.devices.shares) == 1 else "are"
+    return f"{found.devices.who} {are} busy {found.devices.text} of the time{found.where}."
 
 
 RULE = Rule(
     "busy", "fact", _find, _sentence,
-    rows=lambda found: tuple({"device": name, "utilisation": share} for name, share in found.shares), view="kernels",
+    rows=lambda found: tuple({"device": name, "busy": share} for name, share in found.devices.shares), view="idle",
 )

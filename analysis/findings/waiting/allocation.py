@@ -31,7 +31,7 @@ def _find(evidence: Evidence) -> Churn | Unchecked | None:
 
 def _sentence(found: Churn) -> str:
     calls = ", ".join(f"{units.counted(count, 'call', 'calls')} of {display(name, 40)}" for name, count in found.calls)
-    times = f"{units.duration(found.idle_ns)} of {units.duration(found.waits.window_ns)}"
+    times = f"{units.duration(found.idle_ns)} of {units.duration(found.waits.window_ns)}{found.waits.where}"
     return (f"Allocation holds up launches: {display(found.waits.device or 'the device', 24)} is idle {times} while "
             f"memory or code is allocated, freed or loaded{f': {calls}' if calls else ''}.")
 

@@ -32,7 +32,7 @@ def _sentence(found: Drained) -> str:
         first = part.sites[0]
         times = units.counted(first.gaps, "gap", "gaps")
         where = f", most behind {display(first.who or '', _NAME)} ({units.duration(first.idle_ns)} in {times})"
-    times = f"{units.duration(part.idle_ns)} of {units.duration(waits.window_ns)}"
+    times = f"{units.duration(part.idle_ns)} of {units.duration(waits.window_ns)}{waits.where}"
     return (f"Synchronisation drains the queue: {display(waits.device or 'the device', 24)} is idle {times} for what "
             f"the host lost waiting for it{where}.")
 

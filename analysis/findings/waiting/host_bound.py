@@ -45,7 +45,7 @@ def _sentence(found: HostBehind) -> str:
         short = f", half of its kernels take at most {units.duration(found.median_kernel_ns)}"
     bound = "Launch-bound" if part.idle_ns < LAUNCH_NS * part.gaps else "Bound by the host"
     return (f"{bound}: {display(waits.device or 'the device', 24)} waits {units.duration(part.idle_ns)} of "
-            f"{units.duration(waits.window_ns)} for the next launch{short}{where}.")
+            f"{units.duration(waits.window_ns)}{waits.where} for the next launch{short}{where}.")
 
 
 RULE = Rule(

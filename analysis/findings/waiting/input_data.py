@@ -45,7 +45,7 @@ def _sentence(found: InputWait) -> str:
     share = units.percent(100 * found.waited_ns / waits.idle_ns, places=0)
     device = display(waits.device or "the device", 24)
     return (f"{what}: input, {share} of idle, DataLoader: {device} waits "
-            f"{units.duration(found.waited_ns)} of {units.duration(waits.window_ns)} for it.")
+            f"{units.duration(found.waited_ns)} of {units.duration(waits.window_ns)}{waits.where} for it.")
 
 
 RULE = Rule(

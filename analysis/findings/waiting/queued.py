@@ -38,7 +38,7 @@ def _sentence(found: Queued) -> str:
         first = part.sites[0]
         times = units.counted(first.gaps, "gap", "gaps")
         where = f"; most before {fit_name(first.who or '', _KERNEL)} ({units.duration(first.idle_ns)} in {times})"
-    times = f"{units.duration(found.idle_ns)} of {units.duration(waits.window_ns)}"
+    times = f"{units.duration(found.idle_ns)} of {units.duration(waits.window_ns)}{waits.where}"
     return (f"Launched work does not start: {display(waits.device or 'the device', 24)} is idle {times} with work "
             f"launched long before, as if for an event, another stream or a peer{where}.")
 

@@ -68,7 +68,7 @@ def trouble(run: Trace) -> dict[str, dict[str, Any]]:
 
 def input_starved() -> Trace:
     kernels, calls = launched([5 * MS] * 8)
-    loads = [host(LOADER, row["start_ns"] - 4 * MS, 3 * MS, "dataloader") for row in calls]
+    loads = [host(LOADER, row["start_ns"] - 4_900 * US, 4_850 * US, "dataloader") for row in calls]
     return on_a100(kernels=kernels, host=[*calls, *loads])
 
 

@@ -32,9 +32,11 @@ def test_every_rule_has_a_name_of_its_own_and_finds_nothing_where_nothing_is_kno
 
 
 def test_eight_devices_are_one_line() -> None:
-    devices = [device(f"GPU {n}", utilisation=0.3 + n / 100) for n in range(8)]
-    assert said(replace(BLANK, devices=devices)) == ["8 devices run kernels 30% (GPU 0) to 37% (GPU 7) of the time."]
-    assert len(checked(replace(BLANK, devices=devices))[0].rows) == 8
+    busy = [{"device": f"GPU {n}", "busy": 0.3 + n / 100} for n in range(8)]
+    assert said(replace(BLANK, busy=busy)) == ["8 devices are busy 30% (GPU 0) to 37% (GPU 7) of the time."]
+    steps = replace(BLANK, busy=busy[:1], in_steps=True)
+    assert said(steps) == ["GPU 0 is busy 30% of the time in steps."]
+    assert len(checked(replace(BLANK, busy=busy))[0].rows) == 8
 
 
 def test_a_finding_says_what_could_be_won_and_where_to_look() -> None:

@@ -196,19 +196,20 @@ def test_findings_name_what_devices_wait_for(run_of, asked):
     run = run_of(cycles=[step(1, 0, 1000)], host=[op(0, 600, loader, "dataloader"), call(600, 5, 1)],
                  kernels=[work(610, 390, 1)])
     said = asked("overview", run).facts["findings"]
-    assert said[1] == "GPU 0 runs kernels 39% of the time."
+    assert said[1] == "GPU 0 is busy 100% of the time in steps."  # from its first activity to its last
     assert said[0].startswith("Bound by input data: the host waits for the DataLoader 60% of the step")
 
 
 def test_two_runs_stand_side_by_side_in_the_order_of_categories(run_of, asked):
     def run(label, length):
-        return run_of(label, cycles=[step(1, 0, 1000)], host=[call(0, 5, 1)], kernels=[work(10, length, 1)])
+        kernels = [work(10, length, 1), work(550, 10, 1)]
+        return run_of(label, cycles=[step(1, 0, 1000)], host=[call(0, 5, 1)], kernels=kernels)
 
     answer = asked("overview", run("a", 100), run("b", 400))
     first = answer.frame.to_dicts()[0]
     assert first["category"] == "Kernel"
-    assert (first["time_ns_a"], first["time_ns_b"], first["time_ns_delta"]) == (100, 400, 300)
-    assert answer.facts["findings"][-1] == "GPU 0 runs kernels 10.0% of the time in A, 40.0% in B."
+    assert (first["time_ns_a"], first["time_ns_b"], first["time_ns_delta"]) == (110, 410, 300)
+    assert answer.facts["findings"][-1] == "GPU 0 is busy 20.0% of the time in steps in A, 74.5% in B."
 
 
 def test_nothing_to_show_is_said(run_of, asked):

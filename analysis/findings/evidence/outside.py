@@ -1,0 +1,90 @@
+"""What a recording holds before its first step and after its last one: how long, and what took most of it."""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+from msgspec import Struct
+
+from ....loaders.trace import Trace
+from ...core.launch_calls import CALLS
+from ...cycles.steps import Steps
+
+LEAST = 0.05
+"""Share of the recording that must lie outside its steps to be mentioned."""
+TELLING = 0.1
+"""Share of that time that a call or a slice must take to be named..."""
+MOST_OF_ALL = 0.95
+"""...an operator or function that fills more than this of it explains nothing..."""
+_LAUNCHES = re.compile(r"Launch", re.I)
+MODULE_NS = 1_000_000
+"""...and a launch call this long did not launch: it loaded the module that the kernel is in."""
+
+
+class Longest(Struct, frozen=True):
+    """A host slice, or all of one name: how many, how long together in the stretch, ns."""
+
+    name: str
+    count: int
+    total_ns: int
+
+    @property
+    def loads_modules(self) -> bool:
+        """Whether these are launches so long that they can only have loaded code."""
+        return bool(_LAUNCHES.search(self.name)) and self.total_ns >= MODULE_NS * self.count
+
+
+class Stretch(Struct, frozen=True):
+    """A stretch of the recording, ns, and what took most of it; None where nothing recorded did."""
+
+    span_ns: int
+    longest: Longest | None
+
+
+class Outside(Struct, frozen=True):
+    """Start-up and what follows the last step; None for what is too short to mention."""
+
+    before: Stretch | None
+    after: Stretch | None
+
+
+def outside_of(run: Trace, steps: Steps | None) -> Outside | None:
+    """What lies outside the steps of the run; None where next to nothing does."""
+    if steps is None:
+        return None
+    bounds = [
+        table.select(pl.col("start_ns").min().alias("a"), (pl.col("start_ns") + pl.col("dur_ns")).max().alias("b"))
+        .collect(engine="streaming").row(0)
+        for table in (run.host, run.kernels)
+    ]
+    starts, ends = ([row[at] for row in bounds if row[at] is not None] for at in (0, 1))
+    if not starts or not ends:
+        return None
+    begin, end, (first, last) = min(starts), max(ends), steps.bounds
+    least = LEAST * (end - begin)
+    before = Stretch(first - begin, _longest(run, begin, first)) if first - begin > least else None
+    after = Stretch(end - last, _longest(run, last, end)) if end - last > least else None
+    return Outside(before, after) if before or after else None
+
+
+def _longest(run: Trace, begin: int, end: int) -> Longest | None:
+    """The call, else the operator or function, that took most of the time between two moments on one thread.
+
+    One slice that takes half of what all of its name take is named alone.
+    """
+    span = end - begin
+    inside = pl.min_horizontal(pl.col("start_ns") + pl.col("dur_ns"), end) - pl.max_horizontal("start_ns", begin)
+    rows = run.host.filter(
+        pl.col("start_ns") < end, pl.col("start_ns") + pl.col("dur_ns") > begin, pl.col("kind") != "annotation",
+    ).select(pl.col("name").cast(pl.String), called=pl.col("kind").is_in(CALLS), spent=inside)
+    sums = rows.group_by("name", "called").agg(
+        count=pl.len(), total=pl.col("spent").sum(), most=pl.col("spent").max()).collect(engine="streaming")
+    alone = (2 * pl.col("most") >= pl.col("total")) | (pl.col("total") > span)  # nested or of many threads
+    named = sums.drop_nulls("name").with_columns(
+        count=pl.when(alone).then(1).otherwise("count"), total=pl.when(alone).then("most").otherwise("total"))
+    telling = named.filter(
+        pl.col("total") >= TELLING * span, pl.col("called") | (pl.col("total") <= MOST_OF_ALL * span))
+    found = telling.sort("called", "total", "name", descending=[True, True, False]).head(1)
+    return next((Longest(name, count, total) for name, count, total in
+                 found.select("name", "count", "total").iter_rows()), None)

@@ -1,0 +1,39 @@
+"""What lies before the first step and after the last one: not part of what the other findings describe."""
+
+from __future__ import annotations
+
+from ...core import units
+from ...core.text import display
+from ..evidence.outside import Outside, Stretch
+from ..rule import Evidence, Rule, Unchecked
+
+_NAME = 48
+
+
+def _find(evidence: Evidence) -> Outside | Unchecked | None:
+    return evidence.measured.outside
+
+
+def _sentence(found: Outside) -> str:
+    parts = [
+        _stretch(stretch, where)
+        for stretch, where in (
+            (found.before, "before the first whole step"), (found.after, "after the last whole step"))
+        if stretch is not None
+    ]
+    return f"Outside the steps: {'; '.join(parts)}."
+
+
+def _stretch(stretch: Stretch, where: str) -> str:
+    text = f"{units.duration(stretch.span_ns)} {where}"
+    longest = stretch.longest
+    if longest is None:
+        return text
+    what = f"one {display(longest.name, _NAME)}"
+    if longest.count > 1:
+        what = f"{units.count(longest.count)} calls of {display(longest.name, _NAME)}"
+    loaded = ": modules were loaded" if longest.loads_modules else ""
+    return f"{text}, {units.duration(longest.total_ns)} of it {what}{loaded}"
+
+
+RULE = Rule("start-up", "fact", _find, _sentence, view="timeline")

@@ -1,0 +1,49 @@
+"""How busy devices are, as facts: of the whole recording, and of its steps, which is what sentences speak of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..cycles.steps import Steps
+from .account import DeviceIdle, Idle
+
+
+def busy_share(device: DeviceIdle) -> float | None:
+    """1 − idle / (last − first activity); None for a device without any time."""
+    return 1 - device.idle_ns / device.window_ns if device.window_ns else None
+
+
+def facts_of(idle: Idle, steps: Steps | None) -> dict[str, Any]:
+    """``devices`` of the whole recording and ``in_steps`` (``from_ns to_ns devices``), None where it has no steps."""
+    return {"devices": _devices(idle.devices), "in_steps": in_steps_of(idle, steps)}
+
+
+def in_steps_of(idle: Idle | None, steps: Steps | None) -> dict[str, Any] | None:
+    """When the steps begin and end (ns) and each device's sums over them."""
+    if idle is None or steps is None:
+        return None
+    first, last = steps.bounds
+    return {"from_ns": first, "to_ns": last, "devices": _devices(spoken_of(idle))}
+
+
+def spoken_of(idle: Idle) -> tuple[DeviceIdle, ...]:
+    """The devices as sentences speak of them: in the steps where there are any."""
+    return tuple(device.sums for device in idle.scope) or idle.devices
+
+
+def ordered(device: DeviceIdle) -> list[tuple[str, int]]:
+    """The causes of a device's idle time, most first, ns."""
+    return sorted(device.causes.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _devices(devices: Sequence[DeviceIdle]) -> list[dict[str, Any]]:
+    """Window, busy and idle time (ns), busy share and idle time by cause of each."""
+    return [
+        {
+            "device": device.device, "rank": device.rank, "window_ns": device.window_ns, "busy_ns": device.busy_ns,
+            "idle_ns": device.idle_ns, "busy": busy_share(device), "causes": dict(ordered(device)),
+            "gaps": device.gaps,
+        }
+        for device in devices
+    ]

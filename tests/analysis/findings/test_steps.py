@@ -1,0 +1,142 @@
+"""What findings describe: the steps, with start-up apart; every moment of idle time in one part; one place a blame."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from runs import Rows, host, kernel, run_of, steps
+
+from warplens.analysis.core.options import Options
+from warplens.analysis.cycles.account import find_cycles
+from warplens.analysis.cycles.steps import steps_of
+from warplens.analysis.idle.account import idle_of
+from warplens.analysis.table.table import ask
+from warplens.analysis.views import view
+from warplens.loaders.trace import Trace
+
+MS = 1_000_000
+LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+
+
+def launches(*starts: int, dur: int = 10 * MS, ahead: int = MS, first: int = 0) -> tuple[Rows, Rows]:
+    """Kernels at these times, each launched by a call so long before it."""
+    kernels = [kernel(first + i, at, dur, correlation=first + i + 1) for i, at in enumerate(starts)]
+    calls = [host("cudaLaunchKernel", at - ahead, ahead, "runtime", correlation=first + i + 1)
+             for i, at in enumerate(starts)]
+    return kernels, calls
+
+
+def training(**more: Any) -> Trace:
+    """Four seconds of start-up, then five steps of 100 ms, in each of which the device waits 70 ms for input.
+
+    In the start-up two kernels ran, between them one launch that loaded modules for 1.57 s.
+    """
+    kernels, calls = launches(100 * MS, 3000 * MS)
+    calls[1] = host("cudaLaunchKernel", 1430 * MS, 1570 * MS, "runtime", correlation=2)
+    loads = []
+    for step in range(5):
+        begin = 4000 * MS + 100 * step * MS
+        some, made = launches(begin + 10 * MS, begin + 90 * MS, first=2 + 2 * step)
+        kernels, calls = kernels + some, calls + made
+        loads.append(host(LOADER, begin + 20 * MS, 69 * MS, "dataloader"))
+    marks = [{**row, "start_ns": row["start_ns"] + 4000 * MS} for row in steps(*[100 * MS] * 5)]
+    return run_of(cycles=marks, kernels=kernels, host=[*calls, *loads], **more)
+
+
+def facts(run: Trace, name: str = "overview", options: Options | None = None) -> dict[str, Any]:
+    return dict(ask(view(name), (run,), options).facts)
+
+
+def test_findings_and_headlines_are_about_the_steps_and_start_up_has_a_sentence_of_its_own() -> None:
+    answer = ask(view("overview"), (training(),))
+    said = answer.facts["findings"]
+    # five times 69 ms of input in 500 ms, of which kernels take 100 ms
+    assert said[0] == (
+        "Bound by input data: input, 86% of idle, DataLoader: GPU 0 waits 345.0 ms of 500.0 ms in steps for it."
+    )
+    assert (
+        "Outside the steps: 3.90 s before the first whole step, 1.57 s of it one cudaLaunchKernel: modules were loaded."
+    ) in said
+    assert "GPU 0 busy 20% in steps" in answer.summary[0]
+    assert "GPU 0 is busy 20% of the time in steps." in said
+
+
+def test_figures_of_the_recording_stay_and_those_of_the_steps_stand_beside_them() -> None:
+    run = training()
+    whole, idle = facts(run), facts(run, "idle")
+    assert whole["in_steps"] == idle["in_steps"]
+    steps = whole["in_steps"]
+    assert (steps["from_ns"], steps["to_ns"]) == (4000 * MS, 4500 * MS)
+    one = steps["devices"][0]
+    assert (one["window_ns"], one["busy_ns"], one["idle_ns"]) == (500 * MS, 100 * MS, 400 * MS)
+    assert one["causes"] == {"input": 345 * MS, "launch": 10 * MS, "untraced": 45 * MS}
+    assert idle["devices"][0]["window_ns"] == 4400 * MS
+    assert whole["devices"][0]["busy"] == pytest.approx(120 / 4400)
+    assert whole["devices"][0]["busy"] == idle["devices"][0]["busy"]
+
+
+def test_a_gap_across_the_edge_of_the_steps_counts_with_what_of_it_lies_inside() -> None:
+    kernels, calls = launches(0, 150 * MS, 250 * MS)
+    marks = [{**row, "start_ns": 100 * MS} for row in steps(200 * MS)]
+    run = run_of(cycles=marks, kernels=kernels, host=calls)
+    idle = idle_of(run, run, steps_of(find_cycles(run, Options())))
+    assert idle is not None
+    inside = idle.scope[0].sums
+    assert (inside.window_ns, inside.idle_ns) == (160 * MS, 50 * MS + 90 * MS)
+    assert inside.causes == {"untraced": 48 * MS + 89 * MS + MS, "launch": 2 * MS}
+
+
+def test_steps_begin_with_the_first_whole_one_that_is_not_warm_up() -> None:
+    marks = steps(400 * MS, *[20 * MS] * 7)
+    kernels, calls = launches(*(row["start_ns"] + 5 * MS for row in marks))
+    # the last one lacks one of the two that the others have
+    some, others = launches(*(row["start_ns"] + 17 * MS for row in marks[:-1]), dur=MS, first=9)
+    run = run_of(cycles=marks, kernels=[*kernels, *some], host=[*calls, *others])
+    found = steps_of(find_cycles(run, Options()))
+    assert found is not None and found.bounds == (400 * MS, 520 * MS)
+
+
+def test_without_steps_sentences_are_about_the_whole_recording_and_do_not_say_steps() -> None:
+    kernels, calls = launches(100 * MS, 1000 * MS)
+    run = run_of(kernels=kernels, host=calls)
+    told = facts(run)
+    assert told["in_steps"] is None
+    assert not any("step" in sentence for sentence in told["findings"])
+
+
+def test_the_parts_of_the_idle_time_of_the_steps_are_its_causes_and_sum_to_it() -> None:
+    kernels, calls = launches(*(20 * MS * i for i in range(1, 30)))
+    waits = [host("cudaStreamSynchronize", 20 * MS * i, 12 * MS, "runtime") for i in range(1, 29, 3)]
+    mallocs = [host("cudaMalloc", 20 * MS * i + 13 * MS, 4 * MS, "runtime") for i in range(1, 29, 2)]
+    run = run_of(kernels=kernels, host=[*calls, *waits, *mallocs])
+    idle = idle_of(run, run)
+    assert idle is not None
+    (scope,) = idle.scope
+    causes, parts = scope.sums.causes, scope.parts
+    assert sum(part.idle_ns for part in parts.values()) == scope.sums.idle_ns == sum(causes.values())
+    assert parts["allocation"].idle_ns == causes["allocation"]
+    assert parts["drained"].idle_ns >= causes["sync"] > 0
+
+
+def test_a_place_that_is_blamed_counts_alone() -> None:
+    """Two operators on one Python line: the sentence names one of them with its own time."""
+    kernels, calls = launches(*(20 * MS * i for i in range(1, 31)), dur=MS)
+    ops = [host("aten::addmm" if i % 3 else "aten::relu", row["start_ns"] - 15 * MS, 17 * MS)
+           for i, row in enumerate(calls)]
+    lines = [host("vit.py(252): forward", row["start_ns"] - MS, row["dur_ns"] + 2 * MS, "python") for row in ops]
+    run = run_of(kernels=kernels, host=[*calls, *ops, *lines])
+    (said,) = (one for one in facts(run)["findings"] if "vit.py" in one)
+    rows = ask(view("idle"), (run,)).frame.to_dicts()
+    mine = [row for row in rows if row["op"] == "aten::addmm"]
+    assert len(mine) == 20 and f"before aten::addmm (380.0 ms in {len(mine)} gaps)" in said
+
+
+def test_of_one_cycle_nothing_is_said_of_the_others() -> None:
+    kernels, calls = launches(*(100 * MS * i + 10 * MS for i in range(10)))
+    marks = steps(*[100 * MS] * 9, 900 * MS)
+    run = run_of(cycles=marks, kernels=kernels, host=calls)
+    assert any("much slower" in one for one in facts(run)["findings"])
+    of_one = facts(run, options=Options(cycle=3))
+    assert not any("much slower" in one or "Outside the steps" in one for one in of_one["findings"])
+    assert of_one["in_steps"]["from_ns"] == 300 * MS
