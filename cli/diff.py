@@ -1,6 +1,6 @@
 """The command ``diff``: two runs held against each other, or repeated ones, with a status a build can stop at.
 
-``--fail-on`` makes it a gate: the table goes to stdout whatever it says, the sentence of the gate to stderr, and the
+``--fail-on`` makes it a gate: the table goes to stdout whatever it says, the line of the gate to stderr, and the
 exit status is 1 where it fails. The gate judges the whole comparison, also the rows ``--top`` does not print.
 """
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 
 def _diff_arguments(parser: argparse.ArgumentParser) -> None:
-    from ..analysis.diff.verdict.gate_rule import RULE
+    from ..analysis.diff.verdict.gate_rule import HELP, METAVAR
 
     parser.add_argument("runs", nargs="*", metavar="RUN", help="two runs, or one file that holds two")
-    parser.add_argument("--fail-on", metavar="regression[:PCT]", help=RULE.replace("%", "%%"))
+    parser.add_argument("--fail-on", action="append", metavar=METAVAR, help=HELP.replace("%", "%%"))
     side_arguments(parser)
     opening_arguments(parser)
     scope_arguments(parser)
@@ -45,21 +45,21 @@ def _diff_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _diff(arguments: argparse.Namespace) -> int:
-    from ..analysis.diff.verdict.gate_rule import percent_of
+    from ..analysis.diff.verdict.gate_rule import condition_of
 
     try:
-        percent = percent_of(arguments.fail_on) if arguments.fail_on else None
+        conditions = [condition_of(text) for text in arguments.fail_on or ()]
     except ValueError as error:
         raise Wrong(str(error)) from error
     top, arguments.top = arguments.top, None
     table = _compared(arguments)
     emit([table if top is None else table.head(top)], arguments)
-    if percent is None:
+    if not conditions:
         return FINE
     from ..analysis.core.text import display
     from ..analysis.diff.verdict.gate import gate
 
-    passed, sentence = gate(table, percent)
+    passed, sentence = gate(table, conditions)
     print(display(sentence), file=sys.stderr)
     return FINE if passed else GATE_FAILED
 

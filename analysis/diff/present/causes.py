@@ -36,7 +36,7 @@ def cause_lines(
     if cause.idle is not None and comparability.comparable:
         made.append(line("Idle", f"{_idle(cause.idle, cycles)}."))
     if cause.resource is not None:
-        text = f"{_resource(cause.resource)}."
+        text = f"{resource_sentence(cause.resource)}."
         made.append(line("Cause", f"{text} {_reach(cause, cycles)}" if comparability.comparable else text))
     elif resources:
         made.append(line("Cause", f"no clock, power, link or processor reading changed; {_changed(resources[0])} "
@@ -62,7 +62,7 @@ def explanation(
     if cause.idle is not None:
         said.append(f"{_idle(cause.idle, cycles)}.")
     if cause.resource is not None:
-        said.append(f"{_resource(cause.resource)}. {_reach(cause, cycles)}")
+        said.append(f"{resource_sentence(cause.resource)}. {_reach(cause, cycles)}")
     elif cause.idle is None:
         said.append(_without_a_resource(cause, readings))
     return " ".join(said)
@@ -90,7 +90,7 @@ def _idle(one: IdleChange, cycles: CycleTime | None) -> str:
     return f"{text}, {'all' if one.share >= 0.9 else units.percent(100 * one.share, places=0)} of the cycle's {shift}"
 
 
-def _resource(row: ChangedResource) -> str:
+def resource_sentence(row: ChangedResource) -> str:
     """A changed resource: what it is, where, values in natural units, and which functions ran under it."""
     text = _changed(row)
     slower, under = row.functions, row.seen_by

@@ -1,14 +1,14 @@
-"""The rule of ``--fail-on regression[:PCT]``: when a pipeline should stop.
+"""The gate of ``--fail-on``: which conditions of ``gate_rule`` hold, and what a pass passed over.
 
-The cycle time of the headline decides: it stops where the cycle got slower by more than PCT percent (the near end of
-its interval counts). Only where the cycle gives no answer (none were found, or too few or too uneven ones) do the
-functions decide: it stops where the near ends of their intervals lose more than PCT percent of a cycle on balance, on
-the device, on the host or in communication; new functions count as lost and gone ones as won. What is hidden behind the
-host stops nothing; neither does what too few cycles leave open, and that is said.
+``regression``: the cycle time of the headline decides, by the near end of its interval. Only where it gives no answer
+(no cycles, or too few or too uneven ones) do the functions decide: by what the near ends of their intervals lose on
+balance, on the device, on the host or in communication, whichever is most; new functions count as lost and gone ones as
+won. What is hidden behind the host fails ``gpu`` and ``kernel``, never ``regression``, but a pass says it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import polars as pl
@@ -16,14 +16,17 @@ import polars as pl
 from ...core import units
 from ...core.names.short_name import fit_name
 from ...table.table import Table
-from ..present.sentences import cycle_sentence
+from ..present.causes import resource_sentence
 from .function_change import REGRESSIONS
-from .gate_rule import DEFAULT_PERCENT
+from .gate_rule import Condition
+from .resources import ChangedResource
 from .verdict import Verdict, verdict_of
+
+_ON_DEVICE = ("device", "communication")
 
 
 class Gate(NamedTuple):
-    """Whether the gate lets the run pass, and why in one sentence."""
+    """Whether the gate lets the run pass, and why in one line."""
 
     passed: bool
     sentence: str
@@ -37,28 +40,121 @@ class _Loss(NamedTuple):
     first: str
 
 
-def gate(table: Table, percent: float = DEFAULT_PERCENT) -> Gate:
-    """Apply the rule to the answer of the view ``diff``."""
+class _Judged(NamedTuple):
+    """Whether a condition lets the run pass, and what it rests on, without a full stop."""
+
+    passed: bool
+    why: str
+
+
+def gate(table: Table, conditions: Sequence[Condition] = (Condition("regression"),)) -> Gate:
+    """Hold the answer of the view ``diff`` against the conditions."""
     verdict = verdict_of({name: value for name, value in table.facts.items() if name != "histogram"})
     if not verdict.comparability.comparable:
-        return Gate(False, f"Fails: the runs cannot be compared: {'; '.join(verdict.comparability.reasons)}.")
+        return Gate(False, f"FAIL: the runs cannot be compared: {'; '.join(verdict.comparability.reasons)}")
+    judged = [_JUDGES[one.name](table, verdict, one.percent) for one in conditions]
+    failed = [one.why for one in judged if not one.passed]
+    if failed:
+        return Gate(False, f"FAIL: {'; '.join(failed)}")
+    named = {one.name for one in conditions}
+    return Gate(True, f"PASS: {'; '.join([*(one.why for one in judged), *_passed_over(table, verdict, named)])}")
+
+
+def _regression(table: Table, verdict: Verdict, percent: float) -> _Judged:
     cycles = verdict.cycle_time
+    lost = _largest_loss(table)
+    first = f", first {fit_name(lost.first, 60)}" if lost.functions else ""
     if cycles is not None and cycles.verdict != "cannot tell":
         sure = cycles.ci_low_ms if cycles.ci_low_ms is not None else cycles.shift_ms
         share = 100 * sure / cycles.median_a_ms if cycles.median_a_ms else 0.0
         if cycles.verdict != "slower" or share <= percent:
-            return Gate(True, f"Passes: the cycle is not shown to be slower by more than {percent:g}%{_open(table)}")
-        lost = _largest_loss(table)
-        first = f", first {fit_name(lost.first, 60)}" if lost.functions else ""
-        return Gate(False, f"Fails: the cycle takes at least {units.amount(sure)} more ({share:+.1f}%){first}.")
-    lost = _largest_loss(table)
+            return _Judged(True, f"no cycle-time regression above {percent:g}%")
+        return _Judged(False, f"cycle at least {units.amount(sure)} slower ({share:+.1f}%){first}")
     share = 100 * lost.ms / _reference(table, verdict) if lost.functions else 0.0
     if share > percent:
-        what = f"{lost.functions} function{'' if lost.functions == 1 else 's'}"
-        loss = f"{'loses' if lost.functions == 1 else 'lose'} at least {units.amount(lost.ms)} per cycle"
-        return Gate(False, f"Fails: {what} {loss} ({share:.1f}%), first {fit_name(lost.first, 60)}.")
-    told = f"; cycle {cycle_sentence(cycles)}" if cycles is not None else ""
-    return Gate(True, f"Passes: nothing is shown to be slower by more than {percent:g}% of a cycle{told}{_open(table)}")
+        what = units.counted(lost.functions, "function loses", "functions lose")
+        return _Judged(False, f"{what} at least {units.amount(lost.ms)} per cycle ({share:.1f}%){first}")
+    unknown = "no cycles" if cycles is None else "cycle time cannot tell"
+    return _Judged(True, f"{unknown}, and no functions that lose more than {percent:g}% of a cycle")
+
+
+def _gpu(table: Table, verdict: Verdict, percent: float) -> _Judged:
+    """By device; where devices have no sums of their own, over all functions that ran on one."""
+    work = [(one.device or "device", one.busy_a_ms, one.busy_b_ms, one.ci_low_ms) for one in verdict.work]
+    if not work:
+        rows = table.frame.filter(pl.col("category") == "device").select(
+            pl.col("a_ms", "b_ms").sum(), pl.coalesce("ci_low_ms", "delta_ms").sum())
+        work = [("devices", *rows.row(0))]
+    failed = []
+    for device, a_ms, b_ms, low_ms in work:
+        near = b_ms - a_ms if low_ms is None else low_ms
+        if near > percent / 100 * a_ms:
+            least = f"at least {100 * near / a_ms:+.1f}%" if a_ms else "new"
+            failed.append(f"GPU work of {device} {units.amount(a_ms, b_ms)} per cycle ({least})")
+    return _Judged(not failed, "; ".join(failed) or f"no GPU work per cycle above +{percent:g}%")
+
+
+def _kernel(table: Table, verdict: Verdict, percent: float) -> _Judged:
+    slower = table.frame.filter(pl.col("category").is_in(_ON_DEVICE) & (pl.col("verdict") == "slower"))
+    beyond = slower.filter(pl.col("sure_ms") > percent / 100 * pl.col("a_ms"))
+    if beyond.is_empty():
+        return _Judged(True, f"no kernel slower by more than {percent:g}%")
+    name, sure, a_ms = beyond.select("function", "sure_ms", "a_ms").row(0)
+    share = f" at least {100 * sure / a_ms:+.1f}%" if a_ms else ""
+    count = units.counted(beyond.height, "kernel", "kernels")
+    return _Judged(False, f"{count} slower by more than {percent:g}%, first {fit_name(name, 60)}{share}")
+
+
+def _outliers(table: Table, verdict: Verdict, percent: float) -> _Judged:
+    if verdict.cycle_time is None:
+        return _Judged(True, "outliers not checked: no cycles")
+    a, b = _outlier_counts(verdict)
+    return _Judged(b <= a, f"{units.counted(b, 'outlier', 'outliers')} in B, {a} in A" if b > a else
+                   f"no more outliers than in A ({b} of {a})")
+
+
+def _cause(table: Table, verdict: Verdict, percent: float) -> _Judged:
+    worse = _worse(verdict)
+    if not worse:
+        return _Judged(True, "no changed resource that explains slower functions")
+    return _Judged(False, resource_sentence(worse[0]))
+
+
+_JUDGES = {"regression": _regression, "gpu": _gpu, "kernel": _kernel, "outliers": _outliers, "cause": _cause}
+
+
+def _passed_over(table: Table, verdict: Verdict, named: set[str]) -> list[str]:
+    """What got worse all the same, that no condition stopped at."""
+    rows = table.frame.select("category", "verdict", "path")
+    said = []
+    device = rows.filter(pl.col("category").is_in(_ON_DEVICE))
+    slower = device.filter(pl.col("verdict") == "slower")
+    if slower.height:
+        hidden = slower.filter(pl.col("path") == "hidden").height
+        how = ", hidden" if hidden == slower.height else f", {hidden} of them hidden" if hidden else ""
+        said.append(f"{units.counted(slower.height, 'kernel', 'kernels')} slower{how}")
+    if new := device.filter(pl.col("verdict") == "new").height:
+        said.append(units.counted(new, "kernel new", "kernels new"))
+    for category, one, many in (("host", "host function", "host functions"), ("idle", "idle cause", "idle causes")):
+        if count := rows.filter((pl.col("category") == category) & pl.col("verdict").is_in(REGRESSIONS)).height:
+            said.append(f"{units.counted(count, one, many)} slower")
+    a, b = _outlier_counts(verdict)
+    if b > a and "outliers" not in named:
+        said.append(f"{units.counted(b, 'outlier', 'outliers')} in B, {a} in A")
+    if "cause" not in named and (worse := _worse(verdict)):
+        said.append(resource_sentence(worse[0]))
+    if few := rows.filter(pl.col("verdict") == "too few cycles").height:
+        said.append(f"{units.counted(few, 'row has', 'rows have')} too few cycles to tell")
+    return said
+
+
+def _outlier_counts(verdict: Verdict) -> tuple[int, int]:
+    outliers = verdict.cycle_time.outliers if verdict.cycle_time is not None else ()
+    return sum(one.run == "A" for one in outliers), sum(one.run == "B" for one in outliers)
+
+
+def _worse(verdict: Verdict) -> list[ChangedResource]:
+    return [one for one in verdict.resources if one.role == "capacity" and one.loss > 0 and one.functions]
 
 
 def _reference(table: Table, verdict: Verdict) -> float:
@@ -69,7 +165,10 @@ def _reference(table: Table, verdict: Verdict) -> float:
 
 
 def _largest_loss(table: Table) -> _Loss:
-    """Of device, host and communication the one that loses most: what runs beside each other is not added up."""
+    """Of device, host and communication the one that loses most: what runs beside each other is not added up.
+
+    The idle time of a device is what the others lost already.
+    """
     called = table.frame.filter(pl.col("verdict").is_in(["slower", "new", "faster", "gone"]))
     rows = called.select("category", "verdict", "function", "path", "sure_ms", "lost_here_ms", "delta_ms").rows()
     losses: dict[str, _Loss] = {}
@@ -83,8 +182,3 @@ def _largest_loss(table: Table) -> _Loss:
         else:
             losses[category] = before._replace(ms=before.ms - amount)
     return max(losses.values(), default=_Loss(0.0, 0, ""))
-
-
-def _open(table: Table) -> str:
-    rows = int((table.frame["verdict"] == "too few cycles").sum())
-    return f"; {rows} rows have too few cycles to tell." if rows else "."

@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
-RULE = (
-    "exit 1 when the cycle is slower by more than PCT percent (default 1), by the near end of its 95% interval; when "
-    "cycles cannot tell, if functions that are not hidden lose more than that of a cycle; and when the runs cannot be "
-    "compared"
-)
+from typing import NamedTuple
+
 DEFAULT_PERCENT = 1.0
+RULES = {
+    "regression": "the cycle is slower by more than PCT percent, by the near end of its 95% CI; where cycles cannot "
+                  "tell, functions that are not hidden lose more than that of a cycle",
+    "gpu": "a device works more than PCT percent longer per cycle, without collectives, by the near end of its 95% CI",
+    "kernel": "any kernel is slower by more than PCT percent, beyond the noise",
+    "outliers": "B has more outliers among its cycles than A",
+    "cause": "a clock, power, link or processor reading got worse and functions that ran under it got slower",
+}
+"""Every condition; those of ``WITH_PERCENT`` take ``:PCT``."""
+WITH_PERCENT = ("regression", "gpu", "kernel")
+METAVAR = "regression[:PCT]|gpu:PCT|kernel:PCT|outliers|cause"
+HELP = (
+    "exit 1 on a condition, or when the runs cannot be compared; repeat it for several (PCT is 1 unless given). "
+    + "; ".join(f"{name}: {rule}" for name, rule in RULES.items())
+)
 
 
-def percent_of(text: str) -> float:
-    """The percentage in ``regression`` or ``regression:PCT``. Raises ValueError with a sentence."""
-    what, _, number = text.partition(":")
+class Condition(NamedTuple):
+    """One condition of ``--fail-on``; ``percent`` counts for those of ``WITH_PERCENT``."""
+
+    name: str
+    percent: float = DEFAULT_PERCENT
+
+
+def condition_of(text: str) -> Condition:
+    """The condition in ``regression:5`` or ``outliers``. Raises ValueError with a sentence."""
+    name, colon, number = text.partition(":")
     try:
-        percent = float(number or DEFAULT_PERCENT)
+        percent = float(number) if colon else DEFAULT_PERCENT
     except ValueError:
         percent = -1.0
-    if what != "regression" or not percent >= 0:
-        raise ValueError(f"--fail-on {text}: give regression or regression:PCT, as regression:5")
-    return percent
+    if name not in RULES or (colon and name not in WITH_PERCENT) or not percent >= 0:
+        raise ValueError(f"--fail-on {text}: give {METAVAR.replace('|', ', ')}, as regression:5")
+    return Condition(name, percent)

@@ -11,6 +11,7 @@ from runs import host, kernel, run_of, steps
 from warplens.analysis.core.options import Options
 from warplens.analysis.diff.headline import pair_headline
 from warplens.analysis.diff.verdict.gate import gate
+from warplens.analysis.diff.verdict.gate_rule import RULES, Condition, condition_of
 from warplens.analysis.table.table import Table, ask
 from warplens.analysis.views.diff import VIEW
 from warplens.loaders.trace import Trace
@@ -68,9 +69,9 @@ def first(table: Table) -> dict[str, Any]:
 def test_input_that_takes_longer_comes_first_and_fails_the_gate() -> None:
     table = diff(training(1), training(2, loader_ms=6))
     assert (first(table)["function"], first(table)["verdict"]) == (SINGLE, "slower")
-    passed, sentence = gate(table, 10)
+    passed, sentence = gate(table, [Condition("regression", 10)])
     assert not passed and "first enumerate(DataLoader)" in sentence
-    assert gate(diff(training(2, loader_ms=6), training(1)), 10).passed
+    assert gate(diff(training(2, loader_ms=6), training(1)), [Condition("regression", 10)]).passed
 
 
 def test_input_under_a_new_name_counts_in_full_where_one_odd_cycle_hides_the_shift() -> None:
@@ -78,7 +79,7 @@ def test_input_under_a_new_name_counts_in_full_where_one_odd_cycle_hides_the_shi
     table = diff(a, training(2, loader_ms=8, count=6))
     assert table.facts["cycle_time"]["verdict"] == "cannot tell"
     assert (first(table)["function"], first(table)["verdict"]) == (SINGLE, "new")
-    passed, sentence = gate(table, 10)
+    passed, sentence = gate(table, [Condition("regression", 10)])
     assert not passed and "1 function loses at least 7.88 ms per cycle" in sentence
 
 
@@ -88,14 +89,14 @@ def test_what_is_gone_is_set_against_what_is_new() -> None:
     assert {row["function"]: row["verdict"] for row in table.frame.to_dicts() if row["verdict"] != "~"} == {
         SEVERAL: "gone", "next(batches)": "new"
     }
-    assert gate(table, 10).passed
+    assert gate(table, [Condition("regression", 10)]).passed
 
 
 def test_a_kernel_that_got_slower_comes_before_the_call_that_waits_for_it() -> None:
     table = diff(training(1), training(2, kernel_ms=4))
     slower = [row["function"] for row in table.frame.to_dicts() if row["verdict"] == "slower"]
     assert slower[0].startswith("gemm") and slower[-1] == "cudaDeviceSynchronize"
-    assert not gate(table, 10).passed
+    assert not gate(table, [Condition("regression", 10)]).passed
 
 
 def test_the_call_that_lost_the_time_comes_before_the_one_around_it() -> None:
@@ -110,7 +111,9 @@ def test_a_cycle_that_kept_its_length_passes_whatever_its_functions_did() -> Non
     table = diff(training(1, items=1, loader_ms=3), training(2, items=3, loader_ms=1))
     assert table.facts["cycle_time"]["verdict"] == "unchanged"
     assert {"slower", "faster"} <= set(table.frame["verdict"])
-    assert gate(table, 5) == (True, "Passes: the cycle is not shown to be slower by more than 5%.")
+    assert gate(table, [Condition("regression", 5)]) == (
+        True, "PASS: no cycle-time regression above 5%; 2 host functions slower",
+    )
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -172,3 +175,60 @@ def test_two_ranks_with_one_step_each_are_compared_by_the_step_and_not_by_a_coll
 def test_the_headline_for_other_views_is_the_first_line_of_the_diff(pair: tuple[Trace, Trace]) -> None:
     headline = pair_headline(pair, Options())
     assert headline is not None and headline.line == diff(*pair).summary[0]
+
+
+def behind_the_host(seed: int, *, kernel_ms: float = 1.0, odd: int = 0) -> Trace:
+    """Steps of a host that takes 10 ms, with a kernel that nobody waits for; ``odd`` steps take twice as long."""
+    draw = np.random.default_rng(seed)
+    rows, kernels, lengths, begin = [], [], [], 0
+    for number in range(12):
+        length = round(10 * MS * float(np.exp(draw.normal(0, 0.002)))) * (2 if number >= 12 - odd else 1)
+        rows += [host("aten::mm", begin, length - 1000), host("cudaLaunchKernel", begin + 1000, 4000, "runtime",
+                                                              correlation=number + 1)]
+        dur = round(kernel_ms * MS * float(np.exp(draw.normal(0, 0.002))))
+        kernels.append(kernel(number, begin + 6000, dur, correlation=number + 1, pid=1))
+        lengths.append(length)
+        begin += length
+    return run_of("made", kernels=kernels, host=rows, cycles=steps(*lengths))
+
+
+@pytest.mark.parametrize(("condition", "passed", "line"), [
+    ("regression:5", True, "PASS: no cycle-time regression above 5%; 1 kernel slower, hidden"),
+    ("gpu:5", False, "FAIL: GPU work of GPU 0 1.00 → 1.30 ms per cycle (at least +2"),
+    ("gpu:40", True, "PASS: no GPU work per cycle above +40%; 1 kernel slower, hidden"),
+    ("kernel:20", False, "FAIL: 1 kernel slower by more than 20%, first gemm at least +2"),
+    ("kernel:40", True, "PASS: no kernel slower by more than 40%; 1 kernel slower, hidden"),
+    ("outliers", True, "PASS: no more outliers than in A (0 of 0); 1 kernel slower, hidden"),
+    ("cause", True, "PASS: no changed resource that explains slower functions; 1 kernel slower, hidden"),
+])
+def test_a_kernel_that_nobody_waits_for_fails_only_where_that_is_asked(
+    condition: str, passed: bool, line: str
+) -> None:
+    table = diff(behind_the_host(1), behind_the_host(2, kernel_ms=1.3))
+    found = gate(table, [condition_of(condition)])
+    assert found.passed is passed and found.sentence.startswith(line)
+
+
+def test_equal_runs_pass_every_condition() -> None:
+    table = diff(behind_the_host(1), behind_the_host(2))
+    assert gate(table, [Condition(name) for name in RULES]).passed
+
+
+def test_more_outliers_than_in_a_fail_their_condition_and_are_said_by_others() -> None:
+    a, b = behind_the_host(1), behind_the_host(2, odd=2)
+    assert gate(diff(a, b), [Condition("outliers")]) == (False, "FAIL: 2 outliers in B, 0 in A")
+    assert gate(diff(b, a), [Condition("outliers")]).passed
+    passed, line = gate(diff(a, b))
+    assert passed and line.endswith("; 2 outliers in B, 0 in A")
+
+
+def test_every_condition_that_fails_is_in_the_line() -> None:
+    table = diff(behind_the_host(1), behind_the_host(2, kernel_ms=1.3, odd=2))
+    _, line = gate(table, [Condition("gpu", 5), Condition("regression", 5), Condition("outliers")])
+    assert line.startswith("FAIL: GPU work of GPU 0") and line.endswith("; 2 outliers in B, 0 in A")
+
+
+@pytest.mark.parametrize("text", ["regresion", "regression:", "gpu:x", "gpu:-1", "gpu:nan", "outliers:3", ""])
+def test_a_condition_that_is_none_is_refused_with_those_there_are(text: str) -> None:
+    with pytest.raises(ValueError, match=r"give regression\[:PCT\], gpu:PCT, kernel:PCT, outliers, cause"):
+        condition_of(text)
