@@ -25,7 +25,7 @@ from textual import _wait
 from warplens.analysis.views import VIEWS
 from warplens.loaders.ingest.process import Ingest
 from warplens.tui.app.app import WarplensApp
-from warplens.tui.app.keys import KEYS
+from warplens.tui.session.keys import KEYS
 
 ROOT = Path(__file__).resolve().parent.parent
 DEMO = (ROOT / "samples" / "demo" / "normal.json.gz", ROOT / "samples" / "demo" / "abnormal.json.gz")

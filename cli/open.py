@@ -78,8 +78,8 @@ def _open_app(arguments: argparse.Namespace) -> int:
         return begun.pop(path, None) or ingest(path)
 
     from ..tui.app.app import run
-    from ..tui.app.settings import BadSettings, load
     from ..tui.app.start import Start
+    from ..tui.session.settings import BadSettings, load
 
     try:
         settings = load(theme=arguments.theme, ascii=arguments.ascii)

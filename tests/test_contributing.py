@@ -104,7 +104,7 @@ def test_the_rule_says_its_sentence(tree: Path, samples: Path) -> None:
 
 
 def test_the_theme_can_be_chosen(tree: Path) -> None:
-    asked = "from warplens.tui.app import settings, themes; name = settings.load(theme='paper').theme; "
+    asked = "from warplens.tui.session import settings, themes; name = settings.load(theme='paper').theme; "
     shown = python(tree, "-c", asked + "print(name, themes.theme(name).primary, themes.look(name).base)")
     assert shown.split() == ["paper", "#005f87", "#262626", "on", "#ffffd7"]
 

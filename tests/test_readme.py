@@ -26,8 +26,8 @@ from warplens.cli import main
 from warplens.loaders.ingest.advice import unsupported
 from warplens.loaders.registry import ours
 from warplens.loaders.schema import TABLES
-from warplens.tui.app import settings, themes
-from warplens.tui.app.keys import KEYS, Key, spelled
+from warplens.tui.session import settings, themes
+from warplens.tui.session.keys import KEYS, Key, spelled
 
 ROOT = Path(__file__).resolve().parent.parent
 ADVICE = "run WARPLENS_UPDATE=1 pytest tests/test_readme.py"

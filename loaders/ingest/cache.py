@@ -28,8 +28,9 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from . import locks, private, spill
-from .digest import blake2b
+from .. import private
+from ..digest import blake2b
+from . import locks, spill
 
 LAYOUT = 3
 """Goes up when the files of an entry change in a way an older version cannot read."""

@@ -15,7 +15,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .. import registry
-from ..counters.beside import is_beside, together, with_metrics
 from ..errors import Unreadable
 from ..loader import Adopted, FormatLoader, Job
 from ..native.allocator import keep_freed
@@ -25,6 +24,7 @@ from .job import pool
 from .job.files import InputFile, Progress, Request, counters, file_of, in_folder, left_out
 from .job.small_files import SmallFiles, are_many_and_small
 from .job.together import job_of
+from .sidecar_metrics import is_beside, together, with_metrics
 
 _AGAIN = "Write or copy it again."
 _LOADERS = registry.__name__.rpartition(".")[0] + "."

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from msgspec import DecodeError, Struct, msgpack
 
-from ..ingest import private
-from ..ingest.digest import blake2b
+from .. import private
+from ..digest import blake2b
 from .functions import Code, Native, Unusable
 from .levels import levels_here
 

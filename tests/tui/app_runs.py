@@ -15,8 +15,8 @@ from warplens.loaders import schema
 from warplens.loaders.events import Failed, Loaded
 from warplens.loaders.trace import Device, Info, Trace
 from warplens.tui.app.app import WarplensApp
-from warplens.tui.app.settings import Settings
 from warplens.tui.app.start import Start
+from warplens.tui.session.settings import Settings
 
 NAMES = (
     "ampere_bf16_s16816gemm_bf16_64x64", "void at::native::vectorized_elementwise_kernel<4, float>",

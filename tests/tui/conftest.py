@@ -11,7 +11,7 @@ from textual._compositor import Compositor
 from textual.cache import LRUCache
 from textual.css.stylesheet import Stylesheet
 
-from warplens.tui.panes.beside import panel
+from warplens.tui.panes import side_panel as panel
 from warplens.tui.panes.timeline import pane as timeline
 
 replaced = pytest.MonkeyPatch()  # for all tests of the process

@@ -11,10 +11,10 @@ from textual.app import ComposeResult
 from warplens.analysis.table.column import Column
 from warplens.analysis.table.rows import Rows
 from warplens.analysis.table.table import Table
-from warplens.tui.app import themes
-from warplens.tui.app.jobs import Answered
 from warplens.tui.list import glyphs
 from warplens.tui.list.table_list import TableList
+from warplens.tui.session import themes
+from warplens.tui.session.jobs import Answered
 from warplens.tui.terminal.writer import Wired
 
 COLUMNS = (

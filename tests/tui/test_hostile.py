@@ -111,7 +111,8 @@ def test_prompts_notifications_exports_and_the_clipboard(folder: Path, opened: l
 WATCHING = """
 import sys
 from warplens.cli import main as cli
-from warplens.tui.app import background, watch
+from warplens.tui.app import background
+from warplens.tui.session import watch
 def look(self, look=watch.Watch.look):
     self._known = self._known or set()  # what is there at the first look is new, too
     return look(self)

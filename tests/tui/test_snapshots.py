@@ -13,8 +13,8 @@ from demo_app import run_of_the_demo
 from textual.widgets import Input
 
 from warplens.analysis.views import VIEWS
-from warplens.tui.app.settings import Settings
 from warplens.tui.panes.picture import Picture
+from warplens.tui.session.settings import Settings
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 WIDE = ("overview", "cycles", "kernels", "timeline", "diff")

@@ -19,19 +19,19 @@ from textual.reactive import Initialize, Reactive
 
 from ...analysis.core import units
 from ..list import glyphs
+from ..session import resume, themes
+from ..session.jobs import TURN, Answered, Asker, anything_working, waiting
+from ..session.keys import remapped
+from ..session.messages import PickerWanted, RunsWanted
+from ..session.opening import Discover, Opener, Recorded, Run
+from ..session.session import Session
+from ..session.settings import Settings
+from ..session.watch import Watch
 from ..terminal.writer import Wired
-from . import resume, themes
 from .background import Background
 from .crash import crash_lines, said_what_failed
-from .jobs import TURN, Answered, Asker, anything_working, waiting
-from .keys import remapped
-from .messages import PickerWanted, RunsWanted
-from .opening import Discover, Opener, Recorded, Run
 from .screen import MainScreen
-from .session import Session
-from .settings import Settings
 from .start import Start, collect_again, first_view, warm_up
-from .watch import Watch
 
 if TYPE_CHECKING:
     from textual.command import Provider

@@ -21,12 +21,11 @@ from textual.app import App
 
 from ...analysis.core import units
 from ...analysis.core.text import display
-from ..terminal import clipboard
-from . import resume
-from .exporting import copied, new_file
-from .jobs import Asker
-from .keys import spelled
-from .messages import (
+from ..session import resume
+from ..session.exporting import copied, new_file
+from ..session.jobs import Asker
+from ..session.keys import spelled
+from ..session.messages import (
     ActionWanted,
     CopyWanted,
     CycleStepped,
@@ -36,10 +35,11 @@ from .messages import (
     ViewWanted,
     WarningsWanted,
 )
-from .opening import Found
+from ..session.opening import Found
+from ..session.session import Session
+from ..session.watch import EVERY, Watch
+from ..terminal import clipboard
 from .screen import MainScreen
-from .session import Session
-from .watch import EVERY, Watch
 
 _ENDING = [
     getattr(signal, name) for name in (

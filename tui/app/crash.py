@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from rich.segment import Segment
 
 from ...analysis.core.text import display
-from .opening import Run
+from ..session.opening import Run
 
 
 def crash_lines(error: BaseException | None) -> list[Segment]:

@@ -17,16 +17,16 @@ from textual.screen import Screen
 
 from ...analysis.views import VIEWS, Entry, answerable
 from ..panes import pane_class
-from ..panes.chrome import Footer, Header, Loading, State, Tabs
 from ..panes.picture import Picture
-from ..panes.prompt import Prompt
 from ..panes.status_text import header_text, order_text, per_text, rows_text, same_text, subject_text
 from ..panes.table import TablePane
-from .jobs import Asker
-from .keys import bindings, footer, spelled, view_bindings
-from .messages import PickerWanted, RunsWanted, StopWanted, WarningsWanted
-from .paths import split_paths
-from .session import Session
+from ..session.jobs import Asker
+from ..session.keys import bindings, footer, spelled, view_bindings
+from ..session.messages import PickerWanted, RunsWanted, StopWanted, WarningsWanted
+from ..session.paths import split_paths
+from ..session.session import Session
+from ..widgets.chrome import Footer, Header, Loading, State, Tabs
+from ..widgets.prompt import Prompt
 
 
 class Panes(Container):

@@ -23,7 +23,7 @@ from .columns import GRAPHIC, Layout, is_text, listed
 if TYPE_CHECKING:
     from ...analysis.table.column import Column
     from ...analysis.table.table import Table
-    from ..app.themes import Look
+    from ..session.themes import Look
 
 TOP = 3
 """How many rows stand out."""

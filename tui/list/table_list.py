@@ -18,8 +18,8 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from ..app import themes
-from ..app.jobs import Asker
+from ..session import themes
+from ..session.jobs import Asker
 from . import columns, row_painter
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from textual.content import Content
 from ...analysis.core.options import Options
 from ...analysis.core.text import display
 from ...analysis.views import Entry
-from ..app.jobs import Asker
-from ..panes.beside.sections import heading, pairs, section_lines
-from ..panes.drawing import wrapped
+from ..session.jobs import Asker
+from ..widgets.drawing import wrapped
+from ..widgets.sections import heading, pairs, section_lines
 from .overlay import Overlay
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 
 from ...analysis.views import VIEWS, Entry
-from ..app.keys import KEYS, spelled
-from ..panes.beside.sections import heading, pairs
+from ..session.keys import KEYS, spelled
+from ..widgets.sections import heading, pairs
 from .overlay import Overlay
 
 if TYPE_CHECKING:

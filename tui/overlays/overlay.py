@@ -16,11 +16,11 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
 
-from ..app.keys import view_bindings
-from ..app.messages import ViewWanted
-from ..panes.beside.sections import heading
-from ..panes.chrome import Line
-from ..panes.drawing import wrapped
+from ..session.keys import view_bindings
+from ..session.messages import ViewWanted
+from ..widgets.chrome import Line
+from ..widgets.drawing import wrapped
+from ..widgets.sections import heading
 
 
 class Lines(Widget):

@@ -10,8 +10,8 @@ from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
 from ...analysis.views import VIEWS
-from ..app.keys import KEYS
-from ..app.messages import ActionWanted, ViewWanted, WarningsWanted
+from ..session.keys import KEYS
+from ..session.messages import ActionWanted, ViewWanted, WarningsWanted
 
 
 class Commands(Provider):
@@ -19,7 +19,7 @@ class Commands(Provider):
 
     def _all(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
         """Name, help, what to do."""
-        from ..app.themes import names
+        from ..session.themes import names
 
         send = self.app.post_message
         for entry in VIEWS:

@@ -20,11 +20,11 @@ from textual.screen import ModalScreen
 from ...analysis.core import units
 from ...analysis.core.text import display
 from ...analysis.table.column import Column
-from ..app.opening import Discover, Found
-from ..app.paths import split_paths
 from ..list.table_list import TableList
-from ..panes.chrome import Line
-from ..panes.prompt import Prompt
+from ..session.opening import Discover, Found
+from ..session.paths import split_paths
+from ..widgets.chrome import Line
+from ..widgets.prompt import Prompt
 
 if TYPE_CHECKING:
     from ...analysis.table.table import Table

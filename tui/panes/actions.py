@@ -15,11 +15,11 @@ from textual.containers import Container
 
 from ...analysis.core.text import display
 from ...analysis.views import Entry
-from ..app.exporting import exported, file_name
-from ..app.jobs import Asker
-from ..app.messages import CopyWanted, CycleStepped, ErrandWanted, ScopeChanged, Surroundings, ViewWanted
-from ..app.session import Arrangement, Session, ViewState
 from ..list.table_list import TableList
+from ..session.exporting import exported, file_name
+from ..session.jobs import Asker
+from ..session.messages import CopyWanted, CycleStepped, ErrandWanted, ScopeChanged, Surroundings, ViewWanted
+from ..session.session import Arrangement, Session, ViewState
 
 if TYPE_CHECKING:
     from ...analysis.table.table import Table

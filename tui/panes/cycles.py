@@ -7,8 +7,8 @@ from textual.containers import Container
 from textual.content import Content
 
 from ...analysis.views import Entry
-from ..app.session import Session
-from .drawing import histogram, joined
+from ..session.session import Session
+from ..widgets.drawing import histogram, joined
 from .picture import Picture
 from .shown import Shown
 from .table import TablePane

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.content import Content
 
 from ...analysis.core import units
-from .drawing import gauge, joined
+from ..widgets.drawing import gauge, joined
 from .table import TablePane
 
 _LEAST = 0.005

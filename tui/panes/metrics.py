@@ -8,9 +8,9 @@ from textual.app import ComposeResult
 from textual.content import Content
 
 from ...analysis.views import Entry
-from ..app.jobs import Asker
-from ..app.session import Session
 from ..list.table_list import TableList
+from ..session.jobs import Asker
+from ..session.session import Session
 from .metrics_canvas import MetricsCanvas
 from .shown import Shown
 from .table import TablePane

@@ -21,8 +21,8 @@ from textual.widget import Widget
 
 from ...analysis.core import metrics
 from ...analysis.core.text import display
-from ..app import themes
-from ..app.keys import bindings
+from ..session import themes
+from ..session.keys import bindings
 
 if TYPE_CHECKING:
     from ...analysis.metrics.plot import Drawn, Panel

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ...analysis.views import Entry
-from ..app.session import Session
+from ..session.session import Session
 from .shown import Shown
 from .table import TablePane
 

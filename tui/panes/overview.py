@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from textual.content import Content
 
 from ...analysis.views import VIEWS, Entry
-from ..app.session import Session
+from ..session.session import Session
 from .shown import Shown, arranged, scoped_table
 from .table import TablePane
 

@@ -9,7 +9,7 @@ from textual.content import Content
 from ...analysis.core import units
 from ...analysis.core.text import display
 from ..list import cells
-from .drawing import QUIET, A, B, beside, gauge, joined, wrapped
+from ..widgets.drawing import QUIET, A, B, beside, gauge, joined, wrapped
 
 if TYPE_CHECKING:
     from ...analysis.table.table import Table

@@ -9,7 +9,7 @@ from textual.content import Content
 
 from ...analysis.core import units
 from ...analysis.core.text import display
-from .drawing import QUIET, A, B, joined, summary
+from ..widgets.drawing import QUIET, A, B, joined, summary
 from .table import TablePane
 
 LEAST_HEIGHT, LEAST_WIDTH = 20, 50

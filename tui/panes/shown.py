@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..app.session import Arrangement
+from ..session.session import Arrangement
 
 if TYPE_CHECKING:
     from ...analysis.core.options import Options

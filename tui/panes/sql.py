@@ -11,9 +11,9 @@ from textual.content import Content
 
 from ...analysis.core.text import display
 from ...analysis.views import Entry
-from ..app import resume
-from ..app.session import Session
-from .drawing import joined, wrapped
+from ..session import resume
+from ..session.session import Session
+from ..widgets.drawing import joined, wrapped
 from .shown import Shown, arranged, scoped_table
 from .table import TablePane
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.core import units
 from ...analysis.core.text import display
-from ..app.session import Session
+from ..session.session import Session
 
 if TYPE_CHECKING:
     from ...analysis.table.table import Table

@@ -17,14 +17,14 @@ from textual.message import Message
 from textual.widget import Widget
 
 from ...analysis.views import Entry
-from ..app.jobs import Asker
-from ..app.keys import bindings
-from ..app.session import Arrangement, Session
 from ..list.table_list import TableList
+from ..session.jobs import Asker
+from ..session.keys import bindings
+from ..session.session import Arrangement, Session
 from .actions import PaneActions
-from .beside.panel import BELOW_HEIGHT, BELOW_WIDTH, LEAST_LINES, WIDE, Beside
 from .picture import Picture
 from .shown import Shown, arranged, scoped_table, sentence
+from .side_panel import BELOW_HEIGHT, BELOW_WIDTH, LEAST_LINES, WIDE, Beside
 
 if TYPE_CHECKING:
     from ...analysis.details.glance.of_view import Glance
@@ -265,7 +265,7 @@ class TablePane(PaneActions, can_focus=False):
 
     def picture(self, width: int) -> Content:
         """What is drawn above the list: the lines the answer opens with."""
-        from .drawing import summary
+        from ..widgets.drawing import summary
 
         return summary(self.shown.table.summary, width) if self.shown and not self.message else Content("")
 

@@ -10,9 +10,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryFile
 
+from ... import private
 from ...native.build import programs
 from ...native.program import SHIPPED, can_compile, compiled_here, locate
-from .. import cache, private
+from .. import cache
 
 PACKAGES = ("textual", "polars", "numpy", "scipy", "orjson", "msgspec", "isal", "zstandard", "numba")
 TERMINAL = ("TERM", "COLORTERM", "NO_COLOR", "TMUX", "LANG")

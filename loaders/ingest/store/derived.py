@@ -18,9 +18,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ... import private
+from ...digest import blake2b
 from ...trace import TABLE_NAMES, Trace
-from .. import private
-from ..digest import blake2b
 
 if TYPE_CHECKING:
     import polars as pl

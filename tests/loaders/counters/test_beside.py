@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from warplens.cli.main import main
-from warplens.loaders.counters.beside import with_metrics
 from warplens.loaders.ingest.opening import open_run
+from warplens.loaders.ingest.sidecar_metrics import with_metrics
 from warplens.loaders.trace import Trace
 
 FIRST = 1772460450  # 2026-03-02 14:07:30 UTC

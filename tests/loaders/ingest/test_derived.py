@@ -8,7 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from warplens.loaders.ingest import cache, private, store
+from warplens.loaders import private
+from warplens.loaders.ingest import cache, store
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.ingest.store import derived
 from warplens.loaders.trace import Info, Trace

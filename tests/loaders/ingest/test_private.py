@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from counted_reads import Counted, kernel, let_go
 
-from warplens.loaders.ingest import cache, private, spill
+from warplens.loaders import private
+from warplens.loaders.ingest import cache, spill
 
 SOMEBODY = 12_345
 """A user that is not the one who runs the tests."""

@@ -11,7 +11,7 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from warplens.loaders.ingest import private
+from warplens.loaders import private
 from warplens.loaders.ingest.advice import doctor
 from warplens.loaders.native import build, emit, levels
 from warplens.loaders.native import program as programs

@@ -10,7 +10,7 @@ from warplens.analysis.core.options import Options
 from warplens.analysis.table.column import Column
 from warplens.analysis.table.view import Answer, Runs, View
 from warplens.loaders.trace import Trace
-from warplens.tui.app.answers import Answers
+from warplens.tui.session.answers import Answers
 
 
 class Asked:

@@ -19,16 +19,16 @@ from textual._styles_cache import StylesCache
 from warplens.analysis.table.view import Answer, View
 from warplens.loaders.events import FirstRows, Loaded, Progress
 from warplens.loaders.ingest.discovery import TraceFound
-from warplens.tui.app import resume
 from warplens.tui.app.app import WarplensApp
 from warplens.tui.app.crash import crash_lines
-from warplens.tui.app.exporting import exported
-from warplens.tui.app.settings import Settings
-from warplens.tui.app.watch import Watch
 from warplens.tui.overlays.details import DetailsScreen
 from warplens.tui.overlays.help import HelpScreen
 from warplens.tui.panes import table
 from warplens.tui.panes.shown import arranged
+from warplens.tui.session import resume
+from warplens.tui.session.exporting import exported
+from warplens.tui.session.settings import Settings
+from warplens.tui.session.watch import Watch
 from warplens.tui.terminal.clipboard import LONGEST, sequence
 
 

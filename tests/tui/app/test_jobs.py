@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from warplens.tui.app.jobs import AT_ONCE, Answered, Asker
+from warplens.tui.session.jobs import AT_ONCE, Answered, Asker
 
 
 class App:

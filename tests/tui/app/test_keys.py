@@ -12,9 +12,9 @@ from textual.pilot import Pilot
 
 from warplens.analysis.views import VIEWS
 from warplens.tui.app.app import WarplensApp
-from warplens.tui.app.keys import KEYS
-from warplens.tui.app.settings import Settings
 from warplens.tui.overlays.overlay import WarningsScreen
+from warplens.tui.session.keys import KEYS
+from warplens.tui.session.settings import Settings
 
 Check = Callable[[WarplensApp, Pilot[Any]], Awaitable[None]]
 CHECKS: dict[str, Check] = {}

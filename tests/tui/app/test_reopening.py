@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from app_runs import Shelf, app_on, settled, small_run
 
-from warplens.tui.app.opening import Run
-from warplens.tui.app.reopening import MOST_RUNS, Reopening
+from warplens.tui.session.opening import Run
+from warplens.tui.session.reopening import MOST_RUNS, Reopening
 
 
 def loaded(runs: list[Run]) -> list[Run]:

@@ -8,8 +8,8 @@ import pytest
 
 from warplens.analysis.core import units
 from warplens.analysis.core.options import Thresholds
-from warplens.tui.app.keys import KEYS
-from warplens.tui.app.settings import BadSettings, Settings, load
+from warplens.tui.session.keys import KEYS
+from warplens.tui.session.settings import BadSettings, Settings, load
 
 
 def written(tmp_path: Path, text: str) -> Path:

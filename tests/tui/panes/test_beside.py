@@ -12,8 +12,8 @@ from warplens.analysis.details.glance import of_view
 from warplens.analysis.details.sections import Detail, Section
 from warplens.tui.app.app import WarplensApp
 from warplens.tui.panes.beside import panel as beside
-from warplens.tui.panes.beside.panel import Beside, columns_of
-from warplens.tui.panes.beside.sections import grid
+from warplens.tui.panes.side_panel import Beside, columns_of
+from warplens.tui.widgets.sections import grid
 
 
 def details(app: WarplensApp) -> Beside:

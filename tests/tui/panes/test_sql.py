@@ -5,8 +5,8 @@ from __future__ import annotations
 from app_runs import Shelf, app_on, press, screen_text, settled, small_run
 from textual.pilot import Pilot
 
-from warplens.tui.app import resume
 from warplens.tui.app.app import WarplensApp
+from warplens.tui.session import resume
 
 
 async def typed(pilot: Pilot[None], text: str, *keys: str) -> None:

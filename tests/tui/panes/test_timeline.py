@@ -16,9 +16,9 @@ from textual.strip import Strip
 
 from warplens.analysis.timeline import chrome_trace, place
 from warplens.tui.app.app import WarplensApp
-from warplens.tui.app.keys import KEYS
 from warplens.tui.panes.timeline import painter
 from warplens.tui.panes.timeline.canvas import LEAST_NS, TimelineCanvas
+from warplens.tui.session.keys import KEYS
 
 Check = Callable[[TimelineCanvas, Pilot[Any]], Awaitable[None]]
 CHECKS: dict[str, Check] = {}

@@ -15,8 +15,8 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from ...app import themes
-from ...app.keys import bindings
+from ...session import themes
+from ...session.keys import bindings
 from . import painter
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from ...app.themes import Look
 from ...list import cells
+from ...session.themes import Look
 
 if TYPE_CHECKING:
     from ....analysis.timeline.lanes import Timeline

@@ -17,13 +17,13 @@ from textual.binding import BindingType
 
 from ....analysis.core.text import display
 from ....analysis.views import Entry
-from ...app.exporting import free_name, new_trace
-from ...app.jobs import Asker
-from ...app.keys import bindings
-from ...app.messages import ErrandWanted
-from ...app.session import Session
-from ..beside.panel import REST
+from ...session.exporting import free_name, new_trace
+from ...session.jobs import Asker
+from ...session.keys import bindings
+from ...session.messages import ErrandWanted
+from ...session.session import Session
 from ..shown import sentence
+from ..side_panel import REST
 from ..table import TablePane
 from .canvas import TimelineCanvas
 

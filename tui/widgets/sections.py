@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 from textual.geometry import clamp
 
-from ....analysis.core import units
-from ...list import cells
-from ..drawing import histogram
+from ...analysis.core import units
+from ..list import cells
+from .drawing import histogram
 
 if TYPE_CHECKING:
-    from ....analysis.details.sections import Section
+    from ...analysis.details.sections import Section
 
 HISTOGRAM_LINES = 13
 """Lines a distribution may take."""

@@ -17,14 +17,14 @@ from textual.app import RenderResult
 from textual.content import Content
 from textual.widget import Widget
 
-from ....analysis.core.text import cut, display
-from ...app.jobs import Asker
-from .sections import HISTOGRAM_LINES, heading, section_lines
+from ...analysis.core.text import cut, display
+from ..session.jobs import Asker
+from ..widgets.sections import HISTOGRAM_LINES, heading, section_lines
 
 if TYPE_CHECKING:
-    from ....analysis.details.glance.of_view import Glance
-    from ....analysis.details.sections import Detail, Section
-    from ....analysis.table.table import Table
+    from ...analysis.details.glance.of_view import Glance
+    from ...analysis.details.sections import Detail, Section
+    from ...analysis.table.table import Table
 
 REST = 0.06
 """Seconds the cursor rests before details are looked up: longer than the time between two keys of one held down."""

@@ -16,8 +16,8 @@ from textual.widget import Widget
 from ...analysis.core import units
 from ...analysis.core.text import cut, display
 from ...analysis.views import Entry
-from ..app.opening import Run
 from ..list import cells
+from ..session.opening import Run
 
 WARNING = "⚠"
 TAB_LEFT, TAB_RIGHT = "▐", "▌"
