@@ -11,7 +11,7 @@ from textual.content import Content
 from warplens.analysis.details.glance import of_view
 from warplens.analysis.details.sections import Detail, Section
 from warplens.tui.app.app import WarplensApp
-from warplens.tui.panes.beside import panel as beside
+from warplens.tui.panes import side_panel as beside
 from warplens.tui.panes.side_panel import Beside, columns_of
 from warplens.tui.widgets.sections import grid
 
