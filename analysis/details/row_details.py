@@ -14,6 +14,7 @@ import polars as pl
 from ...loaders.trace import Trace
 from ..core import units
 from ..core.distribution import histogram
+from ..core.names.of_runs import of_runs, speaking_of
 from ..core.options import SIDES, Options
 from ..core.text import display
 from ..cycles.scope import part, scoped
@@ -33,12 +34,14 @@ Runs = tuple[Trace, ...]
 
 def details(view: View, table: Table, position: int, runs: Runs, options: Options) -> Detail:
     """Everything about the row at that position of the table as shown."""
+    of_activities = of_runs(runs)
     runs = tuple(part(run, options, side) for run, side in zip(runs, SIDES, strict=False))
     options = options.without_part()
     values = table.window(position, position + 1)[0]
     row = {column.name: value for column, value in zip(table.columns, values, strict=True)}
     try:
-        special = view.details(row, runs, options) if view.details else []
+        with speaking_of(of_activities):
+            special = view.details(row, runs, options) if view.details else []
     except CannotAnswer as error:
         special = [Section("Not known", (("why", display(str(error))),))]
     named = (row[column.name] for column in table.columns if column.role in ("name", "label"))

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from ...loaders.trace import Trace
 from ..core import units
+from ..core.names.of_runs import of_runs
 from ..core.options import Options
 from ..table.rows import Rows
 from ..table.table import Table, sources
@@ -70,7 +71,7 @@ def pooled(baseline: Sequence[Trace], candidate: Sequence[Trace], options: Optio
     return Table(
         view="diff", columns=COLUMNS, rows=Rows(arrows(frame).select(COLUMN_NAMES)), total_rows=frame.height,
         facts=verdict.facts(), summary=lines, notes=("Each run is one sample: the centre of its cycles.",),
-        sources=sources((*baseline, *candidate)),
+        sources=sources((*baseline, *candidate)), names=(of_runs((*baseline, *candidate)),),
     )
 
 

@@ -189,13 +189,13 @@ class Rows:
         forms = [None if text is None else short_name(text) for text in values.cast(pl.String)]
         return pl.Series(values.name, forms, dtype=pl.String)
 
-    def texts(self, name: str, most: int) -> list[str]:
-        """The different texts of a column at hand, in order; none where there are more, or they are still on disk."""
+    def texts(self, name: str) -> list[str]:
+        """The different texts of a column at hand, in order; none where they are still on disk."""
         if not self.at_hand(name) or self.schema[name] not in (pl.Categorical, pl.String):
             return []
         values = self.column(name)
         found = values.dtype.categories if isinstance(values.dtype, pl.Enum) else values.drop_nulls().unique()
-        return sorted(found.cast(pl.String)) if len(found) <= most else []
+        return sorted(found.cast(pl.String))
 
     def only(self, name: str, ids: pl.Series | None) -> Any:
         """The value that all rows with those numbers have (all for None); None where there is no such value.

@@ -16,9 +16,10 @@ import polars as pl
 
 from ...loaders.schema import TABLES
 from ...loaders.trace import TABLE_NAMES, Trace
+from ..core.names.of_runs import of_runs
 from .column import Column, Role, Unit
 from .rows import Rows
-from .table import Table, sources
+from .table import Table, names_of, sources
 
 _PREFIXES = {1: ("",), 2: ("a_", "b_")}
 _WIDEST = 44
@@ -75,8 +76,9 @@ def query(
     columns = tuple(_column(name, frame, at) for at, name in enumerate(frame.columns))
     cut = f"The result has more rows; these are the first {frame.height:,}. A limit or a where makes it smaller."
     named = [column.name for column in columns if column.role == "name"]
-    return Table("sql", columns, Rows(frame, named=named), frame.height, sources=sources(runs), summary=(statement,),
-                 notes=(cut,) if capped else ())
+    rows = Rows(frame, named=named)
+    return Table("sql", columns, rows, frame.height, sources=sources(runs), summary=(statement,),
+                 notes=(cut,) if capped else (), names=names_of(of_runs(runs), rows, columns))
 
 
 def _plain(frame: pl.DataFrame) -> pl.DataFrame:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ...loaders.trace import Trace
 from ..core import units
-from ..core.names.display_names import display_names
+from ..core.names.of_runs import ShortNames, of_runs, shown_name, speaking_of
 from ..core.options import SIDES, Options
 from ..cycles.statement import cycle_facts
 from ..fleet.lost import reason
@@ -29,9 +29,6 @@ from .page import PageSection
 from .rows import Rows
 from .sorting import true_ids
 from .view import Answer, CannotAnswer, View
-
-_NAMED = 4_096
-"""Names of a table that are told apart from one another; the others are by the page they are on."""
 
 STANDING_OUT = 3
 """How many rows of a table stand out by the size of what it is about."""
@@ -81,7 +78,7 @@ class Table(Struct, frozen=True):
     order: pl.Series | None = None  # row numbers of ``rows`` in the order shown; None is as built
     kept: pl.Series | None = None  # row numbers that belong to the answer at all; None is all of them
     passed: pl.Series | None = None  # whether each of ``rows`` is shown, where that is known beside ``order``
-    named: dict[int | None, dict[str, str]] = field(default_factory=dict)
+    names: tuple[ShortNames, ...] = ()  # of the runs' activities, then of what else the answer names
     answer: object | None = None  # what rows that were made anew are of; None where they are the answer's own
 
     @property
@@ -196,7 +193,8 @@ class Table(Struct, frozen=True):
         if self.rows.on_disk and time is not None:
             self.rows.total(time, None)
         self.threshold(STANDING_OUT)
-        self.display_names(None)
+        for names in self.names:
+            len(names.names)
 
     def threshold(self, rows: int) -> tuple[str, float] | None:
         """The main column and the size its ``rows`` largest values have at least.
@@ -228,15 +226,9 @@ class Table(Struct, frozen=True):
         said = (text if text.startswith(("GPU", "Host")) else f"{header} {text}" for header, text in self.same)
         return " · ".join(said)
 
-    def display_names(self, width: int | None) -> dict[str, str]:
-        """The recorded names of all rows as a list that many cells wide shows them, no two alike."""
-        if width not in self.named:
-            columns = [column.name for column in self.columns if column.role == "name" and column.order is not None]
-            texts = [text for name in columns for text in self.rows.texts(name, _NAMED)]
-            if not texts and self.rows.on_disk:
-                return {}
-            self.named[width] = display_names(texts, width)
-        return self.named[width]
+    def shown_name(self, raw: str | None, width: int | None) -> str:
+        """A recorded name as a list that many cells wide shows it, whichever rows it lists."""
+        return shown_name(raw, width, *self.names)
 
     def with_shown(self, width: int) -> Table:
         """The rows in the order shown with one more column: their names as a list that many cells wide shows them."""
@@ -244,10 +236,8 @@ class Table(Struct, frozen=True):
         if named is None:
             return self
         frame = self.shown()
-        names = self.display_names(width)
         texts = frame[named].cast(pl.String)
-        if not all(text in names for text in texts.unique().drop_nulls()):
-            names = display_names(texts.unique().drop_nulls().sort(), width)
+        names = {text: self.shown_name(text, width) for text in texts.unique().drop_nulls()}
         shown = pl.Series("shown", [names.get(text) for text in texts], dtype=pl.String)
         rows = Rows(frame.with_columns(shown), named=self.rows.named)
         with_it = (*self.columns, _shown_column(width))
@@ -285,11 +275,13 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
     runs, options = _limited(view, runs, options)
     columns = view.columns_for(len(runs))
     names = [column.name for column in columns]
+    of_activities = of_runs(whole)
     try:
-        answer = known_answer(view, runs, options, names, partial(view.build, runs, options))
+        with speaking_of(of_activities):
+            answer = known_answer(view, runs, options, names, partial(view.build, runs, options))
+            rows, kept = _collected(answer, columns)
     except CannotAnswer as said:
         raise reason(view.name, runs, said) from None
-    rows, kept = _collected(answer, columns)
     same = common_values(rows, columns, kept)
     columns = tuple(_listed(column, rows, {name for name, _, _ in same}) for column in columns)
     needed = telling_apart(rows, columns)
@@ -305,6 +297,7 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
         same=tuple((header, text) for _, header, text in same),
         cycle_facts=partial(cycle_facts, whole, asked),
         per=per, unlisted=listed, summaries=(answer.cycle_summary, answer.summary),
+        names=names_of(of_activities, rows, columns),
     )
     if rows.on_disk:
         table.window(0, 1)  # what the first paint asks for, in the thread of the question and not in that of the screen
@@ -316,6 +309,15 @@ def per_of(columns: Sequence[Column], answer: Answer) -> Per | None:
     if not any(one.per for one in columns):
         return None
     return "cycle" if answer.cycle_summary else "recording"
+
+
+def names_of(of_activities: ShortNames, rows: Rows, columns: Sequence[Column]) -> tuple[ShortNames, ShortNames]:
+    """The short names of the runs' activities, and of what else an answer names: ranges, Python lines."""
+    def others() -> list[str]:
+        texts = {text for column in columns if column.role == "name" for text in rows.texts(column.name)}
+        return sorted(text for text in texts if of_activities.fit(text, None) is None)
+
+    return of_activities, ShortNames(others)
 
 
 def _limited(view: View, runs: tuple[Trace, ...], options: Options) -> tuple[tuple[Trace, ...], Options]:

@@ -14,8 +14,7 @@ from msgspec.structs import replace
 
 from ...loaders.trace import REDUCED, Trace
 from ..core import units
-from ..core.names.display_names import display_names
-from ..core.names.short_name import short_name
+from ..core.names.short_name import fit_name, short_name
 from ..core.options import SIDES, Options, Side
 from ..cycles.scope import scoped
 from ..cycles.steps import steps_in_scope
@@ -132,13 +131,12 @@ def _kernels(run: Trace, options: Options, side: Side, prefix: str) -> list[Page
     top = sums.sort("total_ns", pl.col("name").cast(pl.String), descending=[True, False]).head(KERNELS)
     callers = with_callers(run, launches.join(top.lazy().select("name"), on="name", how="semi"), "name", "dur_ns")
     rows = []
-    shown = display_names([name or "" for name in top["name"]], _NAME)
     for name, count, time in top.rows():
         by = ""
         if callers is not None:
             by = _caller(callers.filter(pl.col("name") == name))
         share = units.percent(100 * time / total, places=0)
-        rows.append((shown[name or ""], units.duration(time), share, units.count(count), by))
+        rows.append((fit_name(name, _NAME), units.duration(time), share, units.count(count), by))
     return [PageSection(
         f"{prefix}Top kernels", (), ("kernel", "total", "share", "launches", "launched by"), tuple(rows),
         ("kernel", "launched by"),

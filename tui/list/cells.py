@@ -31,7 +31,7 @@ BAR_NUMBER = 4
 @lru_cache(maxsize=16_384)
 def name(raw: str, width: int) -> str:
     """A recorded name in its short form, padded to the width. Cached: a trace has few names and many rows."""
-    return fit(short_name.fit_name(raw, width), width)
+    return fit(text.cut(short_name.short_name(raw), width), width)
 
 
 @lru_cache(maxsize=16_384)

@@ -15,7 +15,6 @@ from rich.style import Style
 from textual.strip import Strip
 
 from ...analysis.core import text
-from ...analysis.core.names.display_names import display_names
 from ..terminal import sanitiser
 from . import cells, glyphs
 from .columns import GRAPHIC, Layout, is_text, listed
@@ -73,7 +72,6 @@ class Page:
         self._texts: list[list[str] | None] = [None] * len(self.values)
         self._strips: dict[int, tuple[object, Strip]] = {}
         self._head: tuple[int | None, Strip] | None = None
-        self._names = [self._display_names(number) for number in range(len(layout.placed))]
 
     def header(self, table: Table, selected: int | None) -> list[Segment]:
         """The column headers; the sorted one has its arrow in the gap after it."""
@@ -162,20 +160,13 @@ class Page:
         if made is None:
             row = self.values[index]
             made = [
-                cells.fit(names[value], p.width) if names and value in names else cells.cell(value, p.column, p.width)
-                for p, value, names in zip(self.layout.placed, row, self._names, strict=False)
+                cells.fit(self._table.shown_name(value, placed.width), placed.width)
+                if placed.column.role == "name" and value is not None
+                else cells.cell(value, placed.column, placed.width)
+                for placed, value in zip(self.layout.placed, row, strict=False)
             ]
             self._texts[index] = made
         return made
-
-    def _display_names(self, number: int) -> dict[Any, str]:
-        """The names in that column as text no two of which look the same; by the rows in sight where they are many."""
-        placed = self.layout.placed[number]
-        if placed.column.role != "name":
-            return {}
-        return self._table.display_names(placed.width) or display_names(
-            (str(row[number]) for row in self.values if row[number] is not None), placed.width
-        )
 
     def _weight(self, values: tuple[Any, ...]) -> Style:
         if self._emphasis is not None:

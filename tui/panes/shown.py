@@ -36,7 +36,8 @@ def arranged(view: View, base: Table, arrangement: Arrangement) -> Shown:
     except BadFilter as error:
         bad = str(error)
         table = replace(arrangement, filter="").apply(base, view)
-    base.display_names(None)  # here and not on the way to the screen
+    for names in base.names:
+        len(names.names)  # here and not on the way to the screen
     return Shown(view, base, table, coverage(base, table), bad)
 
 

@@ -9,6 +9,8 @@ what is stored, searched, filtered and exported to machines; time is linear in t
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from contextvars import ContextVar
 from functools import lru_cache
 
 from ..text import clean, cut
@@ -27,6 +29,10 @@ _NO_SUBJECT = frozenset(("", "impl", "detail", "internal", "kernel", "kernels", 
 _TAIL = re.compile(r"(?:_?(?:cuda_)?kernel|Kernel|_kernel_cuda|CUDAKernel)$")
 
 
+IN_RUNS: ContextVar[Callable[[str, int], str | None] | None] = ContextVar("IN_RUNS", default=None)
+"""What gives the short names of the runs that a question is about (``of_runs.speaking_of``)."""
+
+
 @lru_cache(maxsize=65_536)
 def short_name(raw: str | None) -> str:
     """The short form as display text of any width; a name that follows no known pattern comes back cleaned."""
@@ -43,8 +49,10 @@ def short_name(raw: str | None) -> str:
 
 
 def fit_name(raw: str | None, width: int) -> str:
-    """The short form cut in its middle to at most ``width`` cells."""
-    return cut(short_name(raw), width)
+    """The text of the name in the runs that are asked about, at most ``width`` cells; else its short form, cut."""
+    in_runs = IN_RUNS.get()
+    text = in_runs(raw, width) if in_runs is not None and raw is not None else None
+    return cut(short_name(raw), width) if text is None else text
 
 
 def full_text(raw: str) -> str:

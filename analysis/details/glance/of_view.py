@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from ....loaders.trace import Trace
 from ...core import units
+from ...core.names.of_runs import of_runs, speaking_of
 from ...core.options import SIDES, Options
 from ...core.text import display
 from ...cycles.scope import part
@@ -27,14 +28,18 @@ Glance = Callable[[Table, int], Detail]
 
 def glance_of(view: View, runs: tuple[Trace, ...], options: Options) -> Glance:
     """What answers for the rows of the view; looks at the whole run. The view has ``details``."""
+    of_activities = of_runs(runs)
     runs = tuple(part(run, options, side) for run, side in zip(runs, SIDES, strict=False))
     options = options.without_part()
-    of_row = view.glance(runs, options) if view.glance else None
+    with speaking_of(of_activities):
+        of_row = view.glance(runs, options) if view.glance else None
 
     def of(table: Table, position: int) -> Detail:
         values = table.window(position, position + 1)[0]
         row = {column.name: value for column, value in zip(table.columns, values, strict=True)}
-        return Detail((*_named(table, row), *(_sections(view, of_row, row, runs, options) or [_known(table, row)])))
+        with speaking_of(of_activities):
+            sections = _sections(view, of_row, row, runs, options)
+        return Detail((*_named(table, row), *(sections or [_known(table, row)])))
 
     return of
 

@@ -12,7 +12,7 @@ from ..spread import share_text
 
 LEAST = 0.05
 """Share of the kernel time below which this is not mentioned."""
-_KERNEL = 32
+_KERNEL = 40
 
 
 class FullPrecision(Struct, frozen=True):

@@ -12,7 +12,7 @@ from ..spread import share_text
 
 LEAST = 0.1
 """Share of the kernel time below which this is not mentioned."""
-_KERNEL = 32
+_KERNEL = 40
 
 
 class LowOccupancy(Struct, frozen=True):

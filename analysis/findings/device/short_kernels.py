@@ -12,7 +12,7 @@ from ..spread import share_text
 
 MANY, MOST, SHARE = 200, 0.5, 0.15
 """At least so many, more than this share of the launches, and more than this of the kernel time."""
-_KERNEL = 32
+_KERNEL = 40
 
 
 class ShortKernels(Struct, frozen=True):

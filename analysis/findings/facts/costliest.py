@@ -8,7 +8,7 @@ from ...core import units
 from ...core.names.short_name import fit_name
 from ..rule import Evidence, Rule
 
-_KERNEL = 32
+_KERNEL = 40
 """Cells for the name of a kernel: about what the list below gives it, so that the eye finds it there."""
 
 

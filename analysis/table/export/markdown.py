@@ -7,12 +7,11 @@ middle in the table and given in full below it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ...core import units
 from ...core.histogram_lines import HistogramLine, histogram_lines
-from ...core.names.short_name import fit_name
 from ...core.text import clean, cut
 from ..column import Column
 from ..page import PageSection
@@ -38,12 +37,12 @@ def code(text: str) -> str:
     return f"{fence}{pad}{text}{pad}{fence}".replace("|", "\\|")
 
 
-def _cell(value: Any, column: Column, names: Mapping[str, str]) -> str:
+def _cell(value: Any, column: Column, table: Table) -> str:
     shown = units.short(value, column)
     if column.unit != "text" or shown == units.MISSING:
         return escape(shown)
     if column.role == "name":
-        return code(names.get(value) or fit_name(value, _NAME))
+        return code(table.shown_name(value, _NAME))
     if column.role == "label" or not re.fullmatch(r"[\w .,:~→+-]*", shown):
         return code(cut(clean(shown), _NAME))
     return shown
@@ -63,14 +62,13 @@ def _filled(table: Table) -> list[tuple[int, Column]]:
 def rows_as_markdown(table: Table) -> list[str]:
     """Header, alignment and one line a row; only columns a list would show and that hold something."""
     columns = _filled(table)
-    names = table.display_names(_NAME)
     lines = [
         "| " + " | ".join(escape(column.header or column.name) for _, column in columns) + " |",
         "|" + "|".join(":---" if column.left else "---:" for _, column in columns) + "|",
     ]
     for start in range(0, len(table), _BLOCK):
         for row in table.window(start, min(start + _BLOCK, len(table))):
-            lines.append("| " + " | ".join(_cell(row[at], column, names) for at, column in columns) + " |")
+            lines.append("| " + " | ".join(_cell(row[at], column, table) for at, column in columns) + " |")
     return lines
 
 
@@ -83,11 +81,10 @@ def _fenced(lines: Sequence[str]) -> list[str]:
 
 def _full_names(table: Table) -> list[str]:
     places = [at for at, column in enumerate(table.columns) if column.role == "name" and column.order is not None]
-    names = table.display_names(_NAME)
     long: dict[str, str] = {}
     for start in range(0, len(table), _BLOCK):
         for row in table.window(start, min(start + _BLOCK, len(table))):
-            found = ((row[at], names.get(row[at]) or fit_name(row[at], _NAME)) for at in places if row[at])
+            found = ((row[at], table.shown_name(row[at], _NAME)) for at in places if row[at])
             long.update((name, shown) for name, shown in found if shown != name)
     if not long:
         return []

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rich.cells import cell_len
 
 from ...core import units
-from ...core.names.short_name import fit_name
 from ...core.text import clean, cut, display
 from ..column import Column
 from ..page import PageSection
@@ -21,10 +20,10 @@ _MEASURED = 2_000
 _NAME = 72
 
 
-def _text(value: Any, column: Column, names: Mapping[str, str]) -> str:
+def _text(value: Any, column: Column, table: Table) -> str:
     shown = units.short(value, column)
     if column.role == "name" and value is not None:
-        return names.get(value) or fit_name(value, _NAME)
+        return table.shown_name(value, _NAME)
     return cut(clean(shown), _NAME) if column.unit == "text" else shown
 
 
@@ -42,16 +41,15 @@ def rows_as_text(table: Table) -> list[str]:
         for at, column in shown
         if not sample or any(units.short(row[at], column) not in units.NOTHING for row in sample)
     ]
-    names = table.display_names(_NAME)
     widths = [
-        max([cell_len(column.header), *(cell_len(_text(row[at], column, names)) for row in sample)])
+        max([cell_len(column.header), *(cell_len(_text(row[at], column, table)) for row in sample)])
         for at, column in filled
     ]
     lines = ["  ".join(_pad(column.header, w, column.left) for (_, column), w in zip(filled, widths, strict=True))]
     for start in range(0, len(table), _BLOCK):
         for row in table.window(start, min(start + _BLOCK, len(table))):
             cells = (
-                _pad(_text(row[at], column, names), w, column.left)
+                _pad(_text(row[at], column, table), w, column.left)
                 for (at, column), w in zip(filled, widths, strict=True)
             )
             lines.append("  ".join(cells).rstrip())

@@ -6,6 +6,7 @@ sight anew. All moments are in the time of run A; a second run is drawn at the s
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
@@ -20,6 +21,7 @@ from ...session.keys import bindings
 from . import painter
 
 if TYPE_CHECKING:
+    from ....analysis.core.names.of_runs import ShortNames
     from ....analysis.timeline.lanes import Lane, Timeline
     from ....analysis.timeline.picture import Row
     from ....analysis.timeline.place import Place
@@ -53,6 +55,7 @@ class TimelineCanvas(Widget, can_focus=True):
         self.window_ns = (0, 1)
         self.column = 0
         self.selected = 0
+        self.names: ShortNames | None = None
         self.told = ""
         self._top = 0
         self._rows: list[tuple[int, Row]] = []
@@ -315,7 +318,10 @@ class TimelineCanvas(Widget, can_focus=True):
         """The lines in sight, drawn once for each place they show: Textual asks for all of them when one changed."""
         key = (themes.look(self.app.theme), self.size, self.background_colors[1])
         if self._painted is None or self._painted[0] != key:
-            self._painted = key, self._filtered(self._draw())
+            from ....analysis.core.names.of_runs import speaking_of
+
+            with speaking_of(self.names) if self.names is not None else nullcontext():
+                self._painted = key, self._filtered(self._draw())
         return self._painted[1][crop.y : crop.bottom]
 
     def _filtered(self, strips: list[Strip]) -> list[Strip]:

@@ -28,6 +28,7 @@ from ..table import TablePane
 from .canvas import TimelineCanvas
 
 if TYPE_CHECKING:
+    from ....analysis.core.names.of_runs import ShortNames
     from ....analysis.table.table import Table
     from ....analysis.table.view import Runs, View
     from ....analysis.timeline.lanes import Marks, Timeline
@@ -64,7 +65,8 @@ class TimelinePane(TablePane):
     def _question(self) -> Any:
         entry, session = self.entry, self.session
 
-        def job() -> tuple[View, Runs, tuple[Timeline, ...], tuple[int, ...]]:
+        def job() -> tuple[View, Runs, tuple[Timeline, ...], tuple[int, ...], ShortNames]:
+            from ....analysis.core.names.of_runs import of_runs
             from ....analysis.table.view import CannotAnswer
             from ....analysis.timeline.lanes import timeline_of
             from ....analysis.views.timeline import aligned
@@ -75,13 +77,15 @@ class TimelinePane(TablePane):
             for run, one in zip(runs, lanes, strict=True):
                 if not one.drawn:
                     raise CannotAnswer(f"{run.info.label} holds no activity or call with a time.")
-            return view, runs, lanes, aligned([one.extent for one in lanes])
+            names = of_runs(runs)
+            len(names.names)  # read here and not on the way to the screen
+            return view, runs, lanes, aligned([one.extent for one in lanes]), names
 
         return job
 
     def _take(self, value: Any) -> None:
         if isinstance(value, tuple):
-            self._view, self._runs, lanes, offsets = value
+            self._view, self._runs, lanes, offsets, self.canvas.names = value
             self.say("")
             self.canvas.show(lanes, offsets)
             self._arrive()
