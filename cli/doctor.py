@@ -5,21 +5,29 @@ from __future__ import annotations
 import argparse
 import textwrap
 from collections.abc import Iterable
+from pathlib import Path
 
 from .. import __version__
-from .arguments import FINE, Command, open_runs, opening_arguments
+from .arguments import FINE, Command, Wrong, open_runs, opening_arguments
 
 _WIDTH = 110
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", nargs="?", metavar="RUN", help="a file or folder: say what was found, dropped, assumed")
+    parser.add_argument(
+        "--environment", action="store_true",
+        help="of the run, print the environment, command line and machine that its recorder wrote down; there may be "
+        "secrets among them, which nothing else shows or exports",
+    )
     opening_arguments(parser)
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
     from ..loaders.ingest.advice.doctor import facts
 
+    if arguments.environment:
+        return _environment(arguments)
     if arguments.run is None:
         _tell((("warplens", __version__), *facts()))
         return FINE
@@ -27,6 +35,20 @@ def _doctor(arguments: argparse.Namespace) -> int:
     from ..loaders.ingest.advice.examination import examined
 
     _tell(examined(runs))
+    return FINE
+
+
+def _environment(arguments: argparse.Namespace) -> int:
+    """Of every file of the run."""
+    from ..loaders.ingest.advice.environment import recorded
+
+    if arguments.run is None:
+        raise Wrong("--environment is of a run: warplens doctor RUN --environment")
+    for run in open_runs([arguments.run], arguments):
+        files = run.info.facts.get("files", {}).values() or [run.info.source]
+        for file in files:
+            said = list(recorded(Path(file))) if Path(file).is_file() else []
+            _tell((("file", str(file)), *(said or [("environment", "nothing is recorded, or nothing that is known")])))
     return FINE
 
 

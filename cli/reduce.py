@@ -24,7 +24,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="DIR", help="folders with the recordings of a job, or recordings")
     parser.add_argument("-o", "--output", metavar="DATASET", required=True, help="folder to write, or to add to")
     parser.add_argument("--scheduler", metavar="ADDRESS", default=os.environ.get(ADDRESS),
-                        help=f"use the Dask cluster of this scheduler, as tcp://host:8786 (default: {ADDRESS})")
+                        help=f"use the Dask cluster of this scheduler, as tls://host:8786 (default: {ADDRESS})")
     parser.add_argument("--jobs", type=whole_number, metavar="N",
                         help="processes of this machine; default: as many as it has processors and memory for")
     limit_argument(parser)

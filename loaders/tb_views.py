@@ -293,7 +293,6 @@ def _trace(worker: _Worker, info: Info, warnings: list[str]) -> Trace:
     told = overview.get("recommendations")
     facts: dict[str, Any] = {
         "views": sorted(worker.views),
-        "environment": {str(entry.get("title")): entry.get("value") for entry in _dicts(overview.get("environments"))},
         "recommendations": _sentences(told) if isinstance(told, str) else [],
     }
     full = Info(

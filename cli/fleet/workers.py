@@ -51,6 +51,9 @@ def on_cluster(work: Sequence[Recording], address: str) -> Answers:
             client = distributed.Client(address, timeout=_CONNECT_S)
     except (OSError, TimeoutError, ValueError) as error:
         raise Wrong(f"no Dask scheduler answers at {address} ({type(error).__name__})") from None
+    except TypeError:  # how distributed says that it has no certificate
+        raise Wrong(f"{address} takes a certificate: set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, "
+                    "DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY") from None
     with client:
         futures = {
             client.submit(reduce_recording, one, pure=False, retries=RETRIES): number

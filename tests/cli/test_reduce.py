@@ -156,6 +156,14 @@ def test_a_scheduler_that_is_not_there_is_named(
     assert "no Dask scheduler answers at tcp://127.0.0.1:9" in capsys.readouterr().err
 
 
+def test_a_scheduler_that_takes_a_certificate_says_so(
+    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("distributed")
+    assert main(["reduce", str(job), "-o", str(tmp_path / "dataset"), "--scheduler", "tls://127.0.0.1:9"]) == 2
+    assert "tls://127.0.0.1:9 takes a certificate: set DASK_DISTRIBUTED__COMM__TLS__CA_FILE" in capsys.readouterr().err
+
+
 @pytest.mark.usefixtures("in_this_process")
 def test_damaged_files_of_a_dataset_are_made_again(
     job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

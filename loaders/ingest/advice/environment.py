@@ -1,0 +1,120 @@
+"""What a recording says of the process that was recorded: its environment, command line and machine.
+
+Such metadata hold tokens and passwords, so no table, view, report, export or cache has any of it. It is read here from
+the file itself, for somebody who asks (``doctor --environment``), and goes to their terminal only.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ...errors import Unreadable
+from .. import limits, sqlite_file, stream
+
+Facts = Iterator[tuple[str, str]]
+_TABLE = re.compile(r"META_?DATA|SYSTEM_ENV|INFO_PROCESS|INFO_NODE|PROCESSES|HOST_INFO|EXPORT", re.IGNORECASE)
+"""Tables of Nsight Systems, rocpd, rocmProfileData and Ascend that describe the process and its machine."""
+_MOST_ROWS = 200
+_TAIL_BYTES = 1 << 20
+_TRACE_KEYS = ("traceEvents", "deviceProperties")
+
+
+class _Process(msgspec.Struct):
+    metadata: dict[str, Any] = {}
+
+
+class _Rocprofv3(msgspec.Struct):
+    processes: list[_Process] = msgspec.field(name="rocprofiler-sdk-tool")
+
+
+def recorded(path: Path) -> Facts:
+    """Name and value of everything a file says about the process, nothing where its format says nothing.
+
+    Raises OSError, and Unreadable as reading the file does.
+    """
+    with stream.Source(path) as source:
+        start = source.read(64 << 10)
+    if start.startswith(sqlite_file.MAGIC):
+        yield from _database(path)
+    elif start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{":
+        yield from _json(path, b"rocprofiler-sdk-tool" in start)
+
+
+def _database(path: Path) -> Facts:
+    with stream.Source(path) as source:
+        if source.compressed:
+            raise Unreadable(path, "is a compressed database", "Unpack it to see what it says of its process.")
+    connection = sqlite_file.connect(path)
+    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    try:
+        for kind, name, _, _ in sqlite_file.schema(connection):
+            if kind != "table" or not isinstance(name, str):
+                continue
+            quoted = '"' + name.replace('"', '""') + '"'
+            if name == "StringIds":  # Nsight Systems keeps the block of variables among the names
+                query = "select value from StringIds where instr(cast(value as blob), x'00')"
+            elif _TABLE.search(name):
+                query = f"select * from {quoted}"
+            else:
+                continue
+            for rows in sqlite_file.batches(connection.execute(f"{query} limit {_MOST_ROWS}"), _MOST_ROWS):
+                for row in rows:
+                    yield from _lines(name, "  ".join(str(value) for value in row if value is not None))
+    except sqlite3.Error as error:
+        yield "damaged", " ".join(str(error).split())
+    finally:
+        connection.close()
+
+
+def _json(path: Path, is_rocprofv3: bool) -> Facts:
+    if is_rocprofv3:
+        try:
+            written = msgspec.json.decode(stream.whole(path)[0], type=_Rocprofv3)
+        except msgspec.MsgspecError as error:
+            raise Unreadable(path, f"is damaged ({error})", "Record or copy it again.") from None
+        for process in written.processes:
+            yield from _flat("", process.metadata)
+        return
+    from ...kineto.document import HEADER_BYTES, Trailer, events_end, open_document
+
+    with stream.Source(path) as source:
+        try:
+            document = open_document(source, HEADER_BYTES)
+        except limits.Exceeded as error:
+            raise error.unreadable(path) from None
+        tail = document.rest
+        while block := source.read():
+            tail = (tail + block)[-_TAIL_BYTES:]
+    for place in events_end(tail):
+        trailer = Trailer()
+        trailer.add(tail[place + 1 :])
+        if trailer.closes(document) and trailer.unread is None:
+            break
+    for key, value in document.values.items():
+        if key not in _TRACE_KEYS:
+            yield from _flat(key, value)
+
+
+def _flat(name: str, value: object) -> Facts:
+    """The values inside a value, by the names that lead to them."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _flat(f"{name}.{key}" if name else str(key), inner)
+    elif isinstance(value, list) and any(isinstance(inner, dict | list) for inner in value):
+        for number, inner in enumerate(value[:_MOST_ROWS]):
+            yield from _flat(f"{name}.{number}", inner)
+    else:
+        yield from _lines(name, ", ".join(map(str, value)) if isinstance(value, list) else str(value))
+
+
+def _lines(name: str, text: str) -> Facts:
+    """A block of variables is many lines."""
+    for part in text.split("\0"):
+        if part.strip():
+            yield name, part
