@@ -19,13 +19,15 @@ from ..overview.sources import overview_of
 from ..table.view import Answer, CannotAnswer
 from .prepare.stratify import replay_reasons, replays
 from .present.sentences import line
-from .verdict.comparability import LEAST_SHARED, Comparability, different_devices
+from .verdict.comparability import LEAST_SHARED, Comparability, by_operators, different_devices
 from .verdict.device_work import DeviceWork
 from .verdict.function_change import FunctionChange, category, frame_of, in_order
 from .verdict.verdict import CategoryTime, Verdict
 
 SAID = 0.1
 """A category is named where its change makes up this share of all change."""
+Sums = dict[tuple[str, str | None], tuple[int, int, str | None]]
+"""(function, device) → its time in ns, its launches and its kind."""
 _NO_STATISTICS = "Only aggregates were recorded: differences, no statistics are possible."
 
 
@@ -36,7 +38,7 @@ def aggregates(runs: tuple[Trace, Trace], options: Options) -> Answer:
     if (found[0] is None or found[1] is None) and steps is None:
         lacking = [run.info.label for run, side in zip(runs, found, strict=True) if side is None]
         raise CannotAnswer(f"{' and '.join(lacking)} hold neither cycles nor launches nor sums of kernels to compare.")
-    sides = [_sums(side.frame) if side is not None else {} for side in found]
+    sides = [sums_of(side.frame) if side is not None else {} for side in found]
     rows = []
     for key in dict.fromkeys([*sides[0], *sides[1]]):
         (a_ns, n_a, kind_a), (b_ns, n_b, kind_b) = (side.get(key, (0, 0, None)) for side in sides)
@@ -48,7 +50,7 @@ def aggregates(runs: tuple[Trace, Trace], options: Options) -> Answer:
             b_ms=b_ns / 1e6, delta_ms=(b_ns - a_ns) / 1e6,
             verdict="new" if not n_a else "gone" if not n_b else "too few cycles",
         ))
-    comparability = comparability_of_sums(runs, rows)
+    comparability = comparability_of_sums(runs, options, sides)
     step = step_sentence(*steps) if steps else None
     verdict = Verdict(
         comparability, f"{step}. {_NO_STATISTICS}" if step else _NO_STATISTICS, "aggregates", work=work_of_sums(rows),
@@ -92,29 +94,35 @@ def step_sentence(a: Overview, b: Overview) -> str | None:
     return f"{text}: {', '.join(named)}" if named else text
 
 
-def _sums(frame: pl.DataFrame) -> dict[tuple[str, str | None], tuple[int, int, str | None]]:
+def sums_of(frame: pl.DataFrame) -> Sums:
+    """The functions of a kernel table."""
     columns = frame.select(pl.col("name", "device", "kind").cast(pl.String), "total_ns", "count")
-    made: dict[tuple[str, str | None], tuple[int, int, str | None]] = {}
+    made: Sums = {}
     for name, device, kind, total, count in columns.rows():
         before = made.get((name, device), (0, 0, kind))
         made[name, device] = (before[0] + (total or 0), before[1] + (count or 0), kind)
     return made
 
 
-def comparability_of_sums(runs: tuple[Trace, Trace], rows: Sequence[FunctionChange]) -> Comparability:
-    """Judged by the devices and by the share of time in functions both runs have."""
-    totals = sum(row.a_ms or 0.0 for row in rows), sum(row.b_ms or 0.0 for row in rows)
-    both = [row for row in rows if row.launches_a and row.launches_b]
-    common = sum(row.a_ms or 0.0 for row in both), sum(row.b_ms or 0.0 for row in both)
+def comparability_of_sums(
+    runs: tuple[Trace, Trace], options: Options, sides: Sequence[Sums]
+) -> Comparability:
+    """Judged by the operators, else by the devices and by the share of time in functions both runs have."""
+    totals = [sum(total for total, _, _ in side.values()) for side in sides]
+    both = [key for key in sides[0] if key in sides[1] and sides[0][key][1] and sides[1][key][1]]
+    common = [sum(side[key][0] for key in both) for side in sides]
     shared = min((part / whole for part, whole in zip(common, totals, strict=True) if whole), default=1.0)
     reasons = different_devices(runs)
+    replayed = replay_reasons((replays(runs[0]), replays(runs[1])))
+    if (judged := by_operators(runs, options, [*reasons, *replayed], shared)) is not None:
+        return judged
     comparable = not reasons and shared >= LEAST_SHARED
     if shared < LEAST_SHARED:
         reasons.append(f"different workloads: only {shared:.0%} of the time is in functions both runs have")
-    reasons += replay_reasons((replays(runs[0]), replays(runs[1])))
-    lone = len(rows) - len(both)
-    if lone:
-        reasons.append(f"{units.count(lone)} of {units.count(len(rows))} functions have no partner in the other run")
+    reasons += replayed
+    every = len({*sides[0], *sides[1]})
+    if lone := every - len(both):
+        reasons.append(f"{units.count(lone)} of {units.count(every)} functions have no partner in the other run")
     return Comparability(comparable, round(shared, 4), tuple(reasons), shared)
 
 
@@ -127,10 +135,12 @@ def work_of_sums(rows: Sequence[FunctionChange]) -> tuple[DeviceWork, ...]:
     return tuple(DeviceWork(device, None, None, a, b) for device, (a, b) in sums.items())
 
 
-def total_line(rows: Sequence[FunctionChange], same_work: bool) -> str:
-    """Device time of both runs in a line; ``same_work`` where it was brought to the same amount of work."""
+def total_line(rows: Sequence[FunctionChange], same_work: bool | None) -> str:
+    """Device time of both runs in a line; ``same_work`` where it was brought to the same amount of work, None where
+    the runs do different work.
+    """
     a, b = sum(row.a_ms or 0.0 for row in rows), sum(row.b_ms or 0.0 for row in rows)
     text = f"{units.amount(a, b)} of device time{' for the same work' if same_work else ''}"
-    if a:
+    if a and same_work is not None:
         text += f" ({100 * (b / a - 1):+.1f}%)".replace("-", "−")
     return line("GPU", text)

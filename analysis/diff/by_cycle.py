@@ -20,16 +20,16 @@ from .prepare.prepared import Prepared
 from .prepare.samples import IDLE, Matched, Work
 from .prepare.self_time import own_shares, waits_for_device
 from .prepare.stratify import replay_notes, replays
-from .present.causes import cause_lines, explanation
-from .present.sentences import cycle_line, data_line, device_lines
-from .verdict.comparability import comparability
-from .verdict.cycle_time import cycle_time
+from .present.causes import cause_lines, explanation, launches_text
+from .present.sentences import cycle_line, data_line, device_lines, line
 from .verdict.device_work import DeviceWork, agreed, device_work
 from .verdict.explanation import cause_of
 from .verdict.exposure import SlowedFunction, paths
 from .verdict.function_change import REGRESSIONS, FunctionChange, frame_of, in_order
 from .verdict.idle_changes import IdleChange, idle_changes
+from .verdict.judged import judged
 from .verdict.key_metric import scored_metrics, with_metrics
+from .verdict.per_launch import judge_by_launch, per_launch
 from .verdict.resources import ChangedResource, resources
 from .verdict.suspects import known_suspects
 from .verdict.verdict import Calibration, FunctionNoise, Verdict
@@ -38,8 +38,10 @@ from .verdict.verdict import Calibration, FunctionNoise, Verdict
 def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Answer:
     """The ranking and the verdict over two runs that are matched cycle by cycle."""
     matched = ready.matched
-    cycles = cycle_time(matched)
+    cycles, comparable = judged(runs, matched, options)
     rows = known_suspects(matched, runs[0])
+    if not comparable.comparable:
+        judge_by_launch(rows)
     slowed = [row for row in rows if row.verdict in REGRESSIONS]
     for row, key in zip(rows, _places(matched), strict=True):
         row.rank = matched[key[0]].pair.rank
@@ -59,17 +61,20 @@ def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Ans
     )
     table = with_metrics(table, scored_metrics(ready.works, table, units), changed)
     table, work, changed = _as_recorded(ready.works, table, work, changed)
-    comparable, calibration = comparability(runs, matched, options), _calibration(rows, ready.works[0])
+    calibration = _calibration(rows, ready.works[0])
+    launches = () if comparable.comparable else per_launch(rows)
     cause = cause_of(changed, cycles, work, idle)
     regressions = len({(row.function, row.device) for row in slowed if row.kind != IDLE})
     verdict = Verdict(
-        comparable, explanation(cause, cycles, regressions, comparable, bool(changed)), "cycles", cycles, tuple(work),
+        comparable, explanation(cause, cycles, regressions, comparable, bool(changed), launches), "cycles", cycles, tuple(work),
         tuple(changed), tuple(idle), cause, calibration, tuple(ready.timings),
+        per_launch=launches,
     )
     shape = histogram(matched[0].a.cycle_ms * 1e6, matched[0].b.cycle_ms * 1e6)
     short = {name: fit_name(name, 40) for name in table["function"].unique()}
     lines = [
         cycle_line(cycles), *device_lines(work, ready.timings, short, cycles.median_a_ms),
+        *([line("Launch", f"{launches_text(launches)}.")] if launches else []),
         *cause_lines(cause, changed, cycles, comparable),
     ]
     data = data_line(comparable, matched, calibration.row_ms)

@@ -18,9 +18,10 @@ from .finished import recorded_cycles
 from .prepare.prepared import Prepared, prepared
 from .prepare.samples import Work, work_of
 from .present.sentences import cycle_sentence, line
-from .unit_of_work import unit_of_work, work_sentence
-from .verdict.cycle_time import CycleTime, compare_lengths, cycle_time
-from .without_cycles import under_the_same_devices
+from .unit_of_work import work_sentence
+from .verdict.cycle_time import CycleTime, compare_lengths
+from .verdict.judged import judged
+from .without_cycles import judged_work, under_the_same_devices
 
 LEAST_TO_COMPARE = 2
 """Cycles each run must have; with fewer, launches are the samples."""
@@ -58,7 +59,7 @@ def pair_headline(runs: tuple[Trace, Trace], options: Options) -> Headline | Non
         return Headline("Cycle", cycle_sentence(cycles), cycles) if cycles else None
     ready = prepared_pair(runs, options)
     if ready is not None:
-        cycles = cycle_time(ready.matched)
+        cycles, _ = judged(runs, ready.matched, options)
         return Headline("Cycle", cycle_sentence(cycles), cycles)
     if not any(run.has("kernels") or run.has("breakdown") for run in runs):
         lengths = [counted_cycles(run, options).frame["dur_ns"].drop_nulls().to_numpy() / 1e6 for run in runs]
@@ -69,7 +70,7 @@ def pair_headline(runs: tuple[Trace, Trace], options: Options) -> Headline | Non
         steps = breakdowns(runs, options)
         text = step_sentence(*steps) if steps else None
         return Headline("Step", text) if text else None
-    work = unit_of_work(under_the_same_devices(runs)[0], options)
+    work, _ = judged_work(under_the_same_devices(runs)[0], options)
     if work is None:
         return None
     return Headline("Cycle" if work.unit is None else "Work", work_sentence(work), work.time)

@@ -121,7 +121,7 @@ def _per_call(a: Floats, b: Floats, what: str) -> CycleTime:
 
 def work_sentence(work: WorkTime) -> str:
     """The unit of work in words: slower per step or call, and how many calls each run holds."""
-    if work.unit is None:
+    if work.unit is None or work.time.verdict == "not comparable":
         return cycle_sentence(work.time)
     text = f"{work.time.verdict}: {units.amount(work.time.mean_a_ms, work.time.mean_b_ms)} {work.unit.what}"
     return text + f"; A holds {work.unit.units_a:,} of them, B {work.unit.units_b:,}"

@@ -8,21 +8,27 @@ kernels differ.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from ...loaders.trace import Trace
 from ..core import device_pairs as devices
 from ..core.options import Options
+from ..kernels.sources import kernels_of
 from ..table.view import Answer
-from .aggregates import aggregates, comparability_of_sums, total_line, work_of_sums
+from .aggregates import aggregates, comparability_of_sums, sums_of, total_line, work_of_sums
 from .prepare.stratify import replay_notes, replays
+from .present.causes import not_comparable
 from .present.sentences import line, some
 from .stats.fdr import q_values
 from .stats.robust_location import Floats
 from .unit_of_work import WorkTime, in_marked_steps, unit_of_work, work_sentence
 from .verdict.comparability import Comparability
 from .verdict.function_change import REGRESSIONS, Call, FunctionChange, category, frame_of, in_order
+from .verdict.per_launch import LaunchChange, per_launch
 from .verdict.suspects import BETWEEN_RUNS, LEVEL
 from .verdict.verdict import Calibration, Verdict
 
@@ -41,7 +47,7 @@ def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
     if not all(run.has("kernels") for run in runs):
         return aggregates(runs, options)
     runs, moved = under_the_same_devices(runs)
-    work = unit_of_work(runs, options)
+    work, comparability = judged_work(runs, options)
     scales = (work.per_a, work.per_b) if work else (1.0, 1.0)
     by_step = work is not None and work.unit is None
     sides = [_launches(in_marked_steps(run, options) if by_step else run.kernels) for run in runs]
@@ -50,20 +56,37 @@ def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
     for row, q in zip(rows, q_values([row.p for row in rows]), strict=True):
         row.q = q
         row.verdict = _verdict(row, total)
-    comparability = comparability_of_sums(runs, rows)
+    changes = () if comparability.comparable else per_launch(rows)
     regressions = sum(row.verdict in REGRESSIONS for row in rows)
     verdict = Verdict(
-        comparability, _explanation(comparability, regressions), "launches", work.time if work else None,
+        comparability, _explanation(comparability, regressions, changes), "launches", work.time if work else None,
         work_of_sums(rows), calibration=Calibration("none: launches are the samples"),
-        unit_of_work=work.unit if work else None,
+        unit_of_work=work.unit if work else None, per_launch=changes,
     )
-    lines = [*_work_lines(work), total_line(rows, work is not None), line("Changed", _no_resources(runs))]
+    same_work = work is not None if comparability.comparable else None
+    lines = [*_work_lines(work), total_line(rows, same_work), line("Changed", _no_resources(runs))]
     data = _data_line(comparability, by_step)
     ordered = [*lines, data] if comparability.comparable else [data, *lines]
     notes = [*devices.note(moved), *replay_notes((replays(runs[0]), replays(runs[1]))), *_scale_notes(work)]
     if any(run.info.serialised for run in runs):
         notes.append("Launches were replayed one by one: totals are not wall time.")
     return Answer(in_order(frame_of(rows)).lazy(), verdict.facts(), tuple(ordered), tuple(notes))
+
+
+def judged_work(
+    runs: tuple[Trace, Trace], options: Options
+) -> tuple[WorkTime | None, Comparability]:
+    """The unit of work, and whether the runs do the same; no run is called faster or slower where they do not."""
+    work = unit_of_work(runs, options)
+    by_step = work is not None and work.unit is None
+    found = [
+        kernels_of(run.with_tables(kernels=in_marked_steps(run, options)) if by_step else run) for run in runs
+    ]
+    sides = [sums_of(side.frame) if side is not None else {} for side in found]
+    comparability = comparability_of_sums(runs, options, sides)
+    if work is not None and not comparability.comparable:
+        work = replace(work, time=work.time.of_other_work)
+    return work, comparability
 
 
 def under_the_same_devices(runs: tuple[Trace, Trace]) -> tuple[tuple[Trace, Trace], dict[str, str]]:
@@ -181,9 +204,9 @@ def _verdict(row: FunctionChange, total_ms: float) -> Call:
     return "~"
 
 
-def _explanation(comparability: Comparability, regressions: int) -> str:
+def _explanation(comparability: Comparability, regressions: int, changes: Sequence[LaunchChange]) -> str:
     if not comparability.comparable:
-        return f"These runs cannot be compared as one thing changed: {'; '.join(comparability.reasons)}."
+        return not_comparable(comparability, changes)
     count = f"{some(regressions).capitalize()} function{'' if regressions == 1 else 's'}"
     return f"{count} significantly slower per launch; without cycles and readings of the machine no cause can be named."
 

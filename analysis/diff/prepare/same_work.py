@@ -29,10 +29,10 @@ def operator_likeness(runs: tuple[Trace, Trace], options: Options) -> float | No
     both = a.join(b, on="op", how="full", suffix="_b", coalesce=True).with_columns(
         pl.col("calls", "calls_b").fill_null(0.0), weight=pl.coalesce("ns", "ns_b"),
     )
-    least, most = (
-        float((both.select(which("calls", "calls_b")).to_series() * both["weight"]).sum())
-        for which in (pl.min_horizontal, pl.max_horizontal)
-    )
+    least, most = both.select(
+        (which("calls", "calls_b") * pl.col("weight")).sum().alias(name)
+        for name, which in (("least", pl.min_horizontal), ("most", pl.max_horizontal))
+    ).row(0)
     return least / most if most else None
 
 
@@ -51,8 +51,8 @@ def _calls(run: Trace, options: Options, side: Side) -> pl.DataFrame | None:
         pl.col("kind").is_in(["kernel", "memcpy", "memset"])).select("index", "dur_ns")
     rows = work.join(launched_by.lazy(), on="index", how="left").collect(engine="streaming")
     claimed = rows.drop_nulls("op")
-    total = rows["dur_ns"].sum()
-    if not total or claimed["dur_ns"].sum() < LEAST_CLAIMED * total:
+    time, total = (int(frame["dur_ns"].sum()) for frame in (claimed, rows))
+    if not total or time < LEAST_CLAIMED * total:
         return None
     count = sum(one.frame.height for one in cycles)
     return claimed.group_by(pl.col("op").cast(pl.String)).agg(

@@ -10,6 +10,7 @@ from ..verdict.comparability import Comparability
 from ..verdict.cycle_time import CycleTime
 from ..verdict.explanation import Cause, Reach
 from ..verdict.idle_changes import IdleChange
+from ..verdict.per_launch import LaunchChange
 from ..verdict.resources import ChangedResource
 from .sentences import line, slow_ones
 
@@ -45,11 +46,15 @@ def cause_lines(
 
 
 def explanation(
-    cause: Cause, cycles: CycleTime | None, regressions: int, comparability: Comparability, readings: bool
+    cause: Cause, cycles: CycleTime | None, regressions: int, comparability: Comparability, readings: bool,
+    changes: Sequence[LaunchChange] = (),
 ) -> str:
-    """The whole in a sentence or two, for those who read only one; ``readings`` says that the machine was read."""
+    """The whole in a sentence or two, for those who read only one; ``readings`` says that the machine was read.
+
+    ``changes`` are what is left to say where the runs do different work.
+    """
     if not comparability.comparable:
-        return f"These runs cannot be compared as one thing changed: {'; '.join(comparability.reasons)}."
+        return not_comparable(comparability, changes, cause.resource)
     cycle = {
         "slower": "The cycle got slower", "faster": "The cycle got faster", "unchanged": "The cycle kept its length",
     }.get(cycles.verdict if cycles is not None else "", "It is unclear whether the cycle changed")
@@ -66,6 +71,29 @@ def explanation(
     elif cause.idle is None:
         said.append(_without_a_resource(cause, readings))
     return " ".join(said)
+
+
+def not_comparable(
+    comparability: Comparability, changes: Sequence[LaunchChange], resource: ChangedResource | None = None
+) -> str:
+    """Why neither run is faster or slower, what one launch takes now, and what else changed."""
+    said = [f"These runs cannot be compared as one thing changed: {comparability.why}."]
+    if changes:
+        said.append(f"{launches_text(changes)}.")
+    if resource is not None:
+        said.append(f"{_changed(resource)}, which may be a cause.")
+    return " ".join(said)
+
+
+def launches_text(changes: Sequence[LaunchChange]) -> str:
+    """'A launch of the 40 kernels in both runs takes 3.5× as long (median by time)'."""
+    what = {"device": "kernels", "host": "host functions"}
+    parts = [
+        f"{'a launch' if one.category == 'device' else 'a call'} of the {one.functions:,} {what[one.category]} in both "
+        f"runs takes {units.factor(one.ratio)} as long" for one in changes
+    ]
+    text = f"{', '.join(parts)} (median by time)"
+    return text[0].upper() + text[1:]
 
 
 def _without_a_resource(cause: Cause, readings: bool) -> str:

@@ -36,6 +36,9 @@ def cycle_sentence(cycles: CycleTime) -> str:
     Whether the cycle got slower, by how much, and which cycles stand out with what is special in them.
     """
     a, b = cycles.median_a_ms, cycles.median_b_ms
+    if cycles.verdict == "not comparable":
+        of = f" {cycles.unit}" if cycles.unit else ""
+        return f"not comparable (median {units.amount(a)} in A, {units.amount(b)} in B{of}): they do different work"
     figures = [f"median {units.amount(a, b)}{f' {cycles.unit}' if cycles.unit else ''}"]
     if cycles.verdict in ("slower", "faster") and a and (b / a >= 1.5 or b / a <= 1 / 1.5):
         figures.append(f"{b / a:.1f}×")

@@ -1,10 +1,14 @@
 """Can these two runs be compared at all? Said before anything else where they cannot.
 
-What counts is what ran and where: the device, the kind of cycle and where it was taken from, the functions that take
-the time and how often they are launched. How long anything took never counts: that may be the fault looked for.
+Two cycles are the same work when they run the same operators as often; kernels do not matter then, for another device
+has others. Where operators are not recorded it is the device, the functions that take the time and how often they are
+launched. How long anything took never counts: that may be the fault looked for. Of runs that do different work none is
+called faster or slower.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
@@ -14,6 +18,7 @@ from ....loaders.trace import Trace
 from ...core.options import Options
 from ...core.text import display
 from ...cycles.account import find_cycles
+from ..prepare.same_work import operator_likeness
 from ..prepare.samples import Matched, Side
 from ..prepare.stratify import replay_reasons, replays
 from ..stats.robust_location import Floats
@@ -22,14 +27,16 @@ LEAST_SHARED = 0.5
 """Below this share of device time in functions both runs have, they are different workloads."""
 MOSTLY_SHARED = 0.9
 LAUNCHES = 0.9
-"""Below this likeness of launches per cycle, the cycles do different work."""
+"""Below this likeness of launches per cycle, the cycles may do different work."""
+OPERATORS = 0.9
+"""Below this likeness of the operators' calls per cycle, the cycles do different work."""
 
 
 class Comparability(Struct, frozen=True):
     """Whether two runs can be compared, how alike they are (``score``, 0-1), and what speaks against it, gravest first.
 
     ``shared_time`` is the share of time in functions both have, ``launch_likeness`` how far launches per cycle agree;
-    None where that is not known.
+    ``operator_likeness`` how far the operators' calls do, which decides where it is known; None where one is not.
     """
 
     comparable: bool = True
@@ -37,24 +44,48 @@ class Comparability(Struct, frozen=True):
     reasons: tuple[str, ...] = ()
     shared_time: float | None = None
     launch_likeness: float | None = None
+    operator_likeness: float | None = None
+
+    @property
+    def why(self) -> str:
+        """The reasons as the end of a sentence."""
+        return "; ".join(self.reasons)
 
 
 def comparability(runs: tuple[Trace, Trace], matched: list[Matched], options: Options) -> Comparability:
-    """Judge two runs by their devices, cycles, functions and launches."""
+    """Judge two runs by their operators, else by their devices, functions and launches."""
     reasons = [*different_devices(runs), *_different_cycles(runs, options)]
     reasons += replay_reasons((replays(runs[0]), replays(runs[1])))
-    grave = len(reasons) if different_devices(runs) else 0
+    grave = bool(different_devices(runs))
     shared, alike = _shared(matched), _alike(matched)
+    if (judged := by_operators(runs, options, reasons, shared, alike)) is not None:
+        return judged
     if shared is not None and shared < MOSTLY_SHARED:
         reasons.append(f"only {shared:.0%} of the device time is in functions both runs have")
     lone, every = _without_partner(matched)
     if lone and (shared is None or shared < MOSTLY_SHARED):
         reasons.append(f"{lone} of {every} device functions have no partner in the other run")
     if alike is not None and alike < LAUNCHES:
-        reasons.append(f"launches per cycle agree to {alike:.0%}: the cycles do different work")
+        reasons.append(f"launches per cycle agree to {alike:.0%}: the cycles may do different work")
     score = min([value for value in (shared, alike) if value is not None], default=1.0) * (0.5 if grave else 1.0)
     comparable = not grave and (shared is None or shared >= LEAST_SHARED) and (alike is None or alike >= LEAST_SHARED)
     return Comparability(comparable, round(score, 4), tuple(reasons), shared, alike)
+
+
+def by_operators(
+    runs: tuple[Trace, Trace], options: Options, reasons: Sequence[str], shared: float | None,
+    alike: float | None = None,
+) -> Comparability | None:
+    """What the operators say of the cycles being the same work; None where they are not recorded."""
+    operators = operator_likeness(runs, options)
+    if operators is None:
+        return None
+    if operators < OPERATORS:
+        said = f"operators per cycle agree to {operators:.0%}: the cycles do different work"
+        return Comparability(False, round(operators, 4), (said, *reasons), shared, alike, operators)
+    kernels = shared is not None and shared < MOSTLY_SHARED
+    told = [f"the same operators run other kernels, {shared:.0%} of their time is in common ones"] if kernels else []
+    return Comparability(True, round(operators, 4), (*reasons, *told), shared, alike, operators)
 
 
 def different_devices(runs: tuple[Trace, Trace]) -> list[str]:

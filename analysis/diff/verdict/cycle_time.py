@@ -28,7 +28,7 @@ SLOW = 3.0
 FEW = 1 / 3
 """...as long as they are at most this share of their run."""
 HOST_BUSY = ("oncpu", "sched")
-CycleCall = Literal["slower", "faster", "unchanged", "cannot tell"]
+CycleCall = Literal["slower", "faster", "unchanged", "cannot tell", "not comparable"]
 Reason = Literal["host", "device", "idle"]
 """What a slow cycle has more of."""
 
@@ -79,6 +79,13 @@ class CycleTime(Struct, frozen=True):
     def ratio(self) -> float:
         """How many times as long the median cycle takes in B."""
         return self.median_b_ms / self.median_a_ms if self.median_a_ms else 1.0
+
+    @property
+    def of_other_work(self) -> CycleTime:
+        """The same times where cycles do different work: which run is faster is not said."""
+        return replace(
+            self, verdict="not comparable", undecided_by=(), others=tuple(one.of_other_work for one in self.others)
+        )
 
     @property
     def slow_in_b(self) -> list[SlowCycle]:

@@ -12,6 +12,7 @@ from .cycle_time import CycleTime
 from .device_work import DeviceWork
 from .explanation import Cause
 from .idle_changes import IdleChange
+from .per_launch import LaunchChange
 from .resources import ChangedResource
 
 Samples = Literal["cycles", "launches", "runs", "aggregates", "a finished comparison"]
@@ -72,6 +73,7 @@ class Verdict(Struct, frozen=True):
     collectives: tuple[CollectiveTiming, ...] = ()
     breakdown: tuple[CategoryTime, ...] = ()
     unit_of_work: UnitOfWork | None = None
+    per_launch: tuple[LaunchChange, ...] = ()
     runs_a: int = 1
     runs_b: int = 1
 

@@ -1,0 +1,92 @@
+"""Runs that do different work: neither is called faster or slower, in any view; names of kernels do not matter."""
+
+from __future__ import annotations
+
+import numpy as np
+from runs import host, kernel, run_of, steps
+
+from warplens.analysis.core.options import Options
+from warplens.analysis.diff.prepare.same_work import operator_likeness
+from warplens.analysis.diff.verdict.gate import gate
+from warplens.analysis.table.table import Table, ask
+from warplens.analysis.views import view
+from warplens.loaders.trace import Trace
+
+MS = 1_000_000
+OPERATORS = ("aten::mm", "aten::gelu", "aten::layer_norm", "aten::add")
+
+
+def training(
+    label: str, *, step_ms: int = 10, calls: int = 1, took: int = 100_000, kernels: str = "cudnn", loads: int = 0,
+    cycles: int = 8, parts: int = 1,
+) -> Trace:
+    """Steps in which each operator is called so often, launching a kernel or several, beside what launches nothing."""
+    rng = np.random.default_rng(len(label))
+    slices, work = [], []
+    for step in range(cycles):
+        for number in range(calls * len(OPERATORS)):
+            at, op = step * step_ms * MS + (number + 1) * 150_000, OPERATORS[number % len(OPERATORS)]
+            slices.append(host(op, at, 20_000))
+            for part in range(parts):
+                correlation, begin = 1 + len(work), at + 15_000 + part * took // parts
+                slices.append(host("cudaLaunchKernel", at + 1_000 * part, 500, "runtime", correlation=correlation))
+                dur = (took + int(rng.integers(-500, 500))) // parts
+                work.append(kernel(correlation, begin, dur, f"{kernels}{part}_{op[6:]}", correlation=correlation))
+        slices += [host("aten::copy_", step * step_ms * MS + 9_000_000 + 10_000 * one, 1_000) for one in range(loads)]
+    return run_of(label, cycles=steps(*[step_ms * MS] * cycles), host=slices, kernels=work)
+
+
+def asked(name: str, *runs: Trace) -> Table:
+    return ask(view(name), runs)
+
+
+def test_another_device_runs_other_kernels_for_the_same_operators():
+    a, b = training("a"), training("other", kernels="Cijk_Ailk", parts=5)
+    facts = asked("diff", a, b).facts
+    assert facts["comparability"]["launch_likeness"] < 0.5
+    assert (facts["comparability"]["comparable"], facts["comparability"]["operator_likeness"]) == (True, 1.0)
+    assert facts["cycle_time"]["verdict"] == "unchanged"
+
+
+def test_what_runs_on_the_host_alone_is_not_the_work_of_a_cycle():
+    assert operator_likeness((training("a", loads=40), training("other")), Options()) == 1.0
+
+
+def test_operators_called_half_as_often_are_other_work_and_no_run_is_faster():
+    a, b = training("a", calls=8), training("other", step_ms=5, calls=4, took=350_000)
+    assert operator_likeness((a, b), Options()) == 0.5
+    diff = asked("diff", a, b)
+    assert diff.facts["cycle_time"]["verdict"] == "not comparable"
+    assert not diff.facts["comparability"]["comparable"]
+    spoken = [" ".join(asked(name, a, b).summary) + str(asked(name, a, b).facts.get("findings", ""))
+              for name in ("diff", "overview", "cycles")]
+    assert all("not comparable" in text for text in spoken)
+    assert not any(word in text for text in spoken for word in ("faster", "slower"))
+
+
+def test_what_one_launch_takes_is_said_instead():
+    a, b = training("a", calls=8), training("other", step_ms=5, calls=4, took=350_000)
+    facts = asked("diff", a, b).facts
+    (device,) = (one for one in facts["per_launch"] if one["category"] == "device")
+    assert (device["functions"], round(device["ratio"], 1)) == (4, 3.5)
+    assert "3.5× as long" in facts["explanation"]
+    rows = asked("diff", a, b).frame.to_dicts()
+    # half the launches at 3.5 times the length: each of them slower, in what a cycle takes and by itself
+    assert {row["verdict"] for row in rows if row["kind"] == "kernel"} == {"slower"}
+
+
+def test_a_function_that_is_only_called_more_often_is_not_slower():
+    rows = asked("diff", training("a", calls=4), training("other", calls=8)).frame.to_dicts()
+    assert {row["verdict"] for row in rows if row["kind"] == "kernel"} == {"~"}
+
+
+def test_the_gate_does_not_pass_what_cannot_be_compared():
+    passed, sentence = gate(asked("diff", training("a", calls=8), training("other", step_ms=5, calls=4)))
+    assert not passed and "operators per cycle agree to 50%" in sentence
+
+
+def test_too_few_steps_to_tell_chance_follow_the_same_rule():
+    a, b = training("a", calls=8, cycles=1), training("other", calls=4, cycles=1)
+    diff = asked("diff", a, b)
+    assert diff.facts["cycle_time"]["verdict"] == "not comparable"
+    assert "not comparable" in " ".join(asked("overview", a, b).facts["findings"])
