@@ -40,6 +40,12 @@ class WholeCycles(Struct, frozen=True):
         """How many there are of each rank; null where they are of none."""
         return dict(self.frame.group_by("rank").len().rows())
 
+    def window_ns(self, rank: int | None) -> int:
+        """Time in the windows of those of that rank, ns."""
+        start, end = assignment.WINDOW
+        mine = self.frame.filter(pl.col("rank").is_null() | (pl.col("rank") == rank)) if rank is not None else self.frame
+        return int(mine.select((pl.col(end) - pl.col(start)).sum()).item())
+
     @property
     def ranks(self) -> int:
         """Of how many ranks they are; 1 where they are of none."""

@@ -6,6 +6,7 @@ What finds that out is imported when it is asked: an answer that was kept does w
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -14,16 +15,16 @@ from ...loaders.schema import NAME
 from ...loaders.trace import REDUCED, Trace
 from ..core import units
 from ..core.derived import derived_rows
-from ..core.device_pairs import mapped, note, under
-from ..core.options import SIDES, Options, Side
+from ..core.options import Options, Side
 from ..details.sections import Section
 from ..idle.cause_meanings import CAUSES
-from ..table.column import Column, side_by_side
-from ..table.sides import beside
+from ..table.column import Column, pair_columns
+from ..table.paired import OneRun, paired
 from ..table.view import Answer, CannotAnswer, Runs, View
 
 if TYPE_CHECKING:
     from ..cycles.steps import Steps
+    from ..cycles.whole import WholeCycles
     from ..idle.account import Idle
 
 _MEANINGS = "; ".join(f"{k}: {v}" for k, v in CAUSES.items())
@@ -72,20 +73,40 @@ def build(runs: Runs, options: Options) -> Answer:
             gaps = pl.concat([gaps, _cycles(runs[0], piece, gaps, options)], how="horizontal")
         rows, many = gaps.select(c.name for c in COLUMNS), sum(one.gaps for one in idle.devices) >= MANY
         return Answer(rows, facts_of(idle, steps), _summary(idle, steps), idle.notes, recorded=many)
-    steps_a, steps_b = (_steps(run, options, side) for run, side in zip(runs, SIDES, strict=True))
-    a, b = (_idle(run, scoped(run, options, side), steps)
-            for run, side, steps in zip(runs, SIDES, (steps_a, steps_b), strict=True))
     jobs = all(len(run.info.ranks) > 1 for run in runs)  # a run of one rank is held against all of a job's
-    left, right = by_cause(a, jobs), by_cause(b, jobs)
-    moved = mapped(*([device.device for device in idle.devices] for idle in (a, b)))
-    if moved:
-        right = right.with_columns(under(moved))
-    joined = beside(left, right, BY_CAUSE)
-    summary = tuple(f"{side}: {line}" for side, idle, steps in (("A", a, steps_a), ("B", b, steps_b))
-                    for line in _summary(idle, steps))
-    notes = tuple(dict.fromkeys(f"{side}: {said}" for side, idle in (("A", a), ("B", b)) for said in idle.notes))
-    facts = {"a": facts_of(a, steps_a), "b": facts_of(b, steps_b)}
-    return Answer(joined.lazy(), facts, summary, (*notes, *note(moved)))
+    return paired(runs, options, BY_CAUSE, partial(_one, by_rank=jobs), partial(_in_cycles, by_rank=jobs))
+
+
+def _one(run: Trace, options: Options, side: Side, by_rank: bool) -> OneRun:
+    from ..cycles.scope import scoped
+    from ..idle.facts import facts_of
+
+    steps = _steps(run, options, side)
+    idle = _idle(run, scoped(run, options, side), steps)
+    return OneRun(by_cause(idle, by_rank), facts_of(idle, steps), _summary(idle, steps), idle.notes)
+
+
+def _in_cycles(cycles: WholeCycles, options: Options, side: Side, by_rank: bool) -> pl.DataFrame:
+    """The rows of ``by_cause`` of the idle time in the windows of the cycles. Raises CannotAnswer.
+
+    Before a device's first activity its idle time is not known: a cycle that begins there counts as the mean of others.
+    """
+    from ..idle.by_cycle import idle_by_cycle
+
+    if cycles.scoped:
+        return _one(cycles.run, options, side, by_rank).frame
+    found = idle_by_cycle(cycles.run, cycles.frame)
+    if found.is_empty():
+        raise CannotAnswer(f"{cycles.run.info.label} holds no idle time of single cycles.")
+    same = ["device", "rank", "cause"]
+    known = pl.col("covered") | ~pl.col("covered").any().over(same)
+    means = found.filter(known).group_by(same, maintain_order=True).agg(pl.col("dur_ns").mean())
+    counts = cycles.by_rank()
+    return _rows([
+        (device, rank, cause, round(mean * (count := counts.get(rank, cycles.frame.height))),
+         mean * count / cycles.window_ns(rank))
+        for device, rank, cause, mean in means.iter_rows()
+    ], by_rank)
 
 
 def _steps(run: Trace, options: Options, side: Side) -> Steps | None:
@@ -130,10 +151,13 @@ def by_cause(idle: Idle, by_rank: bool) -> pl.DataFrame:
     """One row per device, cause and, if asked, rank: ``device rank cause total_ns share``."""
     from ..idle.facts import ordered
 
-    rows = [
+    return _rows([
         (device.device, device.rank, cause, total, total / device.window_ns if device.window_ns else None)
         for device in idle.devices for cause, total in ordered(device)
-    ]
+    ], by_rank)
+
+
+def _rows(rows: list[tuple[Any, ...]], by_rank: bool) -> pl.DataFrame:
     dtypes: dict[str, Any] = {
         "device": NAME, "rank": pl.Int64, "cause": NAME, "total_ns": pl.Int64, "share": pl.Float64,
     }
@@ -184,6 +208,6 @@ def glance(runs: Runs, options: Options) -> Callable[[dict[str, Any]], list[Sect
 
 
 VIEW = View(
-    "idle", COLUMNS, build, pair_columns=side_by_side(BY_CAUSE), scopes_itself=True, noun="gaps", details=details,
+    "idle", COLUMNS, build, pair_columns=pair_columns(BY_CAUSE), scopes_itself=True, noun="gaps", details=details,
     glance=glance,
 )
