@@ -43,8 +43,8 @@ class WholeCycles(Struct, frozen=True):
     def window_ns(self, rank: int | None) -> int:
         """Time in the windows of those of that rank, ns."""
         start, end = assignment.WINDOW
-        mine = self.frame.filter(pl.col("rank").is_null() | (pl.col("rank") == rank)) if rank is not None else self.frame
-        return int(mine.select((pl.col(end) - pl.col(start)).sum()).item())
+        mine = pl.lit(True) if rank is None else pl.col("rank").is_null() | (pl.col("rank") == rank)
+        return int(self.frame.filter(mine).select((pl.col(end) - pl.col(start)).sum()).item())
 
     @property
     def ranks(self) -> int:

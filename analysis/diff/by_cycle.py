@@ -66,8 +66,8 @@ def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Ans
     cause = cause_of(changed, cycles, work, idle)
     regressions = len({(row.function, row.device) for row in slowed if row.kind != IDLE})
     verdict = Verdict(
-        comparable, explanation(cause, cycles, regressions, comparable, bool(changed), launches), "cycles", cycles, tuple(work),
-        tuple(changed), tuple(idle), cause, calibration, tuple(ready.timings),
+        comparable, explanation(cause, cycles, regressions, comparable, bool(changed), launches), "cycles", cycles,
+        tuple(work), tuple(changed), tuple(idle), cause, calibration, tuple(ready.timings),
         per_launch=launches,
     )
     shape = histogram(matched[0].a.cycle_ms * 1e6, matched[0].b.cycle_ms * 1e6)
