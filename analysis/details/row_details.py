@@ -51,9 +51,12 @@ def details(view: View, table: Table, position: int, runs: Runs, options: Option
 
 
 def fields(columns: tuple[Column, ...], row: Row) -> Section:
-    """Every column of the row."""
+    """Every column of the row; of sums that two runs are compared in, those that are listed."""
+    listed = {column.per for column in columns if column.order is not None}
     rows = []
     for column in columns:
+        if column.per and column.per not in listed:
+            continue
         value = row[column.name]
         text = display(str(value)) if column.unit == "text" and value is not None else units.short(value, column)
         rows.append((column.header, text))
