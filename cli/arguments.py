@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 FINE, GATE_FAILED, USAGE, UNREADABLE = 0, 1, 2, 3
 FORMATS = ("text", "md", "json", "svg", "csv", "parquet", "kernel-table")
+_READ = ("text", "md")
+"""What somebody reads on the terminal, or an assistant: of it the beginning comes unless more is wanted."""
+MOST_ROWS, MOST_BYTES = 50, 24_500
 _ACTING = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]")
 """What JSON leaves as it is and a terminal acts on."""
 
@@ -166,7 +170,8 @@ def output_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("output")
     group.add_argument("--format", choices=FORMATS, help="default: text, or what the suffix of -o says")
     group.add_argument("-o", "--output", metavar="FILE", help="write here instead of stdout")
-    group.add_argument("--top", type=_whole, metavar="N", help="only the first N rows")
+    group.add_argument("--top", type=_whole, metavar="N",
+                       help="only the first N rows, 0: all; default: 50 of text and markdown on stdout")
     group.add_argument("--sort", metavar="COLUMN", help="order by this column, largest first")
     group.add_argument("--ascending", action="store_true", help="with --sort: smallest first")
     group.add_argument("--name-width", type=_whole, metavar="N",
@@ -230,23 +235,42 @@ def _format_of(arguments: argparse.Namespace, tables: Sequence[Table]) -> str:
 
 
 def emit(tables: Sequence[Table], arguments: argparse.Namespace) -> None:
-    """Render the tables and write them to stdout or the file that was named."""
+    """Render the first rows of the tables, as many as are wanted, to stdout or the file that was named."""
     from ..analysis.core.text import display
     from ..analysis.table.export import WrongFormat, render
 
     chosen = _format_of(arguments, tables)
     if chosen == "parquet" and not arguments.output and sys.stdout.isatty():
         raise Wrong("parquet is binary; name a file with -o")
+    to_file = arguments.output and arguments.output != "-"
+    is_read = not to_file and arguments.top is None and chosen in _READ
     try:
-        made = render(tables, chosen)
+        if is_read:
+            made = _some_rows(tables, partial(render, format=chosen))
+        else:
+            made = render([table.head(arguments.top) if arguments.top else table for table in tables], chosen)
     except WrongFormat as error:
         raise Wrong(str(error)) from error
-    if arguments.output and arguments.output != "-":
+    if to_file:
         Path(arguments.output).write_bytes(made)
         print(f"wrote {display(arguments.output)}", file=sys.stderr)
     else:
         sys.stdout.buffer.write(_for_terminal(made, chosen) if sys.stdout.isatty() else made)
         sys.stdout.buffer.flush()
+
+
+def _some_rows(tables: Sequence[Table], render: Callable[[Sequence[Table]], bytes]) -> bytes:
+    """As many first rows as somebody reads, and how to see the others."""
+    rows = MOST_ROWS
+    made = render([table if len(table) <= rows else table.head(rows) for table in tables])
+    while len(made) > MOST_BYTES and rows > 1 and any(len(table) > 1 for table in tables):
+        rows //= 2
+        made = render([table if len(table) <= rows else table.head(rows) for table in tables])
+    if len(made) > MOST_BYTES:  # sentences and notes alone
+        made = made[:MOST_BYTES].rpartition(b"\n")[0] + b"\n"
+    elif all(len(table) <= rows for table in tables):
+        return made
+    return made + b"\nThis is the beginning; --top 0 prints all of it.\n"
 
 
 def _for_terminal(made: bytes, format: str) -> bytes:
@@ -286,12 +310,12 @@ def ask(arguments: argparse.Namespace, runs: tuple[Trace, ...], name: str | None
         find_ahead(runs, options)  # JSON speaks of them beside every answer
     try:
         if name is None:
-            return summary(runs, options, top=arguments.top, name_width=arguments.name_width, per=arguments.per)
+            return summary(runs, options, top=arguments.top or None, name_width=arguments.name_width, per=arguments.per)
         condition = Filter(arguments.filter) if arguments.filter else None
         return [
             report(
                 name, runs, options, condition=condition, sort=arguments.sort,
-                ascending=arguments.ascending, top=arguments.top, name_width=arguments.name_width,
+                ascending=arguments.ascending, top=arguments.top or None, name_width=arguments.name_width,
                 tree=getattr(arguments, "tree", False), per=arguments.per,
             )
         ]

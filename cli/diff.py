@@ -53,7 +53,8 @@ def _diff(arguments: argparse.Namespace) -> int:
         raise Wrong(str(error)) from error
     top, arguments.top = arguments.top, None
     table = _compared(arguments)
-    emit([table if top is None else table.head(top)], arguments)
+    arguments.top = top
+    emit([table], arguments)
     if not conditions:
         return FINE
     from ..analysis.core.text import display

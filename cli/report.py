@@ -64,7 +64,7 @@ def _print_sides(arguments: argparse.Namespace) -> int:
     if arguments.view not in (None, "diff"):
         raise Wrong(f"repeated runs are compared in the view diff, not in {arguments.view}")
     table = repeated(sides, arguments)
-    emit([table if arguments.top is None else table.head(arguments.top)], arguments)
+    emit([table], arguments)
     return FINE
 
 

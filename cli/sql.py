@@ -27,7 +27,7 @@ def _sql(arguments: argparse.Namespace) -> int:
         table = query(open_runs(paths, arguments), statement, allow_files=arguments.allow_files)
     except BadQuery as error:
         raise Wrong(str(error)) from error
-    emit([table if arguments.top is None else table.head(arguments.top)], arguments)
+    emit([table], arguments)
     return FINE
 
 

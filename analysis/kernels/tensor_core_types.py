@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from ...loaders.trace import Device
+from .tensor_cores import LONGEST
 
 TYPES = ((8, ("TF32", "BF16", "FP16")), (7, ("FP16",)), (0, ()))
 """From which major compute capability on: the types an FP32 product could use instead."""
@@ -34,7 +35,7 @@ def tensor_core_types(devices: Sequence[Device], kernels: Iterable[str]) -> tupl
 
     ``kernels`` are the names of what ran on them: they say the least that devices not described can do.
     """
-    least = max((major for name in kernels for major, built in _KERNELS if built.search(name)), default=None)
+    least = max((major for name in kernels for major, built in _KERNELS if built.search(name[:LONGEST])), default=None)
     majors = [_major(one, least) for one in devices] or [least]
     if None in majors:
         return None

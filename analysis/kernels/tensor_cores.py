@@ -41,6 +41,8 @@ MATRIX = re.compile(
     r"fmha|Cijk|triton_tem|fused_moe|RNN_|(^|::)kernel2?(<|$)|device_kernel", re.IGNORECASE,
 )
 """What may multiply matrices. Of such a kernel, as of Triton's, the name need not say on what units."""
+LONGEST = 20_000
+"""Characters of a name that are looked at: templates have some thousand, a name of megabytes is nobody's."""
 UNSURE = 0.01
 """A share of the time that kernels may or may not have spent on tensor cores, above which the whole is unknown."""
 
@@ -63,6 +65,7 @@ def on_tensor_cores(name: str | None) -> bool | None:
     """Whether a kernel of this name uses tensor cores; None where it may and the name does not say."""
     if name is None:
         return None
+    name = name[:LONGEST]
     if FP32.search(name):
         return False
     if KERNEL.search(name) or (FAMILY.search(name) and OPERANDS.search(name)):

@@ -89,14 +89,12 @@ def _calls(run: Trace, slices: HostSlices) -> _Calls:
 
 
 def _depths(above: Ints) -> Ints:
-    """How many calls are above each, at most ``DEEPEST``."""
-    depth, at = np.zeros(len(above), dtype=np.int64), above.copy()
-    for _ in range(DEEPEST):
-        moving = np.flatnonzero(at >= 0)
-        if not len(moving):
-            break
-        depth[moving] += 1
-        at[moving] = above[at[moving]]
+    """How many calls are above each: every round each call knows of twice as many."""
+    depth, at = (above >= 0).astype(np.int64), above.copy()
+    while len(moving := np.flatnonzero(at >= 0)):
+        over = at[moving]
+        depth[moving] += depth[over]
+        at[moving] = at[over]
     return depth
 
 

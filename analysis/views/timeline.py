@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from ...loaders.schema import NAME
@@ -16,7 +17,7 @@ from ..core import units
 from ..core.options import Options
 from ..table.column import Column
 from ..table.view import Answer, CannotAnswer, Runs, View
-from ..timeline.lanes import Extent, Timeline, extent_of, timeline_of
+from ..timeline.lanes import Extent, Lane, Timeline, extent_of, timeline_of
 from ..timeline.picture import LEGEND, axis, layout, lines_of, marks
 from ..timeline.window import Window, counts, longest
 
@@ -38,15 +39,31 @@ _TYPES: dict[str, Any] = {
     "lane": pl.String, "device": pl.String, "stream": pl.Int64, "pid": pl.Int64, "tid": pl.Int64, "depth": pl.Int64,
     "start_ns": pl.Int64, "end_ns": pl.Int64, "busy_ns": pl.Int64, "count": pl.Int64, "name": pl.String,
 }
+MOST_ROWS = 1_000_000
+"""Rows of the table, about 100 bytes each: 10,000 lanes of 100 columns."""
 PICTURE_LANES = 60
 """Lanes of the text picture; more are counted below it."""
 
 
-def rows(timeline: Timeline, window: Window) -> pl.DataFrame:
+def busiest(timeline: Timeline, window: Window) -> tuple[Sequence[Lane], str | None]:
+    """The lanes in their order, or the busiest of the window where they make too many rows, and a note that says so."""
+    lanes, most = timeline.lanes, max(1, MOST_ROWS // window.columns)
+    if len(lanes) <= most:
+        return lanes, None
+    ends = np.array([window.start, window.end])
+    busy = np.array([int(lane.busy.busy(ends)[0]) for lane in lanes])
+    chosen = np.sort(np.argsort(-busy, kind="stable")[:most])
+    return [lanes[at] for at in chosen], (
+        f"{timeline.label} has {units.count(len(lanes))} lanes; the table has the {units.count(most)} busiest. "
+        "Fewer --columns, a shorter window, --device or --rank leave room for the others."
+    )
+
+
+def rows(lanes: Sequence[Lane], timeline: Timeline, window: Window) -> pl.DataFrame:
     """The lanes × columns of a window as a frame; host lanes nothing ran in there are left out."""
     edges = window.edges
     made: dict[str, list[Any]] = {name: [] for name in _TYPES}
-    for lane in timeline.lanes:
+    for lane in lanes:
         busy, touching = lane.busy.busy(edges), counts(lane, edges)
         if lane.tid is not None and not touching.any():
             continue
@@ -107,25 +124,27 @@ def build(runs: Runs, options: Options) -> Answer:
     if window.end <= window.start:
         raise CannotAnswer("The window is empty: --to must come after --from.")
     span = f"{units.duration(window.end - window.start)} in {window.columns} columns"
-    drawn, frames, summary = [], [], []
+    drawn, frames, summary, notes = [], [], [], list[str]()
     for place, (offset, side) in enumerate(zip(offsets, ("A ", "B ") if len(runs) > 1 else ("",), strict=True)):
         if place:
             del timeline  # of two traces of 2 GB both at once take 830 MiB, one after the other 650
             timeline = timeline_of(runs[place], options)
         own = Window(window.start + offset, window.end + offset, window.columns)
         drawn.append(tuple(picture(timeline, own)))
-        frames.append(rows(timeline, own))
+        lanes, note = busiest(timeline, own)
+        frames.append(rows(lanes, timeline, own))
+        notes += [note] if note else []
         summary.append(f"{side}{timeline.label}: {span}, {timeline.streams} streams")
     facts: dict[str, Any] = {
         "from_ns": window.start, "to_ns": window.end, "columns": window.columns,
         "offset_b_ns": offsets[1] if len(offsets) > 1 else None,
     }
     if len(frames) == 1:
-        return Answer(frames[0].lazy(), facts, tuple(summary), picture=tuple(drawn))
+        return Answer(frames[0].lazy(), facts, tuple(summary), tuple(notes), picture=tuple(drawn))
     both = pl.concat(
         [frame.select(pl.lit(side).cast(NAME).alias("run"), pl.all()) for side, frame in zip("AB", frames, strict=True)]
     )
-    return Answer(both.lazy(), facts, tuple(summary), picture=tuple(drawn))
+    return Answer(both.lazy(), facts, tuple(summary), tuple(notes), picture=tuple(drawn))
 
 
 VIEW = View("timeline", COLUMNS, build, PAIR_COLUMNS, windows_itself=True)

@@ -284,3 +284,51 @@ def test_the_summary_gives_the_mean_cycle_exactly(capsysbinary: Captured) -> Non
     text = capsysbinary.readouterr().out.decode()
     assert "mean in µs: 750,054.29 → 785,001.80, +4.66% by arithmetic alone" in text
     assert text.count("unchanged (median 750 → 751 ms, 95% CI −9.4…+19)") == 3
+
+
+@pytest.fixture
+def long_table(tmp_path: Path) -> Path:
+    path = tmp_path / "long.txt"
+    lines = [f"{'Kernel':<50}  {'Latency':>10} {'Tensor':>6} {'DRAM':>6}"]
+    names = [f"kernel_{'x' * 30}_{number:03}" for number in range(180)]
+    lines += [f"{name:<50}| {9000 - number:>10}   0.50   0.10" for number, name in enumerate(names)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("form", ["text", "md"])
+def test_of_a_long_list_the_beginning_is_printed(long_table: Path, form: str, capsysbinary: Captured) -> None:
+    def names(*more: str) -> list[str]:
+        assert main(["report", str(long_table), "--view", "launches", "--format", form, *more]) == FINE
+        out = capsysbinary.readouterr().out
+        assert more or len(out) < 25_000
+        assert (b"--top 0 prints all of it" in out) is (not more)
+        return re.findall(r"kernel_x*_(\d+)", out.decode())
+
+    first = [f"{number:03}" for number in range(180)]
+    assert sorted(set(names())) == first[:50]
+    assert sorted(set(names("--top", "0"))) == first
+    assert sorted(set(names("--top", "70"))) == first[:70]
+
+
+def test_what_stays_short_is_printed_as_it_is(table: Path, capsysbinary: Captured) -> None:
+    assert main(["report", str(table), "--view", "launches"]) == FINE
+    assert b"--top" not in capsysbinary.readouterr().out
+
+
+def test_long_rows_leave_room_for_fewer_of_them(
+    long_table: Path, capsysbinary: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("warplens.cli.arguments.MOST_BYTES", 2_000)
+    assert main(["report", str(long_table), "--view", "launches"]) == FINE
+    out = capsysbinary.readouterr().out
+    assert len(out) < 2_100 and b"kernel_" in out and b"of 180 rows" in out
+
+
+def test_files_and_data_have_all_rows(long_table: Path, tmp_path: Path, capsysbinary: Captured) -> None:
+    for form in ("json", "csv"):
+        assert main(["report", str(long_table), "--view", "launches", "--format", form]) == FINE
+        assert len(set(re.findall(rb"kernel_x*_\d+", capsysbinary.readouterr().out))) == 180
+    out = tmp_path / "out.md"
+    assert main(["report", str(long_table), "--view", "launches", "-o", str(out)]) == FINE
+    assert len(set(re.findall(rb"kernel_x*_\d+", out.read_bytes()))) == 180

@@ -11,7 +11,7 @@ from ....loaders.schema import NAME
 from ....loaders.trace import Device, Trace
 from ...core.derived import derived_value
 from ...kernels.tensor_core_types import is_other_maker, tensor_core_types
-from ...kernels.tensor_cores import FP32
+from ...kernels.tensor_cores import FP32, LONGEST
 from ...kernels.tensor_cores import KERNEL as ON_TENSOR_CORES
 
 SHORT_NS = 5_000
@@ -74,7 +74,7 @@ def _found(piece: Trace) -> KernelTimes | None:
     if rows.is_empty():
         return None
     names = rows["name"].unique().drop_nulls().to_list()
-    fp32 = [name for name in names if FP32.search(name)]
+    fp32 = [name for name in names if FP32.search(name[:LONGEST])]
     return KernelTimes(
         int(rows["count"].sum()), int(rows["total_ns"].sum()),
         _named(rows.filter(pl.col("name").is_in(fp32))), _named(rows.filter("short")),

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from warplens.analysis.kernels.tensor_core_types import tensor_core_types
-from warplens.analysis.kernels.tensor_cores import by_tensor_cores, on_tensor_cores
+from warplens.analysis.kernels.tensor_cores import LONGEST, by_tensor_cores, on_tensor_cores
 from warplens.loaders import schema
 from warplens.loaders.trace import Device
 
@@ -75,3 +75,9 @@ def test_types_are_those_of_the_least_of_the_devices_and_none_are_guessed(
 def test_kernels_say_the_least_that_an_unnamed_device_can_do(kernel: str, types: tuple[str, ...] | None) -> None:
     assert tensor_core_types([Device("GPU 0")], [kernel, "add"]) == types
     assert tensor_core_types([of(6)], [kernel]) == ()
+
+
+def test_of_a_name_of_megabytes_only_the_beginning_is_looked_at() -> None:
+    assert on_tensor_cores("hmma" + "n" * LONGEST) is True
+    assert on_tensor_cores("n" * LONGEST + "hmma") is False
+    assert tensor_core_types((), ["n" * LONGEST + "_sm90_"]) is None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from runs import host, kernel, run_of
 
 from warplens.analysis.core.options import Options
-from warplens.analysis.operators.call_paths import PATH, call_paths, in_order, kernels_below
+from warplens.analysis.operators.call_paths import DEEPEST, PATH, call_paths, in_order, kernels_below
 from warplens.analysis.operators.folding import CLOSED, OPEN, folded, opened_at_first, row_above
 from warplens.analysis.operators.tree import operators_of
 from warplens.analysis.table.filters import Filter
@@ -102,6 +102,14 @@ def test_an_only_child_of_its_name_is_the_same_call_as_in_the_flat_list() -> Non
     assert found["aten::sum/aten::sum"]["count"] == 2
     for name, calls in flat.frame.select(pl.col("name").cast(pl.String), "calls").rows():
         assert sum(row["count"] for row in found.values() if row["name"] == name) == calls
+
+
+@pytest.mark.parametrize("depth", [1, 399, 400, 401, 1_500])
+def test_whatever_is_called_however_deep_own_times_add_up(depth: int) -> None:
+    tree = call_paths(run_of(host=[host(f"aten::o{at % 9}", at, 10_000 - 2 * at) for at in range(depth)]))
+    assert tree is not None
+    assert tree["host_self_ns"].sum() == 10_000
+    assert tree["depth"].max() == min(depth, DEEPEST) - 1
 
 
 def test_without_calls_there_is_no_tree() -> None:

@@ -20,6 +20,7 @@ from warplens.analysis.timeline.lanes import CLASSES, extent_of, timeline_of
 from warplens.analysis.timeline.picture import axis, layout, lines_of, minimap
 from warplens.analysis.timeline.place import describe, find, launcher
 from warplens.analysis.timeline.window import Window, at_moment, counts, fractions, gap_at, longest, same_name, wide
+from warplens.analysis.views import timeline as timeline_view
 from warplens.analysis.views.timeline import VIEW, picture
 
 SLICES = st.lists(st.tuples(st.integers(0, 200), st.integers(0, 60)), min_size=1, max_size=30)
@@ -248,3 +249,14 @@ def test_two_runs_are_drawn_one_after_the_other_and_a_lane_that_is_missing_is_to
     for side in "AB":
         half = table.frame.filter(pl.col("run") == side).drop("run")
         assert half.to_dicts() == alone.frame.to_dicts()
+
+
+def test_of_too_many_lanes_the_busiest_are_listed_in_their_order(monkeypatch):
+    run = run_of(kernels=[kernel(at, 10 * at, dur, stream=at) for at, dur in enumerate((5, 1, 9, 2, 7))])
+    every = ask(VIEW, (run,), Options(columns=10))
+    assert len(every) == 50 and not every.notes
+    monkeypatch.setattr(timeline_view, "MOST_ROWS", 30)
+    some = ask(VIEW, (run,), Options(columns=10))
+    assert some.frame["stream"].unique(maintain_order=True).to_list() == [0, 2, 4]
+    assert "run has 5 lanes; the table has the 3 busiest." in some.notes[0]
+    assert every.frame.filter(pl.col("stream") == 2)["busy_ns"].sum() == 9
