@@ -270,12 +270,15 @@ def _warm_up(frame: pl.DataFrame) -> pl.Series:
 
 
 def _outliers(frame: pl.DataFrame) -> list[bool]:
-    """Which cycles are much slower than the steady ones like them."""
+    """Which cycles are outliers among the steady ones like them (``core.distribution``); warm-up is no outlier.
+
+    This is the one rule: what is said of outliers anywhere is said of these.
+    """
     marks = [False] * frame.height
     for _, group in frame.with_row_index("row").group_by(completeness.like(frame)):
         limit = fence(group.filter(~pl.col("warm_up"))["dur_ns"].cast(pl.Float64).to_numpy())
-        for row, span in zip(group["row"], group["dur_ns"], strict=True):
-            marks[row] = span > limit
+        for row, span, warm_up in group.select("row", "dur_ns", "warm_up").iter_rows():
+            marks[row] = span > limit and not warm_up
     return marks
 
 

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import polars as pl
-
 from ..core import units
 from ..core.text import display
 from .account import Cycles
-
-LONGER = 0.01
-"""From this share on it is said that windows are longer than their cycles."""
 
 
 def _anchor(facts: dict[str, Any]) -> str:
@@ -31,28 +26,27 @@ def _change(was: float, now: float, moved: bool) -> str:
     return f"{text} ({units.percent(100 * (now - was) / was, signed=True, places=2)})" if moved and was else text
 
 
-def run_summary(cycles: Cycles, facts: dict[str, Any]) -> tuple[str, ...]:
-    """Lines for one run: how many, from where, mean and median, what stands out and what was not seen."""
+def run_summary(cycles: Cycles, facts: dict[str, Any], busy: str = "") -> tuple[str, ...]:
+    """Lines for one run: how many, from where, mean and median, what stands out and what was not seen.
+
+    ``busy`` is how busy its devices are, in words, as every view says it.
+    """
     frame, count = cycles.frame, facts["n"]
     ranks = frame["rank"].drop_nulls().n_unique()
     of = f" of {units.count(ranks)} ranks" if ranks > 1 else ""
     first = f"{count:,} cycle{'' if count == 1 else 's'}{of} · {_anchor(facts)}"
-    for amount, what in ((facts["warm_up"], "warm-up"), (facts["outliers"], "much slower than the rest")):
-        if amount:
-            first += f" · {amount} {what}"
+    if facts["warm_up"]:
+        first += f" · {facts['warm_up']} warm-up"
+    if facts["outliers"]:
+        first += f" · {units.counted(facts['outliers'], 'outlier', 'outliers')}"
     if facts["incomplete"]:
         first += f" · {facts['incomplete']} of {count} lack GPU records"
     second = (
         f"mean {_time(facts['mean_us'])}, median {_time(facts['median_us'])}, "
         f"99th percentile {_time(facts['p99_us'])}"
     )
-    whole = frame.filter(pl.col("busy_ns").is_not_null() & pl.col("idle_ns").is_not_null())
-    busy = int(whole["busy_ns"].sum())
-    total = busy + int(whole["idle_ns"].sum())
-    if total and frame["start_ns"].null_count() == 0:
-        longer = abs(total / max(1, int(whole["dur_ns"].sum())) - 1) > LONGER
-        over = f"of windows of {units.duration(total / whole.height)}" if longer else "of it"
-        second += f"; devices busy {units.percent(100 * busy / total)} {over} with kernels, collectives and copies"
+    if busy:
+        second += f"; {busy}"
     lines = [first, second]
     if len(facts["kinds"]) > 1:
         lines.append(" · ".join(

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import polars as pl
 
+from ...loaders.trace import Trace
 from ..core.distribution import histogram
 from ..core.options import SIDES, Options
 from ..cycles.account import Cycles, facts_of, find_cycles, homeless, left_out, spoken_of, why_guessed, why_none
+from ..cycles.reduced import is_reduced
 from ..cycles.scope import require_cycle
+from ..cycles.steps import steps_of
 from ..cycles.summary import exact_mean, pair_summary, run_summary
 from ..details.glance.cycles import glance
 from ..details.row_details import cycle_sections
+from ..findings.spread import Spread
 from ..table.column import Column
 from ..table.view import Answer, CannotAnswer, Runs, View
 
@@ -35,13 +39,23 @@ def _build(runs: Runs, options: Options) -> Answer:
         facts = facts_of(found[0]) | {"histogram": shape}
         if found[0].frame.is_empty():
             return Answer(found[0].frame.lazy(), facts, (why_none(runs[0], found[0]),))
-        return Answer(rows[0].lazy(), facts | {"exact": exact_mean(facts)}, run_summary(found[0], facts), notes)
+        summary = run_summary(found[0], facts, _busy(runs[0], found[0]))
+        return Answer(rows[0].lazy(), facts | {"exact": exact_mean(facts)}, summary, notes)
     facts = {"a": facts_of(found[0]), "b": facts_of(found[1]), "histogram": shape}
     from ..diff.headline import pair_headline  # thirty modules that one run does without
 
     told = pair_headline((runs[0], runs[1]), options)
     lines = pair_summary(labels, facts, told.spoken if told is not None else "", told is not None and told.moved)
     return Answer(_by_rank(rows[0], rows[1]), facts | {"exact": exact_mean(facts)}, lines, notes)
+
+
+def _busy(run: Trace, cycles: Cycles) -> str:
+    """How busy each device is in the steps, from their first to their last activity; '' where that is not known."""
+    from ..idle.busy import busy_in
+
+    steps = None if is_reduced(run) else steps_of(cycles)
+    shares = Spread(tuple(busy_in(run, steps) if steps is not None and run.has("kernels") else ()))
+    return f"{shares.who} busy {shares.text} in steps" if shares.shares else ""
 
 
 def _notes(found: tuple[Cycles, ...]) -> tuple[str, ...]:
@@ -90,7 +104,8 @@ COLUMNS = (
            order=1),
     Column("idle_ns", "idle", "ns", "time in its window in which devices ran neither (mean of devices)", 10,
            order=2),
-    Column("outlier", "outlier", "bool", "much slower than the rest", 8, order=3),
+    Column("outlier", "outlier", "bool", "1.5 interquartile ranges above the upper quartile, and 5% above the median",
+           8, order=3),
     Column("records", "records", "count", "device activities that belong to it", 8, order=6),
     Column("window_start_ns", "window", "ns", "where its window begins: its start, or the end of the window before", 10,
            order=None),

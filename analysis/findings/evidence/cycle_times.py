@@ -10,9 +10,6 @@ from ...core.options import Options
 from ...cycles.account import counted_cycles
 from ...cycles.completeness import like
 
-ENOUGH = 5
-"""Fewer cycles of a kind show nothing unusual."""
-
 
 class Excess(Struct, frozen=True):
     """Some cycles: their numbers, the longest of them with its length, and their time above the median, ns."""
@@ -47,7 +44,7 @@ def cycle_times_of(run: Trace, options: Options) -> CycleTimes | None:
         return None
     return CycleTimes(
         frame.height, float(commonest["median"][0]),
-        _excess(rows.filter(pl.col("outlier") & ~pl.col("warm_up") & (pl.col("each") >= ENOUGH))),
+        _excess(rows.filter("outlier")),
         _excess(rows.filter("warm_up")),
     )
 

@@ -1,15 +1,13 @@
-"""Single cycles much slower than the others."""
+"""Single cycles that are outliers: those that the list of cycles marks."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
 from ...core import units
-from ..evidence.cycle_times import ENOUGH, Excess
+from ...core.distribution import LEAST_FOR_OUTLIERS
+from ..evidence.cycle_times import Excess
 from ..rule import Evidence, Rule, Unchecked
-
-LEAST = 1.2
-"""The longest must take this many times the median to be worth a line."""
 
 
 class SlowCycles(Struct, frozen=True):
@@ -23,18 +21,18 @@ class SlowCycles(Struct, frozen=True):
 
 def _find(evidence: Evidence) -> SlowCycles | Unchecked | None:
     cycles = evidence.measured.cycles
-    if cycles is None or cycles.count < ENOUGH:
-        return Unchecked("fewer than five cycles")
-    if cycles.slow is None or cycles.slow.longest_ns < LEAST * cycles.median_ns:
+    if cycles is None or cycles.count < LEAST_FOR_OUTLIERS:
+        return Unchecked(f"fewer than {LEAST_FOR_OUTLIERS} cycles")
+    if cycles.slow is None:
         return None
     return SlowCycles(cycles.slow, cycles.count, cycles.median_ns, evidence.step_word)
 
 
 def _sentence(found: SlowCycles) -> str:
     slow, many = found.slow, len(found.slow.cycles)
-    are = "is" if many == 1 else "are"
-    return (f"{many} of {found.count} {found.word}s {are} much slower than the others: number {slow.longest} takes "
-            f"{units.duration(slow.longest_ns)}, the median {units.duration(found.median_ns)}.")
+    are = "is an outlier" if many == 1 else "are outliers"
+    longest = f"number {slow.longest} takes {units.duration(slow.longest_ns)}"
+    return f"{many} of {found.count} {found.word}s {are}: {longest}, the median {units.duration(found.median_ns)}."
 
 
 RULE = Rule(

@@ -160,7 +160,7 @@ CASES: list[tuple[str, Callable[[], Trace], str]] = [
     ("fp32", fp32, "take 100% of the kernel time without tensor cores"),
     ("occupancy", cramped, "limited by registers"),
     ("short kernels", tiny, "300 of 300 take under 5.00 µs"),
-    ("slow cycles", uneven, "1 of 11 steps is much slower than the others: number 9 takes 12.00 ms"),
+    ("slow cycles", uneven, "1 of 11 steps is an outlier: number 9 takes 12.00 ms"),
     ("clock drop", throttled, "900 MHz at the lowest, usually 1,400 MHz"),
     ("memory", full, "99%"),
     ("clocks", early, "8 of 8 device activities begin before"),

@@ -136,7 +136,15 @@ def test_of_one_cycle_nothing_is_said_of_the_others() -> None:
     kernels, calls = launches(*(100 * MS * i + 10 * MS for i in range(10)))
     marks = steps(*[100 * MS] * 9, 900 * MS)
     run = run_of(cycles=marks, kernels=kernels, host=calls)
-    assert any("much slower" in one for one in facts(run)["findings"])
+    assert any("is an outlier: number 9" in one for one in facts(run)["findings"])
+    assert ask(view("cycles"), (run,)).facts["outliers"] == 1
     of_one = facts(run, options=Options(cycle=3))
-    assert not any("much slower" in one or "Outside the steps" in one for one in of_one["findings"])
+    assert not any("outlier" in one or "Outside the steps" in one for one in of_one["findings"])
     assert of_one["in_steps"]["from_ns"] == 300 * MS
+
+
+def test_every_view_says_the_same_of_how_busy_devices_are() -> None:
+    run = training()
+    said = [" ".join(ask(view(name), (run,)).summary) for name in ("overview", "cycles", "idle")]
+    assert "GPU 0 busy 20% in steps" in said[0] and "GPU 0 busy 20% in steps" in said[1]
+    assert "GPU 0 idle 80% of 500.0 ms in steps" in said[2]

@@ -1,0 +1,30 @@
+"""How busy devices are in the steps, where nobody asks what they waited for: without looking for the causes."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from ...loaders.trace import Trace
+from ..core.batches import numbers
+from ..core.intervals import union
+from ..core.launch_calls import of_devices
+from ..cycles.steps import Steps
+from ..kernels.sources import ACTIVITIES
+
+
+def busy_in(run: Trace, steps: Steps) -> list[tuple[str, float]]:
+    """Each device that ran anything in the steps: 1 − idle / (last − first activity) there, as ``account`` has it."""
+    work = numbers(run.kernels.filter(pl.col("kind").is_in(ACTIVITIES)).drop_nulls(["start_ns", "dur_ns"]).select(
+        "start_ns", "dur_ns", "rank", device=pl.col("device").to_physical().cast(pl.Int64)))
+    starts, ends = work["start_ns"], work["start_ns"] + work["dur_ns"]
+    made = []
+    for device, rank, rows in of_devices(work["rank"], work["device"]):
+        bounds, busy = steps.of(rank), union(starts[rows], ends[rows])
+        if bounds is None or not len(busy.starts):
+            continue
+        first, last = max(bounds[0], int(busy.starts[0])), min(bounds[1], int(busy.ends[-1]))
+        if last > first:
+            inside = int(busy.within(np.array([first]), np.array([last]))[0])
+            made.append((device or "The device", inside / (last - first)))
+    return made
