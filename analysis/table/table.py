@@ -141,7 +141,7 @@ class Table(Struct, frozen=True):
         columns = tuple(replace(one, order=None) if one.per not in ("", per) else one for one in self.unlisted)
         same = replace(
             self, columns=columns, per=per, summary=self.summaries[per == "recording"], facts=self.facts | {"per": per},
-            order=None, kept=None, passed=None, filter=None, sorted_by=None, named={},
+            order=None, kept=None, passed=None, filter=None, sorted_by=None,
         )
         main = next(one.name for one in columns if one.per == per and one.side == "delta" and one.role == "time")
         if any(one.role == "tree" for one in columns):
