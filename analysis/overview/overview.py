@@ -23,7 +23,7 @@ from ..table.view import CannotAnswer
 
 TOP = 10
 SHOWN = 8
-"""Devices named in the headline."""
+"""Devices of which the headline names each."""
 
 
 class Overview(Struct, frozen=True):
@@ -93,13 +93,14 @@ def span(cycles: Cycles, word: str) -> str:
 
 
 def _busy(evidence: Evidence) -> list[str]:
-    """'GPU 0 busy 56% in steps' for each device of which that is known."""
+    """'GPU 0 busy 56% in steps' for each device of which that is known; of many their mean, the least and the most."""
     told = [device for device in evidence.busy if device["busy"] is not None]
-    shown = [
-        f"{device['device'] or 'device'} busy {share_text(device['busy'])}{evidence.where}"
-        for device in told[:SHOWN]
-    ]
-    return [*shown, f"{units.count(len(told) - SHOWN)} more devices"] if len(told) > SHOWN else shown
+    if len(told) <= SHOWN:
+        return [f"{device['device'] or 'device'} busy {share_text(device['busy'])}{evidence.where}" for device in told]
+    told.sort(key=lambda device: float(device["busy"]))
+    mean = share_text(sum(device["busy"] for device in told) / len(told))
+    least, most = (f"{device['device'] or 'device'} {share_text(device['busy'])}" for device in (told[0], told[-1]))
+    return [f"{units.count(len(told))} devices busy {mean}{evidence.where}, least {least}, most {most}"]
 
 
 def kernels(run: Trace, options: Options, steps: Steps | None = None) -> Evidence:

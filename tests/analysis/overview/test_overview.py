@@ -223,3 +223,13 @@ def test_a_whole_recording_begins_with_its_first_activity(run_of, asked):
     spent = {name: ns for name, ns in times(answer.frame.to_dicts()).items() if ns}
     assert spent == {"Memcpy": 100, "Kernel": 50}
     assert answer.facts["window_ns"] == 150
+
+
+def test_of_many_devices_the_headline_names_the_least_and_the_most_busy(run_of, asked):
+    run = run_of(kernels=[
+        row for at in range(20)
+        for row in (work(0, 100 + (at * 7) % 20, None, device=f"GPU {at}"), work(200, 100, None, device=f"GPU {at}"))
+    ])
+    table = asked("overview", run)
+    assert "20 devices busy 70%, least GPU 0 67%, most GPU 17 73%" in table.summary[0]
+    assert len(table.facts["devices"]) == 20
