@@ -163,6 +163,7 @@ class WarplensApp(Wired, Background):
         self.session.inputs = self.session.reopening.runs(paths[:2])
         self.session.views.clear()
         self.session.history, self.session.current = [], ""
+        self.session.subject = "both"
         self.session.scope(None, None)
         self.main.headline, self.main.warnings = "", ()
         self._open_all()

@@ -171,8 +171,8 @@ class MainScreen(Screen[None]):
                 order=order_text(pane.table), same=same_text(pane.shown), filter=state.arrangement.filter,
                 invert=state.arrangement.invert, scope=self.session.scope_text or "all cycles",
                 scoped=bool(self.session.scope_text),
-                subject=subject_text(self.session, pane.shown, pane.subject),
-                right=rows_text(pane.shown, self.session.partial, self.size.width < 100), search=state.search,
+                subject=subject_text(self.session, pane.view, pane.subject),
+                right=rows_text(pane.shown, self.session, self.size.width < 100), search=state.search,
                 marks=len(state.marks), per=per_text(pane.shown),
             )
         self.footer.keys([

@@ -10,13 +10,14 @@ from ..session.session import Session
 
 if TYPE_CHECKING:
     from ...analysis.table.table import Table
+    from ...analysis.table.view import View
     from .shown import Shown
 
 
 def header_text(session: Session, headline: str) -> str:
     """What is open: the headline of the analysis once there is one, the names until then."""
     if headline:
-        return headline
+        return f"preview: {headline}" if session.preview else headline
     return " → ".join(display(run.name, 40) for run in session.inputs) or "no trace is open"
 
 
@@ -30,11 +31,11 @@ def order_text(table: Table | None) -> str:
     return f"{header} {'↓' if table.descending else '↑'}"
 
 
-def subject_text(session: Session, shown: Shown | None, subject: str) -> str:
-    """Which of two runs the rows on the screen are of, where that is a choice."""
-    if shown is None:
+def subject_text(session: Session, view: View | None, subject: str) -> str:
+    """Which of two runs what is on the screen is of, where that is a choice."""
+    if view is None:
         return ""
-    subjects = session.subjects(shown.view)
+    subjects = session.subjects(view)
     if len(subjects) < 2:
         return ""
     now = subject if subject in subjects else subjects[0]
@@ -51,16 +52,16 @@ def per_text(shown: Shown | None) -> str:
     return f"per {shown.table.per}" if shown and shown.table.per else ""
 
 
-def rows_text(shown: Shown | None, partial: bool, narrow: bool) -> str:
-    """How many of how many rows, and what share of the time they stand for; ``partial``: more are being read."""
+def rows_text(shown: Shown | None, session: Session, narrow: bool) -> str:
+    """How many of how many rows, and what share of the time they stand for, which of the first rows nobody knows."""
     if shown is None:
         return ""
     if shown.bad_filter:
         return display(shown.bad_filter, 60)
     total, rows = units.count(shown.table.total_rows), units.count(len(shown.table))
     text = f"{rows} of {total}" + ("" if narrow else f" {shown.view.noun}")
-    if shown.coverage is not None:
+    if session.preview:
+        text = f"preview: {text}" if narrow else f"preview of what was read first: {text}"
+    elif shown.coverage is not None:
         text += f", {100 * shown.coverage:.0f}% of time"
-    if partial:
-        text += ", loading"
-    return text
+    return f"{text}, loading" if session.loading else text

@@ -29,6 +29,7 @@ from .side_panel import BELOW_HEIGHT, BELOW_WIDTH, LEAST_LINES, WIDE, Beside
 if TYPE_CHECKING:
     from ...analysis.details.glance.of_view import Glance
     from ...analysis.table.table import Table
+    from ...analysis.table.view import View
 
 
 class TablePane(PaneActions, can_focus=False):
@@ -82,6 +83,11 @@ class TablePane(PaneActions, can_focus=False):
     def focused_part(self) -> Widget:
         """What takes the keys when the view is opened: the list, or the sentence in its place."""
         return self.spoken if self.message else self.rows
+
+    @property
+    def view(self) -> View | None:
+        """The view whose answer is on the screen; None where there is none."""
+        return None if self.shown is None else self.shown.view
 
     @property
     def exported(self) -> Table | None:
@@ -167,7 +173,7 @@ class TablePane(PaneActions, can_focus=False):
             if self.shown is not None and self.shown.view is not value.view:
                 self.state.turn()
                 self._restored = False
-            self.shown, self.subject = value, self.state.subject
+            self.shown, self.subject = value, self.session.subject
             if other:
                 self.beside.about(self._glance())
             self.say("")
@@ -327,18 +333,17 @@ class TablePane(PaneActions, can_focus=False):
         return (self.shown.view.other_order(self.shown.base.columns) or self.entry.load().other) is not None
 
     def action_other_run(self) -> None:
-        """Go through what this view can look at: both runs, A, B."""
-        if self.shown is None:
-            return
-        subjects = self.session.subjects(self.shown.view)
+        """Go through what this view can look at: both runs, A, B; every view that can then looks at the same."""
+        subjects = self.session.subjects(self.view or self.entry.load())
         if len(subjects) < 2:
             pair = len(self.session.traces) > 1
             said = "This view is about both runs; open them the other way round to turn it."
             self.notify(said if pair else "Only one run is open; o opens another.", markup=False)
             return
-        now = self.state.subject if self.state.subject in subjects else subjects[0]
-        self.state.subject = subjects[(subjects.index(now) + 1) % len(subjects)]
-        self.wake(force=True)
+        now = self.session.subject if self.session.subject in subjects else subjects[0]
+        self.session.subject = subjects[(subjects.index(now) + 1) % len(subjects)]
+        self.session.epoch += 1
+        self.wake()
 
     def wanted(self) -> list[str]:
         """The names of the keys that matter now, for the footer."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from .session import Arrangement, Session, ViewState
+from .session import SUBJECTS, Arrangement, Session, ViewState
 
 MOST_RECENT = 20
 MOST_SESSIONS = 50
@@ -79,6 +79,7 @@ def keep(session: Session) -> None:
     sessions[key] = {
         "view": session.current, "cycle": session.cycle, "cycle_b": session.cycle_b,
         "rank": session.rank, "rank_b": session.rank_b, "query": session.query, "at": int(time.time()),
+        "subject": session.subject,
         "views": {name: _view(state) for name, state in session.views.items()},
     }
     kept["sessions"] = dict(list(sessions.items())[-MOST_SESSIONS:])
@@ -87,7 +88,7 @@ def keep(session: Session) -> None:
 
 def _view(state: ViewState) -> dict[str, Any]:
     return {
-        "arrangement": asdict(state.arrangement), "subject": state.subject, "marks": sorted(state.marks)[:MOST_MARKS],
+        "arrangement": asdict(state.arrangement), "marks": sorted(state.marks)[:MOST_MARKS],
         "cursor": state.cursor, "notes": _texts(state.notes), "words": _texts(state.words),
     }
 
@@ -102,10 +103,11 @@ def restore(session: Session) -> bool:
     session.cycle, session.cycle_b = _whole(mine.get("cycle")), _whole(mine.get("cycle_b"))
     session.rank, session.rank_b = _whole(mine.get("rank")), _whole(mine.get("rank_b"))
     session.query = str(mine.get("query") or "")
+    session.subject = next((one for one in SUBJECTS if one == mine.get("subject")), "both")
     for name, given in (mine.get("views") or {}).items():
         try:
             session.views[str(name)] = ViewState(
-                arrangement=Arrangement(**given["arrangement"]), subject=given["subject"],
+                arrangement=Arrangement(**given["arrangement"]),
                 marks={int(mark) for mark in given["marks"]}, cursor=int(given["cursor"]),
                 notes=_numbered(given.get("notes")), words=_numbered(given.get("words")),
             )

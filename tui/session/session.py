@@ -6,7 +6,7 @@ are kept as the text the user typed, so that nothing heavy is imported to hold o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Subject = Literal["both", "A", "B"]
 """What of two runs a view looks at."""
+SUBJECTS: tuple[Subject, ...] = get_args(Subject)
 
 
 class Arrangement(Struct, frozen=True):
@@ -59,7 +60,6 @@ class ViewState(Struct):
 
     arrangement: Arrangement = field(default_factory=Arrangement)
     past: list[Arrangement] = field(default_factory=list)
-    subject: Subject = "both"
     marks: set[int] = field(default_factory=set)
     cursor: int = 0
     search: str = ""
@@ -99,6 +99,8 @@ class Session(Struct):
     rank_b: int | None = None
     thresholds: Thresholds = field(default_factory=Thresholds)
     per: Per = "cycle"
+    subject: Subject = "both"
+    """What of two runs every view shows that can show it; ``x`` switches it for the whole app."""
     views: dict[str, ViewState] = field(default_factory=dict)
     history: list[str] = field(default_factory=list)
     query: str = ""
@@ -165,7 +167,12 @@ class Session(Struct):
     @property
     def partial(self) -> bool:
         """Whether what is shown are first rows only, or one run of two."""
-        return self.loading or any(run.partial for run in self.inputs)
+        return self.loading or self.preview
+
+    @property
+    def preview(self) -> bool:
+        """Whether a run is shown by its first rows only: no figure of it is one of the run."""
+        return any(run.partial for run in self.inputs)
 
     def state(self, view: str) -> ViewState:
         """How that view is looked at."""
@@ -191,8 +198,7 @@ class Session(Struct):
     def question(self, view: View, subject: str = "") -> tuple[Runs, Options]:
         """The runs and options to ask the view with, of the runs chosen last or of that ``subject``."""
         subjects = self.subjects(view)
-        state = self.state(view.name)
-        subject = subject or state.subject
+        subject = subject or self.subject
         subject = subject if subject in subjects else subjects[0]
         options = self.options.any_cycle() if view.lists_cycles else self.options
         runs = self.traces

@@ -44,12 +44,13 @@ async def test_a_load_shows_progress_first_rows_and_then_all() -> None:
         assert "25%  50.0 MiB of 200.0 MiB  120,000 events" in screen_text(app)
         tell(FirstRows(lambda: (small_run(),)))
         await settled(pilot)
-        assert "softmax_warp_forward" in screen_text(app) and "100% of time, loading" in screen_text(app)
+        assert "softmax_warp_forward" in screen_text(app) and "preview of what was read first: " in screen_text(app)
+        assert "of time" not in screen_text(app), "a share of rows nobody has read"
         tell(Loaded(lambda: (small_run("whole"),)))
         await settled(pilot)
         app._tick()
         await settled(pilot)
-        assert "of time, loading" not in screen_text(app) and "whole · 90 launches" in screen_text(app)
+        assert "preview" not in screen_text(app) and "whole · 90 launches" in screen_text(app)
 
 
 def held_up(app: WarplensApp, monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:

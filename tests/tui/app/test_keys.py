@@ -10,7 +10,9 @@ import pytest
 from app_runs import Shelf, app_on, press, said, screen_text, settled, small_run
 from textual.pilot import Pilot
 
+from warplens.analysis.table.table import ask
 from warplens.analysis.views import VIEWS
+from warplens.analysis.views.kernels import VIEW
 from warplens.tui.app.app import WarplensApp
 from warplens.tui.overlays.overlay import WarningsScreen
 from warplens.tui.session.keys import KEYS
@@ -205,10 +207,31 @@ async def cycle_previous(app: WarplensApp, pilot: Pilot[Any]) -> None:
 async def other_run(app: WarplensApp, pilot: Pilot[Any]) -> None:
     seen = []
     for _ in range(4):
-        seen.append((state(app).subject, len(pane(app).table.columns)))
+        seen.append((app.session.subject, len(pane(app).table.columns)))
         await press(pilot, "x")
     assert [subject for subject, _ in seen] == ["both", "A", "B", "both"]
     assert seen[1][1] < seen[0][1]
+
+
+async def test_one_switch_chooses_the_run_of_every_view() -> None:
+    app = app_on("a", "b", view="kernels")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        both = pane(app).table.frame
+        for subject, run in (("A", 0), ("B", 1)):
+            await press(pilot, "x")
+            rows = {}
+            for view in ("3", "1", "4", "2", "6", "3"):
+                await press(pilot, view)
+                assert pane(app).subject == subject and f"run {subject}" in screen_text(app).splitlines()[2], view
+                rows[view] = pane(app).table.frame if view != "6" else None
+            alone = ask(VIEW, app.session.traces[run : run + 1]).frame
+            assert rows["1"].equals(rows["3"]) and rows["3"].equals(alone), "the kernels of that run and no other"
+            await press(pilot, "7")
+            assert "run " not in screen_text(app).splitlines()[2], "the diff is of both"
+            await press(pilot, "3")
+        await press(pilot, "x", "1", "3")
+        assert pane(app).table.frame.equals(both)
 
 
 @key("per")
@@ -233,7 +256,7 @@ async def test_in_the_diff_what_is_headed_a_stays_a() -> None:
         await settled(pilot)
         before = pane(app).table.frame
         await press(pilot, "x")
-        assert pane(app).table.frame.equals(before) and state(app).subject == "both"
+        assert pane(app).table.frame.equals(before) and app.session.subject == "both"
         assert "This view is about both runs" in said(app)
 
 

@@ -84,7 +84,7 @@ class TimelineCanvas(Widget, can_focus=True):
         """The window in the time of that run, as wide as the screen has columns for it."""
         from ....analysis.timeline.window import Window
 
-        offset = self.offsets[run]
+        offset = self.offsets[run] if self.runs else 0  # keys come before lanes do
         return Window(self.window_ns[0] + offset, self.window_ns[1] + offset, max(10, self.size.width - self._label()))
 
     @property

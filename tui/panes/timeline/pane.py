@@ -58,6 +58,11 @@ class TimelinePane(TablePane):
         yield self.rows
 
     @property
+    def view(self) -> View | None:
+        """That of the lanes."""
+        return self._view
+
+    @property
     def focused_part(self) -> TimelineCanvas:
         """What takes the keys."""
         return self.canvas
@@ -86,6 +91,7 @@ class TimelinePane(TablePane):
     def _take(self, value: Any) -> None:
         if isinstance(value, tuple):
             self._view, self._runs, lanes, offsets, self.canvas.names = value
+            self.subject = self.session.subject
             self.say("")
             self.canvas.show(lanes, offsets)
             self._arrive()
