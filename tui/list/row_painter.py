@@ -114,7 +114,7 @@ class Page:
                 if self._head is None or self._head[0] != selected:
                     self._head = selected, Strip(self.header(table, selected), self._width)
                 made.append(self._head[1])
-            elif position >= len(table):
+            elif y > len(self.values):  # below the last row, or no column has room
                 made.append(Strip([Segment(" " * self._width, self._look.base)], self._width))
             else:
                 marked = bool(marks) and table.row_id(position) in marks

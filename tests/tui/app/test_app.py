@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 
+import pytest
 from app_runs import app_on, press, screen_text, settled
 
 from warplens.tui.app.app import WarplensApp
@@ -61,3 +62,12 @@ async def test_tabs_are_those_of_views_with_something_to_show() -> None:
 
 def tab_line(app: WarplensApp) -> str:
     return screen_text(app).splitlines()[1]
+
+
+@pytest.mark.parametrize("width", [1, 2, 3])
+async def test_a_list_without_room_for_any_column_is_blank(width: int) -> None:
+    async with app_on("a", "b", view="ranks").run_test(size=(width, 20)) as pilot:
+        for view in "7", "2", "4", "8", "0":
+            await settled(pilot)
+            await press(pilot, view)
+            assert pilot.app.export_screenshot()

@@ -324,3 +324,11 @@ def found(c: TimelineCanvas, number: int) -> place.Place:
     there = place.find(c.runs[0], row)
     assert there is not None
     return there
+
+
+async def test_keys_before_there_are_lanes_do_nothing() -> None:
+    async with app_on("never", shelf=Shelf(), view="timeline").run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        canvas(pilot.app).focus()  # type: ignore[arg-type]
+        await press(pilot, *"+-=hlng", "escape", "enter", "left", "right", "down", "end", "home")
+        assert not canvas(pilot.app).runs  # type: ignore[arg-type]
