@@ -15,7 +15,7 @@ from ..core.intervals import Intervals, union
 
 Ints = npt.NDArray[np.int64]
 _BLOCK = 1 << 16
-"""Slices whose rows are looked for at once."""
+"""Slices whose times are Python numbers at once."""
 
 
 class Coverage(Struct, frozen=True):
@@ -56,37 +56,28 @@ def covered(starts: Ints, ends: Ints) -> Coverage:
     return Coverage(joined.starts, joined.ends, before)
 
 
-def levels(starts: Ints, ends: Ints, most: int) -> npt.NDArray[np.uint8]:
+def levels(starts: Ints, ends: Ints, most: int) -> npt.NDArray[np.uint16]:
     """The row each slice is drawn in, so that none hides another: 0 outermost, ``most`` − 1 for all that are deeper.
 
-    Slices come in the order of their starts. One goes a row deeper than any earlier one that it overlaps. Blocks of
-    them begin in the row that all reach, below what lasts over the whole block: 0.15 s instead of 0.42 for a million
-    slices of which most are deeper than 47 others.
+    Slices come in the order of their starts. One goes a row deeper than any earlier one that it overlaps: a stack has
+    for each row when the last slice in it or deeper ends, rows that end together as one, so that each slice is pushed
+    and popped once, however deep they are: half the time that numpy takes row by row where calls are 70 deep.
     """
-    level = np.zeros(len(starts), dtype=np.uint8)
-    latest = np.full(most, np.iinfo(np.int64).min)  # when the last slice in this row or deeper ends
+    level = np.zeros(len(starts), dtype=np.uint16)
+    if not (starts[1:] < np.maximum.accumulate(ends)[:-1]).any():
+        return level
+    stack: list[tuple[int, int]] = []
+    deep = 0
     for begin in range(0, len(starts), _BLOCK):
-        block = slice(begin, begin + _BLOCK)
-        _levels_of_block(starts[block], ends[block], level[block], latest)
+        block, rows = slice(begin, begin + _BLOCK), list[int]()
+        for start, end in zip(starts[block].tolist(), ends[block].tolist(), strict=True):
+            while stack and stack[-1][0] <= start:
+                deep -= stack.pop()[1]
+            rows.append(deep)
+            together = 1
+            while stack and stack[-1][0] <= end:
+                together += stack.pop()[1]
+            stack.append((end, together))
+            deep += 1
+        level[block] = np.minimum(rows, most - 1)
     return level
-
-
-def _levels_of_block(starts: Ints, ends: Ints, level: npt.NDArray[np.uint8], latest: Ints) -> None:
-    """Fill in ``level``; bring ``latest`` up to date."""
-    until = np.maximum.accumulate(ends)
-    alone = np.flatnonzero(starts[1:] >= until[:-1])  # what overlaps none of the block; what does is no row higher
-    row = min(int(np.count_nonzero(latest > starts[alone[-1] + 1 if len(alone) else 0])), len(latest) - 1)
-    np.maximum(latest[:row], until[-1], out=latest[:row])
-    level[:] = row
-    rest = np.arange(len(starts))
-    while len(rest):
-        before, until = latest[row], np.maximum.accumulate(ends)
-        latest[row] = max(before, until[-1])
-        row += 1
-        if row == len(latest):
-            break
-        overlaps = np.flatnonzero(starts[1:] < np.maximum(until[:-1], before)) + 1
-        if starts[0] < before:
-            overlaps = np.concatenate(([0], overlaps))
-        starts, ends, rest = starts[overlaps], ends[overlaps], rest[overlaps]
-        level[rest] = row

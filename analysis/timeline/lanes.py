@@ -25,12 +25,13 @@ COMPUTE, COLLECTIVE, COPY, WAIT, HOST = "kernel", "collective", "copy", "wait", 
 CLASSES = (COMPUTE, COLLECTIVE, COPY, WAIT, HOST)
 """What a slice is drawn as; its place here is its code."""
 _CLASS_OF = {"collective": 1, "memcpy": 2, "memset": 2, "runtime": 3, "driver": 3, "sched": 3}
-MOST_DEPTHS = 48
-"""Nesting depths of a thread that get a lane of their own; what is deeper shares the last one."""
+MOST_DEPTHS = 1024
+"""Nesting depths of a thread that get a lane of their own, as CPython's limit of recursion; the last has what is deeper
+and says how many slices that hides."""
 BLOCK = 4096
 """Slices of which the longest is known in advance, so that those wide enough for a name are found among millions."""
 MOST_ROWS = 8
-"""Rows that overlapping slices of one stream are spread over; more share the last one."""
+"""Rows that overlapping slices of one stream are spread over; the last has the others and says how many it hides."""
 
 
 class Lane(Struct, frozen=True):
@@ -38,7 +39,7 @@ class Lane(Struct, frozen=True):
 
     ``by_class`` is that of every class but the commonest one, ``main``, which had the rest of the busy time.
     ``longest`` is the length (ns) of the longest slice of each ``BLOCK`` of them. A stream whose slices overlap is
-    several lanes, of which the ``depth`` tells which.
+    several lanes, of which the ``depth`` tells which. ``hidden`` slices begin under another one of the lane.
     """
 
     slices: Slices
@@ -52,6 +53,7 @@ class Lane(Struct, frozen=True):
     tid: int | None = None
     rank: int | None = None
     depth: int | None = None
+    hidden: int = 0
 
     @property
     def name(self) -> str:
@@ -243,9 +245,10 @@ def _lane(
     lengths = slices.ends - slices.starts
     longest = np.maximum.reduceat(lengths, np.arange(0, len(lengths), BLOCK)) if len(lengths) else lengths
     busy = covered(slices.starts, slices.ends)
+    hidden = 0 if depth is None else int((slices.starts[1:] < np.maximum.accumulate(slices.ends)[:-1]).sum())
     return Lane(
         slices, busy, main, by_class, longest,
-        device=device, stream=stream, pid=pid, tid=tid, rank=rank, depth=depth,
+        device=device, stream=stream, pid=pid, tid=tid, rank=rank, depth=depth, hidden=hidden,
     )
 
 

@@ -87,7 +87,7 @@ def layout(timeline: Timeline, window: Window) -> list[Row]:
     thread: tuple[object, ...] | None = None
     for lane in timeline.drawn:
         if lane.tid is None:
-            rows.append(Row(lane, f"  overlap {lane.depth}" if lane.depth else lane.name))
+            rows.append(Row(lane, (f"  overlap {lane.depth}" if lane.depth else lane.name) + _hidden(lane)))
             continue
         key = (lane.rank, lane.pid, lane.tid)
         whole = spans(lane, window)
@@ -98,12 +98,18 @@ def layout(timeline: Timeline, window: Window) -> list[Row]:
             else:
                 rows.append(Row(None, _thread(lane), (name,)))
         elif lane.busy.busy(np.array([window.start, window.end], dtype=np.int64))[0] > 0:
-            rows.append(Row(lane, f"  {lane.depth}" if key == thread else lane.name))
+            rows.append(Row(lane, (f"  {lane.depth}" if key == thread else lane.name) + _hidden(lane)))
         else:
             continue
         thread = key
     rows += [Row(None, counter.name, counter=counter) for counter in timeline.counters[:COUNTERS]]
+    if (more := len(timeline.counters) - COUNTERS) > 0:
+        rows.append(Row(None, f"+{more} counters: m"))
     return rows
+
+
+def _hidden(lane: Lane) -> str:
+    return f" +{lane.hidden:,} hidden" if lane.hidden else ""
 
 
 def _thread(lane: Lane) -> str:

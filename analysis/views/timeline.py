@@ -135,6 +135,9 @@ def build(runs: Runs, options: Options) -> Answer:
         frames.append(rows(lanes, timeline, own))
         notes += [note] if note else []
         summary.append(f"{side}{timeline.label}: {span}, {timeline.streams} streams")
+        if hidden := sum(lane.hidden for lane in timeline.drawn):
+            notes.append(f"{side}{units.counted(hidden, 'slice begins', 'slices begin')} under another one in the last "
+                         "lane of a stream or thread: too many overlap to show each.")
     facts: dict[str, Any] = {
         "from_ns": window.start, "to_ns": window.end, "columns": window.columns,
         "offset_b_ns": offsets[1] if len(offsets) > 1 else None,

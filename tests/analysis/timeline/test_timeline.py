@@ -9,12 +9,13 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from runs import host, kernel, run_of, steps
+from runs import host, kernel, run_of, samples, steps
 
 from warplens.analysis.core.options import Options
 from warplens.analysis.table.export import markdown, text
 from warplens.analysis.table.table import ask
 from warplens.analysis.table.view import CannotAnswer
+from warplens.analysis.timeline import lanes
 from warplens.analysis.timeline.coverage import covered, levels
 from warplens.analysis.timeline.lanes import CLASSES, extent_of, timeline_of
 from warplens.analysis.timeline.picture import axis, layout, lines_of, minimap
@@ -80,6 +81,33 @@ def test_lanes_are_streams_and_nesting_depths_of_threads():
     names = [None if at is None else timeline.names[int(seven.slices.names[at])]
              for at in longest(seven, np.array([0, 150, 200, 390, 600]))]
     assert names == ["a", None, "b", "nccl"]
+
+
+def nested(deep):
+    return run_of(host=[host(f"f{at}", at, 4_000 - 2 * at, "python") for at in range(deep - 1)] + [
+        host("cudaLaunchKernel", 1_900, 10, "runtime")])
+
+
+@pytest.mark.parametrize("deep", [55, 300])
+def test_calls_are_shown_however_deep_they_are(deep):
+    table = ask(VIEW, (nested(deep),), Options(columns=20))
+    rows = table.frame.filter(table.frame["name"].cast(str) == "cudaLaunchKernel")
+    assert rows["depth"].unique().to_list() == [deep - 1] and rows["busy_ns"].sum() == 10
+    assert table.frame["depth"].n_unique() == deep and not table.notes
+
+
+def test_what_no_lane_is_left_for_is_counted(monkeypatch):
+    monkeypatch.setattr(lanes, "MOST_DEPTHS", 10)
+    table = ask(VIEW, (nested(55),), Options(columns=20))
+    assert table.notes == (
+        "45 slices begin under another one in the last lane of a stream or thread: too many overlap to show each.",)
+    assert any("9 +45 hidden" in line for line in picture(timeline_of(nested(55), Options()), Window(1_000, 2_000, 20)))
+
+
+def test_counters_that_have_no_line_are_counted():
+    points = [sample for at in range(9) for sample in samples(f"counter {at}", "GPU 0", (0, 1.0), (10, 2.0), unit="W")]
+    rows = layout(timeline_of(run_of(kernels=[kernel(0, 0, 10)], metrics=points), Options()), Window(0, 10, 20))
+    assert [row.label for row in rows][-2:] == ["counter 5 GPU 0", "+3 counters: m"]
 
 
 def test_the_report_says_the_same_as_the_lanes():
