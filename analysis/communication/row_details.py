@@ -100,9 +100,10 @@ def _lasts(matched: pl.DataFrame, arrivals: Arrivals, mark: str) -> Section:
     """Who came last, how often, and for how long the others waited because of it."""
     came = matched.filter(pl.col("last").fill_null(False)).group_by("member").agg(
         pl.len(), pl.col("lead_ns").median(), pl.col("caused_ns").sum()
-    ).sort("len", "member", descending=[True, False]).head(MOST)
+    ).sort("len", "member", descending=[True, False])
     rows = [
         (arrivals.members[member].text, units.count(times), units.duration(lead), units.duration(caused))
-        for member, times, lead, caused in came.rows()
+        for member, times, lead, caused in came.head(MOST).rows()
     ]
-    return Section(f"Came last{mark}", tuple(rows), ("rank", "times", "behind the second last", "waits caused"))
+    capped = f", {MOST} of {came.height} ranks" if came.height > MOST else ""
+    return Section(f"Came last{mark}{capped}", tuple(rows), ("rank", "times", "behind the second last", "waits caused"))

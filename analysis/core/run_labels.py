@@ -1,7 +1,9 @@
-"""Two runs under one title cannot be told apart: where labels are equal, the folder that differs goes before them."""
+"""Labels of what a reader must tell apart: two runs under one title, two devices of one number on several ranks."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
 from pathlib import PurePath
 
 from msgspec.structs import replace
@@ -25,3 +27,16 @@ def distinct_labels(runs: tuple[Trace, ...]) -> tuple[Trace, ...]:
         replace(run, info=replace(run.info, label=f"{parents[depth]}/{run.info.label}"))
         for run, parents in zip(runs, folders, strict=True)
     )
+
+
+Place = tuple[int | None, str | None]
+"""A rank and its device."""
+
+
+def device_labels(places: Collection[Place]) -> dict[Place, str | None]:
+    """What each device of each rank is called: 'GPU 0', or 'GPU 0 of rank 3' where several have that name."""
+    ranks = Counter(device for _, device in set(places))
+    return {
+        (rank, device): f"{device or 'the device'} of rank {rank}" if ranks[device] > 1 and rank is not None else device
+        for rank, device in places
+    }

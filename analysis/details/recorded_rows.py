@@ -99,7 +99,8 @@ def copy_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
             continue
         names = mine.group_by("name").agg(pl.len(), pl.col("dur_ns").sum(), pl.col("bytes").sum()).sort(
             "dur_ns", pl.col("name").cast(pl.String), descending=[True, False])
-        sections.append(Section(f"As recorded{tail}", tuple(
+        capped = f", {MOST} of {units.count(names.height)}" if names.height > MOST else ""
+        sections.append(Section(f"As recorded{tail}{capped}", tuple(
             (display(str(name), 60), units.count(count), units.duration(total), units.size(size))
             for name, count, total, size in names.head(MOST).rows()
         ), ("name", "count", "total", "bytes")))

@@ -93,4 +93,5 @@ def _metrics(metrics: Sequence[MetricChange]) -> Section:
         )
         for one in metrics[:MOST]
     )
-    return Section("Metrics while it ran", rows, ("metric", "A", "B", "unit", "p"))
+    capped = f", {MOST} of {len(metrics)}" if len(metrics) > MOST else ""
+    return Section(f"Metrics while it ran{capped}", rows, ("metric", "A", "B", "unit", "p"))

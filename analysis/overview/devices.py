@@ -13,6 +13,7 @@ import numpy as np
 
 from ...loaders.trace import Device
 from ..core.intervals import Intervals, Ints
+from ..core.launch_calls import ABSENT
 from ..kernels.tensor_cores import UNSURE
 from .activities import Activities, Floats, Places
 
@@ -35,7 +36,8 @@ def gauges(activities: Activities, window: Intervals, known: tuple[Device, ...])
         busy = activities.union(mine) & window
         total = int(inside.sum())
         told.append({
-            "device": device, "name": products.get(device or ""),
+            "device": device, "rank": None if (rank := int(activities.rank[mine[0]])) == ABSENT else rank,
+            "name": products.get(device or ""),
             "utilisation": busy.length / window.length,
             "sm_efficiency": _sm_efficiency(activities, mine, window),
             "occupancy": _mean(activities.occupancy[mine], inside),

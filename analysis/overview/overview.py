@@ -130,7 +130,8 @@ def _costliest(frame: pl.DataFrame) -> dict[str, Any] | None:
     sums = frame.group_by(pl.col("name", "kind").cast(pl.String)).agg(
         pl.col("share", "total_ns").sum(), pl.when(pl.col("count").null_count() == 0).then(pl.col("count").sum()),
     ).sort("total_ns", "name", descending=[True, False])
-    return None if sums.is_empty() else {**sums.row(0, named=True), "devices": frame["device"].n_unique()}
+    devices = frame.select("rank", "device").n_unique()
+    return None if sums.is_empty() else {**sums.row(0, named=True), "devices": devices}
 
 
 def _median(work: pl.DataFrame) -> float | None:

@@ -78,7 +78,7 @@ def _parts(run: Trace) -> list[RankFigures]:
 
 def _gauges(row: dict[str, Any], names: dict[str, str | None]) -> dict[str, Any]:
     return {
-        "device": row["device"], "name": names.get(row["device"] or ""),
+        "device": row["device"], "rank": row["rank"], "name": names.get(row["device"] or ""),
         "utilisation": row["steps_busy_ns"] / row["steps_ns"], "sm_efficiency": row["sm_efficiency"],
         "occupancy": row["occupancy"], "tensor_share": row["tensor_share"], "busy_ns": row["steps_busy_ns"],
         "kernel_ns": row["steps_kernel_ns"], "window_ns": row["steps_ns"],

@@ -6,6 +6,7 @@ Cycle times are those of the account; device figures are taken over the windows 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -21,6 +22,7 @@ from ..core.intervals import EMPTY, union
 from ..core.launch_calls import ABSENT, match, values_at
 from ..core.options import Options
 from ..core.quantiles import dense
+from ..core.run_labels import device_labels
 from ..cycles.account import Cycles, counted_cycles, homeless, left_out, why_guessed
 from ..cycles.account import spoken_of as cycles_spoken_of
 from ..cycles.steps import steps_of, steps_of_cycle
@@ -53,7 +55,7 @@ class Figures(Struct, frozen=True):
     """Figures of one rank, sums over its windows."""
 
     times: dict[str, int]
-    devices: list[dict[str, object]]
+    devices: list[dict[str, Any]]
     communication: tuple[Communication, ...] = ()
     calls: tuple[LongCall, ...] = ()
     early: int = 0
@@ -173,16 +175,24 @@ def told(
     names = [name for name in CATEGORIES if any(name in one.times for one in figures)]
     times = {name: sum(one.times.get(name, 0) for one in figures) / count for name in names}
     window_ns = sum(part.windows.length for part in parts) / count
-    devices = [device | {"busy": _busy(idle, part.rank, device)} for part in parts for device in part.figures.devices]
+    told_of = [(part.rank, device["device"]) for part in parts for device in part.figures.devices]
+    labels = device_labels(told_of)
+    devices = [
+        device | {"device": labels[part.rank, device["device"]], "busy": _busy(idle, part.rank, device)}
+        for part in parts for device in part.figures.devices
+    ]
     whole_run = parts[0].windows.whole_run
     profiled = run.has("profile") and REDUCED not in run.info.facts
     word = "recording" if whole_run else "cycle" if profiled else "step"
     evidence = replace(
         kernels(limited, options, steps), steps=count, step_ns=window_ns, times=times, devices=devices, step_word=word,
-        communication=tuple(_per_step(one, len(part.windows)) for part in parts for one in part.figures.communication),
+        communication=tuple(
+            replace(_per_step(one, len(part.windows)), device=labels.get((part.rank, one.device), one.device))
+            for part in parts for one in part.figures.communication),
         steps_each=len(parts[0].windows), measured=measured(run, limited, options, steps, cycle),
         busy=[] if idle is None else [
-            {"device": one.device, "busy": busy_share(one)} for one in spoken_of(idle)],
+            {"device": labels.get((one.rank, one.device), one.device), "busy": busy_share(one)}
+            for one in spoken_of(idle)],
         in_steps=steps is not None and cycle is None,
         early=sum(one.early for one in figures), launched=sum(one.launched for one in figures),
         calls=[

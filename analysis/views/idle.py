@@ -183,6 +183,9 @@ def _summary(idle: Idle, steps: Steps | None) -> tuple[str, ...]:
         parts = [
             f"{cause} {units.percent(100 * total / device.idle_ns, places=0)}" for cause, total in ordered(device)[:4]
         ]
+        rest = device.idle_ns - sum(total for _, total in ordered(device)[:4])
+        if rest >= 0.005 * max(device.idle_ns, 1):
+            parts.append(f"other {units.percent(100 * rest / device.idle_ns, places=0)}")
         tail = f": {', '.join(parts)}" if parts else ""
         lines.append(
             f"{where} idle {share_text(share)} of {units.duration(device.window_ns)}{within}, "

@@ -49,6 +49,8 @@ PAIR_COLUMNS = (
     Column("max_change", "max A → B", "measure", "largest sample of each run", width=22, order=3),
     *_PAIRED[3:],
 )
+MOST_NAMED = 12
+"""Columns without numbers that are named; the others are counted."""
 
 
 def build(runs: Runs, options: Options) -> Answer:
@@ -112,7 +114,8 @@ def _by_change(joined: pl.DataFrame) -> pl.DataFrame:
 
 def _notes(run: Trace) -> list[str]:
     left_out = run.info.facts.get("columns_left_out") or []
-    return [f"Columns without numbers: {', '.join(map(str, left_out[:12]))}."] if left_out else []
+    more = f" and {len(left_out) - MOST_NAMED} more" if len(left_out) > MOST_NAMED else ""
+    return [f"Columns without numbers: {', '.join(map(str, left_out[:MOST_NAMED]))}{more}."] if left_out else []
 
 
 def _drawn(runs: Runs, tables: list[pl.DataFrame], options: Options) -> tuple[tuple[str, ...], ...]:

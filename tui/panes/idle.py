@@ -5,11 +5,11 @@ from __future__ import annotations
 from textual.content import Content
 
 from ...analysis.core import units
-from ..widgets.drawing import gauge, joined
+from ..widgets.drawing import QUIET, gauge, joined
 from .table import TablePane
 
 _LEAST = 0.005
-"""Causes below this share of the idle time are left to the list."""
+"""Causes below this share of the idle time are one, ``other``."""
 _MOST = 6
 
 
@@ -23,9 +23,12 @@ class IdlePane(TablePane):
             return said
         lines = [said] if said.plain else []
         room = self.size.height // 2 - len(said.plain.splitlines())
-        for device in self.shown.base.facts.get("devices", []):
+        devices = self.shown.base.facts.get("devices", [])
+        for place, device in enumerate(devices):
             drawn = _causes(device, min(width - 2, 100))
             if len(drawn) > room:
+                lines.append(Content.styled(f" no room for {units.counted(len(devices) - place, 'device', 'devices')}",
+                                            QUIET))
                 break
             room -= len(drawn)
             lines += drawn
@@ -35,7 +38,9 @@ class IdlePane(TablePane):
 def _causes(device: dict[str, object], width: int) -> list[Content]:
     idle, causes = device["idle_ns"], device["causes"]
     assert isinstance(idle, int) and isinstance(causes, dict)
-    shown = [(cause, ns) for cause, ns in causes.items() if ns >= _LEAST * idle][:_MOST]
+    shown: list[tuple[object, int]] = [(cause, ns) for cause, ns in causes.items() if ns >= _LEAST * idle][:_MOST]
+    if (rest := idle - sum(ns for _, ns in shown)) >= _LEAST * idle:
+        shown.append(("other", rest))
     return [
         Content.assemble(gauge(f"{device['device'] or '':<7}{cause}", ns / idle, width - 12),
                          f"  {units.duration(ns)}") for cause, ns in shown

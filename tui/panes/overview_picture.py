@@ -120,6 +120,8 @@ def _devices(facts: dict[str, Any], pair: bool, width: int) -> list[Content]:
                     heading = ""
         if lines:
             made += [Content.styled(f" {display(name, 24)}", "bold"), *lines]
+    if made and (more := len(names) - MOST_DEVICES * len(sides)) > 0:
+        made.append(Content.styled(f" {units.counted(more, 'more device', 'more devices')} in 9, 8", QUIET))
     return made
 
 

@@ -12,6 +12,7 @@ from ....loaders.schema import NAME
 from ....loaders.trace import Trace
 from ...core.derived import derived_value
 from ...core.intervals import union
+from ...core.run_labels import device_labels
 from ...kernels.sources import ACTIVITIES
 
 _PAGEABLE, _PLACE = re.compile(r"pageable", re.I), re.compile(r"pageable|pinned", re.I)
@@ -56,12 +57,15 @@ def _found(piece: Trace) -> Copies | None:
     if not rows["kind"].is_in(["memcpy", "memset"]).any():
         return None
     names = rows.filter(pl.col("kind").is_in(["memcpy", "memset"]))["name"].unique().cast(pl.String).drop_nulls()
-    found = [_of_device(device, group, names) for (device, _), group in rows.group_by(
-        "device", "rank", maintain_order=True)]
+    places = [(rank, None if device is None else str(device)) for rank, device in rows.select(
+        "rank", pl.col("device").cast(pl.String)).unique(maintain_order=True).rows()]
+    labels = device_labels(places)
+    found = [_of_device(labels[rank, device], group, names) for (rank, device), group in zip(
+        places, rows.partition_by("rank", "device", maintain_order=True), strict=True)]
     return max(found, key=lambda one: one.pageable.exposed_ns + one.other.exposed_ns)
 
 
-def _of_device(device: object, rows: pl.DataFrame, names: pl.Series) -> Copies:
+def _of_device(device: str | None, rows: pl.DataFrame, names: pl.Series) -> Copies:
     kind = rows["kind"]
     ends = rows["start_ns"] + rows["dur_ns"]
     window = int(ends.to_numpy().max() - rows["start_ns"].to_numpy().min())
@@ -74,7 +78,7 @@ def _of_device(device: object, rows: pl.DataFrame, names: pl.Series) -> Copies:
     pageable = (kind == "memcpy") & named(_PAGEABLE)
     other = ((kind == "memcpy") & named(_HOST) & ~pageable) | (kind == "memset")
     return Copies(
-        None if device is None else str(device), window, _time(rows.filter(pageable), work),
+        device, window, _time(rows.filter(pageable), work),
         _time(rows.filter(other), work), bool(((kind == "memcpy") & named(_PLACE)).any()),
         union(*_ends(work)).length,
     )

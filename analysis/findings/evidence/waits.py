@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from ....loaders.trace import Trace
 from ...core.launch_calls import CALLS
+from ...core.run_labels import device_labels
 from ...cycles.steps import Steps
 from ...idle.account import DeviceIdle, Idle, idle_of
 from ...idle.causes import cause_of_call
@@ -56,8 +57,10 @@ def waits_of(run: Trace, piece: Trace, steps: Steps | None, within: Trace) -> Wa
     if idle is None or not idle.scope:
         return None
     most = max(idle.scope, key=lambda device: device.sums.idle_ns)
+    labels = device_labels([(one.sums.rank, one.sums.device) for one in idle.scope])
     return Waits(
-        most.sums.device, len(idle.scope), most.sums.window_ns, most.sums.idle_ns, most.sums.causes,
+        labels[most.sums.rank, most.sums.device], len(idle.scope), most.sums.window_ns, most.sums.idle_ns,
+        most.sums.causes,
         **most.parts, doubt=_doubt(idle, most.sums), allocations=_allocations(within), in_steps=steps is not None,
     )
 

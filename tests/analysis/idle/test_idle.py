@@ -230,3 +230,12 @@ def test_causes_are_those_of_the_definition_step_by_step(
         return
     run = run_of(host=rows, kernels=kernels)
     assert causes(run) == by_definition(run)
+
+
+def test_causes_that_are_not_named_are_summed():
+    from warplens.analysis.idle.account import DeviceIdle, Idle
+    from warplens.analysis.views.idle import _summary
+
+    causes = {"op": 40, "untraced": 25, "allocation": 15, "sync": 12, "input": 8}
+    one = Idle(pl.LazyFrame(), (DeviceIdle("GPU 0", None, 200, 100, 100, causes, 9),), ())
+    assert _summary(one, None)[0].endswith("op 40%, untraced 25%, allocation 15%, sync 12%, other 8%")

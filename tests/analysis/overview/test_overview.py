@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from warplens.analysis.core.options import Options
 from warplens.analysis.table.view import CannotAnswer
@@ -128,6 +129,20 @@ def test_a_gauge_that_names_of_kernels_leave_open_is_unknown(run_of, asked):
 
     assert share(work(0, 50, None, "volta_s884gemm"), work(50, 50, None, "matmul_kernel")) == (None, 0.5)
     assert share(work(0, 50, None, "volta_s884gemm"), work(50, 50, None, "add")) == (0.5, 0.5)
+
+
+def test_devices_of_one_number_on_several_ranks_are_told_apart(run_of, asked):
+    def job(*devices):
+        run = run_of(kernels=[work(at * 10, 100, None, "gemm", device=device, rank=at)
+                              for at, device in enumerate(devices)])
+        return asked("overview", replace(run, info=replace(run.info, ranks=tuple(range(len(devices))))))
+
+    one = job("NPU 0", "NPU 0", "NPU 1")
+    names = ["NPU 0 of rank 0", "NPU 0 of rank 1", "NPU 1"]
+    assert [device["device"] for device in one.facts["devices"]] == names
+    assert all(name in one.summary[0] for name in names)
+    assert any("Costliest on 3 devices" in line for line in one.facts["findings"])
+    assert [device["device"] for device in job("GPU 0", "GPU 1").facts["devices"]] == ["GPU 0", "GPU 1"]
 
 
 spans = st.lists(st.tuples(st.integers(0, 900), st.integers(0, 300), st.sampled_from(

@@ -352,4 +352,6 @@ class TimelineCanvas(Widget, can_focus=True):
             text = describe(self.runs[self.run], lane, self.slice(), self.moment)
         else:
             text = painter.calls(rows[self.selected][1]) if rows else ""
+        if len(rows) > (room := self._room()):
+            text = f"lanes {self._top + 1}–{min(self._top + room, len(rows))} of {len(rows)} · {text}"
         return painter.foot(text, self.told, themes.look(self.app.theme), self.size.width)
