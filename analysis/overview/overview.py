@@ -79,7 +79,10 @@ def overview(
 
 
 def span(cycles: Cycles, word: str) -> str:
-    """How many cycles there are and how long they take: '6 steps, mean 174.8 ms', 'one step on each of 8 ranks, ...'"""
+    """How many cycles there are and how long they take: '6 steps, mean 174.8 ms', 'one step on each of 8 ranks, ...'
+
+    Warm-up is counted and not in the mean.
+    """
     spans = cycles.frame["dur_ns"].drop_nulls()
     count, ranks = len(spans), cycles.frame["rank"].drop_nulls().n_unique()
     per_rank = cycles.frame.group_by("rank").len()["len"].unique()
@@ -88,8 +91,10 @@ def span(cycles: Cycles, word: str) -> str:
     many = f"one {word}" if number == 1 else f"{units.count(number)} {word}s"
     if ranks > 1:
         many += f" on each of {units.count(ranks)} ranks" if len(per_rank) == 1 else f" on {units.count(ranks)} ranks"
-    mean = units.duration(float(spans.to_numpy().mean())) if count else units.MISSING
-    return f"{many} of {mean}" if count == 1 else f"{many}, mean {mean}"
+    steady = cycles.frame.filter(~pl.col("warm_up"))["dur_ns"].drop_nulls()
+    mean = units.duration(float(steady.to_numpy().mean())) if len(steady) else units.MISSING
+    without = f" without {units.count(count - len(steady))} of warm-up" if len(steady) < count else ""
+    return f"{many} of {mean}" if count == 1 else f"{many}, mean {mean}{without}"
 
 
 def _busy(evidence: Evidence) -> list[str]:

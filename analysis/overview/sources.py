@@ -61,8 +61,8 @@ def _recorded(run: Trace, options: Options) -> Overview:
         for device in run.info.devices
     ]
     window_ns = sum(times.values())
-    evidence = replace(kernels(run, options), steps=steps, step_ns=window_ns, times=times, devices=devices,
-                       measured=measured(run, run, options))
+    evidence = replace(kernels(run, options), steps=steps, steps_each=steps, step_ns=window_ns, times=times,
+                       devices=devices, measured=measured(run, run, options))
     cycles = spoken_of(run, options)
     spans = cycles.frame["dur_ns"].drop_nulls()
     step_ns = float(spans.to_numpy().mean()) if len(spans) else window_ns
@@ -100,7 +100,8 @@ def _profiled(run: Trace, limited: Trace, options: Options, cycle: int | None) -
     devices = _profiled_devices(rows.filter(pl.col("kind").is_in(["kernel", "collective"])), spans)
     host = {name: kinds[kind] / length for kind, name in (("oncpu", "on_cpu"), ("runq", "queued")) if kind in kinds}
     evidence = replace(
-        kernels(limited, options), steps=count, step_ns=length, times=times, devices=devices, step_word="cycle",
+        kernels(limited, options), steps=count, steps_each=count, step_ns=length, times=times, devices=devices,
+        step_word="cycle",
         on_cpu=host.get("on_cpu"), queued=host.get("queued"), measured=measured(run, limited, options),
     )
     notes = (left_out(cycles), "Sums per function and cycle: overlap is not removed; Other is the rest of it.")

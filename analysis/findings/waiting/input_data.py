@@ -34,7 +34,7 @@ def _find(evidence: Evidence) -> InputWait | Unchecked | None:
     waited = evidence.times.get("DataLoader", 0.0)
     if not evidence.step_ns or waited <= WAITING * evidence.step_ns:
         return None
-    return InputWait(waited, evidence.part, max(evidence.steps, 1), waited > BLAME * evidence.idle_ns)
+    return InputWait(waited, evidence.part, max(evidence.steps_each, 1), waited > BLAME * evidence.idle_ns)
 
 
 def _sentence(found: InputWait) -> str:

@@ -148,3 +148,10 @@ def test_every_view_says_the_same_of_how_busy_devices_are() -> None:
     said = [" ".join(ask(view(name), (run,)).summary) for name in ("overview", "cycles", "idle")]
     assert "GPU 0 busy 20% in steps" in said[0] and "GPU 0 busy 20% in steps" in said[1]
     assert "GPU 0 idle 80% of 500.0 ms in steps" in said[2]
+
+
+def test_the_mean_of_the_headline_leaves_warm_up_out_and_says_so() -> None:
+    marks = steps(900 * MS, *[100 * MS] * 7)
+    kernels, calls = launches(*(row["start_ns"] + 10 * MS for row in marks))
+    headline = ask(view("overview"), (run_of(cycles=marks, kernels=kernels, host=calls),)).summary[0]
+    assert headline.startswith("8 steps, mean 100.0 ms without 1 of warm-up")

@@ -87,7 +87,8 @@ def test_one_cycle_answers_as_the_recordings_do(both: tuple[Trace, Trace], name:
     recorded, reduced = (answer(run, name, cycle=4) for run in both)
     assert rows(reduced) == rows(recorded)
     assert reduced.facts == recorded.facts
-    assert reduced.summary == recorded.summary
+    # how busy devices are in the steps alone is not in a dataset
+    assert reduced.summary == tuple(line.split("; 4 devices busy")[0] for line in recorded.summary)
 
 
 def test_without_warm_up_the_rest_of_each_device_is_left(tmp_path: Path) -> None:
