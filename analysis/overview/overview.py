@@ -41,6 +41,11 @@ class Overview(Struct, frozen=True):
     host: dict[str, float] = field(default_factory=dict)
     window_ns: float | None = None
 
+    @property
+    def of_recording(self) -> bool:
+        """Whether the times are of the whole recording and not of a cycle."""
+        return self.word in ("recording", "run")
+
 
 class Basis(Struct, frozen=True):
     """What the figures rest on: how many windows, their mean length and the mean cycle time (ns), the source of both.

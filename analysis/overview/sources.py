@@ -28,14 +28,17 @@ from .timed import timed
 BY_KIND = {"kernel": "Kernel", "collective": "Communication", "memcpy": "Memcpy", "memset": "Memset"}
 
 
-def overview_of(run: Trace, options: Options, side: Literal["a", "b"]) -> Overview:
-    """The overview of the run, or of the one cycle the options name for this side. Raises CannotAnswer."""
+def overview_of(run: Trace, options: Options, side: Literal["a", "b"], whole: bool = False) -> Overview:
+    """The overview of the run, or of the one cycle the options name for this side. Raises CannotAnswer.
+
+    With ``whole`` the breakdown is of the recording whatever its cycles are, where times are recorded.
+    """
     limited = scoped(run, options, side)
     cycle = options.cycle if side == "a" else options.cycle_b
     if REDUCED in run.info.facts:
         return reduced_overview(limited, options, cycle)
     if run.has("kernels") or run.has("host"):
-        found = timed(run, limited, options, cycle)
+        found = timed(run, limited, options, cycle, whole)
         if found is not None:
             return found
     if run.has("breakdown"):

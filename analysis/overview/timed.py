@@ -70,14 +70,21 @@ class RankFigures(Struct, frozen=True):
     rank: int | None = None
 
 
-def timed(run: Trace, limited: Trace, options: Options, cycle: int | None) -> Overview | None:
-    """The overview of the run or of one of its cycles, which ``limited`` holds; None where nothing has a time."""
+def timed(
+    run: Trace, limited: Trace, options: Options, cycle: int | None, whole: bool = False
+) -> Overview | None:
+    """The overview of the run or of one of its cycles, which ``limited`` holds; None where nothing has a time.
+
+    A ``whole`` recording has no cycles.
+    """
     if cycle is None:
         cycles = counted_cycles(run, options)
     else:  # whoever asks for one of the guessed cycles gets it
         cycles = cycles_spoken_of(run, options)
         cycles = replace(cycles, frame=cycles.frame.filter(pl.col("cycle") == cycle))
-    usual = cycle is None and options.warm_up and options.cycle_anchor is None
+    if whole:
+        cycles = replace(cycles, frame=cycles.frame.clear())
+    usual = not whole and cycle is None and options.warm_up and options.cycle_anchor is None
     parts = [part for _, part in rank_figures(run, cycles, usual)]
     return told(run, limited, options, cycles, parts, cycle) if parts else None
 

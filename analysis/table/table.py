@@ -136,7 +136,7 @@ class Table(Struct, frozen=True):
 
         The table itself where it compares no sums, or cannot per cycle.
         """
-        if self.per is None or per == self.per or (per == "cycle" and not self.summaries[0]):
+        if per == self.per or not self.either_way:
             return self
         columns = tuple(replace(one, order=None) if one.per not in ("", per) else one for one in self.unlisted)
         same = replace(
@@ -148,6 +148,11 @@ class Table(Struct, frozen=True):
             return same
         order = self.rows.column(main).abs().arg_sort(descending=True, nulls_last=True)
         return replace(same, order=order, kept=order)
+
+    @property
+    def either_way(self) -> bool:
+        """Whether its sums can be compared per cycle and per recording."""
+        return bool(self.per and self.summaries[0] and any(one.per for one in self.unlisted))
 
     def stand_in(self, column: str) -> str:
         """The column that is listed in its place where sums are compared per something else; itself elsewhere."""
@@ -305,9 +310,12 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
 
 
 def per_of(columns: Sequence[Column], answer: Answer) -> Per | None:
-    """What the answer's sums are compared per; None where it compares none."""
+    """What the answer's sums are compared per; None where it compares none.
+
+    A view of one kind of sum, which cannot be compared per anything else, says it in its facts.
+    """
     if not any(one.per for one in columns):
-        return None
+        return answer.facts.get("per")
     return "cycle" if answer.cycle_summary else "recording"
 
 

@@ -17,7 +17,8 @@ from ..details.row_details import kernel_sections, operator_sections
 from ..details.sections import Section
 from ..operators.call_paths import MODULE_KIND, OPERATOR_KIND, call_paths, in_order, kernels_below
 from ..operators.folding import texts_of
-from ..table.column import Column, side_by_side
+from ..table.column import Column, pair_columns, with_cycle_sums
+from ..table.paired import cycle_sums
 from ..table.sides import beside
 from ..table.view import Answer, CannotAnswer, Runs, View
 
@@ -41,6 +42,7 @@ COLUMNS = (
     Column("host_total_ns", "host total", "ns", "host time with that of everything below it; of a module also that "
            "of the backward operators of its operators", 10, order=1, pairs="sum"),
 )
+PAIR_COLUMNS = pair_columns(COLUMNS)
 _KEYS = ("path", "name", "kind", "depth", "parent")
 
 
@@ -50,14 +52,24 @@ def build(runs: Runs, options: Options) -> Answer:
     notes = tuple(dict.fromkeys(note for run in runs for note in _notes(run)))
     if len(trees) == 1:
         made = in_order(trees[0], ("device_total_ns", "host_total_ns"))
-    else:
-        keys = tuple(Column(name, name, "text", "", pairs="key") for name in _KEYS)
-        sums = tuple(column for column in COLUMNS if column.pairs == "sum")
-        made = in_order(beside(trees[0], trees[1], (*keys, *sums)), ("device_total_ns_delta", "host_total_ns_delta"))
+        rows = made.with_columns(texts_of(made))
+        return Answer(rows.select(column.name for column in COLUMNS).lazy(), _facts(rows), (_sentence(rows),), notes)
+    keys = tuple(Column(name, name, "text", "", pairs="key") for name in _KEYS)
+    sums = (*keys, *(column for column in COLUMNS if column.sums))
+    per = cycle_sums(runs, options, sums, trees, lambda cycles, options, side: _tree(cycles.part))
+    of = "_per_cycle" if per.known else ""
+    made = in_order(beside(*per.frames, with_cycle_sums(sums)),
+                    (f"device_total{of}_ns_delta", f"host_total{of}_ns_delta"))
     rows = made.with_columns(texts_of(made))
-    columns = COLUMNS if len(runs) == 1 else side_by_side(COLUMNS)
-    facts = {"nodes": rows.height, "depth": int(rows.select(pl.col("depth").max()).item() or 0) + 1}
-    return Answer(rows.select(column.name for column in columns).lazy(), facts, (_sentence(rows),), notes)
+    said = _sentence(rows)
+    return Answer(
+        rows.select(column.name for column in PAIR_COLUMNS).lazy(), _facts(rows) | per.facts, (said,),
+        (*notes, *per.notes), cycle_summary=(per.sentence(rows, sums), said) if per.known else (),
+    )
+
+
+def _facts(rows: pl.DataFrame) -> dict[str, Any]:
+    return {"nodes": rows.height, "depth": int(rows.select(pl.col("depth").max()).item() or 0) + 1}
 
 
 def _tree(run: Any) -> pl.DataFrame:
@@ -113,5 +125,5 @@ def _below(row: dict[str, Any], trees: list[pl.DataFrame]) -> list[Section]:
 
 
 TREE = View(
-    "ops", COLUMNS, build, pair_columns=side_by_side(COLUMNS), noun="paths", details=_details, glance=_glance,
+    "ops", COLUMNS, build, pair_columns=PAIR_COLUMNS, noun="paths", details=_details, glance=_glance,
 )

@@ -12,7 +12,7 @@ import polars as pl
 
 from ..core import units
 from ..core.device_pairs import mapped
-from ..core.options import Options
+from ..core.options import SIDES, Options
 from ..core.text import display
 from ..overview.categories import CATEGORIES, MEANINGS
 from ..table.column import Column, side_by_side
@@ -56,10 +56,14 @@ def build(runs: Runs, options: Options) -> Answer:
     from ..diff.headline import pair_headline  # thirty modules that one run, which people wait for first, does without
 
     a, b = overview_of(runs[0], options, "a"), overview_of(runs[1], options, "b")
+    if a.of_recording != b.of_recording:  # a cycle is not held against a recording
+        a, b = (one if one.of_recording else overview_of(run, options, side, whole=True)
+                for one, run, side in zip((a, b), runs, SIDES, strict=True))
     joined = beside(_frame(a), _frame(b), COLUMNS)
     order = pl.col("category").replace_strict(list(CATEGORIES), range(len(CATEGORIES)), default=len(CATEGORIES))
     found = pair_headline((runs[0], runs[1]), options)
-    facts = {"a": a.facts, "b": b.facts, "findings": [*_changes(a, b, found)]}
+    per = "recording" if a.of_recording or b.of_recording else "cycle"
+    facts = {"a": a.facts, "b": b.facts, "findings": [*_changes(a, b, found)], "per": per}
     summary = (f"A: {a.headline}", f"B: {b.headline}")
     notes = tuple(dict.fromkeys(
         note if note in a.notes and note in b.notes else f"{letter}: {note}"

@@ -319,8 +319,9 @@ class TablePane(PaneActions, can_focus=False):
         table = self.table
         if table is None or table.per is None:
             self.notify("This view compares no sums of two runs.", markup=False)
-        elif not table.summaries[0]:
-            self.notify(next(said for said in table.notes if said.startswith("Whole recordings")), markup=False)
+        elif not table.either_way:
+            why = next((said for said in table.notes if said.startswith("Whole recordings")), None)
+            self.notify(why or f"This view compares per {table.per} only.", markup=False)
         else:
             self.session.per = "recording" if self.session.per == "cycle" else "cycle"
             self.session.epoch += 1

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from warplens.analysis.core.options import Options
 from warplens.analysis.table.filters import Filter
+from warplens.analysis.table.table import ask
+from warplens.analysis.views.ops_tree import TREE
 
 STEP = 1_000
 
@@ -133,3 +135,37 @@ def test_a_cycle_that_is_asked_for_is_the_unit_itself(run_of, rows_of):
 def test_the_law_of_the_same_work(run_of, rows_of, cycles, dur):
     (row,) = rows_of("kernels", recording(run_of, "a", cycles[0], dur), recording(run_of, "b", cycles[1], dur))
     assert (row["per_cycle_ns_a"], row["per_cycle_ns_delta"]) == (2 * dur, 0)
+
+
+def test_the_tree_of_operators_is_per_cycle_too(run_of):
+    def called(label: str, cycles: int) -> Any:
+        whole = recording(run_of, label, cycles)
+        ops = [{"name": "aten::mm", "kind": "op", "start_ns": number * STEP, "dur_ns": 700, "pid": 1, "tid": 1}
+               for number in range(1, cycles + 1)]
+        rows = [*ops, *whole.host.collect().to_dicts()]
+        return run_of(label, cycles=whole.cycles.collect().to_dicts(), host=rows,
+                      kernels=whole.kernels.collect().to_dicts())
+
+    table = ask(TREE, (called("a", 12), called("b", 5)))
+    row = next(row for row in table.frame.to_dicts() if row["name"] == "aten::mm")
+    assert (row["device_self_ns_delta"], row["per_cycle_ns_a"], row["per_cycle_ns_delta"]) == (-1400, 200, 0)
+    assert "per_cycle_ns_a" not in {column.name for column in table.compared("recording").columns
+                                    if column.order is not None}
+
+
+def test_the_overview_holds_no_cycle_against_a_recording(run_of, asked):
+    steps = recording(run_of, "a", 5)
+    call, kernel = launched(1, 70)
+    bare = run_of("b", host=[call], kernels=[kernel])
+    times = {row["category"]: row["time_ns_a"] for row in asked("overview", steps, bare).frame.to_dicts()}
+    assert (times["Kernel"], asked("overview", steps, bare).per) == (5 * 200, "recording")
+    assert asked("overview", steps, recording(run_of, "b", 3)).per == "cycle"
+
+
+def test_idle_time_is_that_of_the_windows(run_of, rows_of):
+    def waiting(label: str, cycles: int, dur: int) -> Any:
+        return recording(run_of, label, cycles, dur)
+
+    rows = rows_of("idle", waiting("a", 12, 100), waiting("b", 5, 250))
+    a, b = (sum(row[f"per_cycle_ns_{side}"] for row in rows) for side in "ab")
+    assert abs(a - (STEP - 200)) <= 2 and abs(b - (STEP - 500)) <= 2
