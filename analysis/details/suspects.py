@@ -12,7 +12,7 @@ from ..core.text import display
 from .sections import MOST, Section
 
 if TYPE_CHECKING:
-    from ..diff.present.details import BothSides, MetricChange
+    from ..diff.present.details import BothSides, MetricChange, PartDetails
 
 def suspect_sections(row: dict[str, Any], runs: tuple[Trace, ...], options: Options) -> list[Section]:
     """What the row rests on, from the same samples as its verdict; empty where only aggregates were compared."""
@@ -28,6 +28,8 @@ def suspect_sections(row: dict[str, Any], runs: tuple[Trace, ...], options: Opti
     except KeyError:
         return []
     sections = [verdict_section(row)]
+    if row.get("parts") and found.parts:
+        sections.append(parts_section(found.parts))
     if found.cycles_ms is not None and found.per_launch_us is not None:
         sections.append(_distribution("Time per cycle", found.cycles_ms, 1e6))
         sections.append(_distribution("Time per launch, mean of each cycle", found.per_launch_us, 1e3))
@@ -40,6 +42,16 @@ def suspect_sections(row: dict[str, Any], runs: tuple[Trace, ...], options: Opti
             rows = tuple((display(one.name), units.count(one.launches)) for one in launchers)
             sections.append(Section(f"Launched by, in {side}", rows, ("operator", "launches")))
     return sections
+
+
+def parts_section(parts: Sequence[PartDetails]) -> Section:
+    """The rows that are part of this one."""
+    rows = tuple(
+        (display(one.name), f"{units.number(one.launches_a)} → {units.number(one.launches_b)}",
+         units.amount(one.a_ms, one.b_ms), units.amount(one.b_ms - one.a_ms, signed=True))
+        for one in parts[:MOST]
+    )
+    return Section("Parts, per cycle", rows, ("function", "launches", "time", "Δ"))
 
 
 def pid_of(pid: Any) -> int | None:

@@ -17,7 +17,7 @@ from ..table.view import Answer
 from .prepare.counter_units import recorded_units
 from .prepare.idle_time import UNKNOWN, idle_name
 from .prepare.prepared import Prepared
-from .prepare.samples import IDLE, Matched, Work
+from .prepare.samples import HOST, IDLE, Matched, Work
 from .prepare.self_time import own_shares, waits_for_device
 from .prepare.stratify import replay_notes, replays
 from .present.causes import cause_lines, explanation, launches_text
@@ -25,6 +25,7 @@ from .present.sentences import cycle_line, data_line, device_lines, line
 from .verdict.device_work import DeviceWork, agreed, device_work
 from .verdict.explanation import cause_of
 from .verdict.exposure import SlowedFunction, paths
+from .verdict.folding import fold_into_idle, under_their_rows
 from .verdict.function_change import REGRESSIONS, FunctionChange, frame_of, in_order
 from .verdict.idle_changes import IdleChange, idle_changes
 from .verdict.judged import judged
@@ -42,11 +43,12 @@ def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Ans
     rows = known_suspects(matched, runs[0])
     if not comparable.comparable:
         judge_by_launch(rows)
-    slowed = [row for row in rows if row.verdict in REGRESSIONS]
     for row, key in zip(rows, _places(matched), strict=True):
         row.rank = matched[key[0]].pair.rank
         row.wait_a_ms, row.wait_b_ms = ready.waits.a.get(key), ready.waits.b.get(key)
         row.renamed = ready.names.get((row.function, row.device))
+    _fold(rows, matched, ready)
+    slowed = [row for row in rows if row.verdict in REGRESSIONS]
     _locate_losses(slowed, runs, ready)
     idle = idle_changes(rows, cycles)
     _mark_waits(rows, idle)
@@ -64,7 +66,7 @@ def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Ans
     calibration = _calibration(rows, ready.works[0])
     launches = () if comparable.comparable else per_launch(rows)
     cause = cause_of(changed, cycles, work, idle)
-    regressions = len({(row.function, row.device) for row in slowed if row.kind != IDLE})
+    regressions = len({(row.function, row.device) for row in slowed if row.kind != IDLE and row.part_of is None})
     verdict = Verdict(
         comparable, explanation(cause, cycles, regressions, comparable, bool(changed), launches), "cycles", cycles,
         tuple(work), tuple(changed), tuple(idle), cause, calibration, tuple(ready.timings),
@@ -80,7 +82,8 @@ def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Ans
     data = data_line(comparable, matched, calibration.row_ms)
     lines = [*lines, data] if comparable.comparable else [data, *lines]
     notes = [*ready.notes, *replay_notes((replays(runs[0]), replays(runs[1]))), *_notes(matched, rows, ready)]
-    return Answer(in_order(table).lazy(), verdict.facts() | {"histogram": shape}, tuple(lines), tuple(notes))
+    ordered = under_their_rows(in_order(table))
+    return Answer(ordered.lazy(), verdict.facts() | {"histogram": shape}, tuple(lines), tuple(notes))
 
 
 def _as_recorded(
@@ -101,6 +104,16 @@ def _as_recorded(
         [replace(one, pid_a=recorded(a.processes, one.pid_a), pid_b=recorded(b.processes, one.pid_b))
          for one in changed],
     )
+
+
+def _fold(rows: list[FunctionChange], matched: list[Matched], ready: Prepared) -> None:
+    """Mark the rows that are part of another one."""
+    by_place = {(place, row.function, row.device): row
+                for row, (place, _) in zip(rows, _places(matched), strict=True) if row.device != HOST}
+    for part, whole in ready.parts.items():
+        by_place[part].part_of, by_place[part].part_on = whole[1], whole[2]
+        by_place[whole].parts += 1
+    fold_into_idle(rows)
 
 
 def _places(matched: list[Matched]) -> list[tuple[int, int]]:

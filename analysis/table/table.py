@@ -370,6 +370,18 @@ def unanswered(view: View, runs: tuple[Trace, ...], options: Options, reason: st
     )
 
 
+def _no_parts(rows: Rows) -> pl.Series | None:
+    """The numbers of the rows that are no part of another (``parts``); None where none is."""
+    under, alone = 0, []
+    for at, parts in enumerate(rows.column("parts").fill_null(0)):
+        if under:
+            under -= 1
+        else:
+            under = parts
+            alone.append(at)
+    return pl.Series(alone, dtype=pl.UInt32) if len(alone) < rows.height else None
+
+
 def _collected(answer: Answer, columns: Sequence[Column]) -> tuple[Rows, pl.Series | None]:
     """The rows of the answer; recorded ones stay on disk where they are many, with the numbers of those that belong."""
     names = [column.name for column in columns]
@@ -385,4 +397,5 @@ def _collected(answer: Answer, columns: Sequence[Column]) -> tuple[Rows, pl.Seri
             return Rows(plan.select(names), height, named), kept
     if answer.keep is not None:
         plan = plan.filter(answer.keep)
-    return Rows(plan.select(names).collect(engine="streaming"), named=named), None
+    rows = Rows(plan.select(names).collect(engine="streaming"), named=named)
+    return rows, _no_parts(rows) if "parts" in names else None

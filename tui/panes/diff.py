@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from .table import TablePane
 
 
@@ -21,3 +23,26 @@ class DiffPane(TablePane):
             self.tell()
         else:
             super().wake(force)
+
+    def action_fold(self, step: int) -> None:
+        """Open the row under the cursor into its parts, or close it; of a part, the row that it belongs to."""
+        from ...analysis.table.parts import opened, row_of
+
+        table = self.rows.table
+        if self.shown is None or table is None or not len(table):
+            self.app.bell()
+            return
+        row = table.row_id(self.rows.cursor)
+        base = opened(self.shown.base, row, step > 0)
+        if base is None and step < 0 and (above := row_of(self.shown.base, row)) is not None:
+            base = opened(self.shown.base, above, False)
+        if base is None:
+            self.app.bell()
+            return
+        self.shown = replace(self.shown, base=base)
+        self.rearrange()
+
+    def wanted(self) -> list[str]:
+        """The names of the keys that matter now, for the footer."""
+        opens = self.table is not None and self.table.kept is not None
+        return [*super().wanted(), *(["fold", "unfold"] if opens else [])]

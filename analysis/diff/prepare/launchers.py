@@ -62,7 +62,7 @@ def _launched(
     Places are from 0 to 1 in the order in which a device ran the cycle's launches. ``there`` gives the run's own names
     of devices that ``functions`` calls otherwise.
     """
-    rows = _placed(run, work, options)
+    rows = placed(run, work, options)
     wanted = functions.select(
         pl.col("function").cast(schema.NAME).alias("name"), "kind", pl.col("device").alias("called"),
         pl.col("device").replace(there).cast(schema.NAME).alias("device"),
@@ -85,7 +85,7 @@ def _launched(
     return mostly.with_columns(pl.col("function", "op").cast(pl.String))  # of a few rows: names of kernels are long
 
 
-def _placed(run: Trace, work: Work, options: Options) -> pl.DataFrame:
+def placed(run: Trace, work: Work, options: Options) -> pl.DataFrame:
     """Every launch in a compared cycle that was seen whole, with its ``place``; no rows without operators or times."""
     columns = ("cycle", "rank", "device", "name", "correlation", "start_ns")
     cycles = find_cycles(run, options)

@@ -15,6 +15,7 @@ from . import collectives, renamed
 from .idle_time import with_idle_time
 from .samples import Matched, Work, match
 from .stratify import same_kind
+from .swapped import Key, with_swapped
 
 
 class Prepared(Struct, frozen=True):
@@ -22,7 +23,8 @@ class Prepared(Struct, frozen=True):
 
     ``works`` are without their rows: these are the matrices of ``matched`` now, and take three times the memory.
 
-    ``waits`` and ``timings`` are what was taken out of collectives, ``notes`` what was done, in sentences.
+    ``waits`` and ``timings`` are what was taken out of collectives, ``notes`` what was done, in sentences. ``parts``
+    are the kernels that were swapped, with the operator's row that each is a part of.
     """
 
     works: tuple[Work, Work]
@@ -32,6 +34,7 @@ class Prepared(Struct, frozen=True):
     waits: collectives.CollectiveWaits
     timings: list[collectives.CollectiveTiming]
     notes: tuple[str, ...]
+    parts: dict[Key, Key]
 
 
 def prepared(a: Work, b: Work, options: Options) -> Prepared:
@@ -40,9 +43,10 @@ def prepared(a: Work, b: Work, options: Options) -> Prepared:
     a, b, excluded = same_kind(a, b)
     works, names = _under_one_name(a, b, moved, options)
     matched, waits, timings = collectives.split(match(*works, options))
+    matched, parts = with_swapped(matched, works, names, moved, options)
     matched = with_idle_time(matched, works, moved, options)
     works = replace(works[0], rows=works[0].rows.clear()), replace(works[1], rows=works[1].rows.clear())
-    return Prepared(works, matched, names, moved, waits, timings, (*devices.note(moved), *excluded))
+    return Prepared(works, matched, names, moved, waits, timings, (*devices.note(moved), *excluded), parts)
 
 
 def _on_one_device(a: Work, b: Work) -> tuple[Work, Work, dict[str, str]]:

@@ -33,6 +33,8 @@ LEAST_LEFT = 3
 HOST = "Host"
 IDLE = "idle"
 """The kind of rows that are idle time of a device by cause."""
+SWAPPED = "op"
+"""The kind of rows that are an operator's swapped kernels on a device; operators on the host have it too."""
 _WORK = ("cycle", "pid", "function", "device", "kind", "dur_ns", "instances", "cycle_ns")
 _READ = ("cycle", "pid", "function", "device", "metric", "beta", "mu", "dur_ns")
 _NAMES = ("function", "device", "metric")
@@ -79,8 +81,8 @@ class Matched(Struct, frozen=True):
 
     @property
     def on_device(self) -> Flags:
-        """Which functions ran on a device: idle time of one did not."""
-        ran = (self.functions["kind"] != IDLE).fill_null(True)
+        """Which functions ran on a device: idle time of one did not, and an operator's kernels have their own rows."""
+        ran = ~self.functions["kind"].is_in([IDLE, SWAPPED]).fill_null(False)
         found: Flags = ((self.functions["device"] != HOST).fill_null(True) & ran).to_numpy()
         return found
 

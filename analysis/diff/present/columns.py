@@ -8,6 +8,8 @@ COLUMNS: tuple[Column, ...] = (
     Column("function", "kernel", "text", "short form of the name in A", width=28,
            order=0, elastic=True, pinned=True, role="name"),
     Column("device", "device", "text", "device, or Host", width=6, order=2, role="where"),
+    Column("parts", "parts", "kinds", "rows that are part of it: swapped kernels, the host's side; + opens, - closes",
+           width=3, order=5),
     Column("kind", "kind", "text", "kernel, collective, memcpy, idle, oncpu, …", width=10, order=9, role="where"),
     Column("pid_a", "pid A", "text", "process in A", width=8, order=None),
     Column("pid_b", "pid B", "text", "process in B", width=8, order=None),

@@ -13,9 +13,11 @@ from ....loaders.trace import Trace
 from ...core.distribution import histogram
 from ...core.metrics import Role, metric
 from ...core.options import Options
+from ...idle.causes import named_cause
 from ..prepare.counter_units import recorded_units
+from ..prepare.idle_time import idle_name
 from ..prepare.prepared import Prepared, prepared
-from ..prepare.samples import Matched, Work, of_process, work_of
+from ..prepare.samples import HOST, Matched, Work, of_process, work_of
 from ..stats.reference import compare
 from ..stats.robust_location import Floats
 from ..verdict.cycle_time import spread
@@ -65,6 +67,16 @@ class Launcher(Struct, frozen=True):
     launches: int
 
 
+class PartDetails(Struct, frozen=True):
+    """A row folded into this one: launches and ms per cycle in both runs (medians of the cycles it is known in)."""
+
+    name: str
+    launches_a: float
+    launches_b: float
+    a_ms: float
+    b_ms: float
+
+
 class FunctionDetails(Struct, frozen=True):
     """What is known of one function.
 
@@ -80,6 +92,7 @@ class FunctionDetails(Struct, frozen=True):
     metrics: tuple[MetricChange, ...]
     launchers_a: tuple[Launcher, ...]
     launchers_b: tuple[Launcher, ...]
+    parts: tuple[PartDetails, ...] = ()
 
 
 def function_details(
@@ -90,8 +103,10 @@ def function_details(
     functions = matched_functions(runs, options)
     per_cycle: OverCycles | None = None
     metrics: tuple[MetricChange, ...] = ()
+    parts: tuple[PartDetails, ...] = ()
     if functions.ready is not None:
         one, row = functions.located(function, device, pid_a, pid_b, rank)
+        parts = _parts(functions.ready, one, function, device)
         per_cycle = _over_cycles(one, row)
         metrics = _metrics(functions.ready.works, one, function, device, runs)
     there, where = functions.in_b(function, device)
@@ -103,6 +118,7 @@ def function_details(
         per_cycle.ms if per_cycle else None, per_cycle.us if per_cycle else None,
         _both(*launches) if known else None, per_cycle.numbers_a if per_cycle else (),
         per_cycle.numbers_b if per_cycle else (), metrics, _launchers(runs[0], function), _launchers(runs[1], there),
+        parts,
     )
 
 
@@ -159,6 +175,26 @@ def matched_functions(runs: tuple[Trace, Trace], options: Options) -> MatchedFun
         for row, (name, device, _) in enumerate(one.functions.rows()):
             places.setdefault((name, device), []).append((one, row))
     return MatchedFunctions(ready, places)
+
+
+def _parts(ready: Prepared, one: Matched, function: str, device: str | None) -> tuple[PartDetails, ...]:
+    """The kernels of an operator that were swapped, or the host's functions that are a cause of idle time."""
+    place = next(at for at, other in enumerate(ready.matched) if other is one)
+    kernels = {part for part, whole in ready.parts.items() if whole == (place, function, device)}
+
+    def belongs(name: str, where: str | None, kind: str | None) -> bool:
+        cause = named_cause(name, kind) if where == HOST else None
+        return (place, name, where) in kernels or (cause is not None and idle_name(cause) == function)
+
+    made = []
+    for row, (name, where, kind) in enumerate(one.functions.rows()):
+        if belongs(name, where, kind):
+            (n_a, a), (n_b, b) = (
+                (float(np.median(values[row, side.seen[row]])) if side.seen[row].any() else 0.0
+                 for values in (side.launches, side.ms)) for side in (one.a, one.b)
+            )
+            made.append(PartDetails(name, n_a, n_b, a, b))
+    return tuple(sorted(made, key=lambda part: -abs(part.b_ms - part.a_ms)))
 
 
 def _over_cycles(one: Matched, row: int) -> OverCycles:

@@ -28,7 +28,8 @@ class FunctionChange(Struct):
     differ by themselves.
 
     ``lost_here_ms`` is the part of ``sure_ms`` the function itself accounts for: without what the calls inside it take
-    and without waiting for a device. Rows are ranked by it; None is all of ``sure_ms``.
+    and without waiting for a device. Rows are ranked by it; None is all of ``sure_ms``. ``parts`` counts the rows that
+    are part of this one, which has the name ``part_of`` and the device ``part_on`` for them.
     """
 
     function: str
@@ -64,6 +65,9 @@ class FunctionChange(Struct):
     wait_a_ms: float | None = None
     wait_b_ms: float | None = None
     renamed: str | None = None
+    parts: int = 0
+    part_of: str | None = None
+    part_on: str | None = None
     rank: int | None = None
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from runs import host, kernel, run_of, samples, steps
 
+from warplens.analysis.table.parts import opened
 from warplens.analysis.table.table import Table, ask
 from warplens.analysis.views.diff import VIEW
 from warplens.loaders.ingest.opening import open_run
@@ -122,3 +123,29 @@ def test_the_textbook_pair_is_explained_by_its_input(data: Path) -> None:
     assert 48 < row["a_ms"] < 62.1 and row["b_ms"] < 1.5  # the gaps in DataLoader slices: 283.7 and 2.77 ms in all
     assert "DataLoader" in table.facts["explanation"] and not table.facts["resources"]
     assert [one["cycle"] for one in table.facts["cycle_time"]["undecided_by"]] == [5, 9]
+
+
+def test_the_loader_is_part_of_the_idle_time_that_waits_for_it() -> None:
+    table = diff(training(1, loader_ms=2), training(2, loader_ms=6))
+    rows = {row["function"]: row for row in table.frame.to_dicts()}
+    assert rows[INPUT]["parts"] == 1 and LOADER not in rows
+    wider = opened(table, 0, True)
+    assert wider is not None and wider.window(1, 2)[0][0] == LOADER
+
+
+def test_a_loader_of_which_little_is_waited_for_stays() -> None:
+    def hidden(seed: int, loader_ms: float, waited_ms: float) -> Trace:
+        """Kernels of the step before run while input loads, so that most of it is hidden."""
+        draw = np.random.default_rng(seed)
+        slices, kernels = [], []
+        for number in range(12):
+            at = number * 20_000_000
+            load = round(loader_ms * 1e6 * float(np.exp(draw.normal(0, 0.002))))
+            slices += [host(LOADER, at, load, "dataloader"), host("cudaLaunchKernel", at + load, 5_000, "runtime",
+                                                                  correlation=number + 1)]
+            dur = 20_000_000 - round(waited_ms * 1e6)
+            kernels.append(kernel(number, at + load + 5_000, dur - load // 1_000, correlation=number + 1, pid=1))
+        return run_of("made", kernels=kernels, host=slices, cycles=steps(*[20_000_000] * 12))
+
+    names = set(diff(hidden(1, 2, 0.2), hidden(2, 8, 2)).frame["function"])
+    assert LOADER in names

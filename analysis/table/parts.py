@@ -1,0 +1,30 @@
+"""Rows that open into others: a column ``parts`` counts the rows right below one that are parts of it.
+
+Parts belong to the table's rows, so that cursor and marks stay when others open, and to its answer only while open.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+from msgspec.structs import replace
+
+from .table import Table
+
+
+def opened(table: Table, row: int, is_open: bool) -> Table | None:
+    """The answer with that row (as built) open or closed; None where it has no parts, or is so already."""
+    if "parts" not in table.rows.schema or table.kept is None:
+        return None
+    count = int(table.rows.column("parts").fill_null(0)[row])
+    below = pl.Series(range(row + 1, row + 1 + count), dtype=table.kept.dtype)
+    others = table.kept.filter(~table.kept.is_in(below.implode()))
+    if not count or (len(others) < len(table.kept)) == is_open:
+        return None
+    kept = pl.concat([others, below]).sort() if is_open else others
+    return replace(table, kept=kept, order=kept, passed=None)
+
+
+def row_of(table: Table, part: int) -> int | None:
+    """The row (as built) that a row is a part of; None where it is none."""
+    counts = table.rows.column("parts").fill_null(0).to_list()
+    return next((at for at in range(part - 1, -1, -1) if counts[at] and at + counts[at] >= part), None)
