@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
+from ..prepare.samples import IDLE
 from .function_change import FunctionChange
 from .suspects import BETWEEN_RUNS
 
@@ -28,6 +29,8 @@ class LaunchChange(Struct, frozen=True):
 def judge_by_launch(rows: Sequence[FunctionChange]) -> None:
     """Leave a function slower or faster only where a launch of it is: cycles of other work hold more or fewer."""
     for row in rows:
+        if row.kind == IDLE:
+            row.verdict = "~"  # what other work leaves over is no more or less of anything
         towards = (row.ratio or 1.0) - 1.0 if row.verdict == "slower" else 1.0 - (row.ratio or 1.0)
         if row.verdict in ("slower", "faster") and towards < BETWEEN_RUNS:
             row.verdict = "~"

@@ -149,3 +149,15 @@ def test_a_loader_of_which_little_is_waited_for_stays() -> None:
 
     names = set(diff(hidden(1, 2, 0.2), hidden(2, 8, 2)).frame["function"])
     assert LOADER in names
+
+
+def test_of_cycles_that_do_other_work_no_idle_time_is_called_more_or_less() -> None:
+    other = training(2, loader_ms=9)
+    tables = {name: other.table(name).collect().to_dicts() for name in ("kernels", "host", "cycles")}
+    for row in tables["kernels"]:
+        row["name"] = "flash_attention"
+    for row in tables["host"]:
+        row["name"] = {"aten::mm": "aten::attention"}.get(row["name"], row["name"])
+    table = diff(training(1, loader_ms=2), run_of("made", **tables))
+    assert not table.facts["comparability"]["comparable"]
+    assert {row["verdict"] for row in idle_rows(table).values()} == {"~"} and not table.facts["idle"]
