@@ -63,7 +63,7 @@ class OverviewPane(TablePane):
                 overview = str(error)
             view = kernels.load()
             try:
-                found = session.answers.ask(view, *session.question(view), session.remembered)
+                found = session.answers.ask(view, *session.question(view), session.remembered).compared(session.per)
                 return overview, arranged(view, found, arrangement)
             except CannotAnswer:
                 return overview, None
