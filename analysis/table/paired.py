@@ -74,6 +74,7 @@ class CycleSums(Struct, frozen=True):
     frames: tuple[pl.DataFrame, pl.DataFrame]
     known: bool
     cycles: tuple[int, int] = (0, 0)
+    ranks: int = 1
     notes: tuple[str, ...] = ()
 
     @property
@@ -91,7 +92,15 @@ class CycleSums(Struct, frozen=True):
             if a or b:
                 parts.append(f"{column.header} {_from_to(a, b, column)}")
         of_a, of_b = (units.counted(count, "whole cycle", "whole cycles") for count in self.cycles)
-        return f"Per cycle: {', '.join(parts) or 'nothing'} ({of_a} in A, {of_b} in B)."
+        return f"Per cycle{self._ranks(joined)}: {', '.join(parts) or 'nothing'} ({of_a} in A, {of_b} in B)."
+
+
+    def _ranks(self, joined: pl.DataFrame) -> str:
+        """Of a job: whether the rows are of one rank each, so that their sum is that of all, or of any rank."""
+        if self.ranks < 2:
+            return ""
+        several = [name for name in ("rank", "device") if name in joined.columns and joined[name].n_unique() > 1]
+        return ", all ranks together" if several else " and rank"
 
 
 def cycle_sums(
@@ -115,7 +124,8 @@ def cycle_sums(
         for frame, side, letter in zip(frames, kinds, SIDES, strict=True)
     ]
     cycles = [sum(side[kind].frame.height for kind in shared) for side in kinds]
-    return CycleSums((made[0], made[1]), True, (cycles[0], cycles[1]), _mix(shares, kinds))
+    ranks = max(one.ranks for side in found for one in side)
+    return CycleSums((made[0], made[1]), True, (cycles[0], cycles[1]), ranks, _mix(shares, kinds))
 
 
 def _limited(one: One) -> Within:
@@ -214,7 +224,7 @@ def _why(runs: Runs, found: Sequence[Sequence[WholeCycles]]) -> tuple[str, ...]:
     if not lacking:
         return ("Whole recordings are compared: the runs have no kind of cycle in common.",)
     who = "neither run has" if len(lacking) == 2 else f"{lacking[0]} has no"
-    return (f"Whole recordings are compared: {who} {'whole cycles' if len(lacking) == 2 else 'whole cycle'}.",)
+    return (f"Whole recordings are compared: {who} whole cycles.",)
 
 
 def _mix(shares: dict[str, float], kinds: Sequence[dict[str, WholeCycles]]) -> tuple[str, ...]:

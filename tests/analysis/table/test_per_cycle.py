@@ -86,11 +86,11 @@ def test_without_cycles_in_one_run_whole_recordings_are_compared(run_of, asked):
     (row,) = table.frame.to_dicts()
     assert (table.per, table.facts["per"]) == ("recording", "recording")
     assert (row["total_ns_delta"], row["per_cycle_ns_a"], row["per_cycle_ns_delta"]) == (70 - 600, None, None)
-    assert "B has no whole cycle" in " ".join(table.notes)
+    assert "B has no whole cycles" in " ".join(table.notes)
     assert table.compared("cycle") is table
 
 
-def test_of_a_job_it_is_per_cycle_and_rank(run_of, rows_of):
+def test_of_a_job_it_is_per_cycle_and_rank(run_of, rows_of, asked):
     def job(label: str, ranks: int, cycles: int) -> Any:
         work = [launched(number * STEP + 1, 100, rank=rank, device=f"GPU {rank}")
                 for number in range(1, cycles + 1) for rank in range(ranks)]
@@ -101,6 +101,9 @@ def test_of_a_job_it_is_per_cycle_and_rank(run_of, rows_of):
     assert (calls["count_per_cycle_a"], calls["count_per_cycle_delta"]) == (1, 0)
     assert {row["device"]: row["per_cycle_ns_a"] for row in rows_of("kernels", job("a", 2, 6), job("b", 2, 3))} == {
         "GPU 0": 100, "GPU 1": 100}
+    assert asked("calls", job("a", 2, 6), job("b", 2, 3)).summary[0].startswith("Per cycle and rank: total 5 ns")
+    kernels = asked("kernels", job("a", 2, 6), job("b", 2, 3)).summary[0]
+    assert kernels.startswith("Per cycle, all ranks together: total 200 ns")
 
 
 def test_prefill_and_decode_are_weighed_alike(run_of, asked):
