@@ -1,7 +1,8 @@
 """Which device of B stands for which device of A.
 
 A job that runs on GPU 1 today and ran on GPU 3 yesterday is one job. Where the runs share no device name and have the
-same number of them, they are taken in order; where they share some, names mean what they say.
+same number of them, they are taken in order; where they share some, names mean what they say. A run that names no
+device ran on the one device of the other.
 """
 
 from __future__ import annotations
@@ -22,6 +23,15 @@ def mapped(a: Iterable[str | None], b: Iterable[str | None]) -> dict[str, str]:
     if not left or len(left) != len(right) or set(left) & set(right):
         return {}
     return dict(zip(right, left, strict=True))
+
+
+def only_device(a: Iterable[str | None], b: Iterable[str | None]) -> str | None:
+    """The one device that one of the runs names where the other names none; None in all other cases."""
+    sides = set(a), set(b)
+    named = [side for side in sides if side != {None}]
+    if len(named) != 1 or len(named[0]) != 1 or HOST in named[0]:
+        return None
+    return next(iter(named[0]))
 
 
 def under(pairs: dict[str, str]) -> pl.Expr:

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 import polars as pl
 
 from ...loaders.trace import Trace
+from ..core import device_pairs as devices
 from ..core import units
+from ..core.names.same_function import Function, same_functions
 from ..core.options import Options
 from ..kernels.sources import kernels_of
 from ..overview.overview import Overview
@@ -38,7 +40,7 @@ def aggregates(runs: tuple[Trace, Trace], options: Options) -> Answer:
     if (found[0] is None or found[1] is None) and steps is None:
         lacking = [run.info.label for run, side in zip(runs, found, strict=True) if side is None]
         raise CannotAnswer(f"{' and '.join(lacking)} hold neither cycles nor launches nor sums of kernels to compare.")
-    sides = [sums_of(side.frame) if side is not None else {} for side in found]
+    sides = _under_the_same_names(*(sums_of(side.frame) if side is not None else {} for side in found))
     rows = []
     for key in dict.fromkeys([*sides[0], *sides[1]]):
         (a_ns, n_a, kind_a), (b_ns, n_b, kind_b) = (side.get(key, (0, 0, None)) for side in sides)
@@ -102,6 +104,19 @@ def sums_of(frame: pl.DataFrame) -> Sums:
         before = made.get((name, device), (0, 0, kind))
         made[name, device] = (before[0] + (total or 0), before[1] + (count or 0), kind)
     return made
+
+
+def _under_the_same_names(a: Sums, b: Sums) -> tuple[Sums, Sums]:
+    """The sums with B's devices and functions under the names that A has for them."""
+    names = [device for _, device in a], [device for _, device in b]
+    only, moved = devices.only_device(*names), devices.mapped(*names)
+    a = {(name, device or only): sums for (name, device), sums in a.items()}
+    b = {(name, moved.get(device or "", device or only)): sums for (name, device), sums in b.items()}
+    often: list[dict[Function, float]] = [
+        {(name, (device, sums[2])): sums[1] for (name, device), sums in side.items()} for side in (a, b)
+    ]
+    same = same_functions(*often)
+    return a, {(same.get((name, (device, sums[2])), name), device): sums for (name, device), sums in b.items()}
 
 
 def comparability_of_sums(

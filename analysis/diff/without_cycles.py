@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from ...loaders.trace import Trace
 from ..core import device_pairs as devices
+from ..core.names.same_function import Function, same_functions
 from ..core.options import Options
 from ..kernels.sources import kernels_of
 from ..table.view import Answer
@@ -51,6 +52,7 @@ def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
     scales = (work.per_a, work.per_b) if work else (1.0, 1.0)
     by_step = work is not None and work.unit is None
     sides = [_launches(in_marked_steps(run, options) if by_step else run.kernels) for run in runs]
+    sides[1] = _under_the_same_names(*sides)
     total = (float(sum(np.nansum(times) for times, _ in sides[0].values())) or 1.0) / scales[0]
     rows = [_row(key, sides[0].get(key), sides[1].get(key), scales) for key in dict.fromkeys([*sides[0], *sides[1]])]
     for row, q in zip(rows, q_values([row.p for row in rows]), strict=True):
@@ -92,6 +94,9 @@ def judged_work(
 def under_the_same_devices(runs: tuple[Trace, Trace]) -> tuple[tuple[Trace, Trace], dict[str, str]]:
     """The runs with B's devices under the names of A's where they used different ones, and those that were renamed."""
     names = [run.kernels.select(pl.col("device").unique().cast(pl.String)).collect()["device"] for run in runs]
+    if (only := devices.only_device(*names)) is not None:
+        named = [run.with_tables(kernels=run.kernels.with_columns(pl.col("device").fill_null(only))) for run in runs]
+        return (named[0], named[1]), {}
     moved = devices.mapped(*names)
     if not moved:
         return runs, moved
@@ -128,6 +133,19 @@ def _launches(kernels: pl.LazyFrame) -> dict[tuple[str, str | None], Launches]:
     groups = frame.group_by("name", "device", maintain_order=True)
     return {
         (str(key[0]), key[1]): (group["dur_ns"].fill_null(np.nan).to_numpy(), group["kind"][0]) for key, group in groups
+    }
+
+
+def _under_the_same_names(
+    a: dict[tuple[str, str | None], Launches], b: dict[tuple[str, str | None], Launches]
+) -> dict[tuple[str, str | None], Launches]:
+    """B's launches under the names A has for the same functions."""
+    often: list[dict[Function, float]] = [
+        {(name, (device, kind)): float(len(times)) for (name, device), (times, kind) in side.items()} for side in (a, b)
+    ]
+    names = same_functions(*often)
+    return {
+        (names.get((name, (device, side[1])), name), device): side for (name, device), side in b.items()
     }
 
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ...loaders.trace import Trace
 from ..core import units
-from ..core.device_pairs import mapped, note, under
+from ..core.device_pairs import mapped, note, only_device, under
 from ..core.options import SIDES, Options, Side
 from .column import Column, keys_of, ranked_sums, with_cycle_sums
 from .sides import beside
@@ -198,7 +198,11 @@ def _on_the_same_devices(
     a, b = frames
     if "device" not in a.columns:
         return frames, {}
-    moved = mapped(*(frame["device"].unique().cast(pl.String).to_list() for frame in frames))
+    names = [frame["device"].unique().cast(pl.String).to_list() for frame in frames]
+    if (only := only_device(*names)) is not None:
+        known = pl.col("device").fill_null(only)
+        return (a.with_columns(known), b.with_columns(known)), {}
+    moved = mapped(*names)
     if not moved:
         return frames, moved
     return (a, b.with_columns(under(moved))), moved

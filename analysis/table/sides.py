@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from ..core.names.same_function import Function, same_functions
 from .column import Column, keys_of, ranked_sums
 
 
@@ -19,6 +20,7 @@ def beside(a: pl.DataFrame, b: pl.DataFrame, columns: Sequence[Column]) -> pl.Da
     Ordered by the size of the change in the sum that counts most, then in the next.
     """
     columns = [column for column in columns if column.pairs != "alone"]
+    b = _under_the_same_names(a, b, columns)
     keys, ranked = keys_of(columns), ranked_sums(columns)
     sums = [column.name for column in ranked]
     names = [column.name for column in columns if column.pairs != "key"]
@@ -43,3 +45,22 @@ def beside(a: pl.DataFrame, b: pl.DataFrame, columns: Sequence[Column]) -> pl.Da
     changes = [pl.col(f"{name}_delta").abs() for names in first for name in names]
     texts = [pl.col(key).cast(pl.String) for key in keys]
     return made.sort(*changes, *texts, descending=[True] * len(changes) + [False] * len(keys), nulls_last=True)
+
+
+def _under_the_same_names(a: pl.DataFrame, b: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
+    """B with the names of A for functions that are called otherwise there."""
+    name = next((one.name for one in columns if one.role == "name" and one.pairs == "key"), None)
+    size = next((one.name for one in columns if one.role == "count" and one.pairs == "sum"), None)
+    if name is None or size is None:
+        return b
+    keys = [name, *(key for key in keys_of(columns) if key != name)]
+
+    def functions(side: pl.DataFrame) -> dict[Function, float]:
+        rows = side.drop_nulls(name).select(pl.col(*keys).cast(pl.String), often=pl.col(size).fill_null(0)).rows()
+        return {(row[0], row[1:-1]): row[-1] for row in rows}
+
+    pairs = same_functions(functions(a), functions(b))
+    if not pairs:
+        return b
+    names = [pairs.get((row[0], row[1:]), row[0]) for row in b.select(pl.col(*keys).cast(pl.String)).rows()]
+    return b.with_columns(pl.Series(name, names, pl.String).cast(b.schema[name]))
