@@ -2,8 +2,9 @@
 
 Profilers write one function in different ways: mangled or not, with ``.kd`` or ``[clone .kd]``, ``(int)4`` or ``4``, a
 lambda under another number. Names that are equal without that are one function. What is left over on both sides is
-matched without template arguments, tile sizes and addresses, and last without namespaces, where nothing else fits as
-well: a wrong pair would hide a new function and a gone one, while a missing pair shows both.
+matched by what it computes (the short form), then without template arguments, tile sizes and addresses, and last
+without namespaces, where nothing else fits as well: a wrong pair would hide a new function and a gone one, while a
+missing pair shows both.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from .demangle import demangled
+from .short_name import short_name
 
 Function = tuple[str, tuple[str | None, ...]]
 """A name, and where it ran: the device, the kind."""
@@ -87,5 +89,7 @@ def _last(name: str) -> str:
     return plain(name).rpartition("::")[2]
 
 
-_KEYS: tuple[tuple[Callable[[str], str], bool], ...] = ((function_key, True), (plain, True), (_last, False))
+_KEYS: tuple[tuple[Callable[[str], str], bool], ...] = (
+    (function_key, True), (short_name, True), (plain, True), (_last, False),
+)
 """What names are compared by, the surest first, and whether several of one key are matched."""

@@ -42,6 +42,11 @@ def test_what_both_have_is_left_alone_and_the_rest_is_matched_where_nothing_else
     a = {("f<{lambda()#1}>()", ()): 3.0, ("f<{lambda()#2}>()", ()): 5.0, ("ns::mul<4>(int)", ()): 1.0, ("old", ()): 1.0}
     b = {("f<{lambda()#1}>()", ()): 3.0, ("f<{lambda()#3}>()", ()): 5.0, ("mul", ()): 1.0, ("new", ()): 1.0}
     assert same_functions(a, b) == {("f<{lambda()#3}>()", ()): "f<{lambda()#2}>()", ("mul", ()): "ns::mul<4>(int)"}
+    made = "void at::native::vectorized_elementwise_kernel<{}, at::native::CUDAFunctor_{}<float>, A>(int)"
+    old, new = ({(made.format(width, what), ()): often for what, often in some} for width, some in (
+        (4, [("add", 1.0), ("mul", 2.0)]), (8, [("add", 2.0), ("mul", 1.0)])))
+    pairs = same_functions(old, new)
+    assert len(pairs) == 2 and all(("add" in now) == ("add" in was) for (now, _), was in pairs.items())
     assert same_functions({("f<4>()", ("GPU 0",)): 1.0}, {("f<8>()", ("GPU 1",)): 1.0}) == {}
     assert same_functions({("a::f", ()): 1.0, ("b::f", ()): 1.0}, {("c::f", ()): 1.0, ("d::f", ()): 1.0}) == {}
 
