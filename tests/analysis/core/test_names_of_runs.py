@@ -54,8 +54,8 @@ def test_sentences_and_pages_call_it_what_the_list_does(run: Trace) -> None:
 
 
 def test_of_two_runs_no_two_kernels_have_one_name() -> None:
-    a, b = made(*GEMMS[:1]), made(*GEMMS[1:])
-    assert len(set(shown(report("kernels", (a, b), Options())).values())) == 3
+    names = of_runs((made(*GEMMS[:1]), made(*GEMMS[1:])))
+    assert len({names.fit(name, WIDTH) for name in GEMMS}) == 3
 
 
 def test_of_more_names_than_are_compared_each_still_has_its_own_that_does_not_depend_on_the_others() -> None:
