@@ -66,7 +66,7 @@ def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
         unit_of_work=work.unit if work else None, per_launch=changes,
     )
     same_work = work is not None if comparability.comparable else None
-    lines = [*_work_lines(work), total_line(rows, same_work), line("Changed", _no_resources(runs))]
+    lines = [*_work_lines(work), total_line(rows, same_work), line("Cause", _no_resources(runs))]
     data = _data_line(comparability, by_step)
     ordered = [*lines, data] if comparability.comparable else [data, *lines]
     notes = [*devices.note(moved), *replay_notes((replays(runs[0]), replays(runs[1]))), *_scale_notes(work)]
