@@ -8,13 +8,16 @@ not to import polars, which takes as long as it takes to read a hundred megabyte
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+Value = TypeVar("Value")
 
 
 def _empty(table: str) -> Callable[[], pl.LazyFrame]:
@@ -116,6 +119,7 @@ class Trace(Struct, frozen=True):
     findings: pl.LazyFrame = field(default_factory=_empty("findings"))
     derived_store: DerivedStore | None = None
     filled: dict[str, tuple[pl.LazyFrame, bool]] = field(default_factory=dict)  # what ``has`` found, and of which
+    memo: dict[str, list[tuple[tuple[object, ...], Any]]] = field(default_factory=dict)  # see ``remember``
 
     def table(self, name: str) -> pl.LazyFrame:
         """The table of that name; KeyError for a name that is none."""
@@ -142,6 +146,20 @@ class Trace(Struct, frozen=True):
         from . import schema
 
         return [name for name in TABLE_NAMES if self.table(name) is not schema.empty(name)]
+
+    def remember(self, name: str, key: tuple[object, ...], compute: Callable[[], Value], most: int = 4) -> Value:
+        """What ``compute`` returns, from memory where it was computed for an equal key; it goes when the run goes.
+
+        Of each ``name`` the last ``most`` are kept. Runs in a key are compared by identity.
+        """
+        entries = self.memo.setdefault(name, [])
+        for other, value in entries:
+            if len(other) == len(key) and all(map(_is_same, key, other)):
+                return cast(Value, value)
+        value = compute()
+        entries.append((key, value))
+        del entries[:-most]
+        return value
 
     def derived(self, name: str, find: Callable[[], pl.DataFrame]) -> pl.DataFrame:
         """What ``find`` tells of these tables, and of nothing else: read where it was kept, kept where it can be.
@@ -174,15 +192,20 @@ class Trace(Struct, frozen=True):
     def with_tables(self, **tables: pl.LazyFrame) -> Trace:
         """The same recording with some tables replaced."""
         changes: dict[str, Any] = {**tables}
-        return replace(self, filled=self.filled.copy(), **changes)  # or this one would hold tables of its copies
+        # a copy has its own of both, or this run would hold tables of its copies
+        return replace(self, filled=self.filled.copy(), memo={}, **changes)
 
     def warn(self, *sentences: str) -> Trace:
         """The same recording with warnings added."""
-        return replace(self, info=replace(self.info, warnings=(*self.info.warnings, *sentences)))
+        return replace(self, info=replace(self.info, warnings=(*self.info.warnings, *sentences)), memo={})
+
+
+def _is_same(one: object, other: object) -> bool:
+    return one is other or (not isinstance(one, Trace) and one == other)
 
 
 TABLE_NAMES: tuple[str, ...] = tuple(
-    name for name in Trace.__struct_fields__ if name not in ("info", "derived_store", "filled")
+    name for name in Trace.__struct_fields__ if name not in ("info", "derived_store", "filled", "memo")
 )
 REDUCED = "reduced"
 """In the facts of a run that is a reduced dataset: it holds sums of each rank, and not what they are sums of."""

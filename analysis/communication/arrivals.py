@@ -6,8 +6,6 @@ shortest of the durations, the time of who waited for nobody.
 
 from __future__ import annotations
 
-from collections import deque
-
 import numpy as np
 import polars as pl
 from msgspec import Struct
@@ -57,17 +55,9 @@ class Arrivals(Struct, frozen=True):
         return tuple(said)
 
 
-_known: deque[tuple[Trace, Arrivals]] = deque(maxlen=4)
-
-
 def arrivals_of(run: Trace) -> Arrivals:
     """The arrivals at every collective of the run; the same object each time."""
-    for trace, arrivals in _known:
-        if trace is run:
-            return arrivals
-    made = _arrivals(collectives_of(run))
-    _known.append((run, made))
-    return made
+    return run.remember("arrivals", (), lambda: _arrivals(collectives_of(run)))
 
 
 def _arrivals(found: Collectives) -> Arrivals:

@@ -9,7 +9,6 @@ their own their operator, module and frame are null.
 from __future__ import annotations
 
 import re
-from collections import deque
 
 import numpy as np
 import polars as pl
@@ -78,7 +77,7 @@ def places_of(slices: HostSlices) -> Places:
     return Places(module, own, frame)
 
 
-_known: deque[tuple[Trace, Callers | None]] = deque(maxlen=4)
+_MEMO = "callers"
 
 
 def callers_of(run: Trace, slices: HostSlices | None = None) -> Callers | None:
@@ -86,19 +85,13 @@ def callers_of(run: Trace, slices: HostSlices | None = None) -> Callers | None:
 
     Whoever has the slices of the run gives them, for they take as long to read as most of what follows.
     """
-    for trace, callers in _known:
-        if trace is run:
-            return callers
-    callers = _callers(run, slices)
-    _known.append((run, callers))
-    return callers
+    return run.remember(_MEMO, (), lambda: _callers(run, slices))
 
 
 def operators_of_launches(run: Trace) -> pl.Series | None:
     """The operator of each activity (column ``op`` of ``FRAME``), by External id alone where that tells all of them."""
-    for trace, callers in _known:
-        if trace is run:
-            return callers.frame["op"] if callers is not None else None
+    for _, callers in run.memo.get(_MEMO, ()):
+        return callers.frame["op"] if callers is not None else None
     if not run.has("host") or not run.has("kernels"):
         return None
     operators = numbers(run.host.filter(pl.col("kind") == "op", pl.col("external_id").is_not_null()).select(

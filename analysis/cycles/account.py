@@ -9,7 +9,6 @@ them out.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from threading import RLock
 from typing import Any, cast
@@ -73,19 +72,14 @@ class Cycles(Struct, frozen=True):
     marked: pl.Series | None = None
 
 
-_known: deque[tuple[Trace, str | None, Cycles]] = deque(maxlen=8)
 _finding = RLock()
 
 
 def find_cycles(run: Trace, options: Options) -> Cycles:
     """The cycles of the run by the first source that has any; an empty frame and a note where nothing repeats."""
     with _finding:  # who asks while another thread finds them waits for that
-        for trace, anchor, cycles in _known:
-            if trace is run and anchor == options.cycle_anchor:
-                return cycles
-        cycles = _kept(run) if options.cycle_anchor is None else _find(run, options.cycle_anchor)
-        _known.append((run, options.cycle_anchor, cycles))
-        return cycles
+        anchor = options.cycle_anchor
+        return run.remember("cycles", (anchor,), lambda: _kept(run) if anchor is None else _find(run, anchor))
 
 
 class _About(Struct):

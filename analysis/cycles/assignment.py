@@ -10,7 +10,6 @@ there are no timestamps a cycle is a range of launch indices.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -41,17 +40,9 @@ def launched(run: Trace) -> pl.LazyFrame:
     return joined.with_columns(pl.coalesce("pid", "launch_pid").alias("pid")).drop("launch_pid")
 
 
-_known: deque[tuple[Trace, pl.DataFrame]] = deque(maxlen=2)
-
-
 def _launches(run: Trace) -> pl.DataFrame:
     """``launch_ns``, ``launch_pid`` and ``earlier`` of each of the run's kernels."""
-    for trace, found in _known:
-        if trace is run:
-            return found
-    found = derived(run, "launches", lambda: _found(run))
-    _known.append((run, found))
-    return found
+    return run.remember("launches", (), lambda: derived(run, "launches", lambda: _found(run)))
 
 
 def _found(run: Trace) -> pl.DataFrame:

@@ -9,7 +9,6 @@ decided by the kind of the function and the name of the metric, in ``belongs``.
 from __future__ import annotations
 
 import re
-from collections import deque
 from functools import cache
 from typing import Any
 
@@ -56,7 +55,6 @@ def belongs(kind: str, function: str, group: str, on_device: bool) -> bool:
     return kind in _ON_CPU and not on_device and group == "load"
 
 
-_known: deque[tuple[Trace, str | None, pl.DataFrame]] = deque(maxlen=4)
 
 
 def profile(run: Trace, options: Options) -> pl.LazyFrame:
@@ -66,12 +64,11 @@ def profile(run: Trace, options: Options) -> pl.LazyFrame:
     """
     if run.has("profile"):
         return _steady(run.profile, run, options)
-    for trace, anchor, frame in _known:
-        if trace is run and anchor == options.cycle_anchor:
-            return _steady(frame.lazy(), run, options)
-    frame = _computed(run, options) if options.cycle_anchor is not None else derived(
-        run, "profile", lambda: _computed(run, options))
-    _known.append((run, options.cycle_anchor, frame))
+    frame = run.remember(
+        "profile", (options.cycle_anchor,),
+        lambda: _computed(run, options) if options.cycle_anchor is not None else derived(
+            run, "profile", lambda: _computed(run, options)),
+    )
     return _steady(frame.lazy(), run, options)
 
 

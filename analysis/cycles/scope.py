@@ -10,7 +10,6 @@ refused with what there is.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 
 import polars as pl
@@ -19,8 +18,6 @@ from ...loaders.trace import Trace
 from ..core.call_tree import calls_where
 from ..core.options import Options, Scope, Side
 from ..table.view import ScopeRefused
-
-_known: deque[tuple[Trace, Scope, str | None, bool, Trace]] = deque(maxlen=6)
 
 
 def scoped(run: Trace, options: Options, side: Side = "a") -> Trace:
@@ -50,13 +47,7 @@ def _of_cycle(run: Trace, options: Options, side: Side) -> Trace:
 
 def _remembered(run: Trace, scope: Scope, options: Options, make: Callable[[], Trace]) -> Trace:
     """The same object each time: what is known of a run is remembered by which one it is."""
-    key = scope, options.cycle_anchor, options.warm_up
-    for trace, *known, piece in _known:
-        if trace is run and tuple(known) == key:
-            return piece
-    piece = make()
-    _known.append((run, *key, piece))
-    return piece
+    return run.remember("scope", (scope, options.cycle_anchor, options.warm_up), make)
 
 
 def _cut(run: Trace, wanted: int, options: Options) -> Trace:

@@ -6,8 +6,6 @@ The overview, the cycles and the diff of a pair all show it, so that no view say
 
 from __future__ import annotations
 
-from collections import deque
-
 from msgspec import Struct
 
 from ...loaders.trace import Trace
@@ -25,7 +23,6 @@ from .without_cycles import judged_work, under_the_same_devices
 
 LEAST_TO_COMPARE = 2
 """Cycles each run must have; with fewer, launches are the samples."""
-_known: deque[tuple[Trace, Trace, Options, Prepared | None]] = deque(maxlen=2)
 
 
 class Headline(Struct, frozen=True):
@@ -81,14 +78,13 @@ def prepared_pair(runs: tuple[Trace, Trace], options: Options) -> Prepared | Non
 
     Raises CannotAnswer for a process that is not there.
     """
-    for a, b, asked, ready in _known:
-        if a is runs[0] and b is runs[1] and asked == options:
-            return ready
+    return runs[0].remember("pair", (runs[1], options), lambda: _prepared_pair(runs, options), most=1)
+
+
+def _prepared_pair(runs: tuple[Trace, Trace], options: Options) -> Prepared | None:
     works = work_of(runs[0], options), work_of(runs[1], options)
     few = min(_cycles(work) for work in works) < LEAST_TO_COMPARE or not all(_timed(run) for run in runs)
-    ready = None if few else prepared(*works, options)
-    _known.append((*runs, options, ready))
-    return ready
+    return None if few else prepared(*works, options)
 
 
 def _cycles(work: Work) -> int:

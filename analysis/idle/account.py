@@ -5,7 +5,6 @@ The causes of a gap sum to its length, and those of a device to its idle time, t
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from zlib import crc32
 
@@ -69,18 +68,9 @@ class Idle(Struct, frozen=True):
     scope: tuple[DeviceScope, ...] = ()
 
 
-_known: deque[tuple[Trace, Trace, Steps | None, Idle]] = deque(maxlen=4)
-
-
 def idle_of(run: Trace, piece: Trace, steps: Steps | None = None) -> Idle | None:
     """Idle time between the activities of ``piece``, which is the run or a part of it; None without any times."""
-    for trace, part, asked, known in _known:
-        if trace is run and part is piece and asked == steps:
-            return known
-    idle = _kept(run, steps) if piece is run else _found(run, piece, steps)
-    if idle is not None:
-        _known.append((run, piece, steps, idle))
-    return idle
+    return piece.remember("idle", (steps,), lambda: _kept(run, steps) if piece is run else _found(run, piece, steps))
 
 
 def _found(run: Trace, piece: Trace, steps: Steps | None) -> Idle | None:

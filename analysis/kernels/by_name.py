@@ -6,7 +6,6 @@ which counts overlapping streams twice; it is not the share of the wall time.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any
 
 import polars as pl
@@ -22,8 +21,6 @@ from .columns import COLUMNS
 from .launchers import commonest
 from .sources import KEYS, Kernels, kernels_of
 
-_known: deque[tuple[Trace, Options, Side, bool, tuple[pl.DataFrame, Kernels]]] = deque(maxlen=4)
-
 
 def table(
     run: Trace, options: Options, side: Side = "a", by_rank: bool = True
@@ -33,12 +30,8 @@ def table(
     A job of several ranks has a row for each, unless ``by_rank`` is false. The last answers are remembered: overview,
     findings and the view ask for the same.
     """
-    for trace, *asked, answer in _known:
-        if trace is run and asked == [options, side, by_rank]:
-            return answer
-    made = _table(run, options, side, by_rank)
-    _known.append((run, options, side, by_rank, made))
-    return made
+    key = options, side, by_rank
+    return run.remember("kernels", key, lambda: _table(run, options, side, by_rank), most=2)
 
 
 def _table(run: Trace, options: Options, side: Side, by_rank: bool) -> tuple[pl.DataFrame, Kernels]:

@@ -7,10 +7,8 @@ to the disk that all of them share.
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -77,8 +75,6 @@ def reduce_recording(work: Recording, tell: object = None) -> Reduced:
             return Reduced(str(folder), part, time.monotonic() - began)
         except Unreadable as error:
             return Reduced(None, None, time.monotonic() - began, str(error))
-        finally:
-            _forget()
 
 
 def _reduced(work: Recording) -> tuple[Path, Part]:
@@ -129,11 +125,3 @@ def _opened(work: Recording) -> Iterator[Trace]:
     finally:
         for directory in made:
             spill.remove(directory)
-
-
-def _forget() -> None:
-    """Let go of what the questions remember of runs: the next recording is another one."""
-    for name, module in list(sys.modules.items()):
-        known = getattr(module, "_known", None) if ".analysis." in name else None
-        if isinstance(known, deque):
-            known.clear()

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 from ....loaders.trace import Trace
 from ...core.options import Options
 from ..prepare.samples import Matched
 from .comparability import Comparability, comparability
 from .cycle_time import CycleTime, cycle_time
 
-_known: deque[tuple[list[Matched], Options, tuple[CycleTime, Comparability]]] = deque(maxlen=2)
-
 
 def judged(
     runs: tuple[Trace, Trace], matched: list[Matched], options: Options
 ) -> tuple[CycleTime, Comparability]:
     """How long a cycle takes in both runs, and whether they can be compared; remembered for the next view."""
-    for known, asked, answer in _known:
-        if known is matched and asked == options:
-            return answer
-    comparable, cycles = comparability(runs, matched, options), cycle_time(matched)
-    answer = (cycles if comparable.comparable else cycles.of_other_work, comparable)
-    _known.append((matched, options, answer))
-    return answer
+    def judge() -> tuple[list[Matched], tuple[CycleTime, Comparability]]:
+        comparable, cycles = comparability(runs, matched, options), cycle_time(matched)
+        return matched, (cycles if comparable.comparable else cycles.of_other_work, comparable)
+
+    return runs[0].remember("judged", (runs[1], id(matched), options), judge, most=1)[1]  # which keeps the id its own
