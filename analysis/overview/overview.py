@@ -92,7 +92,6 @@ def span(cycles: Cycles, word: str) -> str:
     count, ranks = len(spans), cycles.frame["rank"].drop_nulls().n_unique()
     per_rank = cycles.frame.group_by("rank").len()["len"].unique()
     number = int(per_rank[0]) if len(per_rank) == 1 else count
-    word = f"guessed {word}" if cycles.guessed else word
     many = f"one {word}" if number == 1 else f"{units.count(number)} {word}s"
     if ranks > 1:
         many += f" on each of {units.count(ranks)} ranks" if len(per_rank) == 1 else f" on {units.count(ranks)} ranks"

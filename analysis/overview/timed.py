@@ -190,7 +190,7 @@ def told(
     ]
     whole_run = parts[0].windows.whole_run
     profiled = run.has("profile") and REDUCED not in run.info.facts
-    word = "recording" if whole_run else "cycle" if profiled else "step"
+    word = "recording" if whole_run else "cycle" if profiled else "guessed step" if cycles.guessed else "step"
     evidence = replace(
         kernels(limited, options, steps), steps=count, step_ns=window_ns, times=times, devices=devices, step_word=word,
         communication=tuple(

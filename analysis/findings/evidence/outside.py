@@ -69,22 +69,24 @@ def outside_of(run: Trace, steps: Steps | None) -> Outside | None:
 
 
 def _longest(run: Trace, begin: int, end: int) -> Longest | None:
-    """The call, else the operator or function, that took most of the time between two moments on one thread.
+    """The call, else the operator or function, else the range, that took most of the time between two moments.
 
     One slice that takes half of what all of its name take is named alone.
     """
     span = end - begin
     inside = pl.min_horizontal(pl.col("start_ns") + pl.col("dur_ns"), end) - pl.max_horizontal("start_ns", begin)
     rows = run.host.filter(
-        pl.col("start_ns") < end, pl.col("start_ns") + pl.col("dur_ns") > begin, pl.col("kind") != "annotation",
-    ).select(pl.col("name").cast(pl.String), called=pl.col("kind").is_in(CALLS), spent=inside)
-    sums = rows.group_by("name", "called").agg(
+        pl.col("start_ns") < end, pl.col("start_ns") + pl.col("dur_ns") > begin,
+    ).select(pl.col("name").cast(pl.String), called=pl.col("kind").is_in(CALLS), marked=pl.col("kind") == "annotation",
+             spent=inside)
+    sums = rows.group_by("name", "called", "marked").agg(
         count=pl.len(), total=pl.col("spent").sum(), most=pl.col("spent").max()).collect(engine="streaming")
     alone = (2 * pl.col("most") >= pl.col("total")) | (pl.col("total") > span)  # nested or of many threads
     named = sums.drop_nulls("name").with_columns(
         count=pl.when(alone).then(1).otherwise("count"), total=pl.when(alone).then("most").otherwise("total"))
     telling = named.filter(
         pl.col("total") >= TELLING * span, pl.col("called") | (pl.col("total") <= MOST_OF_ALL * span))
-    found = telling.sort("called", "total", "name", descending=[True, True, False]).head(1)
+    # a call says most of what the time went to, a range that somebody named least
+    found = telling.sort("called", "marked", "total", "name", descending=[True, False, True, False]).head(1)
     return next((Longest(name, count, total) for name, count, total in
                  found.select("name", "count", "total").iter_rows()), None)
