@@ -15,8 +15,6 @@ LEAST = 0.05
 """Share of the recording that must lie outside its steps to be mentioned."""
 TELLING = 0.1
 """Share of that time that a call or a slice must take to be named..."""
-MOST_OF_ALL = 0.95
-"""...an operator or function that fills more than this of it explains nothing..."""
 _LAUNCHES = re.compile(r"Launch", re.I)
 MODULE_NS = 1_000_000
 """...and a launch call this long did not launch: it loaded the module that the kernel is in."""
@@ -71,21 +69,21 @@ def outside_of(run: Trace, steps: Steps | None) -> Outside | None:
 def _longest(run: Trace, begin: int, end: int) -> Longest | None:
     """The call, else the operator or function, else the range, that took most of the time between two moments.
 
-    One slice that takes half of what all of its name take is named alone.
+    One slice that takes half of what all of its name take is named alone. What also runs in the steps, as the frames
+    around a training loop do, explains nothing.
     """
     span = end - begin
-    inside = pl.min_horizontal(pl.col("start_ns") + pl.col("dur_ns"), end) - pl.max_horizontal("start_ns", begin)
-    rows = run.host.filter(
-        pl.col("start_ns") < end, pl.col("start_ns") + pl.col("dur_ns") > begin,
-    ).select(pl.col("name").cast(pl.String), called=pl.col("kind").is_in(CALLS), marked=pl.col("kind") == "annotation",
-             spent=inside)
+    last = pl.col("start_ns") + pl.col("dur_ns")
+    inside = pl.min_horizontal(last, end) - pl.max_horizontal("start_ns", begin)
+    called, within = pl.col("kind").is_in(CALLS), (pl.col("start_ns") >= begin) & (last <= end)
+    rows = run.host.filter(pl.col("start_ns") < end, last > begin, called | within).select(
+        pl.col("name").cast(pl.String), called=called, marked=pl.col("kind") == "annotation", spent=inside)
     sums = rows.group_by("name", "called", "marked").agg(
         count=pl.len(), total=pl.col("spent").sum(), most=pl.col("spent").max()).collect(engine="streaming")
     alone = (2 * pl.col("most") >= pl.col("total")) | (pl.col("total") > span)  # nested or of many threads
     named = sums.drop_nulls("name").with_columns(
         count=pl.when(alone).then(1).otherwise("count"), total=pl.when(alone).then("most").otherwise("total"))
-    telling = named.filter(
-        pl.col("total") >= TELLING * span, pl.col("called") | (pl.col("total") <= MOST_OF_ALL * span))
+    telling = named.filter(pl.col("total") >= TELLING * span)
     # a call says most of what the time went to, a range that somebody named least
     found = telling.sort("called", "marked", "total", "name", descending=[True, False, True, False]).head(1)
     return next((Longest(name, count, total) for name, count, total in

@@ -155,3 +155,15 @@ def test_the_mean_of_the_headline_leaves_warm_up_out_and_says_so() -> None:
     kernels, calls = launches(*(row["start_ns"] + 10 * MS for row in marks))
     headline = ask(view("overview"), (run_of(cycles=marks, kernels=kernels, host=calls),)).summary[0]
     assert headline.startswith("8 steps, mean 100.0 ms without 1 of warm-up")
+
+
+def test_what_also_runs_in_the_steps_explains_neither_what_came_before_nor_what_came_after() -> None:
+    marks = [{**row, "start_ns": row["start_ns"] + 1000 * MS} for row in steps(*[100 * MS] * 5)]
+    kernels, calls = launches(*(row["start_ns"] + 10 * MS for row in marks))
+    around = [host("train.py(3): main", 0, 3000 * MS, "python"), host("build", 100 * MS, 700 * MS, "annotation"),
+              *(host("save", (2000 + 200 * i) * MS, 150 * MS, "op", depth=1) for i in range(4))]
+    said = facts(run_of(cycles=marks, kernels=kernels, host=[*around, *calls]))["findings"]
+    assert (
+        "Outside the steps: 1.00 s before the first whole step, 700.0 ms of it one build; "
+        "1.50 s after the last whole step, 600.0 ms of it 4 calls of save."
+    ) in said
