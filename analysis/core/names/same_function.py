@@ -18,7 +18,7 @@ from .demangle import demangled
 from .short_name import short_name
 
 Function = tuple[str, tuple[str | None, ...]]
-"""A name, and where it ran: the device, the kind."""
+"""A name, and where it ran: the device, the kind. What has no name is matched with nothing else."""
 
 _LONGEST = 8192
 """Characters of a name that are compared."""
@@ -40,8 +40,8 @@ def same_functions(a: Mapping[Function, float], b: Mapping[Function, float]) -> 
 
     Only clear cases: one candidate on each side, or the same number of them, then in the order of how often.
     """
-    left = {function: size for function, size in a.items() if function not in b}
-    right = {function: size for function, size in b.items() if function not in a}
+    left = {function: size for function, size in a.items() if function[0] and function not in b}
+    right = {function: size for function, size in b.items() if function[0] and function not in a}
     pairs: dict[Function, str] = {}
     for key, several in _KEYS:
         groups: dict[Function, tuple[list[tuple[float, str]], list[tuple[float, str]]]] = defaultdict(lambda: ([], []))

@@ -139,7 +139,7 @@ def _device(work: Work, side: Side, device: str, of_rank: int | None, options: O
     cycles = find_cycles(run, options)
     if cycles.frame.is_empty() or cycles.frame["start_ns"].null_count():
         return None
-    wanted = (pl.col("device") == device) & (pl.col("kind") != "sync")
+    wanted = pl.col("device").eq_missing(pl.lit(device, pl.String)) & (pl.col("kind") != "sync")
     if of_rank is not None:
         wanted &= pl.col("rank") == of_rank
     mine = run.kernels.filter(wanted)

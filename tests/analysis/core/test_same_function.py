@@ -73,6 +73,14 @@ def test_a_table_without_devices_matches_the_trace_of_the_same_run(view: str, fi
     assert frame[f"{count}_a"].to_list() == frame[f"{count}_b"].to_list() == [1, 1]
 
 
+def test_activities_without_a_name_are_no_function_of_the_other_run() -> None:
+    a = run_of("a", kernels=[kernel(0, 0, 100, "f()"), {**kernel(1, 200, 50), "name": None}])
+    b = run_of("b", kernels=[kernel(0, 0, 100, "g()")])
+    for view in ("kernels", "diff"):
+        assert report(view, (a, b), Options()).frame.height == 3
+        assert report(view, (b, a), Options()).frame.height == 3
+
+
 def test_kernels_and_diff_pair_the_same_names_on_other_devices() -> None:
     a = run_of("a", kernels=[kernel(0, 0, 100, "_ZN3foo3barILi4EEEvPf.kd", device="GPU 0")])
     b = run_of("b", kernels=[kernel(0, 0, 300, "void foo::bar<4>(float*)", device="GPU 2")])
