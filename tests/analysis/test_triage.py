@@ -66,7 +66,7 @@ def test_a_page_is_read_in_a_minute(samples: Path) -> None:
     one, two = (markdown(ask(view("triage"), runs)) for runs in (pair[:1], pair))
     assert len(one.splitlines()) < 50 and len(two.splitlines()) < 90
     assert two.index("## What changed") < two.index("## A: Findings") < two.index("## B: Findings")
-    assert "gpu\\_sm\\_frequency 1,187 → 210 MHz" in two or "gpu_sm_frequency 1,187 → 210 MHz" in two
+    assert "SM clock of GPU 7 fell 1,187 → 210 MHz" in two
     assert "could win" in one and "Legend" not in two
 
 
