@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import numpy as np
 import polars as pl
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -130,7 +129,7 @@ def kernels(run: Trace, options: Options, steps: Steps | None = None) -> Evidenc
         "total_ns", descending=True).rows()
     return replace(
         evidence, top=top, costliest=_costliest(frame), bound={name: ns / total for name, ns in bound} if total else {},
-        median_kernel_ns=_median(work), launches=float(work["count"].sum()),
+        median_kernel_ns=_median(within), launches=float(work["count"].sum()),
     )
 
 
@@ -143,10 +142,8 @@ def _costliest(frame: pl.DataFrame) -> dict[str, Any] | None:
     return None if sums.is_empty() else {**sums.row(0, named=True), "devices": devices}
 
 
-def _median(work: pl.DataFrame) -> float | None:
-    """About the median duration of all launches: the median of each kernel, weighted by its launches."""
-    known = work.drop_nulls(["p50_ns", "count"]).sort("p50_ns")
-    if known.is_empty():
-        return None
-    passed = known["count"].cum_sum().to_numpy()
-    return float(known["p50_ns"][int(np.searchsorted(passed, passed[-1] / 2))])
+def _median(run: Trace) -> float | None:
+    """The median duration of the kernels and collectives that ran; None where only sums are recorded."""
+    times = run.kernels.filter(pl.col("kind").is_in(["kernel", "collective"])).select(pl.col("dur_ns").median())
+    median: float | None = times.collect(engine="streaming").item()
+    return median

@@ -42,7 +42,7 @@ def _sentence(found: HostBehind) -> str:
         where = f"; most {display(place, 2 * _NAME)} ({units.duration(first.idle_ns)} in {times})"
     short = ""
     if found.median_kernel_ns is not None:
-        short = f", half of its kernels take at most {units.duration(found.median_kernel_ns)}"
+        short = f", median kernel {units.duration(found.median_kernel_ns)}"
     bound = "Launch-bound" if part.idle_ns < LAUNCH_NS * part.gaps else "Bound by the host"
     return (f"{bound}: {display(waits.device or 'the device', 24)} waits {units.duration(part.idle_ns)} of "
             f"{units.duration(waits.window_ns)}{waits.where} for the next launch{short}{where}.")
