@@ -22,7 +22,7 @@ import polars as pl
 from scipy import stats
 
 from warplens.analysis.diff.stats.reference import compare
-from warplens.analysis.table.table import ask
+from warplens.analysis.query.ask import ask
 from warplens.analysis.views.diff import VIEW
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.trace import Trace
@@ -211,7 +211,7 @@ _ASKED = """
 import resource, sys, time
 import polars as pl
 from warplens.analysis.views.diff import VIEW
-from warplens.analysis.table.table import ask
+from warplens.analysis.query.ask import ask
 from warplens.loaders.trace import Info, Trace
 from warplens.loaders import schema
 runs = tuple(

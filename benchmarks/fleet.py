@@ -41,7 +41,7 @@ WARPLENS = [sys.executable, "-m", "warplens"]
 WORKERS = 2
 _OPEN = """
 import json, sys, time
-from warplens.analysis.table.table import ask
+from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view
 from warplens.loaders.ingest.opening import open_run
 one, overview = view("ranks"), view("overview")

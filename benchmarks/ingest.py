@@ -68,7 +68,7 @@ REPORT = [sys.executable, "-m", "warplens", "report", "--view", "kernels", "--fo
 _REOPEN = """
 import json, sys, time
 from warplens.analysis.views.kernels import VIEW
-from warplens.analysis.table.table import ask
+from warplens.analysis.query.ask import ask
 from warplens.loaders.ingest import cache
 from warplens.loaders.ingest.opening import open_run
 def shown(path):

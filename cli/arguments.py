@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from ..analysis.core.options import Options
+    from ..analysis.contract.options import Options
     from ..analysis.table.table import Table
     from ..loaders.trace import Trace
 
@@ -87,7 +87,7 @@ def side_arguments(parser: argparse.ArgumentParser) -> None:
 
 def options_of(arguments: argparse.Namespace) -> Options:
     """The scope that was asked for, for every view."""
-    from ..analysis.core.options import Options
+    from ..analysis.contract.options import Options
 
     return Options(cycle=arguments.cycle, cycle_b=arguments.cycle, **scope_of(arguments))
 
@@ -296,10 +296,10 @@ def print_path(path: Path) -> None:
 
 def ask(arguments: argparse.Namespace, runs: tuple[Trace, ...], name: str | None) -> list[Table]:
     """The answer of a view, or of the summary where none is named, of the runs or the one chosen. Raises Wrong."""
+    from ..analysis.contract.view import CannotAnswer
     from ..analysis.cycles.statement import find_ahead
+    from ..analysis.query.report import NoSuchColumn, report, summary
     from ..analysis.table.filters import BadFilter, Filter
-    from ..analysis.table.view import CannotAnswer
-    from ..analysis.views.report import NoSuchColumn, report, summary
 
     options, run = options_of(arguments), getattr(arguments, "run", None)
     if run is not None:

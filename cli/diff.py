@@ -85,10 +85,10 @@ def labelled(sides: tuple[list[Trace], list[Trace]]) -> tuple[Trace, ...]:
 
 def repeated(sides: tuple[list[Trace], list[Trace]], arguments: argparse.Namespace) -> Table:
     """The diff of repeated runs, each limited to what was asked for. Raises Wrong."""
-    from ..analysis.core.options import SIDES
+    from ..analysis.contract.options import SIDES
+    from ..analysis.contract.view import CannotAnswer
     from ..analysis.cycles.scope import scoped
     from ..analysis.diff.pooled import pooled
-    from ..analysis.table.view import CannotAnswer
 
     options = options_of(arguments)
     try:

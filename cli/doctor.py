@@ -40,7 +40,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 def _environment(arguments: argparse.Namespace) -> int:
     """Of every file of the run."""
-    from ..loaders.ingest.advice.environment import recorded
+    from ..loaders.environment import recorded
 
     if arguments.run is None:
         raise Wrong("--environment is of a run: warplens doctor RUN --environment")

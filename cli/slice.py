@@ -16,7 +16,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _slice(arguments: argparse.Namespace) -> int:
-    from ..analysis.table.view import CannotAnswer
+    from ..analysis.contract.view import CannotAnswer
     from ..analysis.timeline.chrome_trace import save, sliced
 
     options = options_of(arguments)

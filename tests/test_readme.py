@@ -18,9 +18,9 @@ import pytest
 from app_runs import press, said, screen_text, settled
 from demo_app import DEMO, demo_app
 
-from warplens.analysis.core.options import Thresholds
+from warplens.analysis.contract.column import Column
+from warplens.analysis.contract.options import Thresholds
 from warplens.analysis.findings.rules import RULES
-from warplens.analysis.table.column import Column
 from warplens.analysis.views import VIEWS
 from warplens.cli import main
 from warplens.loaders.ingest.advice import unsupported
@@ -161,8 +161,8 @@ def theme_names() -> str:
 
 
 def demo_lines() -> str:
-    from warplens.analysis.core.options import Options
-    from warplens.analysis.views.report import report
+    from warplens.analysis.contract.options import Options
+    from warplens.analysis.query.report import report
     from warplens.loaders.ingest.opening import open_run
 
     pair = tuple(open_run(str(DEMO / f"{side}.json.gz"), use_cache=False)[0] for side in ("normal", "abnormal"))

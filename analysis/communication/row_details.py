@@ -7,12 +7,12 @@ from typing import Any
 import polars as pl
 
 from ...loaders.trace import Trace
+from ..contract.options import Options
+from ..contract.sections import MOST, Section
 from ..core import units
-from ..core.options import Options
-from ..details.sections import MOST, Section
-from ..ranks.reasons import before, beginning, host_recorded
 from .arrivals import Arrivals, arrivals_of
 from .by_kind import by_kind
+from .reasons import before, beginning, host_recorded
 
 _DID = ("in all", "computing", "copying", "host waits for input", "until the host launched it")
 """What ``Stretches`` tells, in words."""

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import polars as pl
 from msgspec import Struct
 
-from ..table.view import CannotAnswer
-from .options import Options
+from ..contract.options import Options
+from ..contract.view import CannotAnswer
 
 
 class Process(NamedTuple):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..contract.options import Options
 from . import units
-from .options import Options
 from .text import display
 
 

@@ -13,7 +13,7 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
-from ..table.column import Column
+from ..contract.column import Column
 
 _TIMES = ((1e9, "s "), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 _BYTES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))

@@ -20,11 +20,11 @@ from msgspec.structs import asdict, replace
 
 from ...loaders import schema
 from ...loaders.trace import Trace
+from ..contract.options import Options
 from ..core import units
 from ..core.batches import batches
 from ..core.derived import derived, derived_value
 from ..core.distribution import fence, statistics
-from ..core.options import Options
 from . import assignment, completeness, executions, launch_runs, reduced
 from . import sources as cycle_sources
 from .guess import why_ignored

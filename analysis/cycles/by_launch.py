@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from ...loaders.trace import Trace
-from ..core.options import Options
+from ..contract.options import Options
 from .account import find_cycles
 from .assignment import in_cycles
 

@@ -15,9 +15,9 @@ from msgspec import Struct
 
 from ...loaders import schema
 from ...loaders.trace import Trace
+from ..contract.options import Options
 from ..core.batches import batches
 from ..core.launch_calls import ids, numbered
-from ..core.options import Options
 from . import assignment
 from .account import Cycles, find_cycles
 

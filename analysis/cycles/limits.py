@@ -14,10 +14,10 @@ import polars as pl
 from msgspec.structs import replace
 
 from ...loaders.trace import Trace
+from ..contract.options import Options, Scope
+from ..contract.view import ScopeRefused
 from ..core import units
 from ..core.call_tree import calls_where
-from ..core.options import Options, Scope
-from ..table.view import ScopeRefused
 from . import assignment, reduced
 from .account import find_cycles
 from .guess import GUESSED

@@ -17,9 +17,9 @@ import polars as pl
 
 from ...loaders import schema
 from ...loaders.trace import Trace
+from ..contract.options import Options
 from ..core import sampling
 from ..core.derived import derived
-from ..core.options import Options
 from . import events
 from .account import find_cycles
 

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from ...loaders import schema
 from ...loaders.trace import REDUCED, Trace
-from ..core.options import Scope
-from ..table.view import ScopeRefused
+from ..contract.options import Scope
+from ..contract.view import ScopeRefused
 from .assignment import WINDOW
 
 FIGURES = (*WINDOW, "records", "busy_ns")

@@ -15,9 +15,9 @@ from collections.abc import Callable
 import polars as pl
 
 from ...loaders.trace import Trace
+from ..contract.options import Options, Scope, Side
+from ..contract.view import ScopeRefused
 from ..core.call_tree import calls_where
-from ..core.options import Options, Scope, Side
-from ..table.view import ScopeRefused
 
 
 def scoped(run: Trace, options: Options, side: Side = "a") -> Trace:

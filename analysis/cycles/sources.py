@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ...loaders import schema
 from ...loaders.trace import Trace
-from ..table.view import CannotAnswer
+from ..contract.view import CannotAnswer
 from .guess import GUESSED
 from .guess import SOURCES as GUESSES
 from .launch_runs import launch_runs, launches_by_rank

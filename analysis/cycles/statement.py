@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ...loaders.trace import Trace
+from ..contract.options import SIDES, Options, Side
 from ..core.derived import LEAST_BYTES, derived_value, known_value
-from ..core.options import SIDES, Options, Side
 
 if TYPE_CHECKING:
     from .account import Cycles

@@ -10,8 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...loaders.trace import Trace
+from ..contract.options import Options, Side
 from ..core.call_tree import calls_where
-from ..core.options import Options, Side
 from .account import Cycles, counted_cycles, find_cycles
 from .assignment import WINDOW
 

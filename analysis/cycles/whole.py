@@ -14,8 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...loaders.trace import Trace
+from ..contract.options import Options, Side
 from ..core.call_tree import calls_where
-from ..core.options import Options, Side
 from . import assignment, reduced
 from .account import find_cycles
 

@@ -8,10 +8,10 @@ from typing import Any
 import polars as pl
 
 from ...loaders.trace import Trace
+from ..contract.sections import MOST, Event, Section
 from ..core import units
 from ..core.launch_calls import CALLS
 from ..core.text import display
-from .sections import MOST, Event, Section
 
 _LABEL = 84
 """Cells of a label that are shown: metrics of Nsight Compute have long names that differ at the end."""

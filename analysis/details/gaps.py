@@ -8,12 +8,12 @@ from typing import Any
 import polars as pl
 
 from ...loaders.trace import Trace
+from ..contract.options import Options
+from ..contract.sections import MOST, Section
 from ..core import units
 from ..core.callers import callers_of
 from ..core.names.short_name import fit_name, short_name
-from ..core.options import Options
 from ..core.text import display
-from .sections import MOST, Section
 
 CELLS, BRIEF_CELLS = 28, 16
 """Width of the picture of a gap, and of that beside the list."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import polars as pl
 
 from ...loaders.trace import Trace
+from ..contract.sections import MOST, Section
 from ..core import units
 from ..core.names.short_name import fit_name
 from ..core.text import display
 from ..kernels.launchers import CALLERS, ways, with_callers
-from .sections import MOST, Section
 
 
 def caller_section(run: Trace, launches: pl.DataFrame, tail: str) -> list[Section]:

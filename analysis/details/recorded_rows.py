@@ -8,11 +8,12 @@ import numpy as np
 import polars as pl
 
 from ...loaders.trace import Trace
+from ..contract.options import Options
+from ..contract.sections import MOST, Section
 from ..core import units
 from ..core.call_tree import nearest
 from ..core.host_slices import HostSlices
 from ..core.names.short_name import fit_name
-from ..core.options import Options
 from ..core.text import display
 from ..cycles.scope import scoped
 from ..recorded.calls import CALL_KINDS, function
@@ -20,7 +21,6 @@ from ..recorded.copies import KINDS, told
 from ..recorded.ranges import RANGE_KINDS, activities_in
 from .event_arguments import longest_calls
 from .launchers import caller_section
-from .sections import MOST, Section
 
 Row = dict[str, Any]
 Runs = tuple[Trace, ...]

@@ -12,19 +12,19 @@ from typing import Any
 import polars as pl
 
 from ...loaders.trace import Trace
+from ..contract.column import Column
+from ..contract.options import SIDES, Options
+from ..contract.sections import MOST, Detail, Section
+from ..contract.view import CannotAnswer, View
 from ..core import units
 from ..core.distribution import histogram
 from ..core.names.of_runs import of_runs, speaking_of
-from ..core.options import SIDES, Options
 from ..core.text import display
 from ..cycles.scope import part, scoped
 from ..kernels.sources import kernels_of
-from ..table.column import Column
 from ..table.table import Table
-from ..table.view import CannotAnswer, View
 from .event_arguments import callers, event, longest_calls
 from .launchers import caller_section, kernel_section
-from .sections import MOST, Detail, Section
 
 PERCENTILES = (1, 5, 25, 50, 75, 95, 99, 99.9)
 

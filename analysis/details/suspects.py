@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...loaders.trace import Trace
+from ..contract.options import Options
+from ..contract.sections import MOST, Section
 from ..core import units
-from ..core.options import Options
 from ..core.text import display
-from .sections import MOST, Section
 
 if TYPE_CHECKING:
     from ..diff.present.details import BothSides, MetricChange, PartDetails

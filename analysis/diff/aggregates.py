@@ -11,14 +11,14 @@ from collections.abc import Sequence
 import polars as pl
 
 from ...loaders.trace import Trace
+from ..contract.options import Options
+from ..contract.view import Answer, CannotAnswer
 from ..core import device_pairs as devices
 from ..core import units
 from ..core.names.same_function import Function, same_functions
-from ..core.options import Options
 from ..kernels.sources import kernels_of
 from ..overview.overview import Overview
 from ..overview.sources import overview_of
-from ..table.view import Answer, CannotAnswer
 from .prepare.stratify import replay_reasons, replays
 from .present.sentences import line
 from .verdict.comparability import LEAST_SHARED, Comparability, by_operators, different_devices

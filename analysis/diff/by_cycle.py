@@ -8,12 +8,12 @@ import polars as pl
 from msgspec.structs import replace
 
 from ...loaders.trace import Trace
+from ..contract.options import Options
+from ..contract.view import Answer
 from ..core import units
 from ..core.distribution import histogram
 from ..core.names.short_name import fit_name
-from ..core.options import Options
 from ..core.processes import recorded
-from ..table.view import Answer
 from .prepare.counter_units import recorded_units
 from .prepare.idle_time import UNKNOWN, idle_name
 from .prepare.prepared import Prepared

@@ -12,9 +12,9 @@ import polars as pl
 from msgspec import Struct, convert
 
 from ...loaders.trace import Trace
+from ..contract.view import Answer
 from ..core import metrics as m
 from ..core import units
-from ..table.view import Answer
 from .present.causes import cause_lines, explanation
 from .present.sentences import cycle_line, device_lines, line
 from .stats.fdr import q_values

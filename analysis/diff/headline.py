@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ...loaders.trace import Trace
-from ..core.options import Options
+from ..contract.options import Options
 from ..cycles.account import counted_cycles
 from .aggregates import breakdowns, step_sentence
 from .finished import recorded_cycles

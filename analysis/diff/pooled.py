@@ -14,12 +14,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...loaders.trace import Trace
+from ..contract.options import Options
+from ..contract.view import CannotAnswer
 from ..core import units
 from ..core.names.of_runs import of_runs
-from ..core.options import Options
 from ..table.rows import Rows
 from ..table.table import Table, sources
-from ..table.view import CannotAnswer
 from .prepare.samples import HOST, Side, match, work_of
 from .present.arrows import arrows
 from .present.columns import COLUMNS

@@ -13,9 +13,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...loaders.trace import Trace
+from ..contract.options import Options
 from ..core import units
 from ..core.names.short_name import fit_name
-from ..core.options import Options
 from ..cycles import assignment
 from ..cycles.account import find_cycles
 from .present.sentences import cycle_sentence

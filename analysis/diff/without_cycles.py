@@ -15,11 +15,11 @@ import polars as pl
 from msgspec.structs import replace
 
 from ...loaders.trace import Trace
+from ..contract.options import Options
+from ..contract.view import Answer
 from ..core import device_pairs as devices
 from ..core.names.same_function import Function, same_functions
-from ..core.options import Options
 from ..kernels.sources import kernels_of
-from ..table.view import Answer
 from .aggregates import aggregates, comparability_of_sums, sums_of, total_line, work_of_sums
 from .prepare.stratify import replay_notes, replays
 from .present.causes import not_comparable

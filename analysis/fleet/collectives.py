@@ -9,9 +9,9 @@ from ...loaders import schema
 from ...loaders.trace import Trace
 from ..communication.by_kind import exposed
 from ..communication.collectives import BEFORE, Member, collectives_of
-from ..core.options import Options
+from ..communication.reasons import stretches
+from ..contract.options import Options
 from ..cycles.by_launch import cycle_of
-from ..ranks.reasons import stretches
 
 _RECORDED = (
     "collective", "process_group", "group_ranks", "group_size", "dtype", "in_elements", "out_elements", "seq", "stream",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...loaders.trace import REDUCED, Trace
-from ..table.view import CannotAnswer, ScopeRefused
+from ..contract.view import CannotAnswer, ScopeRefused
 
 ANSWERED = frozenset({"overview", "cycles", "kernels", "collectives", "ranks", "idle", "diff", "triage"})
 """Views that answer from a dataset; where one of these cannot, its own reason is the one."""

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from ...loaders import schema
 from ...loaders.trace import REDUCED, TABLE_NAMES, Trace
 from ..communication.devices import communication
-from ..core.options import Options
+from ..contract.options import Options
+from ..contract.view import CannotAnswer
 from ..cycles.account import Cycles, counted_cycles, find_cycles
 from ..cycles.by_launch import cycle_of
 from ..cycles.profile import device_profile
@@ -28,7 +29,6 @@ from ..overview.overview import Overview
 from ..overview.sources import overview_of
 from ..overview.timed import RankFigures, rank_figures, told
 from ..ranks.memory import DeviceMemory, memory_of, of_place
-from ..table.view import CannotAnswer
 from .by_cycle import cycle_devices
 from .collectives import collectives
 

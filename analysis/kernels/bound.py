@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from ..core.options import Thresholds
+from ..contract.options import Thresholds
 
 COMPUTE, MEMORY, LAUNCH, LOW = "compute", "memory", "launch", "low"
 MEANINGS = {

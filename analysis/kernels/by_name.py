@@ -12,10 +12,10 @@ import polars as pl
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
+from ..contract.options import Options, Side
+from ..contract.view import CannotAnswer
 from ..core import units
-from ..core.options import Options, Side
 from ..cycles.scope import scoped
-from ..table.view import CannotAnswer
 from .bound import bound
 from .columns import COLUMNS
 from .launchers import commonest

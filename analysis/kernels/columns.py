@@ -5,7 +5,7 @@ Of two runs a narrow terminal keeps what tells a change: the totals, the mean's 
 
 from __future__ import annotations
 
-from ..table.column import Column, pair_columns
+from ..contract.column import Column, pair_columns
 from .bound import MEANINGS
 
 COLUMNS = (

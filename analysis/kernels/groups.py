@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from ..contract.options import Thresholds
 from ..core import units
-from ..core.options import Thresholds
 from ..core.quantiles import codes, latencies
 from . import launch_groups
 from .bound import bound

@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 
 from ...loaders.trace import Trace
+from ..contract.options import SIDES, Options
 from ..core.device_pairs import mapped
-from ..core.options import SIDES, Options
 from ..cycles.scope import scoped
 from ..timeline.lanes import Marks, cycle_marks
 from .picture import key_of

@@ -9,8 +9,8 @@ from __future__ import annotations
 import polars as pl
 
 from ...loaders.trace import REDUCED, Trace
+from ..contract.options import Options, Side
 from ..core import units
-from ..core.options import Options, Side
 from ..core.text import display
 
 

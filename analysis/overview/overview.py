@@ -10,15 +10,15 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ...loaders.trace import Trace
+from ..contract.options import Options
+from ..contract.view import CannotAnswer
 from ..core import units
-from ..core.options import Options
 from ..cycles.account import Cycles
 from ..cycles.steps import Steps, in_steps
 from ..findings.rule import Evidence
 from ..findings.rules import findings, unchecked
 from ..findings.spread import share_text
 from ..kernels.by_name import table as kernel_table
-from ..table.view import CannotAnswer
 
 TOP = 10
 SHOWN = 8

@@ -15,12 +15,12 @@ from msgspec.structs import replace
 
 from ...loaders.trace import Trace
 from ..communication.devices import Communication
+from ..contract.options import Options
+from ..contract.view import CannotAnswer, ScopeRefused
 from ..core import units
-from ..core.options import Options
 from ..cycles.account import counted_cycles
 from ..findings.rule import Finding
 from ..findings.rules import unchecked
-from ..table.view import CannotAnswer, ScopeRefused
 from .categories import CATEGORIES
 from .overview import Overview
 from .timed import Figures, RankFigures, told

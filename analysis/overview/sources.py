@@ -12,13 +12,13 @@ import polars as pl
 from msgspec.structs import replace
 
 from ...loaders.trace import REDUCED, Trace
+from ..contract.options import Options
+from ..contract.view import CannotAnswer
 from ..core import units
-from ..core.options import Options
 from ..cycles.account import left_out, spoken_of
 from ..cycles.scope import scoped
 from ..findings.evidence.measured import measured
 from ..kernels.by_name import table as kernel_table
-from ..table.view import CannotAnswer
 from .categories import CATEGORIES
 from .devices import GAUGES
 from .overview import Basis, Overview, kernels, overview, span

@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from ...loaders.schema import NAME
 from ...loaders.trace import REDUCED, Trace
 from ..communication.devices import Communication, communication
+from ..contract.options import Options
 from ..core import units
 from ..core.derived import derived_value
 from ..core.intervals import EMPTY, union
 from ..core.launch_calls import ABSENT, match, values_at
-from ..core.options import Options
 from ..core.quantiles import dense
 from ..core.run_labels import device_labels
 from ..cycles.account import Cycles, counted_cycles, homeless, left_out, why_guessed

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from ...loaders.trace import Trace
 from ..communication.arrivals import Arrivals
+from ..contract.options import Options
 from ..core import units
-from ..core.options import Options
 from ..cycles.account import spoken_of
 
 LEAST_SHARE = 0.01

@@ -15,8 +15,8 @@ import polars as pl
 from ...loaders.trace import REDUCED, Trace
 from ..communication.arrivals import Arrivals
 from ..communication.devices import communication
+from ..contract.options import Options
 from ..core.intervals import union
-from ..core.options import Options
 from ..cycles.account import spoken_of
 from .beginnings import Beginnings
 from .memory import memory_of, of_place

@@ -9,7 +9,7 @@ import polars as pl
 
 from ...loaders.trace import Trace
 from ..communication.arrivals import Arrivals
-from ..core.options import Options
+from ..contract.options import Options
 from ..cycles.account import spoken_of
 from ..cycles.assignment import row_at
 

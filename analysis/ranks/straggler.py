@@ -16,9 +16,9 @@ from msgspec import Struct
 from ...loaders.trace import Trace
 from ..communication.arrivals import Arrivals
 from ..communication.collectives import Member
+from ..communication.reasons import Reason, reason_of
 from ..core import units
 from .beginnings import Beginnings, waits_for_beginning
-from .reasons import Reason, reason_of
 
 CHANCE = 0.01
 """Jobs without a late rank of which this share may have one named."""

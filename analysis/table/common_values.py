@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from ..contract.column import Column
 from ..core.text import display
-from .column import Column
 from .rows import Rows
 
 _MEASURED = ("value", "time", "share", "count", "moment")

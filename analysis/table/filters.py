@@ -19,7 +19,7 @@ from typing import Any
 import polars as pl
 from msgspec import Struct
 
-from .column import Column
+from ..contract.column import Column
 from .rows import Rows
 
 _TERM = re.compile(r"^(?P<column>[A-Za-z_]\w*)\s*(?P<op>!=|>=|<=|=|>|<|~)\s*(?P<value>.+)$", re.DOTALL)

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from .column import Column, Dtype
+from ..contract.column import Column, Dtype
 from .rows import Rows
 from .table import Table
 

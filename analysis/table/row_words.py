@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..contract.column import Column
 from ..core import units
 from ..core.names.short_name import fit_name
-from .column import Column
 
 _NAME, _MOST = 64, 4
 

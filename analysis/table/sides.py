@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from ..contract.column import Column, keys_of, ranked_sums
 from ..core.names.same_function import Function, same_functions
-from .column import Column, keys_of, ranked_sums
 
 
 def beside(a: pl.DataFrame, b: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:

@@ -16,8 +16,8 @@ import polars as pl
 
 from ...loaders.schema import TABLES
 from ...loaders.trace import TABLE_NAMES, Trace
+from ..contract.column import Column, Role, Unit
 from ..core.names.of_runs import of_runs
-from .column import Column, Role, Unit
 from .rows import Rows
 from .table import Table, names_of, sources
 

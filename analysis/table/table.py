@@ -7,8 +7,7 @@ the columns of the old one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import polars as pl
@@ -16,25 +15,15 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ...loaders.trace import Trace
-from ..core import units
-from ..core.names.of_runs import ShortNames, of_runs, shown_name, speaking_of
-from ..core.options import SIDES, Options
-from ..cycles.statement import cycle_facts
-from ..fleet.lost import reason
-from .column import Column, Per
-from .common_values import common_values, resolution, telling_apart
+from ..contract.column import Column, Per
+from ..contract.page import PageSection
+from ..core.names.of_runs import ShortNames, shown_name
 from .filters import Filter
-from .kept_answers import known_answer
-from .page import PageSection
 from .rows import Rows
 from .sorting import true_ids
-from .view import Answer, CannotAnswer, View
 
 STANDING_OUT = 3
 """How many rows of a table stand out by the size of what it is about."""
-
-ON_DISK = 500_000
-"""Rows from which recorded columns are left on disk."""
 
 
 class Source(Struct, frozen=True):
@@ -269,56 +258,6 @@ def sources(runs: tuple[Trace, ...]) -> tuple[Source, ...]:
     )
 
 
-def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> Table:
-    """The view's answer for one run or two, collected on the streaming engine. Raises CannotAnswer."""
-    if len(runs) == 1 and not view.one_run:
-        raise CannotAnswer(f"The {view.name} view compares two runs; name a second one.")
-    if len(runs) == 2 and not view.two_runs:
-        runs = runs[:1]
-    options = options or Options()
-    whole, asked = runs, replace(options, from_ns=None, to_ns=None) if view.windows_itself else options
-    runs, options = _limited(view, runs, options)
-    columns = view.columns_for(len(runs))
-    names = [column.name for column in columns]
-    of_activities = of_runs(whole)
-    try:
-        with speaking_of(of_activities):
-            answer = known_answer(view, runs, options, names, partial(view.build, runs, options))
-            rows, kept = _collected(answer, columns)
-    except CannotAnswer as said:
-        raise reason(view.name, runs, said) from None
-    same = common_values(rows, columns, kept)
-    columns = tuple(_listed(column, rows, {name for name, _, _ in same}) for column in columns)
-    needed = telling_apart(rows, columns)
-    columns = tuple(replace(column, order=0) if column.name in needed else column for column in columns)
-    listed, per = columns, per_of(columns, answer)
-    if per is not None:
-        columns = tuple(replace(one, order=None) if one.per not in ("", per) else one for one in columns)
-    table = Table(
-        view=view.name, columns=columns, rows=rows, total_rows=rows.height if kept is None else len(kept),
-        facts=answer.facts, summary=answer.cycle_summary or answer.summary, notes=answer.notes, sources=sources(runs),
-        order=kept, kept=kept,
-        picture=answer.picture, rows_below=answer.rows_below, page=answer.page,
-        same=tuple((header, text) for _, header, text in same),
-        cycle_facts=partial(cycle_facts, whole, asked),
-        per=per, unlisted=listed, summaries=(answer.cycle_summary, answer.summary),
-        names=names_of(of_activities, rows, columns),
-    )
-    if rows.on_disk:
-        table.window(0, 1)  # what the first paint asks for, in the thread of the question and not in that of the screen
-    return table
-
-
-def per_of(columns: Sequence[Column], answer: Answer) -> Per | None:
-    """What the answer's sums are compared per; None where it compares none.
-
-    A view of one kind of sum, which cannot be compared per anything else, says it in its facts.
-    """
-    if not any(one.per for one in columns):
-        return answer.facts.get("per")
-    return "cycle" if answer.cycle_summary else "recording"
-
-
 def names_of(of_activities: ShortNames, rows: Rows, columns: Sequence[Column]) -> tuple[ShortNames, ShortNames]:
     """The short names of the runs' activities, and of what else an answer names: ranges, Python lines."""
     def others() -> list[str]:
@@ -326,76 +265,3 @@ def names_of(of_activities: ShortNames, rows: Rows, columns: Sequence[Column]) -
         return sorted(text for text in texts if of_activities.fit(text, None) is None)
 
     return of_activities, ShortNames(others)
-
-
-def _limited(view: View, runs: tuple[Trace, ...], options: Options) -> tuple[tuple[Trace, ...], Options]:
-    """The runs as the view is to see them, and the options that are left for it to heed."""
-    if options == Options(thresholds=options.thresholds, cycle_anchor=options.cycle_anchor):
-        return runs, options
-    from ..cycles.scope import part, scoped
-
-    if view.windows_itself and (options.from_ns is not None or options.to_ns is not None):
-        from ..cycles.limits import require_window
-
-        for run, side in zip(runs, SIDES, strict=False):
-            require_window(run, options.scope(side))
-    runs = tuple(part(run, options, side, not view.windows_itself) for run, side in zip(runs, SIDES, strict=False))
-    options = options.without_part(not view.windows_itself)
-    # a comparison leaves warm-up cycles out by itself, for it says how many
-    if not view.scopes_itself:
-        chosen = options if view.one_run else replace(options, warm_up=True)
-        chosen = replace(chosen, from_ns=None, to_ns=None) if view.windows_itself else chosen
-        runs = tuple(scoped(run, chosen, side) for run, side in zip(runs, SIDES, strict=False))
-    return runs, options
-
-
-def _listed(column: Column, rows: Rows, same: Collection[str]) -> Column:
-    """The column as a list of these rows has it: one that says nothing takes room from those that do."""
-    if column.name in same or (column.order and rows.blank(column.name)):
-        return replace(column, order=None)
-    if column.role != "moment" or not rows.height:
-        return column
-    fine = resolution(rows, column.name)
-    last = rows.window(rows.height - 1, rows.height, [column.name])[0][0]
-    return replace(column, resolution=fine, width=max(column.width, len(units.moment(last or 0, fine))))
-
-
-def unanswered(view: View, runs: tuple[Trace, ...], options: Options, reason: str) -> Table:
-    """The table of a view that cannot answer: no rows, the reason, and what every view says of the runs' cycles."""
-    columns = view.columns_for(len(runs))
-    rows = Rows(pl.DataFrame(schema={column.name: pl.Null for column in columns}))
-    return Table(
-        view.name, columns, rows, 0, notes=(reason,), sources=sources(runs),
-        cycle_facts=partial(cycle_facts, runs, options),
-    )
-
-
-def _no_parts(rows: Rows) -> pl.Series | None:
-    """The numbers of the rows that are no part of another (``parts``); None where none is."""
-    under, alone = 0, []
-    for at, parts in enumerate(rows.column("parts").fill_null(0)):
-        if under:
-            under -= 1
-        else:
-            under = parts
-            alone.append(at)
-    return pl.Series(alone, dtype=pl.UInt32) if len(alone) < rows.height else None
-
-
-def _collected(answer: Answer, columns: Sequence[Column]) -> tuple[Rows, pl.Series | None]:
-    """The rows of the answer; recorded ones stay on disk where they are many, with the numbers of those that belong."""
-    names = [column.name for column in columns]
-    named = [column.name for column in columns if column.role == "name"]
-    plan = answer.frame
-    if answer.recorded:
-        height = int(plan.select(pl.len()).collect().item())
-        if height >= ON_DISK:
-            kept = None
-            if answer.keep is not None:
-                mask = plan.select(answer.keep.alias("keep")).collect(engine="streaming")["keep"].fill_null(False)
-                kept = None if mask.all() else true_ids(mask)
-            return Rows(plan.select(names), height, named), kept
-    if answer.keep is not None:
-        plan = plan.filter(answer.keep)
-    rows = Rows(plan.select(names).collect(engine="streaming"), named=named)
-    return rows, _no_parts(rows) if "parts" in names else None

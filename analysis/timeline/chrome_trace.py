@@ -18,9 +18,9 @@ import orjson
 import polars as pl
 
 from ...loaders.trace import Trace
-from ..core.options import Options
+from ..contract.options import Options
+from ..contract.view import CannotAnswer
 from ..cycles.scope import scoped
-from ..table.view import CannotAnswer
 
 BATCH = 50_000
 """Events held as objects at a time."""

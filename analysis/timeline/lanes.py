@@ -15,7 +15,7 @@ import polars as pl
 from msgspec import Struct
 
 from ...loaders.trace import Trace
-from ..core.options import Options
+from ..contract.options import Options
 from ..cycles.account import cycles_of
 from .counters import Counter, counters_of
 from .coverage import Coverage, Ints, covered, levels

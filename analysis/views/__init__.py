@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from ..table.view import Runs, View
+    from ..contract.view import Runs, View
 
 
 class Entry(NamedTuple):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ...loaders.trace import Trace
+from ..contract.column import Column, pair_columns
+from ..contract.options import Options
+from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core import units
-from ..core.options import Options
+from ..cycles.paired import OneRun, paired
 from ..details.recorded_rows import call_sections
 from ..recorded.calls import calls_of
-from ..table.column import Column, pair_columns
-from ..table.paired import OneRun, paired
-from ..table.view import Answer, CannotAnswer, Runs, View
 
 COLUMNS = (
     Column("name", "call", "text", "function, without the version of its interface that Nsight Systems adds", width=34,

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ...loaders.trace import REDUCED, Trace
+from ..contract.column import Column, pair_columns
+from ..contract.options import Options, Side
+from ..contract.sections import Section
+from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core import units
-from ..core.options import Options, Side
-from ..details.sections import Section
-from ..table.column import Column, pair_columns
-from ..table.paired import OneRun, paired
-from ..table.view import Answer, CannotAnswer, Runs, View
+from ..cycles.paired import OneRun, paired
 
 if TYPE_CHECKING:
     from ..communication.arrivals import Arrivals

@@ -5,8 +5,10 @@ from __future__ import annotations
 import polars as pl
 
 from ...loaders.trace import Trace
+from ..contract.column import Column
+from ..contract.options import SIDES, Options
+from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core.distribution import histogram
-from ..core.options import SIDES, Options
 from ..cycles.account import Cycles, facts_of, find_cycles, homeless, left_out, spoken_of, why_guessed, why_none
 from ..cycles.reduced import is_reduced
 from ..cycles.scope import require_cycle
@@ -15,8 +17,6 @@ from ..cycles.summary import exact_mean, pair_summary, run_summary
 from ..details.glance.cycles import glance
 from ..details.row_details import cycle_sections
 from ..findings.spread import Spread
-from ..table.column import Column
-from ..table.view import Answer, CannotAnswer, Runs, View
 
 
 def _build(runs: Runs, options: Options) -> Answer:

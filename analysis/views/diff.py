@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ..core.options import Options
+from ..contract.options import Options
+from ..contract.view import Answer, Runs, View
 from ..details.glance.functions import glance
 from ..details.suspects import suspect_sections
 from ..diff import by_cycle, without_cycles
@@ -16,7 +17,6 @@ from ..diff.finished import finished
 from ..diff.headline import prepared_pair
 from ..diff.present.arrows import arrows
 from ..diff.present.columns import COLUMNS
-from ..table.view import Answer, Runs, View
 
 
 def build(runs: Runs, options: Options) -> Answer:

@@ -13,14 +13,14 @@ import polars as pl
 
 from ...loaders.schema import NAME
 from ...loaders.trace import REDUCED, Trace
+from ..contract.column import Column, pair_columns
+from ..contract.options import Options, Side
+from ..contract.sections import Section
+from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core import units
 from ..core.derived import derived_rows
-from ..core.options import Options, Side
-from ..details.sections import Section
+from ..cycles.paired import OneRun, paired
 from ..idle.cause_meanings import CAUSES
-from ..table.column import Column, pair_columns
-from ..table.paired import OneRun, paired
-from ..table.view import Answer, CannotAnswer, Runs, View
 
 if TYPE_CHECKING:
     from ..cycles.steps import Steps

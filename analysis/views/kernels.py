@@ -9,13 +9,13 @@ from __future__ import annotations
 from functools import partial
 
 from ...loaders.trace import Trace
-from ..core.options import Options, Side
+from ..contract.options import Options, Side
+from ..contract.view import Answer, Runs, View
+from ..cycles.paired import OneRun, paired
 from ..details.glance.kernels import glance
 from ..details.row_details import kernel_sections
 from ..kernels.by_name import coverage, facts_of, notes_of, sentence, several_ranks, table
 from ..kernels.columns import COLUMNS, PAIR_COLUMNS
-from ..table.paired import OneRun, paired
-from ..table.view import Answer, Runs, View
 
 
 def build(runs: Runs, options: Options) -> Answer:

@@ -9,15 +9,15 @@ from __future__ import annotations
 import polars as pl
 
 from ...loaders.trace import Trace
+from ..contract.column import Column
+from ..contract.options import Options
+from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core.callers import FRAME as CALLER_COLUMNS
 from ..core.callers import callers_of
-from ..core.options import Options
 from ..cycles.by_launch import MANY, cycle_of
 from ..cycles.scope import scoped
 from ..details.glance.launches import glance
 from ..details.row_details import launch_sections
-from ..table.column import Column
-from ..table.view import Answer, CannotAnswer, Runs, View
 
 COLUMNS = (
     Column("index", "#", "count", "recorded order, from 0", width=7, order=0, pinned=True, role="order"),

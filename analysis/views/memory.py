@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..contract.column import Column, side_by_side
+from ..contract.options import Options
+from ..contract.sections import Section
+from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core import units
 from ..core.device_pairs import mapped, note, under
-from ..core.options import Options
 from ..core.text import display
-from ..details.sections import Section
 from ..memory.peak import Peak, Peaks, memory_of
-from ..table.column import Column, side_by_side
 from ..table.sides import beside
-from ..table.view import Answer, CannotAnswer, Runs, View
 
 COLUMNS = (
     Column("device", "device", "text", "device", width=7, order=0, role="where", pairs="key"),

@@ -5,15 +5,15 @@ from __future__ import annotations
 import polars as pl
 
 from ...loaders.trace import Trace
+from ..contract.column import Column, side_by_side
+from ..contract.options import Options
+from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core import metrics, units
 from ..core.device_pairs import mapped, note, under
-from ..core.options import Options
 from ..metrics.picture import key_of, picture, telling
 from ..metrics.series import moved, offsets
 from ..metrics.summary import summarised
-from ..table.column import Column, side_by_side
 from ..table.sides import beside
-from ..table.view import Answer, CannotAnswer, Runs, View
 from ..timeline.lanes import cycle_marks
 
 _PICTURE = 110

@@ -11,15 +11,15 @@ from typing import Any
 import polars as pl
 
 from ...loaders.trace import Trace
+from ..contract.column import Column, pair_columns
+from ..contract.options import Options
+from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core import units
 from ..core.call_tree import crossing_notes
-from ..core.options import Options
+from ..cycles.paired import OneRun, paired
 from ..details.glance.operators import glance
 from ..details.row_details import operator_sections
 from ..operators.tree import operators_of
-from ..table.column import Column, pair_columns
-from ..table.paired import OneRun, paired
-from ..table.view import Answer, CannotAnswer, Runs, View
 from .ops_tree import TREE
 
 COLUMNS = (

@@ -7,20 +7,20 @@ from typing import Any
 
 import polars as pl
 
+from ..contract.column import Column, pair_columns, with_cycle_sums
+from ..contract.options import Options
+from ..contract.sections import Section
+from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core import units
 from ..core.callers import callers_of
-from ..core.options import Options
+from ..cycles.paired import cycle_sums
 from ..details.glance import kernels as kernel_glance
 from ..details.glance import operators as operator_glance
 from ..details.glance.operators import kernels_section
 from ..details.row_details import kernel_sections, operator_sections
-from ..details.sections import Section
 from ..operators.call_paths import MODULE_KIND, OPERATOR_KIND, call_paths, in_order, kernels_below
 from ..operators.folding import texts_of
-from ..table.column import Column, pair_columns, with_cycle_sums
-from ..table.paired import cycle_sums
 from ..table.sides import beside
-from ..table.view import Answer, CannotAnswer, Runs, View
 
 COLUMNS = (
     Column("tree", "module, operator, kernel", "text", "the name, under what calls it", 44, order=0, elastic=True,

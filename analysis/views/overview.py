@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from ..contract.column import Column, side_by_side
+from ..contract.options import SIDES, Options
+from ..contract.view import Answer, Runs, View
 from ..core import units
 from ..core.device_pairs import mapped
-from ..core.options import SIDES, Options
 from ..core.text import display
 from ..overview.categories import CATEGORIES, MEANINGS
-from ..table.column import Column, side_by_side
 from ..table.sides import beside
-from ..table.view import Answer, Runs, View
 
 if TYPE_CHECKING:
     from ..diff.headline import Headline

@@ -10,11 +10,11 @@ from __future__ import annotations
 import polars as pl
 
 from ...loaders.trace import Trace
-from ..core.options import Options
+from ..contract.column import Column, Unit
+from ..contract.options import Options
+from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core.processes import ProcessPair, process_pairs
 from ..diff.stats.reference import KEYS, NUMBERS, compare
-from ..table.column import Column, Unit
-from ..table.view import Answer, CannotAnswer, Runs, View
 
 _PIDS = ("pid_a", "pid_b")
 ORDER = (*KEYS, *NUMBERS, *_PIDS)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ...loaders.trace import Trace
+from ..contract.column import Column, pair_columns
+from ..contract.options import Options
+from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core import units
-from ..core.options import Options
+from ..cycles.paired import OneRun, paired
 from ..details.recorded_rows import range_sections
 from ..recorded.ranges import ranges_of
-from ..table.column import Column, pair_columns
-from ..table.paired import OneRun, paired
-from ..table.view import Answer, CannotAnswer, Runs, View
 
 COLUMNS = (
     Column("name", "range", "text", "what was marked, as recorded", width=34, order=0, elastic=True, pinned=True,

@@ -8,17 +8,17 @@ import polars as pl
 
 from ...loaders.trace import Trace
 from ..communication.arrivals import Arrivals, arrivals_of
+from ..contract.column import Column, side_by_side
+from ..contract.options import SIDES, Options
+from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core import units
-from ..core.options import SIDES, Options
 from ..core.text import display
 from ..cycles.reduced import lacking
 from ..ranks.beginnings import beginnings_of
 from ..ranks.by_rank import by_rank
 from ..ranks.heat import heat_of
 from ..ranks.straggler import Straggler, straggler_of
-from ..table.column import Column, side_by_side
 from ..table.sides import beside
-from ..table.view import Answer, CannotAnswer, Runs, View
 
 COLUMNS = (
     Column("rank", "rank", "number", "rank of the job", width=6, order=0, pinned=True, role="order", pairs="key"),

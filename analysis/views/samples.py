@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
+from ..contract.column import Column
+from ..contract.options import Options
+from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core import units
-from ..core.options import Options
-from ..table.column import Column
-from ..table.view import Answer, CannotAnswer, Runs, View
 
 COLUMNS = (
     Column("ts_ns", "time", "ns", "when it was sampled, from the start of the trace; empty where nothing says",

@@ -6,8 +6,8 @@ The view itself answers nothing: the app asks ``analysis.table.sql`` with what w
 
 from __future__ import annotations
 
-from ..core.options import Options
-from ..table.view import Answer, CannotAnswer, Runs, View
+from ..contract.options import Options
+from ..contract.view import Answer, CannotAnswer, Runs, View
 
 
 def build(runs: Runs, options: Options) -> Answer:

@@ -13,10 +13,10 @@ import numpy as np
 import polars as pl
 
 from ...loaders.schema import NAME
+from ..contract.column import Column
+from ..contract.options import Options
+from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core import units
-from ..core.options import Options
-from ..table.column import Column
-from ..table.view import Answer, CannotAnswer, Runs, View
 from ..timeline.lanes import Extent, Lane, Timeline, extent_of, timeline_of
 from ..timeline.picture import LEGEND, axis, layout, lines_of, marks
 from ..timeline.window import Window, counts, longest

@@ -13,19 +13,19 @@ import polars as pl
 from msgspec.structs import replace
 
 from ...loaders.trace import REDUCED, Trace
+from ..contract.column import Column
+from ..contract.options import SIDES, Options, Side
+from ..contract.page import PageSection
+from ..contract.view import Answer, CannotAnswer, Runs, ScopeRefused, View
 from ..core import units
 from ..core.names.short_name import fit_name, short_name
-from ..core.options import SIDES, Options, Side
 from ..cycles.scope import scoped
 from ..cycles.steps import steps_in_scope
 from ..idle.account import DeviceIdle, idle_of
 from ..idle.facts import ordered, spoken_of
 from ..kernels.launchers import CALLERS, ways, with_callers
 from ..overview.sources import overview_of
-from ..table.column import Column
-from ..table.page import PageSection
 from ..table.table import Table
-from ..table.view import Answer, CannotAnswer, Runs, ScopeRefused, View
 from .diff import VIEW as DIFF
 
 _NAME = 64

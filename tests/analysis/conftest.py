@@ -8,8 +8,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from warplens.analysis.core.options import Options
-from warplens.analysis.table.table import Table, ask
+from warplens.analysis.contract.options import Options
+from warplens.analysis.query.ask import ask
+from warplens.analysis.table.table import Table
 from warplens.analysis.views import view
 from warplens.loaders import schema
 from warplens.loaders.ingest.call_tree import deferred

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from warplens.analysis.core.options import Options
-from warplens.analysis.table.table import Table, ask
-from warplens.analysis.table.view import View
+from warplens.analysis.contract.options import Options
+from warplens.analysis.contract.view import View
+from warplens.analysis.query.ask import ask
+from warplens.analysis.table.table import Table
 from warplens.analysis.views import VIEWS
 from warplens.cli.arguments import open_runs
 from warplens.cli.main import main
@@ -72,7 +73,7 @@ def one_answer(opened: dict[tuple[str, ...], tuple[Trace, ...]], monkeypatch: py
         return answers[key]
 
     monkeypatch.setattr("warplens.cli.report.open_runs", runs_of)
-    monkeypatch.setattr("warplens.analysis.views.report.ask", answer)
+    monkeypatch.setattr("warplens.analysis.query.report.ask", answer)
 
 
 def session(captured: Captured, *commands: list[str]) -> str:

@@ -114,7 +114,7 @@ def test_a_view_that_fails_ends_in_a_sentence(
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("by nothing")
 
-    monkeypatch.setattr("warplens.analysis.views.report.report", fail)
+    monkeypatch.setattr("warplens.analysis.query.report.report", fail)
     assert main(["report", str(SAMPLES / "kineto.pt.trace.json"), "--view", "kernels", "--no-cache"]) == 3
     said = capsys.readouterr().err
     assert "ZeroDivisionError" in said and "Traceback" not in said

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from warplens.analysis.table.table import ask
+from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view
 from warplens.loaders import registry
 from warplens.loaders.errors import Unreadable

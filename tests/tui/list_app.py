@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 from textual.app import ComposeResult
 
-from warplens.analysis.table.column import Column
+from warplens.analysis.contract.column import Column
 from warplens.analysis.table.rows import Rows
 from warplens.analysis.table.table import Table
 from warplens.tui.list import glyphs

@@ -178,7 +178,7 @@ class Background(App[None]):
         traces, session = self.session.traces, self.session
 
         def job() -> list[list[int]]:
-            from ...analysis.core.options import SIDES
+            from ...analysis.contract.options import SIDES
             from ...analysis.overview.headline import cycle_numbers
 
             return [cycle_numbers(trace, session.options, side) for trace, side in zip(traces, SIDES, strict=False)]

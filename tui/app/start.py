@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ...analysis.table.column import Per
+from ...analysis.contract.column import Per
 from ...analysis.views import VIEWS
 
 
@@ -35,9 +35,9 @@ def first_view(wanted: str, inputs: int) -> str:
 
 def warm_up() -> None:
     """Import what the first question needs while the input is being read."""
-    from ...analysis.table import table
+    from ...analysis.query import ask
 
-    assert table
+    assert ask
 
 
 OFTEN = 5_000

@@ -14,9 +14,9 @@ from typing import Any
 
 from rich.cells import cell_len
 
+from ...analysis.contract.column import Column
 from ...analysis.core import text, units
 from ...analysis.core.names import short_name
-from ...analysis.table.column import Column
 from ..terminal import sanitiser
 from . import glyphs
 from .columns import GRAPHIC, is_text

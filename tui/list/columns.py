@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 from rich.cells import cell_len
 
-from ...analysis.table.column import Column
+from ...analysis.contract.column import Column
 
 ELASTIC_LEAST = 12
 """An elastic column gives up a third of its width before another column goes, but is not narrower than this."""

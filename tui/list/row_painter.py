@@ -20,7 +20,7 @@ from . import cells, glyphs
 from .columns import GRAPHIC, Layout, is_text, listed
 
 if TYPE_CHECKING:
-    from ...analysis.table.column import Column
+    from ...analysis.contract.column import Column
     from ...analysis.table.table import Table
     from ..session.themes import Look
 

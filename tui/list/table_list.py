@@ -23,7 +23,7 @@ from ..session.jobs import Asker
 from . import columns, row_painter
 
 if TYPE_CHECKING:
-    from ...analysis.table.column import Column
+    from ...analysis.contract.column import Column
     from ...analysis.table.filters import Filter
     from ...analysis.table.table import Table
 

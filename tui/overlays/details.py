@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual.content import Content
 
-from ...analysis.core.options import Options
+from ...analysis.contract.options import Options
 from ...analysis.core.text import display
 from ...analysis.views import Entry
 from ..session.jobs import Asker
@@ -15,9 +15,9 @@ from ..widgets.sections import heading, pairs, section_lines
 from .overlay import Overlay
 
 if TYPE_CHECKING:
-    from ...analysis.details.sections import Detail, Event, Section
+    from ...analysis.contract.sections import Detail, Event, Section
+    from ...analysis.contract.view import Runs, View
     from ...analysis.table.table import Table
-    from ...analysis.table.view import Runs, View
 
 
 class DetailsScreen(Overlay):

@@ -17,9 +17,9 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.screen import ModalScreen
 
+from ...analysis.contract.column import Column
 from ...analysis.core import units
 from ...analysis.core.text import display
-from ...analysis.table.column import Column
 from ..list.table_list import TableList
 from ..session.opening import Discover, Found
 from ..session.paths import split_paths

@@ -40,7 +40,7 @@ class OverviewPane(TablePane):
         entry = next(one for one in VIEWS if one.name == "triage")
 
         def job() -> Table:
-            from ...analysis.table.table import ask
+            from ...analysis.query.ask import ask
             from ...analysis.views.triage import with_marked
 
             asked = session.question(entry.load())
@@ -53,7 +53,7 @@ class OverviewPane(TablePane):
         kernels = next((one for one in VIEWS if one.name == "kernels"), entry)
 
         def job() -> tuple[Table | str, Shown | None]:
-            from ...analysis.table.view import CannotAnswer
+            from ...analysis.contract.view import CannotAnswer
 
             overview: Table | str
             try:

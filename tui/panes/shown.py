@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from ..session.session import Arrangement
 
 if TYPE_CHECKING:
-    from ...analysis.core.options import Options
+    from ...analysis.contract.options import Options
+    from ...analysis.contract.view import Runs, View
     from ...analysis.table.table import Table
-    from ...analysis.table.view import Runs, View
 
 
 class Shown(Struct, frozen=True):
@@ -50,8 +50,8 @@ def scoped_table(table: Table, runs: Runs, options: Options) -> Table:
 
 def sentence(error: object) -> str:
     """What to say of a question that failed: the reason where it is one, else that it is our fault."""
+    from ...analysis.contract.view import CannotAnswer
     from ...analysis.core.text import display
-    from ...analysis.table.view import CannotAnswer
 
     if isinstance(error, CannotAnswer):
         return display(str(error))

@@ -94,7 +94,7 @@ class SqlPane(TablePane):
         runs, options = session.traces, session.options
 
         def job() -> Shown:
-            from ...analysis.core.options import SIDES
+            from ...analysis.contract.options import SIDES
             from ...analysis.cycles.scope import scoped
             from ...analysis.table.sql import query
 

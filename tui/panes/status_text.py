@@ -9,8 +9,8 @@ from ...analysis.core.text import display
 from ..session.session import Session
 
 if TYPE_CHECKING:
+    from ...analysis.contract.view import View
     from ...analysis.table.table import Table
-    from ...analysis.table.view import View
     from .shown import Shown
 
 

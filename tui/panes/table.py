@@ -27,9 +27,9 @@ from .shown import Shown, arranged, scoped_table, sentence
 from .side_panel import BELOW_HEIGHT, BELOW_WIDTH, LEAST_LINES, WIDE, Beside
 
 if TYPE_CHECKING:
+    from ...analysis.contract.view import View
     from ...analysis.details.glance.of_view import Glance
     from ...analysis.table.table import Table
-    from ...analysis.table.view import View
 
 
 class TablePane(PaneActions, can_focus=False):

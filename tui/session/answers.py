@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from ...analysis.core.options import Options
+    from ...analysis.contract.options import Options
+    from ...analysis.contract.view import Runs, View
     from ...analysis.table.table import Table
-    from ...analysis.table.view import Runs, View
 
 MOST_CELLS = 4_000_000
 """Values of all answers together: some 40 MB."""
@@ -46,7 +46,7 @@ class Answers:
 
     def ask(self, view: View, runs: Runs, options: Options, opened: Runs) -> Table:
         """The view's answer; ``opened`` are the runs that there are now. Raises CannotAnswer."""
-        from ...analysis.table.table import ask
+        from ...analysis.query.ask import ask
 
         with self._lock:
             self._kept = [one for one in self._kept if all(_among(run, opened) for run in one.runs)]

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from ...loaders.events import Event, Failed, FirstRows, Loaded, Progress
 
 if TYPE_CHECKING:
-    from ...analysis.table.view import Runs
+    from ...analysis.contract.view import Runs
 
 
 class Opening(Protocol):

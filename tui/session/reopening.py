@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from .opening import Run
 
 if TYPE_CHECKING:
-    from ...analysis.table.view import Runs
+    from ...analysis.contract.view import Runs
 
 MOST_RUNS = 4
 """Runs that are remembered, beside those that are open."""

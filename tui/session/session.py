@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ...analysis.core.options import Options, Thresholds
+from ...analysis.contract.column import Per
+from ...analysis.contract.options import Options, Thresholds
 from ...analysis.core.scope_text import scope_text
-from ...analysis.table.column import Per
 from .answers import Answers
 from .opening import Run
 from .reopening import MOST_RUNS, Reopening
 
 if TYPE_CHECKING:
+    from ...analysis.contract.view import Runs, View
     from ...analysis.table.table import Table
-    from ...analysis.table.view import Runs, View
 
 Subject = Literal["both", "A", "B"]
 """What of two runs a view looks at."""

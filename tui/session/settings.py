@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
-from ...analysis.core.options import Thresholds
+from ...analysis.contract.options import Thresholds
 from ...analysis.views import VIEWS
 from .keys import KEYS, NAMES, Place, unknown_key
 

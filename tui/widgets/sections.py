@@ -18,7 +18,7 @@ from ..list import cells
 from .drawing import histogram
 
 if TYPE_CHECKING:
-    from ...analysis.details.sections import Section
+    from ...analysis.contract.sections import Section
 
 HISTOGRAM_LINES = 13
 """Lines a distribution may take."""

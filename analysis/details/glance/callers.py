@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
+from ...contract.sections import MOST, Section
 from ...core import units
 from ...core.names.short_name import fit_name
 from ...core.text import display
-from ..sections import MOST, Section
 
 TITLES = ("operator", "from", "count", "total")
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ....loaders.trace import Trace
+from ...contract.options import Options
+from ...contract.sections import MOST, Section
 from ...core import units
 from ...core.names.short_name import fit_name
-from ...core.options import Options
-from ...cycles.differences import CyclePart, Difference, Differences, differences
-from ..sections import MOST, Section
+from ..cycle_differences import CyclePart, Difference, Differences, differences
 
 LEAST_SHARE = 0.001
 """A part that moved by less than this share of the cycle is not worth a line."""

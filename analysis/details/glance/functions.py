@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from ....loaders.trace import Trace
+from ...contract.options import SIDES, Options
+from ...contract.sections import Section
 from ...core import units
-from ...core.options import SIDES, Options
 from ...core.text import display
 from ...cycles.scope import scoped
 from ...diff.present.details import BothSides, MatchedFunctions, OverCycles, matched_functions
 from ...kernels.launch_index import LaunchIndex, launch_index
-from ..sections import Section
 from ..suspects import pid_of, shape_of, verdict_section
 from .kernels import latency_section
 

@@ -7,13 +7,13 @@ from math import ceil
 from typing import Any
 
 from ....loaders.trace import Trace
+from ...contract.options import SIDES, Options
+from ...contract.sections import Section
 from ...core import units
 from ...core.distribution import sorted_histogram
-from ...core.options import SIDES, Options
 from ...core.quantiles import Ints
 from ...cycles.scope import scoped
 from ...kernels.launch_index import LaunchIndex, launch_index
-from ..sections import Section
 from .callers import callers_section
 
 TITLES = ("launches", "p50", "p90", "p99", "max")

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from ....loaders.trace import Trace
+from ...contract.options import Options
+from ...contract.sections import Section
 from ...core import units
 from ...core.names.short_name import fit_name
-from ...core.options import Options
 from ...core.text import display
 from ...cycles.scope import scoped
 from ...kernels.launch_index import LaunchIndex, launch_index
-from ..sections import Section
 from .kernels import latency_section
 
 _SHAPE = ("grid", "block", "stream", "cycle", "correlation")

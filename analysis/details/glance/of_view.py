@@ -12,15 +12,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from ....loaders.trace import Trace
+from ...contract.options import SIDES, Options
+from ...contract.sections import Detail, Section
+from ...contract.view import CannotAnswer, View
 from ...core import units
 from ...core.names.of_runs import of_runs, speaking_of
-from ...core.options import SIDES, Options
 from ...core.text import display
 from ...cycles.scope import part
 from ...table.table import Table
-from ...table.view import CannotAnswer, View
 from ..row_details import fields
-from ..sections import Detail, Section
 
 Glance = Callable[[Table, int], Detail]
 """What is known of the row at that position of that table, as it is shown."""

@@ -8,13 +8,13 @@ from typing import Any
 import polars as pl
 
 from ....loaders.trace import Trace
+from ...contract.options import SIDES, Options
+from ...contract.sections import MOST, Section
 from ...core import units
 from ...core.names.short_name import fit_name, short_name
-from ...core.options import SIDES, Options
 from ...core.text import display
 from ...cycles.scope import scoped
 from ...kernels.launchers import with_callers
-from ..sections import MOST, Section
 
 _NOTHING, _LINES = pl.DataFrame(), ("from", "count", "total")
 

@@ -11,8 +11,8 @@ import polars as pl
 from msgspec.structs import replace
 
 from ....loaders.trace import Trace
+from ...contract.options import Options
 from ...core.derived import derived, is_stored
-from ...core.options import Options
 from ...cycles.account import find_cycles
 from ...idle.by_cycle import idle_by_cycle
 from ...idle.cause_meanings import CAUSES, LABELS

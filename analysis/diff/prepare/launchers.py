@@ -11,7 +11,7 @@ import polars as pl
 
 from ....loaders import schema
 from ....loaders.trace import Trace
-from ...core.options import Options
+from ...contract.options import Options
 from ...cycles import assignment
 from ...cycles.account import find_cycles
 from ...operators.tree import launching_operators

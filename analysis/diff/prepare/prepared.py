@@ -9,8 +9,8 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ...contract.options import Options
 from ...core import device_pairs as devices
-from ...core.options import Options
 from . import collectives, renamed
 from .idle_time import with_idle_time
 from .samples import Matched, Work, match

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from ...contract.options import Options
 from ...core.names.same_function import Function, same_functions
-from ...core.options import Options
 from .launchers import by_launch
 from .samples import Work, function_runs
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import polars as pl
 
 from ....loaders.trace import Trace
+from ...contract.options import SIDES, Options, Side
 from ...core.callers import callers_of
-from ...core.options import SIDES, Options, Side
 from ...cycles.account import find_cycles
 from ...cycles.assignment import in_cycles
 from ...cycles.whole import whole_cycles

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from ....loaders.schema import NAME
 from ....loaders.trace import Trace
+from ...contract.options import Options
 from ...core.derived import derived, is_stored
 from ...core.launch_calls import Ints, ids, numbered
-from ...core.options import Options
 from ...core.processes import Processes, ProcessPair, job_pairs, process_pairs, processes_of
 from ...cycles.account import find_cycles
 from ...cycles.profile import computed_apart, profile

@@ -12,7 +12,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from ....loaders import schema
-from ...core.options import Options
+from ...contract.options import Options
 from ...operators.tree import launching_operators
 from ..stats.robust_location import Floats, centre
 from .launchers import MOSTLY, placed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...table.column import Column
+from ...contract.column import Column
 
 COLUMNS: tuple[Column, ...] = (
     Column("function", "kernel", "text", "short form of the name in A", width=28,

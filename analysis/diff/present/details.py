@@ -10,9 +10,9 @@ import polars as pl
 from msgspec import Struct
 
 from ....loaders.trace import Trace
+from ...contract.options import Options
 from ...core.distribution import histogram
 from ...core.metrics import Role, metric
-from ...core.options import Options
 from ...idle.causes import named_cause
 from ..prepare.counter_units import recorded_units
 from ..prepare.idle_time import idle_name

@@ -15,7 +15,7 @@ import polars as pl
 from msgspec import Struct
 
 from ....loaders.trace import Trace
-from ...core.options import Options
+from ...contract.options import Options
 from ...core.text import display
 from ...cycles.account import find_cycles
 from ..prepare.same_work import operator_likeness

@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
+from ...contract.options import Options
 from ...core.intervals import Ints, busy_and_exposed, union
-from ...core.options import Options
 from ...core.quantiles import codes, dense
 from ...cycles import assignment
 from ...cycles.account import find_cycles

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....loaders.trace import Trace
-from ...core.options import Options
+from ...contract.options import Options
 from ..prepare.samples import Matched
 from .comparability import Comparability, comparability
 from .cycle_time import CycleTime, cycle_time

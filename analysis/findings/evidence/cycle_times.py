@@ -6,7 +6,7 @@ import polars as pl
 from msgspec import Struct
 
 from ....loaders.trace import Trace
-from ...core.options import Options
+from ...contract.options import Options
 from ...cycles.account import counted_cycles
 from ...cycles.completeness import like
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ....loaders.trace import Trace
-from ...core.options import Options
+from ...contract.options import Options
 from ...cycles.steps import Steps, in_steps
 from .copies import Copies, copies_of
 from .cycle_times import CycleTimes, cycle_times_of

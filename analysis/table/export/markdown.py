@@ -10,11 +10,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from ...contract.column import Column
+from ...contract.page import PageSection
 from ...core import units
 from ...core.histogram_lines import HistogramLine, histogram_lines
 from ...core.text import clean, cut
-from ..column import Column
-from ..page import PageSection
 from ..table import Table
 from .state import findings, notes, state_line
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from rich.cells import cell_len
 
+from ...contract.column import Column
+from ...contract.page import PageSection
 from ...core import units
 from ...core.text import clean, cut, display
-from ..column import Column
-from ..page import PageSection
 from ..table import Table
 from .state import findings, notes, state_line
 

@@ -14,10 +14,11 @@ from runs import host, kernel, run_of, steps
 from warplens.analysis.communication import kinds
 from warplens.analysis.communication.arrivals import arrivals_of
 from warplens.analysis.communication.row_details import sections
-from warplens.analysis.core.options import Options
+from warplens.analysis.contract.options import Options
+from warplens.analysis.contract.view import CannotAnswer
+from warplens.analysis.query.ask import ask
 from warplens.analysis.ranks.straggler import straggler_of
-from warplens.analysis.table.table import Table, ask
-from warplens.analysis.table.view import CannotAnswer
+from warplens.analysis.table.table import Table
 from warplens.analysis.views import view
 from warplens.loaders.trace import Trace
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from runs import host, kernel, run_of, steps
 
+from warplens.analysis.contract.options import Options
 from warplens.analysis.core.call_tree import among, nearest, sum_below
 from warplens.analysis.core.callers import callers_of
-from warplens.analysis.core.options import Options
 from warplens.analysis.details.row_details import details
-from warplens.analysis.table.table import ask
+from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view
 
 

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from polars.testing import assert_frame_equal
 
+from warplens.analysis.contract.view import CannotAnswer
 from warplens.analysis.core import derived
-from warplens.analysis.table.table import ask
-from warplens.analysis.table.view import CannotAnswer
+from warplens.analysis.query.ask import ask
 from warplens.analysis.views import VIEWS, view
 from warplens.loaders.ingest.opening import open_run
 

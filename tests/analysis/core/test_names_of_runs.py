@@ -6,12 +6,12 @@ import polars as pl
 import pytest
 from runs import kernel, run_of
 
+from warplens.analysis.contract.options import Options
 from warplens.analysis.core.names.of_runs import MOST, ShortNames, of_runs
-from warplens.analysis.core.options import Options
+from warplens.analysis.query.report import report
 from warplens.analysis.table.filters import Filter
 from warplens.analysis.table.sql import query
 from warplens.analysis.table.table import Table
-from warplens.analysis.views.report import report
 from warplens.loaders.trace import Trace
 
 STEM = "ampere_bf16_s16816gemm_bf16_{}_ldg8_f2f_stages_{}_tn"

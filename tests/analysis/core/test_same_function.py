@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 from runs import kernel, run_of
 
+from warplens.analysis.contract.options import Options
 from warplens.analysis.core.names.same_function import function_key, same_functions
-from warplens.analysis.core.options import Options
-from warplens.analysis.views.report import report
+from warplens.analysis.query.report import report
 from warplens.loaders import schema
 from warplens.loaders.trace import Trace
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from warplens.analysis.contract.column import Column, Unit
 from warplens.analysis.core import units
-from warplens.analysis.table.column import Column, Unit
 
 
 @pytest.mark.parametrize(

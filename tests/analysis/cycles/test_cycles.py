@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runs import host, kernel, run_of, steps
 
-from warplens.analysis.core.options import Options
+from warplens.analysis.contract.column import Column
+from warplens.analysis.contract.options import Options
+from warplens.analysis.contract.view import Answer, CannotAnswer, Runs, View
 from warplens.analysis.cycles import account, assignment, statement
 from warplens.analysis.cycles.account import cycles_of, find_cycles, homeless, left_out
 from warplens.analysis.cycles.scope import scoped
-from warplens.analysis.table.column import Column
-from warplens.analysis.table.table import ask
-from warplens.analysis.table.view import Answer, CannotAnswer, Runs, View
+from warplens.analysis.query.ask import ask
+from warplens.analysis.query.report import report
 from warplens.analysis.views.cycles import VIEW
-from warplens.analysis.views.report import report
 from warplens.loaders.schema_limits import LONGEST_NS
 from warplens.loaders.trace import Trace
 

@@ -8,11 +8,11 @@ import polars as pl
 import pytest
 
 from tests.analysis.runs import host, kernel, run_of, steps
-from warplens.analysis.core.options import Options
+from warplens.analysis.contract.options import Options
 from warplens.analysis.cycles.account import counted_cycles, find_cycles, homeless
 from warplens.analysis.cycles.scope import part
 from warplens.analysis.cycles.statement import cycle_facts
-from warplens.analysis.table.table import ask
+from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view
 from warplens.loaders.trace import Trace
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runs import kernel, run_of
 
-from warplens.analysis.core.options import Options
+from warplens.analysis.contract.options import Options
 from warplens.analysis.cycles.account import cycles_of
 from warplens.analysis.cycles.patterns import find_patterns
-from warplens.analysis.table.table import ask
+from warplens.analysis.query.ask import ask
 from warplens.analysis.views.cycles import VIEW
 
 LAYER = list(range(10, 25))

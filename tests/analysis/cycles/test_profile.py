@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runs import host, kernel, run_of, samples, steps
 
-from warplens.analysis.core.options import Options
+from warplens.analysis.contract.options import Options
 from warplens.analysis.core.sampling import during
 from warplens.analysis.cycles import events
 from warplens.analysis.cycles.profile import _timed, belongs, computed_apart, function_cycles, metric_group, profile

@@ -9,14 +9,15 @@ import pytest
 from msgspec.structs import replace
 from runs import host, kernel, run_of, samples
 
-from warplens.analysis.core.options import Options
+from warplens.analysis.contract.options import Options
+from warplens.analysis.contract.view import CannotAnswer, ScopeRefused
 from warplens.analysis.core.scope_text import scope_text
 from warplens.analysis.cycles.account import find_cycles
 from warplens.analysis.cycles.scope import part
-from warplens.analysis.table.table import Table, ask
-from warplens.analysis.table.view import CannotAnswer, ScopeRefused
+from warplens.analysis.query.ask import ask
+from warplens.analysis.query.report import report
+from warplens.analysis.table.table import Table
 from warplens.analysis.views import VIEWS, view
-from warplens.analysis.views.report import report
 from warplens.loaders.trace import Device, Trace
 
 LAUNCH = {"kind": "runtime"}

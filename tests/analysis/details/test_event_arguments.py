@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from warplens.analysis.core.options import Options
+from warplens.analysis.contract.options import Options
+from warplens.analysis.contract.sections import Detail, Event
 from warplens.analysis.details.event_arguments import rows_of
 from warplens.analysis.details.row_details import details
-from warplens.analysis.details.sections import Detail, Event
-from warplens.analysis.table.table import ask
+from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view
 from warplens.loaders.errors import Unreadable
 from warplens.loaders.ingest.event_arguments import arguments

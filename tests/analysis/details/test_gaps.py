@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from runs import host, kernel, run_of
 
-from warplens.analysis.core.options import Options
+from warplens.analysis.contract.options import Options
 from warplens.analysis.details.gaps import gap_sections
-from warplens.analysis.table.table import ask
+from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view
 from warplens.loaders.trace import Trace
 

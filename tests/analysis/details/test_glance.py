@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runs import host, kernel, run_of, steps
 
+from warplens.analysis.contract.options import Options
+from warplens.analysis.contract.sections import Detail
 from warplens.analysis.core.distribution import THINNED, histogram, sorted_histogram
 from warplens.analysis.core.names.short_name import short_name
-from warplens.analysis.core.options import Options
-from warplens.analysis.cycles.differences import LEAST, differences
+from warplens.analysis.details.cycle_differences import LEAST, differences
 from warplens.analysis.details.glance.of_view import glance_of
-from warplens.analysis.details.sections import Detail
 from warplens.analysis.kernels.launch_index import launch_index
-from warplens.analysis.table.table import ask
+from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view
 from warplens.loaders.trace import Trace
 

@@ -10,12 +10,13 @@ import polars as pl
 import pytest
 from recorded import read_profile, run_of
 
-from warplens.analysis.core.options import Options
+from warplens.analysis.contract.options import Options
+from warplens.analysis.contract.view import CannotAnswer
 from warplens.analysis.diff.pooled import pooled
 from warplens.analysis.diff.present.details import function_details, summary
 from warplens.analysis.diff.verdict.gate import gate
-from warplens.analysis.table.table import Table, ask
-from warplens.analysis.table.view import CannotAnswer
+from warplens.analysis.query.ask import ask
+from warplens.analysis.table.table import Table
 from warplens.analysis.views.diff import VIEW
 from warplens.loaders import schema
 from warplens.loaders.trace import Info, Trace

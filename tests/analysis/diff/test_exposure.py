@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from runs import kernel, run_of, steps
 
-from warplens.analysis.table.table import ask
+from warplens.analysis.query.ask import ask
 from warplens.analysis.views.diff import VIEW
 from warplens.loaders.trace import Trace
 

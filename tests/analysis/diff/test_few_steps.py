@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runs import kernel, run_of, steps
 
-from warplens.analysis.table.table import ask
+from warplens.analysis.query.ask import ask
 from warplens.analysis.views.diff import VIEW
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from warplens.analysis.core.options import Options
+from warplens.analysis.contract.options import Options
 from warplens.analysis.diff.prepare.samples import work_of
 from warplens.loaders import schema
 from warplens.loaders.trace import Info, Trace

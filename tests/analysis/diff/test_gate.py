@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from runs import host, kernel, run_of, steps
 
-from warplens.analysis.core.options import Options
+from warplens.analysis.contract.options import Options
 from warplens.analysis.diff.headline import pair_headline
 from warplens.analysis.diff.verdict.gate import gate
 from warplens.analysis.diff.verdict.gate_rule import RULES, Condition, condition_of
-from warplens.analysis.table.table import Table, ask
+from warplens.analysis.query.ask import ask
+from warplens.analysis.table.table import Table
 from warplens.analysis.views.diff import VIEW
 from warplens.loaders.trace import Trace
 

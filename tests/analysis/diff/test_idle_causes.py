@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from runs import host, kernel, run_of, samples, steps
 
+from warplens.analysis.query.ask import ask
 from warplens.analysis.table.parts import opened
-from warplens.analysis.table.table import Table, ask
+from warplens.analysis.table.table import Table
 from warplens.analysis.views.diff import VIEW
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.trace import Trace

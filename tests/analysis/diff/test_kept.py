@@ -10,13 +10,13 @@ import pytest
 from msgspec.structs import replace
 from runs import kernel, run_of, steps
 
+from warplens.analysis.contract.options import Options
 from warplens.analysis.core import derived
-from warplens.analysis.core.options import Options
 from warplens.analysis.diff.headline import prepared_pair
 from warplens.analysis.diff.prepare import samples as diff_samples
 from warplens.analysis.diff.verdict import suspects
-from warplens.analysis.table import table as tables
-from warplens.analysis.table.table import ask
+from warplens.analysis.query import ask as tables
+from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.trace import Trace

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from runs import host, kernel, run_of, steps
 
-from warplens.analysis.table.table import Table, ask
+from warplens.analysis.query.ask import ask
+from warplens.analysis.table.table import Table
 from warplens.analysis.views.diff import VIEW
 from warplens.loaders.trace import Trace
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from runs import host, kernel, run_of, steps
 
-from warplens.analysis.core.options import Options
+from warplens.analysis.contract.options import Options
 from warplens.analysis.diff.prepare.same_work import operator_likeness
 from warplens.analysis.diff.verdict.gate import gate
-from warplens.analysis.table.table import Table, ask
+from warplens.analysis.query.ask import ask
+from warplens.analysis.table.table import Table
 from warplens.analysis.views import view
 from warplens.loaders.trace import Trace
 

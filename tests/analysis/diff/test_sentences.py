@@ -21,7 +21,8 @@ from warplens.analysis.diff.verdict.gate import gate
 from warplens.analysis.diff.verdict.resources import ChangedResource
 from warplens.analysis.diff.verdict.verdict import verdict_of
 from warplens.analysis.overview.headline import headline
-from warplens.analysis.table.table import Table, ask
+from warplens.analysis.query.ask import ask
+from warplens.analysis.table.table import Table
 from warplens.analysis.views.diff import VIEW
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.trace import Info, Trace

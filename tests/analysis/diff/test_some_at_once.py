@@ -9,7 +9,8 @@ from runs import run_of
 from warplens.analysis.cycles import account
 from warplens.analysis.diff.prepare import samples
 from warplens.analysis.diff.stats import permutation, reference
-from warplens.analysis.table.table import Table, ask
+from warplens.analysis.query.ask import ask
+from warplens.analysis.table.table import Table
 from warplens.analysis.views.diff import VIEW
 from warplens.loaders.trace import Trace
 
@@ -51,7 +52,7 @@ def test_how_many_are_looked_at_at_once_makes_no_difference(monkeypatch: pytest.
 
 
 def test_the_rows_are_let_go_once_they_are_matrices() -> None:
-    from warplens.analysis.core.options import Options
+    from warplens.analysis.contract.options import Options
     from warplens.analysis.diff.headline import prepared_pair
 
     ready = prepared_pair((made_up(1), made_up(2)), Options())

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from runs import host, kernel, run_of, steps
 
-from warplens.analysis.core.options import Options
+from warplens.analysis.contract.options import Options
 from warplens.analysis.details.suspects import suspect_sections
 from warplens.analysis.diff.verdict.gate import gate
 from warplens.analysis.diff.verdict.gate_rule import Condition
+from warplens.analysis.query.ask import ask
 from warplens.analysis.table.export import csv
 from warplens.analysis.table.parts import opened, row_of
-from warplens.analysis.table.table import Table, ask
+from warplens.analysis.table.table import Table
 from warplens.analysis.views.diff import VIEW
 from warplens.loaders.trace import Trace
 

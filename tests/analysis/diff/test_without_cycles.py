@@ -10,7 +10,7 @@ import pytest
 from runs import kernel, run_of, steps
 from scipy import stats
 
-from warplens.analysis.table.table import ask
+from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view
 from warplens.loaders.trace import Trace
 

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from runs import Rows, host, kernel, run_of, samples, steps
 
-from warplens.analysis.core.options import Options
+from warplens.analysis.contract.options import Options
 from warplens.analysis.findings.device.clock_drop import RULE as CLOCK_DROP
 from warplens.analysis.findings.device.fp32_gemms import RULE as FP32
 from warplens.analysis.findings.evidence.kernel_times import limiter

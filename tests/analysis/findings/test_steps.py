@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from runs import Rows, host, kernel, run_of, steps
 
-from warplens.analysis.core.options import Options
+from warplens.analysis.contract.options import Options
 from warplens.analysis.cycles.account import find_cycles
 from warplens.analysis.cycles.steps import steps_of
 from warplens.analysis.idle.account import idle_of
-from warplens.analysis.table.table import ask
+from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view
 from warplens.loaders.trace import Trace
 

@@ -9,12 +9,13 @@ import polars as pl
 import pytest
 from made_job import reduce_here, write_job
 
-from warplens.analysis.core.options import Options
+from warplens.analysis.contract.options import Options
+from warplens.analysis.contract.view import CannotAnswer, ScopeRefused
 from warplens.analysis.diff.present.details import function_details
 from warplens.analysis.fleet.lost import ANSWERED
 from warplens.analysis.overview.headline import headline
-from warplens.analysis.table.table import Table, ask
-from warplens.analysis.table.view import CannotAnswer, ScopeRefused
+from warplens.analysis.query.ask import ask
+from warplens.analysis.table.table import Table
 from warplens.analysis.views import VIEWS, view
 from warplens.loaders import schema
 from warplens.loaders.ingest.opening import open_run

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runs import host, kernel, run_of
 
-from warplens.analysis.core.options import Options
+from warplens.analysis.contract.options import Options
+from warplens.analysis.contract.view import CannotAnswer
 from warplens.analysis.details.row_details import details
 from warplens.analysis.idle.account import idle_of
 from warplens.analysis.idle.cause_meanings import CAUSES
 from warplens.analysis.idle.causes import cause_of_call
-from warplens.analysis.table.table import ask
-from warplens.analysis.table.view import CannotAnswer
+from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view
 from warplens.loaders.trace import Trace
 

@@ -8,8 +8,9 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from warplens.analysis.core import derived
-from warplens.analysis.table import table
-from warplens.analysis.table.table import Table, ask
+from warplens.analysis.query import ask as table
+from warplens.analysis.query.ask import ask
+from warplens.analysis.table.table import Table
 from warplens.analysis.views import idle as view_of_gaps
 from warplens.analysis.views import view
 from warplens.loaders.ingest.opening import open_run

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warplens.analysis.core.options import Options, Thresholds
+from warplens.analysis.contract.options import Options, Thresholds
+from warplens.analysis.contract.view import CannotAnswer
 from warplens.analysis.kernels.groups import kinds
 from warplens.analysis.table.filters import Filter
-from warplens.analysis.table.view import CannotAnswer
 
 
 def launch(name, dur_ns, kind="kernel", device="GPU 0", **more):

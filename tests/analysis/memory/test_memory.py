@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warplens.analysis.core.options import Options
+from warplens.analysis.contract.options import Options
+from warplens.analysis.contract.view import CannotAnswer
 from warplens.analysis.memory.frames import BEFORE, UNKNOWN, asking
 from warplens.analysis.memory.peak import memory_of
-from warplens.analysis.table.table import Table, ask
-from warplens.analysis.table.view import CannotAnswer
+from warplens.analysis.query.ask import ask
+from warplens.analysis.table.table import Table
 from warplens.analysis.views import view
 from warplens.loaders import schema
 from warplens.loaders.ingest.call_tree import deferred

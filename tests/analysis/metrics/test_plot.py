@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warplens.analysis.core.options import Options
+from warplens.analysis.contract.options import Options
 from warplens.analysis.metrics.plot import (
     LABEL,
     LETTERS,
@@ -20,8 +20,8 @@ from warplens.analysis.metrics.plot import (
     ruler,
 )
 from warplens.analysis.metrics.series import SAMPLE, Key, Series, envelope
+from warplens.analysis.query.ask import ask
 from warplens.analysis.table.export import render
-from warplens.analysis.table.table import ask
 from warplens.analysis.timeline.window import Window
 from warplens.analysis.views import view
 

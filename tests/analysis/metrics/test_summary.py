@@ -13,11 +13,11 @@ from statistics import mean
 import polars as pl
 import pytest
 
+from warplens.analysis.contract.options import Options
+from warplens.analysis.contract.view import CannotAnswer
 from warplens.analysis.core.metrics import display_unit
-from warplens.analysis.core.options import Options
 from warplens.analysis.metrics.summary import PARTS, summarised
-from warplens.analysis.table.table import ask
-from warplens.analysis.table.view import CannotAnswer
+from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view
 from warplens.loaders import schema
 from warplens.loaders.ingest.opening import open_run

@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runs import host, kernel, run_of
 
-from warplens.analysis.core.options import Options
+from warplens.analysis.contract.options import Options
+from warplens.analysis.contract.view import CannotAnswer
 from warplens.analysis.operators.call_paths import DEEPEST, PATH, call_paths, in_order, kernels_below
 from warplens.analysis.operators.folding import CLOSED, OPEN, folded, opened_at_first, row_above
 from warplens.analysis.operators.tree import operators_of
+from warplens.analysis.query.ask import ask
 from warplens.analysis.table.filters import Filter
-from warplens.analysis.table.table import Table, ask
-from warplens.analysis.table.view import CannotAnswer
+from warplens.analysis.table.table import Table
 from warplens.analysis.views import view
 from warplens.loaders.trace import Trace
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warplens.analysis.table.view import CannotAnswer
+from warplens.analysis.contract.view import CannotAnswer
 
 
 def op(name, start_ns, dur_ns, external_id=None, kind="op", tid=1):

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from warplens.analysis.core.options import Options
-from warplens.analysis.table.view import CannotAnswer
+from warplens.analysis.contract.options import Options
+from warplens.analysis.contract.view import CannotAnswer
 
 
 def step(number, start_ns, dur_ns):

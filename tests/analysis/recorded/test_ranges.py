@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from warplens.analysis.core.options import Options
+from warplens.analysis.contract.options import Options
+from warplens.analysis.contract.view import CannotAnswer
 from warplens.analysis.details.row_details import details
-from warplens.analysis.table.view import CannotAnswer
 from warplens.analysis.views import view
 
 

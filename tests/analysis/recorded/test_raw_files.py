@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from warplens.analysis.table.table import ask
+from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.trace import Trace

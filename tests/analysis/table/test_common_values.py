@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from runs import kernel, run_of
 
+from warplens.analysis.contract.options import Options
 from warplens.analysis.core import units
-from warplens.analysis.core.options import Options
+from warplens.analysis.query.ask import ask
+from warplens.analysis.query.report import report
 from warplens.analysis.table.filters import Filter
-from warplens.analysis.table.table import Table, ask
+from warplens.analysis.table.table import Table
 from warplens.analysis.views.kernels import VIEW as KERNELS
 from warplens.analysis.views.launches import VIEW as LAUNCHES
-from warplens.analysis.views.report import report
 
 
 def kernels(*devices: str) -> Table:

@@ -9,7 +9,7 @@ import json
 import polars as pl
 import pytest
 
-from warplens.analysis.table.column import Column
+from warplens.analysis.contract.column import Column
 from warplens.analysis.table.export import WrongFormat, render
 from warplens.analysis.table.export.kernel_table import short_name
 from warplens.analysis.table.export.markdown import code, escape
@@ -123,7 +123,7 @@ def test_text_has_no_control_byte() -> None:
 
 
 def test_a_comparison_with_no_such_column_says_it_was_looked_for_as_text() -> None:
-    from warplens.analysis.table.column import Column
+    from warplens.analysis.contract.column import Column
     from warplens.analysis.table.filters import unknown_column
 
     columns = (Column("total_ns", "total", "ns", "time"),)

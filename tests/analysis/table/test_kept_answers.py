@@ -11,13 +11,14 @@ import polars as pl
 import pytest
 from msgspec.structs import replace
 
+from warplens.analysis.contract.column import Column
+from warplens.analysis.contract.options import Options
+from warplens.analysis.contract.page import PageSection
+from warplens.analysis.contract.view import Answer, CannotAnswer, Runs, View
 from warplens.analysis.core import derived
-from warplens.analysis.core.options import Options
-from warplens.analysis.table import kept_answers
-from warplens.analysis.table.column import Column
-from warplens.analysis.table.page import PageSection
-from warplens.analysis.table.table import Table, ask
-from warplens.analysis.table.view import Answer, CannotAnswer, Runs, View
+from warplens.analysis.query import stored_answers as kept_answers
+from warplens.analysis.query.ask import ask
+from warplens.analysis.table.table import Table
 from warplens.loaders.ingest import cache
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.trace import Trace

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warplens.analysis.core.options import Options
+from warplens.analysis.contract.options import Options
+from warplens.analysis.query.ask import ask
 from warplens.analysis.table.filters import Filter
-from warplens.analysis.table.table import ask
 from warplens.analysis.views.ops_tree import TREE
 
 STEP = 1_000

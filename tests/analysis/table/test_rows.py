@@ -10,17 +10,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from warplens.analysis.core.options import Options
+from warplens.analysis.contract.column import Column
+from warplens.analysis.contract.options import Options
+from warplens.analysis.contract.view import Answer, Runs, View
+from warplens.analysis.query import ask as table_module
+from warplens.analysis.query.ask import ask
 from warplens.analysis.table import rows as rows_module
 from warplens.analysis.table import sorting
-from warplens.analysis.table import table as table_module
-from warplens.analysis.table.column import Column
 from warplens.analysis.table.coverage import coverage
 from warplens.analysis.table.filters import _COMPARISONS, BadFilter, Filter
 from warplens.analysis.table.rows import Rows, counted_from, few_runs
 from warplens.analysis.table.sorting import narrow, sorted_ids, true_ids
-from warplens.analysis.table.table import Table, ask
-from warplens.analysis.table.view import Answer, Runs, View
+from warplens.analysis.table.table import Table
 
 NAME, HALF = pl.Categorical(), pl.Float32()
 RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

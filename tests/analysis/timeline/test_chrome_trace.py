@@ -10,7 +10,7 @@ import pytest
 from runs import host, kernel, run_of, steps
 from runs import samples as readings
 
-from warplens.analysis.core.options import Options
+from warplens.analysis.contract.options import Options
 from warplens.analysis.cycles.scope import scoped
 from warplens.analysis.timeline.chrome_trace import document, save, with_launches
 from warplens.cli.main import main

@@ -6,9 +6,9 @@ from xml.etree import ElementTree
 
 from runs import kernel, run_of
 
-from warplens.analysis.core.options import Options
+from warplens.analysis.contract.options import Options
+from warplens.analysis.query.ask import ask
 from warplens.analysis.table.export import render
-from warplens.analysis.table.table import ask
 from warplens.analysis.views.kernels import VIEW as KERNELS
 from warplens.analysis.views.timeline import VIEW as TIMELINE
 

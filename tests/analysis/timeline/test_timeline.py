@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runs import host, kernel, run_of, samples, steps
 
-from warplens.analysis.core.options import Options
+from warplens.analysis.contract.options import Options
+from warplens.analysis.contract.view import CannotAnswer
+from warplens.analysis.query.ask import ask
 from warplens.analysis.table.export import markdown, text
-from warplens.analysis.table.table import ask
-from warplens.analysis.table.view import CannotAnswer
 from warplens.analysis.timeline import lanes
 from warplens.analysis.timeline.coverage import covered, levels
 from warplens.analysis.timeline.lanes import CLASSES, extent_of, timeline_of

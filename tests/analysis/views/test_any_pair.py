@@ -17,10 +17,10 @@ import polars as pl
 import polars.selectors as cs
 import pytest
 
-from warplens.analysis.core.options import Options
+from warplens.analysis.contract.options import Options
+from warplens.analysis.query.report import report
 from warplens.analysis.table.export import json, text
 from warplens.analysis.views import VIEWS
-from warplens.analysis.views.report import report
 from warplens.loaders.errors import Unreadable
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.schema import NAME

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from warplens.analysis.core.options import Options
+from warplens.analysis.contract.options import Options
+from warplens.analysis.query.ask import ask
 from warplens.analysis.table.export import render
-from warplens.analysis.table.table import ask
 from warplens.analysis.views import view
 from warplens.analysis.views.cycles import VIEW as CYCLES
 from warplens.analysis.views.diff import VIEW as DIFF

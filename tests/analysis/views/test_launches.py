@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warplens.analysis.table.view import CannotAnswer
+from warplens.analysis.contract.view import CannotAnswer
 
 A = [{"name": "first", "kind": "kernel", "dur_ns": 5}, {"name": "wait", "kind": "sync", "dur_ns": 9},
      {"name": "second", "kind": "memcpy", "dur_ns": 7, "grid": "8,1,1"}]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from runs import host, kernel, run_of, samples, steps
 
-from warplens.analysis.table.table import ask
-from warplens.analysis.table.view import CannotAnswer
+from warplens.analysis.contract.view import CannotAnswer
+from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view
 from warplens.loaders.trace import Trace
 

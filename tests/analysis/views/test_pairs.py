@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from recorded import read_profile, run_of
 from scipy import stats
 
-from warplens.analysis.core.options import Options
+from warplens.analysis.contract.options import Options
+from warplens.analysis.contract.view import CannotAnswer
 from warplens.analysis.core.processes import ProcessPair, process_pairs
 from warplens.analysis.diff.stats.mann_whitney import u_test
 from warplens.analysis.diff.stats.reference import NUMBERS, compare
-from warplens.analysis.table.table import ask
-from warplens.analysis.table.view import CannotAnswer
+from warplens.analysis.query.ask import ask
 from warplens.analysis.views.pairs import VIEW
 from warplens.loaders import schema
 from warplens.loaders.trace import Info, Trace

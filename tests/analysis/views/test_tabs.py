@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from warplens.analysis.table.table import ask
-from warplens.analysis.table.view import CannotAnswer
+from warplens.analysis.contract.view import CannotAnswer
+from warplens.analysis.query.ask import ask
 from warplens.analysis.views import VIEWS, answerable
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.trace import Trace

@@ -13,9 +13,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from warplens.analysis.core.options import Options
+from warplens.analysis.contract.options import Options
 from warplens.analysis.details.row_details import details
-from warplens.analysis.table.table import ask
+from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view
 from warplens.loaders.errors import Unreadable
 from warplens.loaders.ingest.event_arguments import arguments

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from warplens.analysis.core.options import Options
-from warplens.analysis.table import table as tables
-from warplens.analysis.table.view import Runs, View
+from warplens.analysis.contract.options import Options
+from warplens.analysis.contract.view import Runs, View
+from warplens.analysis.query import ask as tables
 
 
 @pytest.fixture

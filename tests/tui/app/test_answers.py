@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 from app_runs import app_on, press, settled, small_run
 
-from warplens.analysis.core.options import Options
-from warplens.analysis.table.column import Column
-from warplens.analysis.table.view import Answer, Runs, View
+from warplens.analysis.contract.column import Column
+from warplens.analysis.contract.options import Options
+from warplens.analysis.contract.view import Answer, Runs, View
 from warplens.loaders.trace import Trace
 from warplens.tui.session.answers import Answers
 

@@ -16,7 +16,7 @@ import pytest
 from app_runs import NAMES, Shelf, app_on, press, said, screen_text, settled, small_run
 from textual._styles_cache import StylesCache
 
-from warplens.analysis.table.view import Answer, View
+from warplens.analysis.contract.view import Answer, View
 from warplens.loaders.events import FirstRows, Loaded, Progress
 from warplens.loaders.ingest.discovery import TraceFound
 from warplens.tui.app.app import WarplensApp
@@ -372,7 +372,7 @@ def test_a_crash_tells_places_and_no_data() -> None:
 
 
 def test_an_export_never_overwrites_what_it_named_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from warplens.analysis.table.table import ask
+    from warplens.analysis.query.ask import ask
     from warplens.analysis.views import view
 
     monkeypatch.chdir(tmp_path)

@@ -10,7 +10,7 @@ import pytest
 from app_runs import Shelf, app_on, press, said, screen_text, settled, small_run
 from textual.pilot import Pilot
 
-from warplens.analysis.table.table import ask
+from warplens.analysis.query.ask import ask
 from warplens.analysis.views import VIEWS
 from warplens.analysis.views.kernels import VIEW
 from warplens.tui.app.app import WarplensApp

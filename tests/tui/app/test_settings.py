@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from warplens.analysis.contract.options import Thresholds
 from warplens.analysis.core import units
-from warplens.analysis.core.options import Thresholds
 from warplens.tui.session.keys import KEYS
 from warplens.tui.session.settings import BadSettings, Settings, load
 

@@ -8,8 +8,8 @@ import pytest
 from app_runs import app_on, press, said, screen_text, settled
 from textual.content import Content
 
+from warplens.analysis.contract.sections import Detail, Section
 from warplens.analysis.details.glance import of_view
-from warplens.analysis.details.sections import Detail, Section
 from warplens.tui.app.app import WarplensApp
 from warplens.tui.panes import side_panel as beside
 from warplens.tui.panes.side_panel import Beside, columns_of

@@ -28,9 +28,9 @@ from ..table import TablePane
 from .canvas import TimelineCanvas
 
 if TYPE_CHECKING:
+    from ....analysis.contract.view import Runs, View
     from ....analysis.core.names.of_runs import ShortNames
     from ....analysis.table.table import Table
-    from ....analysis.table.view import Runs, View
     from ....analysis.timeline.lanes import Marks, Timeline
 
 _TIME = re.compile(r"^\s*([\d,_]*\.?\d+)\s*(ns|us|µs|ms|s)?\s*$")
@@ -71,8 +71,8 @@ class TimelinePane(TablePane):
         entry, session = self.entry, self.session
 
         def job() -> tuple[View, Runs, tuple[Timeline, ...], tuple[int, ...], ShortNames]:
+            from ....analysis.contract.view import CannotAnswer
             from ....analysis.core.names.of_runs import of_runs
-            from ....analysis.table.view import CannotAnswer
             from ....analysis.timeline.lanes import timeline_of
             from ....analysis.views.timeline import aligned
 
@@ -157,7 +157,7 @@ class TimelinePane(TablePane):
         options = replace(self.session.question(view)[1], from_ns=start, to_ns=end)
 
         def job() -> Table:
-            from ....analysis.table.table import ask
+            from ....analysis.query.ask import ask
 
             return ask(view, runs, options)
 

@@ -13,12 +13,12 @@ import polars as pl
 from msgspec import Struct
 
 from ...loaders.trace import Trace
-from ..core.options import Options
+from ..contract.options import Options
+from ..cycles.account import Cycles, find_cycles
+from ..cycles.assignment import in_cycles
+from ..cycles.by_launch import cycle_of
+from ..cycles.completeness import like
 from ..idle.account import idle_of
-from .account import Cycles, find_cycles
-from .assignment import in_cycles
-from .by_launch import cycle_of
-from .completeness import like
 
 LEAST = 3
 """With fewer cycles that are alike none can be called usual."""

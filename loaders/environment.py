@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from ...errors import Unreadable
-from .. import limits, sqlite_file, stream
+from .errors import Unreadable
+from .ingest import limits, sqlite_file, stream
 
 Facts = Iterator[tuple[str, str]]
 _TABLE = re.compile(r"META_?DATA|SYSTEM_ENV|INFO_PROCESS|INFO_NODE|PROCESSES|HOST_INFO|EXPORT", re.IGNORECASE)
@@ -81,7 +81,7 @@ def _json(path: Path, is_rocprofv3: bool) -> Facts:
         for process in written.processes:
             yield from _flat("", process.metadata)
         return
-    from ...kineto.document import HEADER_BYTES, Trailer, events_end, open_document
+    from .kineto.document import HEADER_BYTES, Trailer, events_end, open_document
 
     with stream.Source(path) as source:
         try:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from ..core.options import Options
-from ..details.sections import Section
 from .column import Column
+from .options import Options
 from .page import PageSection
+from .sections import Section
 
 if TYPE_CHECKING:
     import polars as pl

@@ -9,14 +9,15 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from ...loaders.trace import Trace
-from ..core.options import Options
+from ..contract.column import Per
+from ..contract.options import Options
+from ..contract.view import CannotAnswer, ScopeRefused, View
 from ..core.scope_text import scope_text
 from ..metrics.alone import only_counters
-from ..table.column import Per
 from ..table.filters import Filter, unknown_column
-from ..table.table import Table, ask, unanswered
-from ..table.view import CannotAnswer, ScopeRefused, View
-from . import VIEWS, view
+from ..table.table import Table
+from ..views import VIEWS, view
+from .ask import ask, unanswered
 
 SUMMARY_ONE = ("overview", "cycles", "kernels")
 SUMMARY_TWO = ("overview", "cycles", "diff")

@@ -15,15 +15,15 @@ import polars as pl
 from msgspec import Struct
 
 from ...loaders.trace import Trace
+from ..contract.column import Column, keys_of, ranked_sums, with_cycle_sums
+from ..contract.options import SIDES, Options, Side
+from ..contract.view import Answer, CannotAnswer, Runs
 from ..core import units
 from ..core.device_pairs import mapped, note, only_device, under
-from ..core.options import SIDES, Options, Side
-from .column import Column, keys_of, ranked_sums, with_cycle_sums
-from .sides import beside
-from .view import Answer, CannotAnswer, Runs
+from ..table.sides import beside
 
 if TYPE_CHECKING:
-    from ..cycles.whole import WholeCycles
+    from .whole import WholeCycles
 
 
 class OneRun(Struct, frozen=True):
@@ -107,7 +107,7 @@ def cycle_sums(
     runs: Runs, options: Options, columns: Sequence[Column], frames: Sequence[pl.DataFrame], within: Within
 ) -> CycleSums:
     """The frames of both runs with the sums that ``with_cycle_sums`` adds."""
-    from ..cycles.whole import whole_cycles
+    from .whole import whole_cycles
 
     found = [whole_cycles(run, options, side) for run, side in zip(runs, SIDES, strict=True)]
     added = [column for column in with_cycle_sums(columns) if column.per == "cycle"]

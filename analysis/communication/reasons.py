@@ -14,12 +14,12 @@ import polars as pl
 from msgspec import Struct
 
 from ...loaders.trace import REDUCED, Trace
-from ..communication.arrivals import Arrivals
-from ..communication.collectives import BEFORE, Member
 from ..core import units
 from ..core.intervals import Intervals, union
 from ..core.launch_calls import CALLS
 from ..core.text import display
+from .arrivals import Arrivals
+from .collectives import BEFORE, Member
 
 Cause = Literal["kernels", "copies", "input", "host", "none shown"]
 MOST_LOOKED_AT = 256

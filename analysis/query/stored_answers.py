@@ -16,10 +16,10 @@ from typing import Any
 import polars as pl
 from msgspec import DecodeError, Struct, msgpack
 
+from ..contract.options import Options
+from ..contract.page import PageSection
+from ..contract.view import Answer, Runs, View
 from ..core.derived import code, is_stored
-from ..core.options import Options
-from .page import PageSection
-from .view import Answer, Runs, View
 
 MOST_BYTES = 8 << 20
 """An answer that takes more is not kept."""

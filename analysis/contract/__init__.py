@@ -1,0 +1,1 @@
+"""What every question and answer is made of: columns, views, sections of details, pages and options."""
