@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+OLDEST := $(VENV)/textual-oldest
 
 .PHONY: demo test test-deep checks lint types imports unit clean
 
@@ -27,8 +28,19 @@ unit: $(VENV)/.dev-installed
 	$(BIN)/pytest -n 2 --dist worksteal
 
 # the same tests with fifteen times as many cases, others each time: about one and a half times as long
-test-deep: $(VENV)/.dev-installed
+test-deep: $(VENV)/.dev-installed $(OLDEST)/.installed
 	WARPLENS_EXPLORE=1 $(BIN)/pytest -n 2 --dist worksteal
+	$(OLDEST)/bin/python -m pytest -n 2 --dist worksteal tests/tui --deselect tests/tui/test_snapshots.py
+
+# the oldest Textual that pyproject allows, in front of everything the other environment has
+$(OLDEST)/.installed: $(VENV)/.dev-installed tui/terminal/textual_hooks.py
+	$(PYTHON) -m venv --clear --without-pip $(OLDEST)
+	$(BIN)/python -c 'import sys, sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
+	  > "$$($(OLDEST)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/others.pth"
+	$(BIN)/pip install -q --disable-pip-version-check --no-deps \
+	  --target "$$($(OLDEST)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
+	  "textual==$$($(BIN)/python -c 'from warplens.tui.terminal.textual_hooks import OLDEST; print(*OLDEST, sep=".")')"
+	@touch $@
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -15,6 +15,7 @@ from warplens.tui.list import glyphs
 from warplens.tui.list.table_list import TableList
 from warplens.tui.session import themes
 from warplens.tui.session.jobs import Answered
+from warplens.tui.terminal import textual_hooks
 from warplens.tui.terminal.writer import Wired
 
 COLUMNS = (
@@ -93,4 +94,6 @@ class ListApp(Wired):
 
 
 if __name__ == "__main__":
+    if "plain" in sys.argv:  # as with a Textual the hooks do not know
+        textual_hooks.OLDEST = (99,)
     ListApp(kernels(int(sys.argv[1]), HOSTILE if "hostile" in sys.argv else None)).run()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from rich.segment import Segments
+from rich.segment import Segment
 from textual.binding import BindingType
 from textual.filter import LineFilter
 from textual.reactive import Initialize, Reactive
@@ -106,7 +106,7 @@ class WarplensApp(Wired, Background):
     def post_display_hook(self) -> None:
         """The first frame is out: begin, without waiting for the second."""
         super().post_display_hook()
-        if self._due and not self._batch_count:
+        if self._due and not self.painting_is_held:
             self._due = False
             self.call_later(self._begin)
 
@@ -246,14 +246,9 @@ class WarplensApp(Wired, Background):
         os.dup2(terminal, 0)
         os.close(terminal)
 
-    def _fatal_error(self) -> None:
-        """Say what failed and where in our code; never the data or the locals a rich traceback would print."""
-        if os.environ.get("WARPLENS_DEBUG"):
-            super()._fatal_error()
-            return
-        self.bell()
-        self._exit_renderables.append(Segments(crash_lines(self._exception)))
-        self._close_messages_no_wait()
+    def crash_report(self, error: BaseException | None) -> list[Segment] | None:
+        """What failed and where in our code; never the data or the locals a rich traceback would print."""
+        return None if os.environ.get("WARPLENS_DEBUG") else crash_lines(error)
 
 
 def _headline(traces: tuple[Any, ...]) -> Any:

@@ -17,8 +17,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from textual.app import App
-
 from ...analysis.core import units
 from ...analysis.core.text import display
 from ..session import resume
@@ -39,6 +37,7 @@ from ..session.opening import Found
 from ..session.session import Session
 from ..session.watch import EVERY, Watch
 from ..terminal import clipboard
+from ..terminal.textual_hooks import HookedApp
 from .screen import MainScreen
 
 _ENDING = [
@@ -51,7 +50,7 @@ _LONGEST_END = 3.0
 """Seconds until it ends without giving the terminal back, where the terminal does not take that."""
 
 
-class Background(App[None]):
+class Background(HookedApp):
     """Errands in threads, and what comes of them."""
 
     session: Session
@@ -212,9 +211,9 @@ class Background(App[None]):
             return
         text, name = value
         sequence = clipboard.sequence(text, os.environ)
-        if sequence is not None and self._driver is not None:
-            self._driver.write(sequence)
-            self._driver.flush()
+        if sequence is not None and self.driver is not None:
+            self.driver.write(sequence)
+            self.driver.flush()
             self.notify(f"Copied {len(text.splitlines())} lines.", markup=False)
             return
         written = new_file(Path(name), text.encode())

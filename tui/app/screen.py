@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from textual._styles_cache import StylesCache
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
@@ -25,6 +24,7 @@ from ..session.keys import bindings, footer, spelled, view_bindings
 from ..session.messages import PickerWanted, RunsWanted, StopWanted, WarningsWanted
 from ..session.paths import split_paths
 from ..session.session import Session
+from ..terminal.textual_hooks import drop_style_cache
 from ..widgets.chrome import Footer, Header, Loading, State, Tabs
 from ..widgets.prompt import Prompt
 
@@ -82,7 +82,7 @@ class MainScreen(Screen[None]):
 
     def on_screen_resume(self) -> None:
         """An overlay closed: Textual's cache of styles would hold on to every line that was drawn in it."""
-        StylesCache.get_inner_outer.cache_clear()
+        drop_style_cache()
 
     def open_view(self, name: str) -> None:
         """Show that view, making its pane if it has none yet."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
 
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
@@ -12,6 +11,7 @@ from textual.content import Content
 from ...analysis.views import VIEWS
 from ..session.keys import KEYS
 from ..session.messages import ActionWanted, ViewWanted, WarningsWanted
+from ..terminal.textual_hooks import tolerant
 
 
 class Commands(Provider):
@@ -46,9 +46,4 @@ class Commands(Provider):
                 yield Hit(score, matcher.highlight(name), act, text=name, help=help)
 
 
-class Palette(CommandPalette):
-    """Textual's, which fails where a page is turned before its list was laid out or where there is no room for it."""
-
-    def _action_command_list(self, action: str) -> None:
-        with suppress(KeyError, IndexError):
-            super()._action_command_list(action)
+Palette = tolerant(CommandPalette)

@@ -4,9 +4,7 @@ Textual repaints every cell of what it refreshes and queues frames without end; 
 stale pages. ``Wired`` keeps a picture of what the terminal shows and of what it should show. A frame is the difference,
 and asks the terminal a question at its end (whether it knows mode 2026, the one Textual asks at start); until that is
 answered later changes only change the picture. What must stay true: nothing is sent when nothing changed; a terminal
-that never answers is never waited for; where Textual is not as expected, it paints as it always does.
-
-This is the only file that knows how Textual paints (``App._display`` of the pinned version).
+that never answers is never waited for; where ``textual_hooks`` does not fit the installed Textual, Textual paints.
 """
 
 from __future__ import annotations
@@ -16,18 +14,14 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rich.color import ColorSystem
+from rich.console import COLOR_SYSTEMS
 from textual import events, messages
-from textual._compositor import ChopsUpdate, LayoutUpdate
-from textual.app import App
 from textual.driver import Driver
 from textual.filter import LineFilter
-from textual.screen import Screen
 from textual.strip import Strip
 
 from . import sanitiser, screen_diff
-from .input_thread import quiet
-from .textual_version import tested
+from .textual_hooks import HookedApp, quiet
 
 PATIENCE = 2.0
 """Seconds after which an unanswered frame holds up the next one no longer."""
@@ -36,16 +30,6 @@ _BEGIN, _END, _QUESTION = "\x1b[?2026h", "\x1b[?2026l", "\x1b[?2026$p"
 _SMALL = 200
 """Characters under which a frame is so short that it needs no brackets against tearing."""
 _PRINTABLE = sanitiser.Printable()
-
-
-def supported() -> bool:
-    """Whether Textual paints the way this file expects."""
-    return (
-        tested()
-        and hasattr(App, "_display")
-        and all(hasattr(App, name) for name in ("post_display_hook", "_begin_update"))
-        and os.name == "posix"
-    )
 
 
 class TerminalPicture:
@@ -74,7 +58,7 @@ class TerminalPicture:
     def lay(self, y: int, x: int, strip: Strip) -> None:
         """Part of a line as it should be."""
         if 0 <= y < self.height:
-            screen_diff.lay(self._wanted[y], x, screen_diff.cells(strip._segments, self.pens))
+            screen_diff.lay(self._wanted[y], x, screen_diff.cells(list(strip), self.pens))
             self._changed.add(y)
 
     def difference(self, erase_with_background: bool, cursor: tuple[int, int]) -> str:
@@ -100,119 +84,83 @@ class TerminalPicture:
         return body
 
 
-class Wired(App[None]):
+class Wired(HookedApp):
     """An App that paints by differences. Give it as a base class; there is nothing to call."""
-
-    _by_difference = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._picture: TerminalPicture | None = None
-        self._by_difference = supported()
-        self._asked: float | None = None  # when the frame the terminal has not answered for was sent
-        self._ignored = 0  # questions in a row that nobody answered
+        self._sent_at: float | None = None  # when the frame was sent that the terminal has not answered
+        self._ignored = 0  # questions in a row without an answer
         self._waiting = False
         self._erase = not os.environ.get("TERM", "").startswith("screen") or bool(os.environ.get("TMUX"))
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Where Textual paints, its lines are made harmless here; ours are, cell by cell, in any case."""
         filters = super().get_line_filters()
-        return filters if self._by_difference else [*filters, _PRINTABLE]
+        return filters if self.by_difference else [*filters, _PRINTABLE]
 
     def get_driver_class(self) -> type[Driver]:
         """The platform's driver behind the filter on everything that leaves."""
         return sanitiser.guarded(quiet(super().get_driver_class()))
 
-    def _display(self, screen: Screen[Any], renderable: Any) -> None:
-        if not self._by_difference or not isinstance(renderable, (LayoutUpdate, ChopsUpdate)):
-            if self._picture is not None and renderable is not None:
-                self._picture.forget()
-            super()._display(screen, renderable)
-            return
-        try:
-            driver = self._driver
-            if self._batch_count or not self._running or self._closed or driver is None or driver.is_headless:
-                return
-            if driver.is_inline:
-                self._by_difference = False
-                super()._display(screen, renderable)
-                return
-            try:
-                self._take(renderable)
-                self._paint()
-            except Exception:
-                # better an app that sends more bytes than none: from here on Textual paints
-                self._by_difference = False
-                self.refresh(layout=True)
-                if os.environ.get("WARPLENS_STRICT"):
-                    raise
-        finally:
-            self.post_display_hook()
+    def textual_painted(self) -> None:
+        """The terminal may show anything."""
+        if self._picture is not None:
+            self._picture.forget()
 
-    def _take(self, update: LayoutUpdate | ChopsUpdate) -> None:
+    def paint(self, strips: Iterator[tuple[int, int, Strip]]) -> None:
+        """Take an update into the picture and send the difference, unless the terminal lags behind."""
         if self._picture is None:
-            self._picture = TerminalPicture(screen_diff.Pens(self.console._color_system or ColorSystem.TRUECOLOR))
+            system = COLOR_SYSTEMS[self.console.color_system or "truecolor"]
+            self._picture = TerminalPicture(screen_diff.Pens(system))
         self._picture.resize(*self.size)
-        for y, x, strip in _pieces(update):
+        for y, x, strip in strips:
             self._picture.lay(y, x, strip)
+        self._paint()
 
     def _paint(self) -> None:
         """Send what changed, or wait for the answer to what was sent before."""
-        assert self._picture is not None and self._driver is not None
+        driver = self.driver
+        assert self._picture is not None and driver is not None
         if (self._picture.width, self._picture.height) != self.size:
             return  # the terminal has another size already, and nothing was drawn for it yet
         now = time.monotonic()
-        if self._asked is not None:
-            if now - self._asked < PATIENCE:
+        if self._sent_at is not None:
+            if now - self._sent_at < PATIENCE:
                 if not self._waiting:
                     self._waiting = True
                     self.set_timer(PATIENCE + 0.05, self._give_up)
                 return
             self._ignored += 1
-        self._asked = None
+        self._sent_at = None
         body = self._picture.difference(self._erase, (self.cursor_position.x, self.cursor_position.y))
         if not body:
             return
-        if self._sync_available:
+        if self.synchronised_output:
             if len(body) > _SMALL:
                 body = _BEGIN + body + _END
             if self._ignored < 2:
                 body += _QUESTION
-                self._asked = now
-        self._driver.write(body)
-        self._driver.flush()
+                self._sent_at = now
+        driver.write(body)
+        driver.flush()
 
     def _give_up(self) -> None:
         self._waiting = False
-        if self._asked is not None and self._picture is not None and self._running:
+        if self._sent_at is not None and self._picture is not None and self.paints:
             self._paint()
 
     def on_terminal_supports_synchronized_output(self, message: messages.TerminalSupportsSynchronizedOutput) -> None:
         """The terminal has caught up."""
-        self._asked, self._ignored = None, 0
-        if self._picture is not None and self._by_difference and self._running and not self._closed:
+        self._sent_at, self._ignored = None, 0
+        if self._picture is not None and self.by_difference and self.paints:
             self._paint()
 
     def on_resize(self, event: events.Resize) -> None:
         """Another size, or the same terminal anew after a suspend: it may show anything."""
-        self._asked = None
-        if self._picture is not None and self._by_difference:
+        self._sent_at = None
+        if self._picture is not None and self.by_difference:
             self._picture.forget()
             if event.size == (self._picture.width, self._picture.height):
                 self._paint()
-
-
-def _pieces(update: LayoutUpdate | ChopsUpdate) -> Iterator[tuple[int, int, Strip]]:
-    """Row, column and content of everything an update repaints."""
-    if isinstance(update, LayoutUpdate):
-        for y, line in enumerate(update.strips, update.region.y):
-            x = update.region.x
-            for strip in line:
-                if strip is not None:
-                    yield y, x, strip
-                    x += strip.cell_length
-        return
-    for y, left, right in update.spans:
-        for end, (x, piece) in zip(update.chop_ends[y], update.chops[y].items(), strict=False):
-            if piece is not None and x <= right and end > left:
-                yield y, x, piece

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-import textual
 from screen import Terminal
 from terminal import ANSWER, QUESTION, Session, list_app
-
-from warplens.tui.terminal import textual_version, writer
 
 ROWS = "50000"
 
@@ -125,19 +121,3 @@ def test_names_do_nothing_to_the_terminal() -> None:
             assert bad not in data
     finally:
         session.close()
-
-
-def test_without_the_version_it_knows_textual_paints(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert writer.supported()
-    monkeypatch.setattr(writer, "tested", lambda: False)
-    assert not writer.supported()
-
-
-def test_the_version_is_read_off_what_the_installer_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert textual_version.tested(), "what is installed here is what this was written for"
-    monkeypatch.setattr(textual, "__version__", "99.0.0", raising=False)
-    assert not textual_version.known(tmp_path), "no note: it is asked itself"
-    (tmp_path / "textual-99.0.0.dist-info").mkdir()
-    assert not textual_version.known(tmp_path)
-    (tmp_path / f"textual-{textual_version.TESTED}.dist-info").mkdir()
-    assert textual_version.known(tmp_path)
