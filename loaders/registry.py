@@ -7,10 +7,10 @@ that claims it: each imports the libraries it needs.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 
+from .. import extensions
 from .in_place import IN_PLACE
 from .loader import FormatLoader, Loader, adopted
 
@@ -63,12 +63,9 @@ def named(name: str) -> FormatLoader | None:
     return next((adopted(loader) for loader in installed() if loader.name == name), None)
 
 
-@cache
 def installed() -> tuple[Loader, ...]:
     """Those that other packages bring, under the entry point group ``warplens.loaders``."""
-    from importlib.metadata import entry_points
-
-    return tuple(point.load() for point in entry_points(group="warplens.loaders"))
+    return tuple(extensions("loaders").values())
 
 
 def loaders() -> tuple[FormatLoader, ...]:

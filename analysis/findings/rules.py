@@ -1,9 +1,13 @@
-"""Every rule, and what they find: problems and hints by the time to win, then the facts in a reader's order."""
+"""Every rule, and what they find: problems and hints by the time to win, then the facts in a reader's order.
+
+Another package registers its ``Rule`` under the entry point group ``warplens.findings``.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from ... import extensions
 from .device import (
     clock_drop,
     fp32_gemms,
@@ -40,8 +44,8 @@ RULES: tuple[Rule[Any], ...] = (
 
 def findings(evidence: Evidence) -> tuple[Finding, ...]:
     """What the rules find: what costs time first, most first, then facts, last what could not be checked."""
-    found = [finding for rule in RULES if (finding := rule.ask(evidence)) is not None]
-    return tuple(sorted(found, key=_place))
+    rules = (*RULES, *extensions("findings").values())
+    return tuple(sorted((one for rule in rules if (one := rule.ask(evidence)) is not None), key=_place))
 
 
 def _place(finding: Finding) -> tuple[int, float]:

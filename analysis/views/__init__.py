@@ -1,13 +1,16 @@
 """The registry of views: feeds the tabs, the bindings, the palette, the help, ``report --view`` and the README.
 
 A new view is one file in this folder that defines ``VIEW`` and one line here. The line holds what the first frame
-needs; columns and the way to build it are in the file, which is imported when the question is first asked.
+needs; columns and the way to build it are in the file, which is imported when the question is first asked. Another
+package registers its ``Entry`` under the entry point group ``warplens.views``.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
+
+from ... import extensions
 
 if TYPE_CHECKING:
     from ..contract.view import Runs, View
@@ -16,7 +19,8 @@ if TYPE_CHECKING:
 class Entry(NamedTuple):
     """A view as the registry knows it: ``key`` opens it in the app ('' for none), ``question`` says what it answers.
 
-    It has nothing to answer from where there are fewer ``runs``, or where none of them fills any of ``tables``.
+    ``module`` is one of this folder, or, of another package, ``package.module:VIEW``. It has nothing to answer from
+    where there are fewer ``runs``, or where none of them fills any of ``tables``.
     """
 
     name: str
@@ -29,11 +33,13 @@ class Entry(NamedTuple):
 
     def load(self) -> View:
         """The view itself; imports its module."""
-        view: View = import_module(f".{self.module}", __package__).VIEW
+        name, colon, attribute = self.module.partition(":")
+        module = import_module(name) if colon else import_module(f".{name}", __package__)
+        view: View = getattr(module, attribute or "VIEW")
         return view
 
 
-VIEWS: tuple[Entry, ...] = (
+OURS: tuple[Entry, ...] = (
     Entry("overview", "1", "Overview", "Where does the time go, and how well are the devices used?", "overview"),
     Entry("cycles", "2", "Cycles", "How long does an iteration take, and which stand out?", "cycles"),
     Entry("kernels", "3", "Kernels", "Which kernels take the time, and what holds them back?", "kernels"),
@@ -58,6 +64,19 @@ VIEWS: tuple[Entry, ...] = (
     Entry("triage", "", "Triage", "What would a colleague have to know, on one page?", "triage"),
     Entry("pairs", "", "Pairs", "What does the reference comparison say of every function and metric?", "pairs"),
 )
+
+
+def _installed() -> tuple[Entry, ...]:
+    """Those of other packages; a name of ours stays ours, and so does a key."""
+    keys = {entry.key for entry in OURS}
+    names = {entry.name for entry in OURS}
+    return tuple(
+        entry._replace(key="" if entry.key in keys else entry.key)
+        for entry in extensions("views").values() if entry.name not in names
+    )
+
+
+VIEWS = (*OURS, *_installed())
 
 
 def answerable(runs: Runs) -> tuple[Entry, ...]:

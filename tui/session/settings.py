@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -185,9 +186,12 @@ def _apart(one: Place, other: Place) -> bool:
 
 
 def _textual(key: str) -> str:
-    from textual.keys import _character_to_key
+    from textual.keys import KEY_NAME_REPLACEMENTS
 
-    return _character_to_key(key) if len(key) == 1 else key
+    if len(key) != 1 or key.isalnum():
+        return key
+    name = unicodedata.name(key, key).lower().replace("-", "_").replace(" ", "_")
+    return KEY_NAME_REPLACEMENTS.get(name, name)
 
 
 _CHECKS: dict[str, Callable[[Any], Any]] = {

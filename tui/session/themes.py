@@ -1,8 +1,8 @@
 """Themes: data in ``themes/*.toml`` → a Textual theme and the named styles of the list.
 
 A theme is a TOML file and nothing else: ``[theme]`` holds Textual's colours, ``[list]`` one Rich style for each field
-of ``Look``. What must stay true: A and B, more and less, are never told apart by red and green alone, and everything a
-colour says is also said by a sign or a word.
+of ``Look``. Another package registers the path of its file under ``warplens.themes``. What must stay true: A and B,
+more and less, are never told apart by red and green alone, and everything a colour says is also said by a sign or word.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from msgspec import Struct
 from rich.errors import StyleSyntaxError
 from rich.style import Style
 from textual.theme import Theme
+
+from ... import extensions
 
 FOLDER = Path(__file__).resolve().parents[2] / "themes"
 DEFAULT = "dark"
@@ -58,13 +60,19 @@ class Look(Struct, frozen=True):
 @cache
 def names() -> tuple[str, ...]:
     """The themes there are, the default one first."""
-    found = sorted(path.stem for path in FOLDER.glob("*.toml"))
-    return tuple(sorted(found, key=lambda name: name != DEFAULT))
+    return tuple(sorted(_files(), key=lambda name: (name != DEFAULT, name)))
+
+
+@cache
+def _files() -> dict[str, Path]:
+    """The file of each theme; a name of ours stays ours."""
+    ours = {path.stem: path for path in FOLDER.glob("*.toml")}
+    return {name: Path(path) for name, path in extensions("themes").items()} | ours
 
 
 @cache
 def _read(name: str) -> dict[str, Any]:
-    path = FOLDER / f"{name}.toml"
+    path = _files().get(name, FOLDER / f"{name}.toml")
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
