@@ -30,7 +30,7 @@ unit: $(VENV)/.dev-installed
 # the same tests with fifteen times as many cases, others each time: about one and a half times as long
 test-deep: $(VENV)/.dev-installed $(OLDEST)/.installed
 	WARPLENS_EXPLORE=1 $(BIN)/pytest -n 2 --dist worksteal
-	$(OLDEST)/bin/python -m pytest -n 2 --dist worksteal tests/tui --deselect tests/tui/test_snapshots.py
+	$(OLDEST)/bin/python -m pytest -n 2 --dist worksteal tests/tui
 
 # the oldest Textual that pyproject allows, in front of everything the other environment has
 $(OLDEST)/.installed: $(VENV)/.dev-installed tui/terminal/textual_hooks.py
