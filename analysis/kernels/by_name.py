@@ -19,24 +19,25 @@ from ..cycles.scope import scoped
 from .bound import bound
 from .columns import COLUMNS
 from .launchers import commonest
-from .sources import KEYS, Kernels, kernels_of
+from .sources import KEYS, Grain, Kernels, kernels_of
 
 
 def table(
-    run: Trace, options: Options, side: Side = "a", by_rank: bool = True
+    run: Trace, options: Options, side: Side = "a", grain: Grain = "rank"
 ) -> tuple[pl.DataFrame, Kernels]:
     """All columns of the view for one run (scoped), most time first, and where they are from. Raises CannotAnswer.
 
-    A job of several ranks has a row for each, unless ``by_rank`` is false. The last answers are remembered: overview,
-    findings and the view ask for the same.
+    The last answers are remembered: overview, findings and the view ask for the same.
     """
-    key = options, side, by_rank
-    return run.remember("kernels", key, lambda: _table(run, options, side, by_rank), most=2)
+    key = options, side, grain
+    return run.remember("kernels", key, lambda: _table(run, options, side, grain), most=3)
 
 
-def _table(run: Trace, options: Options, side: Side, by_rank: bool) -> tuple[pl.DataFrame, Kernels]:
-    piece, ranked = scoped(run, options, side), by_rank and several_ranks(run)
-    kernels = kernels_of(piece, ranked)
+def _table(run: Trace, options: Options, side: Side, grain: Grain) -> tuple[pl.DataFrame, Kernels]:
+    piece = scoped(run, options, side)
+    if grain == "rank" and not several_ranks(run):
+        grain = "device"
+    kernels = kernels_of(piece, grain)
     if kernels is None:
         where = "" if (options.cycle if side == "a" else options.cycle_b) is None else " in this cycle"
         raise CannotAnswer(f"{run.info.label} holds no device activity{where}: no kernels, copies or sums of them.")
@@ -45,7 +46,7 @@ def _table(run: Trace, options: Options, side: Side, by_rank: bool) -> tuple[pl.
         share=pl.when(total > 0).then(pl.col("total_ns") / total), bound=bound(options.thresholds)
     )
     if kernels.source == "kernels":
-        frame = frame.join(commonest(run, piece.kernels, ranked), on=KEYS, how="left", nulls_equal=True,
+        frame = frame.join(commonest(run, piece.kernels, grain), on=KEYS, how="left", nulls_equal=True,
                            maintain_order="left")
     elif kernels.operators is not None:
         frame = frame.join(kernels.operators, on=KEYS, how="left", nulls_equal=True, maintain_order="left")

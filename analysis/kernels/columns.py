@@ -42,3 +42,11 @@ COLUMNS = (
            order=7, pair_order=(12,), role="label"),
 )
 PAIR_COLUMNS = pair_columns(COLUMNS)
+EXTREMES = (
+    Column("devices", "devices", "count", "devices it ran on", width=7, order=3, role="where"),
+    Column("most_ns", "most", "ns", "its time on the device where it took most", width=9, order=1),
+    Column("most_on", "most on", "text", "the device, or rank, where it took most", width=9, order=1),
+    Column("least_ns", "least", "ns", "its time on the device where it took least", width=9, order=2),
+    Column("least_on", "least on", "text", "the device, or rank, where it took least", width=9, order=2),
+)
+"""What a row that is summed over devices says of them; null where there is one device."""

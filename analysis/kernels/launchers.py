@@ -8,7 +8,7 @@ from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..core.callers import callers_of, operators_of_launches
 from ..core.derived import derived
-from .sources import KEYS
+from .sources import KEYS, Grain, places
 
 CALLERS = ("op", "op_forward", "module", "frame")
 """What a caller is told by, innermost first."""
@@ -26,12 +26,11 @@ def with_callers(run: Trace, launches: pl.LazyFrame, *columns: str) -> pl.DataFr
     return some.join(every, on="index", how="left", maintain_order="left")
 
 
-def commonest(run: Trace, launches: pl.LazyFrame, by_rank: bool) -> pl.DataFrame:
+def commonest(run: Trace, launches: pl.LazyFrame, grain: Grain) -> pl.DataFrame:
     """``KEYS`` and ``op``, the operator behind most launches of each kernel; ties go to the first by name."""
     if launches is run.kernels:
-        return derived(run, "kernel-operators-by-rank" if by_rank else "kernel-operators", lambda: _commonest(
-            _with_operators(run), by_rank))
-    return _commonest(with_callers(run, launches, *KEYS), by_rank)
+        return derived(run, f"kernel-operators-by-{grain}", lambda: _commonest(_with_operators(run), grain))
+    return _commonest(with_callers(run, launches, *KEYS), grain)
 
 
 def _with_operators(run: Trace) -> pl.DataFrame | None:
@@ -40,12 +39,10 @@ def _with_operators(run: Trace) -> pl.DataFrame | None:
     return None if operators is None else run.kernels.select(KEYS).collect(engine="streaming").with_columns(operators)
 
 
-def _commonest(rows: pl.DataFrame | None, by_rank: bool) -> pl.DataFrame:
+def _commonest(rows: pl.DataFrame | None, grain: Grain) -> pl.DataFrame:
     if rows is None:
         return pl.DataFrame(schema=dict.fromkeys((*KEYS, "op"), NAME) | {"rank": pl.Int64()})
-    if not by_rank:
-        rows = rows.with_columns(pl.lit(None, pl.Int64).alias("rank"))
-    counted = rows.lazy().drop_nulls("op").group_by(*KEYS, "op").len()
+    counted = rows.lazy().with_columns(places(grain)).drop_nulls("op").group_by(*KEYS, "op").len()
     first = counted.sort("len", pl.col("op").cast(pl.String), descending=[True, False])
     return first.unique(KEYS, keep="first", maintain_order=True).drop("len").collect()
 

@@ -6,6 +6,8 @@ activity, of a job one of each rank, for every rank may call its device GPU 0; `
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import polars as pl
 from msgspec import Struct, field
@@ -19,6 +21,8 @@ from . import launch_groups
 ACTIVITIES = ("kernel", "collective", "memcpy", "memset")
 """Kinds of device activity that do work; a ``sync`` only waits for one."""
 KEYS = ("name", "kind", "device", "rank")
+Grain = Literal["rank", "device", "name"]
+"""What a row is of besides its name and kind: a device of a rank, a device of any rank, or all devices together."""
 COLUMNS: dict[str, pl.DataType] = {
     "name": NAME, "kind": NAME, "device": NAME, "rank": pl.Int64(), "count": pl.Int64(), "total_ns": pl.Int64(),
     "mean_ns": pl.Float64(), "min_ns": pl.Int64(), "p50_ns": pl.Int64(), "p99_ns": pl.Int64(), "max_ns": pl.Int64(),
@@ -38,36 +42,43 @@ class Kernels(Struct, frozen=True):
     operators: pl.DataFrame | None = None
 
 
-def kernels_of(run: Trace, by_rank: bool = False) -> Kernels | None:
-    """The kernel table of the run, None where it holds no device activity in any form; ``rank`` null unless asked."""
-    launched = _kept_launches(run, by_rank)
+def places(grain: Grain) -> list[pl.Expr]:
+    """Device and rank of a row; null where it is of several."""
+    return [
+        pl.lit(None, NAME).alias("device") if grain == "name" else pl.col("device"),
+        pl.col("rank") if grain == "rank" else pl.lit(None, pl.Int64).alias("rank"),
+    ]
+
+
+def kernels_of(run: Trace, grain: Grain = "device") -> Kernels | None:
+    """The kernel table of the run, None where it holds no device activity in any form."""
+    launched = _kept_launches(run, grain)
     if launched is not None:
         return launched
     if run.has("kernel_stats"):
-        return from_statistics(run.kernel_stats, by_rank)
+        return from_statistics(run.kernel_stats, grain)
     if run.has("profile"):
-        return from_profile(run.profile, by_rank)
+        return from_profile(run.profile, grain)
     return None
 
 
-def _kept_launches(run: Trace, by_rank: bool) -> Kernels | None:
+def _kept_launches(run: Trace, grain: Grain) -> Kernels | None:
     """``from_launches`` of the run. What there is to note of is not kept, nor that there are none."""
     made = list[Kernels | None]()
 
     def find() -> pl.DataFrame:
-        made.append(from_launches(run.kernels, by_rank))
+        made.append(from_launches(run.kernels, grain))
         return pl.DataFrame() if made[0] is None or made[0].notes else made[0].frame
 
-    frame = derived(run, "kernels-by-rank" if by_rank else "kernels", find)
+    frame = derived(run, f"kernels-by-{grain}", find)
     if made:
         return made[0]
-    return Kernels(frame, "kernels") if frame.width else from_launches(run.kernels, by_rank)
+    return Kernels(frame, "kernels") if frame.width else from_launches(run.kernels, grain)
 
 
-def from_launches(launches: pl.LazyFrame, by_rank: bool = False) -> Kernels | None:
-    """Statistics of every (name, kind, device and, if asked, rank) among the launches, None where there are none."""
-    rank = pl.col("rank") if by_rank else pl.lit(None, pl.Int64).alias("rank")
-    columns = (*KEYS[:-1], rank, "dur_ns", "tensor", "dram", "grid")
+def from_launches(launches: pl.LazyFrame, grain: Grain = "device") -> Kernels | None:
+    """Statistics of every name and kind, by place, among the launches; None where there are none."""
+    columns: list[str | pl.Expr] = ["name", "kind", *places(grain), "dur_ns", "tensor", "dram", "grid"]
     rows = launches.select(columns).collect(engine="streaming")
     if rows.is_empty():
         return None
@@ -144,22 +155,22 @@ def weighted(values: pl.Series, weights: Ints, group_of: Codes, groups: int) -> 
     return pl.Series(means).fill_nan(None)
 
 
-def from_statistics(recorded: pl.LazyFrame, by_rank: bool = False) -> Kernels:
+def from_statistics(recorded: pl.LazyFrame, grain: Grain = "device") -> Kernels:
     """A report that holds only sums, or a reduced dataset: what was not reported stays null."""
     told = ["rank", "p50_ns", "p99_ns", "tensor", "dram", "trend", "groups", "op"]
     frame = recorded.select(
         "name", "kind", "device", "count", "total_ns", "mean_ns", "min_ns", "max_ns", *told
     ).collect(engine="streaming")
-    ranks = frame["rank"].n_unique() if not by_rank else 0
-    if ranks > 1:
-        frame = frame.group_by("name", "kind", "device").agg(
+    many = {"rank": 0, "device": frame["rank"].n_unique(), "name": frame.select("device", "rank").n_unique()}[grain]
+    if many > 1:
+        frame = frame.group_by("name", "kind", *places(grain)).agg(
             pl.col("count", "total_ns").sum(), pl.col("min_ns").min(), pl.col("max_ns").max()
         )
-        note = "Percentiles, distributions and utilisation are known of each rank alone, not of all together."
+        each = "rank" if grain == "device" else "device"
+        note = f"Percentiles, distributions and utilisation are known of each {each} alone, not of all together."
         return Kernels(_ordered(_complete(frame.with_columns(mean_ns=_per_launch()))), "kernel_stats", (note,))
     frame = frame.with_columns(mean_ns=pl.coalesce("mean_ns", _per_launch()))
-    if ranks:
-        frame = frame.with_columns(rank=pl.lit(None, pl.Int64))
+    frame = frame.with_columns(places(grain))
     if frame["p99_ns"].count():
         return Kernels(_ordered(_complete(frame)), "kernel_stats", operators=frame.select(*KEYS, "op"))
     lacking = "" if frame["p50_ns"].count() else "no percentiles, "
@@ -171,15 +182,14 @@ def _per_launch() -> pl.Expr:
     return pl.col("total_ns") / pl.col("count")
 
 
-def from_profile(profile: pl.LazyFrame, by_rank: bool = False) -> Kernels:
+def from_profile(profile: pl.LazyFrame, grain: Grain = "device") -> Kernels:
     """A profile per cycle: launches and durations summed over cycles, each counted once however many metrics it has."""
     once = (
         profile.filter(pl.col("kind").is_in(ACTIVITIES))
         .group_by("cycle", "pid", "rank", "function", "kind", "device")
         .agg(pl.col("instances").first(), pl.col("dur_ns").first())
     )
-    rank = pl.col("rank") if by_rank else pl.lit(None, pl.Int64).alias("rank")
-    summed = once.group_by(pl.col("function").alias("name"), "kind", "device", rank).agg(
+    summed = once.group_by(pl.col("function").alias("name"), "kind", *places(grain)).agg(
         count=pl.col("instances").sum(), total_ns=pl.col("dur_ns").sum()
     )
     frame = summed.with_columns(mean_ns=pl.col("total_ns") / pl.col("count")).collect(engine="streaming")

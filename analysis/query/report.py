@@ -17,6 +17,7 @@ from ..metrics.alone import only_counters
 from ..table.filters import Filter, unknown_column
 from ..table.table import Table
 from ..views import VIEWS, view
+from ..views.kernels import in_overview
 from .ask import ask, unanswered
 
 SUMMARY_ONE = ("overview", "cycles", "kernels")
@@ -40,7 +41,7 @@ def _answer(one: View, runs: tuple[Trace, ...], options: Options) -> Table:
 
 
 def report(
-    name: str,
+    name: str | View,
     runs: tuple[Trace, ...],
     options: Options,
     *,
@@ -56,13 +57,13 @@ def report(
 
     Raises KeyError, NoSuchColumn, BadFilter, CannotAnswer, ScopeRefused.
     """
-    one = view(name)
+    one = view(name) if isinstance(name, str) else name
     if tree:
         if one.other is None:
-            raise CannotAnswer(f"The {name} view is no tree; ops is one.")
+            raise CannotAnswer(f"The {one.name} view is no tree; ops is one.")
         one = one.other
     if len(runs) == 1 and not one.one_run:
-        raise CannotAnswer(f"The {name} view compares two runs; name a second one.")
+        raise CannotAnswer(f"The {one.name} view compares two runs; name a second one.")
     table = _answer(one, runs, options).compared(per)
     if condition is not None:
         table = table.filtered(condition)
@@ -87,6 +88,7 @@ def summary(
     if only_counters(runs):
         wanted = SUMMARY_MEMORY if any(run.has("allocations") for run in runs) else SUMMARY_COUNTERS
     tables = [
-        report(name, runs, options, top=top, name_width=name_width, per=per) for name in wanted if name in known
+        report(in_overview(runs) if name == "kernels" else name, runs, options, top=top, name_width=name_width, per=per)
+        for name in wanted if name in known
     ]
     return [replace(one, summary=(*one.summary, exact)) if (exact := one.facts.get("exact")) else one for one in tables]

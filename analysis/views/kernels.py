@@ -8,31 +8,81 @@ from __future__ import annotations
 
 from functools import partial
 
+import polars as pl
+from msgspec.structs import replace
+
+from ...loaders.schema import NAME
 from ...loaders.trace import Trace
-from ..contract.options import Options, Side
+from ..contract.options import SIDES, Options, Side
 from ..contract.view import Answer, Runs, View
+from ..core import units
 from ..cycles.paired import OneRun, paired
 from ..details.glance.kernels import glance
 from ..details.row_details import kernel_sections
 from ..kernels.by_name import coverage, facts_of, notes_of, sentence, several_ranks, table
-from ..kernels.columns import COLUMNS, PAIR_COLUMNS
+from ..kernels.columns import COLUMNS, EXTREMES, PAIR_COLUMNS
+from ..kernels.sources import Grain
 
 
 def build(runs: Runs, options: Options) -> Answer:
     """Kernels of one run by total time, or of two side by side by the size of the change."""
     if len(runs) == 1:
-        return _one(runs[0], options, "a", by_rank=True).answer()
+        return _one(runs[0], options, "a", "rank").answer()
     jobs = all(several_ranks(run) for run in runs)  # a run of one rank is held against all of a job's
-    return paired(runs, options, COLUMNS, partial(_one, by_rank=jobs))
+    return paired(runs, options, COLUMNS, partial(_one, grain="rank" if jobs else "device"))
 
 
-def _one(run: Trace, options: Options, side: Side, by_rank: bool) -> OneRun:
-    frame, kernels = table(run, options, side, by_rank)
+def _one(run: Trace, options: Options, side: Side, grain: Grain) -> OneRun:
+    frame, kernels = table(run, options, side, grain)
     facts = facts_of(frame) | {"coverage": coverage(run, options, frame, side)}
     return OneRun(frame, facts, notes=notes_of(run, kernels), sums=(sentence(run, facts),))
+
+
+def build_by_name(runs: Runs, options: Options) -> Answer:
+    """One row for each kernel, summed over devices, where several ran; the answer of ``build`` where one did."""
+    counts = [_places(run, options, side) for run, side in zip(runs, SIDES, strict=False)]
+    if len(runs) == 2:
+        return build(runs, options) if max(counts) < 2 else paired(runs, options, COLUMNS, partial(_one, grain="name"))
+    if counts[0] < 2:
+        answer = build(runs, options)
+        return replace(answer, frame=answer.frame.with_columns(
+            pl.lit(None).alias(column.name) for column in EXTREMES))
+    one = _one(runs[0], options, "a", "name")
+    note = f"Each kernel is summed over {units.count(counts[0])} devices; the kernels view has a row for each."
+    frame = one.frame.join(_extremes(table(runs[0], options)[0]), on=["name", "kind"], how="left", nulls_equal=True,
+                           maintain_order="left")
+    return OneRun(frame, one.facts, notes=(note, *one.notes), sums=one.sums).answer()
+
+
+def _places(run: Trace, options: Options, side: Side) -> int:
+    """On how many devices, of all ranks, there are kernels."""
+    return table(run, options, side)[0].select("device", "rank").n_unique()
+
+
+def _extremes(frame: pl.DataFrame) -> pl.DataFrame:
+    """For each name and kind on how many devices it ran, and on which it took most and least time."""
+    rank, device = pl.format("rank {}", "rank"), pl.col("device").cast(pl.String)
+    one_each = frame.select("device", "rank").n_unique() == frame["rank"].n_unique()  # a rank has one device
+    where = rank if one_each else pl.concat_str(rank, device, separator=" ", ignore_nulls=True)
+    ordered = frame.with_columns(where=where).sort(
+        "total_ns", "rank", device, descending=[True, False, False], nulls_last=True)
+    timed = pl.col("total_ns").is_not_null()
+    return ordered.group_by("name", "kind", maintain_order=True).agg(
+        devices=pl.len().cast(pl.Int64),
+        most_ns=pl.col("total_ns").filter(timed).first(), most_on=pl.col("where").filter(timed).first().cast(NAME),
+        least_ns=pl.col("total_ns").filter(timed).last(), least_on=pl.col("where").filter(timed).last().cast(NAME),
+    )
 
 
 VIEW = View(
     "kernels", COLUMNS, build, pair_columns=PAIR_COLUMNS, scopes_itself=True, noun="kernels", details=kernel_sections,
     glance=glance,
 )
+BY_NAME = replace(VIEW, columns=(*COLUMNS, *EXTREMES), build=build_by_name)
+"""The kernels summed over devices."""
+
+
+def in_overview(runs: Runs) -> View:
+    """The kernels as the overview lists them, on the screen and in a report: no row for each of a thousand ranks."""
+    one_device = all(len(run.info.ranks) < 2 and len(run.info.devices) == 1 for run in runs)
+    return VIEW if one_device else BY_NAME

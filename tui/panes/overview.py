@@ -50,18 +50,18 @@ class OverviewPane(TablePane):
 
     def _question(self) -> Any:
         entry, session, arrangement = self.entry, self.session, self.state.arrangement
-        kernels = next((one for one in VIEWS if one.name == "kernels"), entry)
 
         def job() -> tuple[Table | str, Shown | None]:
             from ...analysis.contract.view import CannotAnswer
+            from ...analysis.views.kernels import in_overview
 
             overview: Table | str
+            asked = session.question(entry.load())
             try:
-                asked = session.question(entry.load())
                 overview = scoped_table(session.answers.ask(entry.load(), *asked, session.remembered), *asked)
             except CannotAnswer as error:
                 overview = str(error)
-            view = kernels.load()
+            view = in_overview(asked[0])
             try:
                 found = session.answers.ask(view, *session.question(view), session.remembered).compared(session.per)
                 return overview, arranged(view, found, arrangement)
