@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("cli", "loaders", "analysis", "tui")
 MOST_MODULES = 22
 """Modules of one folder, its ``__init__`` among them, that a reader still takes in at a glance."""
-HEAVY = ("textual", "polars", "scipy", "numpy", "numba", "pyarrow", "msgspec")
+HEAVY = ("textual", "polars", "scipy", "numpy", "numba", "pyarrow", "msgspec", "importlib.metadata")
 
 
 def modules_loaded_by(statement: str) -> set[str]:

@@ -8,6 +8,8 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
+from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"^```(\w+) (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-EXAMPLES = BLOCK.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+BLOCKS = BLOCK.findall(TEXT)
+EXAMPLES = [block for block in BLOCKS if not block[1].startswith("package/")]
+COMMANDS = re.findall(r"^```sh\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)[0].splitlines()
+CHEAP = ("up_to_date and not demo_lines or launch_log or every_loader or described or streams or overview or folder or "
+         "heap or circle or class_name")
+"""Of the tests that a contributor runs, those that look at what the examples add."""
 
 
 def changed(text: str, change: str, path: str) -> str:
@@ -31,10 +39,11 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a copy of the package in which all examples are carried out."""
     home = tmp_path_factory.mktemp("contributed")
     package = home / "warplens"
-    for room in ("cli", "tui", "analysis", "loaders", "themes"):
-        shutil.copytree(ROOT / room, package / room)  # __pycache__ too: compiling takes longer
-    for file in ROOT.glob("__*__.py"):
-        shutil.copy(file, package / file.name)
+    copy_product(package)
+    for room in ("tests", "samples", "docs"):
+        shutil.copytree(ROOT / room, package / room, ignore=shutil.ignore_patterns("__snapshots__"))
+    for name in ("README.md", "CONTRIBUTING.md", "pyproject.toml"):
+        shutil.copy(ROOT / name, package / name)
     for language, path, body in EXAMPLES:
         file = package / path
         if language == "diff":
@@ -42,6 +51,40 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         else:
             assert not file.exists(), f"{path} is there already"
             file.write_text(body, encoding="utf-8")
+    return home
+
+
+def copy_product(package: Path) -> None:
+    for room in ("cli", "tui", "analysis", "loaders", "themes"):
+        shutil.copytree(ROOT / room, package / room)  # __pycache__ too: compiling takes longer
+    for file in ROOT.glob("__*__.py"):
+        shutil.copy(file, package / file.name)
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The product as it is, and beside it the examples as an installed package of their own."""
+    home = tmp_path_factory.mktemp("extended")
+    copy_product(home / "warplens")
+    for _, path, body in BLOCKS:
+        if path.startswith("package/warplens_extra/"):
+            target = home / path.removeprefix("package/")
+            target.parent.mkdir(exist_ok=True)
+            target.write_text(body, encoding="utf-8")
+    for language, path, body in EXAMPLES:
+        if language in ("python", "toml"):
+            inside = ".".join(["warplens", *Path(path).parts[:-1]])
+            for relative in re.findall(r"^from (\.+[\w.]*) ", body, re.MULTILINE):
+                body = body.replace(f"from {relative} ", f"from {resolve_name(relative, inside)} ")
+            (home / "warplens_extra" / Path(path).name).write_text(body, encoding="utf-8")
+    (project,) = (tomllib.loads(body)["project"] for _, path, body in BLOCKS if path == "package/pyproject.toml")
+    note = home / f"warplens_extra-{project['version']}.dist-info"
+    note.mkdir()
+    (note / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    (note / "entry_points.txt").write_text("\n".join(
+        line for group, points in project["entry-points"].items()
+        for line in (f"[{group}]", *(f"{name} = {value}" for name, value in points.items()))
+    ))
     return home
 
 
@@ -59,7 +102,7 @@ def report(tree: Path, *words: object) -> dict[str, Any]:
 
 
 def test_there_is_an_example_of_each_kind() -> None:
-    files = [path.split("/")[:2] for language, path, _ in EXAMPLES if language != "diff"]
+    files = [path.split("/")[:2] for language, path, _ in EXAMPLES if language not in ("diff", "csv")]
     assert [where[0] if where[0] in ("loaders", "themes") else "/".join(where) for where in files] == [
         "loaders", "analysis/views", "analysis/findings", "themes",
     ]
@@ -114,3 +157,49 @@ def test_the_examples_follow_the_house_style(tree: Path) -> None:
     ruff = [sys.executable, "-m", "ruff", "check", "--no-cache", "--config", str(ROOT / "pyproject.toml"), *files]
     done = subprocess.run(ruff, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
+
+
+def run_commands(tree: Path, commands: list[str]) -> str:
+    """What the pytest commands print in the copy, cut to the cheap tests; "" where all pass."""
+    for command in commands:
+        update, files = "WARPLENS_UPDATE=1" in command, re.findall(r"tests/\S+", command)
+        environment = {**os.environ, "PYTHONPATH": str(tree), "WARPLENS_UPDATE": "1" if update else ""}
+        words = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", "-k", CHEAP, *files]
+        done = subprocess.run(words, capture_output=True, text=True, cwd=tree / "warplens", env=environment)
+        if done.returncode:
+            return done.stdout
+    return ""
+
+
+def test_what_the_examples_add_passes_the_tests_after_the_commands_named(tree: Path) -> None:
+    """Tables and golden files of the copy are brought up to date; then its own tests accept every example."""
+    commands = [command for command in COMMANDS if "snapshot" not in command]
+    check = [command.replace("WARPLENS_UPDATE=1 ", "") for command in commands]
+    assert "launch_log" in run_commands(tree, check), "without the commands its tests say what is missing"
+    assert run_commands(tree, commands) == "" and run_commands(tree, check) == ""
+    package = tree / "warplens"
+    assert "median kernel" in (package / "docs" / "findings.md").read_text()
+    assert "Half of all kernels take" in (package / "tests" / "golden" / "views" / "overview-one.txt").read_text()
+    assert (package / "tests" / "golden" / "views" / "streams-two.txt").exists()
+    assert (package / "tests" / "golden" / "samples" / "launch_log.csv.txt").exists()
+
+
+def test_a_package_of_its_own_plugs_in(extended: Path, samples: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("launch log 1\nname,start_ns,dur_ns\ngemm,0,100\n")
+    assert report(extended, log, "--view", "streams")["rows"][0]["total_ns"] == 100
+    made = report(extended, samples / "demo" / "normal.json.gz", "--view", "overview")
+    assert "Half of all kernels take" in json.dumps(made["facts"]["findings"], ensure_ascii=False)
+    asked = "from warplens.tui.session import settings, themes; name = settings.load(theme='paper').theme; "
+    assert python(extended, "-c", asked + "print(themes.names()[0], themes.theme(name).primary)") == "dark #005f87\n"
+
+
+def test_a_package_that_cannot_be_imported_is_left_out(extended: Path, tmp_path: Path) -> None:
+    note = tmp_path / "broken-1.dist-info"
+    note.mkdir()
+    (note / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
+    (note / "entry_points.txt").write_text("[warplens.views]\nbroken = no_such_module:VIEW\n")
+    code = "from warplens.analysis import views; print(views.VIEWS[-1])"
+    environment = {**os.environ, "PYTHONPATH": f"{extended}{os.pathsep}{tmp_path}"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert "streams" in done.stdout and "ignoring no_such_module:VIEW" in done.stderr
