@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import polars as pl
 from msgspec import Struct
 
@@ -11,7 +9,7 @@ from ....loaders.schema import NAME
 from ....loaders.trace import Device, Trace
 from ...core.derived import derived_value
 from ...kernels.tensor_core_types import is_other_maker, tensor_core_types
-from ...kernels.tensor_cores import FP32, LONGEST
+from ...kernels.tensor_cores import FP32, named
 from ...kernels.tensor_cores import KERNEL as ON_TENSOR_CORES
 
 SHORT_NS = 5_000
@@ -20,7 +18,7 @@ LOW = 0.25
 """Occupancy below this is low."""
 _PARTS = 1e9
 """Parts of an occupancy of 1 in which it is added up."""
-_MATRIX = re.compile(r"gemm|conv|fprop|[dw]grad|attention|flash|fmha|cudnn|winograd|nvjet", re.I)
+_MATRIX = "(?i)gemm|conv|fprop|[dw]grad|attention|flash|fmha|cudnn|winograd|nvjet"
 _SIZE = ("block", "registers", "shared_bytes")
 REGISTERS, UNIT, WARP, MOST_BLOCKS = 65_536, 8, 32, 32
 
@@ -73,13 +71,11 @@ def _found(piece: Trace) -> KernelTimes | None:
     ).with_columns(pl.col("name").cast(pl.String)).collect(engine="streaming")
     if rows.is_empty():
         return None
-    names = rows["name"].unique().drop_nulls().to_list()
-    fp32 = [name for name in names if FP32.search(name[:LONGEST])]
     return KernelTimes(
         int(rows["count"].sum()), int(rows["total_ns"].sum()),
-        _named(rows.filter(pl.col("name").is_in(fp32))), _named(rows.filter("short")),
+        _named(rows.filter(named(FP32))), _named(rows.filter("short")),
         _starved(launches, low_ns, _low_names(rows), piece.info.devices), bool(rows["shaped"].any()),
-        tensor_core_types(piece.info.devices, names),
+        tensor_core_types(piece.info.devices, rows["name"].unique().drop_nulls()),
     )
 
 
@@ -92,8 +88,8 @@ def _named(rows: pl.DataFrame, time: str = "total_ns") -> Named | None:
 
 def _low_names(rows: pl.DataFrame) -> list[str]:
     """Kernels with low occupancy; products and attention are made that way."""
-    names = rows.filter(pl.col("low_ns") > 0)["name"].unique().drop_nulls()
-    return [name for name in names if not (_MATRIX.search(name) or ON_TENSOR_CORES.search(name))]
+    low = rows.filter(pl.col("low_ns") > 0, ~(named(_MATRIX) | named(ON_TENSOR_CORES)))
+    return low["name"].unique().drop_nulls().to_list()
 
 
 def _starved(

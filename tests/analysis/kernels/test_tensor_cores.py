@@ -37,7 +37,8 @@ UNKNOWN = (
 
 @pytest.mark.parametrize(("names", "answer"), [(OFF, False), (ON, True), (UNKNOWN, None)])
 def test_a_name_says_yes_or_no_or_leaves_it_open(names: tuple[str | None, ...], answer: bool | None) -> None:
-    assert {name: on_tensor_cores(name) for name in names} == dict.fromkeys(names, answer)
+    used = on_tensor_cores(pl.Series(names, dtype=pl.String))
+    assert dict(zip(names, used, strict=True)) == dict.fromkeys(names, answer)
 
 
 def test_each_kernel_is_on_tensor_cores_or_not_or_unknown() -> None:
@@ -78,6 +79,6 @@ def test_kernels_say_the_least_that_an_unnamed_device_can_do(kernel: str, types:
 
 
 def test_of_a_name_of_megabytes_only_the_beginning_is_looked_at() -> None:
-    assert on_tensor_cores("hmma" + "n" * LONGEST) is True
-    assert on_tensor_cores("n" * LONGEST + "hmma") is False
+    names = pl.Series(["hmma" + "n" * LONGEST, "n" * LONGEST + "hmma"])
+    assert on_tensor_cores(names).to_list() == [True, False]
     assert tensor_core_types((), ["n" * LONGEST + "_sm90_"]) is None
