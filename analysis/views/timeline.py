@@ -40,23 +40,21 @@ _TYPES: dict[str, Any] = {
     "start_ns": pl.Int64, "end_ns": pl.Int64, "busy_ns": pl.Int64, "count": pl.Int64, "name": pl.String,
 }
 MOST_ROWS = 1_000_000
-"""Rows of the table, about 100 bytes each: 10,000 lanes of 100 columns."""
+"""Rows of the table in every format, JSON too, about 100 bytes each: 10,000 lanes of 100 columns. 60,000 streams would
+be six million rows; what is left out is said in a note and in the facts."""
 PICTURE_LANES = 60
 """Lanes of the text picture; more are counted below it."""
 
 
-def busiest(timeline: Timeline, window: Window) -> tuple[Sequence[Lane], str | None]:
-    """The lanes in their order, or the busiest of the window where they make too many rows, and a note that says so."""
+def busiest(timeline: Timeline, window: Window) -> tuple[Sequence[Lane], int]:
+    """The lanes in their order, or the busiest of the window where they make too many rows; how many are left out."""
     lanes, most = timeline.lanes, max(1, MOST_ROWS // window.columns)
     if len(lanes) <= most:
-        return lanes, None
+        return lanes, 0
     ends = np.array([window.start, window.end])
     busy = np.array([int(lane.busy.busy(ends)[0]) for lane in lanes])
     chosen = np.sort(np.argsort(-busy, kind="stable")[:most])
-    return [lanes[at] for at in chosen], (
-        f"{timeline.label} has {units.count(len(lanes))} lanes; the table has the {units.count(most)} busiest. "
-        "Fewer --columns, a shorter window, --device or --rank leave room for the others."
-    )
+    return [lanes[at] for at in chosen], len(lanes) - most
 
 
 def rows(lanes: Sequence[Lane], timeline: Timeline, window: Window) -> pl.DataFrame:
@@ -124,22 +122,28 @@ def build(runs: Runs, options: Options) -> Answer:
     if window.end <= window.start:
         raise CannotAnswer("The window is empty: --to must come after --from.")
     span = f"{units.duration(window.end - window.start)} in {window.columns} columns"
-    drawn, frames, summary, notes = [], [], [], list[str]()
+    drawn, frames, summary, notes, left_out = [], [], [], list[str](), 0
     for place, (offset, side) in enumerate(zip(offsets, ("A ", "B ") if len(runs) > 1 else ("",), strict=True)):
         if place:
             del timeline  # of two traces of 2 GB both at once take 830 MiB, one after the other 650
             timeline = timeline_of(runs[place], options)
         own = Window(window.start + offset, window.end + offset, window.columns)
         drawn.append(tuple(picture(timeline, own)))
-        lanes, note = busiest(timeline, own)
+        lanes, more = busiest(timeline, own)
+        left_out += more
         frames.append(rows(lanes, timeline, own))
-        notes += [note] if note else []
+        if more:
+            notes.append(
+                f"{timeline.label} has {units.count(len(lanes) + more)} lanes; the table, in every format, has the "
+                f"{units.count(len(lanes))} busiest. Fewer --columns, a shorter window, --device or --rank leave room "
+                "for the others."
+            )
         summary.append(f"{side}{timeline.label}: {span}, {timeline.streams} streams")
         if hidden := sum(lane.hidden for lane in timeline.drawn):
             notes.append(f"{side}{units.counted(hidden, 'slice begins', 'slices begin')} under another one in the last "
                          "lane of a stream or thread: too many overlap to show each.")
     facts: dict[str, Any] = {
-        "from_ns": window.start, "to_ns": window.end, "columns": window.columns,
+        "from_ns": window.start, "to_ns": window.end, "columns": window.columns, "lanes_left_out": left_out,
         "offset_b_ns": offsets[1] if len(offsets) > 1 else None,
     }
     if len(frames) == 1:

@@ -282,9 +282,10 @@ def test_two_runs_are_drawn_one_after_the_other_and_a_lane_that_is_missing_is_to
 def test_of_too_many_lanes_the_busiest_are_listed_in_their_order(monkeypatch):
     run = run_of(kernels=[kernel(at, 10 * at, dur, stream=at) for at, dur in enumerate((5, 1, 9, 2, 7))])
     every = ask(VIEW, (run,), Options(columns=10))
-    assert len(every) == 50 and not every.notes
+    assert len(every) == 50 and not every.notes and every.facts["lanes_left_out"] == 0
     monkeypatch.setattr(timeline_view, "MOST_ROWS", 30)
     some = ask(VIEW, (run,), Options(columns=10))
     assert some.frame["stream"].unique(maintain_order=True).to_list() == [0, 2, 4]
-    assert "run has 5 lanes; the table has the 3 busiest." in some.notes[0]
+    assert some.facts["lanes_left_out"] == 2
+    assert "run has 5 lanes; the table, in every format, has the 3 busiest." in some.notes[0]
     assert every.frame.filter(pl.col("stream") == 2)["busy_ns"].sum() == 9
