@@ -19,14 +19,22 @@ from msgspec.structs import replace
 from .. import kineto, schema
 from ..errors import Unreadable
 from ..ingest import stream
+from ..kineto import dialect
+from ..kineto.columns import NULL, nanoseconds
 from ..loader import Job
 from ..schema import NAME
 from ..trace import Device, Info, Trace
 from .details import read, rows
 from .files import RANK
-from .memory import samples
 
 _TOOL = "Ascend PyTorch profiler"
+_ALLOCATOR = "PTA"
+"""The framework's own allocator; the others are the graph engine, both together, and the whole process."""
+_MEGABYTE = 1 << 20
+_MOST_MEMORY_BYTES = 256 << 20
+_COLUMNS = dict(
+    zip([metric for metric, _ in dialect.MEMORY_TOTALS], ["Total Allocated(MB)", "Total Reserved(MB)"], strict=True)
+)
 
 
 def load(job: Job) -> Trace:
@@ -140,7 +148,7 @@ def _placed(trace: Trace, job: Job) -> Trace:
     record = folder / "memory_record.csv"
     if info.epoch_ns is None or not record.is_file():
         return trace
-    return _with_samples(trace, samples(record, info.epoch_ns, rank), job)
+    return _with_samples(trace, _memory_samples(record, info.epoch_ns, rank), job)
 
 
 def _with_samples(trace: Trace, more: pl.LazyFrame, job: Job) -> Trace:
@@ -149,6 +157,30 @@ def _with_samples(trace: Trace, more: pl.LazyFrame, job: Job) -> Trace:
     for old in (*job.workspace.glob("metrics.arrow"), *job.workspace.glob("metrics-*.arrow")):
         old.unlink()
     return trace.with_tables(metrics=rows.lazy())
+
+
+def _memory_samples(path: Path, zero: int, rank: int | None) -> pl.LazyFrame:
+    """``memory_record.csv`` as rows of ``metrics``, bytes from the absolute time ``zero``; empty without its columns."""
+    if path.stat().st_size > _MOST_MEMORY_BYTES:
+        return schema.empty("metrics")
+    table = read(path.read_bytes())
+    if not {"Component", "Timestamp(us)", "Device Type", *_COLUMNS.values()} <= set(table.columns):
+        return schema.empty("metrics")
+    own = table.filter(pl.col("Component") == _ALLOCATOR)
+    times = [NULL if text is None else nanoseconds(text.strip()) for text in own["Timestamp(us)"].to_list()]
+    own = own.with_columns(
+        pl.Series("ts_ns", [None if time == NULL else time for time in times], dtype=pl.Int64) - zero
+    ).drop_nulls("ts_ns").sort("ts_ns", maintain_order=True)
+    made = [
+        own.select(
+            "ts_ns", pl.lit(metric).alias("metric"), pl.col("Device Type").str.replace(":", " ").alias("device"),
+            (pl.col(column).str.strip_chars().cast(pl.Float64, strict=False) * _MEGABYTE).alias("value"),
+            unit=pl.lit("B"),
+            rank=pl.lit(rank, pl.Int64),
+        ).drop_nulls("value")
+        for metric, column in _COLUMNS.items()
+    ]  # fmt: skip
+    return schema.conform("metrics", pl.concat(made).lazy())
 
 
 def _rank(folder: Path) -> int | None:

@@ -7,6 +7,7 @@ its names are checked before they become paths, and columns of other types are c
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,6 @@ from ..ingest.limits import Exceeded, check
 from ..ingest.store import info_from_plain
 from ..trace import REDUCED, Device, Info, Trace
 from .layout import LAYOUT, PACKED, Description, packed_file, table_file
-from .scan import scan
 
 MOMENTS = {
     "cycles": ("start_ns",), "cycle_sums": ("start_ns", "window_start_ns", "window_end_ns"),
@@ -88,6 +88,16 @@ def _table(name: str, files: list[Path], shifts: dict[int, int]) -> pl.LazyFrame
                                                                                          "shift": pl.Int64})
     moved = table.join(by_rank, on="rank", how="left", maintain_order="left")
     return moved.with_columns(pl.col(MOMENTS[name]) + pl.col("shift").fill_null(0)).drop("shift")
+
+
+def scan(table: str, files: Sequence[Path]) -> pl.LazyFrame:
+    """The files of one table as one frame: columns an older version did not write are null, names are strings."""
+    columns = {
+        name: pl.String() if dtype == pl.Categorical else dtype for name, dtype in schema.polars_schema(table).items()
+    }
+    return pl.scan_parquet(
+        list(files), glob=False, schema=columns, missing_columns="insert", extra_columns="ignore"
+    )
 
 
 def _info(dataset: Path, told: Description, zero: int | None) -> Info:

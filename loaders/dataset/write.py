@@ -20,6 +20,7 @@ from msgspec import DecodeError
 from msgspec.json import decode, encode
 
 from ... import __version__
+from .. import schema
 from ..ingest.store import info_to_plain
 from ..trace import REDUCED, Trace
 from .layout import (
@@ -38,13 +39,30 @@ from .layout import (
     table_file,
 )
 from .merged import merged
-from .readme import readme
-from .scan import scan
+from .read import scan
 
 PACKED_BYTES = 128 << 20
 """A table whose files are larger together is read from them; smaller ones are repeated in one file."""
 _FACTS = ("host_name", "hosts", REDUCED)
 """What of the facts of a recording is worth a line in the dataset."""
+_HEAD = f"""# A job reduced by warplens
+
+Layout {LAYOUT}. `warplens PATH` opens this folder as a run. It is plain Parquet: a folder a table, in it a file a rank,
+each with a column `rank`.
+
+    import polars as pl
+    cycles = pl.read_parquet("cycles/*.parquet")
+
+    import pyarrow.dataset as ds
+    cycles = ds.dataset("cycles").to_table()
+
+Times are nanoseconds from the start of the rank's own recording; `rank_sums.epoch_ns` is the absolute time of that
+zero, where it was recorded. A value nobody measured is null, never 0. `ranks/` says of each file what it was reduced
+from, `packed/` repeats small tables in one file, `dataset.json` is what warplens opens.
+
+Not in it: single launches that are no collectives, host slices, operators, samples of counters. They are in the
+recordings.
+"""
 
 
 def stage(
@@ -134,7 +152,7 @@ def finish(dataset: Path, label: str) -> Description:
         tuple(PartSummary(part.part, part.ranks, part.info.get("epoch_ns"), part.rows) for part in there),
         {name: state for name, state in packed.items() if state is not None},
     )
-    _write(dataset / README, readme().encode())
+    _write(dataset / README, _readme().encode())
     _write(dataset / DESCRIPTION, encode(known))
     kept = {packed_file(dataset, name, state) for name, state in known.packed.items()}
     for old in (dataset / PACKED).glob("*"):
@@ -175,3 +193,15 @@ def _write(target: Path, content: bytes) -> None:
 
 def _marker(dataset: Path, part: str) -> Path:
     return dataset / MARKERS / f"{table_file(dataset, TABLES[0], part).stem}.json"
+
+
+def _readme() -> str:
+    """The page that lies in every dataset and says how to read it without warplens."""
+    parts = [_HEAD]
+    for name in TABLES:
+        rows = [
+            f"| `{field.name}` | {str(field.dtype).split('(')[0]} | {field.unit} | {field.meaning} |"
+            for field in schema.TABLES[name]
+        ]
+        parts.append("\n".join([f"## {name}", "", "| column | type | unit | meaning |", "|---|---|---|---|", *rows]))
+    return "\n\n".join(parts) + "\n"

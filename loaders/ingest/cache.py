@@ -45,8 +45,6 @@ _SUM_SECONDS = 86_400
 _ROOM = 0.9
 """What is left of a limit that was passed, so that not every open after it looks at all entries."""
 _MOST_ENTRIES = 20_000
-_MOST_DESCRIPTION = 1 << 20
-"""Bytes of an entry's description."""
 _MOST_IN_FOLDER = 20_000
 """Files and folders that a folder read into one entry may hold; of more it is cheaper to cache each file."""
 _DEFAULT_BYTES, _DEFAULT_SHARE = 20 << 30, 0.1
@@ -301,13 +299,11 @@ def _read(directory: Path) -> dict[str, Any] | None:
 
 
 def _description(directory: Path) -> dict[str, Any] | None:
-    """What an entry says of itself, None where it is damaged or somebody else's."""
+    """The entry's description; None if it is damaged."""
     try:
-        if not private.is_private(directory):
-            return None
-        raw: dict[str, Any] = json.loads(private.unsealed(private.read(directory / _ENTRY, _MOST_DESCRIPTION)))
-        return raw if _stamps_of(raw) and isinstance(raw["files"], dict) else None
-    except (OSError, ValueError, KeyError, AttributeError, TypeError, IndexError, RecursionError):
+        raw: dict[str, Any] = json.loads(private.unsealed((directory / _ENTRY).read_bytes()))
+        return raw
+    except (OSError, ValueError):
         return None
 
 
@@ -361,22 +357,15 @@ def _sync(directory: Path) -> None:
     """Bring all files of the directory to the disk, several at a time: the journal takes them together."""
     from concurrent.futures import ThreadPoolExecutor
 
-    files = [
-        *(Path(folder) for folder, _, _ in os.walk(directory)), *(directory / name for name in _states(directory)),
-    ]
+    files = [directory / name for name in _states(directory)]
     with ThreadPoolExecutor(max(1, min(8, len(files)))) as pool:
         list(pool.map(_sync_one, files))
 
 
 def _sync_one(path: Path) -> None:
-    """One file to the disk; a file or folder becomes the user's own, whatever the umask was."""
-    if path.is_dir() and os.name == "nt":
-        return
     descriptor = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
     try:
-        private.close_to_others(descriptor)
-        if not path.is_dir():
-            os.fsync(descriptor)
+        os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

@@ -96,7 +96,7 @@ def hold(made: Path) -> bool:
         return False
     try:
         locks.shared(descriptor, wait=False)
-        if os.path.samestat(os.lstat(made / HOLD), state := os.fstat(descriptor)) and stat.S_ISREG(state.st_mode):
+        if os.path.samestat(os.lstat(made / HOLD), os.fstat(descriptor)):
             os.utime(made / HOLD)
             (_temporary if made.name.startswith(_PREFIX) else _shared)[made] = descriptor
             return True

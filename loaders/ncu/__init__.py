@@ -3,7 +3,7 @@
 ``ncu`` replays kernels one by one with its clocks under control: the order of launches and the latency of each are
 true, their sum is no wall time, and there are no timestamps. Hence start_ns is null and ``Info.serialised`` true.
 Metrics that no column has a place for are named in ``Info.facts`` and shown with their launch. The pages of one profile
-printed into files of their own are one recording (``section_files``).
+printed into files of their own are one recording.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from ..errors import Unreadable
 from ..ingest.stream import Source, line_blocks
 from ..loader import FormatLoader, Job
 from ..trace import Trace
-from . import csv_pages, section_files, text_report
+from . import csv_pages, text_report
 
 MESSAGE = re.compile(rb"^==PROF== (Connected to process|Profiling )", re.MULTILINE)
 TEXT_LAUNCH = re.compile(rb"^ +\S[^\n]*, Context \d+, Stream \d+[^\n]*\n\s+Section: ", re.MULTILINE)
+_PAGE = re.compile(r"(?P<name>.+)\.(?P<page>details|metrics|raw|source|section_\w+)\.csv(?P<zip>\.gz|\.zst)?\Z")
+"""Names of the pages of one profile, which all describe the same launches."""
 COLLECT = "Print the metrics with `ncu --csv --metrics gpu__time_duration.sum,…` (or `ncu --import FILE --csv`)."
 
 
@@ -40,11 +42,19 @@ class NsightCompute(FormatLoader):
 
     def companions(self, path: Path) -> tuple[Path, ...]:
         """The other pages of the same profile."""
-        return section_files.beside(path)
+        own = _PAGE.match(path.name)
+        if own is None:
+            return ()
+        pages = [(file, _PAGE.match(file.name)) for file in sorted(path.parent.iterdir())]
+        return tuple(
+            file for file, page in pages
+            if page is not None and page["name"] == own["name"] and file.name != path.name and file.is_file()
+        )
 
     def leads(self, path: Path) -> bool:
-        """Whether it is the page that stands for the profile."""
-        return section_files.leads(path)
+        """Whether it is the page that stands for the profile: the details, else the first page by name."""
+        pages = path, *self.companions(path)
+        return path == min(pages, key=lambda page: (".details.csv" not in page.name, page.name))
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """One Trace with ``kernels`` in the order of launches."""

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 PART_BYTES = 16 << 20
 """Bytes in memory of a part; what is smaller than one is a single file."""
-MOST_BYTES = 4 * PART_BYTES
-"""What a single file has at most; compressed it is rarely larger than its frame, and never by that much."""
 _NAME = re.compile(r"[a-z0-9-]+")
 _LIST = "-parts"
 
@@ -74,7 +72,7 @@ class DerivedFiles:
             self.write_parts(name, enumerate(frame.iter_slices(-(-frame.height // parts))))
             return
         with suppress(OSError):
-            private.make(self._folder)
+            self._folder.mkdir(exist_ok=True)
             private.write(self._file(name), private.sealed(_ipc(frame)))
 
     def write_parts(self, name: str, frames: Iterable[tuple[int, pl.DataFrame]]) -> bool:
@@ -86,7 +84,7 @@ class DerivedFiles:
 
         listed = list[tuple[int, str, bytes]]()
         try:
-            private.make(self._folder)
+            self._folder.mkdir(exist_ok=True)
             for number, frame in frames:
                 data = _ipc(frame)
                 listed.append((number, f"{name}-{number:05}", blake2b(data).digest()))
@@ -104,7 +102,7 @@ class DerivedFiles:
 
         file = self._file(name)
         try:
-            return pl.read_ipc(io.BytesIO(private.unsealed(private.read(file, MOST_BYTES))))
+            return pl.read_ipc(io.BytesIO(private.unsealed(file.read_bytes())))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, pl.exceptions.PolarsError):
@@ -120,7 +118,8 @@ class DerivedFiles:
             return None
         files = [self._file(part) for part in listed["name"]]
         try:
-            if all(private.checksum(file) == wanted for file, wanted in zip(files, listed["checksum"], strict=True)):
+            checksums = [blake2b(file.read_bytes()).digest() for file in files]
+            if checksums == listed["checksum"].to_list():
                 return [pl.scan_ipc(file) for file in files]
         except OSError:
             pass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import polars as pl
@@ -45,20 +44,15 @@ def test_a_part_of_the_trace_has_nothing_of_the_whole(trace: Trace) -> None:
     assert trace.warn("the same tables").derived("answer", never).equals(FOUND)
 
 
-@pytest.mark.parametrize("harm", ["cut", "altered", "others", "link"])
+@pytest.mark.parametrize("harm", ["cut", "altered"])
 def test_a_file_that_cannot_be_believed_is_found_out_anew(trace: Trace, tmp_path: Path, harm: str) -> None:
     trace.derived("answer", lambda: FOUND)
     file = tmp_path / "0" / cache.DERIVED / "answer"
     data = file.read_bytes()
     if harm == "cut":
         file.write_bytes(data[:-9])
-    elif harm == "altered":
-        file.write_bytes(data[:-9] + b"x" + data[-8:])
-    elif harm == "others":
-        file.chmod(0o622)
     else:
-        file.rename(tmp_path / "elsewhere")
-        os.symlink(tmp_path / "elsewhere", file)
+        file.write_bytes(data[:-9] + b"x" + data[-8:])
     new = FOUND.head(1)
     assert trace.derived("answer", lambda: new).equals(new)
     assert trace.derived("answer", never).equals(new)
@@ -101,7 +95,7 @@ def test_what_is_large_lies_in_parts_and_is_read_a_slice_at_a_time(
     assert again.derived_rows("answer", never).slice(95, 200).collect().equals(many.slice(95, 200))
 
 
-@pytest.mark.parametrize("harm", ["cut", "altered", "gone", "others", "list"])
+@pytest.mark.parametrize("harm", ["cut", "altered", "gone", "list"])
 def test_where_one_part_cannot_be_believed_all_are_found_out_anew(
     trace: Trace, tmp_path: Path, many: pl.DataFrame, harm: str
 ) -> None:
@@ -113,8 +107,6 @@ def test_where_one_part_cannot_be_believed_all_are_found_out_anew(
         file.write_bytes(data[:-9])
     elif harm == "altered":
         file.write_bytes(data[:-200] + b"x" + data[-199:])
-    elif harm == "others":
-        file.chmod(0o622)
     else:
         file.unlink()
     new = many.head(990)

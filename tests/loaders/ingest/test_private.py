@@ -1,11 +1,11 @@
-"""What is believed without another look comes only from where nobody else can have put it."""
+"""Cached tables come only from a folder of the user's own, and damaged ones are read again."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,18 +16,6 @@ from warplens.loaders.ingest import cache, spill
 
 SOMEBODY = 12_345
 """A user that is not the one who runs the tests."""
-
-
-@pytest.fixture(params=[0o000, 0o002, 0o022, 0o077])
-def umask(request: pytest.FixtureRequest) -> Iterator[int]:
-    before = os.umask(request.param)
-    yield request.param
-    os.umask(before)
-
-
-def modes(folder: Path) -> dict[str, int]:
-    found = [folder, *folder.rglob("*")]
-    return {str(path): stat.S_IMODE(path.lstat().st_mode) for path in found}
 
 
 def tick_of(file: Path) -> None:
@@ -41,24 +29,18 @@ def tick_of(file: Path) -> None:
     scratch.unlink()
 
 
-def test_whatever_the_umask_nobody_else_can_write_to_the_cache(umask: int, loader: Counted, file: Path) -> None:
-    kernel(file)
-    assert kernel(file) == "COUNTED one" and loader.reads == 1
-    found = modes(cache.path().parent)
-    assert {mode for path, mode in found.items() if os.path.isdir(path)} == {0o700}
-    assert {mode for path, mode in found.items() if os.path.isfile(path)} == {0o600}
-
-
-def test_tables_that_somebody_else_can_have_written_are_read_anew(loader: Counted, file: Path) -> None:
-    kernel(file)
-    (entry,) = cache.entries()
-    entry.path.chmod(0o770)
-    let_go()
-    assert kernel(file) == "COUNTED one" and loader.reads == 2
-    assert {stat.S_IMODE(entry.path.stat().st_mode) for entry in cache.entries()} == {0o700}
-    (entry.path / "0" / "kernels.arrow").chmod(0o666)
-    let_go()
-    assert kernel(file) == "COUNTED one" and loader.reads == 3
+@pytest.mark.parametrize("umask", [0o000, 0o002, 0o077])
+def test_whatever_the_umask_the_cache_is_the_users_alone(umask: int, loader: Counted, file: Path) -> None:
+    before = os.umask(umask)
+    try:
+        assert kernel(file) == kernel(file) == "COUNTED one" and loader.reads == 1
+        assert stat.S_IMODE(cache.path().stat().st_mode) == 0o700
+        cache.path().chmod(0o775)  # as another program may have left it: set right before anything is written
+        let_go()
+        assert cache.entries() == () and kernel(file) == "COUNTED one" and loader.reads == 2
+        assert stat.S_IMODE(cache.path().stat().st_mode) == 0o700
+    finally:
+        os.umask(before)
 
 
 def test_an_entry_of_another_file_under_this_ones_name_is_not_used(
@@ -82,29 +64,13 @@ def _flipped(path: Path) -> None:
     os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
 
 
-def _fifo(path: Path) -> None:
-    private.discard(path)
-    os.mkfifo(path, 0o600)
-
-
 def _folder(path: Path) -> None:
     private.discard(path)
     (path / "inside").mkdir(parents=True)
 
 
-def _link(path: Path) -> None:
-    moved = path.with_name("moved")
-    path.rename(moved)
-    path.symlink_to(moved)
-
-
-def _nested(path: Path) -> None:
-    path.write_bytes(private.sealed(b"[" * 100_000) if path.name == "entry.json" else b"[" * 100_000)
-
-
-DAMAGE = [_flipped, lambda path: os.truncate(path, 3), lambda path: path.write_bytes(b""), private.discard, _fifo,
-          _folder, _link, _nested]  # fmt: skip
-NAMES = ["flipped", "cut", "emptied", "gone", "fifo", "folder", "link", "nested"]
+DAMAGE = [_flipped, lambda path: os.truncate(path, 3), lambda path: path.write_bytes(b""), private.discard]
+NAMES = ["flipped", "cut", "emptied", "gone"]
 
 
 @pytest.mark.parametrize("damage", DAMAGE, ids=NAMES)
@@ -132,7 +98,7 @@ def _file(path: Path) -> None:
     path.write_text("x")
 
 
-@pytest.mark.parametrize("damage", [_fifo, _folder, _file, _link], ids=["fifo", "folder", "file", "link"])
+@pytest.mark.parametrize("damage", [_folder, _file], ids=["folder", "file"])
 def test_whatever_lies_where_an_entry_should_goes(loader: Counted, file: Path, damage: Callable[[Path], None]) -> None:
     kernel(file)
     (entry,) = cache.entries()
@@ -153,10 +119,11 @@ def test_somebody_elses_temporary_directory_by_our_name_is_left_alone(tmp_path: 
     assert theirs.exists()
 
 
-def test_what_a_private_file_holds_is_read_up_to_a_length(tmp_path: Path) -> None:
-    private.write(tmp_path / "file", b"12345")
-    assert private.read(tmp_path / "file", 5) == b"12345"
-    with pytest.raises(private.NotOurs, match="longer"):
-        private.read(tmp_path / "file", 4)
-    with pytest.raises(ValueError, match="damaged"):
-        private.unsealed(b"12345")
+def test_a_file_is_replaced_whole_and_a_cut_one_is_refused(tmp_path: Path) -> None:
+    private.write(tmp_path / "file", private.sealed(b"one"))
+    private.write(tmp_path / "file", private.sealed(b"12345"))
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
+    assert private.unsealed((tmp_path / "file").read_bytes()) == b"12345"
+    for cut in ((tmp_path / "file").read_bytes()[:-1], b"12345", b""):
+        with pytest.raises(ValueError, match="damaged"):
+            private.unsealed(cut)
