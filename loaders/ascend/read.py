@@ -160,7 +160,7 @@ def _with_samples(trace: Trace, more: pl.LazyFrame, job: Job) -> Trace:
 
 
 def _memory_samples(path: Path, zero: int, rank: int | None) -> pl.LazyFrame:
-    """``memory_record.csv`` as rows of ``metrics``, bytes from the absolute time ``zero``; empty without its columns."""
+    """``memory_record.csv`` as rows of ``metrics`` in bytes, times from ``zero`` (absolute ns); empty without its columns."""
     if path.stat().st_size > _MOST_MEMORY_BYTES:
         return schema.empty("metrics")
     table = read(path.read_bytes())
