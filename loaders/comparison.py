@@ -72,13 +72,13 @@ def _columns(header: Sequence[str]) -> tuple[list[str | None], list[str], list[i
     columns: list[str | None] = []
     labels: list[str] = []
     pids: list[int | None] = []
-    seen = {"β": 0, "μ": 0}
+    counts = {"β": 0, "μ": 0}
     for cell in header:
         name = FIXED.get(cell)
         labelled = LABELLED.fullmatch(cell)
-        if name is None and labelled and seen[labelled[1]] < 2:
-            name = ("beta_" if labelled[1] == "β" else "mu_") + "ab"[seen[labelled[1]]]
-            seen[labelled[1]] += 1
+        if name is None and labelled and counts[labelled[1]] < 2:
+            name = ("beta_" if labelled[1] == "β" else "mu_") + "ab"[counts[labelled[1]]]
+            counts[labelled[1]] += 1
             if labelled[1] == "β":
                 labels.append(labelled[2])
                 pids.append(int(labelled[3]) if labelled[3] else None)
@@ -96,7 +96,7 @@ class _Detail:
     def __init__(self, report: _Report, header: Sequence[str], pid: int | None) -> None:
         self.report = report
         self.columns, labels, pids = _columns(header)
-        self.pids = {f"pid_{side}": own or pid for side, own in zip("ab", pids, strict=False)}
+        self.pids = {f"pid_{side}": pid_of_side or pid for side, pid_of_side in zip("ab", pids, strict=False)}
         report.labels = report.labels or labels
 
     def add(self, cells: list[str]) -> None:
@@ -141,7 +141,7 @@ def _markdown(text: str) -> _Report:
             table = ""
             if line.startswith("#") and "Comparison" in line and report.title is None:
                 report.title = line.strip("# \r")
-                pid = int(found[1]) if (found := TITLE_PID.search(line)) else None
+                pid = int(match[1]) if (match := TITLE_PID.search(line)) else None
             continue
         raw = _cells(line)
         cells = [cell.strip() for cell in raw]

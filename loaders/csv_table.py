@@ -48,5 +48,5 @@ def _by_line(lines: bytes, separator: str) -> pl.DataFrame:
 
     header, *rest = [line.rstrip("\r") for line in lines.decode("utf-8-sig", "replace").split("\n")]
     columns = list(dict.fromkeys(cells(header, separator) or [header]))
-    rows = [(found + [None] * len(columns))[: len(columns)] for line in rest if (found := [*cells(line, separator)])]
+    rows = [(row + [None] * len(columns))[: len(columns)] for line in rest if (row := [*cells(line, separator)])]
     return pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")

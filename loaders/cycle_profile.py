@@ -77,11 +77,11 @@ def _ns(column: str) -> pl.Expr:
     text = pl.col(column).str.strip_chars()
     whole = text.str.extract(r"^(\d{1,16})(?:\.\d*)?$").cast(pl.Int64, strict=False)
     rest = text.str.extract(r"^\d+(\.\d+)$").cast(pl.Float64, strict=False).fill_null(0.0)
-    found = pl.coalesce(
+    parsed = pl.coalesce(
         whole * 1000 + (rest * 1000).round().cast(pl.Int64, strict=False),
         (_float(column) * 1000).round().cast(pl.Int64, strict=False),
     )
-    return pl.when(found.is_between(-LATEST_NS, LATEST_NS)).then(found).alias(column)
+    return pl.when(parsed.is_between(-LATEST_NS, LATEST_NS)).then(parsed).alias(column)
 
 
 def _kind() -> pl.Expr:
@@ -137,14 +137,14 @@ def _whole(profile: pl.DataFrame) -> pl.DataFrame:
     is no edge of the recording but another kind of cycle (a prefill among decodes) if it has functions of its own.
     """
     key = ["pid", "cycle"]
-    seen = profile.filter(pl.col("device") != "Host").unique([*key, "function", "device"], maintain_order=True)
-    cycles = seen.select(key).unique().group_by("pid").agg(pl.len().alias("cycles"))
-    common = seen.group_by("pid", "function").agg(pl.col("cycle").n_unique().alias("in"))
+    distinct = profile.filter(pl.col("device") != "Host").unique([*key, "function", "device"], maintain_order=True)
+    cycles = distinct.select(key).unique().group_by("pid").agg(pl.len().alias("cycles"))
+    common = distinct.group_by("pid", "function").agg(pl.col("cycle").n_unique().alias("in"))
     common = common.join(cycles, "pid", nulls_equal=True).select(
         "pid", "function", own=2 * pl.col("in") < pl.col("cycles")
     )
     counts = (
-        seen.join(common, ["pid", "function"], nulls_equal=True)
+        distinct.join(common, ["pid", "function"], nulls_equal=True)
         .group_by(key)
         .agg(pl.len().alias("functions"), pl.col("instances").sum().alias("launches"), pl.col("own").mean())
     )

@@ -91,9 +91,9 @@ def _json(path: Path, is_rocprofv3: bool) -> Facts:
         tail = document.rest
         while block := source.read():
             tail = (tail + block)[-_TAIL_BYTES:]
-    for place in events_end(tail):
+    for offset in events_end(tail):
         trailer = Trailer()
-        trailer.add(tail[place + 1 :])
+        trailer.add(tail[offset + 1 :])
         if trailer.closes(document) and trailer.unread is None:
             break
     for key, value in document.values.items():
@@ -115,6 +115,6 @@ def _flat(name: str, value: object) -> Facts:
 
 def _lines(name: str, text: str) -> Facts:
     """A block of variables is many lines."""
-    for part in text.split("\0"):
-        if part.strip():
-            yield name, part
+    for field in text.split("\0"):
+        if field.strip():
+            yield name, field

@@ -96,8 +96,8 @@ def _fixed(lines: pl.DataFrame) -> pl.DataFrame:
         "dram": tail.str.slice(19, 7).str.strip_chars_start(" ").cast(pl.Float32, strict=False),
     }
     rows = lines.select("line", pl.col("line").str.head(-TAIL).alias("name"), usual=tail.str.starts_with("|"), **number)
-    whole = pl.col("usual") & (pl.col("dur_ns") >= 0) & pl.col("tensor").is_finite() & pl.col("dram").is_finite()
-    return rows.with_columns(pl.when(whole).then(pl.col("dur_ns")).alias("dur_ns")).drop("usual")
+    is_usual = pl.col("usual") & (pl.col("dur_ns") >= 0) & pl.col("tensor").is_finite() & pl.col("dram").is_finite()
+    return rows.with_columns(pl.when(is_usual).then(pl.col("dur_ns")).alias("dur_ns")).drop("usual")
 
 
 def _loose(rows: pl.DataFrame) -> pl.DataFrame:

@@ -66,14 +66,14 @@ def _file(data: mmap.mmap) -> None:
 
 def _column(data: mmap.mmap, end: int, column: _Fields, rows: int | None) -> None:
     """One column of a row group; ``rows`` where each has one value."""
-    values, left = column[5], column[5]
+    values, remaining = column[5], column[5]
     if values < 0 or (rows is not None and values != rows) or values > max(_SURE_ROWS, _ROWS_A_BYTE * len(data)):
         raise Implausible(f"a column claims {values:,} values")
     at = column[9] if column.get(11) is None else min(column[9], column[11])
     if column[7] < 0 or not len(_MAGIC) <= at <= end - column[7]:
         raise Implausible("a column is beyond the end")
     end = at + column[7]
-    while left > 0:
+    while remaining > 0:
         if at >= end:
             raise Implausible("a column ends before its values do")
         header = Compact(data[at : min(end, at + _HEADER)])
@@ -87,10 +87,10 @@ def _column(data: mmap.mmap, end: int, column: _Fields, rows: int | None) -> Non
         if not 0 <= packed <= end - at or unpacked < 0:
             raise Implausible("a page is longer than its column")
         at += packed
-        left -= _values(page, left, unpacked)
+        remaining -= _values(page, remaining, unpacked)
 
 
-def _values(page: _Fields, left: int, unpacked: int) -> int:
+def _values(page: _Fields, remaining: int, unpacked: int) -> int:
     """How many values of the column the page holds, of so many that are left."""
     kind = page[1]
     if kind == _DICTIONARY:
@@ -99,13 +99,13 @@ def _values(page: _Fields, left: int, unpacked: int) -> int:
         return 0
     if kind not in (_DATA, _DATA_V2):
         return 0
-    held = page[5 if kind == _DATA else 8]
-    if not 0 <= held[1] <= left:
-        raise Implausible(f"a page claims {held[1]:,} of {left:,} values")
-    if kind == _DATA_V2 and not (0 <= held[2] <= held[1] and 0 <= held[3] <= held[1]
-                                 and held[5] >= 0 and held[6] >= 0 and held[5] + held[6] <= unpacked):
+    encoding = page[5 if kind == _DATA else 8]
+    if not 0 <= encoding[1] <= remaining:
+        raise Implausible(f"a page claims {encoding[1]:,} of {remaining:,} values")
+    if kind == _DATA_V2 and not (0 <= encoding[2] <= encoding[1] and 0 <= encoding[3] <= encoding[1]
+                                 and encoding[5] >= 0 and encoding[6] >= 0 and encoding[5] + encoding[6] <= unpacked):
         raise Implausible("the parts of a page are longer than the page")
-    return int(held[1])
+    return int(encoding[1])
 
 
 class Compact:

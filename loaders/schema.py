@@ -331,8 +331,8 @@ def conform(table: str, frame: pl.LazyFrame) -> pl.LazyFrame:
     return frame.select(_column(field, have.get(field.name)) for field in TABLES[table])
 
 
-def _column(wanted: Field, dtype: pl.DataType | None) -> pl.Expr:
+def _column(field: Field, dtype: pl.DataType | None) -> pl.Expr:
     if dtype is None:
-        return pl.lit(None, wanted.dtype).alias(wanted.name)
-    column = pl.col(wanted.name)
-    return column if dtype == wanted.dtype else column.cast(wanted.dtype)
+        return pl.lit(None, field.dtype).alias(field.name)
+    column = pl.col(field.name)
+    return column if dtype == field.dtype else column.cast(field.dtype)

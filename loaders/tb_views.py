@@ -147,12 +147,12 @@ class _Worker(Struct):
         ]
 
     def _operators_from_pies(self) -> list[dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = {}
+        operators: dict[str, dict[str, Any]] = {}
         for pie in PIES:
             for record in _records(self.views.get("operator_pie", {}).get(pie)):
                 name = str(record.get("name"))
-                found.setdefault(name, {"name": name})[pie.replace("_time", "_ns")] = _ns(record.get("value"))
-        return list(found.values())
+                operators.setdefault(name, {"name": name})[pie.replace("_time", "_ns")] = _ns(record.get("value"))
+        return list(operators.values())
 
     def kernels(self) -> list[dict[str, Any]]:
         """Rows of ``kernel_stats``, from the table or, without one, from the pie."""
@@ -264,8 +264,8 @@ class TensorBoardViews(FormatLoader):
         if len(head) < HEAD_BYTES and rest:
             documents, _ = _documents(start)
             return bool(documents) and view_of(documents[0]) is not None
-        known = b'"device_self_duration"', b'"host_self_duration"', b'"Total Duration (us)"', b'"role": "tooltip"'
-        return bool(OPENING.match(start)) and any(word in start for word in (*known, b'"columns"'))
+        marks = b'"device_self_duration"', b'"host_self_duration"', b'"Total Duration (us)"', b'"role": "tooltip"'
+        return bool(OPENING.match(start)) and any(word in start for word in (*marks, b'"columns"'))
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """One Trace per worker, in file order."""
@@ -290,10 +290,10 @@ class TensorBoardViews(FormatLoader):
 
 def _trace(worker: _Worker, info: Info, warnings: list[str]) -> Trace:
     overview = worker.views.get("overview", {})
-    told = overview.get("recommendations")
+    advice = overview.get("recommendations")
     facts: dict[str, Any] = {
         "views": sorted(worker.views),
-        "recommendations": _sentences(told) if isinstance(told, str) else [],
+        "recommendations": _sentences(advice) if isinstance(advice, str) else [],
     }
     full = Info(
         info.source, info.label, info.format, info.tool, info.bytes,
@@ -325,15 +325,15 @@ def _merged(frame: pl.DataFrame) -> pl.DataFrame:
     """
     total = [name for name in frame.columns if name in ("calls", "count") or name.endswith(("self_ns", "total_ns"))]
     alone = pl.len() == 1
-    made = [pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum()).alias(name) for name in total]
-    made += [pl.col(name).any() for name in ("tc_eligible", "tensor_cores") if name in frame.columns]
-    made += [pl.when(alone).then(pl.col(name).first()).alias(name) for name in frame.columns if name.endswith("_ratio")]
+    sums = [pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum()).alias(name) for name in total]
+    sums += [pl.col(name).any() for name in ("tc_eligible", "tensor_cores") if name in frame.columns]
+    sums += [pl.when(alone).then(pl.col(name).first()).alias(name) for name in frame.columns if name.endswith("_ratio")]
     if "mean_ns" in frame.columns:
         mean = (
             pl.when(alone).then(pl.col("mean_ns").first()).otherwise(pl.col("total_ns").sum() / pl.col("count").sum())
         )
-        made += [mean.alias("mean_ns"), pl.col("min_ns").min(), pl.col("max_ns").max(), pl.col("kind").first()]
-    return frame.group_by("name", maintain_order=True).agg(made)
+        sums += [mean.alias("mean_ns"), pl.col("min_ns").min(), pl.col("max_ns").max(), pl.col("kind").first()]
+    return frame.group_by("name", maintain_order=True).agg(sums)
 
 
 def _cycles(worker: _Worker) -> pl.DataFrame:

@@ -137,8 +137,8 @@ class Trace(Struct, frozen=True):
         table = self.table(name)
         before = self.filled.get(name)
         if before is None or before[0] is not table:  # with other tables the same is known of those that stayed
-            some = table is not schema.empty(name) and not table.select(pl.first()).head(1).collect().is_empty()
-            before = self.filled[name] = table, some
+            has_rows = table is not schema.empty(name) and not table.select(pl.first()).head(1).collect().is_empty()
+            before = self.filled[name] = table, has_rows
         return before[1]
 
     def filled_tables(self) -> list[str]:
@@ -169,10 +169,10 @@ class Trace(Struct, frozen=True):
         derived_store = self.derived_store
         if derived_store is None or not derived_store.is_of(self):
             return find()
-        found = derived_store.read(name)
-        if found is None:
-            derived_store.write(name, found := find())
-        return found
+        stored = derived_store.read(name)
+        if stored is None:
+            derived_store.write(name, stored := find())
+        return stored
 
     def derived_rows(self, name: str, find: Callable[[], Iterable[pl.DataFrame]]) -> pl.LazyFrame:
         """As ``derived``, of rows that come in at least one part; where they are kept they stay on disk.
@@ -184,10 +184,10 @@ class Trace(Struct, frozen=True):
         derived_store = self.derived_store
         if derived_store is None or not derived_store.is_of(self):
             return pl.concat(find()).lazy()
-        parts = derived_store.parts(name)
-        if parts is None and derived_store.write_parts(name, enumerate(find())):
-            parts = derived_store.parts(name)
-        return pl.concat(find()).lazy() if parts is None else pl.concat(parts)
+        stored = derived_store.parts(name)
+        if stored is None and derived_store.write_parts(name, enumerate(find())):
+            stored = derived_store.parts(name)
+        return pl.concat(find()).lazy() if stored is None else pl.concat(stored)
 
     def with_tables(self, **tables: pl.LazyFrame) -> Trace:
         """The same recording with some tables replaced."""

@@ -160,7 +160,7 @@ def _with_samples(trace: Trace, more: pl.LazyFrame, job: Job) -> Trace:
 
 
 def _memory_samples(path: Path, zero: int, rank: int | None) -> pl.LazyFrame:
-    """``memory_record.csv`` as rows of ``metrics`` in bytes, times from ``zero`` (absolute ns); empty without its columns."""
+    """The rows of ``metrics`` in ``memory_record.csv``: bytes, and ns from the absolute time ``zero``."""
     if path.stat().st_size > _MOST_MEMORY_BYTES:
         return schema.empty("metrics")
     table = read(path.read_bytes())

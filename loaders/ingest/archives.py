@@ -39,37 +39,38 @@ def is_archive(path: Path) -> bool:
         return False
 
 
-def unpack(shown: str, path: Path, target: Path, progress: Callable[[int, int, int], None]) -> list[str]:
+def unpack(display_name: str, path: Path, target: Path, progress: Callable[[int, int, int], None]) -> list[str]:
     """Put its files into ``target``; a sentence for what is wrong with it and for each entry left out.
 
     Raises Unreadable: damaged, too large.
     """
     size = path.stat().st_size
     room = max(limits.UNCOUNTED_BYTES, limits.limit("unfolded") * size)
-    done = count = 0
+    bytes_written = count = 0
     left_out, faults = list[str](), list[str]()
     try:
         for name, member in _members(path, left_out, faults):
             count += 1
             if count > MOST_FILES:
-                raise Unreadable(shown, f"holds more than {MOST_FILES:,} files", "Unpack what you want to see.")
-            place = target / name
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with place.open("wb") as out:
+                raise Unreadable(display_name, f"holds more than {MOST_FILES:,} files", "Unpack what you want to see.")
+            destination = target / name
+            destination.parent.mkdir(parents=True, exist_ok=True)
+            with destination.open("wb") as out:
                 while data := member.read(_CHUNK):
-                    done += len(data)
-                    if done > room:
+                    bytes_written += len(data)
+                    if bytes_written > room:
                         raise limits.Exceeded("unfolded", "it unfolds to more than any recording")
                     out.write(data)
-                    progress(done, 0, 0)
+                    progress(bytes_written, 0, 0)
     except limits.Exceeded as error:
-        raise error.unreadable(shown) from None
+        raise error.unreadable(display_name) from None
     except _BROKEN as error:
-        raise Unreadable(shown, f"is a damaged archive ({error})", "Copy it again, or unpack it.") from None
+        raise Unreadable(display_name, f"is a damaged archive ({error})", "Copy it again, or unpack it.") from None
     if not count:
-        raise Unreadable(shown, "is an archive without files", "Give one that holds traces.")
-    said = [f"{shown}: {fault}" for fault in faults]
-    return said + [f"{shown}/{name} was left out: it is a link, or would lie outside the archive" for name in left_out]
+        raise Unreadable(display_name, "is an archive without files", "Give one that holds traces.")
+    warnings = [f"{display_name}: {fault}" for fault in faults]
+    reason = "was left out: it is a link, or would lie outside the archive"
+    return warnings + [f"{display_name}/{name} {reason}" for name in left_out]
 
 
 def _members(path: Path, left_out: list[str], faults: list[str]) -> Iterator[tuple[Path, IO[bytes]]]:
@@ -88,10 +89,10 @@ def _members(path: Path, left_out: list[str], faults: list[str]) -> Iterator[tup
                         yield name, member
         return
     with stream.Source(path) as source, tarfile.open(fileobj=cast(Any, _Readable(source)), mode="r|") as packed:
-        for found in packed:
-            if found.isdir() or (name := place(found.name, found.isreg())) is None:
+        for packed_member in packed:
+            if packed_member.isdir() or (name := place(packed_member.name, packed_member.isreg())) is None:
                 continue
-            if (content := packed.extractfile(found)) is not None:
+            if (content := packed.extractfile(packed_member)) is not None:
                 yield name, content
         source.skip(_PADDING)  # behind the last file; the checksum is there
         faults += [source.fault] if source.fault else []
@@ -110,14 +111,14 @@ class _Readable:
 
 def _inside(name: str) -> Path | None:
     """The name as a path below the folder; None for one that leads out of it or is hidden."""
-    parts = [part for part in PurePosixPath(name.replace("\\", "/")).parts if part != "."]
+    parts = [step for step in PurePosixPath(name.replace("\\", "/")).parts if step != "."]
     if not parts or ".." in parts or parts[0].startswith("/") or parts[0][1:2] == ":" or "\0" in name:
         return None
-    if _is_hidden(name) or any(len(os.fsencode(part)) > 200 for part in parts) or len(parts) > 16:
+    if _is_hidden(name) or any(len(os.fsencode(step)) > 200 for step in parts) or len(parts) > 16:
         return None
     return Path(*parts)
 
 
 def _is_hidden(name: str) -> bool:
     """Whether it lies in a hidden folder, or is hidden: what a system keeps for itself beside somebody's files."""
-    return any(part.startswith(".") and part not in (".", "..") for part in name.replace("\\", "/").split("/"))
+    return any(step.startswith(".") and step not in (".", "..") for step in name.replace("\\", "/").split("/"))

@@ -92,9 +92,10 @@ def path() -> Path:
 
 def limit() -> int:
     """The most bytes the cache may take: WARPLENS_CACHE_MAX ('500M', '20G'), else 20 GiB or a tenth of the disk."""
-    asked = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", os.environ.get("WARPLENS_CACHE_MAX", "").lower())
-    if asked:
-        return int(float(asked[1]) * _UNITS[asked[2]])
+    text = os.environ.get("WARPLENS_CACHE_MAX", "").lower()
+    setting = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", text)
+    if setting:
+        return int(float(setting[1]) * _UNITS[setting[2]])
     try:
         total = shutil.disk_usage(_nearest(path())).total
     except OSError:
@@ -181,7 +182,7 @@ def commit(origin: Origin, written: Path) -> Path:
     for _ in range(2):
         if spill.keep(written, target):
             return target
-        if (found := find(origin.stamps[0][0])) is not None and found.origin == origin:  # another was faster
+        if (other := find(origin.stamps[0][0])) is not None and other.origin == origin:  # another was faster
             spill.remove(written)
             return target
         discard(target)
@@ -202,12 +203,12 @@ def discard(directory: Path) -> None:
 
 def entries() -> tuple[Entry, ...]:
     """What is cached, the most recently used first."""
-    found = []
+    cached = []
     with contextlib.suppress(OSError):
         for directory in path().iterdir() if private.is_private(path()) else ():
             if directory.name != _SUM and (raw := _read(directory)) is not None:
-                found.append(_entry(directory, raw))
-    return tuple(sorted(found, key=lambda entry: -entry.used))
+                cached.append(_entry(directory, raw))
+    return tuple(sorted(cached, key=lambda entry: -entry.used))
 
 
 def clear() -> tuple[int, int, int]:
@@ -217,26 +218,26 @@ def clear() -> tuple[int, int, int]:
     spill.sweep(path())
     gone = [entry for entry in entries() if drop(entry.path)]
     with contextlib.suppress(OSError):
-        for left in path().iterdir():  # damaged entries are no entries
-            if not spill.is_temporary(left):
-                discard(left)
+        for rest in path().iterdir():  # damaged entries are no entries
+            if not spill.is_temporary(rest):
+                discard(rest)
     return len(gone), sum(entry.bytes for entry in gone), len(entries())
 
 
-def settle(added: Collection[Path]) -> None:
+def settle(new_entries: Collection[Path]) -> None:
     """Account for entries that one open has added: older states of their sources go, and the cache is kept in bounds.
 
     Called once an open, not once a file. Others may settle at the same time: the sum is changed under a lock.
     """
-    mine = {directory.name for directory in added if directory.parent == path()}
-    if not mine:
+    names = {directory.name for directory in new_entries if directory.parent == path()}
+    if not names:
         return
     with contextlib.suppress(OSError):
-        sources = {name.partition("-")[0] for name in mine}
+        sources = {name.partition("-")[0] for name in names}
         for name in os.listdir(path()):
-            if name.partition("-")[0] in sources and name not in mine:
+            if name.partition("-")[0] in sources and name not in names:
                 spill.remove_if_free(path() / name)
-        sizes = [raw["bytes"] for name in mine if (raw := _description(path() / name)) is not None]
+        sizes = [raw["bytes"] for name in names if (raw := _description(path() / name)) is not None]
         descriptor = os.open(path() / _SUM, os.O_RDWR | os.O_CREAT | locks.OWN, 0o600)
         try:
             locks.exclusive(descriptor)
@@ -261,11 +262,11 @@ def _running_sum(descriptor: int) -> tuple[int, int, float]:
 
 def _evict() -> tuple[int, int]:
     """Drop the least recently used entries if a limit is passed; bytes and number of what stays."""
-    kept, most = entries(), limit()
-    size, count = sum(entry.bytes for entry in kept), len(kept)
-    if size > most or count > _MOST_ENTRIES:
-        for oldest in kept[:0:-1]:
-            if size <= most * _ROOM and count <= _MOST_ENTRIES * _ROOM:
+    cached, max_bytes = entries(), limit()
+    size, count = sum(entry.bytes for entry in cached), len(cached)
+    if size > max_bytes or count > _MOST_ENTRIES:
+        for oldest in cached[:0:-1]:
+            if size <= max_bytes * _ROOM and count <= _MOST_ENTRIES * _ROOM:
                 break
             if spill.remove_if_free(oldest.path):
                 size, count = size - oldest.bytes, count - 1
@@ -284,8 +285,8 @@ def _digest(text: str) -> str:
 @functools.cache
 def _code() -> str:
     """The state of our own loaders: tables that other code wrote may differ, whether or not it said so."""
-    here = Path(__file__).parents[1]
-    states = [(file.relative_to(here), file.stat()) for file in sorted(here.rglob("*.py"))]
+    folder = Path(__file__).parents[1]
+    states = [(file.relative_to(folder), file.stat()) for file in sorted(folder.rglob("*.py"))]
     return repr([(str(name), state.st_size, state.st_mtime_ns) for name, state in states])
 
 
@@ -309,7 +310,7 @@ def _description(directory: Path) -> dict[str, Any] | None:
 
 def _states(directory: Path) -> dict[str, list[int]]:
     """Size and times of each file of an entry but its description, its lock and what is derived; links not followed."""
-    found, folders = dict[str, list[int]](), [str(directory)]
+    states, folders = dict[str, list[int]](), [str(directory)]
     for folder in folders:
         with os.scandir(folder) as inside:
             for item in inside:
@@ -318,10 +319,10 @@ def _states(directory: Path) -> dict[str, list[int]]:
                         folders.append(item.path)
                 elif item.name != spill.HOLD and (item.name != _ENTRY or folder != folders[0]):
                     state = item.stat(follow_symlinks=False)
-                    found[os.path.relpath(item.path, directory)] = [
+                    states[os.path.relpath(item.path, directory)] = [
                         state.st_mode, state.st_size, state.st_mtime_ns, state.st_ctime_ns,
                     ]
-    return found
+    return states
 
 
 def _entry(directory: Path, raw: dict[str, Any]) -> Entry:
@@ -331,11 +332,11 @@ def _entry(directory: Path, raw: dict[str, Any]) -> Entry:
 
 
 def _derived_bytes(directory: Path) -> int:
-    found = 0
+    total = 0
     for file in directory.glob(f"*/{DERIVED}/*"):
         with contextlib.suppress(OSError):
-            found += file.lstat().st_size
-    return found
+            total += file.lstat().st_size
+    return total
 
 
 def _stamps_of(raw: dict[str, Any]) -> tuple[Stamp, ...]:
@@ -346,9 +347,9 @@ def _is_current(raw: dict[str, Any]) -> bool:
     return _unchanged(_stamps_of(raw))
 
 
-def _unchanged(known: tuple[Stamp, ...]) -> bool:
+def _unchanged(recorded: tuple[Stamp, ...]) -> bool:
     try:
-        return stamps([stamp[0] for stamp in known]) == known
+        return stamps([stamp[0] for stamp in recorded]) == recorded
     except OSError:
         return False
 
@@ -371,4 +372,4 @@ def _sync_one(path: Path) -> None:
 
 
 def _nearest(directory: Path) -> Path:
-    return next((place for place in (directory, *directory.parents) if place.is_dir()), Path("/"))
+    return next((folder for folder in (directory, *directory.parents) if folder.is_dir()), Path("/"))

@@ -36,29 +36,29 @@ class TraceFound(Struct, frozen=True):
 
 def discover(root: Path) -> Iterator[TraceFound]:
     """Recognised traces under ``root``, nearest first. What cannot be read is passed over."""
-    whole = {loader.directory_file: loader.name for loader in registry.loaders()}
+    folder_files = {loader.directory_file: loader.name for loader in registry.loaders()}
     several = {loader.name: loader for loader in registry.loaders() if loader.one_recording}
-    level, seen = [root], 0
+    level, count = [root], 0
     for _ in range(DEEPEST):
         below: list[Path] = []
         for folder in level:
             files, folders = _listed(folder)
             below += folders
-            named = [file for file in files if file.name in whole]
-            if named:
-                yield TraceFound(folder, sum(file.stat().st_size for file in files), whole[named[0].name])
+            matches = [file for file in files if file.name in folder_files]
+            if matches:
+                yield TraceFound(folder, sum(file.stat().st_size for file in files), folder_files[matches[0].name])
                 continue
             together: set[Path] = set()
             for file in files:
                 if file in together:  # read with one that was offered
                     continue
-                seen += 1
-                if seen > MOST_FILES:
+                count += 1
+                if count > MOST_FILES:
                     return
-                if (found := recognise(file)) is not None:
-                    if found.format in several:
-                        together |= set(several[found.format].companions(file))
-                    yield found
+                if (recognised := recognise(file)) is not None:
+                    if recognised.format in several:
+                        together |= set(several[recognised.format].companions(file))
+                    yield recognised
         level = below
 
 
@@ -80,10 +80,10 @@ def _listed(folder: Path) -> tuple[list[Path], list[Path]]:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:
         return [], []
-    shown = [entry for entry in entries if not entry.name.startswith(".")]
-    files = [Path(entry.path) for entry in shown if entry.is_file()]
+    visible = [entry for entry in entries if not entry.name.startswith(".")]
+    files = [Path(entry.path) for entry in visible if entry.is_file()]
     folders = [
-        Path(entry.path) for entry in shown
+        Path(entry.path) for entry in visible
         if entry.is_dir(follow_symlinks=False) and entry.name not in _NOT_FOLDERS
     ]
     return files, folders

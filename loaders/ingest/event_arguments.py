@@ -20,12 +20,12 @@ def arguments(info: Info, rank: int | None, offset: int, name: str) -> dict[str,
         if loader.name != info.format:
             continue
         try:
-            found = loader.arguments(Path(file), offset, name)
+            recorded = loader.arguments(Path(file), offset, name)
         except OSError as error:
             why = (error.strerror or str(error)).lower()
             raise Unreadable(file, f"cannot be read again ({why})", "Arguments are in the file only.") from None
         except ValueError:
             raise Unreadable(file, "has changed since it was opened", "Open it again.") from None
-        if found is not None:
-            return found
+        if recorded is not None:
+            return recorded
     raise Unreadable(file, "is of a format without arguments", "")

@@ -19,7 +19,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
-def as_unreadable(shown: str, loader: str) -> Iterator[None]:
+def as_unreadable(display_name: str, loader: str) -> Iterator[None]:
     """Any failure of a loader as one sentence, unless WARPLENS_DEBUG asks for the failure itself."""
     try:
         yield
@@ -28,7 +28,7 @@ def as_unreadable(shown: str, loader: str) -> Iterator[None]:
     except BaseException as error:  # a panic of polars is no Exception
         if os.environ.get("WARPLENS_DEBUG"):
             raise
-        raise _sentence(shown, loader, error) from None
+        raise _sentence(display_name, loader, error) from None
 
 
 def is_full_disk(error: BaseException) -> bool:
@@ -39,31 +39,31 @@ def is_full_disk(error: BaseException) -> bool:
     return code is not None and int(code[1]) in _FULL
 
 
-def ended(shown: str, status: int) -> Unreadable:
+def ended(display_name: str, status: int) -> Unreadable:
     """What to say of a process that read and ended without a word; ``status`` is negative for a signal."""
     if status == -signal.SIGKILL:
         reason = "the process that read it was killed; the machine may be out of memory"
-        return Unreadable(shown, reason, "Free some memory and open it again.")
+        return Unreadable(display_name, reason, "Free some memory and open it again.")
     how = f"signal {-status}, {signal.strsignal(-status)}" if status < 0 else f"status {status}"
     return Unreadable(
-        shown, f"the process that read it ended unexpectedly ({how})",
+        display_name, f"the process that read it ended unexpectedly ({how})",
         "Record or copy it again; WARPLENS_DEBUG=1 shows what the process printed.",
     )
 
 
-def _sentence(shown: str, loader: str, error: BaseException) -> Unreadable:
+def _sentence(display_name: str, loader: str, error: BaseException) -> Unreadable:
     if isinstance(error, MemoryError):
-        return Unreadable(shown, f"needs more memory than there is to be read as {loader}", "Free some memory.")
+        return Unreadable(display_name, f"needs more memory than there is to be read as {loader}", "Free some memory.")
     if isinstance(error, RecursionError):
-        return Unreadable(shown, f"is nested too deeply to be read as {loader}", "No profiler writes that.")
+        return Unreadable(display_name, f"is nested too deeply to be read as {loader}", "No profiler writes that.")
     if is_full_disk(error):
         advice = "Free some space in the folder of the cache."
-        return Unreadable(shown, "cannot be opened: no space is left for its tables", advice)
+        return Unreadable(display_name, "cannot be opened: no space is left for its tables", advice)
     if isinstance(error, OSError) and error.strerror:
-        return Unreadable(shown, f"cannot be read ({error.strerror.lower()})", "Check the file and its rights.")
-    said = (str(error).splitlines() or [""])[0][:160]
-    what = f"{type(error).__name__}: {said}" if said else type(error).__name__
+        return Unreadable(display_name, f"cannot be read ({error.strerror.lower()})", "Check the file and its rights.")
+    first_line = (str(error).splitlines() or [""])[0][:160]
+    what = f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__
     return Unreadable(
-        shown, f"is damaged, or is not what {loader} files are: it could not be read ({what})",
+        display_name, f"is damaged, or is not what {loader} files are: it could not be read ({what})",
         "Record or copy it again; WARPLENS_DEBUG=1 shows where reading stopped.",
     )

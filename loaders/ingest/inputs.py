@@ -82,21 +82,21 @@ def _copy(
     descriptor: int, name: str, spool: Callable[[], Path], progress: Callable[[int, int, int], None]
 ) -> Path:
     target = spool()
-    done = 0
+    copied_bytes = 0
     with open(target, "wb") as out:
         while True:
             try:
                 data = os.read(descriptor, _CHUNK)
             except BlockingIOError:  # somebody holds it open for writing and has not written yet
                 select.select([descriptor], [], [], 0.25)
-                progress(done, 0, 0)
+                progress(copied_bytes, 0, 0)
                 continue
             if not data:
                 break
             out.write(data)
-            done += len(data)
-            progress(done, 0, 0)
-    if done == 0:
+            copied_bytes += len(data)
+            progress(copied_bytes, 0, 0)
+    if copied_bytes == 0:
         if name == "standard input":
             raise Unreadable(name, "is empty", _PIPE)
         raise Unreadable(name, "is a FIFO nobody writes to", "Start the writer first, or pipe into `warplens -`.")

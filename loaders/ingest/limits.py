@@ -54,9 +54,9 @@ class Exceeded(Exception):
 
     def unreadable(self, path: Path | str) -> Unreadable:
         """The refusal: which limit, what it is, and the option that raises it."""
-        most, unit = limit(self.name), LIMITS[self.name].unit
-        reason = f"{self.what} (the limit {self.name!r} is {most:,} {unit})"
-        return Unreadable(path, reason, f"If you trust the file, raise it: --limit {self.name}={2 * most}.")
+        value, unit = limit(self.name), LIMITS[self.name].unit
+        reason = f"{self.what} (the limit {self.name!r} is {value:,} {unit})"
+        return Unreadable(path, reason, f"If you trust the file, raise it: --limit {self.name}={2 * value}.")
 
 
 def limit(name: str) -> int:
@@ -75,10 +75,10 @@ def parse(text: str) -> tuple[str, int]:
     name, _, value = text.partition("=")
     if name.strip() not in LIMITS:
         raise ValueError(f"{name.strip()!r} is not a limit; the limits are {', '.join(LIMITS)}")
-    found = _VALUE.fullmatch(value.strip())
-    if found is None:
+    match = _VALUE.fullmatch(value.strip())
+    if match is None:
         raise ValueError(f"{value.strip()!r} is not a whole number; write it as in {name.strip()}=64M")
-    return name.strip(), int(found[1]) * _UNITS[found[2].lower()]
+    return name.strip(), int(match[1]) * _UNITS[match[2].lower()]
 
 
 def adjust(text: str) -> None:
@@ -90,11 +90,11 @@ def adjust(text: str) -> None:
 @lru_cache(maxsize=8)
 def _set(text: str) -> dict[str, int]:
     """What the variable says; a part that says nothing is passed over."""
-    found = {}
-    for part in text.split(","):
+    values = {}
+    for setting in text.split(","):
         try:
-            name, value = parse(part)
+            name, value = parse(setting)
         except ValueError:
             continue
-        found[name] = value
-    return found
+        values[name] = value
+    return values

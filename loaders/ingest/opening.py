@@ -69,60 +69,63 @@ def ingest(path: str, request: Request) -> Opened:
         return scratch[0] / "standard-input"
 
     try:
-        found = inputs.regular(path, spool, request.progress)
-        shown = "standard input" if path == "-" else path
+        source = inputs.regular(path, spool, request.progress)
+        display_name = "standard input" if path == "-" else path
         unpacked, passed = None, list[str]()
-        if found.is_file() and archives.is_archive(found):
+        if source.is_file() and archives.is_archive(source):
             scratch.append(spill.directory())
-            passed = archives.unpack(shown, found, scratch[-1], request.progress)
-            unpacked = found = scratch[-1]
-        folder = found.is_dir()
+            passed = archives.unpack(display_name, source, scratch[-1], request.progress)
+            unpacked = source = scratch[-1]
+        folder = source.is_dir()
         if scratch:  # what was copied from a stream or an archive is not there to be read again
             request = replace(request, use_cache=False)
-        if folder and (known := _cached_job(shown, found, request)) is not None:
-            return known
-        parts, unread = in_folder(path, found, request) if folder else ([file_of(shown, found, request)], [])
-        if folder and request.as_one and are_many_and_small(parts):
-            return _one_job(shown, found, parts, request, unread)
-        read, directories, loaded = _load(shown, parts, request, unread)
+        if folder and (cached := _cached_job(display_name, source, request)) is not None:
+            return cached
+        if folder:
+            input_files, unread = in_folder(path, source, request)
+        else:
+            input_files, unread = [file_of(display_name, source, request)], []
+        if folder and request.as_one and are_many_and_small(input_files):
+            return _one_job(display_name, source, input_files, request, unread)
+        opened, directories, loaded = _load(display_name, input_files, request, unread)
         unread += passed
         if request.settle:
-            known_before = {part.entry for part in parts}
+            known_before = {input_file.entry for input_file in input_files}
             cache.settle([directory for directory in directories if directory not in known_before])
-        files = tuple(str(part.path) for part in read) if folder else (shown,)
+        files = tuple(str(input_file.path) for input_file in opened) if folder else (display_name,)
         if unpacked is not None:
-            files = tuple(file.replace(str(unpacked), shown, 1) for file in files)
-            unread = [said.replace(str(unpacked), shown) for said in unread]
-        return Opened(shown, files, tuple(directories), tuple(loaded), tuple(unread), request.align_s)
+            files = tuple(file.replace(str(unpacked), display_name, 1) for file in files)
+            unread = [reason.replace(str(unpacked), display_name) for reason in unread]
+        return Opened(display_name, files, tuple(directories), tuple(loaded), tuple(unread), request.align_s)
     except OSError as error:  # a stream that could not be copied; a loader's own errors are sentences already
         if failures.is_full_disk(error):
             advice = "Free some space in the folder of temporary files."
             raise Unreadable(path, "cannot be copied: no space is left", advice) from None
         raise Unreadable(path, f"cannot be read ({(error.strerror or str(error)).lower()})", _AGAIN) from None
     finally:
-        for made in scratch:
-            spill.remove(made)
+        for folder_path in scratch:
+            spill.remove(folder_path)
 
 
-def _cached_job(shown: str, folder: Path, request: Request) -> Opened | None:
+def _cached_job(display_name: str, folder: Path, request: Request) -> Opened | None:
     """The job of the folder where it was read into one entry."""
-    known = cache.find(folder) if request.use_cache and request.as_one else None
-    if known is None:
+    cached = cache.find(folder) if request.use_cache and request.as_one else None
+    if cached is None:
         return None
     try:
-        traces = store.read(known.directory, request.compiled)
+        traces = store.read(cached.directory, request.compiled)
     except Exception:  # damaged in a way its file sizes do not show
-        cache.drop(known.directory)
+        cache.drop(cached.directory)
         return None
-    return Opened(shown, (shown,), (known.directory,), (traces,))
+    return Opened(display_name, (display_name,), (cached.directory,), (traces,))
 
 
 def _one_job(
-    shown: str, folder: Path, parts: list[InputFile], request: Request, unread: list[str]
+    display_name: str, folder: Path, input_files: list[InputFile], request: Request, unread: list[str]
 ) -> Opened:
     """The many small files of a job, put together in one directory. Raises Unreadable, OSError."""
-    origin = cache.Origin(cache.stamps([folder]), parts[0].format, 1, True) if request.use_cache and all(
-        part.loader is None or _is_ours(part.loader) for part in parts
+    origin = cache.Origin(cache.stamps([folder]), input_files[0].format, 1, True) if request.use_cache and all(
+        file.loader is None or _is_ours(file.loader) for file in input_files
     ) else None
     try:
         directory = cache.begin() if origin is not None else spill.directory()
@@ -130,69 +133,69 @@ def _one_job(
         origin, directory = None, spill.directory()
     try:
         job = SmallFiles(directory)
-        read, _, loaded = _load(shown, parts, request, unread, job)
-        files = tuple(str(part.path) for part in read)
-        (run,) = Opened(shown, files, (), tuple(loaded), tuple(unread)).traces()
+        opened, _, loaded = _load(display_name, input_files, request, unread, job)
+        files = tuple(str(file.path) for file in opened)
+        (run,) = Opened(display_name, files, (), tuple(loaded), tuple(unread)).traces()
         job.put_together(run)
         if origin is not None:
             directory = cache.commit(origin, directory)
             cache.settle([directory])
-        return Opened(shown, (shown,), (directory,), (store.read(directory, request.compiled),))
+        return Opened(display_name, (display_name,), (directory,), (store.read(directory, request.compiled),))
     except BaseException:
         spill.remove(directory)
         raise
 
 
 def _load(
-    shown: str, parts: list[InputFile], request: Request, unread: list[str], job: SmallFiles | None = None
+    display_name: str, input_files: list[InputFile], request: Request, unread: list[str], job: SmallFiles | None = None
 ) -> tuple[list[InputFile], list[Path], list[tuple[Trace, ...]]]:
     """The parts that could be read, the tables of each in a directory of their own, and the traces read from them.
 
     Of several parts one that cannot be read is added to ``unread``. Raises Unreadable where none can. A ``job`` reads
     them without such directories.
     """
-    read: list[InputFile] = []
-    total = sum(part.size for part in parts)
-    spill.expect(len(parts))
+    opened: list[InputFile] = []
+    total = sum(file.size for file in input_files)
+    spill.expect(len(input_files))
     directories: list[Path] = []
     loaded: list[tuple[Trace, ...]] = []
-    before = seen = latest = 0
-    left = [part for part in parts[1:] if part.entry is None]
-    ahead = _ahead(left, request) if job is None else None
-    arrived = _Arrived(parts, request)
+    before = events_before = latest = 0
+    uncached = [file for file in input_files[1:] if file.entry is None]
+    ahead = _ahead(uncached, request) if job is None else None
+    arrived = _Arrived(input_files, request)
     try:
-        for number, part in enumerate(parts):
+        for number, file in enumerate(input_files):
 
-            def progress(done: int, of: int, events: int, base: int = before, counted: int = seen) -> None:
+            def progress(done: int, of: int, events: int, base: int = before, counted: int = events_before) -> None:
                 nonlocal latest
                 latest = counted + events
-                request.progress(base + done, total if len(parts) > 1 else of, latest)
+                request.progress(base + done, total if len(input_files) > 1 else of, latest)
 
             each = replace(request, progress=progress, first_rows=None if directories else request.first_rows)
-            name = shown if len(parts) == 1 else str(part.path)
+            name = display_name if len(input_files) == 1 else str(file.path)
             if number == 1 and ahead is not None:
-                _await(ahead, left, progress, arrived)
+                _await(ahead, uncached, progress, arrived)
             try:
-                with failures.as_unreadable(name, part.format):
+                with failures.as_unreadable(name, file.format):
                     if job is not None:
-                        directory, traces = job.directory, job.read(part, each)
+                        directory, traces = job.directory, job.read(file, each)
                     else:
-                        directory, traces = _tables(name, part, each)
+                        directory, traces = _tables(name, file, each)
             except Unreadable as error:
-                if len(parts) == 1 or (part is parts[-1] and not read):
+                if len(input_files) == 1 or (file is input_files[-1] and not opened):
                     raise
                 unread.append(left_out(error))
                 continue
-            read.append(part)
+            opened.append(file)
             directories.append(directory)
             loaded.append(traces)
             if job is None:
-                arrived.add(part.path, directory)
-            before, seen = before + part.size, latest
+                arrived.add(file.path, directory)
+            before, events_before = before + file.size, latest
     finally:
         if ahead is not None:
             ahead.stop()
-    return read, directories, loaded
+    return opened, directories, loaded
 
 
 class _Arrived:
@@ -209,8 +212,8 @@ class _Arrived:
 
     def add_cached(self, path: Path) -> None:
         """That recording was read into the cache by another process, if it could be."""
-        if self._tell is not None and (found := cache.find(path)) is not None:
-            self.add(path, found.directory)
+        if self._tell is not None and (cached := cache.find(path)) is not None:
+            self.add(path, cached.directory)
 
     def add(self, path: Path, directory: Path) -> None:
         """The tables of that recording are there."""
@@ -219,7 +222,7 @@ class _Arrived:
         if self._tell is None or count == len(self._parts) or count < self._told + max(1, self._told // 8):
             return
         self._told = count
-        order = [part.path for part in self._parts if part.path in self._there]
+        order = [file.path for file in self._parts if file.path in self._there]
         self._tell(order, [self._there[path] for path in order], len(self._parts))
 
 
@@ -228,55 +231,55 @@ def read_into_cache(path: str, tell: pool.Tell) -> None:
     ingest(path, Request(progress=lambda done, total, events: tell((done, events)), settle=False))
 
 
-def _ahead(left: Sequence[InputFile], request: Request) -> pool.Pool | None:
+def _ahead(uncached: Sequence[InputFile], request: Request) -> pool.Pool | None:
     """Processes that read these files, which are not cached, into the cache; None where that does not pay."""
-    if not request.use_cache or len(left) < 2 or sum(part.size for part in left) < _PARALLEL_BYTES:
+    if not request.use_cache or len(uncached) < 2 or sum(file.size for file in uncached) < _PARALLEL_BYTES:
         return None
-    workers = pool.most_workers(len(left))
-    return pool.Pool(read_into_cache, [str(part.path) for part in left], workers) if workers > 1 else None
+    workers = pool.most_workers(len(uncached))
+    return pool.Pool(read_into_cache, [str(file.path) for file in uncached], workers) if workers > 1 else None
 
 
-def _await(ahead: pool.Pool, left: Sequence[InputFile], progress: Progress, arrived: _Arrived) -> None:
+def _await(ahead: pool.Pool, uncached: Sequence[InputFile], progress: Progress, arrived: _Arrived) -> None:
     """Wait for all of them, and say how far they are together."""
-    told: dict[int, tuple[int, int]] = {}
+    counts: dict[int, tuple[int, int]] = {}
     for outcome in ahead.outcomes():
         if not outcome.ended:
-            told[outcome.number] = cast(tuple[int, int], outcome.said)
-            progress(sum(done for done, _ in told.values()), 0, sum(events for _, events in told.values()))
+            counts[outcome.number] = cast(tuple[int, int], outcome.said)
+            progress(sum(done for done, _ in counts.values()), 0, sum(events for _, events in counts.values()))
         else:
-            arrived.add_cached(left[outcome.number].path)
+            arrived.add_cached(uncached[outcome.number].path)
 
 
-def _tables(shown: str, part: InputFile, request: Request) -> tuple[Path, tuple[Trace, ...]]:
+def _tables(display_name: str, file: InputFile, request: Request) -> tuple[Path, tuple[Trace, ...]]:
     """The tables of one file: from the cache, or read into it or into a temporary directory."""
-    if part.entry is not None:
+    if file.entry is not None:
         try:
-            return part.entry, store.read(part.entry, request.compiled)
+            return file.entry, store.read(file.entry, request.compiled)
         except Exception:  # damaged in a way its file sizes do not show
-            cache.drop(part.entry)
-            part = file_of(shown, part.path, replace(request, use_cache=False))
-    assert part.loader is not None
+            cache.drop(file.entry)
+            file = file_of(display_name, file.path, replace(request, use_cache=False))
+    assert file.loader is not None
     if not request.use_cache:
-        return _read(part, part.loader, request, spill.directory())
-    origin = _origin(part.path, part.loader)
-    if (found := cache.find(part.path)) is not None and found.origin == origin:
+        return _read(file, file.loader, request, spill.directory())
+    origin = _origin(file.path, file.loader)
+    if (cached := cache.find(file.path)) is not None and cached.origin == origin:
         try:
-            return found.directory, store.read(found.directory, request.compiled)
+            return cached.directory, store.read(cached.directory, request.compiled)
         except Exception:
-            cache.drop(found.directory)
+            cache.drop(cached.directory)
     try:
         target = cache.begin()
     except OSError:  # a read-only home
-        return _read(part, part.loader, request, spill.directory())
+        return _read(file, file.loader, request, spill.directory())
     try:
-        written, traces = _read(part, part.loader, request, target)
+        written, traces = _read(file, file.loader, request, target)
         lasting = cache.commit(origin, written)
         return lasting, traces if lasting == written else store.read(lasting, request.compiled)
     except Exception as error:
         spill.remove(target)
         if not failures.is_full_disk(error):
             raise
-    return _read(part, part.loader, replace(request, first_rows=None), spill.directory())
+    return _read(file, file.loader, replace(request, first_rows=None), spill.directory())
 
 
 def _origin(path: Path, loader: FormatLoader) -> cache.Origin:
@@ -289,14 +292,14 @@ def _is_ours(loader: FormatLoader) -> bool:
     return not isinstance(loader, Adopted) and type(loader).__module__.startswith(_LOADERS)
 
 
-def _read(part: InputFile, loader: FormatLoader, request: Request, target: Path) -> tuple[Path, tuple[Trace, ...]]:
+def _read(file: InputFile, loader: FormatLoader, request: Request, target: Path) -> tuple[Path, tuple[Trace, ...]]:
     try:
         if loader.in_place:
-            store.write_place(loader.name, part.path.absolute(), target)
+            store.write_place(loader.name, file.path.absolute(), target)
             return target, store.read(target)
         lasting = request.lasting or not loader.ready_tables
-        place = store.workspace(target)
-        job = Job(part.path, place, request.progress, request.first_rows, request.compiled, lasting)
+        workspace = store.workspace(target)
+        job = Job(file.path, workspace, request.progress, request.first_rows, request.compiled, lasting)
         traces = loader.load(job)
         if not lasting:
             return target, tuple(call_tree.deferred(trace, request.compiled) for trace in traces)
@@ -323,10 +326,10 @@ class Opened(Struct, frozen=True):
 
     def traces(self, worker: int | None = None) -> tuple[Trace, ...]:
         """The traces: ranks put together, or one worker picked. Raises Unreadable where neither is possible."""
-        told = self.unread
-        if len(told) > MOST_NAMED:
-            told = (*told[:MOST_NAMED], f"{len(told) - MOST_NAMED:,} more files were left out, too")
-        return tuple(run.warn(*told) if told else run for run in self._traces(worker))
+        warnings = self.unread
+        if len(warnings) > MOST_NAMED:
+            warnings = (*warnings[:MOST_NAMED], f"{len(warnings) - MOST_NAMED:,} more files were left out, too")
+        return tuple(run.warn(*warnings) if warnings else run for run in self._traces(worker))
 
     def says_its_ranks(self) -> bool:
         """Whether each file says itself which rank it is of, so that others beside them change nothing about that."""
@@ -342,8 +345,8 @@ class Opened(Struct, frozen=True):
         if worker is None:
             if len(self.files) > 1:
                 return (self._together(singles),)
-            told = f"The file holds {len(singles)} runs; these are the first two: --worker N takes another, from 0."
-            return singles if len(singles) <= 2 else tuple(trace.warn(told) for trace in singles[:2])
+            warning = f"The file holds {len(singles)} runs; these are the first two: --worker N takes another, from 0."
+            return singles if len(singles) <= 2 else tuple(trace.warn(warning) for trace in singles[:2])
         if not 0 <= worker < len(singles):
             holds = "one run" if len(singles) == 1 else f"{len(singles)} runs"
             advice = "Workers count from 0 in file order."
@@ -353,16 +356,16 @@ class Opened(Struct, frozen=True):
     def _together(self, singles: tuple[Trace, ...]) -> Trace:
         """All files as one run: the ranks of a job, with the counters recorded beside them."""
         samplers = counters()
-        aside = [trace.info.format in samplers and is_beside(trace) for trace in singles]
-        beside = [trace for trace, is_aside in zip(singles, aside, strict=True) if is_aside]
-        if len(beside) == len(singles):
+        are_counters = [trace.info.format in samplers and is_beside(trace) for trace in singles]
+        counter_traces = [trace for trace, is_aside in zip(singles, are_counters, strict=True) if is_aside]
+        if len(counter_traces) == len(singles):
             files = [Path(trace.info.source) for trace in singles]
             if ranks.ranks_of(files, [trace.info.ranks for trace in singles]) is not None:
                 return job_of(self.shown, singles)
             return together(singles, self.align_s)
-        runs = tuple(trace for trace, is_aside in zip(singles, aside, strict=True) if not is_aside)
+        runs = tuple(trace for trace, is_aside in zip(singles, are_counters, strict=True) if not is_aside)
         run = runs[0] if len(runs) == 1 else job_of(self.shown, runs)
-        return with_metrics(run, beside, self.align_s) if beside else run
+        return with_metrics(run, counter_traces, self.align_s) if counter_traces else run
 
 
 def _named(trace: Trace, source: str) -> Trace:

@@ -59,9 +59,9 @@ class Ingest:
             return
         as_one = not os.path.isdir(self.path) or (self._worker is None and self._align_s is None)
         if as_one and self._use_cache and self.path != "-":
-            found = cache.find(self.path)
-            if found is not None and found.origin.alone:
-                self._found = found
+            cached = cache.find(self.path)
+            if cached is not None and cached.origin.alone:
+                self._found = cached
                 return
         spill.clean_up_at_the_end()
         self._messages, theirs = os.pipe()
@@ -70,7 +70,7 @@ class Ingest:
             "path": self.path, "worker": self._worker, "use_cache": self._use_cache, "align_s": self._align_s,
         }
         root = str(Path(__file__).parents[3])
-        places = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+        folders = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
         try:
             # -P: a module that lies beside somebody's trace in the working directory is not ours to import.
             self._process = subprocess.Popen(
@@ -81,7 +81,7 @@ class Ingest:
                 pass_fds=(theirs, end),
                 start_new_session=True,
                 # No matrix is multiplied there: threads for it would be made for nothing, one for each processor.
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(places), "OPENBLAS_NUM_THREADS": "1"},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(folders), "OPENBLAS_NUM_THREADS": "1"},
             )
         except OSError:
             for descriptor in (self._messages, self._lifeline):
@@ -155,8 +155,8 @@ class Ingest:
             if not ended:
                 self._clean_up()
         if not ended and not self._cancelled.is_set():
-            told = failures.ended(self.path, status)
-            on_event(Failed(f"{told.path}: {told.reason}.", told.advice))
+            failure = failures.ended(self.path, status)
+            on_event(Failed(f"{failure.path}: {failure.reason}.", failure.advice))
 
     def _event(self, message: dict[str, Any]) -> Event:
         kind = message.pop("event")
@@ -168,8 +168,8 @@ class Ingest:
         for directory in message["directories"]:
             spill.hold(Path(directory))
         if kind == "first":
-            read, of = message.pop("read", 0), message.pop("of", 0)
-            return FirstRows(partial(_traces, message, None), read, of)
+            count, of = message.pop("read", 0), message.pop("of", 0)
+            return FirstRows(partial(_traces, message, None), count, of)
         return Loaded(partial(_traces, message, self._worker))
 
     def _clean_up(self) -> None:

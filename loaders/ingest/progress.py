@@ -30,9 +30,9 @@ class ProgressLine:
         self._last, self._shown = now, True
         rate = done / (now - self._began)
         share = f"{100 * done / total:3.0f}%" if total else f"{done / 1e6:,.0f} MB"
-        left = f", {(total - done) / rate:.0f} s left" if total and rate else ""
+        remaining = f", {(total - done) / rate:.0f} s left" if total and rate else ""
         name = "".join(char if char.isprintable() else "?" for char in self._name)
-        sys.stderr.write(f"\r\x1b[K{name}  {share}  {events:,} events  {rate / 1e6:,.0f} MB/s{left}")
+        sys.stderr.write(f"\r\x1b[K{name}  {share}  {events:,} events  {rate / 1e6:,.0f} MB/s{remaining}")
         sys.stderr.flush()
 
     def __exit__(

@@ -35,19 +35,20 @@ CLOCKED = {
 def ranks_of(files: Sequence[Path], recorded: Sequence[tuple[int, ...]]) -> list[int] | None:
     """One distinct rank per file, or None where the files cannot be told apart as ranks of one job."""
     if all(len(ranks) == 1 for ranks in recorded):
-        found = [ranks[0] for ranks in recorded]
-        return found if len(set(found)) == len(found) else None
-    told = _by_name(files)
-    if told is None or any(len(said) == 1 and said[0] != rank for said, rank in zip(recorded, told, strict=True)):
-        return None  # of the others nobody knows which rank they are
-    return told
+        numbers = [ranks[0] for ranks in recorded]
+        return numbers if len(set(numbers)) == len(numbers) else None
+    by_name = _by_name(files)
+    if by_name is None:
+        return None
+    agree = (len(ranks) != 1 or ranks[0] == rank for ranks, rank in zip(recorded, by_name, strict=True))
+    return by_name if all(agree) else None
 
 
 def _by_name(files: Sequence[Path]) -> list[int] | None:
     names = _names(files)
-    named = [_RANK.findall(name) for name in names]
-    if all(len(found) == 1 for found in named) and len({found[0] for found in named}) == len(named):
-        return [int(found[0]) for found in named]
+    matches = [_RANK.findall(name) for name in names]
+    if all(len(match) == 1 for match in matches) and len({match[0] for match in matches}) == len(matches):
+        return [int(match[0]) for match in matches]
     marks = [tuple(map(int, _MARK.findall(name))) for name in names]
     if all(marks) and len(set(marks)) == len(marks):
         return [mark[0] for mark in marks] if all(len(mark) == 1 for mark in marks) else _numbered(marks)
@@ -87,17 +88,17 @@ def merge(source: str, label: str, traces: Sequence[Trace], ranks: Sequence[int]
     ordered = sorted(zip(ranks, traces, strict=True), key=lambda pair: pair[0])
     epochs = [trace.info.epoch_ns for _, trace in ordered]
     zero = None if None in epochs else min(epoch for epoch in epochs if epoch is not None)
-    parts: dict[str, list[pl.LazyFrame]] = {}
+    frames: dict[str, list[pl.LazyFrame]] = {}
     rows = {"kernels": 0, "host": 0}
     for rank, trace in ordered:
         shift = 0 if zero is None or trace.info.epoch_ns is None else trace.info.epoch_ns - zero
         before = dict(rows)
         for name in trace.filled_tables():
             table = trace.table(name)
-            parts.setdefault(name, []).append(_placed(name, table, rank, shift, before["kernels"], before["host"]))
+            frames.setdefault(name, []).append(_placed(name, table, rank, shift, before["kernels"], before["host"]))
             if name in rows:
                 rows[name] += table.select(pl.len()).collect(engine="streaming").item()
-    tables = {name: pl.concat(tables) for name, tables in parts.items()}
+    tables = {name: pl.concat(tables) for name, tables in frames.items()}
     return Trace(_info(source, label, ordered, zero)).with_tables(**tables)
 
 

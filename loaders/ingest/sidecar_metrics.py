@@ -29,7 +29,7 @@ def is_beside(trace: Trace) -> bool:
     return trace.has("metrics") and not any(trace.has(name) for name in TABLE_NAMES if name not in _BESIDE)
 
 
-def with_metrics(run: Trace, beside: Sequence[Trace], align_s: float | None = None) -> Trace:
+def with_metrics(run: Trace, sidecars: Sequence[Trace], align_s: float | None = None) -> Trace:
     """The run with the samples recorded beside it, on its clock where that can be known.
 
     ``align_s`` puts the earliest of their samples that many seconds after the start of the trace, whatever the clocks
@@ -38,22 +38,22 @@ def with_metrics(run: Trace, beside: Sequence[Trace], align_s: float | None = No
     import polars as pl
 
     tables, blocks, warnings = [run.metrics], [run.allocations], list(run.info.warnings)
-    epochs = [trace.info.epoch_ns for trace in beside if trace.info.epoch_ns is not None]
+    epochs = [trace.info.epoch_ns for trace in sidecars if trace.info.epoch_ns is not None]
     span = _span(run)
-    for trace in beside:
+    for trace in sidecars:
         warnings += trace.info.warnings
         name = Path(trace.info.source).name
         if align_s is not None:
             epoch = trace.info.epoch_ns
-            shift, said = round(align_s * 1e9) + (0 if epoch is None else epoch - min(epochs)), ""
+            shift, warning = round(align_s * 1e9) + (0 if epoch is None else epoch - min(epochs)), ""
         else:
-            shift, said = _shift(run, trace, span, name)
-        warnings += [said] if said else []
+            shift, warning = _shift(run, trace, span, name)
+        warnings += [warning] if warning else []
         tables.append(trace.metrics.with_columns(pl.col("ts_ns") + shift) if shift else trace.metrics)
         blocks.append(trace.allocations.with_columns(pl.col("start_ns") + shift) if shift else trace.allocations)
-    files = [*run.info.facts.get("metric_files", ()), *(trace.info.source for trace in beside)]
+    files = [*run.info.facts.get("metric_files", ()), *(trace.info.source for trace in sidecars)]
     facts = {**run.info.facts, "metric_files": files}
-    if memory := [held for trace in (run, *beside) for held in trace.info.facts.get("memory", ())]:
+    if memory := [sample for trace in (run, *sidecars) for sample in trace.info.facts.get("memory", ())]:
         facts["memory"] = memory
     info = replace(run.info, warnings=tuple(warnings), facts=facts)
     return replace(run, info=info, metrics=pl.concat(tables), allocations=pl.concat(blocks))
@@ -63,8 +63,8 @@ def together(traces: Sequence[Trace], align_s: float | None = None) -> Trace:
     """Samples of several tools and no trace, as one run that begins with the first of them."""
     import polars as pl
 
-    known = [trace for trace in traces if trace.info.epoch_ns is not None and trace.info.facts.get("clock") != "local"]
-    base = min(known, key=lambda trace: trace.info.epoch_ns or 0) if known else traces[0]
+    dated = [trace for trace in traces if trace.info.epoch_ns is not None and trace.info.facts.get("clock") != "local"]
+    base = min(dated, key=lambda trace: trace.info.epoch_ns or 0) if dated else traces[0]
     run = with_metrics(base, [trace for trace in traces if trace is not base], align_s)
     first = run.metrics.select(pl.col("ts_ns").min()).collect().item()
     if not first:
@@ -109,17 +109,17 @@ def _shift(run: Trace, trace: Trace, span: tuple[int, int], name: str) -> tuple[
     if epoch is not None and clock != "local":
         shift = epoch - zero
         return shift, "" if _overlap(shift, length, span) else _apart(name, shift, length, span)
-    own = epoch if epoch is not None else zero - zero % _DAY + (of_day or 0)
+    start = epoch if epoch is not None else zero - zero % _DAY + (of_day or 0)
     days = (0,) if epoch is not None else (0, -1, 1)
-    here = _zone_here(own)
+    local = _zone_here(start)
     candidates = sorted(
         ((zone, day) for zone in _ZONES for day in days),
-        key=lambda one: (one[0] * _QUARTER != here, one[0] != 0, abs(one[1]), abs(one[0])),
+        key=lambda one: (one[0] * _QUARTER != local, one[0] != 0, abs(one[1]), abs(one[0])),
     )
-    best = max(candidates, key=lambda one: _overlap(own - one[0] * _QUARTER + one[1] * _DAY - zero, length, span))
-    shift = own - best[0] * _QUARTER + best[1] * _DAY - zero
+    best = max(candidates, key=lambda one: _overlap(start - one[0] * _QUARTER + one[1] * _DAY - zero, length, span))
+    shift = start - best[0] * _QUARTER + best[1] * _DAY - zero
     if not _overlap(shift, length, span):
-        return own - here - zero, _apart(name, own - here - zero, length, span)
+        return start - local - zero, _apart(name, start - local - zero, length, span)
     what = "times without a zone" if epoch is not None else "times of day"
     return shift, f"{name} has {what}: they are taken as {_zone_name(best[0])}, in which they overlap the trace"
 

@@ -48,24 +48,24 @@ def directory(parent: Path | None = None) -> Path:
         sweep(base)
     clean_up_at_the_end()
     while True:
-        made = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
-        descriptor = os.open(made / HOLD, os.O_RDWR | os.O_CREAT | locks.OWN, 0o600)
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
+        descriptor = os.open(folder / HOLD, os.O_RDWR | os.O_CREAT | locks.OWN, 0o600)
         locks.exclusive(descriptor)
-        if made.is_dir():  # else a sweep of another process came between the two lines above
-            _temporary[made] = descriptor
-            return made
+        if folder.is_dir():  # else a sweep of another process came between the two lines above
+            _temporary[folder] = descriptor
+            return folder
         os.close(descriptor)
 
 
-def keep(made: Path, target: Path) -> bool:
+def keep(folder: Path, target: Path) -> bool:
     """Give a finished temporary directory its lasting name, held for reading; false where that name is taken."""
     try:
-        os.rename(made, target)
+        os.rename(folder, target)
     except OSError:
         if target.is_dir():
             return False
         raise
-    descriptor = _temporary.pop(made)
+    descriptor = _temporary.pop(folder)
     locks.shared(descriptor)
     _shared[target] = descriptor
     return True
@@ -77,28 +77,28 @@ def expect(directories: int) -> None:
         import resource
 
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        wanted = directories + _OTHER_FILES
-        if soft != resource.RLIM_INFINITY and soft < wanted:
-            most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
-            resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
+        needed = directories + _OTHER_FILES
+        if soft != resource.RLIM_INFINITY and soft < needed:
+            new_limit = needed if hard == resource.RLIM_INFINITY else min(hard, needed)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, new_limit), hard))
 
 
-def hold(made: Path) -> bool:
+def hold(folder: Path) -> bool:
     """Keep a finished directory from being removed while this process lives; false where it is gone or going.
 
     A temporary one that its maker handed over becomes this process's to remove.
     """
-    if made in _shared or made in _temporary:
-        return made.is_dir()
+    if folder in _shared or folder in _temporary:
+        return folder.is_dir()
     try:
-        descriptor = os.open(made / HOLD, os.O_RDWR | locks.OWN)
+        descriptor = os.open(folder / HOLD, os.O_RDWR | locks.OWN)
     except OSError:
         return False
     try:
         locks.shared(descriptor, wait=False)
-        if os.path.samestat(os.lstat(made / HOLD), os.fstat(descriptor)):
-            os.utime(made / HOLD)
-            (_temporary if made.name.startswith(_PREFIX) else _shared)[made] = descriptor
+        if os.path.samestat(os.lstat(folder / HOLD), os.fstat(descriptor)):
+            os.utime(folder / HOLD)
+            (_temporary if folder.name.startswith(_PREFIX) else _shared)[folder] = descriptor
             return True
     except OSError:
         pass
@@ -106,33 +106,33 @@ def hold(made: Path) -> bool:
     return False
 
 
-def hand_over(made: Path) -> None:
+def hand_over(folder: Path) -> None:
     """Leave a temporary directory to another process, which takes it with ``hold`` while this one still lives."""
-    if (descriptor := _temporary.pop(made, None)) is not None:
+    if (descriptor := _temporary.pop(folder, None)) is not None:
         locks.shared(descriptor)
-        _shared[made] = descriptor
+        _shared[folder] = descriptor
 
 
-def release(made: Path) -> None:
+def release(folder: Path) -> None:
     """Let go of a directory that was held for reading."""
-    if (descriptor := _shared.pop(made, None)) is not None:
+    if (descriptor := _shared.pop(folder, None)) is not None:
         os.close(descriptor)
 
 
-def remove(made: Path) -> None:
+def remove(folder: Path) -> None:
     """Remove one of this process's temporary directories now; one that is gone is no error."""
-    descriptor = _temporary.pop(made, None)
+    descriptor = _temporary.pop(folder, None)
     if descriptor is not None and not locks.ARE_THERE:  # an open file keeps its directory
         os.close(descriptor)
-    shutil.rmtree(made, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
     if descriptor is not None and locks.ARE_THERE:
         os.close(descriptor)
 
 
-def remove_if_free(made: Path) -> bool:
+def remove_if_free(folder: Path) -> bool:
     """Remove a directory unless a process holds it."""
     try:
-        descriptor = os.open(made / HOLD, os.O_RDWR | locks.OWN)
+        descriptor = os.open(folder / HOLD, os.O_RDWR | locks.OWN)
     except OSError:
         return False  # being made this moment, or not ours
     try:
@@ -141,9 +141,9 @@ def remove_if_free(made: Path) -> bool:
             os.close(descriptor)
             descriptor = -1
         # Renamed first: a reader that comes now finds nothing rather than half of it.
-        going = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=made.parent))
+        going = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=folder.parent))
         try:
-            os.rename(made, going / "gone")
+            os.rename(folder, going / "gone")
         finally:
             shutil.rmtree(going, ignore_errors=True)
     except OSError:
@@ -154,12 +154,12 @@ def remove_if_free(made: Path) -> bool:
     return True
 
 
-def is_held(made: Path) -> bool:
+def is_held(folder: Path) -> bool:
     """Whether some process, this one among them, may be using the directory; one without a proper lock nobody uses."""
-    if made in _shared or made in _temporary:
+    if folder in _shared or folder in _temporary:
         return True
     try:
-        descriptor = os.open(made / HOLD, os.O_RDWR | locks.OWN)
+        descriptor = os.open(folder / HOLD, os.O_RDWR | locks.OWN)
     except OSError:
         return False
     try:
@@ -171,33 +171,33 @@ def is_held(made: Path) -> bool:
     return False
 
 
-def is_temporary(made: Path) -> bool:
+def is_temporary(folder: Path) -> bool:
     """Whether a directory's name is that of a temporary one, which may be in the making."""
-    return made.name.startswith(_PREFIX)
+    return folder.name.startswith(_PREFIX)
 
 
 def sweep(base: Path) -> None:
     """Remove the temporary directories of processes that were killed before they could."""
     with contextlib.suppress(OSError):
-        left = [Path(entry.path) for entry in os.scandir(base) if entry.name.startswith(_PREFIX)]
-        for made in left:
-            if made not in _temporary and _is_ours(made):
-                remove_if_free(made)
+        folders = [Path(entry.path) for entry in os.scandir(base) if entry.name.startswith(_PREFIX)]
+        for folder in folders:
+            if folder not in _temporary and _is_ours(folder):
+                remove_if_free(folder)
 
 
-def _is_ours(made: Path) -> bool:
+def _is_ours(folder: Path) -> bool:
     """Whether it is a directory that we made: in a folder for everybody, anybody may use our names."""
-    state = os.lstat(made)
-    mine = not hasattr(os, "geteuid") or state.st_uid == os.geteuid()
+    state = os.lstat(folder)
+    owned = not hasattr(os, "geteuid") or state.st_uid == os.geteuid()
     # Without locks a living process is told by the age of what it left only.
-    return mine and stat.S_ISDIR(state.st_mode) and (locks.ARE_THERE or time.time() - state.st_mtime > _OLD_SECONDS)
+    return owned and stat.S_ISDIR(state.st_mode) and (locks.ARE_THERE or time.time() - state.st_mtime > _OLD_SECONDS)
 
 
 def remove_all() -> None:
     """Remove every temporary directory of this process."""
     if _owner[-1:] == [os.getpid()]:  # not in a fork of it
-        for made in list(_temporary):
-            remove(made)
+        for folder in list(_temporary):
+            remove(folder)
 
 
 def clean_up_at_the_end() -> None:

@@ -73,13 +73,13 @@ def whole_pages(path: Path, workspace: Path) -> tuple[Path, str | None]:
     return path, f"truncated: {pages.here:,}{of} pages of the database are there; rows on later ones are lost"
 
 
-def batches(cursor: sqlite3.Cursor, most: int) -> Iterator[list[Any]]:
+def batches(cursor: sqlite3.Cursor, size: int) -> Iterator[list[Any]]:
     """The rows of a cursor, so many at a time; those before an error come before it is raised. Raises sqlite3.Error."""
     failed: sqlite3.Error | None = None
     while failed is None:
         rows = list[Any]()
         try:
-            rows.extend(islice(cursor, most))  # which has what came before an error; ``fetchmany`` loses it
+            rows.extend(islice(cursor, size))  # which has what came before an error; ``fetchmany`` loses it
         except sqlite3.Error as error:
             failed = error
         if rows:

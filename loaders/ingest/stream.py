@@ -103,8 +103,8 @@ def _after_header(data: bytes) -> int:
         raise ValueError("unknown method or flags")
     if flags & 4:
         place += 2 + int.from_bytes(data[10:12], "little")
-    for named in (8, 16):
-        if flags & named:
+    for flag in (8, 16):
+        if flags & flag:
             place = data.find(b"\0", place) + 1 or len(data) + 1
     place += 2 if flags & 2 else 0
     if place > _LONGEST_HEADER:
@@ -185,24 +185,24 @@ class Source:
                 view[filled : filled + len(piece)] = piece
                 filled += len(piece)
             return filled
-        done = 0
-        while done < len(view) and (got := self._file.readinto(view[done:])):
-            done += got
-        self.position += done
-        self.given += done
-        return done
+        written = 0
+        while written < len(view) and (got := self._file.readinto(view[written:])):
+            written += got
+        self.position += written
+        self.given += written
+        return written
 
-    def read_at(self, view: memoryview, place: int) -> int:
+    def read_at(self, view: memoryview, offset: int) -> int:
         """Fill a buffer with the bytes of a plain file from a place on; fewer than it has room for only at the end.
 
         Any thread may call it. What is given counts up to the last byte that was.
         """
-        done = 0
-        while done < len(view) and (got := os.preadv(self._file.fileno(), [view[done:]], place + done)):
-            done += got
+        filled = 0
+        while filled < len(view) and (got := os.preadv(self._file.fileno(), [view[filled:]], offset + filled)):
+            filled += got
         with self._lock:
-            self.position = self.given = max(self.position, place + done)
-        return done
+            self.position = self.given = max(self.position, offset + filled)
+        return filled
 
     def skip(self, size: int) -> None:
         """Pass over decompressed bytes: a seek in a plain file; in a compressed one they are all decompressed."""

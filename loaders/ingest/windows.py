@@ -28,23 +28,23 @@ def joined(source: str, label: str, traces: Sequence[Trace]) -> Trace:
 
     ordered = sorted(traces, key=lambda trace: trace.info.epoch_ns or 0)
     zero = ordered[0].info.epoch_ns or 0
-    parts: list[dict[str, pl.LazyFrame]] = []
+    tables: list[dict[str, pl.LazyFrame]] = []
     before, highest = dict.fromkeys(_ROWS, 0), 0
     for trace in ordered:
         shift = (trace.info.epoch_ns or 0) - zero
-        parts.append({name: _placed(name, trace.table(name), shift, before, highest) for name in TABLE_NAMES})
+        tables.append({name: _placed(name, trace.table(name), shift, before, highest) for name in TABLE_NAMES})
         for name in _ROWS:
             before[name] += trace.table(name).select(pl.len()).collect(engine="streaming").item()
-        highest = max(highest, _highest(parts[-1]))
+        highest = max(highest, _highest(tables[-1]))
     info = ordered[0].info
     warnings = [warning for trace in ordered for warning in trace.info.warnings]
-    told = f"{len(ordered)} recordings of one process, one after the other: between them nothing was recorded"
+    gap_warning = f"{len(ordered)} recordings of one process, one after the other: between them nothing was recorded"
     sizes = [trace.info.bytes for trace in ordered if trace.info.bytes is not None]
     info = replace(
         info, source=source, label=label, bytes=sum(sizes) if sizes else None,
-        warnings=(told, *dict.fromkeys(warnings)),
+        warnings=(gap_warning, *dict.fromkeys(warnings)),
     )
-    return Trace(info).with_tables(**{name: pl.concat([part[name] for part in parts]) for name in TABLE_NAMES})
+    return Trace(info).with_tables(**{name: pl.concat([window[name] for window in tables]) for name in TABLE_NAMES})
 
 
 def _placed(name: str, table: pl.LazyFrame, shift: int, before: dict[str, int], highest: int) -> pl.LazyFrame:
@@ -68,8 +68,8 @@ def _highest(tables: dict[str, pl.LazyFrame]) -> int:
     """The largest number that ties a call to its activity."""
     import polars as pl
 
-    found = [
+    highest = [
         tables[name].select(pl.max_horizontal(pl.col(columns).max())).collect(engine="streaming").item()
         for name, columns in _TIES.items()
     ]
-    return max((value for value in found if value is not None), default=0)
+    return max((value for value in highest if value is not None), default=0)

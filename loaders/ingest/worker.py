@@ -76,8 +76,8 @@ def main(messages: int, lifeline: int) -> None:
         teller.tell("failed", message=f"{error.path}: {error.reason}.", advice=error.advice)
     except Exception as error:  # of ours, not of a loader: those are sentences already
         traceback.print_exc()
-        said = f"{order['path']}: could not be read ({type(error).__name__})."
-        teller.tell("failed", message=said, advice="Report this; WARPLENS_DEBUG=1 shows where it happened.")
+        reason = f"{order['path']}: could not be read ({type(error).__name__})."
+        teller.tell("failed", message=reason, advice="Report this; WARPLENS_DEBUG=1 shows where it happened.")
     watcher.join()
 
 
@@ -100,22 +100,22 @@ def _read(order: dict[str, Any], teller: Teller) -> None:
     gc.enable()
 
     def first_rows(trace: Trace) -> None:
-        made = spill.directory()
-        store.write_preview(trace, made)
-        spill.hand_over(made)
-        teller.tell("first", shown=order["path"], files=[order["path"]], directories=[str(made)])
+        folder = spill.directory()
+        store.write_preview(trace, folder)
+        spill.hand_over(folder)
+        teller.tell("first", shown=order["path"], files=[order["path"]], directories=[str(folder)])
 
     def some_read(files: Sequence[Path], directories: Sequence[Path], of: int) -> None:
         names = tuple(map(str, files))
-        some = Opened(order["path"], names, tuple(directories))
-        if not some.says_its_ranks():
+        preview = Opened(order["path"], names, tuple(directories))
+        if not preview.says_its_ranks():
             return  # whose they are may depend on the names of all of them
         with contextlib.suppress(Unreadable):
-            some.traces()
+            preview.traces()
             for directory in directories:
                 spill.hand_over(directory)
-            told = [str(directory) for directory in directories]
-            teller.tell("first", shown=order["path"], files=names, directories=told, read=len(names), of=of)
+            paths = [str(directory) for directory in directories]
+            teller.tell("first", shown=order["path"], files=names, directories=paths, read=len(names), of=of)
 
     small = os.path.isfile(order["path"]) and os.path.getsize(order["path"]) < _SMALL
     request = Request(

@@ -49,9 +49,9 @@ class Allocations:
 
     def add(self, event: dict[str, Any], args: dict[str, Any]) -> None:
         """One instant that was read alone."""
-        known = {key: integer(args.get(key)) for key in ("Device Type", "Device Id", "Bytes", "Addr")}
-        device = int(device_numbers(np.array(known["Device Type"]), np.array(known["Device Id"])))
-        row = (nanoseconds(event.get("ts")), known["Bytes"], known["Addr"], integer(event.get("pid")),
+        numbers = {key: integer(args.get(key)) for key in ("Device Type", "Device Id", "Bytes", "Addr")}
+        device = int(device_numbers(np.array(numbers["Device Type"]), np.array(numbers["Device Id"])))
+        row = (nanoseconds(event.get("ts")), numbers["Bytes"], numbers["Addr"], integer(event.get("pid")),
                integer(event.get("tid")), integer(args.get("rank")), device)  # fmt: skip
         self.count += 1
         if row[0] != NULL and self.count <= MOST:
@@ -92,20 +92,20 @@ class Allocations:
             return schema.empty("allocations")
         import polars as pl
 
-        found = {}
+        columns = {}
         for name, parts in zip(_COLUMNS, self._parts, strict=True):
-            found[name] = _in_one(parts)
+            columns[name] = _in_one(parts)
             parts.clear()
-        plausible = _plausible(found)
+        plausible = _plausible(columns)
         if not plausible.all():
-            found = {name: values[plausible] for name, values in found.items()}
-        blocks = _blocks(found, origin)
-        numbers, places = np.unique(blocks.pop("device"), return_inverse=True)
+            columns = {name: values[plausible] for name, values in columns.items()}
+        blocks = _blocks(columns, origin)
+        numbers, inverse = np.unique(blocks.pop("device"), return_inverse=True)
         names = pl.Series([device_name(number) for number in numbers.tolist()], dtype=pl.String)
         frame = pl.DataFrame(blocks).with_columns(
             pl.when(pl.col(name) != NULL).then(pl.col(name)).alias(name) for name in blocks
         ).with_columns(
-            names.gather(pl.Series(places)).alias("device"), pl.col("rank").fill_null(pl.lit(rank, pl.Int64))
+            names.gather(pl.Series(inverse)).alias("device"), pl.col("rank").fill_null(pl.lit(rank, pl.Int64))
         )
         return schema.conform("allocations", frame.lazy())
 
@@ -120,17 +120,17 @@ def _narrow(values: Ints) -> Ints:
 
 def _in_one(parts: list[Ints]) -> Ints:
     value = parts[0][0]
-    if all(part.strides == (0,) and part[0] == value for part in parts):
+    if all(run.strides == (0,) and run[0] == value for run in parts):
         return np.broadcast_to(value, sum(map(len, parts)))
     return np.concatenate(parts)
 
 
-def _plausible(found: dict[str, Ints]) -> npt.NDArray[np.bool_]:
+def _plausible(columns: dict[str, Ints]) -> npt.NDArray[np.bool_]:
     """Which instants say of which block, at a time a clock shows, that it changed by no more than any device has."""
-    change, ts = found["change"], found["ts"]
-    known = (change != NULL) & (change != 0) & (found["address"] != NULL) & (ts != NULL)
+    change, ts = columns["change"], columns["ts"]
+    complete = (change != NULL) & (change != 0) & (columns["address"] != NULL) & (ts != NULL)
     near = np.abs(np.maximum(ts, NULL + 1)) <= LATEST_NS
-    plausible: npt.NDArray[np.bool_] = known & near & (np.abs(np.maximum(change, NULL + 1)) <= _LARGEST)
+    plausible: npt.NDArray[np.bool_] = complete & near & (np.abs(np.maximum(change, NULL + 1)) <= _LARGEST)
     return plausible
 
 
@@ -144,19 +144,19 @@ def _blocks(rows: dict[str, Ints], origin: int) -> dict[str, npt.NDArray[np.int6
     ts, change, address, device = (sorted_column(name) for name in ("ts", "change", "address", "device"))
     together = (address[1:] == address[:-1]) & (device[1:] == device[:-1])
     follows, precedes = np.append(together, False), np.append(False, together)
-    begins, held = change > 0, np.append(False, change[:-1] > 0) & precedes
+    begins, allocated = change > 0, np.append(False, change[:-1] > 0) & precedes
     # what is allocated where a block is, too, was freed without a word: no two blocks have one address at one time
     until = np.where(follows, np.append(ts[1:], NULL), NULL)
-    before = ~begins & ~held
+    before = ~begins & ~allocated
     start = np.where(before, NULL, ts - origin)
-    kept = np.flatnonzero(begins | before)
-    kept = kept[np.argsort(start[kept], kind="stable")]
-    ts, change, until, before = (values[kept] for values in (ts, change, until, before))
-    made = {
-        "start_ns": start[kept],
+    row_numbers = np.flatnonzero(begins | before)
+    row_numbers = row_numbers[np.argsort(start[row_numbers], kind="stable")]
+    ts, change, until, before = (values[row_numbers] for values in (ts, change, until, before))
+    columns = {
+        "start_ns": start[row_numbers],
         "dur_ns": np.where(before, np.maximum(ts - origin, 0), np.where(until == NULL, NULL, until - ts)),
-        "bytes": np.abs(change), "device": device[kept], "address": address[kept],
+        "bytes": np.abs(change), "device": device[row_numbers], "address": address[row_numbers],
     }  # fmt: skip
     for name in ("pid", "tid"):
-        made[name] = np.where(before, NULL, sorted_column(name)[kept])
-    return made | {"rank": sorted_column("rank")[kept]}
+        columns[name] = np.where(before, NULL, sorted_column(name)[row_numbers])
+    return columns | {"rank": sorted_column("rank")[row_numbers]}

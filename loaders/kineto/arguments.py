@@ -33,8 +33,8 @@ def arguments(path: str | Path, offset: int, name: str | None = None) -> dict[st
                 event, _ = decode(data[:end])
                 if name is not None and name_text(event.get("name")) != name:
                     break
-                found = event.get("args")
-                return plain_numbers(found) if isinstance(found, dict) else {}
+                recorded = event.get("args")
+                return plain_numbers(recorded) if isinstance(recorded, dict) else {}
             more = source.read(len(data)) if len(data) < LONGEST_EVENT else b""
             if not more:
                 break

@@ -15,8 +15,8 @@ _HELD = pl.Series(["GPU 0"], dtype=CATEGORICAL)
 
 def codes(texts: Sequence[str]) -> npt.NDArray[np.uint32]:
     """The codes of texts, entering those that are new."""
-    found: npt.NDArray[np.uint32] = pl.Series(texts, dtype=CATEGORICAL).to_physical().to_numpy()
-    return found
+    physical: npt.NDArray[np.uint32] = pl.Series(texts, dtype=CATEGORICAL).to_physical().to_numpy()
+    return physical
 
 
 def column(codes: npt.NDArray[np.uint32]) -> pl.Series:

@@ -43,9 +43,9 @@ class Chunk(Struct, frozen=True):
 
 def chunk(wide: dict[str, Column]) -> Chunk:
     """The rows of columns as scanned, which may be views and are copied."""
-    kept = {name: _kept(name, values) for name, values in wide.items()}
+    stored = {name: _kept(name, values) for name, values in wide.items()}
     rows = len(next(iter(wide.values())))
-    return Chunk(rows, {name: values for name, values in kept.items() if values is not None})
+    return Chunk(rows, {name: values for name, values in stored.items() if values is not None})
 
 
 def floats_of(floats: Floats) -> dict[str, Column]:
@@ -87,28 +87,28 @@ def merged(parts: Sequence[dict[str, Column]]) -> dict[str, Column]:
     """Rows of one table from one stretch of the file, in its order."""
     if len(parts) == 1:
         return parts[0]
-    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    order = np.argsort(whole["offset"], kind="stable")
-    return {name: values[order] for name, values in whole.items()}
+    columns = {name: np.concatenate([run[name] for run in parts]) for name in parts[0]}
+    order = np.argsort(columns["offset"], kind="stable")
+    return {name: values[order] for name, values in columns.items()}
 
 
 def joined(chunks: Sequence[Chunk], name: str) -> Column | None:
     """One column of several chunks, as wide as the widest; None where no chunk has it."""
     columns = [each.columns.get(name) for each in chunks]
-    there = [column for column in columns if column is not None]
-    if not there or len(columns) == 1:
-        return there[0] if there else None
-    out = np.empty(sum(each.rows for each in chunks), np.result_type(*there))
+    present = [column for column in columns if column is not None]
+    if not present or len(columns) == 1:
+        return present[0] if present else None
+    out = np.empty(sum(each.rows for each in chunks), np.result_type(*present))
     at = 0
     for column, each in zip(columns, chunks, strict=True):
-        place = out[at : at + each.rows]
+        window = out[at : at + each.rows]
         at += each.rows
         if column is None:
-            place[:] = -1 if name in TEXTS else missing(out)
+            window[:] = -1 if name in TEXTS else missing(out)
         else:
-            place[:] = column
+            window[:] = column
             if column.dtype == np.int32 and out.dtype == np.int64:
-                place[column == MISSING] = NULL
+                window[column == MISSING] = NULL
     return out
 
 

@@ -85,9 +85,9 @@ class Block(Struct):
         """How many events."""
         return int(self.ints.shape[1])
 
-    def take(self, places: npt.NDArray[np.intp]) -> Block:
+    def take(self, rows: npt.NDArray[np.intp]) -> Block:
         """Some of the rows."""
-        return Block(self.ints[:, places], self.codes[:, places], self.floats[:, places], self.base, self.numbers)
+        return Block(self.ints[:, rows], self.codes[:, rows], self.floats[:, rows], self.base, self.numbers)
 
     def texts(self, column: str) -> Codes:
         """A column of ``CODES`` as numbers of ``Strings``."""
@@ -118,17 +118,17 @@ class Strings:
 
     def code(self, text: str) -> int:
         """The number of a text, a new one where it was not seen before."""
-        found = self._codes.get(text)
-        return self.numbers((text,))[0] if found is None else found
+        code = self._codes.get(text)
+        return self.numbers((text,))[0] if code is None else code
 
     def numbers(self, texts: Sequence[str]) -> list[int]:
         """The numbers of many texts. New ones are added all at once: one by one they took five times as long."""
         codes = self._codes
-        known = list(map(codes.get, texts))
-        if None not in known:
-            return cast(list[int], known)
+        numbers = list(map(codes.get, texts))
+        if None not in numbers:
+            return cast(list[int], numbers)
         with self._lock:
-            fresh = [text for text in dict.fromkeys(compress(texts, map(_IS_NEW, known))) if text not in codes]
+            fresh = [text for text in dict.fromkeys(compress(texts, map(_IS_NEW, numbers))) if text not in codes]
             self._room -= sum(map(len, fresh))
             if self._room < 0:
                 raise limits.Exceeded("name-bytes", "its names are longer than can be held")
@@ -150,11 +150,11 @@ def nanoseconds(value: Any) -> int:
         digits = value[:-4] + value[-3:]
         if digits.isdecimal():
             return int(digits)
-    found = _NUMBER.match(value)
-    if found is None:
+    match = _NUMBER.match(value)
+    if match is None:
         return _odd_nanoseconds(value)
-    sign, whole, fraction = found.groups()
-    amount = int(whole) * 1000
+    sign, integer_digits, fraction = match.groups()
+    amount = int(integer_digits) * 1000
     if fraction:
         amount += int(fraction[:3].ljust(3, "0")) + (len(fraction) > 3 and fraction[3] >= "5")
     return -amount if sign else amount
@@ -211,7 +211,7 @@ def triple(value: Any) -> str | None:
     """A grid or block: the list's elements joined by commas, None for anything but a list of plain numbers."""
     if not isinstance(value, list) or not value:
         return None
-    if not all(type(part) is int or isinstance(part, Number) for part in value):
+    if not all(type(item) is int or isinstance(item, Number) for item in value):
         return None
     return ",".join(map(str, value))
 
@@ -230,8 +230,8 @@ class Rows:
 
     def add(self, event: dict[str, Any], offset: int, end: int) -> None:
         """One event as decoded from JSON, non-integer numbers as ``Number``."""
-        found = event.get("args")
-        args = found if isinstance(found, dict) else {}
+        recorded = event.get("args")
+        args = recorded if isinstance(recorded, dict) else {}
         self.add_values([event.get(key) for key in EVENT_KEYS], [args.get(key) for key in ARG_KEYS], offset, end)
 
     def add_values(self, values: Sequence[Any], args: Sequence[Any], offset: int, end: int) -> None:
@@ -270,7 +270,8 @@ class Rows:
         ints += [_column(values, amount) for values in (group_size, elements_in, elements_out)]
         ints += [_column(seq, integer)]
         codes = [self._texts(values) for values in (cat, map(name_text, name), pid, tid)]
-        codes += [self._texts([None if value is None else triple(value) for value in part]) for part in (grid, block)]
+        sizes = ([None if value is None else triple(value) for value in column] for column in (grid, block))
+        codes += [self._texts(texts) for texts in sizes]
         members = map(listed, group_ranks)
         codes += [self._texts(values) for values in (collective, map(name_text, group), members, dtype)]
         floats = [_reals(values) for values in (occupancy, blocks)]

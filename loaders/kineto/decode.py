@@ -38,7 +38,7 @@ def decode(raw: bytes | bytearray | memoryview) -> tuple[Any, bool]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     text = bytes(raw).decode("utf-8", "replace")
-    text = _WORD.sub(lambda found: "null" if found[1] else found[0], text)
+    text = _WORD.sub(lambda match: "null" if match[1] else match[0], text)
     try:
         value, end = _lenient.raw_decode(text, _blank(text, 0))
     except RecursionError as error:
@@ -59,9 +59,9 @@ def _well_formed(value: Any) -> Any:
     if type(value) is str:
         return _SURROGATE.sub("�", value)
     if isinstance(value, list):
-        return [_well_formed(part) for part in value]
+        return [_well_formed(item) for item in value]
     if isinstance(value, dict):
-        return {_well_formed(key): _well_formed(part) for key, part in value.items()}
+        return {_well_formed(key): _well_formed(item) for key, item in value.items()}
     return value
 
 
@@ -70,7 +70,7 @@ def plain_numbers(value: Any) -> Any:
     if isinstance(value, Number):
         return float(value)
     if isinstance(value, list):
-        return [plain_numbers(part) for part in value]
+        return [plain_numbers(item) for item in value]
     if isinstance(value, dict):
-        return {key: plain_numbers(part) for key, part in value.items()}
+        return {key: plain_numbers(item) for key, item in value.items()}
     return value

@@ -52,15 +52,15 @@ class DeferredEvents:
 
     def add_all(self, texts: Sequence[tuple[int, bytes]], instants: Sequence[Ints]) -> None:
         """The (offset, text) of events of a block, and its memory instants as the columns of ``INSTANT_INTS``."""
-        found = np.concatenate(instants, axis=1) if instants else np.empty((len(INSTANT_INTS), 0), np.int64)
-        offsets, done = found[INSTANT_INTS.index("offset")], 0
+        numbers = np.concatenate(instants, axis=1) if instants else np.empty((len(INSTANT_INTS), 0), np.int64)
+        offsets, position = numbers[INSTANT_INTS.index("offset")], 0
         for offset, raw in texts:
             if _MEMORY in raw:  # their samples stay in the order of the file
                 before = int(np.searchsorted(offsets, offset))
-                self._samples.instants(found[:, done:before])
-                done = before
+                self._samples.instants(numbers[:, position:before])
+                position = before
             self.add(raw, offset)
-        self._samples.instants(found[:, done:])
+        self._samples.instants(numbers[:, position:])
 
     def _memory(self, raw: bytes) -> bool:
         """Whether this is a memory instant, whose meaning depends on nothing else and which is then taken in."""
@@ -136,8 +136,8 @@ class DeferredEvents:
         self, event: dict[str, Any], offset: int, size: int, roles: Roles, rows: Rows,
         starts: dict[Any, list[tuple[dict[str, Any], int]]],
     ) -> None:  # fmt: skip
-        phase, found = event.get("ph"), event.get("args")
-        args = found if isinstance(found, dict) else {}
+        phase, recorded = event.get("ph"), event.get("args")
+        args = recorded if isinstance(recorded, dict) else {}
         lane = (_key(event.get("pid")), _key(event.get("tid")))
         if phase == "C":
             self._samples.add(event, dialect.counter(event, roles.devices))
@@ -150,13 +150,13 @@ class DeferredEvents:
         elif phase == "B":
             starts.setdefault(lane, []).append((event, offset))
         elif phase == "E" and starts.get(lane):
-            begun, offset = starts[lane].pop()
-            first, last = nanoseconds(begun.get("ts")), nanoseconds(event.get("ts"))
+            opening, offset = starts[lane].pop()
+            first, last = nanoseconds(opening.get("ts")), nanoseconds(event.get("ts"))
             if NULL not in (first, last):
-                begun["dur"] = Number(f"{(last - first) // 1000}.{(last - first) % 1000:03d}")
-                begun_args = begun.get("args")
-                kept = begun_args if isinstance(begun_args, dict) else {}
-                self._slice(begun if begun.get("cat") else roles.placed(begun, kept), offset, size, rows)
+                opening["dur"] = Number(f"{(last - first) // 1000}.{(last - first) % 1000:03d}")
+                begun_args = opening.get("args")
+                opening_args = begun_args if isinstance(begun_args, dict) else {}
+                self._slice(opening if opening.get("cat") else roles.placed(opening, opening_args), offset, size, rows)
         else:
             self.ignored[f"ph {phase}"] += 1
 
@@ -191,12 +191,12 @@ class Roles:
         self._derived: set[Any] = set()
         self._rpd: dict[Any, int] = {}
         self.xla = False
-        for pid, known in processes.items():
-            name, labels = known.get("name", ""), known.get("labels", "")
-            if found := self._XLA_DEVICE.search(name):
-                self._xla[pid] = int(found[2])
+        for pid, process in processes.items():
+            name, labels = process.get("name", ""), process.get("labels", "")
+            if match := self._XLA_DEVICE.search(name):
+                self._xla[pid] = int(match[2])
                 self.xla = True
-                self.word = found[1]
+                self.word = match[1]
             elif name == "Ascend Hardware":
                 self._ascend[pid] = len(self._ascend)
                 self.word = ASCEND
@@ -236,8 +236,8 @@ class Roles:
         if pid in self._xla:
             return self._on_xla_device(event, args, pid, self._threads.get((pid, tid), ""), name)
         link = args.get("connection_id", args.get("correlation_id"))
-        kept = args if link is None or "correlation" in args else {**args, "correlation": link}
-        return {**event, "cat": dialect.category_without(name), "args": kept}
+        event_args = args if link is None or "correlation" in args else {**args, "correlation": link}
+        return {**event, "cat": dialect.category_without(name), "args": event_args}
 
     def _on_xla_device(
         self, event: dict[str, Any], args: dict[str, Any], pid: Any, lane: str, name: str
@@ -250,9 +250,9 @@ class Roles:
         details = str(args.get("kernel_details", ""))
         kind = "gpu_memcpy" if re.match(r"memcpy", name, re.I) else "kernel"
         kind = "gpu_memset" if re.match(r"memset", name, re.I) else kind
-        found = re.search(r"#(\d+)", lane)
+        match = re.search(r"#(\d+)", lane)
         return {**event, "cat": kind, "args": {
-            "device": self._xla[pid], "stream": int(found[1]) if found else event.get("tid"),
+            "device": self._xla[pid], "stream": int(match[1]) if match else event.get("tid"),
             "correlation": args.get("correlation_id"), "grid": _detail(details, "grid"),
             "block": _detail(details, "block"), "registers per thread": _single(details, "regs"),
             "est. achieved occupancy %": _single(details, "occ_pct") or None,
@@ -261,8 +261,8 @@ class Roles:
 
 def _key(value: Any) -> Any:
     """A pid or tid as dictionary key: numbers written as text and numbers are the same."""
-    found = integer(value)
-    return found if found != NULL else str(value)
+    number = integer(value)
+    return number if number != NULL else str(value)
 
 
 _ASCEND_STEPS = ("SDMA", "RDMA", "Write Value", "Notify Wait", "Notify Record", "Reduce_Inline")
@@ -297,10 +297,10 @@ def _rpd_category(operation: str) -> Any:
 
 
 def _detail(details: str, key: str) -> list[int] | None:
-    found = re.search(rf"\b{key}:(\d+),(\d+),(\d+)", details)
-    return [int(part) for part in found.groups()] if found else None
+    match = re.search(rf"\b{key}:(\d+),(\d+),(\d+)", details)
+    return [int(size) for size in match.groups()] if match else None
 
 
 def _single(details: str, key: str) -> int | None:
-    found = re.search(rf"\b{key}:(\d{{1,9}})\b", details)
-    return int(found[1]) if found else None
+    match = re.search(rf"\b{key}:(\d{{1,9}})\b", details)
+    return int(match[1]) if match else None

@@ -78,16 +78,16 @@ def category_without(name: str) -> str:
 
 def step_number(name: str) -> int | None:
     """The N of ``ProfilerStep#N``."""
-    found = _STEP.match(name)
-    return int(found[1]) if found else None
+    match = _STEP.match(name)
+    return int(match[1]) if match else None
 
 
 def number_in(text: str) -> int:
     """A pid or tid recorded as text: '24610' and 'stream 7' are numbers, other texts a stable negative one."""
     import zlib
 
-    found = re.search(r"(-?\d{1,18})\Z", text.strip(), re.ASCII)
-    return int(found[1]) if found else -1 - zlib.crc32(text.encode("utf-8", "replace"))
+    match = re.search(r"(-?\d{1,18})\Z", text.strip(), re.ASCII)
+    return int(match[1]) if match else -1 - zlib.crc32(text.encode("utf-8", "replace"))
 
 
 _GPU_IN_NAME = re.compile(r"\b(?:GPU|gpu|device)[ :#]?(\d{1,4})\b[ :_-]*")
@@ -104,8 +104,8 @@ def counter(event: dict[str, Any], devices: dict[int, str]) -> list[tuple[str, s
     Every number in ``args`` is a series. A series is named by its key, by the event's name where the key says nothing
     ('value'), or by both. The device is ``args.device``, a 'GPU n' in the name, or what the process is known to be.
     """
-    found = event.get("args")
-    args = found if isinstance(found, dict) else {}
+    recorded = event.get("args")
+    args = recorded if isinstance(recorded, dict) else {}
     name = event["name"] if isinstance(event.get("name"), str) else "counter"
     device = _device_of(args.get("device"), name, event.get("pid"), devices)
     stem = _GPU_IN_NAME.sub("", name).strip() or name
@@ -130,14 +130,14 @@ def unit_of(metric: str) -> str:
     return next((unit for pattern, unit in _UNITS if pattern.search(metric)), "")
 
 
-def _device_of(given: Any, name: str, pid: Any, devices: dict[int, str]) -> str | None:
-    if type(given) is int:
-        return f"GPU {given}"
-    if isinstance(given, str) and given:
-        return given
-    found = _GPU_IN_NAME.search(name)
-    if found:
-        return f"GPU {found[1]}"
+def _device_of(recorded: Any, name: str, pid: Any, devices: dict[int, str]) -> str | None:
+    if type(recorded) is int:
+        return f"GPU {recorded}"
+    if isinstance(recorded, str) and recorded:
+        return recorded
+    match = _GPU_IN_NAME.search(name)
+    if match:
+        return f"GPU {match[1]}"
     return devices.get(number_in(pid) if isinstance(pid, str) else pid) if type(pid) in (int, str) else None
 
 
@@ -159,7 +159,7 @@ def memory(args: dict[str, Any]) -> list[tuple[str, str | None, float, str]]:
     """The samples of one ``[memory]`` instant: totals where recorded, else the change."""
     kind, index = args.get("Device Type"), args.get("Device Id")
     device = "Host" if kind == 0 else f"GPU {index}" if type(index) is int and index >= 0 else None
-    found = [(metric, number(args.get(key))) for metric, key in MEMORY_TOTALS]
-    totals = [(metric, device, value, "B") for metric, value in found if value is not None]
+    samples = [(metric, number(args.get(key))) for metric, key in MEMORY_TOTALS]
+    totals = [(metric, device, value, "B") for metric, value in samples if value is not None]
     change = number(args.get("Bytes"))
     return totals or ([(MEMORY_CHANGE, device, change, "B")] if change is not None else [])

@@ -72,15 +72,15 @@ class Document(Struct):
 
 def open_document(reader: BlockReader, block: int) -> Document:
     """Read up to the first event. ``found`` stays false where there is no list of events. Raises limits.Exceeded."""
-    data, most = reader.read(block), limits.limit("header")
+    data, limit = reader.read(block), limits.limit("header")
     while True:
         try:
             return _enter(data)
         except Incomplete:
-            if len(data) > most:
+            if len(data) > limit:
                 what = "has more than its metadata should take before the events"
                 raise limits.Exceeded("header", what) from None
-            more = reader.read(min((_GROWTH - 1) * len(data), most + 1 - len(data)) if data else block)
+            more = reader.read(min((_GROWTH - 1) * len(data), limit + 1 - len(data)) if data else block)
             if not more:
                 return Document(rest=data)
             data += more
@@ -93,77 +93,77 @@ def _enter(data: bytes) -> Document:
         return Document(rest=data[start + 1 :], base=start + 1, found=True)
     if not text.startswith("{", start):
         return Document(rest=data)
-    values, place, found = _pairs(data, text, start + 1)
-    if not found:
+    values, offset, is_open = _pairs(data, text, start + 1)
+    if not is_open:
         return Document(values, rest=data, wrapped=True)
-    return Document(values, data[place:], place, wrapped=True, found=True)
+    return Document(values, data[offset:], offset, wrapped=True, found=True)
 
 
-def _pairs(data: bytes, text: str, place: int) -> tuple[dict[str, Any], int, bool]:
+def _pairs(data: bytes, text: str, offset: int) -> tuple[dict[str, Any], int, bool]:
     """Key and value pairs from ``place`` on, and the place behind them: in ``traceEvents`` where the flag says so, else
     behind the object's end or where no pair is.
 
     Of the values those that are short. Raises limits.Exceeded for more keys than there can be.
     """
     values: dict[str, Any] = {}
-    keys, most, room = 0, limits.limit("header-keys"), _KEPT_BYTES
+    keys, limit, room = 0, limits.limit("header-keys"), _KEPT_BYTES
     while True:
-        place = _skip(text, place)
-        if text.startswith("}", place):
-            return values, place + 1, False
-        if text.startswith(",", place):
-            place += 1
+        offset = _skip(text, offset)
+        if text.startswith("}", offset):
+            return values, offset + 1, False
+        if text.startswith(",", offset):
+            offset += 1
             continue
-        begin = place
-        key, place = _key(text, place)
-        place = _skip(text, place)
-        if key is None or not text.startswith(":", place):
+        begin = offset
+        key, offset = _key(text, offset)
+        offset = _skip(text, offset)
+        if key is None or not text.startswith(":", offset):
             return values, begin, False
-        place = _skip(text, place + 1)
-        if key == "traceEvents" and text.startswith("[", place):
-            return values, place + 1, True
+        offset = _skip(text, offset + 1)
+        if key == "traceEvents" and text.startswith("[", offset):
+            return values, offset + 1, True
         keys += 1
-        if keys > most:
-            raise limits.Exceeded("header-keys", f"has more than {most:,} keys beside its events")
-        end = _passed(data, text, place)
-        room -= end - place
+        if keys > limit:
+            raise limits.Exceeded("header-keys", f"has more than {limit:,} keys beside its events")
+        end = _passed(data, text, offset)
+        room -= end - offset
         values[key] = None
         if room > 0:
             with suppress(ValueError):
-                values[key] = decode(data[place:end])[0]
+                values[key] = decode(data[offset:end])[0]
         else:
-            room += end - place
-        place = end
+            room += end - offset
+        offset = end
 
 
-def _key(text: str, place: int) -> tuple[str | None, int]:
+def _key(text: str, offset: int) -> tuple[str | None, int]:
     """The string at ``place`` and its end; None where something else is there. Raises Incomplete."""
-    if not text.startswith('"', place):
-        return None, place
+    if not text.startswith('"', offset):
+        return None, offset
     try:
-        found, end = _walker.raw_decode(text, place)
+        key, end = _walker.raw_decode(text, offset)
     except ValueError as error:
         raise Incomplete from error
-    return str(found), end
+    return str(key), end
 
 
-def _passed(data: bytes, text: str, place: int) -> int:
+def _passed(data: bytes, text: str, offset: int) -> int:
     """The end of the value at ``place``. Raises Incomplete where the text may only be too short."""
-    if plain := _PLAIN.match(data, place):
+    if plain := _PLAIN.match(data, offset):
         return plain.end()
     try:
-        _passer.decode(memoryview(data)[place:])
+        _passer.decode(memoryview(data)[offset:])
         raise Incomplete
     except (msgspec.DecodeError, RecursionError) as error:
         if ended := _ENDED.search(str(error)):
-            return place + int(ended[1]) - 1
+            return offset + int(ended[1]) - 1
         if "truncated" in str(error):  # sound as far as it goes: to look for its end bracket by bracket takes seconds
             raise Incomplete from None
-    if data[place] in b"{[":
-        end = extent(data, place)
+    if data[offset] in b"{[":
+        end = extent(data, offset)
     else:
         try:
-            _, end = _walker.raw_decode(text, place)
+            _, end = _walker.raw_decode(text, offset)
         except ValueError:
             end = -1
     if not 0 <= end < len(data):
@@ -174,8 +174,8 @@ def _passed(data: bytes, text: str, place: int) -> int:
 def extent(data: bytes, start: int, stop: int | None = None) -> int:
     """The end of the object or list that begins at ``start``; -1 where the data, or ``stop``, comes first."""
     depth = 0
-    for found in _TOKEN.finditer(data, start, len(data) if stop is None else stop):
-        token = found[0]
+    for match in _TOKEN.finditer(data, start, len(data) if stop is None else stop):
+        token = match[0]
         if token == b'"':
             return -1
         if token in (b"{", b"["):
@@ -183,13 +183,13 @@ def extent(data: bytes, start: int, stop: int | None = None) -> int:
         elif token in (b"}", b"]"):
             depth -= 1
             if depth <= 0:
-                return found.end()
+                return match.end()
     return -1
 
 
-def _skip(text: str, place: int) -> int:
-    found = _BLANK.match(text, place)
-    end = found.end() if found else place
+def _skip(text: str, offset: int) -> int:
+    blank = _BLANK.match(text, offset)
+    end = blank.end() if blank else offset
     if end >= len(text):
         raise Incomplete
     return end
@@ -216,18 +216,18 @@ class Trailer:
 
     def closes(self, document: Document) -> bool:
         """Take in the values that stand here; whether the document closed, as far as was looked."""
-        data, place = b"".join(self._parts), 0
+        data, offset = b"".join(self._parts), 0
         if document.wrapped:
             try:
-                values, place, again = _pairs(data + b" ", data.decode("latin-1") + " ", 0)
+                values, offset, again = _pairs(data + b" ", data.decode("latin-1") + " ", 0)
             except Incomplete:
                 return self._room < 0 and self._last == b"}"  # of more than is kept, the end alone tells
             except limits.Exceeded:  # all events are there
                 return True
             document.values |= values
             if again:  # a second list of events in the same object
-                place -= 1
-        self.unread = _unread(data[place:].lstrip(_PADDING), TRAILER_BYTES - self._room - len(data))
+                offset -= 1
+        self.unread = _unread(data[offset:].lstrip(_PADDING), TRAILER_BYTES - self._room - len(data))
         return True
 
 
@@ -247,19 +247,19 @@ def first_separator(data: bytes) -> bytes:
 
 def separator_of(sample: bytes, pattern: re.Pattern[bytes] = SEPARATOR) -> bytes:
     """The text between two events that is the most frequent in a sample; b'' where there is none."""
-    seen: dict[bytes, int] = {}
-    for found in pattern.finditer(sample):
-        seen[found[0]] = seen.get(found[0], 0) + 1
-    return max(seen, key=lambda text: seen[text], default=b"")
+    counts: dict[bytes, int] = {}
+    for match in pattern.finditer(sample):
+        counts[match[0]] = counts.get(match[0], 0) + 1
+    return max(counts, key=lambda text: counts[text], default=b"")
 
 
 def last_cut(data: bytes | bytearray | mmap, separator: bytes, start: int, stop: int) -> int:
     """The end of the last event before a separator in ``data[start:stop]``; -1 where there is none."""
-    place = data.rfind(separator, start, stop) if separator else -1
-    return place + 1 if place >= 0 else -1
+    offset = data.rfind(separator, start, stop) if separator else -1
+    return offset + 1 if offset >= 0 else -1
 
 
 def events_end(data: bytes, start: int = 0) -> list[int]:
     """Places of ``]`` that may close the list of events, the likeliest first."""
     ends = re.compile(rb"(?:\}\s*|\A\s*)(\])\s*(?=,\s*\"[^\"]{1,80}\"\s*:|\}\s*\Z|\Z)")
-    return [found.start(1) for _, found in zip(range(8), ends.finditer(data, start), strict=False)]
+    return [match.start(1) for _, match in zip(range(8), ends.finditer(data, start), strict=False)]

@@ -44,7 +44,7 @@ class Tally(Struct):
 
     def warnings(self) -> tuple[str, ...]:
         """One sentence for each thing that was wrong."""
-        out = [said for said in (self.fault, self.unread) if said]
+        out = [sentence for sentence in (self.fault, self.unread) if sentence]
         if self.whole and not self.closed and self.ended is None:
             out.append("truncated: the list of events is whole, but what tells of the recording ends in the middle")
         elif not self.closed:
@@ -78,19 +78,19 @@ def _count(number: int, one: str, many: str = "") -> str:
 
 def rank_of(document: dict[str, Any]) -> int | None:
     """The rank the recorder wrote, if it did; a number that no rank of a job has is none."""
-    found = document.get("distributedInfo")
-    rank = found.get("rank") if isinstance(found, dict) else None
+    distributed = document.get("distributedInfo")
+    rank = distributed.get("rank") if isinstance(distributed, dict) else None
     return rank if type(rank) is int and 0 <= rank < _MOST_RANKS else None
 
 
 def devices_of(document: dict[str, Any]) -> dict[str, Device]:
     """The devices of ``deviceProperties`` (``computeProperties`` in 2021) by the name the tables use."""
-    found = document.get("deviceProperties") or document.get("computeProperties")
+    listing = document.get("deviceProperties") or document.get("computeProperties")
     devices = {}
-    for place, properties in enumerate(found if isinstance(found, list) else []):
+    for position, properties in enumerate(listing if isinstance(listing, list) else []):
         if isinstance(properties, dict):
-            own = properties.get("id")
-            key = f"GPU {own if type(own) is int else place}"
+            number = properties.get("id")
+            key = f"GPU {number if type(number) is int else position}"
             name = properties.get("name")
             numbers = {k: plain_numbers(v) for k, v in properties.items() if k not in ("id", "name")}
             devices[key] = Device(key, name if isinstance(name, str) and name else None, numbers)
@@ -108,15 +108,15 @@ def describe(
     origin: int | None, word: str, xla: bool,
 ) -> Info:  # fmt: skip
     """The Info of a load. ``devices`` and ``ranks`` are those met in the tables, ``origin`` the absolute zero in ns."""
-    known = devices_of(document)
-    seen = {key: known.get(key, Device(key)) for key in devices or known}
+    described = devices_of(document)
+    recorded = {key: described.get(key, Device(key)) for key in devices or described}
     base = document.get("baseTimeNanoseconds")
     epoch = origin
     if origin is not None and origin < _ABSOLUTE:
         epoch = base + origin if type(base) is int else None
     return Info(
         source=str(path), label=label_of(path), format="kineto", tool=_tool(document, word, xla), bytes=size,
-        devices=tuple(seen[key] for key in sorted(seen, key=_natural)), ranks=tuple(sorted(set(ranks))),
+        devices=tuple(recorded[key] for key in sorted(recorded, key=_natural)), ranks=tuple(sorted(set(ranks))),
         epoch_ns=epoch, clock="wall clock" if epoch is not None else None,
         coverage=_coverage(tally),
         warnings=(*tally.warnings(), *_capped(tally, xla)), facts=_facts(document, tally),

@@ -30,37 +30,37 @@ class CodeMeaning:
 
     def __getitem__(self, codes: Codes) -> npt.NDArray[Any]:
         """The property for each code. Threads may do the same work twice, never read what is half done."""
-        array, known = self._arrays
+        array, filled = self._arrays
         if len(array) <= len(self._strings.texts):
-            array, known = self._arrays = self._longer(array, known, 2 * len(self._strings.texts) + 2)
-        at_hand = known.take(codes, mode="wrap")
+            array, filled = self._arrays = self._longer(array, filled, 2 * len(self._strings.texts) + 2)
+        at_hand = filled.take(codes, mode="wrap")
         if not at_hand.all():
             new = np.flatnonzero(np.bincount(codes[~at_hand]))
             texts = self._strings.texts
             array[new] = self._values([texts[code] for code in new.tolist()])
-            known[new] = True
-        found: npt.NDArray[Any] = array.take(codes, mode="wrap")
-        return found
+            filled[new] = True
+        values: npt.NDArray[Any] = array.take(codes, mode="wrap")
+        return values
 
     def of(self, block: Block, column: str) -> npt.NDArray[Any]:
         """The property for each row of a block by one of its columns of texts."""
         codes, numbers = block.codes[CODES.index(column)], block.numbers
         if numbers is None or len(numbers) > len(codes):
             return self[block.texts(column)]
-        there = np.zeros(len(numbers), bool)
-        there[codes] = True
-        some = np.flatnonzero(there)  # most texts are no names but grids, and what those mean nobody asks
+        used = np.zeros(len(numbers), bool)
+        used[codes] = True
+        used_codes = np.flatnonzero(used)  # most texts are no names but grids, and what those mean nobody asks
         property_of = np.empty(len(numbers), self._arrays[0].dtype)
-        property_of[some] = self[numbers[some]]
-        found: npt.NDArray[Any] = property_of.take(codes, mode="wrap")
-        return found
+        property_of[used_codes] = self[numbers[used_codes]]
+        values: npt.NDArray[Any] = property_of.take(codes, mode="wrap")
+        return values
 
     def _longer(self, old: npt.NDArray[Any], was: npt.NDArray[Any], size: int) -> tuple[npt.NDArray[Any], ...]:
-        array, known = np.full(size, self._missing, old.dtype), np.zeros(size, bool)
-        known[: len(was) - 1] = was[:-1]
+        array, filled = np.full(size, self._missing, old.dtype), np.zeros(size, bool)
+        filled[: len(was) - 1] = was[:-1]
         array[: len(old) - 1] = old[:-1]
-        known[-1] = True
-        return array, known
+        filled[-1] = True
+        return array, filled
 
 
 class InternedTexts:

@@ -50,9 +50,9 @@ class Scanned(Struct):
 def load(job: Job) -> Trace:
     """Read ``job.path``. Raises Unreadable where there is no list of events, OSError."""
     with _collecting_nothing():
-        found = _scan(job)
-        with closing(found.tables):
-            return _trace(job, found)
+        scanned = _scan(job)
+        with closing(scanned.tables):
+            return _trace(job, scanned)
 
 
 @contextmanager
@@ -79,17 +79,17 @@ def _scan(job: Job) -> Scanned:
             if source.ended:
                 raise Unreadable(job.path, f"it holds no whole event: {source.ended}", "Copy or record it again.")
             raise Unreadable(job.path, "it holds no list of trace events", "Give a trace, not its metadata.")
-        if (known := job.options.get("rank")) is not None:  # a recorder that says it in another file
-            document.values.setdefault("distributedInfo", {"rank": known})
+        if (rank := job.options.get("rank")) is not None:  # a recorder that says it in another file
+            document.values.setdefault("distributedInfo", {"rank": rank})
         tables = Tables(Strings(), job.workspace, job.lasting)
         tables.rank = rank_of(document.values)
-        shown = job.first_rows is None
+        previewed = job.first_rows is None
 
         def progress(events: int) -> None:
-            nonlocal shown
+            nonlocal previewed
             job.progress(source.position, source.size, events)
-            if not shown and tables.spools["kernels"].rows and job.first_rows is not None:
-                shown = True
+            if not previewed and tables.spools["kernels"].rows and job.first_rows is not None:
+                previewed = True
                 job.first_rows(_first(job, source.size, document, tables))
 
         try:
@@ -141,29 +141,29 @@ def _counted(tally: Tally, tables: Tables, deferred: DeferredEvents) -> None:
     tally.facts |= {"ignored": {key: count for key, count in ignored.items() if count}}
 
 
-def _trace(job: Job, found: Scanned) -> Trace:
-    frames = found.tables.finish(rank_of(found.document), job.lasting)
-    trace = _described(job, found).with_tables(**frames)
-    origin = found.tables.earliest or 0
-    if found.tables.texts.device_word == ASCEND:
+def _trace(job: Job, scanned: Scanned) -> Trace:
+    frames = scanned.tables.finish(rank_of(scanned.document), job.lasting)
+    trace = _described(job, scanned).with_tables(**frames)
+    origin = scanned.tables.earliest or 0
+    if scanned.tables.texts.device_word == ASCEND:
         from .flows.ascend import tie
 
         trace = tie(trace, job, origin)
-    texts = found.tables.strings
-    if dialect.BACKWARD_ARROW in texts and not found.tables.sequenced and any(map(dialect.is_backward, texts.texts)):
+    texts = scanned.tables.strings
+    if dialect.BACKWARD_ARROW in texts and not scanned.tables.sequenced and any(map(dialect.is_backward, texts.texts)):
         from .flows.backward import tie as tie_backward
 
         trace = tie_backward(trace, job, origin)
     return trace
 
 
-def _described(job: Job, found: Scanned) -> Trace:
-    tables, said = found.tables, rank_of(found.document)
+def _described(job: Job, scanned: Scanned) -> Trace:
+    tables, rank = scanned.tables, rank_of(scanned.document)
     spools, word = tables.spools, tables.texts.device_word
-    own = spools["kernels"].ranks | spools["host"].ranks
+    row_ranks = spools["kernels"].ranks | spools["host"].ranks
     return Trace(describe(
-        job.path, found.size, found.document, found.tally,
+        job.path, scanned.size, scanned.document, scanned.tally,
         devices=[f"{word} {number}" for number in spools["kernels"].devices if number >= 0],
-        ranks=list(own if said is None else {said, *own}),
-        origin=tables.earliest, word=word, xla=found.xla,
+        ranks=list(row_ranks if rank is None else {rank, *row_ranks}),
+        origin=tables.earliest, word=word, xla=scanned.xla,
     ))  # fmt: skip

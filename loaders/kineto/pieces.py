@@ -40,7 +40,7 @@ class PlainFile(Filler, Protocol):
 
     size: int
 
-    def read_at(self, view: memoryview, place: int, /) -> int:
+    def read_at(self, view: memoryview, offset: int, /) -> int:
         """The number of bytes written into the view, fewer than it has only at the end. Any thread may call it."""
         ...
 
@@ -139,9 +139,9 @@ class FromAnywhere(_Numbered):
         start, stop = before if start < 0 else start, got if final or cut < 0 else cut
         return Piece(number, data, min(start, got), stop, begin - before, first, final, bordered)
 
-    def _border(self, data: mmap, begin: int, place: int) -> int:
+    def _border(self, data: mmap, begin: int, offset: int) -> int:
         """The last border between two events shortly before a place; -1 where there is none."""
-        return last_cut(data, self._separator, max(begin, place - _SLACK), place)
+        return last_cut(data, self._separator, max(begin, offset - _SLACK), offset)
 
 
 _ALONE = {"flags": mmap_module.MAP_PRIVATE | mmap_module.MAP_ANONYMOUS} if hasattr(mmap_module, "MAP_PRIVATE") else {}

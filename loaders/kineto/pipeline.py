@@ -87,18 +87,18 @@ class Pipeline:
 
     def _watch(self, progress: Callable[[int], None]) -> None:
         """Say how far it is after each piece."""
-        done = 0
+        position = 0
         while self._working and self._error is None:
             with self._turn:
-                while self._next == done and self._working and self._error is None:
+                while self._next == position and self._working and self._error is None:
                     self._turn.wait()
-                done = self._next
+                position = self._next
             with self._telling:
                 progress(self.tally.events)
 
     def _scan(self, pieces: Pieces) -> None:
         try:
-            own, data = BlockScanner(self._native, self.tables, self._lock, over=self._over), buffer(self._block)
+            scanner, data = BlockScanner(self._native, self.tables, self._lock, over=self._over), buffer(self._block)
             while self._error is None:
                 with self._telling:  # while the first rows are made, which somebody waits for, nothing more is read
                     pass
@@ -107,8 +107,8 @@ class Pipeline:
                 data = piece.data
                 outcome = None
                 if piece.bordered:
-                    outcome = own.scan(data, piece.stop, piece.base, piece.first, piece.final, piece.begin)
-                self._in_order(piece, outcome, own)
+                    outcome = scanner.scan(data, piece.stop, piece.base, piece.first, piece.final, piece.begin)
+                self._in_order(piece, outcome, scanner)
         except BaseException as error:
             self._fail(error)
         with self._turn:
@@ -119,7 +119,7 @@ class Pipeline:
         """Whether what is scanned from here on is thrown away: behind the list there may be anything, of any length."""
         return self._closed or self._error is not None
 
-    def _in_order(self, piece: Piece, outcome: Outcome | None, own: BlockScanner) -> None:
+    def _in_order(self, piece: Piece, outcome: Outcome | None, scanner: BlockScanner) -> None:
         with self._turn:
             while self._next != piece.number and self._error is None:
                 self._turn.wait()
@@ -132,23 +132,23 @@ class Pipeline:
         elif self._carry is None and outcome is not None:
             self._emit(outcome, piece.data, piece.stop, piece.base)
         else:
-            self._joined(piece, own)
+            self._joined(piece, scanner)
         self._ended = piece.final
         with self._turn:
             self._next += 1
             self._turn.notify_all()
 
-    def _joined(self, piece: Piece, own: BlockScanner) -> None:
+    def _joined(self, piece: Piece, scanner: BlockScanner) -> None:
         """Scan a piece behind what was left over, or leave it over too where it ends anywhere."""
-        base, left, comma = self._carry or (piece.base + piece.begin, b"", piece.first)
-        stop = len(left) + piece.stop - piece.begin
+        base, tail, comma = self._carry or (piece.base + piece.begin, b"", piece.first)
+        stop = len(tail) + piece.stop - piece.begin
         data = bytearray(stop + PAD)
-        data[: len(left)] = left
-        data[len(left) : stop] = memoryview(piece.data)[piece.begin : piece.stop]
+        data[: len(tail)] = tail
+        data[len(tail) : stop] = memoryview(piece.data)[piece.begin : piece.stop]
         if not piece.bordered and stop < LONGEST_EVENT:
             self._carry = base, bytes(memoryview(data)[:stop]), comma
         else:
-            self._emit(own.scan(data, stop, base, comma, piece.final), data, stop, base)
+            self._emit(scanner.scan(data, stop, base, comma, piece.final), data, stop, base)
 
     def _emit(self, outcome: Outcome, data: Text, stop: int, base: int) -> None:
         self._carry = None

@@ -111,23 +111,23 @@ class Plain:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False
         rows = Rows(self.tables.strings)
-        place = flows = 0
+        offset = flows = 0
         for raw in raws:
             size = len(memoryview(raw))
             try:
                 event = _typed.decode(raw)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                start = data.index(bytes(raw), place)
-                place = start + size
-                self._alone(bytes(raw), start, place, base, rows)
+                start = data.index(bytes(raw), offset)
+                offset = start + size
+                self._alone(bytes(raw), start, offset, base, rows)
                 continue
-            start = data.index(b"{", place)
-            place = start + size
+            start = data.index(b"{", offset)
+            offset = start + size
             phase = event.ph
             if phase == "X" and type(event.cat) is str:
                 args = event.args
                 values = (event.ts, event.dur, event.pid, event.tid, event.cat, event.name)
-                rows.add_values(values, _no_args if args is None else _values(args), start, place)
+                rows.add_values(values, _no_args if args is None else _values(args), start, offset)
             elif phase in FLOWS:
                 flows += 1
                 rows.arrow(event.cat, event.name)
@@ -156,8 +156,8 @@ class Plain:
             self.deferred.add(raw, base + start)
 
     def _emit(self, rows: Rows, data: bytes, base: int) -> None:
-        found = self.tables.rows_of(rows.block(base))
-        self.tables.add(found)
-        for start, end in found.ranges:
+        rows_by_table = self.tables.rows_of(rows.block(base))
+        self.tables.add(rows_by_table)
+        for start, end in rows_by_table.ranges:
             self.deferred.add(data[start:end], base + start)
 

@@ -59,13 +59,13 @@ class _Reach:
     def __call__(self, start: int) -> int:
         """The place behind which nothing belongs to the event at ``start``."""
         if self._borders is None:
-            self._borders = [found.end() for found in _AGAIN.finditer(self._data)]
+            self._borders = [match.end() for match in _AGAIN.finditer(self._data)]
         last = bisect_right(self._borders, start) + _NESTED
         return self._borders[last] if last < len(self._borders) else len(self._data)
 
 
 def walk(
-    data: bytes, place: int, final: bool, take: Take, tally: Tally, limit: int | None = None, comma: bool = True
+    data: bytes, offset: int, final: bool, take: Take, tally: Tally, limit: int | None = None, comma: bool = True
 ) -> RecoveredStretch:
     """Read events from ``place`` on; ``limit`` stops after that many, whatever values that are none stand between
     them. ``final`` says that no data follows, ``comma`` that none is due before the first event."""
@@ -74,43 +74,43 @@ def walk(
 
     def skip(to: int) -> int:
         nonlocal skipped_to
-        tally.skipped_stretches += place != skipped_to
-        tally.skipped_bytes += to - place
+        tally.skipped_stretches += offset != skipped_to
+        tally.skipped_bytes += to - offset
         skipped_to = to
         return to
 
     def done(closed: bool) -> RecoveredStretch:
-        return RecoveredStretch(place, closed, comma, passed or skipped_to >= 0)
+        return RecoveredStretch(offset, closed, comma, passed or skipped_to >= 0)
 
     while limit is None or count < limit:
-        place = _blank(data, place)
-        if place >= len(data):
+        offset = _blank(data, offset)
+        if offset >= len(data):
             return done(False)
-        head = data[place]
+        head = data[offset]
         if head == 0x5D:
             return done(True)
         if head == 0x2C:
-            comma, place = True, place + 1
+            comma, offset = True, offset + 1
             continue
-        end, event, repaired = _event(data, text, place, final, reach)
+        end, event, repaired = _event(data, text, offset, final, reach)
         if end == _CUT:
-            again = _resume(data, place, _AGAIN, reach) if final or len(data) - place > LONGEST_EVENT else -1
-            if again < 0 and (final or len(data) - place < LONGEST_EVENT):
+            again = _resume(data, offset, _AGAIN, reach) if final or len(data) - offset > LONGEST_EVENT else -1
+            if again < 0 and (final or len(data) - offset < LONGEST_EVENT):
                 return done(False)
-            place, comma = skip(again if again >= 0 else len(data)), True
+            offset, comma = skip(again if again >= 0 else len(data)), True
         elif event is _BROKEN:
             again = end if end >= 0 and head in b"{[" and _ENDED.match(data, end) else -1
-            again = again if again >= 0 else _resume(data, place, _AGAIN if head in b"{[" else _AFTER, reach)
-            if again < 0 and not final and len(data) - place < LONGEST_EVENT:
+            again = again if again >= 0 else _resume(data, offset, _AGAIN if head in b"{[" else _AFTER, reach)
+            if again < 0 and not final and len(data) - offset < LONGEST_EVENT:
                 return done(False)
-            place, comma = skip(again if again >= 0 else len(data)), again != end
+            offset, comma = skip(again if again >= 0 else len(data)), again != end
         else:
             if not comma:
-                skip(place)
+                skip(offset)
             if isinstance(event, dict):
-                take(event, place, end, repaired)
+                take(event, offset, end, repaired)
                 count += 1
-            place, comma, passed = end, False, True
+            offset, comma, passed = end, False, True
     return done(False)
 
 
@@ -123,30 +123,30 @@ _CUT, _ENDLESS = -1, -2
 """In place of an event's end: the data ends first; it has lost its end."""
 
 
-def _event(data: bytes, text: str, place: int, final: bool, reach: _Reach) -> tuple[int, Any, bool]:
+def _event(data: bytes, text: str, offset: int, final: bool, reach: _Reach) -> tuple[int, Any, bool]:
     """The end of the value at ``place`` (or _CUT or _ENDLESS), the value and whether it was repaired."""
     try:
-        _, end = _walker.raw_decode(text, place)
+        _, end = _walker.raw_decode(text, offset)
     except (ValueError, RecursionError):  # no JSON, or an integer of more digits than Python converts
-        if data[place] not in b"{[":
-            return place + 1, _BROKEN, False
-        stop = reach(place)
-        end = extent(data, place, stop)
+        if data[offset] not in b"{[":
+            return offset + 1, _BROKEN, False
+        stop = reach(offset)
+        end = extent(data, offset, stop)
         if end < 0:
             return (_CUT, None, False) if stop == len(data) else (_ENDLESS, _BROKEN, False)
-    if end >= len(data) and not final and data[place] not in b"{[":
+    if end >= len(data) and not final and data[offset] not in b"{[":
         return _CUT, None, False
     try:
-        value, repaired = decode(data[place:end])
+        value, repaired = decode(data[offset:end])
     except ValueError:
         return end, _BROKEN, False
     return end, value, repaired
 
 
-def _resume(data: bytes, place: int, pattern: re.Pattern[bytes], reach: _Reach) -> int:
+def _resume(data: bytes, offset: int, pattern: re.Pattern[bytes], reach: _Reach) -> int:
     """The next place behind a damaged one where an event begins; -1 where there is none."""
-    for found in pattern.finditer(data, place):
-        start = found.end()
+    for match in pattern.finditer(data, offset):
+        start = match.end()
         end = extent(data, start, reach(start))
         if end < 0:
             continue
@@ -159,6 +159,6 @@ def _resume(data: bytes, place: int, pattern: re.Pattern[bytes], reach: _Reach) 
     return -1
 
 
-def _blank(data: bytes, place: int) -> int:
-    found = _BLANK.match(data, place)
-    return found.end() if found else place
+def _blank(data: bytes, offset: int) -> int:
+    blank = _BLANK.match(data, offset)
+    return blank.end() if blank else offset

@@ -28,11 +28,11 @@ class Samples:
         self._waiting = 0
         self.allocations = tables.allocations
 
-    def add(self, event: dict[str, Any], found: list[tuple[str, str | None, float, str]]) -> None:
+    def add(self, event: dict[str, Any], samples: list[tuple[str, str | None, float, str]]) -> None:
         """What one event says: (metric, device, value, unit) each, at its time and in its process."""
         args = event.get("args")
         args = args if isinstance(args, dict) else {}
-        self._add(nanoseconds(event.get("ts")), integer(event.get("pid")), args, found)
+        self._add(nanoseconds(event.get("ts")), integer(event.get("pid")), args, samples)
 
     def memory(self, event: dict[str, Any]) -> None:
         """What one memory instant says: totals, and of which block."""
@@ -41,12 +41,12 @@ class Samples:
         self.add(event, dialect.memory(args))
         self.allocations.add(event, args)
 
-    def _add(self, ts: int, pid: int, args: dict[str, Any], found: list[tuple[str, str | None, float, str]]) -> None:
+    def _add(self, ts: int, pid: int, args: dict[str, Any], samples: list[tuple[str, str | None, float, str]]) -> None:
         if ts == NULL:
             return
         self._take_instants()
         rank = integer(args.get("rank"))
-        for metric, device, value, unit in found:
+        for metric, device, value, unit in samples:
             whole_machine = device is not None and device != "Host"
             self._rows.append((ts, metric, device, value, unit, NULL if whole_machine else pid, rank))
         if len(self._rows) >= _BATCH:
@@ -68,61 +68,61 @@ class Samples:
             "rank": np.array(rank, np.int64),
         })  # fmt: skip
 
-    def instants(self, found: Ints) -> None:
+    def instants(self, numbers: Ints) -> None:
         """Take in memory instants by the columns of ``INSTANT_INTS``: what ``dialect.memory`` says of each.
 
         They wait until they are many, for each batch takes half a millisecond, however few are in it.
         """
-        said = found[0, (found[_TOTALS:_ADDRESS] != NULL).any(axis=0)]
-        if said.size:
-            self._tables.begin(int(said.min()))
-        self._instants.append(found)
-        self._waiting += found.shape[1]
+        with_totals = numbers[0, (numbers[_TOTALS:_ADDRESS] != NULL).any(axis=0)]
+        if with_totals.size:
+            self._tables.begin(int(with_totals.min()))
+        self._instants.append(numbers)
+        self._waiting += numbers.shape[1]
         if self._waiting >= _BATCH:
             self._take_instants()
 
     def _take_instants(self) -> None:
         if not self._instants:
             return
-        found = np.concatenate(self._instants, axis=1)
+        numbers = np.concatenate(self._instants, axis=1)
         self._instants, self._waiting = [], 0
-        if found.shape[1] < _FEW:
-            self._few(found)
+        if numbers.shape[1] < _FEW:
+            self._few(numbers)
         else:
-            self._many(found)
+            self._many(numbers)
 
-    def _many(self, found: Ints) -> None:
+    def _many(self, numbers: Ints) -> None:
         self._flush_rows()
-        ts, pid, tid, rank, _, kind, index, *totals, change, address = found
+        ts, pid, tid, rank, _, kind, index, *totals, change, address = numbers
         device = device_numbers(kind, index)
         self.allocations.add_all(ts, pid, tid, rank, device, change, address)
-        said = np.stack(totals, axis=1) != NULL
-        alone = ~said.any(axis=1) & (change != NULL)
-        values, metrics = np.stack(totals, axis=1), np.empty(said.shape, np.int32)
+        recorded = np.stack(totals, axis=1) != NULL
+        alone = ~recorded.any(axis=1) & (change != NULL)
+        values, metrics = np.stack(totals, axis=1), np.empty(recorded.shape, np.int32)
         metrics[:] = self._numbers([metric for metric, _ in dialect.MEMORY_TOTALS])
-        said[alone, 0], values[alone, 0] = True, change[alone]
+        recorded[alone, 0], values[alone, 0] = True, change[alone]
         metrics[alone, 0] = self._numbers([dialect.MEMORY_CHANGE])
-        event, which = np.nonzero(said)
+        event, which = np.nonzero(recorded)
         if not len(event):
             return
         device = device[event]
-        distinct, places = np.unique(device, return_inverse=True)
+        distinct, inverse = np.unique(device, return_inverse=True)
         names = [device_name(number) for number in distinct.tolist()]
         self._tables.sample({
-            "ts_ns": ts[event], "metric": metrics[event, which], "device": self._numbers(names)[places],
+            "ts_ns": ts[event], "metric": metrics[event, which], "device": self._numbers(names)[inverse],
             "value": values[event, which].astype(np.float64), "unit": self._numbers(["B"]).repeat(len(event)),
             "pid": np.where(device >= 0, NULL, pid[event]), "rank": rank[event],
         })  # fmt: skip
 
-    def _few(self, found: Ints) -> None:
+    def _few(self, numbers: Ints) -> None:
         """One by one, so that they become no batch of their own."""
-        if not found.shape[1]:
+        if not numbers.shape[1]:
             return
-        ts_, pid_, tid_, rank_, _, kind, index, *_, change, address = found
+        ts_, pid_, tid_, rank_, _, kind, index, *_, change, address = numbers
         self.allocations.add_all(ts_, pid_, tid_, rank_, device_numbers(kind, index), change, address)
-        for ts, pid, _, rank, _, *values in found.T.tolist():
-            known = zip(INSTANT_KEYS, values, strict=True)
-            args = {key: value for key, value in known if value != NULL} | ({} if rank == NULL else {"rank": rank})
+        for ts, pid, _, rank, _, *values in numbers.T.tolist():
+            recorded = zip(INSTANT_KEYS, values, strict=True)
+            args = {key: value for key, value in recorded if value != NULL} | ({} if rank == NULL else {"rank": rank})
             self._add(ts, pid, args, dialect.memory(args))
 
     def _numbers(self, texts: Sequence[str | None]) -> npt.NDArray[np.int32]:

@@ -82,23 +82,23 @@ class Spool:
         self.settle()
         waiting, self._chunks, self._bytes = self._chunks[::-1], [], 0
         while waiting:
-            part = [waiting.pop()]
-            size = part[0].bytes
+            batch = [waiting.pop()]
+            size = batch[0].bytes
             while waiting and (size := size + waiting[-1].bytes) < _PART_BYTES:
-                part.append(waiting.pop())
-            self._put(part, f"{self.table}-{len(self._files):05}.arrow", basis)
+                batch.append(waiting.pop())
+            self._put(batch, f"{self.table}-{len(self._files):05}.arrow", basis)
         self._room = min(_PART_BYTES, 2 * SPILL_BYTES)
 
-    def _put(self, part: list[Chunk], name: str, basis: Basis) -> None:
+    def _put(self, batch: list[Chunk], name: str, basis: Basis) -> None:
         path = self.workspace / name
-        self._pending.append(self._writer.submit(self._write, part, path, basis, self._written))
+        self._pending.append(self._writer.submit(self._write, batch, path, basis, self._written))
         self._files.append((path, basis))
-        self._written += sum(rows.rows for rows in part)
+        self._written += sum(rows.rows for rows in batch)
 
-    def _write(self, part: list[Chunk], path: Path, basis: Basis, first: int) -> None:
+    def _write(self, batch: list[Chunk], path: Path, basis: Basis, first: int) -> None:
         from .table_frames import frame
 
-        rows = frame(self.table, self._texts, part, basis, first)
+        rows = frame(self.table, self._texts, batch, basis, first)
         rows.write_ipc(path, compression="lz4", record_batch_size=_BATCH)
 
     def settle(self) -> None:
@@ -139,25 +139,25 @@ class Spool:
         self.settle()
         if self._outdated(basis):
             return self._again(basis, lasting)
-        parts = [schema.conform(self.table, pl.scan_ipc(path)) for path, _ in self._files]
-        if self._chunks or not parts:
-            parts.append(self._rows(self._chunks, basis))
-        return pl.concat(parts)
+        frames = [schema.conform(self.table, pl.scan_ipc(path)) for path, _ in self._files]
+        if self._chunks or not frames:
+            frames.append(self._rows(self._chunks, basis))
+        return pl.concat(frames)
 
     def _again(self, basis: Basis, lasting: bool) -> pl.LazyFrame:
         import polars as pl
 
         from .table_frames import rebased
 
-        parts = [rebased(pl.scan_ipc(path), self.table, written, basis) for path, written in self._files]
-        table = pl.concat([*parts, self._rows(self._chunks, basis)])
+        frames = [rebased(pl.scan_ipc(path), self.table, written, basis) for path, written in self._files]
+        table = pl.concat([*frames, self._rows(self._chunks, basis)])
         if not lasting:
             return table
         path = self.workspace / f"{self.table}.arrow"
         table.sink_ipc(path, compression="lz4", record_batch_size=_BATCH)
         self._chunks = []
-        for part, _ in self._files:
-            part.unlink()
+        for source, _ in self._files:
+            source.unlink()
         return pl.scan_ipc(path)
 
 
@@ -167,5 +167,5 @@ def _distinct(rows: Chunk, name: str) -> set[int]:
     if values is None:
         return set()
     low, high = int(values.min()), int(values.max())
-    found = {low} if low == high else set(np.unique(values).tolist())
-    return found - {missing(values)}
+    distinct = {low} if low == high else set(np.unique(values).tolist())
+    return distinct - {missing(values)}

@@ -112,20 +112,20 @@ class Tables:
         return rows
 
     def _chunk(
-        self, known: Routed | None, others: Block | None,
+        self, routed: Routed | None, others: Block | None,
         columns: Callable[[Block, SortedRows], dict[str, Column]], rows: SortedRows,
     ) -> Chunk | None:
         """The rows of one table: those known to be of it and others."""
         alone = others is None or not others.rows
-        if known is not None and alone and (made := known.compiled(rows)) is not None:
-            return made
-        parts = [others] if known is None else [_plausible(known.block, rows), others]
-        found = [columns(part, rows) for part in parts if part is not None and part.rows]
-        for each in found:
+        if routed is not None and alone and (compiled := routed.compiled(rows)) is not None:
+            return compiled
+        blocks = [others] if routed is None else [_plausible(routed.block, rows), others]
+        chunks = [columns(block, rows) for block in blocks if block is not None and block.rows]
+        for each in chunks:
             start, dur = int(each["start_ns"].min()), each["dur_ns"]
             rows.earliest = start if rows.earliest is None else min(rows.earliest, start)
             rows.negative += int(np.count_nonzero(dur < 0) - np.count_nonzero(dur == NULL))
-        return chunk(merged(found)) if found else None
+        return chunk(merged(chunks)) if chunks else None
 
     def _sorted_out(self, block: Block, rows: SortedRows) -> tuple[Block, Block]:
         """The events of devices and of the host; the others are counted or noted."""
@@ -149,9 +149,9 @@ class Tables:
         self.untimed += rows.untimed
         self.ignored += rows.ignored
         self.begin(rows.earliest)
-        for table, found in (("kernels", rows.kernels), ("host", rows.host)):
-            if found is not None:
-                self._put(table, found)
+        for table, new_chunk in (("kernels", rows.kernels), ("host", rows.host)):
+            if new_chunk is not None:
+                self._put(table, new_chunk)
 
     def _put(self, table: str, rows: Chunk) -> None:
         spool = self.spools[table]
@@ -262,7 +262,7 @@ class Tables:
         if table != "kernels":
             return Basis(self.earliest or 0, rank=self.rank)
         launchers = self.launchers.copy()
-        pids = {None if own == NULL else own: pid for own, pid in launchers if pid != NULL}
+        pids = {None if rank == NULL else rank: pid for rank, pid in launchers if pid != NULL}
         pids = pids if len(pids) == len(launchers) else {}
         return Basis(self.earliest or 0, tuple(sorted(pids.items(), key=str)), self.rank, self.texts.device_word)
 
@@ -274,9 +274,9 @@ class Tables:
         if not self.cycles:
             return schema.empty("cycles")
         ordered = sorted(self.cycles, key=lambda cycle: (-1 if cycle[4] is None else cycle[4], cycle[1]))
-        number, start, dur, label, own = zip(*ordered, strict=True)
+        number, start, dur, label, ranks = zip(*ordered, strict=True)
         frame = pl.DataFrame(
-            {"cycle": number, "start_ns": start, "dur_ns": dur, "label": label, "rank": own},
+            {"cycle": number, "start_ns": start, "dur_ns": dur, "label": label, "rank": ranks},
             schema_overrides={"rank": pl.Int64},
         ).with_columns(
             pl.col("start_ns") - (self.earliest or 0), pl.col("rank").fill_null(pl.lit(rank, pl.Int64)),
@@ -295,7 +295,7 @@ def steps_of(
 ) -> list[tuple[int, int, int, str, int | None]]:
     """The profiler's steps as ``Tables.cycles``, names as numbers of strings."""
     labels = [strings.texts[name] for name in names.tolist()]
-    ranks = [None if own == NULL else own for own in rank.tolist()]
+    ranks = [None if pid_rank == NULL else pid_rank for pid_rank in rank.tolist()]
     numbers = [dialect.step_number(label) for label in labels]
     rows = zip(numbers, start.tolist(), dur.tolist(), labels, ranks, strict=True)
     return [(number, *rest) for number, *rest in rows if number is not None]

@@ -19,7 +19,7 @@ _RETURNED = 128 << 10
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 
 
-def keep_freed(most: int = KEPT_BYTES) -> None:
+def keep_freed(limit: int = KEPT_BYTES) -> None:
     """Have the process keep so much freed memory."""
     if not sys.platform.startswith("linux"):
         return
@@ -30,7 +30,7 @@ def keep_freed(most: int = KEPT_BYTES) -> None:
         # What one thread freed is not there for another: the threads that read 2 GB leave 110 MB behind otherwise.
         mallopt(_M_ARENA_MAX, 1)
         mallopt(_M_MMAP_THRESHOLD, _LARGEST)
-        mallopt(_M_TRIM_THRESHOLD, most)
+        mallopt(_M_TRIM_THRESHOLD, limit)
 
 
 def return_freed() -> None:

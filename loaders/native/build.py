@@ -22,8 +22,8 @@ PROGRAMS = ("kineto.scan.program:SCANNER", "ingest.call_tree.state:SWEEP", "prot
 def programs() -> list[Program]:
     """All programs."""
     room = (__package__ or "").removesuffix(".native")
-    places = (place.split(":") for place in PROGRAMS)
-    return [getattr(import_module(f"{room}.{module}"), name) for module, name in places]
+    programs = (address.split(":") for address in PROGRAMS)
+    return [getattr(import_module(f"{room}.{module}"), name) for module, name in programs]
 
 
 def build(folder: Path, target: str) -> list[Path]:

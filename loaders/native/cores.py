@@ -21,12 +21,12 @@ def cores() -> int:
     return max(1, min(count, _share(_GROUPS) or count))
 
 
-def threads(least: int, most: int) -> int:
+def threads(low: int, high: int) -> int:
     """As many threads as there are cores, between these bounds, unless the setting asks for fewer."""
-    wanted = max(least, min(cores(), most))
+    count = max(low, min(cores(), high))
     with suppress(ValueError):
-        return max(1, min(wanted, int(os.environ.get(SETTING, ""))))
-    return wanted
+        return max(1, min(count, int(os.environ.get(SETTING, ""))))
+    return count
 
 
 def _share(groups: Path) -> int | None:

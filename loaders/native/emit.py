@@ -22,19 +22,19 @@ from .link import ALIGNED, link
 
 def compile_all(module: str, names: Sequence[str]) -> list[tuple[str, str]]:
     """The symbol of each of the functions and LLVM's text of it, by the module's ``SIGNATURES``."""
-    found = import_module(module)
-    return [_compiled(getattr(found, name).py_func, found.SIGNATURES[name]) for name in names]
+    functions = import_module(module)
+    return [_compiled(getattr(functions, name).py_func, functions.SIGNATURES[name]) for name in names]
 
 
 def image(functions: Sequence[tuple[str, str]], level: str) -> Image:
     """The functions as one image for all processors of a level. Raises NotLinked."""
-    code, places = b"", []
+    code, entries = b"", []
     for symbol, text in functions:
-        linked, place = link(_object(text, level, reloc="pic", codemodel="small"), symbol)
+        linked, entry = link(_object(text, level, reloc="pic", codemodel="small"), symbol)
         code += bytes(-len(code) % ALIGNED)
-        places.append(len(code) + place)
+        entries.append(len(code) + entry)
         code += linked
-    return Image(level, tuple(places), code)
+    return Image(level, tuple(entries), code)
 
 
 def objects(functions: Sequence[tuple[str, str]]) -> Objects:
@@ -49,18 +49,18 @@ def _compiled(function: Any, signature: Sequence[Any]) -> tuple[str, str]:
     flags.nrt, flags.boundscheck, flags.error_model = False, False, "numpy"
     flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.release_gil = True
     target = cpu_target.typing_context, cpu_target.target_context
-    done = numba.compile_extra(*target, function, signature, types.int64, flags, {})
-    return done.fndesc.llvm_func_name, done.library.get_llvm_str()
+    result = numba.compile_extra(*target, function, signature, types.int64, flags, {})
+    return result.fndesc.llvm_func_name, result.library.get_llvm_str()
 
 
 def _object(text: str, level: str | None, **model: Any) -> bytes:
     name, features = (llvm.get_host_cpu_name(), _features()) if level is None else (level, "")
     machine = llvm.Target.from_default_triple().create_target_machine(cpu=name, features=features, opt=3, **model)
-    found: bytes = machine.emit_object(llvm.parse_assembly(text))
-    return found
+    code: bytes = machine.emit_object(llvm.parse_assembly(text))
+    return code
 
 
 def _features() -> str:
     """What this processor can do, AVX-512 left out: masks in registers of their own take longer to become a number."""
-    known = llvm.get_host_cpu_features().items()
-    return ",".join(f"{'+' if there and 'avx512' not in name else '-'}{name}" for name, there in known)
+    features = llvm.get_host_cpu_features().items()
+    return ",".join(f"{'+' if present and 'avx512' not in name else '-'}{name}" for name, present in features)

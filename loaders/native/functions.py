@@ -83,7 +83,7 @@ def _mapped(image: Image) -> tuple[Any, list[int]]:
     begin = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     if ctypes.CDLL(None, use_errno=True).mprotect(ctypes.c_void_p(begin), len(memory), _READ_AND_RUN):
         raise OSError(ctypes.get_errno(), "memory may not be run")
-    return memory, [begin + place for place in image.places]
+    return memory, [begin + entry for entry in image.places]
 
 
 def _loaded(code: Objects) -> tuple[Any, list[int]]:

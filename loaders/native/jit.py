@@ -20,11 +20,11 @@ _OPTIONS: dict[str, Any] = {
 
 def compiled(function: _Function) -> _Function:
     """A function of its own in the machine code."""
-    made: _Function = njit(function, **_OPTIONS)
-    return made
+    dispatcher: _Function = njit(function, **_OPTIONS)
+    return dispatcher
 
 
 def inlined(function: _Function) -> _Function:
     """A function whose code goes to wherever it is called."""
-    made: _Function = njit(function, forceinline=True, **_OPTIONS)
-    return made
+    dispatcher: _Function = njit(function, forceinline=True, **_OPTIONS)
+    return dispatcher

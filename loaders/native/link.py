@@ -66,45 +66,45 @@ def _link(data: bytes, symbol: bytes) -> tuple[bytes, int]:
     (table,) = struct.unpack_from("<Q", data, 40)
     each, count = struct.unpack_from("<HH", data, 58)
     sections = [_Section(*struct.unpack_from("<IIQQQQIIQQ", data, table + each * row)) for row in range(count)]
-    image, places = _laid_out(data, sections)
+    image, offsets = _laid_out(data, sections)
     (names,) = (section for section in sections if section.kind == _SYMBOLS)
     symbols = [
         _Symbol(*struct.unpack_from("<IBBHQQ", data, at))
         for at in range(names.offset, names.offset + names.size, names.entry)
     ]
     for section in sections:
-        if section.kind == _RELOCATIONS and section.info in places:
-            _fill_in(data, section, places, symbols, image)
+        if section.kind == _RELOCATIONS and section.info in offsets:
+            _fill_in(data, section, offsets, symbols, image)
     texts = sections[names.link].offset
-    for found in symbols:
-        begin = texts + found.name
-        if found.section in places and data[begin : data.index(b"\0", begin)] == symbol:
-            return bytes(image), places[found.section] + found.value
+    for entry in symbols:
+        begin = texts + entry.name
+        if entry.section in offsets and data[begin : data.index(b"\0", begin)] == symbol:
+            return bytes(image), offsets[entry.section] + entry.value
     raise NotLinked("it does not hold the function")
 
 
 def _laid_out(data: bytes, sections: list[_Section]) -> tuple[bytearray, dict[int, int]]:
     """What is loaded of the file, one section behind the other, and where each begins."""
-    image, places = bytearray(), dict[int, int]()
+    image, offsets = bytearray(), dict[int, int]()
     for number, section in enumerate(sections):
         if not section.flags & _ALLOCATED or not section.size:
             continue
         if section.flags & _WRITEABLE or section.kind == _NO_BITS or section.alignment > ALIGNED:
             raise NotLinked("it has variables")
         image += bytes(-len(image) % ALIGNED)
-        places[number] = len(image)
+        offsets[number] = len(image)
         image += data[section.offset : section.offset + section.size]
-    return image, places
+    return image, offsets
 
 
 def _fill_in(
-    data: bytes, section: _Section, places: dict[int, int], symbols: list[_Symbol], image: bytearray
+    data: bytes, section: _Section, offsets: dict[int, int], symbols: list[_Symbol], image: bytearray
 ) -> None:
     """Write the distances that the instructions and tables of one section lack."""
     for at in range(section.offset, section.offset + section.size, section.entry):
         offset, info, addend = struct.unpack_from("<QQq", data, at)
         symbol = symbols[info >> 32]
-        if info & 0xFFFFFFFF not in _RELATIVE or symbol.section not in places or symbol.section >= _RESERVED:
+        if info & 0xFFFFFFFF not in _RELATIVE or symbol.section not in offsets or symbol.section >= _RESERVED:
             raise NotLinked("it refers to something outside, or by absolute address")
-        place = places[section.info] + offset
-        struct.pack_into("<i", image, place, places[symbol.section] + symbol.value + addend - place)
+        target = offsets[section.info] + offset
+        struct.pack_into("<i", image, target, offsets[symbol.section] + symbol.value + addend - target)

@@ -58,16 +58,6 @@ def word_at(typing: Any, array: Any, index: Any) -> Any:
     return types.uint64(array, types.intp), generate
 
 
-@intrinsic
-def big_word_at(typing: Any, array: Any, index: Any) -> Any:
-    """The eight bytes from an index on, as a big-endian integer with its sign."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bswap(_eight_bytes(context, builder, signature, arguments))
-
-    return types.int64(array, types.intp), generate
-
-
 def mask_of(bytes_: bytes, below: int = 0, others: bool = False) -> Callable[..., Any]:
     """An intrinsic: which of ``WIDTH`` bytes are among some or below a value (or which are not), as bits."""
 
@@ -79,16 +69,16 @@ def mask_of(bytes_: bytes, below: int = 0, others: bool = False) -> Callable[...
             tests = [builder.icmp_unsigned("==", loaded, ir.Constant(vector, [byte] * WIDTH)) for byte in bytes_]
             if below:
                 tests.append(builder.icmp_unsigned("<", loaded, ir.Constant(vector, [below] * WIDTH)))
-            found = tests[0]
+            union = tests[0]
             for test in tests[1:]:
-                found = builder.or_(found, test)
-            found = builder.not_(found) if others else found
-            return builder.zext(builder.bitcast(found, ir.IntType(WIDTH)), _WORD)
+                union = builder.or_(union, test)
+            union = builder.not_(union) if others else union
+            return builder.zext(builder.bitcast(union, ir.IntType(WIDTH)), _WORD)
 
         return types.uint64(array, types.intp), generate
 
-    made: Callable[..., Any] = mask
-    return made
+    result: Callable[..., Any] = mask
+    return result
 
 
 @intrinsic
@@ -123,7 +113,7 @@ def ones(typing: Any, bits: Any) -> Any:
 
 
 @intrinsic
-def same(typing: Any, array: Any, index: Any, other: Any, place: Any) -> Any:
+def same(typing: Any, array: Any, index: Any, other: Any, offset: Any) -> Any:
     """Which of the ``WIDTH`` bytes of one array from an index on are those of another from a place on, as bits."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -59,7 +59,7 @@ def parts(file: int, begin: int, end: int) -> Iterator[WireField]:
         at = content + size
 
 
-def _varint(window: bytes, at: int, place: int) -> tuple[int, int]:
+def _varint(window: bytes, at: int, start: int) -> tuple[int, int]:
     value = shift = 0
     while at < len(window) and shift < 70:
         byte = window[at]
@@ -68,4 +68,4 @@ def _varint(window: bytes, at: int, place: int) -> tuple[int, int]:
         if byte < 128:
             return value, at
         shift += 7
-    raise Cut(place)
+    raise Cut(start)

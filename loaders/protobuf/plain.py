@@ -96,7 +96,7 @@ class _Walk:
             shift += 7
         raise _Broken
 
-    def _message(self, kind: int, own: int, at: int, end: int, depth: int) -> None:
+    def _message(self, kind: int, token: int, at: int, end: int, depth: int) -> None:
         if depth >= DEEPEST:
             raise _Broken
         slots = self.slots[kind]
@@ -111,46 +111,46 @@ class _Walk:
             if not 0 <= size <= end - at:
                 raise _Broken
             slot = slots.get(number, -1) if number < NUMBERS_END else -1
-            at = self._field(slot, wire, size, at, end, kind, own, depth)
+            at = self._field(slot, wire, size, at, end, kind, token, depth)
 
-    def _field(self, slot: int, wire: int, size: int, at: int, end: int, kind: int, own: int, depth: int) -> int:
+    def _field(self, slot: int, wire: int, size: int, at: int, end: int, kind: int, token: int, depth: int) -> int:
         what = self.kinds[slot]
         if wire == VARINT:
             value, at = self._varint(at, end)
             if what == NUMBER:
-                self.rows.append((slot, own, value, 0, 0))
+                self.rows.append((slot, token, value, 0, 0))
             return at
         if wire == LENGTH:
-            self._bytes(slot, what, size, at, own, depth)
+            self._bytes(slot, what, size, at, token, depth)
             return at + size
         width = 8 if wire == EIGHT_BYTES else 4
         if wire not in (EIGHT_BYTES, FOUR_BYTES) or end - at < width:
             raise _Broken
         if what == FIXED and width == 8:
-            self.rows.append((slot, own, int.from_bytes(self.data[at : at + 8], "little", signed=True), 0, 0))
+            self.rows.append((slot, token, int.from_bytes(self.data[at : at + 8], "little", signed=True), 0, 0))
         return at + width
 
-    def _bytes(self, slot: int, what: int, size: int, at: int, own: int, depth: int) -> None:
+    def _bytes(self, slot: int, what: int, size: int, at: int, token: int, depth: int) -> None:
         if what == MESSAGE:
             child = self.inside[slot]
             number = self.counts[child]
             self.counts[child] += 1
-            self.rows.append((slot, own, at, size, 0))
+            self.rows.append((slot, token, at, size, 0))
             self._message(child, number, at, at + size, depth + 1)
         elif what == TEXT:
-            self.rows.append((slot, own, at, size, hash(bytes(self.data[at : at + size]))))
+            self.rows.append((slot, token, at, size, hash(bytes(self.data[at : at + size]))))
         elif what == BYTES:
-            self.rows.append((slot, own, at, size, 0))
+            self.rows.append((slot, token, at, size, 0))
         elif what == NUMBER:
             stop = at + size
             while at < stop:
                 value, at = self._varint(at, stop)
                 if len(self.rows) >= self.room.capacity:
                     raise _Broken
-                self.rows.append((slot, own, value, 0, 0))
+                self.rows.append((slot, token, value, 0, 0))
         elif what == FIXED:
-            for place in range(at, at + size - 7, 8):
+            for offset in range(at, at + size - 7, 8):
                 if len(self.rows) >= self.room.capacity:
                     break
-                value = int.from_bytes(self.data[place : place + 8], "little", signed=True)
-                self.rows.append((slot, own, value, 0, 0))
+                value = int.from_bytes(self.data[offset : offset + 8], "little", signed=True)
+                self.rows.append((slot, token, value, 0, 0))

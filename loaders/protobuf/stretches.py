@@ -86,14 +86,14 @@ class Stretches:
                 larger[:filled] = buffer[:filled]
                 buffer = larger
                 continue
-            left = filled - at
-            if len(buffer) > BUFFER + PAD and left < BUFFER:
+            rest = filled - at
+            if len(buffer) > BUFFER + PAD and rest < BUFFER:
                 buffer, old = np.zeros(BUFFER + PAD, np.uint8), buffer
-                buffer[:left] = old[at:filled]
+                buffer[:rest] = old[at:filled]
             else:
-                buffer[:left] = buffer[at:filled].copy()
+                buffer[:rest] = buffer[at:filled].copy()
             self._base += at
-            filled = left
+            filled = rest
 
     def _pass_over(self, read: Read, size: int) -> bool:
         """Read on without looking; whether there was as much."""

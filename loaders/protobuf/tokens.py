@@ -66,20 +66,20 @@ class Tokens:
     def __init__(self, data: Bytes, room: Room) -> None:
         self.data, self._room, self._view = data, room, data.data
         self._fields: dict[str, FieldTokens] = {}
-        found = int(room.state[TOKENS])
-        slots = room.slots[:found]
+        count = int(room.state[TOKENS])
+        slots = room.slots[:count]
         self._order = np.argsort(slots, kind="stable")
         self._starts = np.searchsorted(slots[self._order], np.arange(room.shape.count + 1, dtype=np.int16))
 
     def field(self, name: str) -> FieldTokens:
         """The values of a field ('event.name') in the order of the data."""
-        found = self._fields.get(name)
-        if found is None:
+        field = self._fields.get(name)
+        if field is None:
             slot, room = self._room.shape.names[name], self._room
             at = self._order[self._starts[slot] : self._starts[slot + 1]]
-            found = FieldTokens(room.owners[at], room.values[at], room.sizes[at], room.hashes[at])
-            self._fields[name] = found
-        return found
+            field = FieldTokens(room.owners[at], room.values[at], room.sizes[at], room.hashes[at])
+            self._fields[name] = field
+        return field
 
     def count(self, name: str) -> int:
         """How many values a field has; of a message, how many there are."""
@@ -89,8 +89,8 @@ class Tokens:
     def column(self, name: str, of: int, default: int = NULL) -> Ints:
         """A field of numbers over the ``of`` messages that may have it; ``default`` where one has not."""
         out = np.full(of, default, np.int64)
-        found = self.field(name)
-        out[found.owners] = found.values
+        field = self.field(name)
+        out[field.owners] = field.values
         return out
 
     def owners(self, name: str) -> Codes:
@@ -106,32 +106,32 @@ class Tokens:
 
         With ``of``, those of some owners only.
         """
-        found = self.field(name)
+        field = self.field(name)
         if of is not None:
-            at = np.flatnonzero(of[found.owners])
-            found = FieldTokens(found.owners[at], found.values[at], found.sizes[at], found.hashes[at])
-        if not len(found.owners):
-            return found.owners, found.values
-        _, first, inverse = np.unique(found.hashes, return_index=True, return_inverse=True)
+            at = np.flatnonzero(of[field.owners])
+            field = FieldTokens(field.owners[at], field.values[at], field.sizes[at], field.hashes[at])
+        if not len(field.owners):
+            return field.owners, field.values
+        _, first, inverse = np.unique(field.hashes, return_index=True, return_inverse=True)
         order = np.argsort(first)
         codes = np.empty(len(first), np.int64)
-        for place in order.tolist():
-            at = first[place]
-            codes[place] = code(self.text(int(found.values[at]), int(found.sizes[at])))
-        return found.owners, codes[inverse]
+        for index in order.tolist():
+            at = first[index]
+            codes[index] = code(self.text(int(field.values[at]), int(field.sizes[at])))
+        return field.owners, codes[inverse]
 
-    def text_column(self, name: str, of: int, code: Callable[[str], int], some: Mask | None = None) -> Ints:
+    def text_column(self, name: str, of: int, code: Callable[[str], int], mask: Mask | None = None) -> Ints:
         """A field of texts as codes over the messages that may have it, or ``some``; -1 where one has not."""
         out = np.full(of, -1, np.int64)
-        owners, codes = self.texts(name, code, some)
+        owners, codes = self.texts(name, code, mask)
         out[owners] = codes
         return out
 
 
 def reals(values: Ints) -> npt.NDArray[np.float64]:
     """Eight bytes each as the floating-point numbers they are."""
-    found: npt.NDArray[np.float64] = np.ascontiguousarray(values).view(np.float64)
-    return found
+    doubles: npt.NDArray[np.float64] = np.ascontiguousarray(values).view(np.float64)
+    return doubles
 
 
 class Walker:

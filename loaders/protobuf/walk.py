@@ -60,16 +60,16 @@ def _varint(data: Any, at: Any, end: Any) -> Any:
 def _hash(data: Any, at: Any, size: Any, seed: Any) -> Any:
     """64 bits that tell texts apart; the seed is not known to whoever made them."""
     mixed = np.uint64(seed) ^ (np.uint64(size) * _OTHER)
-    place, left = at, size
-    while left > 0:
-        word = word_at(data, place)
-        if left < 8:
-            word &= (_ONE << (_EIGHT * np.uint64(left))) - _ONE
+    offset, remaining = at, size
+    while remaining > 0:
+        word = word_at(data, offset)
+        if remaining < 8:
+            word &= (_ONE << (_EIGHT * np.uint64(remaining))) - _ONE
         mixed = (mixed ^ word) * _MIX
         mixed ^= mixed >> _SHIFT
         mixed = mixed * _OTHER + np.uint64(seed)
-        place += 8
-        left -= 8
+        offset += 8
+        remaining -= 8
     return np.int64(mixed ^ (mixed >> _SHIFT))
 
 
@@ -83,53 +83,53 @@ def walk(
     ``stack`` (shape: ``DEEPEST`` + 1, 3) and ``saved`` (as ``counts``) are its own to write to. A damaged item that
     says its length leaves nothing behind and is counted in ``state[BROKEN]``.
     """
-    at, done, last = np.int64(state[AT]), np.int64(0), slots.shape[0] - 1
+    at, count, last = np.int64(state[AT]), np.int64(0), slots.shape[0] - 1
     while at < end:
         tag, begin = _varint(data, at, end)
         if begin == 0:
-            state[AT], state[TOKENS] = at, done
+            state[AT], state[TOKENS] = at, count
             return INCOMPLETE if end - at < 20 else DAMAGED
         wire, number, size = tag & 7, tag >> 3, np.int64(0)
         if wire == LENGTH:
             size, begin = _varint(data, begin, end)
             if begin == 0:
-                state[AT], state[TOKENS] = at, done
+                state[AT], state[TOKENS] = at, count
                 return INCOMPLETE if end - at < 20 else DAMAGED
-        known = wire == VARINT or wire == EIGHT_BYTES or wire == LENGTH or wire == FOUR_BYTES
-        if not known or number == 0 or size < 0 or size >= _LARGEST:
-            state[AT], state[TOKENS] = at, done
+        valid = wire == VARINT or wire == EIGHT_BYTES or wire == LENGTH or wire == FOUR_BYTES
+        if not valid or number == 0 or size < 0 or size >= _LARGEST:
+            state[AT], state[TOKENS] = at, count
             return DAMAGED
         state[ITEM] = size
         if wire == LENGTH and size > end - begin:
-            state[AT], state[TOKENS] = at, done
+            state[AT], state[TOKENS] = at, count
             return INCOMPLETE
         slot = np.int64(-1)
         if 0 < number < NUMBERS_END:
             slot = np.int64(item(slots, number))
         what = np.int64(item(kinds, slot)) if slot >= 0 else np.int64(0)
-        if done + (size if what == MESSAGE else 1) + 2 > values.size:
-            state[AT], state[TOKENS] = at, done
+        if count + (size if what == MESSAGE else 1) + 2 > values.size:
+            state[AT], state[TOKENS] = at, count
             return FULL
-        before = done
-        for place in range(counts.size):
-            saved[place] = counts[place]
-        depth, kind, own, stop, broken, place = 0, np.int64(0), np.int64(0), end, False, begin
+        before = count
+        for offset in range(counts.size):
+            saved[offset] = counts[offset]
+        depth, kind, token, stop, broken, offset = 0, np.int64(0), np.int64(0), end, False, begin
         first = True
         while True:
             if not first:
-                while depth > 0 and place == stop:
+                while depth > 0 and offset == stop:
                     depth -= 1
-                    kind, own, stop = stack[depth, 0], stack[depth, 1], stack[depth, 2]
+                    kind, token, stop = stack[depth, 0], stack[depth, 1], stack[depth, 2]
                 if depth == 0:
                     break
-                tag, place = _varint(data, place, stop)
+                tag, offset = _varint(data, offset, stop)
                 wire, number, size = tag & 7, tag >> 3, np.int64(0)
-                if place == 0 or number <= 0 or number >= _LONGEST:
+                if offset == 0 or number <= 0 or number >= _LONGEST:
                     broken = True
                     break
                 if wire == LENGTH:
-                    size, place = _varint(data, place, stop)
-                    if place == 0 or size < 0 or size > stop - place:
+                    size, offset = _varint(data, offset, stop)
+                    if offset == 0 or size < 0 or size > stop - offset:
                         broken = True
                         break
                 slot = np.int64(-1)
@@ -138,75 +138,75 @@ def walk(
                 what = np.int64(item(kinds, slot)) if slot >= 0 else np.int64(0)
             first = False
             if wire == VARINT:
-                value, place = _varint(data, place, stop)
-                if place == 0:
+                value, offset = _varint(data, offset, stop)
+                if offset == 0:
                     broken = True
                     break
                 if what == NUMBER:
-                    token_slots[done], owners[done], values[done], sizes[done] = slot, own, value, 0
-                    done += 1
+                    token_slots[count], owners[count], values[count], sizes[count] = slot, token, value, 0
+                    count += 1
             elif wire == LENGTH:
                 if what == MESSAGE:
                     child = np.int64(item(inside, slot))
-                    token_slots[done], owners[done], values[done], sizes[done] = slot, own, place, size
-                    done += 1
+                    token_slots[count], owners[count], values[count], sizes[count] = slot, token, offset, size
+                    count += 1
                     if depth + 1 >= DEEPEST or child > last:
                         broken = True
                         break
-                    stack[depth, 0], stack[depth, 1], stack[depth, 2] = kind, own, stop
+                    stack[depth, 0], stack[depth, 1], stack[depth, 2] = kind, token, stop
                     depth += 1
-                    kind, own, stop = child, counts[child], place + size
+                    kind, token, stop = child, counts[child], offset + size
                     counts[child] += 1
                     if size == 0:
                         continue
                     continue
                 if what == TEXT or what == BYTES:
-                    token_slots[done], owners[done], values[done], sizes[done] = slot, own, place, size
-                    hashes[done] = _hash(data, place, size, seed) if what == TEXT else 0
-                    done += 1
+                    token_slots[count], owners[count], values[count], sizes[count] = slot, token, offset, size
+                    hashes[count] = _hash(data, offset, size, seed) if what == TEXT else 0
+                    count += 1
                 elif what == NUMBER:
-                    inner, rest = place, place + size
+                    inner, rest = offset, offset + size
                     while inner < rest:
                         value, inner = _varint(data, inner, rest)
                         if inner == 0:
                             broken = True
                             break
-                        if done >= values.size:  # only at the outermost level, where room is kept for one
+                        if count >= values.size:  # only at the outermost level, where room is kept for one
                             broken = True
                             break
-                        token_slots[done], owners[done], values[done], sizes[done] = slot, own, value, 0
-                        done += 1
+                        token_slots[count], owners[count], values[count], sizes[count] = slot, token, value, 0
+                        count += 1
                     if broken:
                         break
                 elif what == FIXED:
-                    inner = place
-                    while place + size - inner >= 8 and done < values.size:
+                    inner = offset
+                    while offset + size - inner >= 8 and count < values.size:
                         value = np.int64(word_at(data, inner))
-                        token_slots[done], owners[done], values[done], sizes[done] = slot, own, value, 0
-                        done += 1
+                        token_slots[count], owners[count], values[count], sizes[count] = slot, token, value, 0
+                        count += 1
                         inner += 8
-                place += size
+                offset += size
             else:
                 width = 8 if wire == EIGHT_BYTES else 4
-                if (wire != EIGHT_BYTES and wire != FOUR_BYTES) or stop - place < width:
+                if (wire != EIGHT_BYTES and wire != FOUR_BYTES) or stop - offset < width:
                     broken = True
                     break
                 if what == FIXED and width == 8:
-                    value = np.int64(word_at(data, place))
-                    token_slots[done], owners[done], values[done], sizes[done] = slot, own, value, 0
-                    done += 1
-                place += width
+                    value = np.int64(word_at(data, offset))
+                    token_slots[count], owners[count], values[count], sizes[count] = slot, token, value, 0
+                    count += 1
+                offset += width
         if broken:
             tag, begin = _varint(data, at, end)
             if tag & 7 != LENGTH:
                 state[AT], state[TOKENS] = at, before
                 return INCOMPLETE
             size, begin = _varint(data, begin, end)
-            done = before
+            count = before
             for back in range(counts.size):
                 counts[back] = saved[back]
             state[BROKEN] += 1
-            place = begin + size
-        at = place
-    state[AT], state[TOKENS] = at, done
+            offset = begin + size
+        at = offset
+    state[AT], state[TOKENS] = at, count
     return DONE

@@ -200,7 +200,7 @@ TABLE: tuple[tuple[str, Callable[[Path], Counts] | str], ...] = (
     ("malformed/*.xplane.pb", "its messages cannot be read, for its bytes were replaced"),
     ("malformed/*", nothing),
     ("ncu_csv/*", ncu), ("nsys_sqlite/*", nsys), ("nsys_stats/*", nothing),
-    ("rocpd_schema/*", "is text, but no trace"),
+    ("rocpd_schema/*", "is a text file, but not a trace format"),
     ("rocprof/kerbowa*", rocprof), ("rocprof/*_results.json.gz", rocprofv3_json),
     ("rocprof/omniperf/*/timestamps.csv", data_rows("kernels")), ("rocprof/omniperf/*/pmc_perf.csv", data_rows(
         "kernels")), ("rocprof/omniperf/*/SQ_LEVEL_WAVES.csv", data_rows("kernels")),
@@ -214,7 +214,7 @@ TABLE: tuple[tuple[str, Callable[[Path], Counts] | str], ...] = (
     ("rocprof/sdk_docs_new/memory_copy_trace.csv", data_rows("kernels")),
     ("rocprof/sdk_docs_new/counter_collection.csv", data_rows("metrics")),
     ("rocprof/sdk_docs_new/*", api_csv),
-    ("rpd/*", rpd), ("tracelens_golden/*", "is text, but no trace"),
+    ("rpd/*", rpd), ("tracelens_golden/*", "is a text file, but not a trace format"),
     ("tb_plugin_golden/*.jsonl", tb_views), ("tb_plugin_golden/*", kineto),
 )
 """Pattern of a path → the plain reading of such a file, or the reason it is refused for. The first that fits counts."""

@@ -35,8 +35,8 @@ def examined(traces: tuple[Trace, ...]) -> Facts:
         ignored = trace.info.facts.get("ignored") or {}
         if ignored:
             yield "no table", _listed([f"{count:,} {what}" for what, count in ignored.items()])
-        for said in trace.info.warnings or ("nothing was wrong",):
-            yield "found", said
+        for warning in trace.info.warnings or ("nothing was wrong",):
+            yield "found", warning
 
 
 def _about(trace: Trace) -> Facts:

@@ -58,11 +58,11 @@ def _document(text: bytes) -> tuple[str, str]:
     if not keys:
         return "is JSON, but not a trace: its top level has no list of trace events", RECORD
     have = [key for key in _TRACE_KEYS if key in keys]
-    named = ", ".join(keys[:4]) + (", …" if len(keys) > 4 else "")
+    listing = ", ".join(keys[:4]) + (", …" if len(keys) > 4 else "")
     if have:
         reason = f"is nearest to kineto (it has {', '.join(have)}), but no list of traceEvents begins in it"
     else:
-        reason = f"is JSON, but not a trace: kineto, the nearest format, needs traceEvents, and this has {named}"
+        reason = f"is JSON, but not a trace: kineto, the nearest format, needs traceEvents, and this has {listing}"
     return reason, RECORD
 
 

@@ -15,12 +15,12 @@ _MOST = 4
 
 def runs_under(folder: Path, known: Sequence[Path] = ()) -> str:
     """A sentence that names the first runs under the folder, of those ``known`` or of what lies there; '' for none."""
-    found = list(known) or [one.path for one in islice(discover(folder), _MOST + 1)]
-    if not found:
+    runs = list(known) or [one.path for one in islice(discover(folder), _MOST + 1)]
+    if not runs:
         return ""
-    named = list(dict.fromkeys(os.path.relpath(path, folder) for path in found))
-    tail = ", …" if len(named) > _MOST else ""
-    return f"Name one: {', '.join(os.path.join(folder, name) for name in named[:_MOST])}{tail}."
+    names = list(dict.fromkeys(os.path.relpath(path, folder) for path in runs))
+    tail = ", …" if len(names) > _MOST else ""
+    return f"Name one: {', '.join(os.path.join(folder, name) for name in names[:_MOST])}{tail}."
 
 
 def part_of(path: Path) -> tuple[str, str] | None:

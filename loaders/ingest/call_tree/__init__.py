@@ -37,50 +37,51 @@ def deferred(
     if trace.host is schema.empty("host"):
         return trace
     types = schema.polars_schema("host")
-    pieces = [*parts] or [trace.host]
-    known = list[tuple[list[pl.LazyFrame], list[pl.LazyFrame], pl.DataFrame]]()
+    frames = [*parts] or [trace.host]
+    computed = list[tuple[list[pl.LazyFrame], list[pl.LazyFrame], pl.DataFrame]]()
 
     def blocks() -> tuple[list[pl.LazyFrame], list[pl.LazyFrame], pl.DataFrame]:
-        if not known:
+        if not computed:
             from .columns import blocks_of  # with numpy, which most questions asked again do without
 
-            some = blocks_of(pieces)
-            known.append((some, *_trees(some, compiled, derived_store)))
-        return known[0]
+            input_blocks = blocks_of(frames)
+            computed.append((input_blocks, *_trees(input_blocks, compiled, derived_store)))
+        return computed[0]
 
     def with_tree(names: list[str], plain: list[str]) -> Iterator[pl.DataFrame]:
         from .columns import with_late
 
         begin = 0
-        some, trees, late = blocks()
-        for block, tree in zip(some, trees, strict=True):
+        input_blocks, trees, late = blocks()
+        for block, tree in zip(input_blocks, trees, strict=True):
             table = block.select(plain or pl.first()).collect(engine="streaming").select(plain)
-            added = with_late(tree.select(names).collect(), late, begin)
-            begin += added.height
-            yield pl.concat([table, added.cast({name: types[name] for name in names})], how="horizontal")
+            tree_columns = with_late(tree.select(names).collect(), late, begin)
+            begin += tree_columns.height
+            yield pl.concat([table, tree_columns.cast({name: types[name] for name in names})], how="horizontal")
 
     def rows(
         names: list[str] | None, predicate: pl.Expr | None, limit: int | None, _batch: int | None
     ) -> Iterator[pl.DataFrame]:
-        wanted = list(types) if names is None else names
-        asked = {*wanted, *(predicate.meta.root_names() if predicate is not None else ())}
-        added = [name for name in COLUMNS if name in asked]
-        left = limit
-        if added:
-            plain = [name for name in types if name in asked and name not in COLUMNS]
-            for table in with_tree(added, plain):
-                some = table if left is None else table.head(left)
-                yield (some if predicate is None else some.filter(predicate)).select(wanted)
-                left = None if left is None else left - some.height
-                if left == 0:
+        columns = list(types) if names is None else names
+        needed = {*columns, *(predicate.meta.root_names() if predicate is not None else ())}
+        tree_columns = [name for name in COLUMNS if name in needed]
+        remaining = limit
+        if tree_columns:
+            plain = [name for name in types if name in needed and name not in COLUMNS]
+            for table in with_tree(tree_columns, plain):
+                input_blocks = table if remaining is None else table.head(remaining)
+                yield (input_blocks if predicate is None else input_blocks.filter(predicate)).select(columns)
+                remaining = None if remaining is None else remaining - input_blocks.height
+                if remaining == 0:
                     return
             return
-        for piece in pieces:
-            if left == 0:
+        for frame in frames:
+            if remaining == 0:
                 return
-            part = piece if left is None else piece.head(left)
-            yield (part if predicate is None else part.filter(predicate)).select(wanted).collect(engine="streaming")
-            left = None if left is None else left - int(part.select(pl.len()).collect().item())
+            limited = frame if remaining is None else frame.head(remaining)
+            matches = limited if predicate is None else limited.filter(predicate)
+            yield matches.select(columns).collect(engine="streaming")
+            remaining = None if remaining is None else remaining - int(limited.select(pl.len()).collect().item())
 
     return trace.with_tables(host=register_io_source(rows, schema=types))
 
@@ -92,15 +93,15 @@ def _trees(
     from .columns import late_times, trees
 
     if derived_store is not None:
-        late_kept, kept = derived_store.read(_LATE), derived_store.parts(_TREE)
-        if late_kept is not None and kept is not None and len(kept) == len(blocks):
-            return kept, late_kept
+        late_kept, stored = derived_store.read(_LATE), derived_store.parts(_TREE)
+        if late_kept is not None and stored is not None and len(stored) == len(blocks):
+            return stored, late_kept
         late: dict[int, int] = {}
         if derived_store.write_parts(_TREE, trees(blocks, late, compiled)):
             derived_store.write(_LATE, late_times(late))
-            kept = derived_store.parts(_TREE)
-            if kept is not None:
-                return kept, late_times(late)
+            stored = derived_store.parts(_TREE)
+            if stored is not None:
+                return stored, late_times(late)
     late = {}
-    found = dict(trees(blocks, late, compiled))
-    return [found[number].lazy() for number in range(len(blocks))], late_times(late)
+    by_block = dict(trees(blocks, late, compiled))
+    return [by_block[number].lazy() for number in range(len(blocks))], late_times(late)

@@ -26,16 +26,16 @@ class CallTimes(Struct, frozen=True):
     start: Ints
     end: Ints
 
-    def pick(self, some: npt.NDArray[Any]) -> CallTimes:
+    def pick(self, rows: npt.NDArray[Any]) -> CallTimes:
         """Some of them."""
-        return CallTimes(self.row[some], self.thread[some], self.start[some], self.end[some])
+        return CallTimes(self.row[rows], self.thread[rows], self.start[rows], self.end[rows])
 
 
-def joined(parts: Sequence[CallTimes]) -> CallTimes:
+def joined(runs: Sequence[CallTimes]) -> CallTimes:
     """All of the parts, in their order."""
-    if len(parts) == 1:
-        return parts[0]
-    return CallTimes(*(np.concatenate([getattr(part, name) for part in parts]) for name in CallTimes.__struct_fields__))
+    if len(runs) == 1:
+        return runs[0]
+    return CallTimes(*(np.concatenate([getattr(run, name) for run in runs]) for name in CallTimes.__struct_fields__))
 
 
 def read(block: pl.LazyFrame, first_row: int, threads: dict[tuple[int | None, ...], int]) -> CallTimes:
@@ -51,7 +51,7 @@ def read(block: pl.LazyFrame, first_row: int, threads: dict[tuple[int | None, ..
     return CallTimes(rows, _threads(frame.select(_THREAD), threads), start, start + dur)
 
 
-def _threads(keys: pl.DataFrame, known: dict[tuple[int | None, ...], int]) -> Shorts:
+def _threads(keys: pl.DataFrame, thread_numbers: dict[tuple[int | None, ...], int]) -> Shorts:
     """The number of each row's thread. Rows of one thread mostly follow each other, so runs are looked up."""
     if keys.is_empty():
         return np.zeros(0, np.int32)
@@ -60,7 +60,7 @@ def _threads(keys: pl.DataFrame, known: dict[tuple[int | None, ...], int]) -> Sh
         values = column.fill_null(np.iinfo(np.int64).min).to_numpy()
         change[1:] |= values[1:] != values[:-1]
     heads = np.flatnonzero(change)
-    numbers = [known.setdefault(key, len(known)) for key in keys[heads].rows()]
+    numbers = [thread_numbers.setdefault(key, len(thread_numbers)) for key in keys[heads].rows()]
     return np.repeat(np.array(numbers, np.int32), np.diff(heads, append=keys.height))
 
 

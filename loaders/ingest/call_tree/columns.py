@@ -28,20 +28,20 @@ MOST_ROWS = 1 << 19
 _LATE = {"row": pl.Int64, "self_ns": pl.Int64}
 
 
-def blocks_of(pieces: Sequence[pl.LazyFrame]) -> list[pl.LazyFrame]:
+def blocks_of(frames: Sequence[pl.LazyFrame]) -> list[pl.LazyFrame]:
     """The pieces of a table, those of many rows as several of at most ``MOST_ROWS``."""
     blocks = []
-    for piece in pieces:
-        rows = int(piece.select(pl.len()).collect().item())
-        blocks += [piece.slice(at, MOST_ROWS) for at in range(0, rows, MOST_ROWS)] if rows > MOST_ROWS else [piece]
+    for frame in frames:
+        rows = int(frame.select(pl.len()).collect().item())
+        blocks += [frame.slice(at, MOST_ROWS) for at in range(0, rows, MOST_ROWS)] if rows > MOST_ROWS else [frame]
     return blocks
 
 
 def call_tree(host: pl.LazyFrame, compiled: bool = True) -> pl.DataFrame:
     """``COLUMNS``, a row for each of a host table."""
     late: dict[int, int] = {}
-    found = dict(trees(blocks_of([host]), late, compiled))
-    tree = pl.concat([found[number] for number in range(len(found))], how="vertical_relaxed")
+    by_block = dict(trees(blocks_of([host]), late, compiled))
+    tree = pl.concat([by_block[number] for number in range(len(by_block))], how="vertical_relaxed")
     return with_late(tree, late_times(late), 0)
 
 
@@ -61,22 +61,22 @@ def trees(
             yield number, _Block(rows, 0).frame()
     state = State(compiled_sweep(int(first_rows[-1])) if compiled else None)
     threads, open_blocks = dict[tuple[int | None, ...], int](), dict[int, _Block]()
-    waiting, left = list[CallTimes](), 0
+    waiting, open_rows = list[CallTimes](), 0
     for visit, (_, number) in enumerate(visits):
         slices = read(blocks[number], int(first_rows[number]), threads)
         open_blocks[number] = _Block(spans[number][0], len(slices.row))
         waiting.append(slices)
         is_last = visit + 1 == len(visits)
         # where nearly all waits for later blocks, each of them would go through all of it again
-        if is_last or sum(len(some.row) for some in waiting) >= 2 * left:
-            every = joined(waiting)
-            is_ready = every.start < visits[visit + 1][0] if not is_last else np.ones(len(every.row), bool)
-            waiting = [every.pick(~is_ready)]
-            left = len(waiting[0].row)
-            swept = state.go_on(every.pick(is_ready), len(threads))
+        if is_last or sum(len(times.row) for times in waiting) >= 2 * open_rows:
+            merged = joined(waiting)
+            is_ready = merged.start < visits[visit + 1][0] if not is_last else np.ones(len(merged.row), bool)
+            waiting = [merged.pick(~is_ready)]
+            open_rows = len(waiting[0].row)
+            swept = state.go_on(merged.pick(is_ready), len(threads))
             _tell(swept, open_blocks, first_rows, late)
-        for done in [one for one, block in open_blocks.items() if not block.waiting]:
-            yield done, open_blocks.pop(done).frame()
+        for finished in [one for one, block in open_blocks.items() if not block.waiting]:
+            yield finished, open_blocks.pop(finished).frame()
     _settle(*state.close(), open_blocks, first_rows, late)
 
 
@@ -90,10 +90,11 @@ def with_late(tree: pl.DataFrame, late: pl.DataFrame, first_row: int) -> pl.Data
     if "self_ns" not in tree.columns:
         return tree
     low, high = (int(late["row"].search_sorted(row)) for row in (first_row, first_row + tree.height))
-    mine = late.slice(low, high - low)
-    if mine.is_empty():
+    block_late = late.slice(low, high - low)
+    if block_late.is_empty():
         return tree
-    return tree.with_columns(tree["self_ns"].cast(pl.Int64).scatter(mine["row"] - first_row, mine["self_ns"]))
+    self_ns = tree["self_ns"].cast(pl.Int64)
+    return tree.with_columns(self_ns.scatter(block_late["row"] - first_row, block_late["self_ns"]))
 
 
 class _Block:
@@ -125,18 +126,18 @@ def _tell(swept: Swept, blocks: dict[int, _Block], first_rows: Ints, late: dict[
     """Put what was found out into the blocks of its rows."""
     of = np.searchsorted(first_rows, swept.row, side="right") - 1
     for number in np.unique(of).tolist():
-        block, mine = blocks[number], np.flatnonzero(of == number)
-        at = swept.row[mine] - first_rows[number]
-        block.parent[at], block.depth[at] = swept.parent[mine], swept.depth[mine]
-        block.own[at], block.crosses[at] = swept.own[mine], swept.crosses[mine]
-        block.waiting -= len(mine)
+        block, rows_of_block = blocks[number], np.flatnonzero(of == number)
+        at = swept.row[rows_of_block] - first_rows[number]
+        block.parent[at], block.depth[at] = swept.parent[rows_of_block], swept.depth[rows_of_block]
+        block.own[at], block.crosses[at] = swept.own[rows_of_block], swept.crosses[rows_of_block]
+        block.waiting -= len(rows_of_block)
     _settle(swept.ended, swept.ended_own, blocks, first_rows, late)
 
 
-def _settle(rows: Ints, own: Ints, blocks: dict[int, _Block], first_rows: Ints, late: dict[int, int]) -> None:
+def _settle(rows: Ints, self_ns: Ints, blocks: dict[int, _Block], first_rows: Ints, late: dict[int, int]) -> None:
     """Give slices of earlier calls the time of their own that they have in the end."""
     of = np.searchsorted(first_rows, rows, side="right") - 1
-    for number, row, value in zip(of.tolist(), rows.tolist(), own.tolist(), strict=True):
+    for number, row, value in zip(of.tolist(), rows.tolist(), self_ns.tolist(), strict=True):
         if number in blocks:
             blocks[number].own[row - first_rows[number]] = value
         else:

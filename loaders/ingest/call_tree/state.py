@@ -65,7 +65,7 @@ class State:
 
     def go_on(self, slices: CallTimes, threads: int) -> Swept:
         """Sweep more slices, of threads with numbers below ``threads``."""
-        held = len(self._open.row)
+        open_count = len(self._open.row)
         new = len(slices.row)
         self._top = np.append(self._top, np.full(threads - len(self._top), -1, np.int32))
         self._now = np.append(self._now, np.zeros(threads - len(self._now), np.int64))
@@ -73,52 +73,55 @@ class State:
         thread = np.append(self._open.thread, slices.thread)
         start, end = np.append(self._open.start, slices.start), np.append(self._open.end, slices.end)
         parent = np.append(self._parent, np.full(new, -1, np.int32))
-        depth, own = np.append(self._depth, np.full(new, -1, np.int32)), np.append(self._own, np.zeros(new, np.int64))
-        crosses = np.zeros(held + new, np.uint8)
-        order = in_order(slices) + held
-        self._sweep(order, thread, start, end, parent, own, depth, crosses)
-        is_open = np.zeros(held + new, bool)
+        depth = np.append(self._depth, np.full(new, -1, np.int32))
+        self_ns = np.append(self._own, np.zeros(new, np.int64))
+        crosses = np.zeros(open_count + new, np.uint8)
+        order = in_order(slices) + open_count
+        self._sweep(order, thread, start, end, parent, self_ns, depth, crosses)
+        is_open = np.zeros(open_count + new, bool)
         is_open[self._stacks(parent)] = True
-        ended = np.flatnonzero(~is_open[:held])
-        above = parent[held:]
-        swept = Swept(row[held:], np.where(above >= 0, row[above], -1), depth[held:], own[held:], crosses[held:],
-                      row[ended], own[ended])
-        self._keep(np.flatnonzero(is_open), CallTimes(row, thread, start, end), parent, depth, own)
+        ended = np.flatnonzero(~is_open[:open_count])
+        above = parent[open_count:]
+        swept = Swept(
+            row[open_count:], np.where(above >= 0, row[above], -1), depth[open_count:], self_ns[open_count:],
+            crosses[open_count:], row[ended], self_ns[ended],
+        )
+        self._keep(np.flatnonzero(is_open), CallTimes(row, thread, start, end), parent, depth, self_ns)
         return swept
 
     def close(self) -> tuple[Ints, Ints]:
         """The rows that threads are in at the end, and the self times they have when all of them end."""
-        parent, end, own = self._parent.tolist(), self._open.end.tolist(), self._own.tolist()
+        parent, end, self_ns = self._parent.tolist(), self._open.end.tolist(), self._own.tolist()
         for inner, moment in zip(self._top.tolist(), self._now.tolist(), strict=True):
             while inner >= 0:
                 if end[inner] > moment:
-                    own[inner] += end[inner] - moment
+                    self_ns[inner] += end[inner] - moment
                     moment = end[inner]
                 inner = parent[inner]
-        return self._open.row, np.array(own, np.int64)
+        return self._open.row, np.array(self_ns, np.int64)
 
     def _sweep(self, *arrays: npt.NDArray[Any]) -> None:
         if self._native is not None:
             self._native.call("compiled_sweep", *arrays, self._top, self._now, SLACK_NS)
             return
         lists: list[Any] = [array.tolist() for array in (*arrays, self._top, self._now)]
-        order, thread, start, end, parent, own, depth, crosses, top, now = lists
-        sweep(order, thread, start, end, parent, own, depth, crosses, top, now, SLACK_NS)
+        order, thread, start, end, parent, self_ns, depth, crosses, top, now = lists
+        sweep(order, thread, start, end, parent, self_ns, depth, crosses, top, now, SLACK_NS)
         for array, values in zip((*arrays, self._top, self._now), lists, strict=True):
             array[:] = values
 
     def _stacks(self, parent: Shorts) -> list[int]:
         """The places of all slices that a thread is in."""
-        places = []
+        indices = []
         for inner in self._top.tolist():
             while inner >= 0:
-                places.append(inner)
+                indices.append(inner)
                 inner = int(parent[inner])
-        return places
+        return indices
 
-    def _keep(self, places: Ints, every: CallTimes, parent: Shorts, depth: Shorts, own: Ints) -> None:
+    def _keep(self, indices: Ints, calls: CallTimes, parent: Shorts, depth: Shorts, self_ns: Ints) -> None:
         new = np.full(len(parent) + 1, -1, np.int32)  # the last is that of -1
-        new[places] = np.arange(len(places), dtype=np.int32)
-        self._open = every.pick(places)
-        self._parent, self._depth, self._own = new[parent[places]], depth[places], own[places]
+        new[indices] = np.arange(len(indices), dtype=np.int32)
+        self._open = calls.pick(indices)
+        self._parent, self._depth, self._own = new[parent[indices]], depth[indices], self_ns[indices]
         self._top = new[self._top]

@@ -14,7 +14,7 @@ from typing import Any
 
 
 def sweep(
-    order: Any, thread: Any, start: Any, end: Any, parent: Any, own: Any, depth: Any, crosses: Any, top: Any,
+    order: Any, thread: Any, start: Any, end: Any, parent: Any, self_ns: Any, depth: Any, crosses: Any, top: Any,
     now: Any, slack: int,
 ) -> int:
     """Fill ``parent`` (-1 for none), ``own`` (from 0), ``depth`` and ``crosses`` of the rows that ``order`` lists.
@@ -39,13 +39,13 @@ def sweep(
             moment = now[who]
         while inner >= 0 and end[inner] <= begin:
             if end[inner] > moment:
-                own[inner] += end[inner] - moment
+                self_ns[inner] += end[inner] - moment
                 moment = end[inner]
             inner = parent[inner]
         if inner < 0:
             moment = begin
         elif begin > moment:
-            own[inner] += begin - moment
+            self_ns[inner] += begin - moment
             moment = begin
         crossing = False
         while inner >= 0 and end[row] > end[inner] + slack:

@@ -61,35 +61,36 @@ class Request(Struct, frozen=True):
 
 def listed(path: str) -> tuple[list[Path], list[str]]:
     """The recordings of a file or folder, none of them read, and what cannot be one, in words. Raises Unreadable."""
-    place = Path(path).expanduser()
-    if not place.exists():
+    folder = Path(path).expanduser()
+    if not folder.exists():
         raise Unreadable(path, "no such file or directory", "Check the name.")
-    if not place.is_dir():
-        return [place], []
-    parts, unread = in_folder(path, place, Request(use_cache=False))
-    return [part.path for part in parts if part.format not in counters()], unread
+    if not folder.is_dir():
+        return [folder], []
+    files, unread = in_folder(path, folder, Request(use_cache=False))
+    return [file.path for file in files if file.format not in counters()], unread
 
 
-def file_of(shown: str, path: Path, request: Request) -> InputFile:
+def file_of(display_name: str, path: Path, request: Request) -> InputFile:
     """The file with its cache entry or the one loader that claims it. Raises Unreadable for what nobody does."""
-    found = cache.find(path) if request.use_cache else None
-    if found is not None and found.origin.alone:
-        return InputFile(path, found.origin.loader, found.origin.stamps[0][1], entry=found.directory)
-    head = _head(shown, path)
+    cached = cache.find(path) if request.use_cache else None
+    if cached is not None and cached.origin.alone:
+        return InputFile(path, cached.origin.loader, cached.origin.stamps[0][1], entry=cached.directory)
+    head = _head(display_name, path)
     claimed = registry.claims_of(path, head)
     if len(claimed) == 1:
         return InputFile(path, claimed[0].name, path.stat().st_size, claimed[0])
     if claimed:
         names = " and ".join(loader.name for loader in claimed)
-        raise Unreadable(shown, f"is claimed by several formats ({names})", "This is a fault of warplens: report it.")
-    known = unsupported.recognise(path, head) or offers.part_of(path) or nearest.nearest(head)
-    if known is None:
-        kind = "is text, but no trace warplens knows" if _is_text(head) else "is in no format warplens knows"
-        known = kind, nearest.RECORD
-    raise Unreadable(shown, *known)
+        advice = "This is a fault of warplens: report it."
+        raise Unreadable(display_name, f"is claimed by several formats ({names})", advice)
+    refusal = unsupported.recognise(path, head) or offers.part_of(path) or nearest.nearest(head)
+    if refusal is None:
+        kind = "is a text file, but not" if _is_text(head) else "is not in"
+        refusal = f"{kind} a trace format warplens recognises", nearest.RECORD
+    raise Unreadable(display_name, *refusal)
 
 
-def _head(shown: str, path: Path) -> bytes:
+def _head(display_name: str, path: Path) -> bytes:
     try:
         with stream.Source(path) as source:
             head = stream.head(path)
@@ -97,19 +98,20 @@ def _head(shown: str, path: Path) -> bytes:
                 return head
             if source.size and source.compressed:
                 source.read(1)
-                raise Unreadable(shown, source.ended or "is compressed and has nothing in it", _AGAIN)
+                raise Unreadable(display_name, source.ended or "is compressed and has nothing in it", _AGAIN)
     except PermissionError:
-        raise Unreadable(shown, "may not be read (permission denied)", "Copy it to where you may read it.") from None
+        advice = "Copy it to where you may read it."
+        raise Unreadable(display_name, "may not be read (permission denied)", advice) from None
     except OSError as error:
-        raise Unreadable(shown, f"cannot be read ({(error.strerror or str(error)).lower()})", _AGAIN) from None
-    raise Unreadable(shown, "is empty", _AGAIN)
+        raise Unreadable(display_name, f"cannot be read ({(error.strerror or str(error)).lower()})", _AGAIN) from None
+    raise Unreadable(display_name, "is empty", _AGAIN)
 
 
 def _is_text(head: bytes) -> bool:
     return b"\0" not in head and sum(byte < 9 or 13 < byte < 32 for byte in head[:4096]) < 8
 
 
-def in_folder(shown: str, folder: Path, request: Request, depth: int = 0) -> tuple[list[InputFile], list[str]]:
+def in_folder(display_name: str, folder: Path, request: Request, depth: int = 0) -> tuple[list[InputFile], list[str]]:
     """The traces of a folder, of one job or just one, and what of it cannot be read, as sentences.
 
     Where the files of the folder are none, its folders are looked into: each may be one rank's. Raises Unreadable where
@@ -121,14 +123,15 @@ def in_folder(shown: str, folder: Path, request: Request, depth: int = 0) -> tup
     try:
         names = sorted(entry.path for entry in os.scandir(folder) if not entry.name.startswith("."))
     except OSError as error:
-        raise Unreadable(shown, f"cannot be listed ({(error.strerror or '').lower()})", "Give a file in it.") from None
+        reason = f"cannot be listed ({(error.strerror or '').lower()})"
+        raise Unreadable(display_name, reason, "Give a file in it.") from None
     files = [Path(name) for name in names if os.path.isfile(name)]
     folders = [Path(name) for name in names if os.path.isdir(name) and not os.path.islink(name)]
     if not names:
-        raise Unreadable(shown, "is an empty folder", _GIVE)
-    whole = {loader.directory_file for loader in registry.loaders()}
-    if named := [file for file in files if file.name in whole]:
-        return [file_of(str(named[0]), named[0], request)], []
+        raise Unreadable(display_name, "is an empty folder", _GIVE)
+    folder_files = {loader.directory_file for loader in registry.loaders()}
+    if matches := [file for file in files if file.name in folder_files]:
+        return [file_of(str(matches[0]), matches[0], request)], []
     parts, refused = [], list[Unreadable]()
     for file in files[:SCANNED]:
         try:
@@ -140,11 +143,11 @@ def in_folder(shown: str, folder: Path, request: Request, depth: int = 0) -> tup
     if not parts and depth < _DEEPEST:
         for inner in folders[:SCANNED]:
             try:
-                found, lacking = in_folder(str(inner), inner, request, depth + 1)
+                inner_files, lacking = in_folder(str(inner), inner, request, depth + 1)
             except Unreadable as error:
                 refused.append(error)
                 continue
-            parts += found
+            parts += inner_files
             unread += lacking
             if len(parts) > SCANNED:
                 break
@@ -153,17 +156,17 @@ def in_folder(shown: str, folder: Path, request: Request, depth: int = 0) -> tup
         inside = f"{len(files)} other file" if files else f"{len(folders)} folder"
         inside += "" if one else "s"
         inside += "" if files else " without one"
-        raise Unreadable(shown, f"holds no trace ({inside})", offers.runs_under(folder) or _GIVE)
+        raise Unreadable(display_name, f"holds no trace ({inside})", offers.runs_under(folder) or _GIVE)
     parts = _recordings(_without_twins(parts))
     twice = _lie_unpacked(parts)
     parts = [part for part in parts if part.path not in twice]
     unread += [f"{path} was left out: {path.stem} beside it is the same, unpacked" for path in sorted(twice)]
-    aside = counters()
-    formats = sorted({part.format for part in parts} - aside)
+    counter_formats = counters()
+    formats = sorted({part.format for part in parts} - counter_formats)
     if len(formats) > 1:
         advice = offers.runs_under(folder, [part.path for part in parts])
-        raise Unreadable(shown, f"holds recordings of several formats ({', '.join(formats)})", advice)
-    return sorted(parts, key=lambda part: part.format in aside), unread
+        raise Unreadable(display_name, f"holds recordings of several formats ({', '.join(formats)})", advice)
+    return sorted(parts, key=lambda part: part.format in counter_formats), unread
 
 
 def counters() -> frozenset[str]:
@@ -182,30 +185,30 @@ def _inside(folder: Path) -> Path:
     return next((folder / name for name in names if name and (folder / name).is_dir()), folder)
 
 
-def _without_twins(parts: list[InputFile]) -> list[InputFile]:
+def _without_twins(files: list[InputFile]) -> list[InputFile]:
     """Without files that repeat, in another format, what a recording beside them holds."""
-    formats = {part.format for part in parts}
+    formats = {file.format for file in files}
     twins = {loader.name: loader.twins for loader in registry.loaders() if loader.name in formats}
     return [
-        part for part in parts
-        if not any(part.path.name.endswith(ends) for name, ends in twins.items() if ends and name != part.format)
+        file for file in files
+        if not any(file.path.name.endswith(ends) for name, ends in twins.items() if ends and name != file.format)
     ]
 
 
 def _lie_unpacked(parts: list[InputFile]) -> set[Path]:
     """The files that lie among the others under their name without the suffix of what packed them, too."""
-    known = {part.path for part in parts}
-    return {path for path in known if path.suffix in (".gz", ".zst") and path.with_suffix("") in known}
+    paths = {part.path for part in parts}
+    return {path for path in paths if path.suffix in (".gz", ".zst") and path.with_suffix("") in paths}
 
 
-def _recordings(parts: list[InputFile]) -> list[InputFile]:
+def _recordings(files: list[InputFile]) -> list[InputFile]:
     """The parts that are recordings of their own: of files read together, the one that leads stands for all."""
     together: set[Path] = set()
-    kept: set[Path] = set()
-    for part in sorted(parts, key=lambda part: part.loader is not None and not part.loader.leads(part.path)):
-        if part.path in together:
+    companions: set[Path] = set()
+    for file in sorted(files, key=lambda file: file.loader is not None and not file.loader.leads(file.path)):
+        if file.path in together:
             continue
-        kept.add(part.path)
-        if part.loader is not None and part.loader.one_recording:
-            together |= set(part.loader.companions(part.path))
-    return [part for part in parts if part.path in kept]
+        companions.add(file.path)
+        if file.loader is not None and file.loader.one_recording:
+            together |= set(file.loader.companions(file.path))
+    return [file for file in files if file.path in companions]

@@ -60,14 +60,14 @@ def most_workers(tasks: int, task_bytes: int = TASK_BYTES) -> int:
 
 def available_bytes() -> int | None:
     """Memory that may still be taken, by the machine and by what limits this process's group; None where unknown."""
-    told = []
+    limits = []
     for line in _lines("/proc/meminfo"):
         if line.startswith("MemAvailable:"):
-            told.append(int(line.split()[1]) << 10)
+            limits.append(int(line.split()[1]) << 10)
     limit, used = (_lines(f"/sys/fs/cgroup/memory.{name}")[:1] for name in ("max", "current"))
     if limit and used and limit[0].strip().isdigit() and used[0].strip().isdigit():
-        told.append(int(limit[0]) - int(used[0]))
-    return min(told, default=None)
+        limits.append(int(limit[0]) - int(used[0]))
+    return min(limits, default=None)
 
 
 def _lines(path: str) -> list[str]:
@@ -224,7 +224,7 @@ def serve() -> None:
     while True:
         task, argument = orders.get()
         try:
-            answer = ("value", task(argument, lambda said: send(out, ("said", said))))
+            answer = ("value", task(argument, lambda message: send(out, ("said", message))))
         except Exception as error:
             answer = ("error", _plain(error))
         send(out, answer)

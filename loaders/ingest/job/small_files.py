@@ -28,9 +28,9 @@ _MOST_MEMORY = 192 << 20
 """Bytes of tables that are held in memory until all are put together; what comes then goes to the disk before."""
 
 
-def are_many_and_small(parts: Sequence[InputFile]) -> bool:
+def are_many_and_small(files: Sequence[InputFile]) -> bool:
     """Whether the files of a job are put together as they are read."""
-    return len(parts) >= FEWEST and sum(part.size for part in parts) <= MOST_MEAN_BYTES * len(parts)
+    return len(files) >= FEWEST and sum(file.size for file in files) <= MOST_MEAN_BYTES * len(files)
 
 
 class SmallFiles:
@@ -41,23 +41,23 @@ class SmallFiles:
         self._parts = directory / "parts"
         self._bytes = self._read = 0
 
-    def read(self, part: InputFile, request: Request) -> tuple[Trace, ...]:
+    def read(self, file: InputFile, request: Request) -> tuple[Trace, ...]:
         """The traces of one file, without their call tree. Raises what the loader does."""
-        if part.entry is not None:
-            return self._held(store.read(part.entry, with_call_tree=False))
-        assert part.loader is not None
+        if file.entry is not None:
+            return self._held(store.read(file.entry, with_call_tree=False))
+        assert file.loader is not None
         self._read += 1
-        place = self._parts / str(self._read)
-        loader, in_memory = part.loader, self._bytes < _MOST_MEMORY
+        folder = self._parts / str(self._read)
+        loader, in_memory = file.loader, self._bytes < _MOST_MEMORY
         lasting = not (in_memory and loader.ready_tables)
-        job = Job(part.path, store.workspace(place), request.progress, None, request.compiled, lasting)
+        job = Job(file.path, store.workspace(folder), request.progress, None, request.compiled, lasting)
         traces = loader.load(job)
         if in_memory:
             traces = self._held(traces)
-            shutil.rmtree(place)
+            shutil.rmtree(folder)
             return traces
-        store.write(traces, place)
-        return store.read(place, with_call_tree=False)
+        store.write(traces, folder)
+        return store.read(folder, with_call_tree=False)
 
     def put_together(self, run: Trace) -> None:
         """Write the run that was made of the traces, and remove what they lay in. Raises OSError."""

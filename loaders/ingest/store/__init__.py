@@ -74,16 +74,16 @@ def write_place(loader: str, path: Path, directory: Path) -> None:
 
 
 def _in_place(directory: Path) -> tuple[Trace, ...] | None:
-    place = directory / "0" / _PLACE
-    if not place.exists():
+    file = directory / "0" / _PLACE
+    if not file.exists():
         return None
     from ... import registry
 
-    told = json.loads(place.read_text())
-    loader = registry.named(told["loader"])
+    reference = json.loads(file.read_text())
+    loader = registry.named(reference["loader"])
     if loader is None or not loader.in_place:
-        raise ValueError(f"no loader reads tables of {told['loader']!r} where they lie")
-    return loader.load(Job(Path(os.fsdecode(bytes.fromhex(told["path"]))), directory / "0"))
+        raise ValueError(f"no loader reads tables of {reference['loader']!r} where they lie")
+    return loader.load(Job(Path(os.fsdecode(bytes.fromhex(reference["path"]))), directory / "0"))
 
 
 def read(directory: Path, compiled: bool = True, with_call_tree: bool = True) -> tuple[Trace, ...]:
@@ -91,8 +91,8 @@ def read(directory: Path, compiled: bool = True, with_call_tree: bool = True) ->
 
     Without the call tree its columns in ``host`` are null, as they are stored.
     """
-    if (there := _in_place(directory)) is not None:
-        return there
+    if (traces := _in_place(directory)) is not None:
+        return traces
     numbers = sorted(int(entry.name) for entry in directory.iterdir() if entry.name.isdigit())
     if not numbers:
         raise ValueError(f"{directory} holds no trace")
@@ -107,11 +107,11 @@ def _read_one(inside: Path, compiled: bool, with_call_tree: bool) -> Trace:
     info = _info_from_json((inside / "info.json").read_bytes())
     tables, host = {}, list[pl.LazyFrame]()
     for name in TABLE_NAMES:
-        parts = [schema.conform(name, pl.scan_ipc(file)) for file in _files(inside, name)]
-        if parts:
-            tables[name] = pl.concat(parts) if len(parts) > 1 else parts[0]
+        frames = [schema.conform(name, pl.scan_ipc(file)) for file in _files(inside, name)]
+        if frames:
+            tables[name] = pl.concat(frames) if len(frames) > 1 else frames[0]
         if name == "host":
-            host = parts
+            host = frames
     if not with_call_tree:
         return Trace(info).with_tables(**tables)
     files = DerivedFiles(inside / DERIVED)
@@ -138,10 +138,10 @@ def info_to_plain(info: Info) -> dict[str, Any]:
 
 def info_from_plain(raw: dict[str, Any]) -> Info:
     """The info that ``info_to_plain`` gave. Raises KeyError or TypeError for anything else."""
-    known = {name: raw[name] for name in Info.__struct_fields__ if name in raw}
-    known["devices"] = tuple(Device(**device) for device in raw["devices"])
-    known["ranks"], known["warnings"] = tuple(raw["ranks"]), tuple(raw["warnings"])
-    return Info(**known)
+    fields = {name: raw[name] for name in Info.__struct_fields__ if name in raw}
+    fields["devices"] = tuple(Device(**device) for device in raw["devices"])
+    fields["ranks"], fields["warnings"] = tuple(raw["ranks"]), tuple(raw["warnings"])
+    return Info(**fields)
 
 
 def _info_to_json(info: Info) -> bytes:

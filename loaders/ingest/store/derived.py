@@ -42,23 +42,23 @@ class DerivedFiles:
         """The trace with its files; only what has the very same tables is that trace."""
         from msgspec.structs import replace
 
-        made = replace(trace, derived_store=self)
-        self._tables = _tables_of(made)
-        return made
+        bound = replace(trace, derived_store=self)
+        self._tables = _tables_of(bound)
+        return bound
 
     def is_of(self, trace: Trace) -> bool:
         """Whether the trace is the one whose files these are."""
         return len(self._tables) == len(TABLE_NAMES) and all(
-            mine is its for mine, its in zip(self._tables, _tables_of(trace), strict=True)
+            table is other for table, other in zip(self._tables, _tables_of(trace), strict=True)
         )
 
     def read(self, name: str) -> pl.DataFrame | None:
         """The frame of that name; None where none is there that can be believed."""
         import polars as pl
 
-        whole = self._single(name)
-        if whole is not None:
-            return whole
+        frame = self._single(name)
+        if frame is not None:
+            return frame
         rows = self.parts(name)
         try:
             return None if rows is None else pl.concat(rows).collect()
@@ -82,18 +82,18 @@ class DerivedFiles:
         """
         import polars as pl
 
-        listed = list[tuple[int, str, bytes]]()
+        written = list[tuple[int, str, bytes]]()
         try:
             self._folder.mkdir(exist_ok=True)
             for number, frame in frames:
                 data = _ipc(frame)
-                listed.append((number, f"{name}-{number:05}", blake2b(data).digest()))
-                private.write(self._file(listed[-1][1]), data)
-            rows = pl.DataFrame(sorted(listed), schema=["number", "name", "checksum"], orient="row")
+                written.append((number, f"{name}-{number:05}", blake2b(data).digest()))
+                private.write(self._file(written[-1][1]), data)
+            rows = pl.DataFrame(sorted(written), schema=["number", "name", "checksum"], orient="row")
             private.write(self._file(name + _LIST), private.sealed(_ipc(rows)))
         except OSError:
-            for _, part, _ in listed:
-                private.discard(self._file(part))
+            for _, file_name, _ in written:
+                private.discard(self._file(file_name))
             return False
         return True
 
@@ -113,13 +113,13 @@ class DerivedFiles:
         """The parts of the frame of that name, left on disk; None where they cannot be believed, or it has none."""
         import polars as pl
 
-        listed = self._single(name + _LIST)
-        if listed is None:
+        listing = self._single(name + _LIST)
+        if listing is None:
             return None
-        files = [self._file(part) for part in listed["name"]]
+        files = [self._file(file_name) for file_name in listing["name"]]
         try:
             checksums = [blake2b(file.read_bytes()).digest() for file in files]
-            if checksums == listed["checksum"].to_list():
+            if checksums == listing["checksum"].to_list():
                 return [pl.scan_ipc(file) for file in files]
         except OSError:
             pass
@@ -127,11 +127,11 @@ class DerivedFiles:
             private.discard(file)
         return None
 
-    def only_last(self, beginning: str, most: int) -> None:
+    def only_last(self, beginning: str, count: int) -> None:
         """Of the files whose names begin so, leave the ``most`` that were written last."""
         with suppress(OSError):
-            named = [file for file in self._folder.iterdir() if file.name.startswith(beginning)]
-            for file in sorted(named, key=lambda file: file.stat().st_mtime_ns)[: max(0, len(named) - most)]:
+            matches = [file for file in self._folder.iterdir() if file.name.startswith(beginning)]
+            for file in sorted(matches, key=lambda file: file.stat().st_mtime_ns)[: max(0, len(matches) - count)]:
                 private.discard(file)
 
     @property

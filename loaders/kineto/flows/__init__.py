@@ -40,18 +40,18 @@ class Arrows(NamedTuple):
 
 def read(path: Path, *words: str, per_process: bool = False) -> tuple[Arrows, ...]:
     """The arrows of each category or name; ids may be counted in each process anew. Raises OSError as ``open`` does."""
-    found = {word: Arrows({}, {}) for word in words}
+    arrows = {word: Arrows({}, {}) for word in words}
     for event in _events(path, [f'"{word}"'.encode() for word in words]):
-        if sum(len(kind.begins) for kind in found.values()) > _MOST:
+        if sum(len(kind.begins) for kind in arrows.values()) > _MOST:
             break
-        kind = found.get(str(event.get("cat"))) or found.get(str(event.get("name")))
-        place = integer(event.get("tid")), nanoseconds(event.get("ts"))
+        kind = arrows.get(str(event.get("cat"))) or arrows.get(str(event.get("name")))
+        endpoint = integer(event.get("tid")), nanoseconds(event.get("ts"))
         key, phase = event.get("id"), event.get("ph")
-        if kind is None or NULL in place or not isinstance(key, (int, str)) or phase not in ("s", "f"):
+        if kind is None or NULL in endpoint or not isinstance(key, (int, str)) or phase not in ("s", "f"):
             continue
         key = (integer(event.get("pid")), key) if per_process else key
-        (kind.begins if phase == "s" else kind.ends).setdefault(key, place)
-    return tuple(found.values())
+        (kind.begins if phase == "s" else kind.ends).setdefault(key, endpoint)
+    return tuple(arrows.values())
 
 
 def _events(path: Path, words: list[bytes]) -> Iterator[dict[str, Any]]:
@@ -87,16 +87,16 @@ def _object(data: bytes, begin: int, end: int) -> dict[str, Any] | None:
 def changed(name: str, table: pl.LazyFrame, rows: pl.DataFrame, job: Job) -> pl.LazyFrame:
     """The table with some columns of some rows replaced, in the files of the workspace where it must last."""
     columns = [column for column in rows.columns if column != "row"]
-    found = rows.lazy().rename({column: f"{column}_new" for column in columns})
-    made = table.with_row_index("row").join(found, on="row", how="left", maintain_order="left").with_columns(
+    changes = rows.lazy().rename({column: f"{column}_new" for column in columns})
+    merged = table.with_row_index("row").join(changes, on="row", how="left", maintain_order="left").with_columns(
         pl.coalesce(f"{column}_new", column).alias(column) for column in columns
     )
-    made = schema.conform(name, made.drop("row", *(f"{column}_new" for column in columns)))
+    merged = schema.conform(name, merged.drop("row", *(f"{column}_new" for column in columns)))
     if not job.lasting:
-        return made.collect().lazy()
-    part, path = job.workspace / f".{name}.arrow", job.workspace / f"{name}.arrow"
-    made.sink_ipc(part, compression="lz4", maintain_order=True)
+        return merged.collect().lazy()
+    unfinished, path = job.workspace / f".{name}.arrow", job.workspace / f"{name}.arrow"
+    merged.sink_ipc(unfinished, compression="lz4", maintain_order=True)
     for old in (*job.workspace.glob(f"{name}.arrow"), *job.workspace.glob(f"{name}-*.arrow")):
         old.unlink()
-    part.rename(path)
+    unfinished.rename(path)
     return schema.conform(name, pl.scan_ipc(path))

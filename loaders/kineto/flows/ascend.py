@@ -24,23 +24,23 @@ _CALLS = ("runtime", "driver")
 
 def tie(trace: Trace, job: Job, origin: int) -> Trace:
     """The trace with operators, calls and activities tied; ``origin`` is the absolute time of its zero."""
-    asked, launched = (kind.frame() for kind in read(job.path, "torch_to_npu", "HostToDevice"))
-    if asked.is_empty() and launched.is_empty():
+    requested, launched = (kind.frame() for kind in read(job.path, "torch_to_npu", "HostToDevice"))
+    if requested.is_empty() and launched.is_empty():
         return trace
-    asked, launched = (
-        frame.with_columns(pl.col("from") - origin, pl.col("to") - origin) for frame in (asked, launched)
+    requested, launched = (
+        frame.with_columns(pl.col("from") - origin, pl.col("to") - origin) for frame in (requested, launched)
     )
     kernels = trace.kernels.select("start_ns", "stream", "correlation").with_row_index("row").collect()
-    wanted = ["op", *_CALLS]
+    columns = ["op", *_CALLS]
     host = (
-        trace.host.with_row_index("row").filter(pl.col("kind").cast(pl.String).is_in(wanted))
+        trace.host.with_row_index("row").filter(pl.col("kind").cast(pl.String).is_in(columns))
         .select("row", "start_ns", "dur_ns", "tid", "correlation", calls=pl.col("kind").cast(pl.String) != "op")
         .collect()
     )
     calls = host.filter("calls")
     correlation = _launches(kernels, calls, launched)
     operator = (
-        asked.join(host.filter(~pl.col("calls")).unique(["tid", "start_ns"], keep="first", maintain_order=True),
+        requested.join(host.filter(~pl.col("calls")).unique(["tid", "start_ns"], keep="first", maintain_order=True),
                    left_on=["tid", "from"], right_on=["tid", "start_ns"], how="inner")
         .select("stream", "to", op="row")
     )  # fmt: skip
@@ -63,33 +63,33 @@ def tie(trace: Trace, job: Job, origin: int) -> Trace:
 
 def _launches(kernels: pl.DataFrame, calls: pl.DataFrame, launched: pl.DataFrame) -> pl.DataFrame:
     """The correlation of each activity: its own where a call has it, else that of the call its arrow begins in."""
-    known = kernels.join(calls.select("correlation").unique(), on="correlation", how="semi")
-    known = known.select("row", "correlation")
-    lost = kernels.join(known, on="row", how="anti").join(
+    linked = kernels.join(calls.select("correlation").unique(), on="correlation", how="semi")
+    linked = linked.select("row", "correlation")
+    lost = kernels.join(linked, on="row", how="anti").join(
         launched, left_on=["start_ns", "stream"], right_on=["to", "stream"], how="inner"
     ).unique("row", maintain_order=True)
-    found = known.clear()
+    launches = linked.clear()
     if lost.height and calls.height:
         around = _enclosing(calls.drop_nulls(["start_ns", "dur_ns", "correlation", "tid"]), lost)
-        found = lost.select("row").with_columns(correlation=around).drop_nulls()
-    rest = kernels.select("row", "correlation").join(pl.concat([known, found]), on="row", how="anti")
-    return pl.concat([known, found, rest])
+        launches = lost.select("row").with_columns(correlation=around).drop_nulls()
+    rest = kernels.select("row", "correlation").join(pl.concat([linked, launches]), on="row", how="anti")
+    return pl.concat([linked, launches, rest])
 
 
 def _enclosing(calls: pl.DataFrame, arrows: pl.DataFrame) -> pl.Series:
     """Correlation of the innermost call that each arrow begins in on its thread, null for none."""
     out = np.full(arrows.height, NULL, np.int64)
     tids, times = arrows["tid"].to_numpy(), arrows["from"].to_numpy()
-    for (tid,), own in calls.sort("start_ns").group_by("tid"):
-        start, correlation = own["start_ns"].to_numpy(), own["correlation"].to_numpy()
-        end = start + own["dur_ns"].to_numpy()
-        mine = np.flatnonzero(tids == tid)
-        at = np.searchsorted(start, times[mine], side="right") - 1
+    for (tid,), thread_calls in calls.sort("start_ns").group_by("tid"):
+        start, correlation = thread_calls["start_ns"].to_numpy(), thread_calls["correlation"].to_numpy()
+        end = start + thread_calls["dur_ns"].to_numpy()
+        thread_rows = np.flatnonzero(tids == tid)
+        at = np.searchsorted(start, times[thread_rows], side="right") - 1
         for _ in range(_SIBLINGS):
-            over = (at >= 0) & (end[np.maximum(at, 0)] < times[mine])
+            over = (at >= 0) & (end[np.maximum(at, 0)] < times[thread_rows])
             at -= over
             if not over.any():
                 break
-        inside = (at >= 0) & (end[np.maximum(at, 0)] >= times[mine])
-        out[mine[inside]] = correlation[at[inside]]
+        inside = (at >= 0) & (end[np.maximum(at, 0)] >= times[thread_rows])
+        out[thread_rows[inside]] = correlation[at[inside]]
     return pl.Series(out).replace(NULL, None)

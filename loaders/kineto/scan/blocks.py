@@ -175,11 +175,11 @@ class BlockScanner:
         block = self._block(self._ints, self._codes, self._floats, rows, base)
         device = host = None
         if devices:
-            known = self._block(self._device_ints, self._device_codes, self._device_floats, devices, base)
-            device = Routed(known, partial(self._device_step.chunk, devices, base, self._global))
+            device_block = self._block(self._device_ints, self._device_codes, self._device_floats, devices, base)
+            device = Routed(device_block, partial(self._device_step.chunk, devices, base, self._global))
         if hosts:
-            known = self._block(self._host_ints, self._host_codes, self._floats, hosts, base)
-            host = Routed(known, partial(self._host_step.chunk, hosts, base, self._global))
+            device_block = self._block(self._host_ints, self._host_codes, self._floats, hosts, base)
+            host = Routed(device_block, partial(self._host_step.chunk, hosts, base, self._global))
         if rows:
             self._learn(self._codes[CODES.index("cat"), :rows])
         self._add(self._read_odd(data, self._odd[:odds], block, out) if odds else block, data, out, device, host)
@@ -190,8 +190,8 @@ class BlockScanner:
     def _learn(self, categories: Codes) -> None:
         """Where events of these categories go, by this thread's numbers."""
         new = np.flatnonzero(np.bincount(categories[categories >= 0]))
-        if not self._learned.issuperset(found := new.tolist()):
-            self._learned.update(found)
+        if not self._learned.issuperset(codes := new.tolist()):
+            self._learned.update(codes)
             self._route = self._routed(new)
 
     def _routed(self, new: npt.NDArray[np.intp]) -> npt.NDArray[np.uint8]:
@@ -209,10 +209,10 @@ class BlockScanner:
 
     def _number_texts(self) -> None:
         """Give the texts that are new in this thread's table their shared numbers."""
-        known, names = len(self._global) - 1, int(self._state[NAMES])
-        if names == known:
+        last, names = len(self._global) - 1, int(self._state[NAMES])
+        if names == last:
             return
-        ends = self._ends[known : names + 1]
+        ends = self._ends[last : names + 1]
         texts = _texts(self._heap[ends[0] : ends[-1]].tobytes(), (ends - ends[0]).tolist())
         with self._lock:
             codes = self._strings.numbers(texts)
@@ -222,17 +222,18 @@ class BlockScanner:
         """The block with its odd rows read alone; those that turn out to be no slices are taken out."""
         block = block.translated()
         keep = np.ones(block.rows, bool)
-        places: list[int] = []
+        positions: list[int] = []
         with self._lock:
             rows = Rows(self._strings)
             for row, begin, end in odd.tolist():
                 raw = bytes(data[begin:end])
                 if _sort(raw, begin, end, block.base, rows, out):
-                    places.append(row)
+                    positions.append(row)
                 else:
                     keep[row] = False
             alone = rows.block(block.base)
-        block.ints[:, places], block.codes[:, places], block.floats[:, places] = alone.ints, alone.codes, alone.floats
+        block.ints[:, positions], block.codes[:, positions] = alone.ints, alone.codes
+        block.floats[:, positions] = alone.floats
         if keep.all():
             return block
         return Block(block.ints[:, keep], block.codes[:, keep], block.floats[:, keep], block.base)
@@ -255,15 +256,15 @@ class BlockScanner:
                     _place(event, bytes(data[start + begin : start + behind]), start + begin, base, rows, out)
 
                 text, last = bytes(data[start:end]), final and end == stop
-                done = walk(text, 0, last, take, tally, limit=self._walked, comma=comma)
+                walked = walk(text, 0, last, take, tally, limit=self._walked, comma=comma)
                 block = rows.block(base)
-            if done.moved or done.closed:
+            if walked.moved or walked.closed:
                 if len(rows):
                     self._add(block, data, out)
                 out.tally.skipped_stretches += tally.skipped_stretches
                 out.tally.skipped_bytes += tally.skipped_bytes
-                self._state[AT], self._state[COMMA] = start + done.place, done.comma
-                self._mended = start + done.place
+                self._state[AT], self._state[COMMA] = start + walked.place, walked.comma
+                self._mended = start + walked.place
                 return True
         return False
 

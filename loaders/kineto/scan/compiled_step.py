@@ -55,9 +55,9 @@ class CompiledStep:
 
     def _make_room(self, names: int) -> None:
         """Room for what twice so many of this thread's texts mean."""
-        known = np.zeros((len(self._codes), 2 * names), np.uint8)
-        known[:, : self._known.shape[1]] = self._known
-        self._known, self._fresh = known, np.empty(known.shape, np.int32)
+        flags = np.zeros((len(self._codes), 2 * names), np.uint8)
+        flags[:, : self._known.shape[1]] = self._known
+        self._known, self._fresh = flags, np.empty(flags.shape, np.int32)
         self._kinds, self._said, self._lanes = (
             np.concatenate([means, np.zeros(2 * names - len(means), means.dtype)])
             for means in (self._kinds, self._said, self._lanes)
@@ -71,21 +71,21 @@ class CompiledStep:
         if len(numbers) > self._known.shape[1]:
             self._make_room(len(numbers))
         while True:
-            done = self._native.call(
+            rows_read = self._native.call(
                 self._function, self._ints, self._codes, rows, base, numbers, self._known, self._fresh, self._counts,
                 self._kinds, self._said, self._lanes, self._spans, self._facts, self._marks,
             )  # fmt: skip
-            if done != UNKNOWN_TEXTS:
+            if rows_read != UNKNOWN_TEXTS:
                 break
             self._learn(numbers)
-        if done == IMPLAUSIBLE:
+        if rows_read == IMPLAUSIBLE:
             return None
         facts = self._facts.tolist()
         out.earliest = facts[EARLIEST] if out.earliest is None else min(out.earliest, facts[EARLIEST])
         out.negative += facts[NEGATIVE]
         if self._floats is None:
             self._host_facts(facts, out)
-        fresh = {name: np.concatenate(parts) for name, parts in self._new.items()}
+        fresh = {name: np.concatenate(values) for name, values in self._new.items()}
         self._new = {}
         return Chunk(rows, self._made(rows), fresh)
 
@@ -113,11 +113,11 @@ class CompiledStep:
         ints = self._ints
         out.sequenced |= bool(facts[SEQUENCED])
         if steps := facts[STEPS]:
-            places = self._marks[0, :steps]
-            start, dur, rank = (ints[column, places] for column in (_TS, _DUR, _RANK))
-            out.cycles += steps_of(self._texts.strings, self._codes[_NAME, places], start, dur, rank)
-        places = self._marks[1, : facts[PAIRS]]
-        out.launchers |= set(zip(ints[_RANK, places].tolist(), ints[_PID, places].tolist(), strict=True))
+            pairs = self._marks[0, :steps]
+            start, dur, rank = (ints[column, pairs] for column in (_TS, _DUR, _RANK))
+            out.cycles += steps_of(self._texts.strings, self._codes[_NAME, pairs], start, dur, rank)
+        pairs = self._marks[1, : facts[PAIRS]]
+        out.launchers |= set(zip(ints[_RANK, pairs].tolist(), ints[_PID, pairs].tolist(), strict=True))
 
     def _made(self, rows: int) -> dict[str, Column]:
         ints, codes = self._ints, self._codes
@@ -135,9 +135,9 @@ class CompiledStep:
             narrow["offset"] = _OFFSET
         else:
             columns["offset"] = ints[_OFFSET, :rows].copy()
-        made = np.empty((len(narrow), rows), np.int32)
-        self._native.call("narrowed", ints, rows, np.array([*narrow.values()]), made)
-        columns |= zip(narrow, made, strict=True)
+        buffer = np.empty((len(narrow), rows), np.int32)
+        self._native.call("narrowed", ints, rows, np.array([*narrow.values()]), buffer)
+        columns |= zip(narrow, buffer, strict=True)
         if "offset" in narrow:
             columns["offset"] = columns["offset"].view(np.uint32)
         if self._floats is None:

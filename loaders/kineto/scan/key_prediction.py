@@ -45,8 +45,8 @@ def expected(buf, i, stop, slot, predicted, notes):
     length = note & _LOW
     if length == 0 or i + length >= stop:
         return np.int64(0)
-    wanted = (_ONE << np.uint64(length)) - _ONE
-    return note if same(buf, i, predicted, slot * PREDICTED_WORDS) & wanted == wanted else np.int64(0)
+    mask = (_ONE << np.uint64(length)) - _ONE
+    return note if same(buf, i, predicted, slot * PREDICTED_WORDS) & mask == mask else np.int64(0)
 
 
 @inlined

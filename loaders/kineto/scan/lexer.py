@@ -97,9 +97,9 @@ def nested_end(buf, i, stop):
         special = special_mask(buf, i)
         if special != 0:
             room = min(room, np.int64(first_bit(special)))
-        seen = (_ONE << np.uint64(room)) - _ONE
-        quotes = quote_mask(buf, i) & seen
-        outside = seen & ~_inside(quotes)
+        window_bits = (_ONE << np.uint64(room)) - _ONE
+        quotes = quote_mask(buf, i) & window_bits
+        outside = window_bits & ~_inside(quotes)
         opening, closing = opening_mask(buf, i) & outside, closing_mask(buf, i) & outside
         closings = np.int64(ones(closing))
         if depth > closings:
@@ -107,14 +107,14 @@ def nested_end(buf, i, stop):
         else:
             both = opening | closing
             while both != 0:
-                place = first_bit(both)
+                bit = first_bit(both)
                 both &= both - _ONE
-                if (opening >> place) & _ONE != 0:
+                if (opening >> bit) & _ONE != 0:
                     depth += 1
                 else:
                     depth -= 1
                     if depth <= 0:
-                        return i + np.int64(place) + 1, control
+                        return i + np.int64(bit) + 1, control
         if ones(quotes) & _ONE != 0:
             i, flags = string_end(buf, i + np.int64(last_bit(quotes)) + 1, stop)
             if i < 0:
@@ -188,10 +188,10 @@ def fraction(buf, i, stop):
         if _leading(word) == 3:  # as recorders write it
             return _number(word, 3), i + 3
     while i < stop and 48 <= item(buf, i) <= 57:
-        place = i - first
-        if place < 3:
+        digits = i - first
+        if digits < 3:
             value = value * 10 + np.int64(item(buf, i) - 48)
-        elif place == 3 and item(buf, i) >= 53:
+        elif digits == 3 and item(buf, i) >= 53:
             up = np.int64(1)
         i += 1
     count = i - first
@@ -211,9 +211,9 @@ def timestamp(buf, i, stop):
     sure = 0 < count <= 18 and value <= _LATEST
     value *= 1000
     if i < stop and item(buf, i) == 46:
-        part, i = fraction(buf, i + 1, stop)
-        sure = sure and part >= 0
-        value += part
+        decimals, i = fraction(buf, i + 1, stop)
+        sure = sure and decimals >= 0
+        value += decimals
     return (-value if negative else value), i, sure
 
 
@@ -338,9 +338,9 @@ def intern(buf, start, size, heap, ends, hashes, slots, seed, state):
     """
     mixed = _hash(buf, start, size, seed)
     mask = slots.shape[0] - 1
-    place = np.int64(mixed) & mask
-    while item(slots, place) >= 0:
-        number = np.int64(item(slots, place))
+    slot = np.int64(mixed) & mask
+    while item(slots, slot) >= 0:
+        number = np.int64(item(slots, slot))
         if item(hashes, number) == mixed and item(ends, number + 1) - item(ends, number) == size:
             begin, at = item(ends, number), 0
             while at + WIDTH <= size and same(buf, start + at, heap, begin + at) == _ALL:
@@ -351,7 +351,7 @@ def intern(buf, start, size, heap, ends, hashes, slots, seed, state):
                 rest = (_ONE << (_EIGHT * np.uint64(size - at))) - _ONE
                 if (word_at(buf, start + at) ^ word_at(heap, begin + at)) & rest == 0:
                     return np.int64(number)
-        place = (place + 1) & mask
+        slot = (slot + 1) & mask
     number = state[NAMES]
     begin = ends[number]
     if number + 2 >= ends.shape[0] or 2 * (number + 1) >= slots.shape[0] or begin + size + PAD > heap.shape[0]:
@@ -361,6 +361,6 @@ def intern(buf, start, size, heap, ends, hashes, slots, seed, state):
         heap[begin + at] = item(buf, start + at)
     ends[number + 1] = begin + size
     hashes[number] = mixed
-    slots[place] = number
+    slots[slot] = number
     state[NAMES] = number + 1
     return np.int64(number)

@@ -131,8 +131,8 @@ def scan(
         slot, twist = np.int64(BEGIN), np.int64(0)
         i += 1
         while True:
-            before, place = i, slot ^ twist
-            note = expected(buf, i, stop, place, predicted, notes)
+            before, bucket = i, slot ^ twist
+            note = expected(buf, i, stop, bucket, predicted, notes)
             if note == 0:
                 i = blank(buf, i, stop)
                 if i >= stop:
@@ -179,7 +179,7 @@ def scan(
                 if flags:
                     strange = True
                 elif i - before <= LONGEST:
-                    keep(buf, before, i - before, what, column, slot, place, predicted, notes)
+                    keep(buf, before, i - before, what, column, slot, bucket, predicted, notes)
             else:
                 length, what, column, slot = noted(note)
                 i, first = blank(buf, i + length, stop), False
@@ -386,8 +386,8 @@ def rehash(hashes, count, slots):
     """Enter the first ``count`` texts into empty slots, a power of two of them and more than ``count``."""
     mask = slots.shape[0] - 1
     for number in range(count):
-        place = np.int64(hashes[number]) & mask
-        while slots[place] >= 0:
-            place = (place + 1) & mask
-        slots[place] = number
+        slot = np.int64(hashes[number]) & mask
+        while slots[slot] >= 0:
+            slot = (slot + 1) & mask
+        slots[slot] = number
     return count

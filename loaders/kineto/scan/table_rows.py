@@ -28,20 +28,20 @@ _KERNEL, _COLLECTIVE, _OP, _ANNOTATION, _LOADER, _RUNTIME, _DRIVER = (
 
 
 @inlined
-def _unknown(codes, rows, known, fresh, counts):
+def _unknown(codes, rows, flags, fresh, counts):
     """Whether texts are met in a column for the first time; they are known from now on, and ``fresh`` of it."""
-    met = False
+    new = False
     for column in range(codes.shape[0]):
         count = 0
         for row in range(rows):
             code = codes[column, row]
-            if code >= 0 and known[column, code] == 0:
-                known[column, code] = 1
+            if code >= 0 and flags[column, code] == 0:
+                flags[column, code] = 1
                 fresh[column, count] = code
                 count += 1
         counts[column] = count
-        met = met or count > 0
-    return met
+        new = new or count > 0
+    return new
 
 
 @inlined
@@ -80,13 +80,13 @@ def _spans(ints, rows, base, spans):
 
 
 @compiled
-def host_rows(ints, codes, rows, base, numbers, known, fresh, counts, kinds, said, lanes, spans, facts, marks):
+def host_rows(ints, codes, rows, base, numbers, flags, fresh, counts, kinds, roles, lanes, spans, facts, marks):
     """Make of events columns of the table ``host``, their kinds where categories are and names as shared numbers.
 
     Says ``UNKNOWN_TEXTS`` or ``IMPLAUSIBLE``, with nothing changed, where it cannot. ``marks`` gets the rows of steps
     and the last of each stretch of calls of one rank and process.
     """
-    if rows <= 0 or _unknown(codes, rows, known, fresh, counts):
+    if rows <= 0 or _unknown(codes, rows, flags, fresh, counts):
         return UNKNOWN_TEXTS
     if not _times(ints, rows, facts):
         return IMPLAUSIBLE
@@ -95,7 +95,7 @@ def host_rows(ints, codes, rows, base, numbers, known, fresh, counts, kinds, sai
     call = np.int64(-1)
     for row in range(rows):
         name = codes[_NAME, row]
-        kind, role = kinds[codes[_CAT, row]], said[name] if name >= 0 else np.uint8(0)
+        kind, role = kinds[codes[_CAT, row]], roles[name] if name >= 0 else np.uint8(0)
         ints[_PID, row] = _lane(ints[_PID, row], codes[_PID_TEXT, row], lanes)
         ints[_TID, row] = _lane(ints[_TID, row], codes[_TID_TEXT, row], lanes)
         if kind == _RUNTIME or kind == _DRIVER:
@@ -126,16 +126,16 @@ def host_rows(ints, codes, rows, base, numbers, known, fresh, counts, kinds, sai
 
 
 @compiled
-def device_rows(ints, codes, rows, base, numbers, known, fresh, counts, kinds, said, lanes, spans, facts, marks):
+def device_rows(ints, codes, rows, base, numbers, flags, fresh, counts, kinds, roles, lanes, spans, facts, marks):
     """The same for the table ``kernels``: streams where threads are, devices where processes are."""
-    if rows <= 0 or _unknown(codes, rows, known, fresh, counts):
+    if rows <= 0 or _unknown(codes, rows, flags, fresh, counts):
         return UNKNOWN_TEXTS
     if not _times(ints, rows, facts):
         return IMPLAUSIBLE
     for row in range(rows):
         name = codes[_NAME, row]
         kind = kinds[codes[_CAT, row]]
-        if kind == _KERNEL and name >= 0 and said[name] != 0:
+        if kind == _KERNEL and name >= 0 and roles[name] != 0:
             kind = _COLLECTIVE
         if ints[_STREAM, row] == _NULL:
             ints[_STREAM, row] = _lane(ints[_TID, row], codes[_TID_TEXT, row], lanes)

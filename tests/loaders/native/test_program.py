@@ -168,7 +168,7 @@ def test_without_numba_nothing_is_started(program: Program, monkeypatch: pytest.
 
 def test_every_program_is_built() -> None:
     root = Path(build.__file__).parents[1]
-    defining = [path for path in root.rglob("program.py") if "= Program(" in path.read_text()]
+    defining = [path for path in root.rglob("*.py") if "= Program(" in path.read_text()]
     assert len(defining) == len(build.PROGRAMS) == len({program.name for program in build.programs()})
 
 
