@@ -29,6 +29,7 @@ import textual
 from rich.segment import Segment, Segments
 from textual import constants, events
 from textual.app import App
+from textual.await_complete import AwaitComplete
 from textual.driver import Driver
 from textual.screen import Screen
 from textual.strip import Strip
@@ -163,7 +164,8 @@ def drop_style_cache() -> None:
 
 
 def tolerant(palette: type[Any]) -> type[Any]:
-    """The command palette, which fails where a page is turned before its list was laid out or has no room."""
+    """The command palette, which fails where a page is turned before its list was laid out or has no room, and takes a
+    second screen with it where Enter comes twice before it is closed."""
     original: Any = getattr(palette, "_action_command_list", None)
     if original is None:
         return palette
@@ -172,6 +174,9 @@ def tolerant(palette: type[Any]) -> type[Any]:
         def _action_command_list(self, action: str) -> None:
             with suppress(KeyError, IndexError):
                 original(self, action)
+
+        def dismiss(self, result: Any = None) -> Any:
+            return super().dismiss(result) if self.app.screen is self else AwaitComplete.nothing()
 
     return Tolerant
 

@@ -71,3 +71,16 @@ async def test_a_list_without_room_for_any_column_is_blank(width: int) -> None:
             await settled(pilot)
             await press(pilot, view)
             assert pilot.app.export_screenshot()
+
+
+async def test_a_palette_that_is_closed_twice_takes_no_other_screen_with_it() -> None:
+    app = app_on("a", view="kernels")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "colon")
+        palette = app.screen
+        assert palette is not app.main
+        palette.dismiss()
+        palette.dismiss()  # Enter twice, before the first was heard
+        await settled(pilot)
+        assert app.screen is app.main
