@@ -14,7 +14,7 @@ _WIDTH = 110
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", nargs="?", metavar="RUN", help="a file or folder: say what was found, dropped, assumed")
+    parser.add_argument("run", nargs="?", metavar="RUN", help="a file or folder: what was read, dropped and assumed")
     parser.add_argument(
         "--environment", action="store_true",
         help="of the run, print the environment, command line and machine that its recorder wrote down; there may be "

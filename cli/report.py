@@ -27,7 +27,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--view", choices=[entry.name for entry in VIEWS], help="one view instead of the summary")
     parser.add_argument("--run", choices=["a", "b"], help="show only this one of two runs")
     parser.add_argument(
-        "--samples", action="store_true", help="with --view metrics: the samples themselves instead of a row a counter"
+        "--samples", action="store_true", help="with --view metrics: the samples instead of one row per counter"
     )
     parser.add_argument("--tree", action="store_true", help="with --view ops: as a tree of modules, operators, kernels")
     side_arguments(parser)

@@ -83,7 +83,7 @@ def test_prompts_notifications_exports_and_the_clipboard(folder: Path, opened: l
     session = start(folder, opened, FILE, "--view", "kernels")
     session.until_shown(SHOWN_FILE, *KERNELS)
     walk(session, [
-        (b"/", ("text in any column",)), (PASTED, ("[red]pasted", "nothing matches")),
+        (b"/", ("text in any column",)), (PASTED, ("[red]pasted", "No match.")),
         (b"\r", ("Enter details", "…asted[")), (ESC, ("not …asted[",)),
         (b"f", ("share>5%",)), (PASTED, ("[red]pasted",)), (b"\r", ("0 of 24",)), (b"u", ("24 of 24",)),
         (b"f", ("share>5%",)), (b"total>" + PASTED + b"\r", ("total>␇␈␡⟨U+009B⟩31m",)), (ESC, ("not total>␇",)),
@@ -92,7 +92,7 @@ def test_prompts_notifications_exports_and_the_clipboard(folder: Path, opened: l
         (PASTED.replace(b"[/", b"[") + b".md\r", ("[red]pasted[red",)),
         (b"E", ("write to",)), (b"\x15", ("write to     ",)), (PASTED + b"/x.md\r", ("No such file",)),
         (b"E", ("write to",)), (b"\x15", ("write to     ",)), (PASTED + b"\r", ("is not an export format",)),
-        (b"y", ("Copied",)), (b"\x03", ("Nothing is running",)),
+        (b"y", ("Copied",)), (b"\x03", ("Nothing to cancel",)),
         (b"o", ("one, or two to compare",)),
     ])
     session.until_shown("4 traces", "[red]file…ld]", "pro␛[666mfile b")

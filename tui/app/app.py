@@ -20,7 +20,7 @@ from textual.reactive import Initialize, Reactive
 from ...analysis.core import units
 from ..list import glyphs
 from ..session import resume, themes
-from ..session.jobs import TURN, Answered, Asker, anything_working, waiting
+from ..session.jobs import TURN, Answered, QueryRunner, anything_working, waiting
 from ..session.keys import remapped
 from ..session.messages import PickerWanted, RunsWanted
 from ..session.opening import Discover, Opener, Recorded, Run
@@ -77,8 +77,8 @@ class WarplensApp(Wired, Background):
         self.session = Session(thresholds=self.settings.thresholds, per=self.start.per, extra=dict(self.start.options))
         self.session.scope(self.start.cycle, self.start.cycle)
         self.session.inputs = self.session.reopening.runs(runs)
-        self.main = MainScreen(self.session, self.keys_in_force, self.errands)
-        self.headlines = Asker(self)
+        self.main = MainScreen(self.session, self.keys_in_force, self.tasks)
+        self.headlines = QueryRunner(self)
         self.begun, self.chosen = False, ""
         self._due = False
         self._headline_due = False
@@ -116,11 +116,11 @@ class WarplensApp(Wired, Background):
             self.register_theme(themes.theme(name))
         if self.session.inputs:
             if self.start.resume and not resume.restore(self.session):
-                self.notify("Nothing is remembered of these runs; this is where it will go on next time.", markup=False)
+                self.notify("Nothing to resume: these runs were not open before.", markup=False)
             self._open_all()
         else:
             self.pick()
-        Asker(self).ask(warm_up, collect_again)
+        QueryRunner(self).ask(warm_up, collect_again)
         if self.start.watch is not None and self.discover is not None:
             self.watch_folder(Watch(Path(self.start.watch), self.discover))
 

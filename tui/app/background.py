@@ -1,6 +1,6 @@
 """What the app does beside the view shown: exports, copies, looking for cycles, watching a folder.
 
-Each errand runs in a thread under a name the header shows; ^C stops waiting for it. The base of the app, apart from it
+Each task runs in a thread under a name the header shows; ^C stops waiting for it. The base of the app, apart from it
 so that opening and showing runs is one file and this another.
 """
 
@@ -21,15 +21,15 @@ from ...analysis.core import units
 from ...analysis.core.text import display
 from ..session import resume
 from ..session.exporting import copied, new_file
-from ..session.jobs import Asker
+from ..session.jobs import QueryRunner
 from ..session.keys import spelled
 from ..session.messages import (
     ActionWanted,
     CopyWanted,
     CycleStepped,
-    ErrandWanted,
     ScopeChanged,
     StopWanted,
+    TaskWanted,
     ViewWanted,
     WarningsWanted,
 )
@@ -51,7 +51,7 @@ _LONGEST_END = 3.0
 
 
 class Background(HookedApp):
-    """Errands in threads, and what comes of them."""
+    """Tasks in threads, and what comes of them."""
 
     session: Session
     main: MainScreen
@@ -59,7 +59,7 @@ class Background(HookedApp):
 
     def __init__(self) -> None:
         super().__init__()
-        self.errands: dict[Asker, str] = {}
+        self.tasks: dict[QueryRunner, str] = {}
         self.offers: list[Found] = []
 
     def on_load(self) -> None:
@@ -121,33 +121,33 @@ class Background(HookedApp):
         """Stop what is running: loads, else the question being asked."""
         pane = self.main.pane
         stopped = [run.name for run in self.session.inputs if run.stop()]
-        stopped += [name for asker, name in self.errands.items() if asker.drop()]
-        self.errands.clear()
-        if pane is not None and any([asker.drop() for asker in pane.askers]):
+        stopped += [name for runner, name in self.tasks.items() if runner.drop()]
+        self.tasks.clear()
+        if pane is not None and any([runner.drop() for runner in pane.runners]):
             stopped.append(pane.entry.title)
         names = ", ".join(display(name, 40) for name in stopped)
-        self.notify(f"Stopped: {names}" if stopped else "Nothing is running; q quits.", markup=False)
+        self.notify(f"Stopped: {names}" if stopped else "Nothing to cancel; q quits.", markup=False)
         self.main.news()
 
-    def on_errand_wanted(self, event: ErrandWanted) -> None:
+    def on_task_wanted(self, event: TaskWanted) -> None:
         """A pane has something to do beside the view."""
-        self.errand(event.name, event.job, event.then)
+        self.run_task(event.name, event.job, event.then)
 
     def on_copy_wanted(self, event: CopyWanted) -> None:
         """A pane has a table to copy."""
-        self.errand("copying", lambda: copied(event.job(), event.view), self._take_copy)
+        self.run_task("copying", lambda: copied(event.job(), event.view), self._take_copy)
 
-    def errand(self, name: str, job: Callable[[], Any], then: Callable[[Any], None]) -> None:
+    def run_task(self, name: str, job: Callable[[], Any], then: Callable[[Any], None]) -> None:
         """Do something beside the view, in the background; it is shown as ``name`` and ^C stops waiting for it."""
-        asker = Asker(self)
+        runner = QueryRunner(self)
 
         def take(value: Any) -> None:
-            self.errands.pop(asker, None)
+            self.tasks.pop(runner, None)
             self.main.tell()
             then(value)
 
-        self.errands[asker] = name
-        asker.ask(job, take)
+        self.tasks[runner] = name
+        runner.ask(job, take)
         self.main.tell()
 
     def on_slow(self) -> None:
@@ -156,11 +156,11 @@ class Background(HookedApp):
 
     def watch_folder(self, watch: Watch) -> None:
         """Offer what appears in a folder, from now on."""
-        asker = Asker(self)
+        runner = QueryRunner(self)
 
         def look() -> None:
-            if not asker.busy:
-                asker.ask(watch.look, self._offer)
+            if not runner.busy:
+                runner.ask(watch.look, self._offer)
 
         self.set_interval(EVERY, look)
 
@@ -184,20 +184,20 @@ class Background(HookedApp):
 
         def take(value: Any) -> None:
             if isinstance(value, Exception) or not any(value):
-                self.notify("No cycles were found in this run.", markup=False)
+                self.notify("No cycles found in this run.", markup=False)
                 return
             now = (session.cycle, session.cycle_b)
             moved = [neighbour(numbers, at, event.step) for numbers, at in zip(value, now, strict=False)]
             session.scope(moved[0], moved[1] if len(moved) > 1 else None, session.rank, session.rank_b)
             self.main.news()
 
-        self.errand("looking for cycles", job, take)
+        self.run_task("looking for cycles", job, take)
 
     def on_warnings_wanted(self, event: WarningsWanted) -> None:
         """What was wrong in the inputs, and the notes of the view."""
         from ..overlays.overlay import WarningsScreen
 
-        sections = [(display(trace.info.label, 60), list(trace.info.warnings) or ["nothing was wrong in this input"])
+        sections = [(display(trace.info.label, 60), list(trace.info.warnings) or ["no problems in this input"])
                     for trace in self.session.traces]
         pane = self.main.pane
         if pane is not None and pane.table is not None and pane.table.notes:
@@ -217,7 +217,7 @@ class Background(HookedApp):
             self.notify(f"Copied {len(text.splitlines())} lines.", markup=False)
             return
         written = new_file(Path(name), text.encode())
-        self.notify(f"No clipboard takes this here; written to {display(str(written))}", markup=False)
+        self.notify(f"No clipboard here; written to {display(str(written))}", markup=False)
 
 
 def neighbour(numbers: list[int], now: int | None, step: int) -> int | None:

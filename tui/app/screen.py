@@ -19,7 +19,7 @@ from ..panes import pane_class
 from ..panes.picture import Picture
 from ..panes.status_text import header_text, order_text, per_text, rows_text, same_text, subject_text
 from ..panes.table import TablePane
-from ..session.jobs import Asker
+from ..session.jobs import QueryRunner
 from ..session.keys import bindings, footer, spelled, view_bindings
 from ..session.messages import PickerWanted, RunsWanted, StopWanted, WarningsWanted
 from ..session.paths import split_paths
@@ -47,20 +47,20 @@ class MainScreen(Screen[None]):
     MainScreen { layout: vertical; }
     MainScreen #panes { height: 1fr; }
     MainScreen.zoomed Tabs, MainScreen.zoomed Header { display: none; }
-    MainScreen.zoomed Picture, MainScreen.zoomed Beside { display: none; }
+    MainScreen.zoomed Picture, MainScreen.zoomed SidePanel { display: none; }
     MainScreen.small Tabs { display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("screen"), *view_bindings()]
 
-    def __init__(self, session: Session, keys: Mapping[str, str], errands: Mapping[Any, str]) -> None:
-        """``keys`` in force by their names; ``errands`` are those under way, as the app keeps them."""
+    def __init__(self, session: Session, keys: Mapping[str, str], tasks: Mapping[Any, str]) -> None:
+        """``keys`` in force by their names; ``tasks`` are those under way, as the app keeps them."""
         super().__init__()
-        self.session, self._keys, self._errands = session, keys, errands
+        self.session, self._keys, self._running_tasks = session, keys, tasks
         self.header, self.tabs, self.reading = Header(), Tabs(VIEWS), Loading()
         self.state, self.footer, self.prompt = State(), Footer(), Prompt()
         self.panes = Panes(id="panes")
         self.pane: TablePane | None = None
-        self._offering: Asker | None = None
+        self._offering: QueryRunner | None = None
         self.arriving = 0
         self.headline = ""
         self.warnings: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class MainScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """The first frame says what this is."""
-        self._offering = Asker(self.app)
+        self._offering = QueryRunner(self.app)
         self.tell()
 
     def on_screen_resume(self) -> None:
@@ -159,9 +159,9 @@ class MainScreen(Screen[None]):
     def tell(self) -> None:
         """Make the lines around the pane true."""
         pane = self.pane
-        slow = pane is not None and any(asker.slow for asker in pane.askers)
-        doing = [*self._errands.values(), *(["asking"] if slow else [])]
-        busy = f"{doing[0]}, ^C stops" if doing else ""
+        slow = pane is not None and any(runner.slow for runner in pane.runners)
+        doing = [*self._running_tasks.values(), *(["computing"] if slow else [])]
+        busy = f"{doing[0][:1].upper()}{doing[0][1:]}… ^C cancels" if doing else ""
         self.header.tell(
             header_text(self.session, self.headline), len(self.warnings), busy, spelled(self.keys_of("help"))
         )
@@ -237,7 +237,7 @@ class MainScreen(Screen[None]):
         for picture in self.query(Picture):
             picture.can_focus = picture.cut
         if len(self.focus_chain) < 2:
-            self.notify("This view has one part, and all of it is in sight.", markup=False)
+            self.notify("Nothing else to focus here.", markup=False)
             return
         if step > 0:
             self.focus_next()

@@ -19,7 +19,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from ..session import themes
-from ..session.jobs import Asker
+from ..session.jobs import QueryRunner
 from . import columns, row_painter
 
 if TYPE_CHECKING:
@@ -102,14 +102,14 @@ class TableList(ScrollView, can_focus=True):
         self._home: int | None = None  # row the user chose, to come back to when a filter is lifted
         self._searched_from: int | None = None
         self._page: row_painter.Page | None = None
-        self.asker, self._preparing = Asker(self.app), Asker(self.app)
+        self.runner, self._preparing = QueryRunner(self.app), QueryRunner(self.app)
 
     # What the rest of the app asks for ------------------------------------------------------------------------------
 
     def show(self, table: Table | None) -> None:
         """Show a table. The cursor and the marks stay where it has the same rows as the one before, else start anew."""
         before, self.table = self.table, table
-        self.asker.drop()
+        self.runner.drop()
         same = before is not None and table is not None and before.same_rows(table)
         if table is None or not same:
             self.marks.clear()
@@ -387,7 +387,7 @@ class TableList(ScrollView, can_focus=True):
             after.threshold(row_painter.TOP)
             return after
 
-        self.asker.ask(job, lambda after: self._changed(before, after))
+        self.runner.ask(job, lambda after: self._changed(before, after))
 
     def _changed(self, before: Table, after: Table | Exception) -> None:
         if isinstance(after, Exception):

@@ -9,7 +9,7 @@ from textual.content import Content
 from ...analysis.contract.options import Options
 from ...analysis.core.text import display
 from ...analysis.views import Entry
-from ..session.jobs import Asker
+from ..session.jobs import QueryRunner
 from ..widgets.drawing import wrapped
 from ..widgets.sections import heading, pairs, section_lines
 from .overlay import Overlay
@@ -27,7 +27,7 @@ class DetailsScreen(Overlay):
         self, entry: Entry, view: View, table: Table, position: int, runs: Runs, options: Options,
     ) -> None:
         super().__init__(f"{entry.title}: details")
-        self._asker = Asker(self.app)
+        self._runner = QueryRunner(self.app)
         self._question = (view, table, position, runs, options)
         self._detail: Detail | None = None
         self._failed = ""
@@ -42,11 +42,11 @@ class DetailsScreen(Overlay):
 
             return details(*self._question)
 
-        self._asker.ask(job, self._take)
+        self._runner.ask(job, self._take)
 
     def on_unmount(self) -> None:
         """Closed: nobody waits for the answer."""
-        self._asker.drop()
+        self._runner.drop()
 
     def _take(self, value: Any) -> None:
         if isinstance(value, Exception):
@@ -74,7 +74,7 @@ class DetailsScreen(Overlay):
                     found[event] = (("", display(str(error), 300)),)
             return found
 
-        self._asker.ask(job, self._take_recorded)
+        self._runner.ask(job, self._take_recorded)
 
     def _take_recorded(self, value: Any) -> None:
         self._recorded = value if isinstance(value, dict) else {}
@@ -94,5 +94,5 @@ class DetailsScreen(Overlay):
     def _section(self, section: Section) -> list[Content]:
         if section.event is None:
             return section_lines(section, self.room)
-        rows = self._recorded.get(section.event, (("", "reading the file…" if self._asker.busy else "not read"),))
+        rows = self._recorded.get(section.event, (("", "reading the file…" if self._runner.busy else "not read"),))
         return pairs([(row[0], row[1]) for row in rows], self.room)

@@ -17,8 +17,8 @@ from ...analysis.core.text import display
 from ...analysis.views import Entry
 from ..list.table_list import TableList
 from ..session.exporting import exported, file_name
-from ..session.jobs import Asker
-from ..session.messages import CopyWanted, CycleStepped, ErrandWanted, ScopeChanged, Surroundings, ViewWanted
+from ..session.jobs import QueryRunner
+from ..session.messages import CopyWanted, CycleStepped, ScopeChanged, Surroundings, TaskWanted, ViewWanted
 from ..session.session import Arrangement, Session, ViewState
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class PaneActions(Container):
     entry: Entry
     session: Session
     rows: TableList
-    asker: Asker
+    runner: QueryRunner
     subject: str
     shown: Shown | None
 
@@ -150,7 +150,7 @@ class PaneActions(Container):
         self.state.search = text
         found = self.rows.search(text)
         if text and not found and self.shown is not None:
-            self.main.refuse("nothing matches")
+            self.main.refuse("No match.")
         self.tell()
 
     def row(self) -> dict[str, Any]:
@@ -178,7 +178,7 @@ class PaneActions(Container):
         if "cycle" in row and self.subject == "B" and len(self.session.traces) > 1:
             a, b, ranks = None, row["cycle"], (None, row.get("rank"))
         if a is None and b is None:
-            self.notify("The row under the cursor is of no cycle; choose one in view 2.", markup=False)
+            self.notify("This row belongs to no cycle; choose a cycle in view 2.", markup=False)
             return
         self.session.scope(a, b, *ranks)
         self.app.post_message(ScopeChanged())
@@ -222,7 +222,7 @@ class PaneActions(Container):
     def write_out(self, job: Callable[[], Table] | None, view: str, name: str | None) -> None:
         """Write what the job gives to a file in the background, and say where."""
         if job is not None:
-            self.app.post_message(ErrandWanted("writing", lambda: exported(job(), view, name), self.tell_written))
+            self.app.post_message(TaskWanted("writing", lambda: exported(job(), view, name), self.tell_written))
 
     def tell_written(self, value: Any) -> None:
         """Say where something was written, or why it was not."""

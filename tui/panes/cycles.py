@@ -37,11 +37,11 @@ class CyclesPane(TablePane):
         """Sentences, then distribution and list."""
         yield self.drawing
         yield self.spoken
-        yield self.beside
+        yield self.side_panel
         yield Container(self.distribution, self.rows, id="both")
 
     def on_resize(self) -> None:
-        """Beside the list where there is room."""
+        """Next to the list where there is room."""
         self._lay_out()
         super().on_resize()
 
@@ -73,7 +73,7 @@ class CyclesPane(TablePane):
         if self.shown is None or self.message:
             return Content("")
         wide = self.has_class("wide")
-        room = self.size.height - 4 - self.beside.lines_below if wide else min(9, self.size.height // 3)
+        room = self.size.height - 4 - self.side_panel.lines_below if wide else min(9, self.size.height // 3)
         if not wide and self.size.height < 14:
             return Content("")
         return joined(histogram(self.shown.base.facts.get("histogram", {}), width - 2, room))

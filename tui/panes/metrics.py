@@ -9,7 +9,7 @@ from textual.content import Content
 
 from ...analysis.views import Entry
 from ..list.table_list import TableList
-from ..session.jobs import Asker
+from ..session.jobs import QueryRunner
 from ..session.session import Session
 from .metrics_canvas import MetricsCanvas
 from .shown import Shown
@@ -33,7 +33,7 @@ class MetricsPane(TablePane):
     def __init__(self, entry: Entry, session: Session) -> None:
         super().__init__(entry, session)
         self.canvas = MetricsCanvas()
-        self._reading = Asker(self.app)
+        self._reading = QueryRunner(self.app)
         self._kept: dict[Key, Series] = {}
         self._of: object = None
 

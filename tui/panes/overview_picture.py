@@ -9,7 +9,7 @@ from textual.content import Content
 from ...analysis.core import units
 from ...analysis.core.text import display
 from ..list import cells
-from ..widgets.drawing import QUIET, A, B, beside, gauge, joined, wrapped
+from ..widgets.drawing import QUIET, A, B, gauge, joined, side_by_side, wrapped
 
 if TYPE_CHECKING:
     from ...analysis.table.table import Table
@@ -40,7 +40,7 @@ def overview_picture(table: Table | None, failed: str, width: int, height: int) 
     devices, findings = _devices(table.facts, pair, half - 2), _findings(table, half - 3)
     if width >= WIDE:
         right = [*devices, *([Content("")] if devices and findings else []), *findings]
-        return joined([*bars, Content(""), *beside(_parts(rows, pair, half - 2), right, half)])
+        return joined([*bars, Content(""), *side_by_side(_parts(rows, pair, half - 2), right, half)])
     least = 0.0005 if height < 30 else -1.0
     seen = [row for row in rows if max(row.get(name) or 0.0 for name in ("share", "share_a", "share_b")) > least]
     if height < 30:

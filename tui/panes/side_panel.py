@@ -18,7 +18,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 from ...analysis.core.text import cut, display
-from ..session.jobs import Asker
+from ..session.jobs import QueryRunner
 from ..widgets.sections import HISTOGRAM_LINES, heading, section_lines
 
 if TYPE_CHECKING:
@@ -41,19 +41,19 @@ COLUMN = 58
 """Cells of a column of sections, where there is room for several."""
 
 
-class Beside(Widget):
+class SidePanel(Widget):
     """The details of one row, as much as fits."""
 
     DEFAULT_CSS = """
-    Beside { display: none; }
-    Beside.right { display: block; dock: right; height: 100%; }
-    Beside.below { display: block; dock: bottom; width: 100%; }
+    SidePanel { display: none; }
+    SidePanel.right { display: block; dock: right; height: 100%; }
+    SidePanel.below { display: block; dock: bottom; width: 100%; }
     """
     can_focus = False
 
     def __init__(self) -> None:
         super().__init__()
-        self.asker = Asker(self.app)
+        self.runner = QueryRunner(self.app)
         self.lines_below = 0
         self._detail: Detail | None = None
         self._said = ""
@@ -63,7 +63,7 @@ class Beside(Widget):
 
     def on_unmount(self) -> None:
         """Nobody waits for an answer any more."""
-        self.asker.drop()
+        self.runner.drop()
 
     def stand(self, right: bool, lines: int, width: int) -> bool:
         """Stand at the right of the list, or in that many lines below it, or nowhere; whether that is a change."""
@@ -76,7 +76,7 @@ class Beside(Widget):
         self.styles.width = cells if right else "100%"
         self.styles.height = "100%" if right else max(1, lines)
         if not wanted:
-            self.asker.drop()
+            self.runner.drop()
         return now != (self.styles.width, self.styles.height, *self.classes)
 
     @property
@@ -86,7 +86,7 @@ class Beside(Widget):
 
     def about(self, glance: Callable[[], Glance] | None) -> None:
         """From now on rows are those of another answer; ``glance`` looks at its runs, in a thread, when first asked."""
-        self.asker.drop()
+        self.runner.drop()
         self._of = _once(glance) if glance is not None else None
         self._say(None, "")
 
@@ -99,7 +99,7 @@ class Beside(Widget):
         def job() -> Detail:
             return of()(table, position)
 
-        self.asker.ask_after(REST, job, self._take, lambda: self._say(None, "looking…"))
+        self.runner.ask_after(REST, job, self._take, lambda: self._say(None, "looking…"))
 
     def _take(self, value: Any) -> None:
         if isinstance(value, Exception):

@@ -75,13 +75,13 @@ class SqlPane(TablePane):
         elif final and text.strip():
             self._typed = text.strip()
             self._past = resume.keep_query(self._typed)
-            self.asker.ask(self._job(self._typed), self._take_result)
+            self.runner.ask(self._job(self._typed), self._take_result)
             self.tell()
 
     def unsaid(self, kind: str) -> None:
         """The prompt was left: what it asked for is not wanted any more."""
         if kind == "sql":
-            self.asker.drop()
+            self.runner.drop()
             self._typed = ""
             self._fail("")
         super().unsaid(kind)
@@ -114,7 +114,7 @@ class SqlPane(TablePane):
             self._take(value)
         else:
             self._fail(_reason(value))
-            self.main.refuse("this cannot be run")
+            self.main.refuse("The query cannot run.")
             self.main.tell()
 
     def _take(self, value: Any) -> None:

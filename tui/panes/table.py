@@ -18,13 +18,13 @@ from textual.widget import Widget
 
 from ...analysis.views import Entry
 from ..list.table_list import TableList
-from ..session.jobs import Asker
+from ..session.jobs import QueryRunner
 from ..session.keys import bindings
 from ..session.session import Arrangement, Session
 from .actions import PaneActions
 from .picture import Picture
 from .shown import Shown, arranged, scoped_table, sentence
-from .side_panel import BELOW_HEIGHT, BELOW_WIDTH, LEAST_LINES, WIDE, Beside
+from .side_panel import BELOW_HEIGHT, BELOW_WIDTH, LEAST_LINES, WIDE, SidePanel
 
 if TYPE_CHECKING:
     from ...analysis.contract.view import View
@@ -53,9 +53,9 @@ class TablePane(PaneActions, can_focus=False):
         self.message = ""
         self._epoch = -1
         self._restored = False
-        self.asker, self.arranger = Asker(self.app), Asker(self.app)
+        self.runner, self.arranger = QueryRunner(self.app), QueryRunner(self.app)
         self.rows = TableList()
-        self.beside = Beside()
+        self.side_panel = SidePanel()
         self.drawing = Picture(self, self.picture)
         self.spoken = Spoken(classes="message")
 
@@ -63,16 +63,16 @@ class TablePane(PaneActions, can_focus=False):
         """Picture above, list below; a message in their place where there is no answer."""
         yield self.drawing
         yield self.spoken
-        yield self.beside
+        yield self.side_panel
         yield self.rows
 
     @property
-    def askers(self) -> tuple[Asker, ...]:
+    def runners(self) -> tuple[QueryRunner, ...]:
         """Whoever asks something here that ^C stops: the view, an arrangement of its answer, and the list an order.
 
         An answer of the view that is on its way is not given up for an arrangement of the one before it.
         """
-        return self.asker, self.arranger, self.rows.asker
+        return self.runner, self.arranger, self.rows.runner
 
     @property
     def table(self) -> Table | None:
@@ -116,7 +116,7 @@ class TablePane(PaneActions, can_focus=False):
             if self.shown is not None and arrangement != self.state.arrangement:
                 self.rearrange()
 
-        self.asker.ask(self._question(), take)
+        self.runner.ask(self._question(), take)
 
     def _question(self) -> Any:
         entry, session, arrangement = self.entry, self.session, self.state.arrangement
@@ -175,7 +175,7 @@ class TablePane(PaneActions, can_focus=False):
                 self._restored = False
             self.shown, self.subject = value, self.session.subject
             if other:
-                self.beside.about(self._glance())
+                self.side_panel.about(self._glance())
             self.say("")
             self.show(value)
         else:
@@ -229,19 +229,19 @@ class TablePane(PaneActions, can_focus=False):
         right = wanted and width >= WIDE and height > LEAST_LINES
         left = self.size.height - self.drawing.lines - self.list_lines()
         small = width < BELOW_WIDTH or height < BELOW_HEIGHT or left < LEAST_LINES
-        if self.beside.stand(right, 0 if right or small or not wanted else left, width):
+        if self.side_panel.stand(right, 0 if right or small or not wanted else left, width):
             self.follow_cursor()
 
     def follow_cursor(self) -> None:
         """The details are to be those of the row under the cursor."""
-        self.beside.follow(self.rows.table, self.rows.cursor)
+        self.side_panel.follow(self.rows.table, self.rows.cursor)
 
-    def action_beside(self) -> None:
+    def action_side_panel(self) -> None:
         """Show the details beside the list, or not."""
         self.session.details = not self.session.details
         self.make_room()
-        if self.session.details and not self.beside.shown:
-            self.notify("No room for details beside this list; Enter opens them.", markup=False)
+        if self.session.details and not self.side_panel.shown:
+            self.notify("No room for the side panel; Enter opens the details.", markup=False)
 
     def on_table_list_highlighted(self, event: TableList.Highlighted) -> None:
         """Remember where the cursor is and what is marked."""
@@ -260,7 +260,7 @@ class TablePane(PaneActions, can_focus=False):
         self.spoken.display = bool(text)
         self.rows.display = not text
         if text:
-            self.beside.stand(False, 0, 0)
+            self.side_panel.stand(False, 0, 0)
         self._keep_keys()
         self.drawing.redraw()
 
@@ -309,8 +309,8 @@ class TablePane(PaneActions, can_focus=False):
 
     def action_order(self) -> None:
         """The view's other order."""
-        if not self.has_other_order() and not (self.shown is None and self.asker.busy):
-            self.notify("This view has one order; < and > sort by any column.", markup=False)
+        if not self.has_other_order() and not (self.shown is None and self.runner.busy):
+            self.notify("This view has only one order; < and > sort by column.", markup=False)
             return
         self.change(sort=None, alternate=not self.state.arrangement.alternate)
 
@@ -318,7 +318,7 @@ class TablePane(PaneActions, can_focus=False):
         """Compare the sums of two runs per recording, or per cycle again."""
         table = self.table
         if table is None or table.per is None:
-            self.notify("This view compares no sums of two runs.", markup=False)
+            self.notify("This view has no per-cycle comparison.", markup=False)
         elif not table.either_way:
             why = next((said for said in table.notes if said.startswith("Whole recordings")), None)
             self.notify(why or f"This view compares per {table.per} only.", markup=False)

@@ -1,6 +1,6 @@
 """Questions in the background: a job runs in a thread, its answer comes back as a message, late answers are dropped.
 
-Every asker has a generation number. A new question of the same asker, or ^C, raises it, and an answer that carries an
+Every runner has a generation number. A new question of the same runner, or ^C, raises it, and an answer that carries an
 older number is ignored: that is what cancelling a running query means here, since a query cannot be interrupted. It
 goes on behind the scenes, but no more than one such beside the one wanted: further questions wait, and of those only
 the newest is ever computed.
@@ -27,12 +27,12 @@ SLOW = 0.15
 """Seconds from which it is worth saying that something is being asked: a frame that says so delays the answer's."""
 
 AT_ONCE = 2
-"""Questions of one asker that are computed at the same time: the one wanted, and one nobody waits for any more."""
+"""Questions of one runner that are computed at the same time: the one wanted, and one nobody waits for any more."""
 
 TURN = 0.001
 """Seconds a thread keeps the interpreter when the screen wants it; Python's own 5 ms, some times a frame, are felt."""
 
-_askers: WeakSet[Asker] = WeakSet()
+_runners: WeakSet[QueryRunner] = WeakSet()
 
 
 class _Threads:
@@ -71,26 +71,26 @@ def anything_working() -> bool:
 
 def waiting(app: App[Any]) -> bool:
     """Whether any question of this app has not been answered yet."""
-    return any(asker.busy and asker.app is app for asker in _askers)
+    return any(runner.busy and runner.app is app for runner in _runners)
 
 
 class Answered(Message):
     """The answer of a job: its value, or the exception it raised."""
 
-    def __init__(self, asker: Asker, generation: int, then: Callable[[Any], None], value: Any) -> None:
+    def __init__(self, runner: QueryRunner, generation: int, then: Callable[[Any], None], value: Any) -> None:
         super().__init__()
-        self.asker, self.generation, self.then, self.value = asker, generation, then, value
+        self.runner, self.generation, self.then, self.value = runner, generation, then, value
 
     def deliver(self) -> None:
         """Hand the value on, unless a newer question was asked meanwhile."""
-        self.asker.deliver(self)
+        self.runner.deliver(self)
 
 
 class Slow(Message):
     """A question has been asked for so long that it is worth saying so."""
 
 
-class Asker:
+class QueryRunner:
     """Somebody who asks one thing at a time: ``busy`` until it is answered, ``slow`` when that takes long."""
 
     def __init__(self, app: App[Any]) -> None:
@@ -102,7 +102,7 @@ class Asker:
         self._due: asyncio.TimerHandle | None = None
         self._on_slow: Callable[[], None] | None = None
         self.busy = self.slow = False
-        _askers.add(self)
+        _runners.add(self)
 
     def ask(self, job: Callable[[], Any], then: Callable[[Any], None]) -> None:
         """Run ``job`` in a thread; call ``then`` on the screen's with its value, or with the exception it raised."""

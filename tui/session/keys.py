@@ -45,8 +45,8 @@ _IN_LIST = {"details": "list.open"}
 
 
 KEYS: tuple[Key, ...] = (
-    Key("details", "enter", "open", "details", "Everything known about this row", "list", rank=1),
-    Key("beside", "D", "beside", "beside", "Show or hide the details beside the list, where the terminal has room"),
+    Key("details", "enter", "open", "details", "All details of this row", "list", rank=1),
+    Key("side_panel", "D", "side_panel", "panel", "Show or hide the side panel with details, where there is room"),
     Key("search", "slash", "search", "search", "Search as you type; Enter keeps the search, Esc drops it", rank=3),
     Key("next_match", "n", "search_next(1)", "", "Next row that matches the search", "list"),
     Key("previous_match", "N", "search_next(-1)", "", "Previous row that matches the search", "list"),
@@ -62,7 +62,7 @@ KEYS: tuple[Key, ...] = (
     Key("undo", "u", "undo", "undo", "Undo the last filter or sort", rank=12),
     Key("mark", "space", "mark", "mark", "Mark this row; marks stay with their rows", "list", rank=11),
     Key("note", "i", "note", "", "Write a note on this row; e on the overview carries it away"),
-    Key("scope", "c", "scope", "this cycle", "Limit every view to the cycle under the cursor", rank=8),
+    Key("scope", "c", "scope", "this cycle", "Restrict every view to the cycle under the cursor", rank=8),
     Key("unscope", "C", "unscope", "all cycles", "Show all cycles again"),
     Key("cycle_previous", "left_square_bracket", "step_cycle(-1)", "cycle", "Previous cycle"),
     Key("cycle_next", "right_square_bracket", "step_cycle(1)", "cycle", "Next cycle"),
@@ -78,11 +78,11 @@ KEYS: tuple[Key, ...] = (
         "screen"),
     Key("pane_next", "tab", "focus_pane(1)", "pane", "Next part of the view", "screen"),
     Key("pane_previous", "shift+tab", "focus_pane(-1)", "pane", "Previous part of the view", "screen"),
-    Key("warnings", "w", "warnings", "warnings", "What was wrong in the input, and what was done about it", "screen"),
+    Key("warnings", "w", "warnings", "warnings", "Problems in the input, and how they were handled", "screen"),
     Key("open_trace", "o", "open", "open", "Open another trace", "screen", rank=13),
     Key("palette", "colon", "palette", "commands", "List every command; themes are here", "screen", rank=14),
     Key("help", "question_mark", "help", "help", "Explain the keys and columns of this view", "screen", rank=15),
-    Key("stop", "ctrl+c", "stop", "stop", "Stop what is running", "screen"),
+    Key("stop", "ctrl+c", "stop", "stop", "Cancel the running query or task", "screen"),
     Key("suspend", "ctrl+z", "suspend", "suspend", "Suspend to the shell; fg returns", "screen"),
     Key("quit", "q", "quit_or_close", "quit", "Close an overlay, else quit", "screen", rank=16),
     Key("down", "down,j", "move(1)", "", "Next row", "list"),

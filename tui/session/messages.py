@@ -84,7 +84,7 @@ class CycleStepped(Message):
         self.step = step
 
 
-class ErrandWanted(Message):
+class TaskWanted(Message):
     """Do something beside the view, in the background; it is shown as ``name``, and ``then`` gets what it came to."""
 
     def __init__(self, name: str, job: Callable[[], Any], then: Callable[[Any], None]) -> None:

@@ -234,5 +234,5 @@ def _line(run: Run, width: int) -> Content:
         parts.append((f"{units.size(run.rate)}/s  ", "dim"))
         if run.seconds_left is not None:
             parts.append((f"{run.seconds_left:.0f} s left  ", "dim"))
-    parts.append(("^C stops", "dim"))
+    parts.append(("^C cancels", "dim"))
     return Content.assemble(*parts).truncate(width, ellipsis=True)

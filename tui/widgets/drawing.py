@@ -51,7 +51,7 @@ def summary(lines: Sequence[str], width: int) -> Content:
     return joined(made)
 
 
-def beside(left: Sequence[Content], right: Sequence[Content], width: int) -> list[Content]:
+def side_by_side(left: Sequence[Content], right: Sequence[Content], width: int) -> list[Content]:
     """Two blocks of lines next to one another, the left one in ``width`` cells."""
     made = []
     for one, other in zip_longest(left, right, fillvalue=Content("")):

@@ -206,10 +206,10 @@ async def test_a_late_answer_to_an_older_question_is_never_shown() -> None:
     app = app_on("a", view="kernels")
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
-        asker = app.main.pane.asker
+        runner = app.main.pane.runner
         taken: list[str] = []
-        asker.ask(lambda: "old", taken.append)
-        asker.ask(lambda: "new", taken.append)
+        runner.ask(lambda: "old", taken.append)
+        runner.ask(lambda: "new", taken.append)
         await settled(pilot)
         assert taken == ["new"]
 
@@ -325,7 +325,7 @@ async def test_without_a_clipboard_a_copy_is_a_file(tmp_path: Path, monkeypatch:
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         await press(pilot, "y")
-        assert "No clipboard takes this here" in said(app)
+        assert "No clipboard here" in said(app)
         assert "softmax" in Path("warplens-kernels-normal.md").read_text()
 
 
@@ -465,7 +465,7 @@ async def test_the_run_named_is_the_one_whose_rows_are_shown(monkeypatch: pytest
         held: list[Any] = []
         pane = app.main.pane
         assert pane is not None and "A and B" in screen_text(app)
-        monkeypatch.setattr(pane.asker, "ask", lambda job, then: held.append((job, then)))
+        monkeypatch.setattr(pane.runner, "ask", lambda job, then: held.append((job, then)))
         await press(pilot, "x")
         assert "A and B" in screen_text(app) and "run A" not in screen_text(app)
         await press(pilot, "enter")

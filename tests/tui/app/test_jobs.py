@@ -1,4 +1,4 @@
-"""Questions in threads: dropped at once, late answers ignored, and never more than two of one asker at work."""
+"""Questions in threads: dropped at once, late answers ignored, and never more than two of one runner at work."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import polars as pl
 
-from warplens.tui.session.jobs import AT_ONCE, Answered, Asker
+from warplens.tui.session.jobs import AT_ONCE, Answered, QueryRunner
 
 
 class App:
-    """As much of an app as an asker needs."""
+    """As much of an app as an runner needs."""
 
     def __init__(self) -> None:
         self.messages: SimpleQueue[Any] = SimpleQueue()
@@ -36,15 +36,15 @@ class Query:
 
 def test_a_dropped_query_makes_room_and_only_the_newest_of_the_waiting_is_computed() -> None:
     app, taken, started = App(), list[Any](), SimpleQueue[int]()
-    asker = Asker(app)
+    runner = QueryRunner(app)
     queries = [Query(number, started) for number in range(5)]
-    asker.ask(queries[0], taken.append)
-    assert started.get(timeout=15) == 0 and asker.busy
-    assert asker.drop() and not asker.busy  # at once, though the query goes on
-    asker.ask(queries[1], taken.append)
+    runner.ask(queries[0], taken.append)
+    assert started.get(timeout=15) == 0 and runner.busy
+    assert runner.drop() and not runner.busy  # at once, though the query goes on
+    runner.ask(queries[1], taken.append)
     assert started.get(timeout=15) == 1, "a new one starts beside the one dropped"
     for query in queries[2:]:
-        asker.ask(query, taken.append)
+        runner.ask(query, taken.append)
     assert started.empty() and AT_ONCE == 2
     queries[0].end.set()
     assert started.get(timeout=15) == 4, "2 and 3 were never wanted to the end"
@@ -54,34 +54,34 @@ def test_a_dropped_query_makes_room_and_only_the_newest_of_the_waiting_is_comput
         answer = app.messages.get(timeout=15)
         assert isinstance(answer, Answered)
         answer.deliver()
-    assert taken == [4] and not asker.busy and started.empty()
+    assert taken == [4] and not runner.busy and started.empty()
 
 
 def test_what_waits_is_dropped_too() -> None:
     app, started = App(), SimpleQueue[int]()
-    asker = Asker(app)
+    runner = QueryRunner(app)
     queries = [Query(number, started) for number in range(AT_ONCE + 1)]
     for query in queries:
-        asker.ask(query, lambda value: None)
-    assert asker.drop() and not asker.drop()
+        runner.ask(query, lambda value: None)
+    assert runner.drop() and not runner.drop()
     for query in queries:
         query.end.set()
     for _ in range(AT_ONCE):
         app.messages.get(timeout=15)
     last = Query(9, started)
     last.end.set()
-    asker.ask(last, lambda value: None)
+    runner.ask(last, lambda value: None)
     assert sorted(started.get(timeout=15) for _ in range(AT_ONCE + 1)) == [0, 1, 9]
 
 
 def test_a_panic_of_polars_is_an_answer_and_the_thread_goes_on() -> None:
     app, taken = App(), list[Any]()
-    asker = Asker(app)
+    runner = QueryRunner(app)
 
     def panics() -> None:
         raise pl.exceptions.PanicException("a page of a table")
 
     for _ in range(AT_ONCE + 1):
-        asker.ask(panics, taken.append)
+        runner.ask(panics, taken.append)
         app.messages.get(timeout=15).deliver()
     assert [type(value) for value in taken] == [RuntimeError] * (AT_ONCE + 1) and str(taken[0]) == "a page of a table"

@@ -63,7 +63,7 @@ async def details(app: WarplensApp, pilot: Pilot[Any]) -> None:
     assert app.screen is app.main
 
 
-@key("beside")
+@key("side_panel")
 async def beside(app: WarplensApp, pilot: Pilot[Any]) -> None:
     assert "─── " in screen_text(app) and "Latency" in screen_text(app)
     await press(pilot, "D")
@@ -332,7 +332,7 @@ async def escape(app: WarplensApp, pilot: Pilot[Any]) -> None:
 async def pane_next(app: WarplensApp, pilot: Pilot[Any]) -> None:
     await press(pilot, "tab")
     assert app.focused is pane(app).rows
-    assert "This view has one part" in said(app)
+    assert "Nothing else to focus" in said(app)
 
 
 @key("pane_previous")
@@ -345,7 +345,7 @@ async def pane_previous(app: WarplensApp, pilot: Pilot[Any]) -> None:
 async def warnings(app: WarplensApp, pilot: Pilot[Any]) -> None:
     await press(pilot, "w")
     assert isinstance(app.screen, WarningsScreen)
-    assert "nothing was wrong in this input" in screen_text(app)
+    assert "no problems in this input" in screen_text(app)
 
 
 @key("open_trace")
@@ -373,7 +373,7 @@ async def help_screen(app: WarplensApp, pilot: Pilot[Any]) -> None:
 @key("stop")
 async def stop(app: WarplensApp, pilot: Pilot[Any]) -> None:
     await press(pilot, "ctrl+c")
-    assert app.is_running and "Nothing is running; q quits." in said(app)
+    assert app.is_running and "Nothing to cancel; q quits." in said(app)
 
 
 @key("suspend")

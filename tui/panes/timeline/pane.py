@@ -18,9 +18,9 @@ from textual.binding import BindingType
 from ....analysis.core.text import display
 from ....analysis.views import Entry
 from ...session.exporting import free_name, new_trace
-from ...session.jobs import Asker
+from ...session.jobs import QueryRunner
 from ...session.keys import bindings
-from ...session.messages import ErrandWanted
+from ...session.messages import TaskWanted
 from ...session.session import Session
 from ..shown import sentence
 from ..side_panel import REST
@@ -46,7 +46,7 @@ class TimelinePane(TablePane):
     def __init__(self, entry: Entry, session: Session) -> None:
         super().__init__(entry, session)
         self.canvas = TimelineCanvas()
-        self._looking, self._marking = Asker(self.app), Asker(self.app)
+        self._looking, self._marking = QueryRunner(self.app), QueryRunner(self.app)
         self._runs: Runs = ()
         self._view: View | None = None
         self._asked: object = None
@@ -120,7 +120,7 @@ class TimelinePane(TablePane):
     def wake(self, force: bool = False) -> None:
         """The view is looked at, perhaps to see the place of a row."""
         super().wake(force)
-        if self.canvas.runs and not self.asker.busy:
+        if self.canvas.runs and not self.runner.busy:
             self._arrive()
 
     def _arrive(self) -> None:
@@ -134,7 +134,7 @@ class TimelinePane(TablePane):
         run = min(run, len(self.canvas.runs) - 1)
         place = find(self.canvas.runs[run], row)
         if place is None:
-            self.notify("That row has no place in time.", markup=False)
+            self.notify("This row has no time, so the timeline cannot show it.", markup=False)
         else:
             self.canvas.go(place, run)
 
@@ -204,7 +204,7 @@ class TimelinePane(TablePane):
 
             return new_trace(sliced(trace, options), trace.info.label)
 
-        self.app.post_message(ErrandWanted("writing", job, self.tell_written))
+        self.app.post_message(TaskWanted("writing", job, self.tell_written))
 
     def on_timeline_canvas_moved(self, event: TimelineCanvas.Moved) -> None:
         """Look up who launched what is under the cursor, once it rests: a frame is not to share its time with that."""

@@ -11,15 +11,15 @@ from textual.content import Content
 from warplens.analysis.contract.sections import Detail, Section
 from warplens.analysis.details.glance import of_view
 from warplens.tui.app.app import WarplensApp
-from warplens.tui.panes import side_panel as beside
-from warplens.tui.panes.side_panel import Beside, columns_of
+from warplens.tui.panes import side_panel
+from warplens.tui.panes.side_panel import SidePanel, columns_of
 from warplens.tui.widgets.sections import grid
 
 
-def details(app: WarplensApp) -> Beside:
+def details(app: WarplensApp) -> SidePanel:
     pane = app.main.pane
     assert pane is not None
-    return pane.beside
+    return pane.side_panel
 
 
 def text(app: WarplensApp) -> str:
@@ -38,7 +38,7 @@ async def test_details_follow_the_cursor_where_there_is_room(size: tuple[int, in
             assert pane is not None
             assert str(pane.row()["name"])[:12] in text(app) and "Latency" in text(app)
             await press(pilot, "j")
-        assert details(app).has_class("below" if size[0] < beside.WIDE else "right")
+        assert details(app).has_class("below" if size[0] < side_panel.WIDE else "right")
 
 
 async def test_a_small_terminal_stays_as_it_is() -> None:
@@ -75,10 +75,10 @@ async def test_a_key_that_is_held_down_asks_once(monkeypatch: pytest.MonkeyPatch
         await settled(pilot)
         await press(pilot, "D")
         asked.clear()
-        monkeypatch.setattr(beside, "REST", 3600.0)
+        monkeypatch.setattr(side_panel, "REST", 3600.0)
         await pilot.press("D", *"jjjjjjjj")
-        assert asked == [] and details(app).asker.busy
-        monkeypatch.setattr(beside, "REST", 0.0)
+        assert asked == [] and details(app).runner.busy
+        monkeypatch.setattr(side_panel, "REST", 0.0)
         await press(pilot, "j")
         assert asked == [9] and text(app).startswith("│ row 9") and len(looked) == 1
 
