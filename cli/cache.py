@@ -29,4 +29,4 @@ def _cache(arguments: argparse.Namespace) -> int:
     return FINE
 
 
-CACHE = Command("cache", "List, clear or locate the cache.", _arguments, _cache)
+COMMAND = Command("cache", "List, clear or locate the cache.", _arguments, _cache)

@@ -27,4 +27,4 @@ def _convert(arguments: argparse.Namespace) -> int:
     return FINE
 
 
-CONVERT = Command("convert", "Write a run's tables as Parquet files.", _arguments, _convert)
+COMMAND = Command("convert", "Write a run's tables as Parquet files.", _arguments, _convert)

@@ -16,4 +16,4 @@ def _demo(arguments: argparse.Namespace) -> int:
     return open_runs_in_app(arguments)
 
 
-DEMO_PAIR = Command("demo", "Open the bundled pair of runs; it is generated, not recorded.", app_arguments, _demo)
+COMMAND = Command("demo", "Open the bundled pair of runs; it is generated, not recorded.", app_arguments, _demo)

@@ -100,4 +100,4 @@ def repeated(sides: tuple[list[Trace], list[Trace]], arguments: argparse.Namespa
         raise Wrong(str(error)) from error
 
 
-DIFF = Command("diff", "Compare two runs; the same as report --view diff.", _diff_arguments, _diff)
+COMMAND = Command("diff", "Compare two runs; the same as report --view diff.", _diff_arguments, _diff)

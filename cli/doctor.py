@@ -61,7 +61,7 @@ def _tell(lines: Iterable[tuple[str, str]]) -> None:
             print(f"{name if at == 0 else '':<12} {part}")
 
 
-DOCTOR = Command(
+COMMAND = Command(
     "doctor", "Show what this installation, machine and terminal can do; of a run, what was found in it, dropped, "
     "assumed.", _arguments, _doctor,
 )

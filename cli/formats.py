@@ -17,4 +17,4 @@ def _formats(arguments: argparse.Namespace) -> int:
     return FINE
 
 
-FORMATS = Command("formats", "List the formats that can be read, and what each fills.", no_arguments, _formats)
+COMMAND = Command("formats", "List the formats that can be read, and what each fills.", no_arguments, _formats)

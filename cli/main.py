@@ -1,8 +1,8 @@
 """The command line: from what was typed to one command, and from what it met to an exit status.
 
-A command is a file beside this one and an entry of ``COMMANDS``; each imports what it needs when it runs, so that
-importing this loads nothing heavy. Results go to stdout, diagnostics and progress to stderr. Exit status: 0 fine, 1 a
-gate failed, 2 the command was wrong, 3 the input cannot be read.
+A command is a file beside this one that defines ``COMMAND``, and an entry of ``NAMES``; only the one that was typed is
+imported. Results go to stdout, diagnostics and progress to stderr. Exit status: 0 fine, 1 a gate failed, 2 the command
+was wrong, 3 the input cannot be read.
 """
 
 from __future__ import annotations
@@ -12,29 +12,24 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import NoReturn
 
 from .. import __version__
 from .arguments import FINE, UNREADABLE, USAGE, Command, Wrong
-from .cache import CACHE
-from .convert import CONVERT
-from .demo import DEMO_PAIR
-from .diff import DIFF
-from .doctor import DOCTOR
-from .formats import FORMATS
-from .open import OPEN
-from .reduce import REDUCE
-from .report import REPORT
-from .slice import SLICE
-from .sql import SQL
-from .views import VIEW_LIST
 
-COMMANDS: tuple[Command, ...] = (
-    OPEN, REPORT, DIFF, SQL, CONVERT, SLICE, REDUCE, FORMATS, VIEW_LIST, CACHE, DEMO_PAIR, DOCTOR,
+NAMES = (
+    "open", "report", "diff", "sql", "convert", "slice", "reduce", "formats", "views", "cache", "demo", "doctor",
 )
 """Every command, in the order of the help. The first is what is meant where none is named."""
 _COLLECT = 100_000
 """New objects between two looks for dead ones. What is imported stays, and looking through it is a tenth of a start."""
+
+
+def command_of(name: str) -> Command:
+    """The command of that name; imports its module."""
+    command: Command = import_module(f".{name}", __package__).COMMAND
+    return command
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -45,8 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("_RJEM_MALLOC_CONF", "narenas:2")
     gc.set_threshold(_COLLECT)
     words = list(sys.argv[1:] if argv is None else argv)
-    named = next((command for command in COMMANDS[1:] if words and words[0] == command.name), None)
-    command = named or COMMANDS[0]
+    named = command_of(words[0]) if words and words[0] in NAMES[1:] else None
+    command = named or command_of(NAMES[0])
     parser = _Parser(
         prog=f"warplens {named.name}" if named else "warplens", description=command.help, allow_abbrev=False,
         epilog=None if named else _overview(), formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -111,4 +106,5 @@ def _say(message: str, status: int) -> int:
 
 
 def _overview() -> str:
-    return "commands:\n" + "\n".join(f"  {one.name:<9} {one.help.splitlines()[0]}" for one in COMMANDS[1:])
+    commands = map(command_of, NAMES[1:])
+    return "commands:\n" + "\n".join(f"  {one.name:<9} {one.help.splitlines()[0]}" for one in commands)

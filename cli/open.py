@@ -103,4 +103,4 @@ def _open_app(arguments: argparse.Namespace) -> int:
     return run(arguments.runs, opener, discover, settings, start, recorded)
 
 
-OPEN = Command("open", "Open one run or two; with no terminal, print the report.", _arguments, open_runs_in_app)
+COMMAND = Command("open", "Open one run or two; with no terminal, print the report.", _arguments, open_runs_in_app)

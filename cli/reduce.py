@@ -166,5 +166,5 @@ class _Line:
             self._shown = False
 
 
-REDUCE = Command("reduce", "Reduce a job's ranks, here or on a Dask cluster, to a small dataset that opens as a run.",
+COMMAND = Command("reduce", "Reduce a job's ranks, here or on a Dask cluster, to a small dataset that opens as a run.",
                  _arguments, _reduce)

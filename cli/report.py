@@ -68,4 +68,4 @@ def _print_sides(arguments: argparse.Namespace) -> int:
     return FINE
 
 
-REPORT = Command("report", "Print a view, or the summary of a run or a pair.", _arguments, print_report)
+COMMAND = Command("report", "Print a view, or the summary of a run or a pair.", _arguments, print_report)

@@ -34,4 +34,4 @@ def _slice(arguments: argparse.Namespace) -> int:
     return FINE
 
 
-SLICE = Command("slice", "Write a cycle or a window as a Chrome trace (opens in Perfetto).", _arguments, _slice)
+COMMAND = Command("slice", "Write a cycle or a window as a Chrome trace (opens in Perfetto).", _arguments, _slice)

@@ -31,4 +31,4 @@ def _sql(arguments: argparse.Namespace) -> int:
     return FINE
 
 
-SQL = Command("sql", "Run polars SQL over the tables (of two runs: a_kernels, b_kernels, …).", _arguments, _sql)
+COMMAND = Command("sql", "Run polars SQL over the tables (of two runs: a_kernels, b_kernels, …).", _arguments, _sql)

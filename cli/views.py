@@ -19,4 +19,4 @@ def _views(arguments: argparse.Namespace) -> int:
     return FINE
 
 
-VIEW_LIST = Command("views", "List the views and their columns.", no_arguments, _views)
+COMMAND = Command("views", "List the views and their columns.", no_arguments, _views)

@@ -45,6 +45,20 @@ MODULES: tuple[str, ...] = (
     "dataset",
 )
 """Modules of this package that define ``LOADER``. A new format is one file and one line here."""
+DIRECTORY_FILES = {
+    "kernel_details.csv": "ascend",
+    "StringIds.parquet": "nsys-parquet",
+    "pmc_perf.csv": "rocprofiler-compute",
+    "result_perf_data.csv": "cycle-profile",
+    "dataset.json": "dataset",
+}
+"""The loaders of this package by their ``directory_file``: a folder is recognised without importing any of them."""
+DIRECTORIES_WITHIN = ("ASCEND_PROFILER_OUTPUT",)
+"""Every ``directory_within`` of this package."""
+SAMPLERS = frozenset({
+    "cycle-profile", "memory-snapshot", "nvidia-smi", "dcgmi", "prometheus", "amd-smi", "counters-csv",
+})  # fmt: skip
+"""The loaders of this package whose files may lie beside a trace (``lies_beside``)."""
 
 
 def ours() -> Iterator[FormatLoader]:
@@ -55,7 +69,8 @@ def ours() -> Iterator[FormatLoader]:
 
 def named(name: str) -> FormatLoader | None:
     """The loader of that name; others are imported only as far as it takes to find it."""
-    likely = sorted(MODULES, key=lambda module: module.rpartition(".")[2] != name)
+    wanted = name.replace("-", "_")
+    likely = sorted(MODULES, key=lambda module: module.rpartition(".")[2] != wanted)
     for module in likely:
         loader: FormatLoader = import_module(f".{module}", __package__).LOADER
         if loader.name == name:
@@ -71,6 +86,23 @@ def installed() -> tuple[Loader, ...]:
 def loaders() -> tuple[FormatLoader, ...]:
     """All of them."""
     return (*ours(), *map(adopted, installed()))
+
+
+def directory_files() -> dict[str, str]:
+    """The name of the loader by the file that a folder of its format is known by."""
+    theirs = {loader.directory_file: loader.name for loader in map(adopted, installed()) if loader.directory_file}
+    return DIRECTORY_FILES | theirs
+
+
+def directories_within() -> tuple[str, ...]:
+    """The folders inside a recording's folder that some format puts what is read into."""
+    return (*DIRECTORIES_WITHIN, *(loader.directory_within for loader in map(adopted, installed())
+                                   if loader.directory_within))
+
+
+def samplers() -> frozenset[str]:
+    """The formats whose files may lie beside a trace of another: samples of counters taken meanwhile."""
+    return SAMPLERS | {loader.name for loader in map(adopted, installed()) if loader.lies_beside}
 
 
 def claims(head: bytes) -> tuple[FormatLoader, ...]:

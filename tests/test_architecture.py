@@ -57,9 +57,10 @@ def test_no_file_is_a_heap() -> None:
 
 
 def test_a_command_is_a_file_of_its_own() -> None:
-    from warplens.cli.main import COMMANDS
+    from warplens.cli.main import NAMES, command_of
 
-    assert {command.run.__module__.rpartition(".")[2] for command in COMMANDS} == {one.name for one in COMMANDS}
+    for name in NAMES:
+        assert (command_of(name).name, command_of(name).run.__module__) == (name, f"warplens.cli.{name}")
 
 
 @cache

@@ -52,7 +52,7 @@ def views() -> str:
 
 
 def commands() -> str:
-    return table("command | what it does", ((code(one.name), one.help) for one in main.COMMANDS[1:]))
+    return table("command | what it does", ((code(one.name), one.help) for one in map(main.command_of, main.NAMES[1:])))
 
 
 def keys() -> str:
@@ -132,10 +132,10 @@ def _rule_files() -> list[str]:
 
 def options() -> str:
     made = []
-    for command in main.COMMANDS:
+    for command in map(main.command_of, main.NAMES):
         parser = argparse.ArgumentParser(prog="warplens", add_help=False)
         command.arguments(parser)
-        name = "warplens" if command is main.COMMANDS[0] else f"warplens {command.name}"
+        name = "warplens" if command.name == main.NAMES[0] else f"warplens {command.name}"
         made += [f"## `{name}`", "", command.help, ""]
         rows = [(code(_typed(one)), (one.help or "").replace("%%", "%")) for one in parser._actions]
         made += [table("argument | meaning", rows), ""] if rows else []
@@ -195,7 +195,7 @@ def documented(page: str) -> str:
 
 def test_every_view_command_and_format_is_in_the_readme() -> None:
     text = documented("README.md")
-    wanted = [*(one.name for one in VIEWS), *(one.name for one in main.COMMANDS[1:]), *(one.name for one in ours())]
+    wanted = [*(one.name for one in VIEWS), *main.NAMES[1:], *(one.name for one in ours())]
     assert not [name for name in wanted if f"`{name}`" not in text]
 
 

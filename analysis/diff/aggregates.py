@@ -7,6 +7,7 @@ runtime calls, totals of kernels that agree to a percent are not the news.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -17,14 +18,15 @@ from ..core import device_pairs as devices
 from ..core import units
 from ..core.names.same_function import Function, same_functions
 from ..kernels.sources import kernels_of
-from ..overview.overview import Overview
-from ..overview.sources import overview_of
 from .prepare.stratify import replay_reasons, replays
 from .present.sentences import line
 from .verdict.comparability import LEAST_SHARED, Comparability, by_operators, different_devices
 from .verdict.device_work import DeviceWork
 from .verdict.function_change import FunctionChange, category, frame_of, in_order
 from .verdict.verdict import CategoryTime, Verdict
+
+if TYPE_CHECKING:
+    from ..overview.overview import Overview
 
 SAID = 0.1
 """A category is named where its change makes up this share of all change."""
@@ -70,6 +72,8 @@ def breakdowns(runs: tuple[Trace, Trace], options: Options) -> tuple[Overview, O
     """The step of both runs by category; None where one has no recorded breakdown."""
     if not all(run.has("breakdown") for run in runs):
         return None
+    from ..overview.sources import overview_of  # with every rule of the findings: for recorded breakdowns only
+
     return overview_of(runs[0], options, "a"), overview_of(runs[1], options, "b")
 
 

@@ -16,10 +16,8 @@ from .finished import recorded_cycles
 from .prepare.prepared import Prepared, prepared
 from .prepare.samples import Work, work_of
 from .present.sentences import cycle_sentence, line
-from .unit_of_work import work_sentence
 from .verdict.cycle_time import CycleTime, compare_lengths
 from .verdict.judged import judged
-from .without_cycles import judged_work, under_the_same_devices
 
 LEAST_TO_COMPARE = 2
 """Cycles each run must have; with fewer, launches are the samples."""
@@ -67,6 +65,9 @@ def pair_headline(runs: tuple[Trace, Trace], options: Options) -> Headline | Non
         steps = breakdowns(runs, options)
         text = step_sentence(*steps) if steps else None
         return Headline("Step", text) if text else None
+    from .unit_of_work import work_sentence
+    from .without_cycles import judged_work, under_the_same_devices
+
     work, _ = judged_work(under_the_same_devices(runs)[0], options)
     if work is None:
         return None

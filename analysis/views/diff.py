@@ -6,13 +6,16 @@ functions changed beyond chance; which resources changed; what do these explain.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from msgspec.structs import replace
 
 from ..contract.options import Options
+from ..contract.sections import Section
 from ..contract.view import Answer, Runs, View
-from ..details.glance.functions import glance
 from ..details.suspects import suspect_sections
-from ..diff import by_cycle, without_cycles
+from ..diff import by_cycle
 from ..diff.finished import finished
 from ..diff.headline import prepared_pair
 from ..diff.present.arrows import arrows
@@ -31,10 +34,18 @@ def _compared(runs: Runs, options: Options) -> Answer:
         return finished(runs)
     ready = prepared_pair((run_a, run_b), options)
     if ready is None:
+        from ..diff import without_cycles
+
         return without_cycles.by_launch((run_a, run_b), options)
     return by_cycle.compare((run_a, run_b), ready, options)
 
 
+def _glance(runs: Runs, options: Options) -> Callable[[dict[str, Any]], list[Section]]:
+    from ..details.glance.functions import glance  # only the app shows it
+
+    return glance(runs, options)
+
+
 VIEW = View(
-    "diff", COLUMNS, build, alternates=("suspicion",), one_run=False, details=suspect_sections, glance=glance,
+    "diff", COLUMNS, build, alternates=("suspicion",), one_run=False, details=suspect_sections, glance=_glance,
 )

@@ -36,7 +36,7 @@ class TraceFound(Struct, frozen=True):
 
 def discover(root: Path) -> Iterator[TraceFound]:
     """Recognised traces under ``root``, nearest first. What cannot be read is passed over."""
-    folder_files = {loader.directory_file: loader.name for loader in registry.loaders()}
+    folder_files = registry.directory_files()
     several = {loader.name: loader for loader in registry.loaders() if loader.one_recording}
     level, count = [root], 0
     for _ in range(DEEPEST):

@@ -21,10 +21,8 @@ from ..native.allocator import keep_freed
 from ..trace import Trace
 from . import archives, cache, call_tree, failures, inputs, ranks, spill, store
 from .job import pool
-from .job.files import InputFile, Progress, Request, counters, file_of, in_folder, left_out
+from .job.files import InputFile, Progress, Request, file_of, in_folder, left_out
 from .job.small_files import SmallFiles, are_many_and_small
-from .job.together import job_of
-from .sidecar_metrics import is_beside, together, with_metrics
 
 _AGAIN = "Write or copy it again."
 _LOADERS = registry.__name__.rpartition(".")[0] + "."
@@ -355,7 +353,10 @@ class Opened(Struct, frozen=True):
 
     def _together(self, singles: tuple[Trace, ...]) -> Trace:
         """All files as one run: the ranks of a job, with the counters recorded beside them."""
-        samplers = counters()
+        from .job.together import job_of
+        from .sidecar_metrics import is_beside, together, with_metrics
+
+        samplers = registry.samplers()
         are_counters = [trace.info.format in samplers and is_beside(trace) for trace in singles]
         counter_traces = [trace for trace, is_aside in zip(singles, are_counters, strict=True) if is_aside]
         if len(counter_traces) == len(singles):

@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from warplens.cli.main import COMMANDS, FINE, UNREADABLE, USAGE, main
+from warplens.cli.main import FINE, NAMES, UNREADABLE, USAGE, main
 
 Captured = pytest.CaptureFixture[bytes]
 
@@ -162,7 +162,7 @@ def test_an_unreadable_input_is_exit_3(tmp_path: Path, capsysbinary: Captured) -
     assert b"missing.json" in capsysbinary.readouterr().err
 
 
-@pytest.mark.parametrize("words", [[], *([command.name] for command in COMMANDS[1:])], ids=" ".join)
+@pytest.mark.parametrize("words", [[], *([name] for name in NAMES[1:])], ids=" ".join)
 def test_every_command_explains_itself(words: list[str], capsysbinary: Captured) -> None:
     with pytest.raises(SystemExit) as stopped:
         main([*words, "--help"])
@@ -231,8 +231,8 @@ def test_what_was_printed_before_an_interruption_is_there() -> None:
     program = (
         "import sys\nfrom warplens.cli import main as cli\nfrom warplens.__main__ import program\n"
         "def stop(_):\n    print('before')\n    raise KeyboardInterrupt\n"
-        "cli.COMMANDS = (*cli.COMMANDS, cli.Command('wait', 'x', lambda parser: None, stop))\n"
-        "sys.argv = ['warplens', 'wait']\nprogram()"
+        "cli.command_of = lambda name: cli.Command(name, 'x', lambda parser: None, stop)\n"
+        "sys.argv = ['warplens', 'views']\nprogram()"
     )
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)

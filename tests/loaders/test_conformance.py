@@ -179,6 +179,16 @@ def test_a_folder_read_where_it_lies_is_known_by_what_its_loader_says() -> None:
         assert type(ready[name]).__module__.endswith(f".{module}")
 
 
+def test_what_is_known_of_loaders_without_importing_them_is_what_they_say() -> None:
+    known = registry.DIRECTORY_FILES, set(registry.DIRECTORIES_WITHIN), registry.SAMPLERS
+    ours = tuple(registry.ours())
+    assert known == (
+        {one.directory_file: one.name for one in ours if one.directory_file},
+        {one.directory_within for one in ours if one.directory_within},
+        {one.name for one in ours if one.lies_beside},
+    )
+
+
 def test_every_loader_is_found_by_its_name() -> None:
     assert all(registry.named(loader.name) is loader for loader in registry.ours())
     assert registry.named("no such format") is None

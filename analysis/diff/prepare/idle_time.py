@@ -14,7 +14,6 @@ from ....loaders.trace import Trace
 from ...contract.options import Options
 from ...core.derived import derived, is_stored
 from ...cycles.account import find_cycles
-from ...idle.by_cycle import idle_by_cycle
 from ...idle.cause_meanings import CAUSES, LABELS
 from ..stats.robust_location import Floats
 from .samples import IDLE, Flags, Matched, Side, Work
@@ -54,6 +53,8 @@ def with_idle_time(
 
 def _by_device(run: Trace, moved: dict[str, str], options: Options) -> _Idle:
     def found() -> pl.DataFrame:
+        from ...idle.by_cycle import idle_by_cycle  # a cycle profile records no gaps
+
         return idle_by_cycle(run, find_cycles(run, options).frame)
 
     if run.has("profile"):

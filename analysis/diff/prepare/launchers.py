@@ -14,7 +14,6 @@ from ....loaders.trace import Trace
 from ...contract.options import Options
 from ...cycles import assignment
 from ...cycles.account import find_cycles
-from ...operators.tree import launching_operators
 from .samples import Work
 
 MOSTLY = 0.9
@@ -74,6 +73,8 @@ def _launched(
     )
     if mine.is_empty():
         return pl.DataFrame(schema=dict.fromkeys(_KEYS, pl.String) | dict.fromkeys(["per_cycle", *_PLACES], pl.Float64))
+    from ...operators.tree import launching_operators
+
     mine = mine.with_columns(launching_operators(run, mine).alias("op"))
     whole = pl.len().over("function", "device")
     counted = mine.with_columns(whole.alias("launches")).drop_nulls("op").group_by(_KEYS).agg(

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from ....loaders import schema
 from ...contract.options import Options
-from ...operators.tree import launching_operators
 from ..stats.robust_location import Floats, centre
 from .launchers import MOSTLY, placed
 from .samples import HOST, SWAPPED, Flags, Matched, Side, Work
@@ -73,6 +72,8 @@ def _launchers(
     rows = rows.filter(pl.col("name").is_in(wanted.implode()))
     if rows.is_empty():
         return {}
+    from ...operators.tree import launching_operators  # most pairs, and every cycle profile, get here with no rows
+
     rows = rows.with_columns(launching_operators(work.run, rows).alias("op"))
     counted = rows.group_by(pl.col("name", "device", "op").cast(pl.String)).len()
     share = pl.col("len") / pl.col("len").sum().over("name", "device")

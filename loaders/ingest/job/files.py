@@ -18,7 +18,6 @@ from ...in_place import in_place
 from ...loader import FormatLoader
 from ...trace import Trace
 from .. import cache, ranks, stream
-from ..advice import nearest, offers, unsupported
 
 Progress = Callable[[int, int, int], None]
 _GIVE = "Give a trace, or the folder that holds one."
@@ -67,7 +66,7 @@ def listed(path: str) -> tuple[list[Path], list[str]]:
     if not folder.is_dir():
         return [folder], []
     files, unread = in_folder(path, folder, Request(use_cache=False))
-    return [file.path for file in files if file.format not in counters()], unread
+    return [file.path for file in files if file.format not in registry.samplers()], unread
 
 
 def file_of(display_name: str, path: Path, request: Request) -> InputFile:
@@ -76,13 +75,19 @@ def file_of(display_name: str, path: Path, request: Request) -> InputFile:
     if cached is not None and cached.origin.alone:
         return InputFile(path, cached.origin.loader, cached.origin.stamps[0][1], entry=cached.directory)
     head = _head(display_name, path)
-    claimed = registry.claims_of(path, head)
+    known = registry.named(cached.origin.loader) if cached is not None else None
+    if known is not None and known.sniff(head):
+        claimed: tuple[FormatLoader, ...] = (known,)
+    else:
+        claimed = registry.claims_of(path, head)
     if len(claimed) == 1:
         return InputFile(path, claimed[0].name, path.stat().st_size, claimed[0])
     if claimed:
         names = " and ".join(loader.name for loader in claimed)
         advice = "This is a fault of warplens: report it."
         raise Unreadable(display_name, f"is claimed by several formats ({names})", advice)
+    from ..advice import nearest, offers, unsupported  # with every loader: only for what no loader claims
+
     refusal = unsupported.recognise(path, head) or offers.part_of(path) or nearest.nearest(head)
     if refusal is None:
         kind = "is a text file, but not" if _is_text(head) else "is not in"
@@ -129,7 +134,7 @@ def in_folder(display_name: str, folder: Path, request: Request, depth: int = 0)
     folders = [Path(name) for name in names if os.path.isdir(name) and not os.path.islink(name)]
     if not names:
         raise Unreadable(display_name, "is an empty folder", _GIVE)
-    folder_files = {loader.directory_file for loader in registry.loaders()}
+    folder_files = registry.directory_files()
     if matches := [file for file in files if file.name in folder_files]:
         return [file_of(str(matches[0]), matches[0], request)], []
     parts, refused = [], list[Unreadable]()
@@ -152,26 +157,25 @@ def in_folder(display_name: str, folder: Path, request: Request, depth: int = 0)
             if len(parts) > SCANNED:
                 break
     if not parts:
+        from ..advice.offers import runs_under
+
         one = len(files or folders) == 1
         inside = f"{len(files)} other file" if files else f"{len(folders)} folder"
         inside += "" if one else "s"
         inside += "" if files else " without one"
-        raise Unreadable(display_name, f"holds no trace ({inside})", offers.runs_under(folder) or _GIVE)
+        raise Unreadable(display_name, f"holds no trace ({inside})", runs_under(folder) or _GIVE)
     parts = _recordings(_without_twins(parts))
     twice = _lie_unpacked(parts)
     parts = [part for part in parts if part.path not in twice]
     unread += [f"{path} was left out: {path.stem} beside it is the same, unpacked" for path in sorted(twice)]
-    counter_formats = counters()
+    counter_formats = registry.samplers()
     formats = sorted({part.format for part in parts} - counter_formats)
     if len(formats) > 1:
-        advice = offers.runs_under(folder, [part.path for part in parts])
+        from ..advice.offers import runs_under
+
+        advice = runs_under(folder, [part.path for part in parts])
         raise Unreadable(display_name, f"holds recordings of several formats ({', '.join(formats)})", advice)
     return sorted(parts, key=lambda part: part.format in counter_formats), unread
-
-
-def counters() -> frozenset[str]:
-    """The formats whose files may lie beside a trace of another: samples of counters taken meanwhile."""
-    return frozenset(loader.name for loader in registry.loaders() if loader.lies_beside)
 
 
 def left_out(error: Unreadable) -> str:
@@ -181,13 +185,14 @@ def left_out(error: Unreadable) -> str:
 
 def _inside(folder: Path) -> Path:
     """The folder, or the one in it that some format always puts its recording in."""
-    names = (loader.directory_within for loader in registry.loaders())
-    return next((folder / name for name in names if name and (folder / name).is_dir()), folder)
+    return next((folder / name for name in registry.directories_within() if (folder / name).is_dir()), folder)
 
 
 def _without_twins(files: list[InputFile]) -> list[InputFile]:
     """Without files that repeat, in another format, what a recording beside them holds."""
     formats = {file.format for file in files}
+    if len(formats) < 2:
+        return files
     twins = {loader.name: loader.twins for loader in registry.loaders() if loader.name in formats}
     return [
         file for file in files
