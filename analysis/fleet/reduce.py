@@ -3,6 +3,8 @@
 What comes out is a Trace whose launches, host slices and samples are gone; the views of a job answer from its tables as
 they would from the recording. Nothing here looks at other ranks: what takes all of them (who waited for whom, clocks,
 which cycles were seen whole) is found when the dataset is asked.
+
+Sums by cycle let a dataset be limited to some of them; a collective comes with what its device did before it.
 """
 
 from __future__ import annotations
@@ -10,15 +12,21 @@ from __future__ import annotations
 from typing import Any
 from zlib import crc32
 
+import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
 from ...loaders import schema
 from ...loaders.trace import REDUCED, TABLE_NAMES, Trace
+from ..communication.by_kind import exposed
+from ..communication.collectives import BEFORE, Member, collectives_of
 from ..communication.devices import communication
+from ..communication.reasons import stretches
 from ..contract.options import Options
 from ..contract.view import CannotAnswer
+from ..core.intervals import Ints, union_per_owner
 from ..cycles.account import Cycles, counted_cycles, find_cycles
+from ..cycles.assignment import in_cycles
 from ..cycles.by_launch import cycle_of
 from ..cycles.profile import device_profile
 from ..idle.account import Idle, idle_of
@@ -28,9 +36,86 @@ from ..kernels.sources import ACTIVITIES
 from ..overview.overview import Overview
 from ..overview.sources import overview_of
 from ..overview.timed import RankFigures, rank_figures, told
-from ..ranks.memory import DeviceMemory, memory_of, of_place
-from .by_cycle import cycle_devices
-from .collectives import collectives
+from ..ranks.memory import DeviceMemory, memory_by_cycle, memory_of, of_place
+
+_RECORDED = (
+    "collective", "process_group", "group_ranks", "group_size", "dtype", "in_elements", "out_elements", "seq", "stream",
+    "name", "device", "rank",
+)
+
+
+def collectives(run: Trace, options: Options) -> pl.DataFrame:
+    """The table ``collectives`` of the run, in order of device and start."""
+    found = collectives_of(run)
+    if found.frame.is_empty():
+        return schema.empty("collectives").collect()
+    frame = found.frame.select("index", "member", "start_ns", "dur_ns", "end_ns", "correlation")
+    cycle = cycle_of(run, frame.lazy(), options)
+    frame = frame.with_columns(
+        exposed_ns=pl.Series(exposed(run, found.frame, found.members), dtype=pl.Int64),
+        cycle=pl.lit(None, pl.Int64) if cycle is None else cycle,
+        from_ns=pl.col("end_ns").cum_max().shift(1).over("member"),
+    )
+    parts = [_before(run, found.members[member], rows) for (member,), rows in frame.group_by(
+        "member", maintain_order=True)]
+    recorded = run.kernels.filter(pl.col("kind") == "collective").select("index", *_RECORDED)
+    rows = pl.concat(parts).lazy().join(recorded, on="index", how="left", maintain_order="left")
+    return rows.collect(engine="streaming")
+
+
+def _before(run: Trace, who: Member, rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows of one device with ``BEFORE``, null where it is its first collective."""
+    first = rows["from_ns"].is_null()
+    bounds = rows.select(
+        "correlation", from_ns=pl.min_horizontal(pl.coalesce("from_ns", "start_ns"), "start_ns"), to_ns="start_ns"
+    )
+    told = stretches(run, who, bounds)
+    return rows.drop("correlation", "from_ns", "end_ns", "member").with_columns(
+        pl.Series(name, np.asarray(values), dtype=pl.Int64).set(first, None)
+        for name, values in zip(BEFORE, told, strict=True)
+    )
+
+
+_KEYS = ("rank", "device", "cycle")
+
+
+def cycle_devices(run: Trace, cycles: Cycles) -> pl.DataFrame:
+    """The table ``cycle_device_sums`` of the run, in order of rank, device and cycle."""
+    rows = (
+        in_cycles(run, cycles.frame, cycles.device_time).filter(pl.col("kind").cast(pl.String) != "sync")
+        .select("rank", pl.col("device", "kind").cast(pl.String), "cycle", "start_ns", "dur_ns")
+        .drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
+    )
+    keys = rows.select(_KEYS).unique().sort(_KEYS).with_row_index("owner")
+    rows = rows.join(keys, on=_KEYS, how="left", nulls_equal=True)
+    kind = rows["kind"]
+    talks, works = _time(rows, kind == "collective", keys.height), _time(rows, kind == "kernel", keys.height)
+    either = kind.is_in(["collective", "kernel"])
+    known = np.isin(np.arange(keys.height), rows["owner"].filter(either).to_numpy())
+    found = keys.with_columns(
+        busy_ns=pl.Series(_time(rows, None, keys.height)),
+        comm_ns=pl.Series(talks).set(pl.Series(~known), None),
+        exposed_ns=pl.Series(_time(rows, either, keys.height) - works).set(pl.Series(~known), None),
+    )
+    memory = memory_by_cycle(run, cycles.frame)
+    taken = [
+        of_place(memory.get(cycle, {}), rank, device) for rank, device, cycle in found.select(_KEYS).rows()
+    ]
+    return schema.conform("cycle_device_sums", found.with_columns(
+        pl.Series(f"memory_{name}", [getattr(one, name) for one in taken], dtype=pl.Float64)
+        for name in ("peak", "reserved", "total")
+    ).lazy()).collect()
+
+
+def _time(rows: pl.DataFrame, which: pl.Series | None, owners: int) -> Ints:
+    """Time that these rows of each owner cover together, ns."""
+    some = rows if which is None else rows.filter(which)
+    starts = some["start_ns"].to_numpy()
+    first, last, of = union_per_owner(
+        starts, starts + some["dur_ns"].to_numpy(), some["owner"].cast(pl.Int64).to_numpy()
+    )
+    return np.bincount(of, weights=last - first, minlength=owners).astype(np.int64)
+
 
 GAPS = 32
 """Gaps of a rank that are kept one by one, the longest."""

@@ -1,6 +1,10 @@
 """The overview of a run with timestamps: each instant of its cycles' windows goes to one category.
 
 Cycle times are those of the account; device figures are taken over the windows of the cycles that were recorded whole.
+
+An instant belongs to the first category that is active, else to Other. Because a category gets only what those before
+it leave, its time is how much the union grows when it joins: Kernel hides everything under it, and Communication is
+what no computation and no copy hides.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from ..communication.devices import Communication, communication
 from ..contract.options import Options
 from ..core import units
 from ..core.derived import derived_value
-from ..core.intervals import EMPTY, union
+from ..core.intervals import EMPTY, Intervals, Ints, union
 from ..core.launch_calls import ABSENT, match, values_at
 from ..core.quantiles import dense
 from ..core.run_labels import device_labels
@@ -31,12 +35,43 @@ from ..idle.account import Idle, idle_of
 from ..idle.facts import busy_share, in_steps_of, spoken_of
 from ..idle.reduced import reduced_idle
 from .activities import Activities, activities_of
-from .breakdown import breakdown
 from .categories import CATEGORIES
 from .devices import gauges
-from .host_times import RuntimeCalls, host_times
+from .host_times import HostTimes, RuntimeCalls, host_times
 from .overview import Basis, Overview, kernels, overview, span
 from .windows import Windows, WindowSums, of_cycles, of_recording
+
+
+def breakdown(windows: Windows, activities: Activities | None, host: HostTimes) -> dict[str, Ints]:
+    """Category → time in each window, ns; only categories the recording could have shown."""
+    covered = EMPTY
+    so_far = np.zeros(len(windows), dtype=np.int64)
+    times: dict[str, Ints] = {}
+    for category, moments in _moments(activities, host).items():
+        covered = covered | moments
+        now = covered.within(windows.starts, windows.ends)
+        times[category], so_far = now - so_far, now
+    times["Other"] = (windows.ends - windows.starts) - so_far
+    return times
+
+
+def _moments(activities: Activities | None, host: HostTimes) -> dict[str, Intervals]:
+    found: dict[str, Intervals] = {}
+    communication = host.communication
+    if activities is not None:
+        found["Kernel"] = activities.union(activities.kernels & ~activities.communicates)
+        found["Memcpy"] = activities.union(activities.of("memcpy"))
+        found["Memset"] = activities.union(activities.of("memset"))
+        communication = communication | activities.union(activities.kernels & activities.communicates)
+    found["Communication"] = communication
+    calls = host.calls.timed
+    if len(calls.starts):
+        found["Runtime"] = union(calls.starts, calls.starts + calls.dur)
+    if host.any:
+        found["DataLoader"] = host.loader
+        found["CPU Exec"] = host.op
+    return found
+
 
 LONGER = 0.01
 """From this share on it is said that windows are longer than their cycles."""
@@ -261,4 +296,3 @@ _NO_DEVICE = "No device activity was recorded: what devices did is not known."
 
 def _active(parts: list[RankFigures]) -> bool:
     return any("Kernel" in part.figures.times for part in parts)
-

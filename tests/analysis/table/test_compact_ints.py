@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warplens.analysis.table import compact_ints
-from warplens.analysis.table.compact_ints import Offsets
+from warplens.analysis.table import rows as table_rows
+from warplens.analysis.table.rows import Offsets
 
 EDGES = {pl.Int64: (-(1 << 63), (1 << 63) - 1), pl.UInt64: (0, (1 << 64) - 1)}
 
@@ -21,7 +21,7 @@ def test_every_value_comes_back(data: st.DataObject, dtype: type[pl.DataType]) -
     values = pl.Series("at", data.draw(st.lists(st.integers(least, most), min_size=1, max_size=40)), dtype=dtype)
     ids = pl.Series(data.draw(st.lists(st.integers(0, len(values) - 1), max_size=20)), dtype=pl.UInt32)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compact_ints, "SHIFT", 2)
+        patch.setattr(table_rows, "SHIFT", 2)
         kept = Offsets.of(values)
         blocks = [values[at : at + 4] for at in range(0, len(values), 4)]
         fits = all(max(block.to_list()) - min(block.to_list()) < 1 << 32 for block in blocks)
