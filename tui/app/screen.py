@@ -87,7 +87,7 @@ class MainScreen(Screen[None]):
     def open_view(self, name: str) -> None:
         """Show that view, making its pane if it has none yet."""
         entry = next((entry for entry in VIEWS if entry.name == name), None)
-        if entry is None:
+        if entry is None or not self.panes.is_attached:  # a key that comes while a signal ends the app
             return
         self.session.visit(name)
         self._show(entry)

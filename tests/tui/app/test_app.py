@@ -84,3 +84,15 @@ async def test_a_palette_that_is_closed_twice_takes_no_other_screen_with_it() ->
         palette.dismiss()  # Enter twice, before the first was heard
         await settled(pilot)
         assert app.screen is app.main
+
+
+async def test_a_view_that_is_asked_for_while_the_app_ends_is_not_opened() -> None:
+    app = app_on("a", view="kernels")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        main = app.main
+        attached = type(main.panes).is_attached
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(type(main.panes), "is_attached", property(lambda self: False))
+            main.open_view("cycles")
+        assert attached is type(main.panes).is_attached and app.session.current == "kernels"
