@@ -31,21 +31,21 @@ def rows(text: bytes) -> tuple[pl.DataFrame, int]:
     for name in ("Name", "Start Time(us)", "Duration(us)"):
         if name not in table.columns:
             return pl.DataFrame(schema={**schema.polars_schema("kernels"), "step": pl.Int64}), table.height
-    made = table.with_columns(
+    derived = table.with_columns(
         start_ns=_times(table["Start Time(us)"]), dur_ns=_times(table["Duration(us)"]),
         tensor=_tensor(table), stream=_integer(table, "Stream ID"), step=_integer(table, "Step Id"),
         device=pl.lit("NPU ") + _integer(table, "Device_id").fill_null(0).cast(pl.String),
         blocks=_integer(table, "Block Dim"),
     )  # fmt: skip
-    sound = made.filter(pl.col("start_ns").is_not_null() & (pl.col("dur_ns") >= 0) & pl.col("Name").is_not_null())
+    sound = derived.filter(pl.col("start_ns").is_not_null() & (pl.col("dur_ns") >= 0) & pl.col("Name").is_not_null())
     collective = pl.col("Name").str.contains(_COLLECTIVE) | _is_hccl(table)
-    found = sound.sort("start_ns", maintain_order=True).select(
+    result = sound.sort("start_ns", maintain_order=True).select(
         "start_ns", "dur_ns", pl.col("Name").alias("name"),
         pl.when(collective).then(pl.lit("collective")).otherwise(pl.lit("kernel")).alias("kind"),
         "device", "stream", "tensor", "step",
         pl.when(pl.col("blocks") > 0).then(pl.format("{},1,1", "blocks")).alias("grid"),
     )  # fmt: skip
-    return found, table.height - found.height
+    return result, table.height - result.height
 
 
 def _is_hccl(table: pl.DataFrame) -> pl.Expr:

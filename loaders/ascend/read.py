@@ -44,11 +44,11 @@ def load(job: Job) -> Trace:
     warnings = [fault] if fault else []
     if lost:
         warnings.append(f"left out of {job.path.name}: {lost:,} rows without a usable time")
-    named = job.path.name == "kernel_details.csv"
-    trace = _of_trace(job, table, warnings) if named and job.path.with_name("trace_view.json").is_file() else None
+    in_folder = job.path.name == "kernel_details.csv"
+    trace = _of_trace(job, table, warnings) if in_folder and job.path.with_name("trace_view.json").is_file() else None
     if trace is None:
         trace = _of_table(job, table, warnings)
-    return _placed(trace, job) if named else trace
+    return _placed(trace, job) if in_folder else trace
 
 
 def _of_trace(job: Job, table: pl.DataFrame, warnings: list[str]) -> Trace | None:
@@ -68,32 +68,34 @@ def _of_trace(job: Job, table: pl.DataFrame, warnings: list[str]) -> Trace | Non
     if zero is None or kernels.is_empty():
         warnings.append("trace_view.json has no activities of a device; these are kernel_details.csv's")
         return None if table.height else trace.warn(*warnings)
-    known = table.with_columns(pl.col("start_ns") - zero).unique(["start_ns", "stream"], maintain_order=True)
-    found = kernels.join(known, on=["start_ns", "stream"], how="inner").select("index", "grid", "tensor")
+    listed_tasks = table.with_columns(pl.col("start_ns") - zero).unique(["start_ns", "stream"], maintain_order=True)
+    matches = kernels.join(listed_tasks, on=["start_ns", "stream"], how="inner").select("index", "grid", "tensor")
     compute = int((table["kind"] == "kernel").sum()) if table.height else 0
     traced = int((kernels["kind"].cast(pl.String) == "kernel").sum())
     if compute != traced:
         listed = f"kernel_details.csv lists {compute:,} kernels, trace_view.json {traced:,}"
         warnings.append(f"{listed}: these are the trace's")
-    trace = trace.with_tables(kernels=_filled(trace.kernels, found, job))
+    trace = trace.with_tables(kernels=_filled(trace.kernels, matches, job))
     return replace(trace, info=replace(trace.info, warnings=(*trace.info.warnings, *warnings)))
 
 
-def _filled(kernels: pl.LazyFrame, found: pl.DataFrame, job: Job) -> pl.LazyFrame:
+def _filled(kernels: pl.LazyFrame, matches: pl.DataFrame, job: Job) -> pl.LazyFrame:
     """The table with the grids and shares of the rows that have them."""
-    new = found.lazy().select("index", new_grid=pl.col("grid").cast(NAME), new_tensor=pl.col("tensor").cast(pl.Float32))
-    made = kernels.join(new, on="index", how="left", maintain_order="left").with_columns(
+    new = matches.lazy().select(
+        "index", new_grid=pl.col("grid").cast(NAME), new_tensor=pl.col("tensor").cast(pl.Float32)
+    )
+    derived = kernels.join(new, on="index", how="left", maintain_order="left").with_columns(
         pl.coalesce("new_grid", "grid").alias("grid"), pl.coalesce("new_tensor", "tensor").alias("tensor"),
     )
-    made = schema.conform("kernels", made)
+    derived = schema.conform("kernels", derived)
     if not job.lasting:
-        return made.collect().lazy()
-    part = job.workspace / ".kernels-filled.arrow"
-    made.sink_ipc(part, compression="lz4", maintain_order=True)
+        return derived.collect().lazy()
+    unfinished = job.workspace / ".kernels-filled.arrow"
+    derived.sink_ipc(unfinished, compression="lz4", maintain_order=True)
     for old in (*job.workspace.glob("kernels.arrow"), *job.workspace.glob("kernels-*.arrow")):
         old.unlink()
     path = job.workspace / "kernels.arrow"
-    part.rename(path)
+    unfinished.rename(path)
     return schema.conform("kernels", pl.scan_ipc(path))
 
 
@@ -103,13 +105,13 @@ def _of_table(job: Job, table: pl.DataFrame, warnings: list[str]) -> Trace:
         raise Unreadable(job.path, "lists no kernel with a usable time", "Check what was recorded.")
     lowest = table["start_ns"].min()
     assert isinstance(lowest, int)
-    made = table.with_columns(
+    derived = table.with_columns(
         pl.col("start_ns") - lowest, pl.col("name", "kind", "device", "grid").cast(NAME),
         pl.col("tensor").cast(pl.Float32),
     ).with_row_index("index")
     end = pl.col("start_ns") + pl.col("dur_ns")
     steps = (
-        made.drop_nulls("step").group_by("step")
+        derived.drop_nulls("step").group_by("step")
         .agg(pl.col("start_ns").min(), (end.max() - pl.col("start_ns").min()).alias("dur_ns"),
              pl.col("index").min().alias("first_index"), pl.col("index").max().alias("last_index"))
         .sort("start_ns").select(
@@ -118,13 +120,13 @@ def _of_table(job: Job, table: pl.DataFrame, warnings: list[str]) -> Trace:
             source=pl.lit("recorded", NAME), complete=True,
         )
     )  # fmt: skip
-    devices = made["device"].cast(pl.String).unique().sort().to_list()
+    devices = derived["device"].cast(pl.String).unique().sort().to_list()
     info = Info(
         source=str(job.path), label=_label(job.path), format="ascend", tool=_TOOL, bytes=job.path.stat().st_size,
         devices=tuple(Device(device) for device in devices), epoch_ns=lowest if lowest > 10**18 else None,
         clock="wall clock" if lowest > 10**18 else None, warnings=tuple(warnings),
     )  # fmt: skip
-    kernels = schema.conform("kernels", made.lazy())
+    kernels = schema.conform("kernels", derived.lazy())
     return Trace(info, kernels=kernels, cycles=schema.conform("cycles", steps.lazy()))
 
 
@@ -133,8 +135,8 @@ def _placed(trace: Trace, job: Job) -> Trace:
     folder = job.path.parent
     facts: dict[str, Any] = {**trace.info.facts}
     for name in ("step_trace_time", "op_statistic"):
-        if found := _table(folder / f"{name}.csv"):
-            facts[name] = found
+        if records := _table(folder / f"{name}.csv"):
+            facts[name] = records
     if collectives := _collectives(folder / "communication.json"):
         facts["communication"] = collectives
     read_from = (folder / name for name in ("kernel_details.csv", "trace_view.json"))
@@ -166,13 +168,13 @@ def _memory_samples(path: Path, zero: int, rank: int | None) -> pl.LazyFrame:
     table = read(path.read_bytes())
     if not {"Component", "Timestamp(us)", "Device Type", *_COLUMNS.values()} <= set(table.columns):
         return schema.empty("metrics")
-    own = table.filter(pl.col("Component") == _ALLOCATOR)
-    times = [NULL if text is None else nanoseconds(text.strip()) for text in own["Timestamp(us)"].to_list()]
-    own = own.with_columns(
+    samples = table.filter(pl.col("Component") == _ALLOCATOR)
+    times = [NULL if text is None else nanoseconds(text.strip()) for text in samples["Timestamp(us)"].to_list()]
+    samples = samples.with_columns(
         pl.Series("ts_ns", [None if time == NULL else time for time in times], dtype=pl.Int64) - zero
     ).drop_nulls("ts_ns").sort("ts_ns", maintain_order=True)
-    made = [
-        own.select(
+    frames = [
+        samples.select(
             "ts_ns", pl.lit(metric).alias("metric"), pl.col("Device Type").str.replace(":", " ").alias("device"),
             (pl.col(column).str.strip_chars().cast(pl.Float64, strict=False) * _MEGABYTE).alias("value"),
             unit=pl.lit("B"),
@@ -180,17 +182,17 @@ def _memory_samples(path: Path, zero: int, rank: int | None) -> pl.LazyFrame:
         ).drop_nulls("value")
         for metric, column in _COLUMNS.items()
     ]  # fmt: skip
-    return schema.conform("metrics", pl.concat(made).lazy())
+    return schema.conform("metrics", pl.concat(frames).lazy())
 
 
 def _rank(folder: Path) -> int | None:
     """The rank in ``profiler_info_N.json`` above the folder."""
     for file in (found for pattern in RANK for found in sorted(folder.parent.glob(pattern))):
         try:
-            said = orjson.loads(file.read_bytes())
+            document = orjson.loads(file.read_bytes())
         except (OSError, ValueError):
-            said = None
-        rank = said.get("rank_id") if isinstance(said, dict) else None
+            document = None
+        rank = document.get("rank_id") if isinstance(document, dict) else None
         if type(rank) is int and 0 <= rank < 1 << 31:
             return rank
         if found := re.search(r"_(\d{1,9})\.json$", file.name):
@@ -211,16 +213,16 @@ def _table(path: Path) -> list[dict[str, Any]]:
 def _collectives(path: Path) -> dict[str, Any]:
     """Of ``communication.json`` how long each collective of each step took and waited; {} where it cannot be read."""
     try:
-        said = orjson.loads(path.read_bytes()) if path.is_file() and path.stat().st_size <= 32 << 20 else {}
+        document = orjson.loads(path.read_bytes()) if path.is_file() and path.stat().st_size <= 32 << 20 else {}
     except (OSError, ValueError):
         return {}
-    found: dict[str, Any] = {}
-    for step, kinds in list(said.items())[:_MOST_ROWS] if isinstance(said, dict) else ():
+    times: dict[str, Any] = {}
+    for step, kinds in list(document.items())[:_MOST_ROWS] if isinstance(document, dict) else ():
         group = kinds.get("collective") if isinstance(kinds, dict) else None
         for name, one in list(group.items())[:_MOST_ROWS] if isinstance(group, dict) else ():
             if isinstance(one, dict) and isinstance(one.get("Communication Time Info"), dict):
-                found.setdefault(str(step), {})[str(name)] = one["Communication Time Info"]
-    return found
+                times.setdefault(str(step), {})[str(name)] = one["Communication Time Info"]
+    return times
 
 
 def _label(path: Path) -> str:

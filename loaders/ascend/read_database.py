@@ -76,25 +76,26 @@ def _tasks(
     database: RocmDatabase, recording: Recording, strings: pl.DataFrame, ties: pl.DataFrame
 ) -> str | None:
     """Kernels, copies and waits; the device they are on where it is one."""
-    known = database.read("COMPUTE_TASK_INFO", ["globalTaskId", "name", "blockDim"]).drop("source")
-    known = _named(known.drop_nulls("globalTaskId").unique("globalTaskId", keep="first"), strings, "name", "kernel")
-    parts = database.read("COMMUNICATION_TASK_INFO", ["globalTaskId"])["globalTaskId"].drop_nulls().unique()
+    kernels = database.read("COMPUTE_TASK_INFO", ["globalTaskId", "name", "blockDim"]).drop("source")
+    kernels = _named(kernels.drop_nulls("globalTaskId").unique("globalTaskId", keep="first"), strings, "name", "kernel")
+    collectives = database.read("COMMUNICATION_TASK_INFO", ["globalTaskId"])["globalTaskId"].drop_nulls().unique()
     sizes = database.read("MEMCPY_INFO", ["globalTaskId", "size"]).select("globalTaskId", bytes="size")
     sizes = sizes.drop_nulls("globalTaskId").unique("globalTaskId", keep="first")
     devices: set[str] = set()
     columns = ["deviceId", "connectionId", "globalTaskId", "globalPid", "taskType", "streamId"]
     for block in database.blocks("TASK", [*_TIMES, *columns]):
         rows = _named(block, strings, "taskType", "type").join(
-            known.select("globalTaskId", "kernel", "blockDim"), on="globalTaskId", how="left", maintain_order="left"
+            kernels.select("globalTaskId", "kernel", "blockDim"), on="globalTaskId", how="left", maintain_order="left"
         ).join(ties, on="connectionId", how="left", maintain_order="left").select(
             "type", "op_id", "globalTaskId", start="startNs", end="endNs",
             device=pl.format("NPU {}", "deviceId"), stream="streamId", pid="globalPid", correlation=_connected(),
-            name=pl.coalesce("kernel", "type"), computes=pl.col("globalTaskId").is_in(known["globalTaskId"].implode()),
+            name=pl.coalesce("kernel", "type"),
+            computes=pl.col("globalTaskId").is_in(kernels["globalTaskId"].implode()),
             grid=pl.when(pl.col("blockDim") > 0).then(one_axis("blockDim")),
         )
         devices |= set(rows["device"].drop_nulls().unique())
         recording.activities(rows.filter("computes"), "tasks", "kernel")
-        rest = rows.filter(~pl.col("computes") & ~pl.col("globalTaskId").is_in(parts.implode()).fill_null(False))
+        rest = rows.filter(~pl.col("computes") & ~pl.col("globalTaskId").is_in(collectives.implode()).fill_null(False))
         copies = rest.filter(pl.col("type").str.contains(_COPY)).join(
             sizes, on="globalTaskId", how="left", maintain_order="left"
         )
@@ -123,8 +124,8 @@ def _collectives(
 
 def _framework(database: RocmDatabase, recording: Recording, strings: pl.DataFrame) -> bool:
     """Operators, the queue's work and Python's functions; whether steps are among them."""
-    said = database.read("ENUM_API_TYPE", ["id"], ["name"]).select("id", "name").drop_nulls().rows()
-    kinds = {number: _KINDS[name] for number, name in (*_FRAMEWORK.items(), *said) if name in _KINDS}
+    api_names = database.read("ENUM_API_TYPE", ["id"], ["name"]).select("id", "name").drop_nulls().rows()
+    kinds = {number: _KINDS[name] for number, name in (*_FRAMEWORK.items(), *api_names) if name in _KINDS}
     columns = ["globalTid", "connectionId", "name", "sequenceNumber", "fwdThreadId", "type"]
     steps = False
     for block in database.blocks("PYTORCH_API", [*_TIMES, *columns]):
@@ -181,5 +182,5 @@ def _rank(database: RocmDatabase, recording: Recording) -> int | None:
     ranks = database.read("RANK_DEVICE_MAP", ["rankId"])["rankId"].drop_nulls().unique()
     if ranks.len() == 1 and 0 <= ranks[0] < 1 << 31:
         return int(ranks[0])
-    found = _RANK.search(recording.path.name) if recording.path.name.startswith("ascend_pytorch") else None
-    return int(found[1]) if found else None
+    match = _RANK.search(recording.path.name) if recording.path.name.startswith("ascend_pytorch") else None
+    return int(match[1]) if match else None

@@ -43,10 +43,10 @@ class AmdSmi(CounterLoader):
     def read(self, text: bytes, job: Job) -> Reading:
         """The tables of the file under each other."""
         blocks = _blocks(text)
-        found = _together([one for block in blocks[:_MOST_TABLES] if (one := read(block, unit_of)) is not None])
+        reading = _together([one for block in blocks[:_MOST_TABLES] if (one := read(block, unit_of)) is not None])
         if (lost := len(blocks) - _MOST_TABLES) > 0:
-            found.warnings.append(f"{lost:,} tables with other headers were left out.")
-        return found
+            reading.warnings.append(f"{lost:,} tables with other headers were left out.")
+        return reading
 
     def advice(self, text: bytes) -> str:
         """The commands that write such a table."""
@@ -64,12 +64,12 @@ def _blocks(text: bytes) -> list[bytes]:
 
 
 def _together(readings: list[Reading]) -> Reading:
-    clocks = {found.clock for found in readings}
+    clocks = {reading.clock for reading in readings}
     return Reading(
-        pl.concat([found.samples for found in readings]) if readings else pl.DataFrame(schema=COLUMNS),
+        pl.concat([reading.samples for reading in readings]) if readings else pl.DataFrame(schema=COLUMNS),
         clocks.pop() if len(clocks) == 1 else None, "amd-smi",
-        {name: product for found in readings for name, product in found.devices.items()},
-        left_out=[column for found in readings for column in found.left_out],
+        {name: product for reading in readings for name, product in reading.devices.items()},
+        left_out=[column for reading in readings for column in reading.left_out],
         untimed="the tool wrote no times: its samples are shown in their order (amd-smi monitor -w writes them)",
     )
 

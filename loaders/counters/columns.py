@@ -74,8 +74,8 @@ def time_unit(column: str) -> str | None:
     lowered = column.strip().lower()
     if lowered in _TIMES:
         return ""
-    found = _TIME.match(lowered)
-    return (found[1] or "") if found else None
+    match = _TIME.match(lowered)
+    return (match[1] or "") if match else None
 
 
 class ColumnRoles(Struct, frozen=True):
@@ -117,42 +117,43 @@ def roles(columns: tuple[str, ...]) -> ColumnRoles:
 
 def table_family(head: bytes) -> Literal["nvidia-smi", "amd-smi", "counters-csv"] | None:
     """Which family of tables of samples these first bytes begin; None for anything else."""
-    found = layout(head)
-    if found is None or len(set(found.columns)) < 2:
+    columns = layout(head)
+    if columns is None or len(set(columns.columns)) < 2:
         return None
-    names = [plain(column) for column in found.columns]
+    names = [plain(column) for column in columns.columns]
     if names[:3] == ["counter_name", "timestamp", "value"] or _EVENTS & set(names):
         return None
     if sum(bool(_NVIDIA.match(name)) for name in names) >= 1:
         return "nvidia-smi"
-    leading = names[1:3] if time_unit(found.columns[0]) is not None else names[:1]
+    leading = names[1:3] if time_unit(columns.columns[0]) is not None else names[:1]
     if {"gpu", "device"} & set(leading) and sum(bool(_AMD.match(name)) for name in names) >= 1:
         return "amd-smi"
-    return "counters-csv" if _samples(found, head) else None
+    return "counters-csv" if _samples(columns, head) else None
 
 
-def _samples(found: Layout, head: bytes) -> bool:
+def _samples(columns: Layout, head: bytes) -> bool:
     """Whether the rows after the header have times that do not go back, and numbers beside them."""
-    what = roles(found.columns)
-    if what.time is None or (what.metric is None and len(found.columns) < 2):
+    what = roles(columns.columns)
+    if what.time is None or (what.metric is None and len(columns.columns) < 2):
         return False
     import polars as pl
 
     from . import times
 
-    lines = head.decode("utf-8", "replace").split("\n")[found.line + 1 : found.line + 60]
-    whole = lines[:-1] if len(lines) < 59 and not head.endswith(b"\n") and len(lines) > 1 else lines
-    rows = [cells for line in whole if (cells := csv_table.cells(line.strip("\r"), found.separator)) and line.strip()]
-    rows = [row for row in rows if len(row) == len(found.columns)]
+    lines = head.decode("utf-8", "replace").split("\n")[columns.line + 1 : columns.line + 60]
+    complete_lines = lines[:-1] if len(lines) < 59 and not head.endswith(b"\n") and len(lines) > 1 else lines
+    filled = (line for line in complete_lines if line.strip())
+    rows = [cells for line in filled if (cells := csv_table.cells(line.strip("\r"), columns.separator))]
+    rows = [row for row in rows if len(row) == len(columns.columns)]
     if not rows:
         return False
-    at = found.columns.index(what.time)
-    read = times.read(pl.Series([row[at] for row in rows], dtype=pl.String), what.unit)
-    if read is None or read.ns.null_count() * 4 > len(read.ns):
+    at = columns.columns.index(what.time)
+    moments = times.read(pl.Series([row[at] for row in rows], dtype=pl.String), what.unit)
+    if moments is None or moments.ns.null_count() * 4 > len(moments.ns):
         return False
-    if what.metric is None and not read.ns.drop_nulls().is_sorted():
+    if what.metric is None and not moments.ns.drop_nulls().is_sorted():
         return False
-    others = [place for place, column in enumerate(found.columns) if place != at and column != what.date]
+    others = [number for number, column in enumerate(columns.columns) if number != at and column != what.date]
     return any(
-        quantities.numbers(pl.Series([row[place] for row in rows], dtype=pl.String)) is not None for place in others
+        quantities.numbers(pl.Series([row[number] for row in rows], dtype=pl.String)) is not None for number in others
     )

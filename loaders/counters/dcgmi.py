@@ -62,15 +62,15 @@ def _read(text: str) -> Reading:
             stray += 1
     readings = [_block(fields, rows) for fields, rows in blocks.items() if rows]
     clocks = {clock for _, clock in readings}
-    found = Reading(
+    reading = Reading(
         pl.concat([samples for samples, _ in readings]) if readings else pl.DataFrame(schema=COLUMNS),
         clocks.pop() if len(clocks) == 1 else None, "dcgmi dmon",
         untimed="dcgmi dmon writes no times: its samples are shown in their order",
     )
-    found.devices = {str(name): None for name in found.samples["device"].drop_nulls().unique(maintain_order=True)}
+    reading.devices = {str(name): None for name in reading.samples["device"].drop_nulls().unique(maintain_order=True)}
     if stray:
-        found.warnings.append(f"{stray:,} lines are no rows of the table and were left out.")
-    return found
+        reading.warnings.append(f"{stray:,} lines are no rows of the table and were left out.")
+    return reading
 
 
 def _block(fields: tuple[str, ...], rows: list[tuple[str, str, list[str]]]) -> tuple[pl.DataFrame, str | None]:
@@ -78,9 +78,9 @@ def _block(fields: tuple[str, ...], rows: list[tuple[str, str, list[str]]]) -> t
     at = times.read(pl.Series(when, dtype=pl.String))
     tracks = []
     for number, name in enumerate(fields):
-        found = quantities.numbers(pl.Series([row[number] for row in cells], dtype=pl.String), unit_of(name))
-        if found is not None:
-            tracks.append(CounterColumn(name, *found))
+        numbers = quantities.numbers(pl.Series([row[number] for row in cells], dtype=pl.String), unit_of(name))
+        if numbers is not None:
+            tracks.append(CounterColumn(name, *numbers))
     spaced = [re.sub(r"^(GPU) ?(\d)", r"\1 \2", device) for device in devices]
     return melted(tracks, at, pl.Series(spaced, dtype=pl.String), None), None if at is None else at.clock
 

@@ -36,17 +36,17 @@ class CounterLoader(FormatLoader):
         text, fault = stream.whole(job.path)
         job.progress(len(text) // 2, len(text), 0)
         try:
-            found = self.read(text, job)
+            reading = self.read(text, job)
         except TooWide as error:
             why = f"has {error}, {self.too_wide}" if self.too_wide else f"has {error}"
             raise Unreadable(job.path, why, self.advice(text)) from None
-        if found is None or found.samples.is_empty():
+        if reading is None or reading.samples.is_empty():
             raise Unreadable(job.path, self.holds_nothing, self.advice(text))
         if fault:
-            found.warnings.append(fault)
-        made = trace(job, self.name, found, len(text))
-        job.progress(len(text), len(text), found.samples.height)
-        return (made,)
+            reading.warnings.append(fault)
+        result = trace(job, self.name, reading, len(text))
+        job.progress(len(text), len(text), reading.samples.height)
+        return (result,)
 
     @abstractmethod
     def read(self, text: bytes, job: Job) -> Reading | None:

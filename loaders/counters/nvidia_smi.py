@@ -44,10 +44,10 @@ class NvidiaSmi(CounterLoader):
 
     def read(self, text: bytes, job: Job) -> Reading | None:
         """The rows of dmon, or the table that a query printed."""
-        found = _dmon(text) if dmon_header(text[: 1 << 16]) is not None else read(text, unit_of)
-        if found is not None:
-            found.tool = "nvidia-smi"
-        return found
+        reading = _dmon(text) if dmon_header(text[: 1 << 16]) is not None else read(text, unit_of)
+        if reading is not None:
+            reading.tool = "nvidia-smi"
+        return reading
 
     def advice(self, text: bytes) -> str:
         """The command that writes such a log."""
@@ -74,15 +74,15 @@ def _dmon(text: bytes) -> Reading:
                 stray += 1
     readings = [_block(*header, rows) for header, rows in blocks.items() if rows]
     clocks = {clock for _, clock in readings}
-    found = Reading(
+    reading = Reading(
         pl.concat([samples for samples, _ in readings]) if readings else pl.DataFrame(schema=COLUMNS),
         clocks.pop() if len(clocks) == 1 else None,
         untimed="nvidia-smi dmon was run without times: its samples are shown in their order (-o DT writes times)",
     )
-    found.devices = {str(name): None for name in found.samples["device"].drop_nulls().unique(maintain_order=True)}
+    reading.devices = {str(name): None for name in reading.samples["device"].drop_nulls().unique(maintain_order=True)}
     if stray:
-        found.warnings.append(f"{stray:,} lines are no rows of the table and were left out.")
-    return found
+        reading.warnings.append(f"{stray:,} lines are no rows of the table and were left out.")
+    return reading
 
 
 def _block(names: Sequence[str], units: Sequence[str], rows: list[list[str]]) -> tuple[pl.DataFrame, str | None]:
@@ -102,9 +102,9 @@ def _block(names: Sequence[str], units: Sequence[str], rows: list[list[str]]) ->
     for name, unit in zip(names, units, strict=True):
         if name.lower() in ("gpu", "date", "time"):
             continue
-        found = quantities.numbers(columns[name], "MiB" if unit == "MB" else unit)
-        if found is not None:
-            tracks.append(CounterColumn(name, *found))
+        numbers = quantities.numbers(columns[name], "MiB" if unit == "MB" else unit)
+        if numbers is not None:
+            tracks.append(CounterColumn(name, *numbers))
     return melted(tracks, at, devices, None), None if at is None else at.clock
 
 

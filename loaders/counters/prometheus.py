@@ -71,17 +71,17 @@ def _is_answer(text: bytes) -> bool:
 
 def _of_answer(text: bytes) -> Reading:
     answer = msgspec.json.decode(text, type=_Answer)
-    names, places, moments, values = series.Names(), [], [], []
+    names, indices, moments, values = series.Names(), [], [], []
     for one in answer.data.result:
         labels = dict(one.metric)
         place = names.add(labels.pop("__name__", "query"), labels)
         for at, value in [*one.values, *([one.value] if one.value is not None else [])]:
-            places.append(place)
+            indices.append(place)
             moments.append(_moment(at))
             values.append(_number(value))
-    found = _reading(names, places, moments, values, {})
-    found.warnings += [f"Prometheus said: {said}" for said in answer.warnings[:5]]
-    return found
+    reading = _reading(names, indices, moments, values, {})
+    reading.warnings += [f"Prometheus said: {said}" for said in answer.warnings[:5]]
+    return reading
 
 
 def _moment(seconds: float) -> int | None:
@@ -98,7 +98,7 @@ def _number(text: str) -> float | None:
 
 
 def _of_text(text: bytes) -> Reading:
-    names, places, moments, values = series.Names(), [], [], []
+    names, indices, moments, values = series.Names(), [], [], []
     units: dict[str, str] = {}
     stray = 0
     for line in text.decode("utf-8", "replace").split("\n"):
@@ -107,27 +107,27 @@ def _of_text(text: bytes) -> Reading:
             continue
         if not (line := line.strip()):
             continue
-        read = _sample(line) if len(line) <= _LONGEST else None
-        if read is None:
+        sample = _sample(line) if len(line) <= _LONGEST else None
+        if sample is None:
             stray += 1
             continue
-        places.append(names.written(read[0]))
-        values.append(_number(read[1]))
-        moments.append(read[2])
-    found = _reading(names, places, moments, values, units)
-    found.untimed = "the exporter wrote no times: samples are shown in their order (a range query has times)"
+        indices.append(names.written(sample[0]))
+        values.append(_number(sample[1]))
+        moments.append(sample[2])
+    reading = _reading(names, indices, moments, values, units)
+    reading.untimed = "the exporter wrote no times: samples are shown in their order (a range query has times)"
     if stray:
-        found.warnings.append(f"{stray:,} lines are no samples and were left out.")
-    return found
+        reading.warnings.append(f"{stray:,} lines are no samples and were left out.")
+    return reading
 
 
 def _note(line: str, units: dict[str, str]) -> None:
     """Take the unit of a counter from its HELP or UNIT line."""
-    parts = line.split(None, 3)
-    if len(parts) == 4 and parts[1] == "HELP" and (said := _UNIT.search(parts[3])):
-        units.setdefault(parts[2], said[1])
-    elif len(parts) == 4 and parts[1] == "UNIT":
-        units[parts[2]] = parts[3].strip()
+    words = line.split(None, 3)
+    if len(words) == 4 and words[1] == "HELP" and (match := _UNIT.search(words[3])):
+        units.setdefault(words[2], match[1])
+    elif len(words) == 4 and words[1] == "UNIT":
+        units[words[2]] = words[3].strip()
 
 
 def _sample(line: str) -> tuple[str, str, int | None] | None:
@@ -151,20 +151,21 @@ def _sample(line: str) -> tuple[str, str, int | None] | None:
 
 
 def _reading(
-    names: series.Names, places: list[int], moments: list[int | None], values: list[float | None], units: dict[str, str]
+    names: series.Names, indices: list[int], moments: list[int | None], values: list[float | None],
+    units: dict[str, str],
 ) -> Reading:
     """Samples of numbered series in ``COLUMNS``."""
-    told = names.told(units)
+    described = names.told(units)
     frame = pl.DataFrame(
-        {"place": places, "ts_ns": moments, "raw": values},
+        {"place": indices, "ts_ns": moments, "raw": values},
         schema={"place": pl.Int64, "ts_ns": pl.Int64, "raw": pl.Float64},
-    ).join(told, on="place", how="left", maintain_order="left")
+    ).join(described, on="place", how="left", maintain_order="left")
     samples = frame.select(
         "ts_ns", "metric", "device", value=quantities.measured(pl.col("raw")) * pl.col("scale"), unit=pl.col("unit"),
         pid=pl.lit(None, pl.Int64),
     ).select(list(COLUMNS))
     timed = frame["ts_ns"].is_not_null().any()
-    devices = {str(name): names.products.get(str(name)) for name in told["device"].drop_nulls().unique()}
+    devices = {str(name): names.products.get(str(name)) for name in described["device"].drop_nulls().unique()}
     return Reading(samples, "utc" if timed else None, "Prometheus", dict(sorted(devices.items())))
 
 

@@ -54,10 +54,10 @@ def natural(unit: str) -> tuple[str, float] | None:
 def heading(text: str) -> tuple[str, str]:
     """A column's heading as name and unit: 'memory.used [MiB]', 'GPU use (%)', 'power_watts'; '' where it has none."""
     plain = text.strip()
-    found = _HEADING.match(plain) if len(plain) <= _LONGEST else None
-    if found and found[1] and natural(found[2]) is not None:
-        return found[1], found[2]
-    if found and found[2].endswith("%"):
+    match = _HEADING.match(plain) if len(plain) <= _LONGEST else None
+    if match and match[1] and natural(match[2]) is not None:
+        return match[1], match[2]
+    if match and match[2].endswith("%"):
         return plain, "%"
     return plain, next((unit for unit in _ENDINGS if plain.lower().endswith("_" + unit)), "")
 
@@ -94,13 +94,13 @@ def numbers(texts: pl.Series, unit: str | pl.Series = "") -> tuple[pl.Series, pl
     stray = frame.filter(pl.col("number").is_null() & ~pl.col("empty")).height
     if stray * 4 > len(texts) or (isinstance(unit, str) and not unit and frame["number"].is_null().all()):
         return None
-    known = {text: natural(text) or ("", 1.0) for text in frame["unit"].unique()}
-    of, scale = ({text: pair[at] for text, pair in known.items()} for at in (0, 1))
-    made = frame.select(
+    units = {text: natural(text) or ("", 1.0) for text in frame["unit"].unique()}
+    of, scale = ({text: pair[at] for text, pair in units.items()} for at in (0, 1))
+    derived = frame.select(
         value=measured(pl.col("number")) * pl.col("unit").replace_strict(scale, return_dtype=pl.Float64),
         unit=pl.col("unit").replace_strict(of, return_dtype=pl.String),
     )
-    return made["value"], made["unit"]
+    return derived["value"], derived["unit"]
 
 
 _NOTHING = ("", "-", "–", "n/a", "[n/a]", "na", "nan", "null", "none", "[not supported]", "not supported",

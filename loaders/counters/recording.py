@@ -53,24 +53,24 @@ def melted(
     tracks: Sequence[CounterColumn], times: Times | None, devices: pl.Series | None, pids: pl.Series | None
 ) -> pl.DataFrame:
     """The columns of a wide table under each other, in ``COLUMNS``: a row for each cell, null where it was blank."""
-    parts = []
+    frames = []
     for track in tracks:
         height = len(track.values)
         device = devices if track.device is None and devices is not None else pl.repeat(
             track.device, height, dtype=pl.String, eager=True)
-        parts.append(pl.DataFrame({
+        frames.append(pl.DataFrame({
             "ts_ns": times.ns if times is not None else pl.repeat(None, height, dtype=pl.Int64, eager=True),
             "metric": pl.repeat(track.metric, height, dtype=pl.String, eager=True), "device": device,
             "value": track.values, "unit": track.units,
             "pid": pids if pids is not None else pl.repeat(None, height, dtype=pl.Int64, eager=True),
         }, schema=COLUMNS))
-    return pl.concat(parts) if parts else pl.DataFrame(schema=COLUMNS)
+    return pl.concat(frames) if frames else pl.DataFrame(schema=COLUMNS)
 
 
-def trace(job: Job, format: str, found: Reading, size: int) -> Trace:
+def trace(job: Job, format: str, reading: Reading, size: int) -> Trace:
     """The samples in the order of their times, which begin at zero. Raises Unreadable where nothing was measured."""
-    samples, warnings = found.samples, list(found.warnings)
-    timed = found.clock is not None
+    samples, warnings = reading.samples, list(reading.warnings)
+    timed = reading.clock is not None
     if timed and (lost := samples.filter(pl.col("ts_ns").is_null()).height):
         warnings.append(f"{lost:,} of {samples.height:,} samples have no time that can be read and were left out.")
         samples = samples.filter(pl.col("ts_ns").is_not_null())
@@ -79,14 +79,14 @@ def trace(job: Job, format: str, found: Reading, size: int) -> Trace:
     first = samples["ts_ns"].min() if timed else None
     zero = first if isinstance(first, int) else 0
     if not timed:
-        warnings.append(found.untimed or "its samples have no times: they are shown in their order")
-    clock = found.clock or "none"
+        warnings.append(reading.untimed or "its samples have no times: they are shown in their order")
+    clock = reading.clock or "none"
     info = Info(
-        source=str(job.path), label=_label(job.path), format=format, tool=found.tool, bytes=size,
-        devices=tuple(Device(name, product) for name, product in found.devices.items()),
+        source=str(job.path), label=_label(job.path), format=format, tool=reading.tool, bytes=size,
+        devices=tuple(Device(name, product) for name, product in reading.devices.items()),
         epoch_ns=zero if clock in ("utc", "local") else None, clock=_CLOCKS.get(clock), warnings=tuple(warnings),
         facts={
-            "clock": clock, "columns_left_out": found.left_out,
+            "clock": clock, "columns_left_out": reading.left_out,
             **({"time_of_day_ns": zero} if clock == "day" else {}),
         },
     )

@@ -49,13 +49,13 @@ class Names:
             if device is not None and (product := _first(labels, _PRODUCTS)):
                 self.products.setdefault(device, product)
         groups: dict[tuple[str, str | None], list[int]] = defaultdict(list)
-        for place, ((name, _), device) in enumerate(zip(self._known, devices, strict=True)):
-            groups[name, device].append(place)
+        for number, ((name, _), device) in enumerate(zip(self._known, devices, strict=True)):
+            groups[name, device].append(number)
         metrics = [name for name, _ in self._known]
-        for (name, _), places in groups.items():
-            if len(places) > 1:
-                for place in places:
-                    metrics[place] = _with_labels(name, self._known[place][1], self._differing(places))
+        for (name, _), indices in groups.items():
+            if len(indices) > 1:
+                for number in indices:
+                    metrics[number] = _with_labels(name, self._known[number][1], self._differing(indices))
         measures = [_measure(name, units) for name, _ in self._known]
         return pl.DataFrame(
             {"place": range(len(metrics)), "metric": metrics, "device": devices,
@@ -64,11 +64,11 @@ class Names:
                     "scale": pl.Float64},
         )
 
-    def _differing(self, places: list[int]) -> list[str]:
+    def _differing(self, indices: list[int]) -> list[str]:
         """The labels whose values are not the same in all of these series."""
         seen: dict[str, set[str | None]] = defaultdict(set)
-        keys = {key for place in places for key in self._known[place][1]}
-        for place in places:
+        keys = {key for place in indices for key in self._known[place][1]}
+        for place in indices:
             for key in keys:
                 seen[key].add(self._known[place][1].get(key))
         return sorted(key for key, values in seen.items() if len(values) > 1)
@@ -81,16 +81,16 @@ def _first(labels: dict[str, str], keys: tuple[str, ...]) -> str | None:
 def _device(labels: dict[str, str], several_hosts: bool) -> str | None:
     """'GPU 3', behind its host where there are several; None where no label names a device."""
     for key in _DEVICES:
-        found = _NUMBERED.match(labels.get(key, ""))
-        if found and (key != "device" or not labels[key].isdigit()):
+        match = _NUMBERED.match(labels.get(key, ""))
+        if match and (key != "device" or not labels[key].isdigit()):
             host = _first(labels, _HOSTS) if several_hosts else None
-            return f"{host} GPU {int(found[1])}" if host else f"GPU {int(found[1])}"
+            return f"{host} GPU {int(match[1])}" if host else f"GPU {int(match[1])}"
     return None
 
 
 def _with_labels(name: str, labels: dict[str, str], keys: list[str]) -> str:
-    said = ",".join(f'{key}="{labels[key]}"' for key in keys if key in labels)
-    return f"{name}{{{said}}}" if said else name
+    suffix = ",".join(f'{key}="{labels[key]}"' for key in keys if key in labels)
+    return f"{name}{{{suffix}}}" if suffix else name
 
 
 def _measure(name: str, units: dict[str, str]) -> tuple[str, float]:

@@ -30,35 +30,35 @@ def read(text: bytes, unit_of: Callable[[str], str] = lambda name: "") -> Readin
     ``unit_of`` says the unit of a counter, by its plain name, where neither heading nor values have one. Raises
     TooWide.
     """
-    found = layout(text[: 1 << 20])
-    if found is None:
+    columns = layout(text[: 1 << 20])
+    if columns is None:
         return None
-    if len(found.columns) > MOST_COLUMNS:
-        raise TooWide(f"{len(found.columns):,} columns")
-    frame = _frame(text, found)
+    if len(columns.columns) > MOST_COLUMNS:
+        raise TooWide(f"{len(columns.columns):,} columns")
+    frame = _frame(text, columns)
     what = roles(tuple(frame.columns))
     frame = _without_headers(frame, what)
     return _long(frame, what) if what.metric is not None else _wide(frame, what, unit_of)
 
 
-def _frame(text: bytes, found: Layout) -> pl.DataFrame:
+def _frame(text: bytes, columns: Layout) -> pl.DataFrame:
     """The rows as text under their headings."""
     lines = text.removeprefix(b"\xef\xbb\xbf")
-    for _ in range(found.line):
+    for _ in range(columns.line):
         lines = lines[lines.find(b"\n") + 1 :]
-    frame = csv_table.read(lines, separator=found.separator)
+    frame = csv_table.read(lines, separator=columns.separator)
     frame = frame.filter(~pl.all_horizontal(pl.all().is_null()))  # empty lines
     return frame.rename(_stripped(frame.columns))
 
 
 def _stripped(names: list[str]) -> dict[str, str]:
     """Headings without the blanks around them, but for those that another one is then called."""
-    taken, found = set(names), dict[str, str]()
+    used_names, results = set(names), dict[str, str]()
     for name in names:
-        if (plain := name.strip()) not in taken:
-            taken.add(plain)
-            found[name] = plain
-    return found
+        if (plain := name.strip()) not in used_names:
+            used_names.add(plain)
+            results[name] = plain
+    return results
 
 
 def _without_headers(frame: pl.DataFrame, what: ColumnRoles) -> pl.DataFrame:
@@ -82,8 +82,8 @@ def device_names(texts: pl.Series) -> pl.Series:
     """Devices as the data model names them, 'GPU 3'; one that is told by no number keeps its own name."""
     text = pl.col("text").str.strip_chars()
     number = text.str.extract(_DEVICE).cast(pl.Int64, strict=False)
-    named = pl.when(number.is_not_null()).then(pl.format("GPU {}", number)).when(text != "").then(text)
-    return texts.to_frame("text").select(named.alias("device")).to_series()
+    display_name = pl.when(number.is_not_null()).then(pl.format("GPU {}", number)).when(text != "").then(text)
+    return texts.to_frame("text").select(display_name.alias("device")).to_series()
 
 
 def _wide(frame: pl.DataFrame, what: ColumnRoles, unit_of: Callable[[str], str]) -> Reading:
@@ -99,12 +99,12 @@ def _wide(frame: pl.DataFrame, what: ColumnRoles, unit_of: Callable[[str], str])
             continue
         name, unit = quantities.heading(column)
         unit = unit or unit_of(plain(column))
-        found = quantities.numbers(frame[column], unit)
-        if found is None:
+        numbers = quantities.numbers(frame[column], unit)
+        if numbers is None:
             left_out.append(column)
             continue
         metric, device = (name, None) if devices is not None else _of_device(name)
-        tracks.append(CounterColumn(metric, *found, device))
+        tracks.append(CounterColumn(metric, *numbers, device))
     samples = melted(tracks, at, devices, pids)
     return Reading(
         samples, None if at is None else at.clock, devices=_products(frame, what, devices, samples), left_out=left_out,
@@ -113,11 +113,11 @@ def _wide(frame: pl.DataFrame, what: ColumnRoles, unit_of: Callable[[str], str])
 
 def _of_device(name: str) -> tuple[str, str | None]:
     """A counter that has its device in its name, without it, and the device."""
-    found = _IN_NAME.search(name)
-    if found is None:
+    match = _IN_NAME.search(name)
+    if match is None:
         return name, None
-    rest = (name[: found.start()] + name[found.end() :]).strip(" _.-/:")
-    return rest or name, f"GPU {int(found[1])}"
+    rest = (name[: match.start()] + name[match.end() :]).strip(" _.-/:")
+    return rest or name, f"GPU {int(match[1])}"
 
 
 def _products(
@@ -125,8 +125,8 @@ def _products(
 ) -> dict[str, str | None]:
     """Each device and the product it is, where a column says."""
     if devices is None or what.product is None:
-        found: Sequence[tuple[str, str | None]] = [(name, None) for name in _few(samples["device"])]
-        return dict(found)
+        products: Sequence[tuple[str, str | None]] = [(name, None) for name in _few(samples["device"])]
+        return dict(products)
     pairs = pl.DataFrame({"device": devices, "product": frame[what.product].str.strip_chars()})
     rows = pairs.drop_nulls("device").unique("device", keep="first", maintain_order=True).rows()
     return {str(device): product or None for device, product in rows}
@@ -140,24 +140,25 @@ def _long(frame: pl.DataFrame, what: ColumnRoles) -> Reading:
     """A row a sample: its counter's name in one column, its value in another."""
     assert what.metric is not None and what.value is not None
     at = moments(frame, what)
-    known = {text: quantities.heading(text or "") for text in frame[what.metric].unique()}
-    written = frame[what.metric].replace_strict({text: pair[1] for text, pair in known.items()},
+    headings = {text: quantities.heading(text or "") for text in frame[what.metric].unique()}
+    written = frame[what.metric].replace_strict({text: pair[1] for text, pair in headings.items()},
                                                 return_dtype=pl.String)
     unit = frame[what.unit_column].fill_null("").str.strip_chars() if what.unit_column is not None else written
-    found = quantities.numbers(frame[what.value], unit)
-    if found is None:
+    numbers = quantities.numbers(frame[what.value], unit)
+    if numbers is None:
         return Reading(pl.DataFrame(schema=COLUMNS))
     devices = device_names(frame[what.device]) if what.device is not None else pl.Series(
         [None], dtype=pl.String).extend_constant(None, frame.height - 1)
-    names = {text: pair[0] for text, pair in known.items()}
+    names = {text: pair[0] for text, pair in headings.items()}
     placed = {text: _of_device(name) for text, name in names.items()} if what.device is None else {
         text: (name, None) for text, name in names.items()}
     metric = frame[what.metric].replace_strict({t: pair[0] or None for t, pair in placed.items()},
                                                return_dtype=pl.String)
-    own = frame[what.metric].replace_strict({t: pair[1] for t, pair in placed.items()}, return_dtype=pl.String)
+    in_name = frame[what.metric].replace_strict({t: pair[1] for t, pair in placed.items()}, return_dtype=pl.String)
     samples = pl.DataFrame({
         "ts_ns": at.ns if at is not None else pl.Series([None] * frame.height, dtype=pl.Int64), "metric": metric,
-        "device": devices.to_frame("d").select(pl.coalesce("d", own)).to_series(), "value": found[0], "unit": found[1],
+        "device": devices.to_frame("d").select(pl.coalesce("d", in_name)).to_series(),
+        "value": numbers[0], "unit": numbers[1],
         "pid": None if what.process is None else frame[what.process].cast(pl.Int64, strict=False),
     }, schema=COLUMNS).drop_nulls("metric")
     return Reading(samples, None if at is None else at.clock, devices=dict.fromkeys(_few(samples["device"])))

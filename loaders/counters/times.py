@@ -82,9 +82,9 @@ def _of_day(texts: pl.Series) -> Times:
     """Times of day, each midnight that passes one day more."""
     groups = texts.to_frame("text").select(pl.col("text").str.extract_groups(_OF_DAY)).unnest("text")
     groups.columns = ["h", "min", "s", "fraction"]
-    parts = [pl.col(name).cast(pl.Int64, strict=False) for name in ("h", "min", "s")]
+    fields = [pl.col(name).cast(pl.Int64, strict=False) for name in ("h", "min", "s")]
     ns = groups.select(
-        ns=(parts[0] * 3600 + parts[1] * 60 + parts[2]) * 10**9 + _fraction("fraction")
+        ns=(fields[0] * 3600 + fields[1] * 60 + fields[2]) * 10**9 + _fraction("fraction")
     )
     passed = (pl.col("ns").forward_fill().diff().fill_null(0) < -_DAY_NS // 2).cast(pl.Int64).cum_sum()
     return Times(ns.select(pl.col("ns") + passed * _DAY_NS).to_series(), "day")
@@ -94,17 +94,17 @@ def _counts(texts: pl.Series, unit: str) -> Times:
     """Numbers: since 1970 where they are large enough for that, else since some start; without a unit seconds."""
     groups = texts.to_frame("text").select(pl.col("text").str.extract_groups(_NUMBER)).unnest("text")
     groups.columns = ["whole", "fraction"]
-    whole = groups["whole"].cast(pl.Int64, strict=False)
-    largest = whole.abs().max()
+    integer_part = groups["whole"].cast(pl.Int64, strict=False)
+    largest = integer_part.abs().max()
     size = largest if isinstance(largest, int) else 0
-    absolute = next((scale for least, scale in _EPOCHS if size >= least), None)
+    absolute = next((scale for lowest, scale in _EPOCHS if size >= lowest), None)
     scale = _UNITS.get(unit.lower()) or absolute or 10**9
     since_1970 = absolute is not None and size * scale >= 10**17
-    least, most = -LATEST_NS // scale, LATEST_NS // scale
-    fits = pl.col("w").is_between(least, most)
-    part = (pl.col("fraction").fill_null("").str.pad_end(9, "0").cast(pl.Int64, strict=False) * scale) // 10**9
-    ns = groups.with_columns(w=whole).select(
-        pl.when(fits).then(pl.col("w") * scale + pl.when(pl.col("whole").str.starts_with("-")).then(-part)
-                           .otherwise(part)).alias("ns")
+    lowest, highest = -LATEST_NS // scale, LATEST_NS // scale
+    fits = pl.col("w").is_between(lowest, highest)
+    fraction = (pl.col("fraction").fill_null("").str.pad_end(9, "0").cast(pl.Int64, strict=False) * scale) // 10**9
+    ns = groups.with_columns(w=integer_part).select(
+        pl.when(fits).then(pl.col("w") * scale + pl.when(pl.col("whole").str.starts_with("-")).then(-fraction)
+                           .otherwise(fraction)).alias("ns")
     ).to_series()
     return Times(ns, "utc" if since_1970 else "relative")

@@ -72,11 +72,11 @@ def part_name(ranks: Sequence[int]) -> str:
     return "-".join(["rank", *(f"{rank:06}" for rank in sorted({min(ranks), max(ranks)}))])
 
 
-def table_file(dataset: Path, table: str, part: str) -> Path:
+def table_file(dataset: Path, table: str, member: str) -> Path:
     """Where a table of a part is. Raises ValueError for names nobody gives."""
-    if table not in TABLES or _PART.fullmatch(part) is None:
-        raise ValueError(f"no such table of a dataset: {table}/{part}")
-    return dataset / table / f"{part}.parquet"
+    if table not in TABLES or _PART.fullmatch(member) is None:
+        raise ValueError(f"no such table of a dataset: {table}/{member}")
+    return dataset / table / f"{member}.parquet"
 
 
 def packed_file(dataset: Path, table: str, state: str) -> Path:

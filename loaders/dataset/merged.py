@@ -13,9 +13,9 @@ MOST = 8
 """Ranks named in a warning that several share; more are counted."""
 
 
-def merged(source: str, label: str, parts: Sequence[Part]) -> Info:
+def merged(source: str, label: str, members: Sequence[Part]) -> Info:
     """The Info of all recordings together: their devices, ranks, hosts, sizes, and warnings said once."""
-    infos = [info_from_plain(part.info) for part in parts]
+    infos = [info_from_plain(member.info) for member in members]
     sizes = [info.bytes for info in infos if info.bytes is not None]
     covered = [(info.coverage, info.bytes or 1) for info in infos if info.coverage is not None]
     devices = {device.id: device for info in reversed(infos) for device in info.devices}
@@ -24,37 +24,38 @@ def merged(source: str, label: str, parts: Sequence[Part]) -> Info:
     lost: dict[str, None] = {}
     files: dict[str, str] = {}
     hosts: dict[str, Any] = {}
-    for part, info in zip(parts, infos, strict=True):
+    for member, info in zip(members, infos, strict=True):
         lost |= dict.fromkeys((info.facts.get(REDUCED) or {}).get("without", ()))
-        for rank in part.ranks:
+        for rank in member.ranks:
             files[str(rank)] = info.source
             hosts[str(rank)] = (info.facts.get("hosts") or {}).get(str(rank)) or info.facts.get("host_name")
     formats = sorted({info.format for info in infos})
     return Info(
         source=source, label=label, format="dataset", tool=tools.pop() if len(tools) == 1 else None,
         bytes=sum(sizes) if sizes else None, devices=tuple(devices[key] for key in sorted(devices, key=_natural)),
-        ranks=tuple(sorted({rank for part in parts for rank in part.ranks})),
-        clock=infos[0].clock if infos else None, warnings=tuple(_warnings(parts, infos)),
+        ranks=tuple(sorted({rank for member in members for rank in member.ranks})),
+        clock=infos[0].clock if infos else None, warnings=tuple(_warnings(members, infos)),
         coverage=sum(share * size for share, size in covered) / weight if weight else None,
         serialised=any(info.serialised for info in infos),
         facts={"files": files, "hosts": hosts, REDUCED: {"without": list(lost), "formats": formats}},
     )
 
 
-def _warnings(parts: Sequence[Part], infos: Sequence[Info]) -> list[str]:
+def _warnings(members: Sequence[Part], infos: Sequence[Info]) -> list[str]:
     """Each warning once, with the ranks it is of."""
-    said: dict[str, list[str]] = {}
-    for part, info in zip(parts, infos, strict=True):
+    ranks_by_text: dict[str, list[str]] = {}
+    for member, info in zip(members, infos, strict=True):
+        ordered = sorted({*member.ranks})
+        first_and_last = " to ".join(str(rank) for rank in dict.fromkeys((*ordered[:1], *ordered[-1:])))
         for warning in info.warnings:
-            said.setdefault(warning, []).append(" to ".join(str(rank) for rank in sorted({*part.ranks})[:: max(
-                1, len(part.ranks) - 1)]))
-    told = []
-    for warning, ranks in said.items():
-        named = ", ".join(ranks[:MOST]) + (f" and {len(ranks) - MOST:,} more" if len(ranks) > MOST else "")
-        told.append(f"rank{'s' if len(ranks) > 1 else ''} {named}: {warning}")
+            ranks_by_text.setdefault(warning, []).append(first_and_last)
+    warnings = []
+    for warning, ranks in ranks_by_text.items():
+        rank_list = ", ".join(ranks[:MOST]) + (f" and {len(ranks) - MOST:,} more" if len(ranks) > MOST else "")
+        warnings.append(f"rank{'s' if len(ranks) > 1 else ''} {rank_list}: {warning}")
     if len({info.epoch_ns is None for info in infos}) > 1:
-        told.append("not every rank recorded its absolute time: each keeps its own zero")
-    return told
+        warnings.append("not every rank recorded its absolute time: each keeps its own zero")
+    return warnings
 
 
 def _natural(name: str) -> tuple[int, str]:

@@ -37,43 +37,43 @@ _AGAIN = "Run `warplens reduce` again with the same recordings: it makes what is
 def read(path: Path) -> Trace:
     """The dataset of that description. Raises Unreadable."""
     try:
-        told = decode(path.read_bytes(), type=Description)
-        check("dataset-ranks", len(told.parts), f"it lists {len(told.parts):,} recordings")
+        description = decode(path.read_bytes(), type=Description)
+        check("dataset-ranks", len(description.parts), f"it lists {len(description.parts):,} recordings")
     except Exceeded as error:
         raise error.unreadable(path) from None
     except (DecodeError, ValueError) as error:
         raise Unreadable(path, f"is a damaged description of a dataset ({error})", _AGAIN) from None
-    if told.layout > LAYOUT:
-        raise Unreadable(path, f"is of a newer layout ({told.layout}; this version reads up to {LAYOUT})",
+    if description.layout > LAYOUT:
+        raise Unreadable(path, f"is of a newer layout ({description.layout}; this version reads up to {LAYOUT})",
                          "Open it with a newer warplens, or reduce the job again.")
-    if not told.parts:
+    if not description.parts:
         raise Unreadable(path, "is a dataset without a rank", _AGAIN)
     try:
-        return _trace(path.parent, told)
+        return _trace(path.parent, description)
     except (pl.exceptions.PolarsError, OSError, ValueError, KeyError, TypeError) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0][:160]
         raise Unreadable(path, f"belongs to a dataset whose files are damaged or missing ({first})", _AGAIN) from None
 
 
-def _trace(dataset: Path, told: Description) -> Trace:
-    epochs = [part.epoch_ns for part in told.parts]
+def _trace(dataset: Path, description: Description) -> Trace:
+    epochs = [member.epoch_ns for member in description.parts]
     zero = None if None in epochs else min(epoch for epoch in epochs if epoch is not None)
     shifts = {} if zero is None else {
-        rank: (part.epoch_ns or 0) - zero for part in told.parts for rank in part.ranks
+        rank: (member.epoch_ns or 0) - zero for member in description.parts for rank in member.ranks
     }
-    names = Counter(name for part in told.parts for name, rows in part.rows.items() if rows)
-    files = {name: _files(dataset, told, name) for name in names}
+    names = Counter(name for member in description.parts for name, rows in member.rows.items() if rows)
+    files = {name: _files(dataset, description, name) for name in names}
     for file in sorted(chain.from_iterable(files.values()), key=lambda file: file.parent.name != PACKED)[:_CHECKED]:
         parquet_check.check(file)
     tables = {name: _table(name, files[name], shifts) for name in names}
-    return Trace(_info(dataset, told, zero)).with_tables(**tables)
+    return Trace(_info(dataset, description, zero)).with_tables(**tables)
 
 
-def _files(dataset: Path, told: Description, name: str) -> list[Path]:
-    if name in told.packed:
-        files = [packed_file(dataset, name, told.packed[name])]
+def _files(dataset: Path, description: Description, name: str) -> list[Path]:
+    if name in description.packed:
+        files = [packed_file(dataset, name, description.packed[name])]
     else:
-        files = [table_file(dataset, name, part.part) for part in told.parts if part.rows.get(name)]
+        files = [table_file(dataset, name, member.part) for member in description.parts if member.rows.get(name)]
     if missing := [file for file in files if not file.is_file()]:
         raise ValueError(f"{len(missing)} of {len(files)} files of {name} are missing")
     return files
@@ -100,10 +100,12 @@ def scan(table: str, files: Sequence[Path]) -> pl.LazyFrame:
     )
 
 
-def _info(dataset: Path, told: Description, zero: int | None) -> Info:
-    info = info_from_plain(told.info)
-    ranks = tuple(sorted({rank for part in told.parts for rank in part.ranks}))
-    reduced: dict[str, Any] = {"layout": told.layout, "made_by": told.made_by, "recordings": len(told.parts)}
+def _info(dataset: Path, description: Description, zero: int | None) -> Info:
+    info = info_from_plain(description.info)
+    ranks = tuple(sorted({rank for member in description.parts for rank in member.ranks}))
+    reduced: dict[str, Any] = {
+        "layout": description.layout, "made_by": description.made_by, "recordings": len(description.parts),
+    }
     facts = {**info.facts, REDUCED: {**reduced, **(info.facts.get(REDUCED) or {})}}
     label = dataset.resolve().name or info.label
     return replace(

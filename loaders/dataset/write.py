@@ -80,33 +80,33 @@ def stage(
                 rows[name] = frame.height
         facts = {name: run.info.facts[name] for name in _FACTS if name in run.info.facts}
         info = info_to_plain(run.info) | {"facts": facts}
-        part = Part(part_name(run.info.ranks), run.info.ranks, tuple(stamps), reduced, rows, info)
-        (folder / "part.json").write_bytes(encode(part))
+        member = Part(part_name(run.info.ranks), run.info.ranks, tuple(stamps), reduced, rows, info)
+        (folder / "part.json").write_bytes(encode(member))
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    return folder, part
+    return folder, member
 
 
-def commit(dataset: Path, folder: Path, part: Part) -> None:
+def commit(dataset: Path, folder: Path, member: Part) -> None:
     """Make what was staged part of the dataset, in place of what had its ranks before. Raises OSError."""
-    forget(dataset, part.part)
+    forget(dataset, member.part)
     for name in TABLES:
-        target = table_file(dataset, name, part.part)
-        if name in part.rows:
+        target = table_file(dataset, name, member.part)
+        if name in member.rows:
             target.parent.mkdir(exist_ok=True)
             os.replace(folder / f"{name}.parquet", target)
         else:
             target.unlink(missing_ok=True)
-    marker = _marker(dataset, part.part)
+    marker = _marker(dataset, member.part)
     marker.parent.mkdir(exist_ok=True)
     os.replace(folder / "part.json", marker)
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def forget(dataset: Path, part: str) -> None:
+def forget(dataset: Path, member: str) -> None:
     """Take a part out of the dataset."""
-    _marker(dataset, part).unlink(missing_ok=True)
+    _marker(dataset, member).unlink(missing_ok=True)
 
 
 def clean(dataset: Path, session: str) -> None:
@@ -119,13 +119,14 @@ def clean(dataset: Path, session: str) -> None:
 
 def parts(dataset: Path) -> list[Part]:
     """The whole parts of a dataset, in order of rank; a marker that cannot be read is none."""
-    found = []
+    results = []
     for marker in sorted((dataset / MARKERS).glob("rank-*.json")):
         with contextlib.suppress(OSError, DecodeError, ValueError):
-            part = decode(marker.read_bytes(), type=Part)
-            if part.part == marker.stem and all(_is_whole(table_file(dataset, name, part.part)) for name in part.rows):
-                found.append(part)
-    return found
+            member = decode(marker.read_bytes(), type=Part)
+            files = [table_file(dataset, name, member.part) for name in member.rows]
+            if member.part == marker.stem and all(map(_is_whole, files)):
+                results.append(member)
+    return results
 
 
 def _is_whole(file: Path, rows: int | None = None) -> bool:
@@ -143,34 +144,34 @@ def _is_whole(file: Path, rows: int | None = None) -> bool:
 
 def finish(dataset: Path, label: str) -> Description:
     """Describe the parts that are there, and repeat their small tables in one file each. Raises OSError."""
-    there = parts(dataset)
-    rows = {name: [part for part in there if part.rows.get(name)] for name in TABLES}
-    packed = {name: _pack(dataset, name, some) for name, some in rows.items() if len(some) > 1}
-    known = Description(
-        "warplens-dataset", LAYOUT, f"warplens {__version__}", max((part.reduced for part in there), default=0),
-        info_to_plain(merged(label, label, there)),
-        tuple(PartSummary(part.part, part.ranks, part.info.get("epoch_ns"), part.rows) for part in there),
+    members = parts(dataset)
+    rows = {name: [member for member in members if member.rows.get(name)] for name in TABLES}
+    packed = {name: _pack(dataset, name, with_rows) for name, with_rows in rows.items() if len(with_rows) > 1}
+    description = Description(
+        "warplens-dataset", LAYOUT, f"warplens {__version__}", max((member.reduced for member in members), default=0),
+        info_to_plain(merged(label, label, members)),
+        tuple(PartSummary(member.part, member.ranks, member.info.get("epoch_ns"), member.rows) for member in members),
         {name: state for name, state in packed.items() if state is not None},
     )
     _write(dataset / README, _readme().encode())
-    _write(dataset / DESCRIPTION, encode(known))
-    kept = {packed_file(dataset, name, state) for name, state in known.packed.items()}
+    _write(dataset / DESCRIPTION, encode(description))
+    current = {packed_file(dataset, name, state) for name, state in description.packed.items()}
     for old in (dataset / PACKED).glob("*"):
-        if old not in kept:
+        if old not in current:
             old.unlink(missing_ok=True)
-    return known
+    return description
 
 
 def _pack(dataset: Path, table: str, some: Sequence[Part]) -> str | None:
     """Repeat the files of a table in one, unless that is there; its state, None where they are too large together."""
-    files = [table_file(dataset, table, part.part) for part in some]
+    files = [table_file(dataset, table, member.part) for member in some]
     states = [file.stat() for file in files]
     if sum(state.st_size for state in states) > PACKED_BYTES:
         return None
-    told = [(part.part, state.st_size, state.st_mtime_ns) for part, state in zip(some, states, strict=True)]
-    state = blake2b(repr((LAYOUT, told)).encode(), digest_size=8).hexdigest()
+    sources = [(member.part, state.st_size, state.st_mtime_ns) for member, state in zip(some, states, strict=True)]
+    state = blake2b(repr((LAYOUT, sources)).encode(), digest_size=8).hexdigest()
     target = packed_file(dataset, table, state)
-    if not _is_whole(target, sum(part.rows[table] for part in some)):
+    if not _is_whole(target, sum(member.rows[table] for member in some)):
         target.parent.mkdir(exist_ok=True)
         half = target.with_name(f".{target.name}.{os.getpid()}")
         try:
@@ -191,17 +192,17 @@ def _write(target: Path, content: bytes) -> None:
         half.unlink(missing_ok=True)
 
 
-def _marker(dataset: Path, part: str) -> Path:
-    return dataset / MARKERS / f"{table_file(dataset, TABLES[0], part).stem}.json"
+def _marker(dataset: Path, member: str) -> Path:
+    return dataset / MARKERS / f"{table_file(dataset, TABLES[0], member).stem}.json"
 
 
 def _readme() -> str:
     """The page that lies in every dataset and says how to read it without warplens."""
-    parts = [_HEAD]
+    members = [_HEAD]
     for name in TABLES:
         rows = [
             f"| `{field.name}` | {str(field.dtype).split('(')[0]} | {field.unit} | {field.meaning} |"
             for field in schema.TABLES[name]
         ]
-        parts.append("\n".join([f"## {name}", "", "| column | type | unit | meaning |", "|---|---|---|---|", *rows]))
-    return "\n\n".join(parts) + "\n"
+        members.append("\n".join([f"## {name}", "", "| column | type | unit | meaning |", "|---|---|---|---|", *rows]))
+    return "\n\n".join(members) + "\n"

@@ -48,13 +48,13 @@ class MemorySnapshot(FormatLoader):
             limits.check("snapshot", len(data), f"holds {len(data):,} bytes")
             content = plain_pickle.load(data)
             job.progress(len(data) // 2, len(data), 0)
-            found = read.read(content, len(data))
+            snapshot = read.read(content, len(data))
         except limits.Exceeded as error:
             raise error.unreadable(job.path) from None
         except plain_pickle.NotPlain as error:
             raise Unreadable(job.path, f"is {fault}" if fault else str(error), _AGAIN) from None
-        trace = read.trace(job.path, self.name, found, len(data))
-        job.progress(len(data), len(data), found.events)
+        trace = read.trace(job.path, self.name, snapshot, len(data))
+        job.progress(len(data), len(data), snapshot.events)
         return trace.warn(fault) if fault else trace
 
 

@@ -50,8 +50,8 @@ def check(data: bytes) -> None:
     """Raises NotPlain for an operation that is not allowed, and where the pickle is cut off."""
     at, end, code, passed = 0, len(data), -1, _passed(len(data) >> 16)
     while at < end:
-        found = passed.match(data, at)
-        at = found.end() if found else at
+        match = passed.match(data, at)
+        at = match.end() if match else at
         code = data[at] if at < end else -1
         if code == _STOP:
             return

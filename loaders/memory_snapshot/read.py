@@ -88,9 +88,9 @@ class _Reader:
         self._budget -= len(value)
         if self._budget < 0:
             raise NotPlain("refers to the same rows over and over")
-        kept = [row for row in value if isinstance(row, dict)]
-        self.found.stray += len(value) - len(kept)
-        return kept
+        records = [row for row in value if isinstance(row, dict)]
+        self.found.stray += len(value) - len(records)
+        return records
 
     def held(self, device: int) -> Held:
         """What is known of a device's memory."""
@@ -104,10 +104,10 @@ class _Reader:
             frames = first.get("frames") if isinstance(first, dict) else None
         if not isinstance(frames, list) or not frames:
             return None
-        known = id(frames)
-        if known not in self._stacks:
-            self._stacks[known] = "\n".join(_frame(one) for one in self.rows(frames[:_OUTER])) or None
-        return self._stacks[known]
+        key = id(frames)
+        if key not in self._stacks:
+            self._stacks[key] = "\n".join(_frame(one) for one in self.rows(frames[:_OUTER])) or None
+        return self._stacks[key]
 
 
 def read(content: Any, size: int) -> Found:
@@ -165,12 +165,12 @@ def _segments(reader: _Reader, value: Any) -> dict[int, dict[int, Allocation]]:
                 held.free += size
                 held.largest_free = max(held.largest_free, size)
             elif address is not None and state in ("active_allocated", "active_awaiting_free", "active_pending_free"):
-                asked = _number(row, "requested_size") or size
+                requested = _number(row, "requested_size") or size
                 if state == "active_allocated":
                     held.allocated += size
-                    held.requested += asked
+                    held.requested += requested
                 alive[device][address] = Allocation(
-                    device, address, asked, size, _number(segment, "stream"), reader.stack(row)
+                    device, address, requested, size, _number(segment, "stream"), reader.stack(row)
                 )
             else:
                 reader.found.stray += 1
@@ -179,36 +179,36 @@ def _segments(reader: _Reader, value: Any) -> dict[int, dict[int, Allocation]]:
 
 def _events(reader: _Reader, device: int, events: list[dict[Any, Any]], alive: dict[int, Allocation]) -> None:
     """What one device's allocator did, in order; the blocks of ``alive`` are those that are there at the end."""
-    found, changes = reader.found, reader.found.changes[device]
+    snapshot, changes = reader.found, reader.found.changes[device]
     open_blocks: dict[int, Allocation] = {}
-    time = next((known for row in events if (known := _moment(row)) is not None), 0)
+    time = next((moment for row in events if (moment := _moment(row)) is not None), 0)
     for row in events:
         action, address, size = row.get("action"), _number(row, "addr"), _number(row, "size")
-        known = _moment(row)
-        time = time if known is None else known  # an event without a time was after the one before it
-        found.events += 1
+        moment = _moment(row)
+        time = time if moment is None else moment  # an event without a time was after the one before it
+        snapshot.events += 1
         if action == "alloc" and address is not None and size is not None:
-            _overwritten(found, open_blocks.get(address), time)
+            _overwritten(snapshot, open_blocks.get(address), time)
             changes.append((time, size, 0))
             stream, stack = _number(row, "stream"), reader.stack(row)
             open_blocks[address] = Allocation(device, address, size, None, stream, stack, time)
         elif action in _FREED and address is not None and size is not None:
             freed = Allocation(device, address, size, None, _number(row, "stream"), None)
-            _freed(found, open_blocks, freed, action, time)
+            _freed(snapshot, open_blocks, freed, action, time)
         elif action in _GROWS or action in _SHRINKS:
             changes.append((time, 0, (size or 0) * (1 if action in _GROWS else -1)))
         elif action == "oom":
-            held = reader.held(device)
-            held.out_of_memory += 1
-            held.asked, held.device_free = size, _number(row, "device_free")
+            state = reader.held(device)
+            state.out_of_memory += 1
+            state.asked, state.device_free = size, _number(row, "device_free")
         elif action not in ("snapshot", "workspace_snapshot"):
-            found.stray += 1
+            snapshot.stray += 1
     for address, block in open_blocks.items():
         last = alive.pop(address, None)
         if block.end_us is None:
             block.block_size = last.block_size if last is not None else None
-            found.blocks.append(block)
-    found.blocks += alive.values()
+            snapshot.blocks.append(block)
+    snapshot.blocks += alive.values()
 
 
 def _moment(row: dict[Any, Any]) -> int | None:
@@ -217,16 +217,16 @@ def _moment(row: dict[Any, Any]) -> int | None:
     return None if time is None or time * 1000 >= LATEST_NS else time
 
 
-def _overwritten(found: Found, block: Allocation | None, time: int) -> None:
+def _overwritten(snapshot: Found, block: Allocation | None, time: int) -> None:
     """A block at whose address another one was allocated: it ended, and that it was freed is not in the record."""
     if block is not None and block.end_us is None:
         block.end_us = time
-        found.changes[block.device].append((time, -block.size, 0))
-        found.blocks.append(block)
-        found.stray += 1
+        snapshot.changes[block.device].append((time, -block.size, 0))
+        snapshot.blocks.append(block)
+        snapshot.stray += 1
 
 
-def _freed(found: Found, open_blocks: dict[int, Allocation], freed: Allocation, action: Any, time: int) -> None:
+def _freed(snapshot: Found, open_blocks: dict[int, Allocation], freed: Allocation, action: Any, time: int) -> None:
     """End a block. Memory counts as freed when that was asked for; ``free_completed`` after it says nothing new."""
     block = open_blocks.get(freed.address)
     if block is not None and block.end_us is not None:
@@ -239,44 +239,44 @@ def _freed(found: Found, open_blocks: dict[int, Allocation], freed: Allocation, 
             return
         block = freed  # there from before the window
     block.end_us = time
-    found.changes[freed.device].append((time, -block.size, 0))
-    found.blocks.append(block)
+    snapshot.changes[freed.device].append((time, -block.size, 0))
+    snapshot.blocks.append(block)
     if action == "free_requested":
         open_blocks[freed.address] = block
     else:
         open_blocks.pop(freed.address, None)
 
 
-def _samples(found: Found, zero_us: int) -> pl.DataFrame:
+def _samples(snapshot: Found, zero_us: int) -> pl.DataFrame:
     """Allocated and reserved memory of each device after every change, as rows of ``metrics``."""
-    parts = []
-    for device, changes in sorted(found.changes.items()):
-        held = found.held.get(device, Held())
+    frames = []
+    for device, changes in sorted(snapshot.changes.items()):
+        state = snapshot.held.get(device, Held())
         times = np.array([time for time, _, _ in changes], np.int64)
         order = np.argsort(times, kind="stable")
-        for metric, at, end in (("memory allocated", 1, held.requested), ("memory reserved", 2, held.reserved)):
+        for metric, at, end in (("memory allocated", 1, state.requested), ("memory reserved", 2, state.reserved)):
             steps: npt.NDArray[np.int64] = np.array([change[at] for change in changes], np.int64)[order]
             moved = np.flatnonzero(steps)
             after = np.cumsum(steps)[moved]
             begin = max(0, end - int(steps.sum()), -int(after.min(initial=0)))
-            parts.append(pl.DataFrame({
+            frames.append(pl.DataFrame({
                 "ts_ns": (times[order][moved] - zero_us) * 1000, "metric": metric, "device": f"GPU {device}",
                 "value": (begin + after).astype(np.float64), "unit": "B",
             }, schema=_SAMPLES))
-    for device, held in sorted(found.held.items()):
-        if not found.changes.get(device):
-            parts.append(pl.DataFrame({
+    for device, state in sorted(snapshot.held.items()):
+        if not snapshot.changes.get(device):
+            frames.append(pl.DataFrame({
                 "ts_ns": pl.Series([None, None], dtype=pl.Int64), "metric": ["memory allocated", "memory reserved"],
-                "device": f"GPU {device}", "value": [float(held.allocated), float(held.reserved)], "unit": "B",
+                "device": f"GPU {device}", "value": [float(state.allocated), float(state.reserved)], "unit": "B",
             }, schema=_SAMPLES))
-    return pl.concat(parts).sort("ts_ns", maintain_order=True, nulls_last=True)
+    return pl.concat(frames).sort("ts_ns", maintain_order=True, nulls_last=True)
 
 
-def trace(path: Path, format: str, found: Found, size: int) -> Trace:
+def trace(path: Path, format: str, snapshot: Found, size: int) -> Trace:
     """The snapshot as a Trace whose zero is the first recorded event."""
-    times = [time for changes in found.changes.values() for time, _, _ in changes if time]
+    times = [time for changes in snapshot.changes.values() for time, _, _ in changes if time]
     zero = min(times, default=0)
-    blocks = sorted(found.blocks, key=lambda one: (one.start_us or 0, one.device, one.address))
+    blocks = sorted(snapshot.blocks, key=lambda one: (one.start_us or 0, one.device, one.address))
     starts = [None if one.start_us is None else max(0, one.start_us - zero) * 1000 for one in blocks]
     lengths = [
         None if one.end_us is None else max(0, (one.end_us - (one.start_us or zero)) * 1000) for one in blocks
@@ -290,28 +290,29 @@ def trace(path: Path, format: str, found: Found, size: int) -> Trace:
         "start_ns": pl.Int64, "dur_ns": pl.Int64, "bytes": pl.Int64, "block_bytes": pl.Int64, "device": pl.String,
         "stream": pl.Int64, "address": pl.Int64, "stack": pl.String,
     })
-    warnings = [f"{found.stray:,} entries of the snapshot are of no known kind and were left out."] * bool(found.stray)
+    stray = snapshot.stray
+    warnings = [f"{stray:,} entries of the snapshot are of no known kind and were left out."] * bool(stray)
     if not times:
         warnings.append("the snapshot has no history: only what is held at its end is known (record it with "
                         "torch.cuda.memory._record_memory_history())")
-    devices = sorted({one.device for one in blocks} | found.held.keys() | found.changes.keys())
+    devices = sorted({one.device for one in blocks} | snapshot.held.keys() | snapshot.changes.keys())
     info = Info(
         source=str(path), label=path.name.split(".")[0] or path.name, format=format, tool="PyTorch", bytes=size,
         devices=tuple(Device(f"GPU {device}") for device in devices), epoch_ns=zero * 1000 or None,
         clock="since 1970, µs" if times else None, warnings=tuple(warnings),
-        facts={"clock": "utc" if times else "none", "memory": [_held(device, found) for device in devices]},
+        facts={"clock": "utc" if times else "none", "memory": [_held(device, snapshot) for device in devices]},
     )
     return Trace(
-        info, metrics=schema.conform("metrics", _samples(found, zero).lazy()),
+        info, metrics=schema.conform("metrics", _samples(snapshot, zero).lazy()),
         allocations=schema.conform("allocations", allocations.lazy()),
     )
 
 
-def _held(device: int, found: Found) -> dict[str, Any]:
+def _held(device: int, snapshot: Found) -> dict[str, Any]:
     """What a device holds at the end, for ``info.facts``."""
-    held = found.held.get(device, Held())
+    state = snapshot.held.get(device, Held())
     return {
-        "device": f"GPU {device}", "allocated_bytes": held.allocated, "reserved_bytes": held.reserved,
-        "free_bytes": held.free, "largest_free_bytes": held.largest_free, "segments": held.segments,
-        "out_of_memory": held.out_of_memory, "asked_bytes": held.asked, "device_free_bytes": held.device_free,
+        "device": f"GPU {device}", "allocated_bytes": state.allocated, "reserved_bytes": state.reserved,
+        "free_bytes": state.free, "largest_free_bytes": state.largest_free, "segments": state.segments,
+        "out_of_memory": state.out_of_memory, "asked_bytes": state.asked, "device_free_bytes": state.device_free,
     }

@@ -42,13 +42,13 @@ class NsightCompute(FormatLoader):
 
     def companions(self, path: Path) -> tuple[Path, ...]:
         """The other pages of the same profile."""
-        own = _PAGE.match(path.name)
-        if own is None:
+        match = _PAGE.match(path.name)
+        if match is None:
             return ()
         pages = [(file, _PAGE.match(file.name)) for file in sorted(path.parent.iterdir())]
         return tuple(
             file for file, page in pages
-            if page is not None and page["name"] == own["name"] and file.name != path.name and file.is_file()
+            if page is not None and page["name"] == match["name"] and file.name != path.name and file.is_file()
         )
 
     def leads(self, path: Path) -> bool:
@@ -60,7 +60,7 @@ class NsightCompute(FormatLoader):
         """One Trace with ``kernels`` in the order of launches."""
         from .recording import trace_of
 
-        found = csv_pages.NcuRecords()
+        records = csv_pages.NcuRecords()
         files = (job.path, *self.companions(job.path))
         size, fault = 0, None
         for file in files:
@@ -72,10 +72,10 @@ class NsightCompute(FormatLoader):
                         text.feed(block)
                     job.progress(source.position, source.size, table.found.count() + text.found.count())
                 size, fault = size + source.size, fault or source.fault
-            found.add(table.found if table.found.count() else text.found)
-        if not found.count():
+            records.add(table.found if table.found.count() else text.found)
+        if not records.count():
             raise Unreadable(job.path, "holds messages of Nsight Compute, but no results", COLLECT)
-        trace = trace_of(job.path, self.name, found, size, fault)
+        trace = trace_of(job.path, self.name, records, size, fault)
         return (trace.warn(f"read together: {len(files)} pages of one profile") if len(files) > 1 else trace,)
 
     def arguments(self, path: Path, offset: int, name: str) -> dict[str, Any] | None:

@@ -144,11 +144,11 @@ class CsvPagesReader:
         metrics = [name for name in table.columns if name not in LAUNCH_COLUMNS]
         used = [name for name in metrics if ncu_metrics.meaning_of(name)]
         self.found.unused |= set(metrics) - set(used) - {"Process Name", "Host Name", "Context", "Kernel Time"}
-        parts = [
+        frames = [
             rows.select(*key_columns(), metric=pl.lit(name), unit=pl.lit(units.get(name, "")), value=pl.col(name))
             for name in used
         ]
-        return pl.concat(parts) if parts else pl.DataFrame(schema=ncu_metrics.SAMPLE)
+        return pl.concat(frames) if frames else pl.DataFrame(schema=ncu_metrics.SAMPLE)
 
 
 def key_columns() -> tuple[pl.Expr, ...]:

@@ -26,27 +26,27 @@ def launch_details(files: Iterable[Path], number: int, name: str) -> Said:
 
     The number counts the launches of the first file in which there are any.
     """
-    said: Said = {}
-    wanted: tuple[int, int | None, int] | None = None
+    metrics: Said = {}
+    identity: tuple[int, int | None, int] | None = None
     for file in files:
-        chosen = _Chosen(number, wanted)
-        table, text = CsvPagesReader(chosen.rows), TextReportReader(number if wanted is None else None)
+        chosen = _Chosen(number, identity)
+        table, text = CsvPagesReader(chosen.rows), TextReportReader(number if identity is None else None)
         with Source(file) as source:
             for block in line_blocks(source):
                 table.feed(block)
                 if not table.begun:
                     text.feed(block)
         if text.lines and not chosen.said:
-            said |= _of_text(text, name)
+            metrics |= _of_text(text, name)
             continue
         if chosen.name is not None and chosen.name != name:
             raise ValueError(f"launch {number} is {chosen.name}")
-        wanted = wanted or chosen.key
+        identity = identity or chosen.key
         for key, value in chosen.said.items():
-            said.setdefault(key, value)
-    if not said:
+            metrics.setdefault(key, value)
+    if not metrics:
         raise ValueError(f"there is no launch {number}")
-    return said
+    return metrics
 
 
 class _Chosen:
@@ -71,14 +71,14 @@ class _Chosen:
             return
         _, pid, launch = self.key
         same = (keys["pid"].eq_missing(pl.Series([pid], dtype=pl.Int64))) & (keys["id"] == launch)
-        mine = rows.filter(same.fill_null(False))
-        if mine.is_empty():
+        matches = rows.filter(same.fill_null(False))
+        if matches.is_empty():
             return
-        self.name = self.name or str(mine["Kernel Name"][0])
+        self.name = self.name or str(matches["Kernel Name"][0])
         units = dict(zip(table.columns, table.units or [], strict=False))
-        for row in mine.head(_MOST).to_dicts():
-            said = _wide(row, units) if table.wide else _long(row)
-            self.said |= {key: value for key, value in said.items() if len(self.said) < _MOST}
+        for row in matches.head(_MOST).to_dicts():
+            metrics = _wide(row, units) if table.wide else _long(row)
+            self.said |= {key: value for key, value in metrics.items() if len(self.said) < _MOST}
 
 
 def _long(row: dict[str, str | None]) -> Said:
@@ -86,17 +86,17 @@ def _long(row: dict[str, str | None]) -> Said:
     def cell(name: str) -> str:
         return (row.get(name) or "").strip()
 
-    section = " · ".join(part for part in (cell("Section Name"), cell("Body Item Label")) if part)
+    section = " · ".join(text for text in (cell("Section Name"), cell("Body Item Label")) if text)
     before = f"{section}: " if section else ""
-    said: Said = {}
+    metrics: Said = {}
     if cell("Metric Name"):
-        said[before + cell("Metric Name")] = f"{cell('Metric Value')} {cell('Metric Unit')}".strip()
+        metrics[before + cell("Metric Name")] = f"{cell('Metric Value')} {cell('Metric Unit')}".strip()
     if cell("Rule Name"):
         gain = cell("Estimated Speedup")
         promise = f" Estimated speed-up {gain}% ({cell('Estimated Speedup Type') or 'local'})." if gain else ""
         kind = {"OPT": "optimisation", "WRN": "warning", "INF": "note"}.get(cell("Rule Type"), cell("Rule Type"))
-        said[f"{before}rule {cell('Rule Name')}"] = f"{kind}: {cell('Rule Description')}{promise}".removeprefix(": ")
-    return said
+        metrics[f"{before}rule {cell('Rule Name')}"] = f"{kind}: {cell('Rule Description')}{promise}".removeprefix(": ")
+    return metrics
 
 
 def _wide(row: dict[str, str | None], units: dict[str, str]) -> Said:
@@ -110,10 +110,10 @@ def _of_text(text: TextReportReader, name: str) -> Said:
     """The metrics of the launch, and the lines of its rules as they stand."""
     if text.name != name:
         raise ValueError(f"the launch is {text.name}")
-    said: Said = {}
+    metrics: Said = {}
     for number, line in enumerate(text.lines[:_MOST]):
         if isinstance(line, str):
-            said[f"line {number + 1}"] = line.strip()
+            metrics[f"line {number + 1}"] = line.strip()
         else:
-            said[line[0]] = f"{line[2]} {line[1]}".strip()
-    return said
+            metrics[line[0]] = f"{line[2]} {line[1]}".strip()
+    return metrics

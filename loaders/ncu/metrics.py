@@ -130,14 +130,14 @@ def _known(samples: pl.DataFrame) -> pl.DataFrame:
     A percentage is divided by a column of hundreds: by a constant, the engine multiplies with the reciprocal, which is
     off by one in the last place (17.5% would be 0.17500000000000002 and print as 0.18).
     """
-    metrics = {name: found for name in samples["metric"].unique().drop_nulls() if (found := meaning_of(name))}
+    metrics = {name: records for name in samples["metric"].unique().drop_nulls() if (records := meaning_of(name))}
     units = samples["unit"].fill_null("").unique().to_list()
     return pl.DataFrame(
         [
-            (name, unit, found.column, found.rank, scale, 100.0 if found.measure == "percent" else 1.0)
-            for name, found in metrics.items()
+            (name, unit, records.column, records.rank, scale, 100.0 if records.measure == "percent" else 1.0)
+            for name, records in metrics.items()
             for unit in units
-            if (scale := scale_of(found.measure, unit)) is not None
+            if (scale := scale_of(records.measure, unit)) is not None
         ],
         schema={
             "metric": NAME,

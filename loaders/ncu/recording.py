@@ -17,14 +17,14 @@ from . import metrics as ncu_metrics
 from .csv_pages import NcuRecords
 
 
-def trace_of(path: Path, format_name: str, found: NcuRecords, size: int, fault: str | None) -> Trace:
+def trace_of(path: Path, format_name: str, records: NcuRecords, size: int, fault: str | None) -> Trace:
     """The Trace of the records, of which there is at least one."""
-    launches = pl.concat(found.launches).unique(list(ncu_metrics.KEY), keep="first", maintain_order=True)
-    kernels = _kernels(launches, pl.concat(found.samples))
+    launches = pl.concat(records.launches).unique(list(ncu_metrics.KEY), keep="first", maintain_order=True)
+    kernels = _kernels(launches, pl.concat(records.samples))
     info = Info(
         source=str(path), label=path.name.split(".")[0], format=format_name, tool="Nsight Compute", bytes=size,
-        devices=_devices(launches), serialised=True, warnings=tuple(_warnings(found, kernels, fault)),
-        facts={"unused_metrics": sorted(found.unused)},
+        devices=_devices(launches), serialised=True, warnings=tuple(_warnings(records, kernels, fault)),
+        facts={"unused_metrics": sorted(records.unused)},
     )
     return Trace(info, kernels=schema.conform("kernels", kernels.lazy()))
 
@@ -52,10 +52,10 @@ def _devices(launches: pl.DataFrame) -> tuple[Device, ...]:
     return tuple(Device(device, None, {"compute_capability": cc} if cc else {}) for device, cc in pairs)
 
 
-def _warnings(found: NcuRecords, kernels: pl.DataFrame, fault: str | None) -> Iterator[str]:
+def _warnings(records: NcuRecords, kernels: pl.DataFrame, fault: str | None) -> Iterator[str]:
     if fault:
         yield fault
-    if found.malformed:
-        yield f"{found.malformed:,} lines name no kernel and were left out."
+    if records.malformed:
+        yield f"{records.malformed:,} lines name no kernel and were left out."
     if missing := kernels["dur_ns"].null_count():
         yield f"{missing:,} of {kernels.height:,} launches have no duration: gpu__time_duration was not collected."

@@ -46,21 +46,21 @@ class NcuReport(FormatLoader):
         """One Trace with ``kernels`` in the order of launches. Raises Unreadable without the library."""
         launches: list[tuple[object, ...]] = []
         samples: list[tuple[object, ...]] = []
-        found = NcuRecords()
+        records = NcuRecords()
         for number, action in enumerate(_actions(job.path)):
             with _sound(job.path):
                 launches.append(_launch(number, action))
                 for name in map(_text, action.metric_names()):
                     if ncu_metrics.meaning_of(name) is None:
-                        found.unused.add(name)
+                        records.unused.add(name)
                     elif (metric := action.metric_by_name(name)) is not None and metric.value() is not None:
                         samples.append((0, None, number, name, _text(metric.unit() or ""), repr(metric.value())))
             job.progress(0, 0, number + 1)
         if not launches:
             raise Unreadable(job.path, "is an Nsight Compute report without a result, or a damaged one", INSTALL)
-        found.launches.append(pl.DataFrame(launches, schema=ncu_metrics.LAUNCH, orient="row"))
-        found.samples.append(pl.DataFrame(samples, schema=ncu_metrics.SAMPLE, orient="row"))
-        return (trace_of(job.path, self.name, found, job.path.stat().st_size, None),)
+        records.launches.append(pl.DataFrame(launches, schema=ncu_metrics.LAUNCH, orient="row"))
+        records.samples.append(pl.DataFrame(samples, schema=ncu_metrics.SAMPLE, orient="row"))
+        return (trace_of(job.path, self.name, records, job.path.stat().st_size, None),)
 
     def arguments(self, path: Path, offset: int, name: str) -> dict[str, Any] | None:
         """Everything the report says of one launch; ``offset`` is its number. Raises OSError and ValueError."""
@@ -97,13 +97,13 @@ def _sound(path: Path) -> Iterator[None]:
     except (OSError, Unreadable):
         raise
     except Exception as error:
-        said = " ".join(str(error).split())[:120] or type(error).__name__
-        raise Unreadable(path, f"cannot be read by NVIDIA's library ({said})", INSTALL) from None
+        reason = " ".join(str(error).split())[:120] or type(error).__name__
+        raise Unreadable(path, f"cannot be read by NVIDIA's library ({reason})", INSTALL) from None
 
 
-def _text(said: object) -> str:
+def _text(metrics: object) -> str:
     """What the library calls a text; what is no Unicode in it is replaced."""
-    return str(said).encode("utf-8", "replace").decode()
+    return str(metrics).encode("utf-8", "replace").decode()
 
 
 def _value(action: Any, name: str) -> Any:
@@ -123,7 +123,7 @@ def _size(action: Any, what: str) -> str | None:
 def _launch(number: int, action: Any) -> tuple[object, ...]:
     """A row of ``metrics.LAUNCH``."""
     device = _whole(_value(action, "launch__device_id"))
-    major, minor = (_whole(_value(action, f"device__attribute_compute_capability_{part}")) for part in (
+    major, minor = (_whole(_value(action, f"device__attribute_compute_capability_{digit}")) for digit in (
         "major", "minor"))
     return (
         0, None, number, _text(action.name()), _size(action, "grid"), _size(action, "block"),
@@ -134,7 +134,7 @@ def _launch(number: int, action: Any) -> tuple[object, ...]:
 
 def _details(action: Any) -> dict[str, Any]:
     """Every rule with its message and what it promises, then every metric with its unit."""
-    said: dict[str, Any] = {}
+    metrics: dict[str, Any] = {}
     for rule in action.rule_results_as_dicts():
         message = rule.get("rule_message") or {}
         text = f"{message.get('title', '')}: {message.get('message', '')}".strip(": ")
@@ -143,7 +143,7 @@ def _details(action: Any) -> dict[str, Any]:
             text += f" Estimated speed-up {gain.get('speedup', 0):.4g}% ({_SPEEDUP.get(gain.get('type'), 'unknown')})."
         for focus in rule.get("focus_metrics", ()):
             text += f" [{focus.get('name')} = {focus.get('value')}: {focus.get('info', '')}]"
-        said[f"{rule.get('section_identifier', '')}: rule {rule.get('name', '')}".removeprefix(": ")] = text
+        metrics[f"{rule.get('section_identifier', '')}: rule {rule.get('name', '')}".removeprefix(": ")] = text
     for name in sorted(action.metric_names()):
         metric = action.metric_by_name(name)
         if metric is None or metric.value() is None:
@@ -151,8 +151,8 @@ def _details(action: Any) -> dict[str, Any]:
         text = f"{metric.value()} {metric.unit() or ''}".strip()
         if (several := metric.num_instances()) > 1:
             text += f" ({several:,} values, one for each instruction or instance)"
-        said[name] = text
-    return said
+        metrics[name] = text
+    return metrics
 
 
 LOADER = NcuReport()

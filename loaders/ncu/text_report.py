@@ -63,9 +63,9 @@ class TextReportReader:
         self.found.launches.append(pl.DataFrame(launches, schema=metrics.LAUNCH, orient="row"))
         self.found.samples.append(pl.DataFrame(samples, schema=metrics.SAMPLE, orient="row"))
 
-    def _remember(self, said: str | tuple[str, str, str]) -> None:
+    def _remember(self, metrics: str | tuple[str, str, str]) -> None:
         if self._keep is not None and self._count - 1 == self._keep:
-            self.lines.append(said)
+            self.lines.append(metrics)
 
     def _launch(self, line: re.Match[str]) -> tuple[object, ...]:
         self._count += 1

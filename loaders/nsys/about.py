@@ -27,8 +27,8 @@ def tool(database: NsysDatabase) -> tuple[str, str | None]:
         for name, value in database.rows(table, "name", "value"):
             if name in (_PRODUCT, _VERSION, _SCHEMA):
                 facts[str(name)] = str(value)
-    named = facts.get(_PRODUCT, "NVIDIA Nsight Systems").removeprefix("NVIDIA ")
-    return f"{named} {facts.get(_VERSION, '')}".strip(), facts.get(_SCHEMA)
+    product = facts.get(_PRODUCT, "NVIDIA Nsight Systems").removeprefix("NVIDIA ")
+    return f"{product} {facts.get(_VERSION, '')}".strip(), facts.get(_SCHEMA)
 
 
 def epoch(database: NsysDatabase) -> int | None:
@@ -37,17 +37,17 @@ def epoch(database: NsysDatabase) -> int | None:
     return int(row[0]) if row is not None and isinstance(row[0], int) else None
 
 
-def devices(database: NsysDatabase, seen: list[str]) -> tuple[Device, ...]:
+def devices(database: NsysDatabase, recorded: list[str]) -> tuple[Device, ...]:
     """The GPUs of the machine as described, and those only seen in the records."""
-    found: dict[str, Device] = {}
+    results: dict[str, Device] = {}
     for number, name, *values in database.rows("TARGET_INFO_GPU", "id", "name", *_PROPERTIES):
         properties: dict[str, Any] = {
             key: value for key, value in zip(_PROPERTIES, values, strict=True) if value is not None
         }
-        found[f"GPU {number}"] = Device(f"GPU {number}", str(name) if name else None, properties)
-    for device in seen:
-        found.setdefault(device, Device(device))
-    return tuple(found[key] for key in sorted(found, key=lambda key: (len(key), key)))
+        results[f"GPU {number}"] = Device(f"GPU {number}", str(name) if name else None, properties)
+    for device in recorded:
+        results.setdefault(device, Device(device))
+    return tuple(results[key] for key in sorted(results, key=lambda key: (len(key), key)))
 
 
 def ranks(database: NsysDatabase) -> dict[int, int]:
@@ -58,11 +58,11 @@ def ranks(database: NsysDatabase) -> dict[int, int]:
 
 def warnings(database: NsysDatabase) -> list[str]:
     """What the recorder itself reported as a warning or an error, each once."""
-    found: dict[str, None] = {}
+    results: dict[str, None] = {}
     for severity, text in database.rows("DIAGNOSTIC_EVENT", "severity", "text"):
         if severity in (_WARNING, _ERROR):
             kind = "error" if severity == _ERROR else "warning"
-            found[f"the recorder's {kind}: {' '.join(str(text).split())[:300]}"] = None
-    told = list(found)
-    left = len(told) - _MOST_WARNINGS
-    return [*told[:_MOST_WARNINGS], f"{left} more warnings of the recorder"] if left > 0 else told
+            results[f"the recorder's {kind}: {' '.join(str(text).split())[:300]}"] = None
+    sentences = list(results)
+    rest = len(sentences) - _MOST_WARNINGS
+    return [*sentences[:_MOST_WARNINGS], f"{rest} more warnings of the recorder"] if rest > 0 else sentences

@@ -24,11 +24,11 @@ _SIZES = np.array([0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0], dtype=np.int64)
 _SHIFTS = np.array([63, 56, 48, 40, 32, 24, 16, 8, 0], dtype=np.int64)
 
 
-def decoded(data: Bytes, cells: Ints, ends: Ints, most: int, ints: Sequence[int], texts: Sequence[int]) -> RecordBlock:
+def decoded(data: Bytes, cells: Ints, ends: Ints, limit: int, ints: Sequence[int], texts: Sequence[int]) -> RecordBlock:
     """The records that begin at ``cells`` and lie before ``ends``, none longer than ``most``. Raises Unusual."""
     rows, columns = len(cells), dict[int, Column]()
     payload, at = _varint(data, cells)
-    if rows and int(payload.max()) > most:
+    if rows and int(payload.max()) > limit:
         raise Unusual  # a record that continues on another page
     rowids, at = _varint(data, at)
     if rows and bool((at + payload > ends).any()):
@@ -38,17 +38,17 @@ def decoded(data: Bytes, cells: Ints, ends: Ints, most: int, ints: Sequence[int]
     words = np.ndarray((len(data) - 7,), dtype=">i8", buffer=data.data, strides=(1,))
     for column in range(max((*ints, *texts), default=-1) + 1):
         code: Ints | Bytes = data.take(pos, mode="clip")
-        least, most_code = (int(code.min()), int(code.max())) if rows else (0, 0)
+        lowest, most_code = (int(code.min()), int(code.max())) if rows else (0, 0)
         if most_code >= _LENGTHS:
             code, pos = _varint(data, np.minimum(pos, len(data) - PAD))
             size: Ints | int = np.where(code >= _LENGTHS, (code - _LENGTHS) >> 1, _SIZES.take(code, mode="clip"))
         else:
-            size = int(_SIZES[least]) if least == most_code else _SIZES.take(code, mode="clip")
+            size = int(_SIZES[lowest]) if lowest == most_code else _SIZES.take(code, mode="clip")
             pos += 1
         if column in texts:
             columns[column] = Column(np.broadcast_to(size, code.shape), (code >= _LENGTHS) & (code % 2 == 1), body)
         elif column in ints:
-            same = least if least == most_code < _LENGTHS else None
+            same = lowest if lowest == most_code < _LENGTHS else None
             columns[column] = _numbers(words, body, size, code, same)
         if not isinstance(size, int) or size:
             body = body + size

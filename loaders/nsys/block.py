@@ -50,11 +50,11 @@ class RecordBlock:
 
     def text(self, column: int) -> list[str | None]:
         """The texts of a column; bytes that are no UTF-8 become replacement characters."""
-        found = self.columns[column]
-        assert found.starts is not None
+        column_values = self.columns[column]
+        assert column_values.starts is not None
         data = self.data.tobytes()
-        starts, lengths = found.starts.tolist(), found.values.tolist()
+        starts, lengths = column_values.starts.tolist(), column_values.values.tolist()
         return [
             str(data[start : start + length], "utf-8", "replace") if valid else None
-            for start, length, valid in zip(starts, lengths, found.valid.tolist(), strict=True)
+            for start, length, valid in zip(starts, lengths, column_values.valid.tolist(), strict=True)
         ]

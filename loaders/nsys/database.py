@@ -67,12 +67,12 @@ class NsysDatabase:
         """The first row of a small table; a column it lacks is None. None where there is no row."""
         return next(iter(self.rows(table, *columns)), None)
 
-    def rows(self, table: str, *columns: str, most: int = 10_000) -> list[tuple[object, ...]]:
+    def rows(self, table: str, *columns: str, limit: int = 10_000) -> list[tuple[object, ...]]:
         """At most so many rows of a small table; a column it lacks is None. Empty where there is no such table."""
         if table not in self.tables:
             return []
-        wanted = ", ".join(_quoted(column) if column in self.tables[table] else "null" for column in columns)
-        query = f"select {wanted} from {_quoted(table)} limit {most}"
+        selection = ", ".join(_quoted(column) if column in self.tables[table] else "null" for column in columns)
+        query = f"select {selection} from {_quoted(table)} limit {limit}"
         return [row for rows in self._until_damage(table, query) for row in rows]
 
     def count(self, table: str) -> int:
@@ -88,8 +88,8 @@ class NsysDatabase:
         """StringIds: ``id`` and ``text``; empty where there are none."""
         if not self.has("StringIds", "id", "value"):
             return pl.DataFrame(schema={"id": pl.Int64, "text": pl.String})
-        said = "cast(id as integer), cast(value as text)"  # any column may hold anything
-        query = f"select {said} from StringIds where typeof(id) = 'integer'"
+        expression = "cast(id as integer), cast(value as text)"  # any column may hold anything
+        query = f"select {expression} from StringIds where typeof(id) = 'integer'"
         rows = [row for rows in self._until_damage("StringIds", query) for row in rows]
         return pl.DataFrame(rows, schema={"id": pl.Int64, "text": pl.String}, orient="row", strict=False).unique("id")
 
@@ -109,13 +109,13 @@ class NsysDatabase:
         """
         if table not in self.tables:
             return
-        wanted, given = _Wanted(self.tables[table], tuple(ints), tuple(texts), tuple(reals)), 0
+        selection, row_count = _Wanted(self.tables[table], tuple(ints), tuple(texts), tuple(reals)), 0
         try:
-            for rows, block in self._fast(table, wanted, made):
-                given += rows
+            for rows, block in self._fast(table, selection, made):
+                row_count += rows
                 yield block
         except Unusual:
-            yield from self._plain(table, wanted, made, given)
+            yield from self._plain(table, selection, made, row_count)
 
     def _columns(self, table: str) -> dict[str, int]:
         """Column → its position in a record; an INTEGER PRIMARY KEY is the row number (-1)."""
@@ -133,7 +133,7 @@ class NsysDatabase:
         except (Unusual, OSError, ValueError):
             return None
 
-    def _fast(self, table: str, wanted: _Wanted, made: Made) -> Iterator[tuple[int, pl.DataFrame]]:
+    def _fast(self, table: str, selection: _Wanted, derive: Made) -> Iterator[tuple[int, pl.DataFrame]]:
         """Blocks and the rows that each was made of, a few read ahead. Raises Unusual, between two blocks."""
         if self._pages is None:
             raise Unusual
@@ -142,9 +142,9 @@ class NsysDatabase:
             raise Unusual
 
         def read(part: Ints) -> tuple[int, pl.DataFrame]:
-            rows = wanted.frame(pages.block(part, wanted.numbers(), wanted.strings()))
+            rows = selection.frame(pages.block(part, selection.numbers(), selection.strings()))
             self.on_block(len(part) * pages.size, rows.height)
-            return rows.height, made(rows)
+            return rows.height, derive(rows)
 
         ahead: deque[Future[tuple[int, pl.DataFrame]]] = deque()
         pool = ThreadPoolExecutor(_THREADS)
@@ -158,11 +158,11 @@ class NsysDatabase:
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _plain(self, table: str, wanted: _Wanted, made: Made, skip: int) -> Iterator[pl.DataFrame]:
+    def _plain(self, table: str, selection: _Wanted, derive: Made, skip: int) -> Iterator[pl.DataFrame]:
         """The rows after the first ``skip`` through SQLite; of a damaged table those before the damage."""
         rest = f" limit -1 offset {skip}" if skip else ""
-        for rows in self._until_damage(table, f"select {wanted.expressions()} from {_quoted(table)}{rest}"):
-            yield made(pl.DataFrame(rows, schema=wanted.schema(), orient="row", strict=False))
+        for rows in self._until_damage(table, f"select {selection.expressions()} from {_quoted(table)}{rest}"):
+            yield derive(pl.DataFrame(rows, schema=selection.schema(), orient="row", strict=False))
             self.on_block(0, len(rows))
 
     def _until_damage(self, table: str, query: str) -> Iterator[list[tuple[object, ...]]]:
@@ -170,9 +170,9 @@ class NsysDatabase:
         try:
             yield from sqlite_file.batches(self._connection.execute(query), 65536)
         except sqlite3.DatabaseError as error:
-            said = f"{table} could be read only in part ({' '.join(str(error).split())[:120]})"
-            if said not in self.faults:
-                self.faults.append(said)
+            reason = f"{table} could be read only in part ({' '.join(str(error).split())[:120]})"
+            if reason not in self.faults:
+                self.faults.append(reason)
 
 
 class _Wanted:

@@ -92,9 +92,9 @@ class Devices:
         if self._mapped.height:
             rows = rows.join(self._mapped, on=["pid", "deviceId"], how="left", maintain_order="left")
             number = pl.coalesce("gpu", "deviceId")
-        few = rows.select(gpu_number=number).unique()
-        few = few.with_columns(pl.format("GPU {}", "gpu_number").cast(NAME).alias("device"))
-        return rows.with_columns(gpu_number=number).join(few, on="gpu_number", how="left", maintain_order="left")
+        distinct = rows.select(gpu_number=number).unique()
+        distinct = distinct.with_columns(pl.format("GPU {}", "gpu_number").cast(NAME).alias("device"))
+        return rows.with_columns(gpu_number=number).join(distinct, on="gpu_number", how="left", maintain_order="left")
 
 
 _COMMON = ("start_ns", "dur_ns", "device", "stream", "pid", "correlation")
@@ -114,10 +114,10 @@ def _shaped(rows: pl.DataFrame, name: str, columns: tuple[str, str, str]) -> pl.
     x, y, z = columns
     key = (pl.col(z) * _Y + pl.col(y)) * _X + pl.col(x)
     rows = rows.with_columns(_size=key)
-    few = rows.select("_size", *columns).unique("_size").select(
+    distinct = rows.select("_size", *columns).unique("_size").select(
         "_size", pl.when(pl.col("_size").is_not_null()).then(pl.format("{},{},{}", x, y, z)).cast(NAME).alias(name)
     )
-    return rows.join(few, on="_size", how="left", maintain_order="left", nulls_equal=True)
+    return rows.join(distinct, on="_size", how="left", maintain_order="left", nulls_equal=True)
 
 
 _X, _Y = 1 << 31, 1 << 16

@@ -56,12 +56,12 @@ class Host:
 
     def _named(self, table: str, kind: pl.Expr, name: str = "nameId") -> Iterator[pl.DataFrame]:
         """Events whose name is a string id; ``kind`` is an expression over its ``text``."""
-        known = self._strings.select(
+        texts = self._strings.select(
             "id", pl.col("text").cast(NAME).alias("name"), kind.cast(pl.String).cast(NAME).alias("kind")
         )
 
         def made(rows: pl.DataFrame) -> pl.DataFrame:
-            rows = rows.join(known, left_on=name, right_on="id", how="left", maintain_order="left")
+            rows = rows.join(texts, left_on=name, right_on="id", how="left", maintain_order="left")
             tied = pl.when(pl.col("correlationId") > 0).then("correlationId").alias("correlation")
             return rows.drop_nulls("name").select(*_slice(), "name", "kind", tied)
 
@@ -71,9 +71,9 @@ class Host:
         def made(rows: pl.DataFrame) -> pl.DataFrame:
             rows = rows.join(self._strings, left_on="nameId", right_on="id", how="left", maintain_order="left")
             listed = lookups.listed("overheadType", _OVERHEADS)
-            known = pl.when(pl.col("overheadType").is_null()).then(lookups.word("Profiler overhead")).otherwise(listed)
+            name = pl.when(pl.col("overheadType").is_null()).then(lookups.word("Profiler overhead")).otherwise(listed)
             return rows.select(
-                *_slice(), pl.coalesce(pl.col("text").cast(NAME), known).alias("name"),
+                *_slice(), pl.coalesce(pl.col("text").cast(NAME), name).alias("name"),
                 lookups.word("overhead").alias("kind"), pl.lit(None, dtype=pl.Int64).alias("correlation"),
             )
 
@@ -87,27 +87,27 @@ class Host:
         def made(rows: pl.DataFrame) -> pl.DataFrame:
             rows = rows.filter(pl.col("eventType").is_in(_RANGES) | pl.col("eventType").is_null())
             rows = rows.join(self._strings, left_on="textId", right_on="id", how="left", maintain_order="left")
-            own = pl.when(pl.col("text") != "").then("text")
-            rows = rows.with_columns(label=pl.coalesce(own, "text_right", "text"))
+            own_text = pl.when(pl.col("text") != "").then("text")
+            rows = rows.with_columns(label=pl.coalesce(own_text, "text_right", "text"))
             rows = rows.join(_labels(rows["label"]), on="label", how="left", maintain_order="left")
             closed = (pl.col("end") >= pl.col("start")) & pl.col("label").is_not_null()
             return rows.with_columns(end=pl.when(closed).then("end")).select(
                 *_slice(), "name", "kind", pl.lit(None, dtype=pl.Int64).alias("correlation")
             )
 
-        wanted = ("start", "end", "eventType", "globalTid", "textId")
-        return self._database.blocks("NVTX_EVENTS", wanted, ("text",), made=made)
+        columns = ("start", "end", "eventType", "globalTid", "textId")
+        return self._database.blocks("NVTX_EVENTS", columns, ("text",), made=made)
 
     def _scheduled(self) -> Iterator[pl.DataFrame]:
         """Stretches a thread was on a processor: from being scheduled in to the next being scheduled out.
 
         Of a long recording some threads at a time, so that never all of its rows are in memory.
         """
-        parts = 1 + self._database.count("SCHED_EVENTS") // SCHEDULED_ROWS
-        for part in range(parts):
+        windows = 1 + self._database.count("SCHED_EVENTS") // SCHEDULED_ROWS
+        for window in range(windows):
 
-            def made(rows: pl.DataFrame, part: int = part) -> pl.DataFrame:
-                return rows.drop_nulls().filter(lookups.tid("globalTid") % parts == part)
+            def made(rows: pl.DataFrame, window: int = window) -> pl.DataFrame:
+                return rows.drop_nulls().filter(lookups.tid("globalTid") % windows == window)
 
             rows = self._database.read("SCHED_EVENTS", ("start", "isSchedIn", "globalTid"), made=made)
             if rows is not None:

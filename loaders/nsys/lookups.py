@@ -71,10 +71,10 @@ def copy_names() -> pl.DataFrame:
 
 def copy_key() -> pl.Expr:
     """The key of ``copy_names`` from the columns copyKind, srcKind and dstKind; null for numbers nobody knows."""
-    known = pl.col("copyKind").is_between(0, len(_COPIES) - 1)
+    in_range = pl.col("copyKind").is_between(0, len(_COPIES) - 1)
     memory = pl.col("srcKind").is_between(0, 7) & pl.col("dstKind").is_between(0, 7)
     both = pl.col("copyKind") * 1000 + (pl.col("srcKind") + 1) * 10 + pl.col("dstKind") + 1
-    return pl.when(known & memory).then(both).when(known).then(pl.col("copyKind") * 1000)
+    return pl.when(in_range & memory).then(both).when(in_range).then(pl.col("copyKind") * 1000)
 
 
 def _key(kind: int, source: int | None, target: int | None) -> int:

@@ -115,19 +115,19 @@ class Pages:
             self._buffers.buffer = buffer = np.empty(size + PAD, dtype=np.uint8)
         data = buffer[: size + PAD]
         data[size:] = 0
-        view, done = data.data, 0
+        view, filled = data.data, 0
         for run in np.split(leaves, np.flatnonzero(np.diff(leaves) != 1) + 1):
             wanted = len(run) * self.size
-            if os.preadv(self._file.fileno(), [view[done : done + wanted]], int(run[0]) * self.size) != wanted:
+            if os.preadv(self._file.fileno(), [view[filled : filled + wanted]], int(run[0]) * self.size) != wanted:
                 raise Unusual  # cut off meanwhile
-            done += wanted
+            filled += wanted
         return data
 
     def _page(self, page: int) -> Bytes:
-        found = os.pread(self._file.fileno(), self.size, page * self.size)
-        if len(found) != self.size:
+        page_bytes = os.pread(self._file.fileno(), self.size, page * self.size)
+        if len(page_bytes) != self.size:
             raise Unusual
-        return np.frombuffer(found, dtype=np.uint8)
+        return np.frombuffer(page_bytes, dtype=np.uint8)
 
     def _children(self, page: int) -> Ints:
         data, start = self._page(page), 100 if page == 0 else 0

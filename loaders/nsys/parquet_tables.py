@@ -45,13 +45,13 @@ class ParquetTables(NsysDatabase):
     def close(self) -> None:
         """Nothing is held."""
 
-    def rows(self, table: str, *columns: str, most: int = 10_000) -> list[tuple[object, ...]]:
+    def rows(self, table: str, *columns: str, limit: int = 10_000) -> list[tuple[object, ...]]:
         """At most so many rows of a small table; a column it lacks is None. Empty where there is no such table."""
         if table not in self.tables:
             return []
         picked = [pl.col(name) if name in self.tables[table] else pl.lit(None).alias(name) for name in columns]
         try:
-            return self._frames[table].select(picked).head(most).collect().rows()
+            return self._frames[table].select(picked).head(limit).collect().rows()
         except DAMAGED as error:
             self._fault(table, error)
             return []
@@ -87,18 +87,18 @@ class ParquetTables(NsysDatabase):
             (pl.col(name) if name in self.tables[table] else pl.lit(None)).cast(kind, strict=False).alias(name)
             for name, kind in kinds.items()
         )
-        known = self._frames[table].head(0).collect_schema()
-        rows, given = self.count(table) if known else 0, 0
-        while given < rows:
+        columns = self._frames[table].head(0).collect_schema()
+        rows, skipped = self.count(table) if columns else 0, 0
+        while skipped < rows:
             try:
-                block = plan.slice(given, _ROWS).collect()
+                block = plan.slice(skipped, _ROWS).collect()
             except DAMAGED as error:
                 self._fault(table, error)
                 return
-            if block.height != min(_ROWS, rows - given):  # no column of it is there: a frame of literals has one row
+            if block.height != min(_ROWS, rows - skipped):  # no column of it is there: a frame of literals has one row
                 block = pl.DataFrame({name: pl.repeat(None, rows, dtype=kind, eager=True)
-                                      for name, kind in kinds.items()}).slice(given, _ROWS)
-            given += block.height
+                                      for name, kind in kinds.items()}).slice(skipped, _ROWS)
+            skipped += block.height
             self.on_block(0, block.height)
             yield made(block)
 

@@ -38,12 +38,12 @@ def load(job: Job) -> Trace:
     keep_freed()
     plain, fault = stream.plain_file(job.path, job.workspace, job.progress)
     path, cut = sqlite_file.whole_pages(plain, job.workspace)
-    size, lock, done = path.stat().st_size, threading.Lock(), [0, 0]
+    size, lock, bytes_read = path.stat().st_size, threading.Lock(), [0, 0]
 
     def on_block(more: int, rows: int) -> None:
         with lock:
-            done[0], done[1] = min(done[0] + more, size), done[1] + rows
-            job.progress(done[0], size, done[1])
+            bytes_read[0], bytes_read[1] = min(bytes_read[0] + more, size), bytes_read[1] + rows
+            job.progress(bytes_read[0], size, bytes_read[1])
 
     try:
         database = NsysDatabase(path, on_block=on_block)
@@ -53,15 +53,15 @@ def load(job: Job) -> Trace:
         finally:
             database.close()
     except (sqlite3.Error, UnicodeError) as error:  # names of columns may be damaged too
-        said = " ".join(str(error).split())[:120]
+        reason = " ".join(str(error).split())[:120]
         raise Unreadable(
-            job.path, f"is damaged: SQLite cannot read it ({said})", "Export it again from the .nsys-rep file."
+            job.path, f"is damaged: SQLite cannot read it ({reason})", "Export it again from the .nsys-rep file."
         ) from None
     finally:
         if path != job.path:
             path.unlink()
-    job.progress(size, size, done[1])
-    return trace.warn(*(said for said in (fault, cut) if said))
+    job.progress(size, size, bytes_read[1])
+    return trace.warn(*(reason for reason in (fault, cut) if reason))
 
 
 def load_parquet(job: Job) -> Trace:
@@ -70,17 +70,17 @@ def load_parquet(job: Job) -> Trace:
 
     keep_freed()
     folder = job.path.absolute().parent
-    size, done = sum(file.stat().st_size for file in folder.glob("*.parquet")), 0
+    size, bytes_read = sum(file.stat().st_size for file in folder.glob("*.parquet")), 0
 
     def on_block(more: int, rows: int) -> None:
-        nonlocal done
-        done += rows
-        job.progress(min(done * _ROW_BYTES, size), size, done)
+        nonlocal bytes_read
+        bytes_read += rows
+        job.progress(min(bytes_read * _ROW_BYTES, size), size, bytes_read)
 
     tables = ParquetTables(folder, on_block)
     with ThreadPoolExecutor(1) as writer:
         trace = _read(replace(job, path=folder), tables, writer)
-    job.progress(size, size, done)
+    job.progress(size, size, bytes_read)
     return replace(trace, info=replace(trace.info, source=str(job.path), bytes=size))
 
 
@@ -94,17 +94,17 @@ def _read(job: Job, database: NsysDatabase, writer: Executor) -> Trace:
     devices, reader = Devices(database, strings), Host(database, strings)
     kernels, host = (TableSpool(table, job.workspace, writer) for table in ("kernels", "host"))
     metrics = TableSpool("metrics", job.workspace, writer, "ts_ns")
-    seen, shown = _Seen(), False
+    counts, previewed = _Seen(), False
     for block in devices.blocks():
         kernels.add(block := _plausible(block))
-        seen.activities(block)
-        if job.first_rows is not None and kernels.rows > _FIRST_ROWS and not shown:
-            shown = True
+        counts.activities(block)
+        if job.first_rows is not None and kernels.rows > _FIRST_ROWS and not previewed:
+            previewed = True
             if (first := kernels.first(_FIRST_ROWS)) is not None:
                 job.first_rows(Trace(info, kernels=_kernels(first.lazy(), kernels.earliest or 0)))
     for block in reader.blocks():
         host.add(block := _plausible(block))
-        seen.calls(block)
+        counts.calls(block)
     for block in samples.blocks(database):
         metrics.add(block)
     begins = [spool.earliest for spool in (kernels, host, metrics) if spool.earliest is not None]
@@ -114,15 +114,15 @@ def _read(job: Job, database: NsysDatabase, writer: Executor) -> Trace:
         )
     zero, ranks, start = min(begins), about.ranks(database), about.epoch(database)
     warnings = [*about.warnings(database), *database.faults]
-    warnings += _said_of(kernels, host, seen, devices.whole_graphs, reader.open_ranges)
-    several = len(seen.pids) > 1
+    warnings += _said_of(kernels, host, counts, devices.whole_graphs, reader.open_ranges)
+    several = len(counts.pids) > 1
 
     def activities(rows: pl.LazyFrame) -> pl.LazyFrame:
         return _kernels(_finished(rows, zero, ranks, several), 0)
 
     return Trace(
         replace(
-            info, devices=about.devices(database, sorted(seen.devices)), warnings=tuple(warnings),
+            info, devices=about.devices(database, sorted(counts.devices)), warnings=tuple(warnings),
             epoch_ns=None if start is None else start + zero, ranks=tuple(sorted(set(ranks.values()))),
         ),
         kernels=kernels.finish(activities, ("index", "rank") if ranks else ("index",)),
@@ -180,21 +180,21 @@ def _finished(rows: pl.LazyFrame, zero: int, ranks: dict[int, int], several: boo
     )
 
 
-def _said_of(kernels: TableSpool, host: TableSpool, seen: _Seen, whole: int, open_ranges: int) -> list[str]:
+def _said_of(kernels: TableSpool, host: TableSpool, counts: _Seen, total: int, open_ranges: int) -> list[str]:
     """What is missing or wrong in the records, in words."""
-    told = []
+    warnings = []
     if not kernels.rows:
-        told.append("no device activity was recorded: no kernels, copies or sets")
-    elif not seen.kinds & {"kernel", "collective"}:
-        told.append("no kernels were recorded, only copies, sets or waits")
-    if whole:
-        told.append(
-            f"{whole:,} graph launches were recorded as a whole: the kernels inside are not known (record with "
+        warnings.append("no device activity was recorded: no kernels, copies or sets")
+    elif not counts.kinds & {"kernel", "collective"}:
+        warnings.append("no kernels were recorded, only copies, sets or waits")
+    if total:
+        warnings.append(
+            f"{total:,} graph launches were recorded as a whole: the kernels inside are not known (record with "
             "--cuda-graph-trace=node)"
         )
     for rows, what in ((kernels, "device activities"), (host, "host slices")):
         if rows.negative:
-            told.append(f"{rows.negative:,} {what} end before they start: their duration is taken as 0")
+            warnings.append(f"{rows.negative:,} {what} end before they start: their duration is taken as 0")
     if open_ranges:
-        told.append(f"{open_ranges:,} NVTX ranges were still open at the end and are left out")
-    return told
+        warnings.append(f"{open_ranges:,} NVTX ranges were still open at the end and are left out")
+    return warnings

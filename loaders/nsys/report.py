@@ -51,8 +51,8 @@ class NsightReport(FormatLoader):
 
     def companions(self, path: Path) -> tuple[Path, ...]:
         """The export beside it."""
-        beside = export_beside(path) if path.name.lower().endswith(ENDINGS) else None
-        return (beside,) if beside is not None else ()
+        export = export_beside(path) if path.name.lower().endswith(ENDINGS) else None
+        return (export,) if export is not None else ()
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """One Trace of the export. Raises Unreadable where there is none and none can be made."""
@@ -71,10 +71,10 @@ class NsightReport(FormatLoader):
         trace = replace(trace, info=info)
         if beside is None:
             return (trace.warn("read through an export that nsys made of the report"),)
-        told = [f"read from the export beside the report, {beside.name}"]
+        warnings = [f"read from the export beside the report, {beside.name}"]
         if beside.stat().st_mtime < job.path.stat().st_mtime - 1:
-            told.append("the export is older than the report: if that was recorded anew, export it again")
-        return (trace.warn(*told),)
+            warnings.append("the export is older than the report: if that was recorded anew, export it again")
+        return (trace.warn(*warnings),)
 
 
 def _label(path: Path) -> str:
@@ -103,10 +103,10 @@ def _exported(job: Job) -> Path:
             running.kill()
             running.wait()
             raise
-    told = said.read_bytes().decode("utf-8", "replace").strip().splitlines()
+    lines = said.read_bytes().decode("utf-8", "replace").strip().splitlines()
     said.unlink()
     if running.returncode or not target.is_file():
-        why = told[-1].strip()[:160] if told else f"exit status {running.returncode}"
+        why = lines[-1].strip()[:160] if lines else f"exit status {running.returncode}"
         raise Unreadable(job.path, f"could not be exported by nsys ({why})", ELSEWHERE)
     return target
 

@@ -23,11 +23,11 @@ _COLUMNS = ("ts_ns", "metric", "device", "value", "unit")
 
 def blocks(database: NsysDatabase) -> Iterator[pl.DataFrame]:
     """Blocks in the columns of ``metrics``, times as recorded."""
-    own = False
+    has_own = False
     for block in _own_table(database, "GPU_METRICS", "TARGET_INFO_GPU_METRICS"):
-        own = True
+        has_own = True
         yield block
-    if not own:
+    if not has_own:
         yield from _generic(database)
 
 
@@ -35,13 +35,13 @@ def _own_table(database: NsysDatabase, table: str, names: str) -> Iterator[pl.Da
     if not database.has(table, "timestamp", "metricId", "value") or not database.has(names, "metricId", "metricName"):
         return
     by_type = database.has(names, "typeId") and database.has(table, "typeId")
-    known = typed(
+    typed_rows = typed(
         database.rows(names, "typeId", "metricId", "metricName"),
         {"typeId": pl.Int64, "metricId": pl.Int64, "metric": pl.String},
     ).drop_nulls("metric")
     keys = ["typeId", "metricId"] if by_type else ["metricId"]
-    known = known.unique(keys, keep="first", maintain_order=True).select(*keys, "metric")
-    labels = known.with_columns(_unit(), pl.col("metric").cast(NAME))
+    typed_rows = typed_rows.unique(keys, keep="first", maintain_order=True).select(*keys, "metric")
+    labels = typed_rows.with_columns(_unit(), pl.col("metric").cast(NAME))
 
     def made(rows: pl.DataFrame) -> pl.DataFrame:
         rows = rows.join(labels, on=keys, how="left", maintain_order="left").drop_nulls(["metric", "timestamp"])

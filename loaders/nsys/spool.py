@@ -83,7 +83,7 @@ class TableSpool:
         """At most so many of the rows in memory, in the order of time; None where none are there."""
         return self._sorted(pl.concat(self._waiting, how="diagonal").head(rows)) if self._waiting else None
 
-    def finish(self, shape: Shape, made: tuple[str, ...] = ()) -> pl.LazyFrame:
+    def finish(self, shape: Shape, derived: tuple[str, ...] = ()) -> pl.LazyFrame:
         """The table, shaped: in memory, or written as ``<table>.arrow`` and scanned.
 
         ``made`` are the columns that ``shape`` adds to those of the blocks.
@@ -94,14 +94,14 @@ class TableSpool:
             rows = self._sorted(pl.concat(self._waiting, how="diagonal"))
             return schema.conform(self.table, shape(rows.lazy()))
         self._spill()
-        written = [part.result() for part in self._parts]
-        parts = written if self._in_order else list(self._put_in_order(written))
+        written = [run.result() for run in self._parts]
+        runs = written if self._in_order else list(self._put_in_order(written))
         path = self.workspace / f"{self.table}.arrow"
-        columns = [name for name in schema.polars_schema(self.table) if name in self._filled or name in made]
-        shaped = schema.conform(self.table, shape(_scan(parts))).select(columns)
+        columns = [name for name in schema.polars_schema(self.table) if name in self._filled or name in derived]
+        shaped = schema.conform(self.table, shape(_scan(runs))).select(columns)
         shaped.sink_ipc(path, compression="zstd", record_batch_size=_BATCH, maintain_order=True)
-        for part in parts:
-            part.path.unlink()
+        for run in runs:
+            run.path.unlink()
         return schema.conform(self.table, pl.scan_ipc(path))
 
     def _spill(self) -> None:
@@ -110,19 +110,19 @@ class TableSpool:
             written.result()
         waiting, self._waiting, self._bytes = self._waiting[::-1], [], 0
         while waiting:
-            part, size = [waiting.pop()], 0
-            while waiting and (size := size + int(part[-1].estimated_size())) < _PART_BYTES:
-                part.append(waiting.pop())
-            self._parts.append(self._writer.submit(self._write, part, f"{len(self._parts)}"))
+            run, size = [waiting.pop()], 0
+            while waiting and (size := size + int(run[-1].estimated_size())) < _PART_BYTES:
+                run.append(waiting.pop())
+            self._parts.append(self._writer.submit(self._write, run, f"{len(self._parts)}"))
 
-    def _put_in_order(self, parts: list[_Part]) -> Iterator[_Part]:
+    def _put_in_order(self, runs: list[_Part]) -> Iterator[_Part]:
         """Files with the same rows in the order of time, one stretch of time each."""
-        borders = [part.low for part in parts] + [part.high + 1 for part in parts]
+        borders = [run.low for run in runs] + [run.high + 1 for run in runs]
         times = pl.concat(self._times).sort()
-        every = max(1, _STRETCH_ROWS // _SAMPLED)
-        inner = times.gather_every(every)[1:].unique().to_list()
+        step = max(1, _STRETCH_ROWS // _SAMPLED)
+        inner = times.gather_every(step)[1:].unique().to_list()
         for number, (low, high) in enumerate(pairwise(sorted({min(borders), *inner, max(borders)}))):
-            files = [part.path for part in parts if part.low < high and part.high >= low]
+            files = [run.path for run in runs if run.low < high and run.high >= low]
             if not files:
                 continue
             inside = pl.col(self.time).is_between(low, high, closed="left")
@@ -130,8 +130,8 @@ class TableSpool:
             rows = pl.concat([pl.scan_ipc(file).filter(inside).collect() for file in files], how="diagonal")
             if rows.height:
                 yield self._write([self._sorted(rows)], f"{number}-in-order")
-        for part in parts:
-            part.path.unlink()
+        for run in runs:
+            run.path.unlink()
 
     def _sorted(self, rows: pl.DataFrame) -> pl.DataFrame:
         return rows if rows[self.time].is_sorted() else rows.sort(self.time, maintain_order=True)
@@ -143,10 +143,10 @@ class TableSpool:
         return _Part(path, tuple(rows.columns), *_span(rows[self.time]))
 
 
-def _scan(parts: list[_Part]) -> pl.LazyFrame:
+def _scan(runs: list[_Part]) -> pl.LazyFrame:
     """All rows in the order of the parts. A column that a part lacks is null there, and takes no room in its file."""
-    alike = groupby(parts, key=lambda part: part.columns)
-    return pl.concat([pl.scan_ipc([part.path for part in group]) for _, group in alike], how="diagonal")
+    alike = groupby(runs, key=lambda run: run.columns)
+    return pl.concat([pl.scan_ipc([run.path for run in group]) for _, group in alike], how="diagonal")
 
 
 def _span(times: pl.Series) -> tuple[int, int]:

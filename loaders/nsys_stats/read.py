@@ -94,8 +94,8 @@ def _recording(job: Job, label: str, text: bytes, reports: list[StatsReport]) ->
 
 
 def _together(frames: list[pl.DataFrame]) -> pl.DataFrame:
-    kept = [frame for frame in frames if frame.height]
-    return pl.concat(kept, how="diagonal") if kept else pl.DataFrame()
+    filled = [frame for frame in frames if frame.height]
+    return pl.concat(filled, how="diagonal") if filled else pl.DataFrame()
 
 
 def _table(name: str, rows: pl.DataFrame, zero: int, index: str = "") -> pl.LazyFrame:
@@ -140,9 +140,9 @@ def _integer(report: StatsReport, column: str, units: dict[str, int] | None = No
 
 def _kinds(rows: pl.DataFrame, name: str, kind: Callable[[str], str]) -> pl.DataFrame:
     """The rows with the ``kind`` of each name, as categories."""
-    few = rows.select(pl.col(name).unique()).drop_nulls()
-    few = few.with_columns(pl.col(name).map_elements(kind, return_dtype=pl.String).cast(NAME).alias("kind"))
-    return rows.join(few, on=name, how="left", maintain_order="left")
+    distinct = rows.select(pl.col(name).unique()).drop_nulls()
+    distinct = distinct.with_columns(pl.col(name).map_elements(kind, return_dtype=pl.String).cast(NAME).alias("kind"))
+    return rows.join(distinct, on=name, how="left", maintain_order="left")
 
 
 def _activity(name: str) -> str:
@@ -162,13 +162,13 @@ def _call(name: str) -> str:
 
 def _timed(report: StatsReport, rows: pl.DataFrame, what: str, faults: _Faults) -> pl.DataFrame:
     """The rows that are events, with ``start_ns`` and ``dur_ns``."""
-    kept = rows.with_columns(
+    valid = rows.with_columns(
         start_ns=_integer(report, "start", _TIMES), dur_ns=_integer(report, "duration", _TIMES),
     ).drop_nulls(["start_ns", "dur_ns", "name"]).filter(
         pl.col("start_ns").is_between(-LATEST_NS, LATEST_NS), pl.col("dur_ns") <= LONGEST_NS, pl.col("name") != "",
     ).with_columns(pl.col("dur_ns").clip(lower_bound=0))
-    faults.lost(what, rows.height, kept.height, "are not activities")
-    return kept
+    faults.lost(what, rows.height, valid.height, "are not activities")
+    return valid
 
 
 def _launches(report: StatsReport, rows: pl.DataFrame, faults: _Faults) -> pl.DataFrame:
@@ -227,11 +227,11 @@ def _statistics(report: StatsReport, count: str) -> list[pl.Expr]:
 def _sums(report: StatsReport, rows: pl.DataFrame, faults: _Faults) -> pl.DataFrame:
     name = "name" if "name" in report.columns else "operation"
     count = next(column for column in COUNTS if column in report.columns)
-    made = _kinds(rows, name, _activity).select(
+    derived = _kinds(rows, name, _activity).select(
         pl.col(name).cast(NAME).alias("name"), "kind", *_statistics(report, count)
     ).drop_nulls(["name", "count", "total_ns"])
-    faults.lost("a summary", rows.height, made.height, "could not be read")
-    return made
+    faults.lost("a summary", rows.height, derived.height, "could not be read")
+    return derived
 
 
 def _host_sums(report: StatsReport, rows: pl.DataFrame, name: str, faults: _Faults) -> pl.DataFrame:
@@ -242,11 +242,11 @@ def _host_sums(report: StatsReport, rows: pl.DataFrame, name: str, faults: _Faul
     elif report.title.startswith("osrt"):
         kind = _system
     count = "num calls" if "num calls" in report.columns else "instances"
-    made = _kinds(rows, name, kind).select(
+    derived = _kinds(rows, name, kind).select(
         pl.col(name).str.strip_prefix(":").cast(NAME).alias("name"), "kind", *_statistics(report, count)
     ).drop_nulls(["name", "count", "total_ns"])
-    faults.lost("a summary", rows.height, made.height, "could not be read")
-    return made
+    faults.lost("a summary", rows.height, derived.height, "could not be read")
+    return derived
 
 
 def _marked(name: str) -> str:
@@ -259,10 +259,10 @@ def _system(name: str) -> str:
 
 def _sizes(report: StatsReport, rows: pl.DataFrame) -> pl.DataFrame:
     """Bytes per kind of copy. Sizes are printed in MB with three places: one that is shown as nothing is not known."""
-    found = _integer(report, "total", _SIZES)
+    sizes = _integer(report, "total", _SIZES)
     return rows.select(
         pl.col("operation").cast(NAME).alias("name"), _integer(report, "count").alias("count"),
-        pl.when(found > 0).then(found).alias("bytes"),
+        pl.when(sizes > 0).then(sizes).alias("bytes"),
     ).drop_nulls("name").unique("name", keep="first", maintain_order=True)
 
 

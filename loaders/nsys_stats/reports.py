@@ -51,7 +51,7 @@ def found(text: bytes) -> list[StatsReport]:
             continue
         limit = headers[number + 1][0] if number + 1 < len(headers) else len(text)
         titles = _TITLE.findall(text, before, start)
-        title = next((part.decode() for part in titles[-1] if part), "") if titles else ""
+        title = next((cell.decode() for cell in titles[-1] if cell), "") if titles else ""
         blank = _BLANK.search(text, end, limit)
         stop = blank.start() if blank else limit
         if header.re is _PRINTED:
@@ -89,13 +89,13 @@ def _printed_cells(line: str, spans: tuple[tuple[int, int], ...]) -> list[str]:
 
 
 def _columns(written: list[str]) -> Columns:
-    named: Columns = {}
+    columns: Columns = {}
     for one in written:
         one = one.strip().strip('"')
         unit = _UNIT.search(one)
         plain = _UNIT.sub("", one).strip().lower()
-        named.setdefault(plain, (one, unit[1].lower() if unit else ""))
-    return named
+        columns.setdefault(plain, (one, unit[1].lower() if unit else ""))
+    return columns
 
 
 def _kind(columns: Columns, title: str) -> str:

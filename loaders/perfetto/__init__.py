@@ -30,7 +30,7 @@ class Perfetto(FormatLoader):
 
     def sniff(self, head: bytes) -> bool:
         """Packets one after the other, all of known fields of the right wire types, some of which only traces have."""
-        at, told = 0, False
+        at, is_trace = 0, False
         for _ in range(64):
             if at >= len(head):
                 break
@@ -40,9 +40,9 @@ class Perfetto(FormatLoader):
             fields = _fields(head, begin, begin + size)
             if fields is None:
                 return False
-            told = told or bool(fields & _TELLING)
+            is_trace = is_trace or bool(fields & _TELLING)
             at = begin + size
-        return told
+        return is_trace
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """One Trace: kernels, host, metrics and cycles. Raises Unreadable where it has no track events."""
@@ -59,7 +59,7 @@ class Perfetto(FormatLoader):
 
 def _fields(head: bytes, at: int, end: int) -> set[int] | None:
     """The fields of one packet as far as it lies in the head; None where it cannot be a packet."""
-    found = set[int]()
+    results = set[int]()
     while at < min(end, len(head)):
         tag, at = _varint(head, at)
         number, wire = tag >> 3, tag & 7
@@ -74,8 +74,8 @@ def _fields(head: bytes, at: int, end: int) -> set[int] | None:
             at += size
         else:
             at += 8 if wire == 1 else 4
-        found.add(number)
-    return found if at <= end or end > len(head) else None
+        results.add(number)
+    return results if at <= end or end > len(head) else None
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

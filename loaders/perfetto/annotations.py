@@ -58,21 +58,21 @@ class _Lists(NamedTuple):
     counts: Ints
     values: Ints
 
-    def of(self, wanted: Mask) -> dict[int, list[int]]:
+    def of(self, mask: Mask) -> dict[int, list[int]]:
         """Those of some annotations."""
-        at = np.flatnonzero(wanted[self.places])
+        at = np.flatnonzero(mask[self.places])
         bounds = zip(self.places[at].tolist(), self.starts[at].tolist(), self.counts[at].tolist(), strict=True)
-        return {place: self.values[start : start + count].tolist() for place, start, count in bounds}
+        return {row: self.values[start : start + count].tolist() for row, start, count in bounds}
 
-    def triples(self, wanted: Mask) -> tuple[Ints, Ints]:
+    def triples(self, mask: Mask) -> tuple[Ints, Ints]:
         """Of some annotations those of up to three numbers: the annotations, the numbers (rows × 3, NULL behind)."""
-        at = np.flatnonzero(wanted[self.places] & (self.counts <= 3))
+        at = np.flatnonzero(mask[self.places] & (self.counts <= 3))
         numbers = np.full((len(at), 3), NULL, np.int64)
         for column in range(3):
-            there = self.counts[at] > column
-            numbers[there, column] = self.values[self.starts[at[there]] + column]
-        whole = (numbers != NULL).sum(axis=1) == self.counts[at]
-        return self.places[at[whole]], numbers[whole]
+            has_item = self.counts[at] > column
+            numbers[has_item, column] = self.values[self.starts[at[has_item]] + column]
+        complete = (numbers != NULL).sum(axis=1) == self.counts[at]
+        return self.places[at[complete]], numbers[complete]
 
 
 class Annotations:
@@ -98,9 +98,9 @@ class Annotations:
         names[ids.owners] = self._sequences.texts("annotation", spans[owner[ids.owners]], ids.values)
         return names
 
-    def values(self, tokens: Tokens, path: str, owner: Ints, spans: Ints, some: Mask | None = None) -> Ints:
+    def values(self, tokens: Tokens, path: str, owner: Ints, spans: Ints, mask: Mask | None = None) -> Ints:
         """The codes of the texts of some annotations, of all as a rule; -1 where they are none."""
-        texts = tokens.text_column(f"{path}.text", len(owner), self._strings.code, some)
+        texts = tokens.text_column(f"{path}.text", len(owner), self._strings.code, mask)
         ids = tokens.field(f"{path}.text_id")
         texts[ids.owners] = self._sequences.texts("value", spans[owner[ids.owners]], ids.values)
         return texts
@@ -111,15 +111,15 @@ class Annotations:
         outer = tokens.owners("packet.event.annotation").astype(np.int64)
         path = "packet.event.annotation"
         for owner, where in ((outer, path), (outer[tokens.owners(f"{path}.entry")], f"{path}.entry")):
-            wanted = np.isin(owner, list(rows))
-            names, texts = self.names(tokens, where, owner, spans), self.values(tokens, where, owner, spans, wanted)
+            mask = np.isin(owner, list(rows))
+            names, texts = self.names(tokens, where, owner, spans), self.values(tokens, where, owner, spans, mask)
             said: dict[int, Any] = {at: self._strings.texts[c] for at, c in enumerate(texts.tolist()) if c >= 0}
             for kind in ("flag", "pointer", "unsigned", "signed", "real"):
-                found = tokens.field(f"{where}.{kind}")
-                values = reals(found.values) if kind == "real" else found.values
-                said.update(zip(found.owners.tolist(), values.tolist(), strict=True))
+                field = tokens.field(f"{where}.{kind}")
+                values = reals(field.values) if kind == "real" else field.values
+                said.update(zip(field.owners.tolist(), values.tolist(), strict=True))
             said |= {at: bool(said[at]) for at in tokens.field(f"{where}.flag").owners.tolist()}
-            said |= self._lists(tokens, where).of(wanted)
+            said |= self._lists(tokens, where).of(mask)
             for at, value in said.items():
                 if int(owner[at]) in rows and names[at] >= 0:
                     out.setdefault(int(owner[at]), {})[self._strings.texts[names[at]]] = value
@@ -130,17 +130,17 @@ class Annotations:
         inside = tokens.owners(f"{path}.item")
         values = np.full(len(inside), NULL, np.int64)
         for kind in ("unsigned", "signed"):
-            found = tokens.field(f"{path}.item.{kind}")
-            values[found.owners] = found.values
-        places, starts, counts = np.unique(inside, return_index=True, return_counts=True)  # items lie list after list
-        return _Lists(places.astype(np.int64), starts, counts, values)
+            field = tokens.field(f"{path}.item.{kind}")
+            values[field.owners] = field.values
+        indices, starts, counts = np.unique(inside, return_index=True, return_counts=True)  # items lie list after list
+        return _Lists(indices.astype(np.int64), starts, counts, values)
 
     def _level(self, tokens: Tokens, path: str, owner: Ints, spans: Ints, out: Columns) -> None:
         if not len(owner):
             return
         names = self.names(tokens, path, owner, spans)
-        known, which = np.unique(names, return_inverse=True)
-        meanings = [self._meaning(code) for code in known.tolist()]
+        distinct, which = np.unique(names, return_inverse=True)
+        meanings = [self._meaning(code) for code in distinct.tolist()]
         if not any(meanings):
             return
         # Texts that nobody reads are not kept: stacks, and PyTorch's ``metadata``, which is another for each event.
@@ -176,44 +176,44 @@ class Annotations:
         """The whole number each annotation is, NULL where it is none."""
         values = np.full(count, NULL, np.int64)
         for kind in ("pointer", "unsigned", "signed"):
-            found = tokens.field(f"{path}.{kind}")
-            values[found.owners] = found.values
-        found = tokens.field(f"{path}.real")
-        floats = reals(found.values)
+            field = tokens.field(f"{path}.{kind}")
+            values[field.owners] = field.values
+        field = tokens.field(f"{path}.real")
+        floats = reals(field.values)
         with np.errstate(invalid="ignore"):
-            whole = (np.abs(floats) < 1e15) & (np.floor(floats) == floats)
-        values[found.owners[whole]] = floats[whole].astype(np.int64)
+            is_integer = (np.abs(floats) < 1e15) & (np.floor(floats) == floats)
+        values[field.owners[is_integer]] = floats[is_integer].astype(np.int64)
         return values
 
     def _numbers(self, values: Ints, texts: Ints, owner: Ints, out: Ints, quantity: bool) -> None:
         """Put some annotations' numbers, or what their texts say, into the rows of their owners."""
-        said = np.flatnonzero((values == NULL) & (texts >= 0))
+        as_text = np.flatnonzero((values == NULL) & (texts >= 0))
         convert = amount if quantity else integer
-        for code in np.unique(texts[said]).tolist():
-            values[said[texts[said] == code]] = convert(self._strings.texts[code].strip())
+        for code in np.unique(texts[as_text]).tolist():
+            values[as_text[texts[as_text] == code]] = convert(self._strings.texts[code].strip())
         if quantity:
             values = np.where(values < 0, NULL, values)
-        known = values != NULL
-        out[owner[known]] = values[known]
+        numeric = values != NULL
+        out[owner[numeric]] = values[numeric]
 
     def _reals(self, tokens: Tokens, path: str, at: Ints, owner: Ints, texts: Ints, out: Reals) -> None:
         values = np.full(len(owner), np.nan)
         for kind in ("unsigned", "signed", "real"):
-            found = tokens.field(f"{path}.{kind}")
-            values[found.owners] = reals(found.values) if kind == "real" else found.values
-        for place in at[np.isnan(values[at]) & (texts[at] >= 0)].tolist():
-            values[place] = _real(self._strings.texts[texts[place]])
+            field = tokens.field(f"{path}.{kind}")
+            values[field.owners] = reals(field.values) if kind == "real" else field.values
+        for row in at[np.isnan(values[at]) & (texts[at] >= 0)].tolist():
+            values[row] = _real(self._strings.texts[texts[row]])
         out[owner[at]] = values[at]
 
     def _triples(self, tokens: Tokens, path: str, at: Ints, owner: Ints, texts: Ints, out: Ints) -> None:
         code = self._strings.code
         for text in np.unique(texts[at]).tolist():
-            if text >= 0 and (found := _LIST.match(self._strings.texts[text][:64])):
-                out[owner[at[texts[at] == text]]] = code("".join(found[1].split()))
-        wanted = np.zeros(len(owner), bool)
-        wanted[at] = True
-        places, numbers = self._lists(tokens, path).triples(wanted)
-        if not len(places):
+            if text >= 0 and (match := _LIST.match(self._strings.texts[text][:64])):
+                out[owner[at[texts[at] == text]]] = code("".join(match[1].split()))
+        mask = np.zeros(len(owner), bool)
+        mask[at] = True
+        indices, numbers = self._lists(tokens, path).triples(mask)
+        if not len(indices):
             return
         order = np.lexsort(numbers.T)
         ordered = numbers[order]
@@ -222,25 +222,25 @@ class Annotations:
         first = np.minimum.reduceat(order, begins)
         for which in np.argsort(first).tolist():
             codes[which] = code(",".join(str(part) for part in numbers[first[which]].tolist() if part != NULL))
-        out[owner[places[order]]] = np.repeat(codes, np.diff(begins, append=len(order)))
+        out[owner[indices[order]]] = np.repeat(codes, np.diff(begins, append=len(order)))
 
     def _metadata(self, tokens: Tokens, path: str, owner: Ints, at: Ints, texts: Ints, out: Columns) -> None:
         """Arguments written as the inside of a JSON object, text by text; a text by number is in ``texts``."""
-        said = {place: self._strings.texts[code] for place, code in zip(at.tolist(), texts[at].tolist(), strict=True)
+        said = {row: self._strings.texts[code] for row, code in zip(at.tolist(), texts[at].tolist(), strict=True)
                 if code >= 0}  # fmt: skip
-        wanted = np.zeros(len(owner), bool)
-        wanted[at] = True
-        found = tokens.field(f"{path}.text")
-        mine = wanted[found.owners]
-        own = (column[mine].tolist() for column in (found.owners, found.values, found.sizes))
-        for place, value, size in zip(*own, strict=True):
-            said.setdefault(place, tokens.text(value, size))
+        mask = np.zeros(len(owner), bool)
+        mask[at] = True
+        field = tokens.field(f"{path}.text")
+        mine = mask[field.owners]
+        own = (column[mine].tolist() for column in (field.owners, field.values, field.sizes))
+        for row, value, size in zip(*own, strict=True):
+            said.setdefault(row, tokens.text(value, size))
         rows = owner.tolist()
-        for place in at.tolist():
-            for name, value in (fragment(said[place]) if place in said else {}).items():
+        for row in at.tolist():
+            for name, value in (fragment(said[row]) if row in said else {}).items():
                 column = _argument(name[:64])
                 if column is not None:
-                    self._put(rows[place], *column, value, out)
+                    self._put(rows[row], *column, value, out)
 
     def _put(self, row: int, kind: str, column: str, value: object, out: Columns) -> None:
         if kind == "ints":
@@ -266,10 +266,10 @@ def _argument(name: str) -> tuple[str, str] | None:
 def fragment(text: str) -> dict[str, object]:
     """The members of a JSON object from what is between its braces; {} where that cannot be read."""
     try:
-        found = orjson.loads("{" + text.strip().strip(",") + "}" if not text.lstrip().startswith("{") else text)
+        document = orjson.loads("{" + text.strip().strip(",") + "}" if not text.lstrip().startswith("{") else text)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _real(value: object) -> float:

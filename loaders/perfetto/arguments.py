@@ -38,8 +38,8 @@ def arguments(path: Path, offset: int, name: str) -> dict[str, Any]:
             events = events_of(tokens, sequences)
             if stretch.end <= offset:
                 continue
-            places = stretch.base + tokens.field("packet").values[events.packet]
-            for row in np.flatnonzero(places == offset).tolist():
+            indices = stretch.base + tokens.field("packet").values[events.packet]
+            for row in np.flatnonzero(indices == offset).tolist():
                 if strings.texts[begins.names(tokens, events)[row]] == name:
                     return begins.annotations.whole(tokens, events.span, {row}).get(row, {})
             break

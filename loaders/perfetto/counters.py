@@ -43,14 +43,14 @@ class Counters:
         """Samples in the order of the trace."""
         at = at[np.isfinite(values[at])]
         times, tracks, values = events.time[at], events.track[at], values[at]
-        known = np.isin(tracks, [track for track in np.unique(tracks).tolist() if track in self._tracks.known])
+        distinct = np.isin(tracks, [track for track in np.unique(tracks).tolist() if track in self._tracks.known])
         if self._waiting >= _HELD:
-            known[:] = True
-        if not known.all():
-            late = ~known
+            distinct[:] = True
+        if not distinct.all():
+            late = ~distinct
             self._held.append((times[late], tracks[late], values[late]))
             self._waiting += int(late.sum())
-        self._put(times[known], tracks[known], values[known])
+        self._put(times[distinct], tracks[distinct], values[distinct])
 
     def memory(self, time: int, place: Place, arguments: dict[str, Any]) -> None:
         """One sample of allocated memory, and of which block, asked for by the thread of its track."""
@@ -60,22 +60,22 @@ class Counters:
     def flush(self) -> None:
         """Hand over what waits."""
         self._memory.flush()
-        held, self._held = self._held, []
-        for times, tracks, values in held:
+        waiting, self._held = self._held, []
+        for times, tracks, values in waiting:
             self._put(times, tracks, values)
 
     def _put(self, times: Ints, tracks: Ints, values: npt.NDArray[np.float64]) -> None:
         if not len(times):
             return
-        known, where = np.unique(tracks, return_inverse=True)
-        series = [self._of(track) for track in known.tolist()]
+        distinct, where = np.unique(tracks, return_inverse=True)
+        series = [self._of(track) for track in distinct.tolist()]
         values = values.copy()
         for number, one in enumerate(series):
             if one.incremental:
-                mine = where == number
-                track = int(known[number])
-                values[mine] = np.cumsum(values[mine]) + self._sums.get(track, 0.0)
-                self._sums[track] = float(values[mine][-1])
+                of_track = where == number
+                track = int(distinct[number])
+                values[of_track] = np.cumsum(values[of_track]) + self._sums.get(track, 0.0)
+                self._sums[track] = float(values[of_track][-1])
         unit = np.array([one.multiplier for one in series], np.float64)[where]
         columns = {name: np.array([getattr(one, name) for one in series], np.int32)[where]
                    for name in ("metric", "device", "unit")}  # fmt: skip
@@ -87,7 +87,7 @@ class Counters:
     def _of(self, track: int) -> _Series:
         if track not in self._series:
             chain = self._tracks.around(track)
-            own = chain[0] if chain else None
+            counter = chain[0] if chain else None
             name = next((each.name for each in chain if each.name), "counter")
             metric, device, _, unit = dialect.counter({"name": name, "args": {"value": 0}}, {})[0]
             place = self._tracks.place(track)
@@ -95,7 +95,8 @@ class Counters:
                 device = f"GPU {place.device}"
             code = self._tables.strings.code
             self._series[track] = _Series(
-                code(metric), -1 if device is None else code(device), code((own.unit if own else "") or unit),
-                NULL if device is not None else place.pid, own.multiplier if own else 1, bool(own and own.incremental),
+                code(metric), -1 if device is None else code(device), code((counter.unit if counter else "") or unit),
+                NULL if device is not None else place.pid, counter.multiplier if counter else 1,
+                bool(counter and counter.incremental),
             )  # fmt: skip
         return self._series[track]

@@ -63,8 +63,9 @@ class Begins:
         ids = tokens.field("packet.event.category_id")
         interned = self._sequences.texts("category", events.span[ids.owners], ids.values)
         owners, codes = np.concatenate((owners, ids.owners)), np.concatenate((codes, interned))
-        met, which = np.unique(codes, return_inverse=True)
-        sure = np.array([code >= 0 and dialect.known(self._strings.texts[code]) for code in met.tolist()], bool)[which]
+        distinct, which = np.unique(codes, return_inverse=True)
+        texts = self._strings.texts
+        sure = np.array([code >= 0 and dialect.known(texts[code]) for code in distinct.tolist()], bool)[which]
         out[owners[~sure]] = codes[~sure]
         out[owners[sure]] = codes[sure]
         return out
@@ -73,31 +74,31 @@ class Begins:
         """The flow an event begins or ends; the last where there are several, NULL where none."""
         out = np.full(rows, NULL, np.int64)
         for name in ("old_flow", "flow", "old_last_flow", "last_flow"):
-            found = tokens.field(f"packet.event.{name}")
-            out[found.owners] = found.values
+            field = tokens.field(f"packet.event.{name}")
+            out[field.owners] = field.values
         return out
 
-    def block(self, tokens: Tokens, events: TrackEvents, names: Ints, places: Ints, base: int) -> Block:
+    def block(self, tokens: Tokens, events: TrackEvents, names: Ints, indices: Ints, base: int) -> Block:
         """Some of the events as Kineto's columns. ``tid`` holds the track, ``pid`` the flow, ``end`` the category the
         arguments imply, until the tracks are known."""
         rows = len(events.type)
-        said: Columns = self.annotations.columns(tokens, rows, events.span)
+        recorded: Columns = self.annotations.columns(tokens, rows, events.span)
         ints = np.full((len(INTS), rows), NULL, np.int64)
         codes = np.full((len(CODES), rows), -1, np.int32)
         floats = np.full((len(FLOATS), rows), np.nan)
         columns = {
-            **said.ints, "ts": events.time, "tid": events.track, "pid": self._flows(tokens, rows),
-            "end": said.codes["hint"], "offset": base + tokens.field("packet").values[events.packet],
+            **recorded.ints, "ts": events.time, "tid": events.track, "pid": self._flows(tokens, rows),
+            "end": recorded.codes["hint"], "offset": base + tokens.field("packet").values[events.packet],
         }  # fmt: skip
         for name, values in columns.items():
             ints[INTS.index(name)] = values
-        texts = {"name": names, "cat": self._categories(tokens, events), "grid": said.codes["grid"],
-                 "block": said.codes["block"]}  # fmt: skip
+        texts = {"name": names, "cat": self._categories(tokens, events), "grid": recorded.codes["grid"],
+                 "block": recorded.codes["block"]}  # fmt: skip
         for name, values in texts.items():
             codes[CODES.index(name)] = values
-        for name, reals_ in said.floats.items():
+        for name, reals_ in recorded.floats.items():
             floats[FLOATS.index(name)] = reals_
-        return Block(ints[:, places], codes[:, places], floats[:, places], 0)
+        return Block(ints[:, indices], codes[:, indices], floats[:, indices], 0)
 
 
 def kinds(events: TrackEvents) -> tuple[Mask, Mask, Mask, Mask]:
@@ -108,7 +109,7 @@ def kinds(events: TrackEvents) -> tuple[Mask, Mask, Mask, Mask]:
 def counts(tokens: Tokens, rows: int) -> npt.NDArray[np.float64]:
     """The value of each counter event, NaN where it has none."""
     out = np.full(rows, np.nan)
-    whole, real = tokens.field("packet.event.count"), tokens.field("packet.event.real_count")
-    out[whole.owners] = whole.values
+    integers, real = tokens.field("packet.event.count"), tokens.field("packet.event.real_count")
+    out[integers.owners] = integers.values
     out[real.owners] = reals(real.values)
     return out

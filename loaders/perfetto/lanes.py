@@ -49,44 +49,45 @@ class Lanes:
         on_device = ints[_INT["end"]] != 0
         codes[_CODE["cat"]] = self._known(codes[_CODE["cat"]])
         self._guess(ints, codes, hint, on_device)
-        own = ints[_INT["correlation"]]
-        untied = (own == NULL) & (flow != NULL) & self._launches(codes[_CODE["cat"]])
-        ints[_INT["correlation"]] = np.where(untied, flow, own)
+        correlation = ints[_INT["correlation"]]
+        untied = (correlation == NULL) & (flow != NULL) & self._launches(codes[_CODE["cat"]])
+        ints[_INT["correlation"]] = np.where(untied, flow, correlation)
         mirror = codes[_CODE["cat"]] == self._strings.code(_MIRROR)
         self._ignored["mirrors"] += int(mirror.sum())
         return block.take(np.flatnonzero(~mirror)) if mirror.any() else block
 
     def _place(self, ints: Ints) -> None:
         """Device and stream, or process and thread, by the track; ``end`` is 1 for tracks of devices."""
-        known, where = np.unique(ints[_INT["tid"]], return_inverse=True)
-        for track in known.tolist():
+        distinct, where = np.unique(ints[_INT["tid"]], return_inverse=True)
+        for track in distinct.tolist():
             if track not in self._places:
                 self._places[track] = self._tracks.place(track)
-        places = np.array([self._places[track] for track in known.tolist()], np.int64).reshape(len(known), 5)[where]
+        by_track = [self._places[track] for track in distinct.tolist()]
+        indices = np.array(by_track, np.int64).reshape(len(distinct), 5)[where]
         device, stream = ints[_INT["device"]], ints[_INT["stream"]]
-        ints[_INT["end"]] = places[:, 0]
-        ints[_INT["device"]] = np.where(device == NULL, places[:, 1], device)
-        ints[_INT["stream"]] = np.where(stream == NULL, places[:, 2], stream)
-        ints[_INT["pid"]], ints[_INT["tid"]] = places[:, 3], places[:, 4]
+        ints[_INT["end"]] = indices[:, 0]
+        ints[_INT["device"]] = np.where(device == NULL, indices[:, 1], device)
+        ints[_INT["stream"]] = np.where(stream == NULL, indices[:, 2], stream)
+        ints[_INT["pid"]], ints[_INT["tid"]] = indices[:, 3], indices[:, 4]
 
     def _known(self, categories: Codes) -> Ints:
         """Categories with AMD's as Kineto's; -1 for those nobody knows."""
-        known, where = np.unique(categories, return_inverse=True)
-        for code in known.tolist():
+        distinct, where = np.unique(categories, return_inverse=True)
+        for code in distinct.tolist():
             if code not in self._categories:
                 text = self._strings.texts[code].lower() if code >= 0 else ""
                 text = _AMD.get(text, text)
                 self._categories[code] = self._strings.code(text) if dialect.known(text) else -1
-        found: Ints = np.array([self._categories[code] for code in known.tolist()], np.int64)[where]
-        return found
+        values: Ints = np.array([self._categories[code] for code in distinct.tolist()], np.int64)[where]
+        return values
 
     def _launches(self, categories: Codes) -> Mask:
         """Which are of kinds that an id ties together: device activities and the calls that launch them."""
-        known, where = np.unique(categories, return_inverse=True)
-        kinds = [dialect.kind_of_category(self._strings.texts[code]) for code in known.tolist()]
+        distinct, where = np.unique(categories, return_inverse=True)
+        kinds = [dialect.kind_of_category(self._strings.texts[code]) for code in distinct.tolist()]
         tied = np.array([kind in dialect.DEVICE_KINDS or kind in ("runtime", "driver") for kind in kinds], bool)
-        found: Mask = tied[where]
-        return found
+        values: Mask = tied[where]
+        return values
 
     def _guess(self, ints: Ints, codes: Codes, hint: Ints, on_device: Mask) -> None:
         categories, names = codes[_CODE["cat"]], codes[_CODE["name"]]
@@ -95,8 +96,8 @@ class Lanes:
         if not len(unknown):
             return
         keys = np.stack([names[unknown], hint[unknown], on_device[unknown], launched[unknown]], axis=1)
-        known, where = np.unique(keys, axis=0, return_inverse=True)
-        guesses = [self._category(*(int(part) for part in key)) for key in known.tolist()]
+        distinct, where = np.unique(keys, axis=0, return_inverse=True)
+        guesses = [self._category(*(int(part) for part in key)) for key in distinct.tolist()]
         categories[unknown] = np.array(guesses, np.int32)[where.ravel()]
 
     def _category(self, name: int, hint: int, on_device: int, launched: int) -> int:

@@ -87,10 +87,10 @@ class _Load:
 
     def _take(self, stretch: Stretch) -> None:
         tokens = stretch.tokens
-        found = tokens.count("packet")
-        if not found:
+        count = tokens.count("packet")
+        if not count:
             return
-        self.packets += found
+        self.packets += count
         self.tracks.learn(tokens)
         events = events_of(tokens, self.sequences)
         self.ignored["compressed packets"] += tokens.count("packet.compressed")
@@ -116,8 +116,8 @@ class _Load:
 
     def _numbers(self, tracks: Ints) -> Ints:
         """Small numbers for the tracks."""
-        known, where = np.unique(tracks, return_inverse=True)
-        found = [self.lanes.setdefault(track, len(self.lanes)) for track in known.tolist()]
+        distinct, where = np.unique(tracks, return_inverse=True)
+        found = [self.lanes.setdefault(track, len(self.lanes)) for track in distinct.tolist()]
         numbers: Ints = np.array(found, np.int64)[where]
         return numbers
 
@@ -140,32 +140,32 @@ class _Load:
     def _instants(self, stretch: Stretch, events: TrackEvents, names: Ints, at: Ints) -> None:
         """Memory samples, and what PyTorch says of the recording; other instants are counted."""
         texts = self.strings.texts
-        wanted = {code: texts[code] for code in np.unique(names[at]).tolist()
+        names_by_code = {code: texts[code] for code in np.unique(names[at]).tolist()
                   if code >= 0 and texts[code] in (*_DOCUMENT, "[memory]")}  # fmt: skip
-        mine = at[np.isin(names[at], list(wanted))] if wanted else at[:0]
-        self.ignored["instants"] += len(at) - len(mine)
-        if not len(mine):
+        instants = at[np.isin(names[at], list(names_by_code))] if names_by_code else at[:0]
+        self.ignored["instants"] += len(at) - len(instants)
+        if not len(instants):
             return
-        arguments = self.begins.annotations.whole(stretch.tokens, events.span, set(mine.tolist()))
-        for row in mine.tolist():
-            said = arguments.get(row, {})
-            if wanted[int(names[row])] == "[memory]":
+        arguments = self.begins.annotations.whole(stretch.tokens, events.span, set(instants.tolist()))
+        for row in instants.tolist():
+            values = arguments.get(row, {})
+            if names_by_code[int(names[row])] == "[memory]":
                 place = self.tracks.place(int(events.track[row]))
-                self.counters.memory(int(events.time[row]), place, said)
+                self.counters.memory(int(events.time[row]), place, values)
             else:
-                self.document.update(_document(said))
+                self.document.update(_document(values))
 
     def _finish(self) -> None:
         """Pair begins and ends, and make rows of them."""
-        durations, done = self.slices.durations(), 0
+        durations, position = self.slices.durations(), 0
         lanes = Lanes(self.tracks, self.strings, self.ignored)
         self.scratch.seek(0)
         while (block := self._waited()) is not None:
-            block.ints[_INT["dur"]] = durations[done : done + block.rows]
-            done += block.rows
-            kept = lanes.placed(block)
-            if kept.rows:
-                self.tables.add(self.tables.rows_of(kept))
+            block.ints[_INT["dur"]] = durations[position : position + block.rows]
+            position += block.rows
+            rows = lanes.placed(block)
+            if rows.rows:
+                self.tables.add(self.tables.rows_of(rows))
             self.job.progress(self.source.position, self.source.size, self.events)
         self.tables.texts.device_word = self.tracks.word or self.tables.texts.device_word
 
@@ -177,10 +177,10 @@ class _Load:
 
     def _info(self, broken: int, stretches: Stretches, compressed: bool) -> Info:
         tables, word = self.tables, self.tables.texts.device_word
-        known = devices_of(self.document)
+        devices = devices_of(self.document)
         ids = [f"{word} {number}" for number in sorted(tables.spools["kernels"].devices) if number >= 0]
-        said = rank_of(self.document)
-        own = tables.spools["kernels"].ranks | tables.spools["host"].ranks
+        rank = rank_of(self.document)
+        row_ranks = tables.spools["kernels"].ranks | tables.spools["host"].ranks
         epoch = tables.earliest
         if epoch is not None and epoch < _ABSOLUTE:
             shift = self.sequences.to_realtime
@@ -193,24 +193,24 @@ class _Load:
         covered = stretches.damage / self.source.given if stretches.damage is not None and self.source.given else 1.0
         return Info(
             source=str(self.job.path), label=_label(self.job.path), format="perfetto", tool=self._tool(),
-            bytes=self.source.size, devices=tuple(known.get(each, Device(each)) for each in ids),
-            ranks=tuple(sorted(own if said is None else {said, *own})), epoch_ns=epoch,
+            bytes=self.source.size, devices=tuple(devices.get(each, Device(each)) for each in ids),
+            ranks=tuple(sorted(row_ranks if rank is None else {rank, *row_ranks})), epoch_ns=epoch,
             clock="wall clock" if epoch is not None else None,
             coverage=None if self.source.ended or compressed else min(1.0, covered),
             warnings=self._warnings(broken, stretches), facts=facts,
         )  # fmt: skip
 
     def _tool(self) -> str:
-        named = {track.process for track in self.tracks.known.values()}
-        return "PyTorch Kineto (Perfetto)" if "Kineto Trace" in named or self.document else "Perfetto"
+        processes = {track.process for track in self.tracks.known.values()}
+        return "PyTorch Kineto (Perfetto)" if "Kineto Trace" in processes or self.document else "Perfetto"
 
     def _warnings(self, broken: int, stretches: Stretches) -> tuple[str, ...]:
-        told = []
+        warnings = []
         if self.source.fault:
-            told.append(self.source.fault)
+            warnings.append(self.source.fault)
         if stretches.damage is not None and not self.source.ended:
             how = "ends in the middle of a packet" if stretches.cut else "is damaged"
-            told.append(f"truncated: the file {how} at byte {stretches.damage:,}; {self.events:,} events were read")
+            warnings.append(f"truncated: the file {how} at byte {stretches.damage:,}; {self.events:,} events were read")
         counted = (
             (broken, "damaged packets were passed over"),
             (self.ignored["compressed packets"], "compressed packets in the middle of the trace were passed over"),
@@ -220,23 +220,23 @@ class _Load:
             (self.slices.stray, "ends of slices have no begin and are left out"),
             (self.tables.negative, "negative durations are taken as not recorded"),
         )
-        told += [f"{count:,} {what}" for count, what in counted if count]
-        return tuple(told)
+        warnings += [f"{count:,} {what}" for count, what in counted if count]
+        return tuple(warnings)
 
 
-def _document(said: dict[str, Any]) -> dict[str, Any]:
+def _document(recorded: dict[str, Any]) -> dict[str, Any]:
     """Metadata as the keys and values Kineto's JSON has; a value may be JSON itself, or a member with its key."""
-    found: dict[str, Any] = {}
-    for key, value in said.items():
+    results: dict[str, Any] = {}
+    for key, value in recorded.items():
         text = value.strip() if isinstance(value, str) else value
         if isinstance(text, str) and key == "properties":
             text = text.strip(",")
             inside = _json("{" + text + "}" if text.startswith('"') else text)
-            found |= inside if isinstance(inside, dict) else {"deviceProperties": inside}
+            results |= inside if isinstance(inside, dict) else {"deviceProperties": inside}
         else:
             parsed = _json(text) if isinstance(text, str) else text
-            found[key] = text if parsed is None else parsed
-    return found
+            results[key] = text if parsed is None else parsed
+    return results
 
 
 def _json(text: str) -> Any:

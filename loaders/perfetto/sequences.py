@@ -61,7 +61,7 @@ class Sequences:
 
     def _learn(self, tokens: Tokens, spans: Ints) -> None:
         packet = tokens.owners("packet.interned")
-        for kind, known in self._texts.items():
+        for kind, texts in self._texts.items():
             path = f"packet.interned.{kind}"
             count = tokens.count(path)
             if not count:
@@ -69,7 +69,7 @@ class Sequences:
             ids = tokens.column(f"{path}.id", count, 0)
             codes = tokens.text_column(f"{path}.text", count, self._strings.code)
             owner = spans[packet[tokens.owners(path)]]
-            known.update(zip(zip(owner.tolist(), ids.tolist(), strict=True), codes.tolist(), strict=True))
+            texts.update(zip(zip(owner.tolist(), ids.tolist(), strict=True), codes.tolist(), strict=True))
         defaults = tokens.owners("packet.defaults")
         clock = tokens.field("packet.defaults.clock")
         self._clock.update(zip(spans[defaults[clock.owners]].tolist(), clock.values.tolist(), strict=True))
@@ -84,8 +84,8 @@ class Sequences:
         number, which = np.unique(ids, return_inverse=True)
         span, whose = np.unique(spans, return_inverse=True)
         pair, where = np.unique(whose * len(number) + which, return_inverse=True)
-        known = self._texts[kind]
-        found = [known.get((int(span[at // len(number)]), int(number[at % len(number)])), -1) for at in pair.tolist()]
+        texts = self._texts[kind]
+        found = [texts.get((int(span[at // len(number)]), int(number[at % len(number)])), -1) for at in pair.tolist()]
         codes: Ints = np.array(found, np.int64)[where]
         return codes
 
@@ -118,11 +118,11 @@ class Sequences:
         columns = (tokens.column(f"packet.snapshot.clock.{n}", count, 0) for n in ("id", "time", "incremental"))
         ids, times, counts = (column.tolist() for column in columns)
         unit = tokens.column("packet.snapshot.clock.multiplier", count, 1).tolist()
-        found: dict[int, list[tuple[int, int, bool, int]]] = {}
+        results: dict[int, list[tuple[int, int, bool, int]]] = {}
         owners = tokens.owners("packet.snapshot.clock").tolist()
         for owner, *clock in zip(owners, ids, times, counts, unit, strict=True):
-            found.setdefault(int(packet[owner]), []).append((clock[0], clock[1], bool(clock[2]), clock[3]))
-        return sorted(found.items())
+            results.setdefault(int(packet[owner]), []).append((clock[0], clock[1], bool(clock[2]), clock[3]))
+        return sorted(results.items())
 
     def _take(self, sequence: int, clocks: list[tuple[int, int, bool, int]]) -> None:
         sound = {number: time for number, time, _, _ in clocks if 0 <= time < _LATEST}

@@ -92,6 +92,6 @@ def _depths(
     which = np.cumsum(first) - 1
     before = np.concatenate(([0], running[:-1]))[first]
     depth = running - before[which]
-    apart = np.int64(2 * len(lanes) + 2)
-    lowest = np.minimum.accumulate(np.minimum(depth, 0) - which * apart) + which * apart
+    stride = np.int64(2 * len(lanes) + 2)
+    lowest = np.minimum.accumulate(np.minimum(depth, 0) - which * stride) + which * stride
     return depth, np.minimum(lowest, 0)

@@ -94,23 +94,23 @@ class Tracks:
             tracks[inside[at]].unit = text
 
     def _texts(self, tokens: Tokens, name: str) -> list[tuple[int, str]]:
-        found = tokens.field(name)
-        _, first, which = np.unique(found.hashes, return_index=True, return_inverse=True)
+        field = tokens.field(name)
+        _, first, which = np.unique(field.hashes, return_index=True, return_inverse=True)
         texts = [tokens.text(value, min(size, 4096))
-                 for value, size in zip(found.values[first].tolist(), found.sizes[first].tolist(), strict=True)]
-        return [(owner, texts[at]) for owner, at in zip(found.owners.tolist(), which.tolist(), strict=True)]
+                 for value, size in zip(field.values[first].tolist(), field.sizes[first].tolist(), strict=True)]
+        return [(owner, texts[at]) for owner, at in zip(field.owners.tolist(), which.tolist(), strict=True)]
 
     def around(self, uuid: int) -> list[Track]:
         """The track and those it is in, innermost first."""
-        found, seen = list[Track](), set[int]()
-        while uuid in self.known and uuid not in seen and len(found) < _DEEPEST:
-            seen.add(uuid)
-            found.append(self.known[uuid])
-            parent = found[-1].parent
+        chain, visited = list[Track](), set[int]()
+        while uuid in self.known and uuid not in visited and len(chain) < _DEEPEST:
+            visited.add(uuid)
+            chain.append(self.known[uuid])
+            parent = chain[-1].parent
             if parent is None:
                 break
             uuid = parent
-        return found
+        return chain
 
     def place(self, uuid: int) -> Place:
         """What events of a track are of: that of one with the same descriptor, where there was one."""
@@ -125,12 +125,12 @@ class Tracks:
     def _place(self, uuid: int) -> Place:
         chain = self.around(uuid)
         texts = [text for track in chain for text in (track.name, track.thread, track.process) if text]
-        gpu = next((found for text in texts if (found := _GPU.search(text))), None)
-        stream = next((found for text in texts if (found := _STREAM.search(text))), None)
+        gpu = next((match for text in texts if (match := _GPU.search(text))), None)
+        stream = next((match for text in texts if (match := _STREAM.search(text))), None)
         pid = next((track.pid for track in chain if track.pid is not None), None)
         tid = next((track.tid for track in chain if track.tid is not None), None)
         if gpu or stream:
-            device = next((found for text in texts if (found := _DEVICE.search(text))), None)
+            device = next((match for text in texts if (match := _DEVICE.search(text))), None)
             if gpu and gpu[1].upper() != "GPU":
                 self.word = gpu[1].upper()
             number = int(gpu[2]) if gpu else int(device[1]) if device else NULL

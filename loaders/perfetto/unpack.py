@@ -35,10 +35,10 @@ class Unpacked:
         while filled < len(view):
             if not self._ready and not self._next():
                 break
-            piece = self._ready[: len(view) - filled]
-            view[filled : filled + len(piece)] = piece
-            self._ready = self._ready[len(piece) :]
-            filled += len(piece)
+            chunk = self._ready[: len(view) - filled]
+            view[filled : filled + len(chunk)] = chunk
+            self._ready = self._ready[len(chunk) :]
+            filled += len(chunk)
         return filled
 
     def _fill(self, size: int) -> None:
@@ -49,10 +49,10 @@ class Unpacked:
         """Have something ready; False at the end."""
         if self._raw:
             self._fill(min(self._raw, _PIECE))
-            piece, self._ahead = self._ahead[: self._raw], self._ahead[self._raw :]
-            self._raw -= len(piece)
-            self._ready = memoryview(piece)
-            return bool(piece)
+            chunk, self._ahead = self._ahead[: self._raw], self._ahead[self._raw :]
+            self._raw -= len(chunk)
+            self._ready = memoryview(chunk)
+            return bool(chunk)
         self._fill(_HEADER)
         if not self._ahead:
             return False
@@ -87,12 +87,12 @@ class Unpacked:
     def _inflated(self, data: bytes) -> bytes:
         decoder = zlib.decompressobj()
         try:
-            found = decoder.decompress(data, _MOST)
+            unpacked = decoder.decompress(data, _MOST)
         except zlib.error:
             self.damaged += 1
             return b""
         self.damaged += not decoder.eof
-        return found
+        return unpacked
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

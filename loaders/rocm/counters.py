@@ -26,8 +26,8 @@ def add(recording: Recording, rows: pl.DataFrame, has_trace: bool) -> None:
         launches = rows.group_by(*_DISPATCH, maintain_order=True).agg(pl.all().first()).drop("metric", "value")
         for counter, column in _FRACTIONS.items():
             share = fraction(pl.col("value") / 100, column)
-            found = summed.filter(pl.col("metric") == counter).select(*_DISPATCH, share)
-            launches = launches.join(found, on=_DISPATCH, how="left", nulls_equal=True, maintain_order="left")
+            values = summed.filter(pl.col("metric") == counter).select(*_DISPATCH, share)
+            launches = launches.join(values, on=_DISPATCH, how="left", nulls_equal=True, maintain_order="left")
         grid, block = one_axis("grid_size"), one_axis("workgroup_size")
         recording.activities(launches.with_columns(grid=grid, block=block), "counters")
     recording.samples(summed.with_columns(ts_ns="start", unit=pl.lit("")), "counters")

@@ -76,11 +76,11 @@ class RocmDatabase:
         """The tables that hold the rows of ``name``: those its view names, else itself, else those with a suffix."""
         if name in self._views:
             body = _PLAIN_VIEW.match(self._views[name])
-            parts = re.split(r"\bunion\s+all\b", body[1], flags=re.IGNORECASE) if body else []
-            branches = [_BRANCH.match(part) for part in parts]
-            named = [branch[2] for branch in branches if branch is not None and branch[2] in self.tables]
-            if named and len(named) == len(branches):
-                return named
+            selects = re.split(r"\bunion\s+all\b", body[1], flags=re.IGNORECASE) if body else []
+            branches = [_BRANCH.match(select) for select in selects]
+            tables = [branch[2] for branch in branches if branch is not None and branch[2] in self.tables]
+            if tables and len(tables) == len(branches):
+                return tables
         if name in self.tables:
             return [name]
         suffixed = re.compile(re.escape(name) + r"_[0-9a-fA-F_-]{4,64}")
@@ -104,7 +104,7 @@ class RocmDatabase:
         """
         for number, table in enumerate(self.sources(name)):
             have = set(self.tables[table])
-            asked = [
+            columns = [
                 *(_typed(column, "integer") if column in have else "null" for column in ints),
                 *(_text(column) if column in have else "null" for column in texts),
                 *(_real(column) if column in have else "null" for column in reals),
@@ -113,7 +113,7 @@ class RocmDatabase:
             wrong = [f"(typeof({_quoted(c)}) not in ('integer', 'null'))" for c in ints if c in new]
             wrong += [f"(typeof({_quoted(c)}) not in ('integer', 'real', 'null'))" for c in reals if c in new]
             self._counted |= {(table, column) for column in (*ints, *reals)}
-            query = f"select {', '.join([*asked, ' + '.join(wrong) or '0'])} from {_quoted(table)}"
+            query = f"select {', '.join([*columns, ' + '.join(wrong) or '0'])} from {_quoted(table)}"
             yield from self._rows(name, number, query, {**_schema(ints, texts, reals), "wrong": pl.Int64})
 
     def _rows(
@@ -128,9 +128,9 @@ class RocmDatabase:
         except sqlite3.DatabaseError as error:
             if self._stopped is not None:
                 raise self._stopped from None
-            said = f"{name} could be read only in part ({' '.join(str(error).split())[:120]})"
-            if said not in self._faults.sentences:
-                self._faults.sentences.append(said)
+            reason = f"{name} could be read only in part ({' '.join(str(error).split())[:120]})"
+            if reason not in self._faults.sentences:
+                self._faults.sentences.append(reason)
 
     def _columns(self, table: str) -> tuple[str, ...]:
         """Stored columns only: a generated one is an expression of whoever made the file."""

@@ -19,14 +19,14 @@ def add(recording: Recording, blocks: list[pl.DataFrame]) -> None:
     if not blocks:
         return
     rows = pl.concat(blocks).drop_nulls(["at", "key"]).sort("at", maintain_order=True)
-    made = pl.col("size").clip(lower_bound=0).fill_null(0).cast(pl.Float64)
+    size = pl.col("size").clip(lower_bound=0).fill_null(0).cast(pl.Float64)
     rows = rows.with_columns(
-        change=pl.when("free").then(-made.shift(1).over("key")).otherwise(made),
+        change=pl.when("free").then(-size.shift(1).over("key")).otherwise(size),
         device=pl.when("free").then(pl.col("device").shift(1).over("key")).otherwise(pl.col("device")),
         after=pl.col("free").shift(1).over("key"),
     )
-    known = rows.filter(~pl.col("free") | pl.col("after").eq(False)).drop_nulls("change")
-    recording.samples(known.select(
+    sized = rows.filter(~pl.col("free") | pl.col("after").eq(False)).drop_nulls("change")
+    recording.samples(sized.select(
         "device", ts_ns="at", metric=pl.lit("memory allocated"), unit=pl.lit("B"),
         value=pl.col("change").cum_sum().over("device"),
     ), "memory allocations")

@@ -35,13 +35,13 @@ def load(job: Job, info: Info, read: Read) -> Trace:
             finally:
                 database.close()
     except (sqlite3.Error, UnicodeError) as error:
-        said = " ".join(str(error).split())[:120]
-        raise Unreadable(job.path, f"is damaged: SQLite cannot read it ({said})", "Write or copy it again.") from None
+        reason = " ".join(str(error).split())[:120]
+        raise Unreadable(job.path, f"is damaged: SQLite cannot read it ({reason})", "Write or copy it again.") from None
     finally:
         if path != job.path:
             path.unlink()
     job.progress(size, size, recording.rows)
-    return trace.warn(*(said for said in (fault, cut) if said))
+    return trace.warn(*(reason for reason in (fault, cut) if reason))
 
 
 def label(path: Path) -> str:

@@ -97,8 +97,8 @@ def _document(job: Job, text: bytes) -> tuple[RocprofDocument, float | None]:
     try:
         return decoder.decode(text), None
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        said = " ".join(str(error).split())[:100]
-    cuts = [found.start() + 1 for found in _RECORD.finditer(text)][-1:]
+        reason = " ".join(str(error).split())[:100]
+    cuts = [match.start() + 1 for match in _RECORD.finditer(text)][-1:]
     for cut in cuts:
         for closing in _CLOSINGS:
             try:
@@ -108,7 +108,7 @@ def _document(job: Job, text: bytes) -> tuple[RocprofDocument, float | None]:
     repaired = text.decode("utf-8", "replace").encode()
     if repaired != text:
         return _document(job, repaired)
-    raise Unreadable(job.path, f"is damaged: it is no whole JSON document ({said})", "Write or copy it again.")
+    raise Unreadable(job.path, f"is damaged: it is no whole JSON document ({reason})", "Write or copy it again.")
 
 
 def _decoded(raw: Raw, kind: type[Any] | GenericAlias, fallback: Any) -> Any:
@@ -121,14 +121,14 @@ def _decoded(raw: Raw, kind: type[Any] | GenericAlias, fallback: Any) -> Any:
 
 def _blocks(raw: Raw | None, kind: type[Any], rows: int) -> Iterator[tuple[list[Any], int]]:
     """A list of records of a type in blocks, each with how many of its values are no such record."""
-    apart: list[Raw] = _decoded(raw, list[Raw], []) if raw is not None else []
-    for first in range(0, len(apart), rows):
-        block = apart[first : first + rows]
-        found = _decoded(Raw(b"[" + b",".join(block) + b"]"), GenericAlias(list, (kind,)), None)
-        if found is None:
+    records: list[Raw] = _decoded(raw, list[Raw], []) if raw is not None else []
+    for first in range(0, len(records), rows):
+        block = records[first : first + rows]
+        decoded = _decoded(Raw(b"[" + b",".join(block) + b"]"), GenericAlias(list, (kind,)), None)
+        if decoded is None:
             each = [_decoded(one, kind, None) for one in block]
-            found = [one for one in each if one is not None]
-        yield found, len(block) - len(found)
+            decoded = [one for one in each if one is not None]
+        yield decoded, len(block) - len(decoded)
 
 
 def _list(raw: Raw | None, kind: type[Any]) -> tuple[list[Any], int]:
@@ -160,10 +160,10 @@ class _Reader:
             self._agent(agent)
 
     def _few(self, raw: Raw | None, kind: type[Any]) -> list[Any]:
-        found, lost = _list(raw, kind)
+        records, lost = _list(raw, kind)
         if lost:
             self._recording.faults.values["the description of agents and kernels"] += lost
-        return found
+        return records
 
     def _messages(self, raw: Raw) -> dict[int, str]:
         pairs = _list(raw, Said)[0]
@@ -181,8 +181,8 @@ class _Reader:
         self._agents[agent.id.handle] = device
         facts = {"chip": agent.name, "cu_count": agent.cu_count, "num_xcc": agent.num_xcc,
                  "simd_per_cu": agent.simd_per_cu, "wave_front_size": agent.wave_front_size}
-        known = {key: value for key, value in facts.items() if value and (isinstance(value, str) or _int(value))}
-        self._recording.known[device] = Device(device, agent.product_name or agent.name or None, known)
+        properties = {key: value for key, value in facts.items() if value and (isinstance(value, str) or _int(value))}
+        self._recording.known[device] = Device(device, agent.product_name or agent.name or None, properties)
 
     def read(self) -> Trace:
         """All lists, then the Trace."""
@@ -223,27 +223,27 @@ class _Reader:
         return frame.with_columns(pid=pl.lit(self._pid, pl.Int64))
 
     def _dispatches(self, rows: list[Record]) -> None:
-        whole = [one for one in rows if one.dispatch_info is not None]
-        if len(whole) < len(rows):
-            self._recording.faults.left_out["kernel_dispatch"] += len(rows) - len(whole)
-        given = [one.dispatch_info for one in whole if one.dispatch_info is not None]
-        symbols = [self._symbols.get(one.kernel_id) for one in given]
-        streams = [_int(one.stream_id.handle) for one in whole]
+        complete = [one for one in rows if one.dispatch_info is not None]
+        if len(complete) < len(rows):
+            self._recording.faults.left_out["kernel_dispatch"] += len(rows) - len(complete)
+        dispatches = [one.dispatch_info for one in complete if one.dispatch_info is not None]
+        symbols = [self._symbols.get(one.kernel_id) for one in dispatches]
+        streams = [_int(one.stream_id.handle) for one in complete]
         if not self._recording.by_stream(pl.Series(streams, dtype=pl.Int64)):
-            streams = [_int(one.queue_id.handle) for one in given]
+            streams = [_int(one.queue_id.handle) for one in dispatches]
         extents = {
-            f"{name}_{axis}": ([_int(getattr(getattr(one, name), axis)) for one in given], pl.Int64)
+            f"{name}_{axis}": ([_int(getattr(getattr(one, name), axis)) for one in dispatches], pl.Int64)
             for name in ("grid_size", "workgroup_size") for axis in "xyz"
         }
         frame = self._frame(
-            whole, name=([
-                (one.demangled_kernel_name or one.kernel_name) if one else f"[kernel {given[at].kernel_id}]"
+            complete, name=([
+                (one.demangled_kernel_name or one.kernel_name) if one else f"[kernel {dispatches[at].kernel_id}]"
                 for at, one in enumerate(symbols)
             ], pl.String),
-            device=([self._agents.get(one.agent_id.handle) for one in given], pl.String),
+            device=([self._agents.get(one.agent_id.handle) for one in dispatches], pl.String),
             stream=([stream if stream != -1 else None for stream in streams], pl.Int64),
             registers=([_int(one.arch_vgpr_count) if one else None for one in symbols], pl.Int64),
-            shared_bytes=([_int(one.group_segment_size) for one in given], pl.Int64), **extents,
+            shared_bytes=([_int(one.group_segment_size) for one in dispatches], pl.Int64), **extents,
         )
         self._recording.activities(frame.with_columns(
             grid=size("grid_size_x", "grid_size_y", "grid_size_z"),
@@ -297,11 +297,11 @@ class _Reader:
 
     def _counted(self, dispatched: set[int | None]) -> None:
         """Counters of dispatches; those whose kernel records are not in the file are kernels as well."""
-        found, lost = _list(self._callbacks.get("counter_collection"), Counted)
+        records, lost = _list(self._callbacks.get("counter_collection"), Counted)
         if lost:
             self._recording.faults.left_out["counter_collection"] += lost
         alone = [
-            one.dispatch_data for one in found
+            one.dispatch_data for one in records
             if one.dispatch_data.dispatch_info and one.dispatch_data.dispatch_info.dispatch_id not in dispatched
         ]
         if alone:
@@ -311,7 +311,7 @@ class _Reader:
                 _int(one.dispatch_data.start_timestamp), self._counters.get(value.counter_id.handle), value.value,
                 self._agents.get(one.dispatch_data.dispatch_info.agent_id.handle)
             )
-            for one in found if one.dispatch_data.dispatch_info for value in one.records
+            for one in records if one.dispatch_data.dispatch_info for value in one.records
         ]
         if samples:
             frame = pl.DataFrame(samples, orient="row", schema={

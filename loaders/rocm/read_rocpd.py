@@ -97,14 +97,14 @@ class _Tables:
         """What the program said at each mark, by event: the ``message`` in its extra data."""
         rows = self.database.read("rocpd_event", ("id",), ("extdata",))
         rows = rows.filter(pl.col("extdata").str.contains('"message"', literal=True))
-        said = {text: _message(text) for text in rows["extdata"].unique().drop_nulls()}
-        message = pl.col("extdata").replace_strict(said, default=None, return_dtype=pl.String)
+        message_of = {text: _message(text) for text in rows["extdata"].unique().drop_nulls()}
+        message = pl.col("extdata").replace_strict(message_of, default=None, return_dtype=pl.String)
         return _by_id(rows.with_columns(message=message)).select("source", "message", event_id="id")
 
     def named(self, rows: pl.DataFrame, table: pl.DataFrame, key: str, **renamed: str) -> pl.DataFrame:
         """The rows with what their ``key`` refers to in the same source; ``renamed`` is its columns' names here."""
-        wanted = table.rename({theirs: ours for theirs, ours in renamed.items() if theirs in table.columns})
-        return rows.join(wanted, left_on=["source", key], right_on=["source", "id"], how="left", maintain_order="left")
+        texts = table.rename({theirs: ours for theirs, ours in renamed.items() if theirs in table.columns})
+        return rows.join(texts, left_on=["source", key], right_on=["source", "id"], how="left", maintain_order="left")
 
     def placed(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows with their process as ``pid``, their event's ``correlation``, wide enough, and its category's id."""
@@ -164,8 +164,8 @@ def _message(text: str) -> str | None:
         value: Any = orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
-    found = value.get("message") if isinstance(value, dict) else None
-    return found if isinstance(found, str) and found else None
+    message = value.get("message") if isinstance(value, dict) else None
+    return message if isinstance(message, str) and message else None
 
 
 def _allocations(recording: Recording, tables: _Tables) -> None:

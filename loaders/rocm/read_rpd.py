@@ -102,23 +102,23 @@ def _operations(
     recording.activities(rest.filter(waits), "operations", "sync")
     unknown = rest.filter(~waits)
     if unknown.height:
-        named = ", ".join(sorted({str(kind)[:40] for kind in unknown["type"].unique()})[:4])
-        said = f"{unknown.height:,} operations of unknown type are taken as kernels ({named})"
-        recording.faults.sentences.append(said)
+        kinds = ", ".join(sorted({str(kind)[:40] for kind in unknown["type"].unique()})[:4])
+        warning = f"{unknown.height:,} operations of unknown type are taken as kernels ({kinds})"
+        recording.faults.sentences.append(warning)
         recording.activities(unknown, "operations")
 
 
 def _operators(database: RocmDatabase, strings: pl.DataFrame) -> pl.DataFrame:
     """PyTorch operators by the id of their range, from the table that its subclass writes."""
     rows = database.read("ext_autogradapi", ["api_ptr_id", "autogradName_id"])
-    named = _named(rows, strings, "autogradName_id", "operator")
-    return named.select("api_ptr_id", "operator").drop_nulls().unique("api_ptr_id", keep="first")
+    rows_with_names = _named(rows, strings, "autogradName_id", "operator")
+    return rows_with_names.select("api_ptr_id", "operator").drop_nulls().unique("api_ptr_id", keep="first")
 
 
 def _calls(recording: Recording, rows: pl.DataFrame, strings: pl.DataFrame, operators: pl.DataFrame) -> None:
     rows = _named(_named(rows, strings, "apiName_id", "api"), strings, "args_id", "args")
     rows = rows.join(operators, left_on="id", right_on="api_ptr_id", how="left", maintain_order="left")
-    said = pl.when((pl.col("api") == _RANGE) & (pl.col("args") != "")).then("args")
+    label = pl.when((pl.col("api") == _RANGE) & (pl.col("args") != "")).then("args")
     kind = (
         pl.when(pl.col("operator").is_not_null()).then(pl.lit("op"))
         .when(pl.col("api").str.contains(_OVERHEAD)).then(pl.lit("overhead"))
@@ -127,7 +127,7 @@ def _calls(recording: Recording, rows: pl.DataFrame, strings: pl.DataFrame, oper
         .otherwise(pl.lit("annotation"))
     )
     recording.calls(
-        rows.with_columns(name=pl.coalesce("operator", said, "api"), kind=kind, correlation="id"), "API calls"
+        rows.with_columns(name=pl.coalesce("operator", label, "api"), kind=kind, correlation="id"), "API calls"
     )
 
 

@@ -86,12 +86,12 @@ class Recording:
     def samples(self, rows: pl.DataFrame, what: str) -> None:
         """Add samples: ``ts_ns metric value`` and, where known, ``device unit pid``. A sample without time is none."""
         good = (pl.col("ts_ns") >= 0) & (pl.col("ts_ns") < LIMIT) & pl.col("value").is_finite()
-        kept = rows.filter(good & pl.col("metric").is_not_null())
-        if lost := rows.height - kept.height:
+        valid = rows.filter(good & pl.col("metric").is_not_null())
+        if lost := rows.height - valid.height:
             self.faults.left_out[what] += lost
-        if "device" in kept.columns:
-            self._devices |= set(kept["device"].drop_nulls().unique()) - {"Host"}
-        self._metrics.add(_conformed("metrics", kept))
+        if "device" in valid.columns:
+            self._devices |= set(valid["device"].drop_nulls().unique()) - {"Host"}
+        self._metrics.add(_conformed("metrics", valid))
 
     def _timed(self, rows: pl.DataFrame, what: str) -> pl.DataFrame:
         """Rows that have a start, with ``start_ns`` and ``dur_ns``; an end that is no time leaves the duration null."""
@@ -102,18 +102,18 @@ class Recording:
         ).row(0)
         if sum(bad):
             self.faults.values[what] += sum(bad)
-        kept = rows.with_columns(start_ns=start, dur_ns=end - start).drop_nulls("start_ns")
-        if lost := rows.height - kept.height:
+        valid = rows.with_columns(start_ns=start, dur_ns=end - start).drop_nulls("start_ns")
+        if lost := rows.height - valid.height:
             self.faults.left_out[what] += lost
-        return kept.with_columns(pl.col("name").fill_null(_UNNAMED).cast(pl.String))
+        return valid.with_columns(pl.col("name").fill_null(_UNNAMED).cast(pl.String))
 
     def _show_first(self) -> None:
         self._shown = True
         first = self._kernels.first(_FIRST_ROWS)
         if first is not None and self._job.first_rows is not None:
             zero = self._kernels.earliest or 0
-            shown = schema.conform("kernels", _moved(first.lazy(), zero).with_row_index("index"))
-            self._job.first_rows(Trace(self._info, kernels=shown))
+            preview = schema.conform("kernels", _moved(first.lazy(), zero).with_row_index("index"))
+            self._job.first_rows(Trace(self._info, kernels=preview))
 
     def finish(self, **about: object) -> Trace:
         """The Trace; ``about`` are more fields of its Info. Raises Unreadable where nothing was recorded."""
@@ -134,15 +134,15 @@ class Recording:
         )
 
     def _warnings(self) -> list[str]:
-        said = self.faults.warnings()
+        warnings = self.faults.warnings()
         if not self._kernels.rows:
-            said.append("no device activity was recorded: no kernels, copies or sets")
+            warnings.append("no device activity was recorded: no kernels, copies or sets")
         elif not self._kinds & {"kernel", "collective"}:
-            said.append("no kernels were recorded, only copies, sets or waits")
+            warnings.append("no kernels were recorded, only copies, sets or waits")
         for spool, what in ((self._kernels, "device activities"), (self._host, "host slices")):
             if spool.negative:
-                said.append(f"{spool.negative:,} {what} end before they start: their duration is taken as 0")
-        return said
+                warnings.append(f"{spool.negative:,} {what} end before they start: their duration is taken as 0")
+        return warnings
 
 
 _KINDS = {"name": pl.String, "kind": pl.String}
@@ -159,8 +159,9 @@ def _moved(rows: pl.LazyFrame, zero: int) -> pl.LazyFrame:
 
 def _conformed(table: str, rows: pl.DataFrame) -> pl.DataFrame:
     """The columns that are the table's, in its dtypes, so that blocks of several sources go together."""
-    wanted = schema.polars_schema(table)
-    return rows.select(pl.col(name).cast(dtype, strict=False) for name, dtype in wanted.items() if name in rows.columns)
+    columns = schema.polars_schema(table)
+    present = {name: dtype for name, dtype in columns.items() if name in rows.columns}
+    return rows.select(pl.col(name).cast(dtype, strict=False) for name, dtype in present.items())
 
 
 def size(x: str, y: str, z: str) -> pl.Expr:

@@ -25,32 +25,32 @@ class Faults:
 
     def warnings(self) -> list[str]:
         """All of it in words."""
-        said = [*self.sentences]
+        sentences = [*self.sentences]
         for table, count in self.values.items():
-            said.append(f"{count:,} values of {table} could not be read and are left empty")
+            sentences.append(f"{count:,} values of {table} could not be read and are left empty")
         for table, count in self.left_out.items():
-            said.append(f"left out: {count:,} rows of {table} without a time or a name")
-        return said
+            sentences.append(f"left out: {count:,} rows of {table} without a time or a name")
+        return sentences
 
 
 def integers(text: pl.Series) -> tuple[pl.Series, int]:
     """A column of text as Int64, and how many values are no number. '7', ' 7' and '7.0' are; '' is nothing."""
     stripped = text.str.strip_chars()
-    whole = stripped.cast(pl.Int64, strict=False)
-    if whole.null_count() == text.null_count():
-        return whole, 0
+    exact = stripped.cast(pl.Int64, strict=False)
+    if exact.null_count() == text.null_count():
+        return exact, 0
     real = stripped.cast(pl.Float64, strict=False)
     rounded = real.set(~(real.abs() < _LARGEST).fill_null(False), None).round().cast(pl.Int64, strict=False)
-    found = pl.select(pl.coalesce(whole, rounded)).to_series().alias(text.name)
-    return found, int((found.is_null() & (stripped != "")).sum())
+    numbers = pl.select(pl.coalesce(exact, rounded)).to_series().alias(text.name)
+    return numbers, int((numbers.is_null() & (stripped != "")).sum())
 
 
 def reals(text: pl.Series) -> tuple[pl.Series, int]:
     """A column of text as finite Float64, and how many values are none."""
     stripped = text.str.strip_chars()
-    found = stripped.cast(pl.Float64, strict=False)
-    found = found.set(~found.is_finite().fill_null(False), None)
-    return found, int((found.is_null() & (stripped != "")).sum())
+    numbers = stripped.cast(pl.Float64, strict=False)
+    numbers = numbers.set(~numbers.is_finite().fill_null(False), None)
+    return numbers, int((numbers.is_null() & (stripped != "")).sum())
 
 
 def numbers(
@@ -62,15 +62,15 @@ def numbers(
     kinds = {**dict.fromkeys(ints, pl.Int64), **dict.fromkeys(floats, pl.Float64)}
     have = [name for name in kinds if name in rows.columns]
     before = rows.select(pl.col(have).null_count()).row(0) if have else ()
-    made = rows.with_columns(
+    derived = rows.with_columns(
         pl.col(name).str.strip_chars().cast(dtype, strict=False) if name in have else pl.lit(None, dtype).alias(name)
         for name, dtype in kinds.items()
     )
-    after = made.select(pl.col(have).null_count()).row(0) if have else ()
+    after = derived.select(pl.col(have).null_count()).row(0) if have else ()
     doubtful = [name for name, old, new in zip(have, before, after, strict=True) if old != new or name in floats]
     for name in doubtful:  # text that is no plain number, or a number that is none
         values, lost = (reals if name in floats else integers)(rows[name])
         faults.values[table] += lost
-        made = made.with_columns(values.alias(name))
+        derived = derived.with_columns(values.alias(name))
     faults.values = +faults.values
-    return made
+    return derived

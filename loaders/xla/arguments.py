@@ -30,10 +30,10 @@ def arguments(path: Path, offset: int, name: str) -> dict[str, Any]:
         space = space_of(file, os.fstat(file).st_size, in_python)
         lines = ((plane, line) for plane in space.planes for line in plane.lines if line.start <= offset < line.end)
         for plane, line in lines:
-            for part in parts(file, line.start, line.end):
-                if part.number == _EVENT and part.begin == offset:
-                    return _statistics(file, part, plane, name)
-                if part.begin > offset:
+            for field in parts(file, line.start, line.end):
+                if field.number == _EVENT and field.begin == offset:
+                    return _statistics(file, field, plane, name)
+                if field.begin > offset:
                     break
     except Cut:
         pass
@@ -43,25 +43,25 @@ def arguments(path: Path, offset: int, name: str) -> dict[str, Any]:
 
 
 def _statistics(file: int, event: WireField, plane: Plane, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for part in parts(file, event.begin, event.end):
-        if part.number == _NAME and plane.events.get(part.value) != name:
+    results: dict[str, Any] = {}
+    for field in parts(file, event.begin, event.end):
+        if field.number == _NAME and plane.events.get(field.value) != name:
             raise ValueError("another event is there")
-        if part.number == _STATISTIC:
-            said = list(parts(file, part.begin, part.end))
-            label = next((plane.statistics.get(p.value, str(p.value)) for p in said if p.number == 1), "")
-            for each in said:
+        if field.number == _STATISTIC:
+            statistic = list(parts(file, field.begin, field.end))
+            label = next((plane.statistics.get(p.value, str(p.value)) for p in statistic if p.number == 1), "")
+            for each in statistic:
                 if each.number != 1:
-                    found[label] = _value(file, each, plane)
-    return found
+                    results[label] = _value(file, each, plane)
+    return results
 
 
-def _value(file: int, part: WireField, plane: Plane) -> Any:
-    if part.number == _REFERENCE:
-        return plane.statistics.get(part.value)
-    if part.number in (_WHOLE, _SIGNED):
-        return part.value - (1 << 64) if part.number == _SIGNED and part.value >> 63 else part.value
-    content = os.pread(file, min(part.end - part.begin, _LONGEST_TEXT), part.begin)
-    if part.number == _REAL and part.end - part.begin == 8:
+def _value(file: int, field: WireField, plane: Plane) -> Any:
+    if field.number == _REFERENCE:
+        return plane.statistics.get(field.value)
+    if field.number in (_WHOLE, _SIGNED):
+        return field.value - (1 << 64) if field.number == _SIGNED and field.value >> 63 else field.value
+    content = os.pread(file, min(field.end - field.begin, _LONGEST_TEXT), field.begin)
+    if field.number == _REAL and field.end - field.begin == 8:
         return struct.unpack("<d", content)[0]
-    return content.decode("utf-8", "replace") if part.number == _TEXT else f"{part.end - part.begin:,} bytes"
+    return content.decode("utf-8", "replace") if field.number == _TEXT else f"{field.end - field.begin:,} bytes"

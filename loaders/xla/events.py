@@ -49,14 +49,14 @@ class Statistics:
         self._owner = tokens.owners("event.stat")
         self._name = tokens.column("event.stat.name", count, 0)
         signed = tokens.column("event.stat.signed", count)
-        whole = tokens.column("event.stat.whole", count)
-        self._number = np.where(signed == NULL, whole, signed)
+        integers = tokens.column("event.stat.whole", count)
+        self._number = np.where(signed == NULL, integers, signed)
         self._text = tokens.text_column("event.stat.text", count, strings.code)
         self._reference = tokens.column("event.stat.reference", count)
 
     def _of(self, name: str) -> npt.NDArray[np.intp]:
-        wanted = [number for number, known in self._plane.statistics.items() if known == name]
-        return np.flatnonzero(np.isin(self._name, wanted)) if wanted else np.empty(0, np.intp)
+        numbers = [number for number, statistic in self._plane.statistics.items() if statistic == name]
+        return np.flatnonzero(np.isin(self._name, numbers)) if numbers else np.empty(0, np.intp)
 
     def numbers(self, name: str) -> Ints:
         """A statistic as a number of each event, NULL where it has none."""
@@ -71,8 +71,8 @@ class Statistics:
         at = self._of(name)
         if len(at):
             codes, refer = self._text[at], self._reference[at]
-            known, where = np.unique(refer, return_inverse=True)
-            names = (None if number == NULL else self._plane.statistics.get(number) for number in known.tolist())
+            distinct, where = np.unique(refer, return_inverse=True)
+            names = (None if number == NULL else self._plane.statistics.get(number) for number in distinct.tolist())
             coded = np.array([-1 if text is None else self._strings.code(text) for text in names], np.int64)
             out[self._owner[at]] = np.where(codes >= 0, codes, coded[where])
         return out
@@ -100,26 +100,27 @@ class XPlaneReader:
     def _events(self, tokens: Tokens, rows: int, base: int, plane: Plane, line: Line) -> XPlaneEvents:
         start, dur = tokens.column("event.start", rows, 0), tokens.column("event.dur", rows, 0)
         number, where = np.unique(tokens.column("event.name", rows, 0), return_inverse=True)
-        named = [self._strings.code(plane.events.get(each, _NO_NAME)) for each in number.tolist()]
+        names = [self._strings.code(plane.events.get(each, _NO_NAME)) for each in number.tolist()]
         sound = (np.abs(start) < _LATEST) & (np.abs(dur) < _LATEST) & (abs(line.begin_ns) < _LATEST)
         begin = line.begin_ns if abs(line.begin_ns) < _LATEST else 0
         return XPlaneEvents(
             np.where(sound, begin + (start + 500) // 1000, NULL), np.where(sound, (dur + 500) // 1000, NULL),
-            np.array(named, np.int64)[where], base + tokens.field("event").values,
+            np.array(names, np.int64)[where], base + tokens.field("event").values,
             Statistics(tokens, plane, self._strings, rows),
         )  # fmt: skip
 
 
 def block(rows: int, ints: dict[str, Ints | int], codes: dict[str, Ints | int], floats: dict[str, Ints]) -> Block:
     """Columns of Kineto's names as a block; what is not given is missing."""
-    made = Block(
+    result = Block(
         np.full((len(INTS), rows), NULL, np.int64), np.full((len(CODES), rows), -1, np.int32),
         np.full((len(FLOATS), rows), np.nan), 0,
     )  # fmt: skip
-    for names, given, array in ((INTS, ints, made.ints), (CODES, codes, made.codes), (FLOATS, floats, made.floats)):
-        for name, values in given.items():
+    arrays = (INTS, ints, result.ints), (CODES, codes, result.codes), (FLOATS, floats, result.floats)
+    for names, columns, array in arrays:
+        for name, values in columns.items():
             array[names.index(name)] = values
-    return made
+    return result
 
 
 _DETAIL = re.compile(r"\b(\w+):(\d{1,18}(?:,\d{1,18}){0,2})(?![\w.])")
@@ -134,18 +135,18 @@ class Details:
 
     def numbers(self, codes: Ints, keys: Sequence[str]) -> Ints:
         """The sum of some values of each text, NULL where it has none of them."""
-        return self._each(codes, lambda said: sum(int(said[k]) for k in keys if k in said) if set(keys) & said.keys()
-                          and all(said[k].isdecimal() for k in keys if k in said) else NULL)  # fmt: skip
+        return self._each(codes, lambda args: sum(int(args[k]) for k in keys if k in args) if set(keys) & args.keys()
+                          and all(args[k].isdecimal() for k in keys if k in args) else NULL)  # fmt: skip
 
     def triples(self, codes: Ints, key: str) -> Ints:
         """The code of a grid or block, -1 where the text has none."""
         code = self._strings.code
-        return self._each(codes, lambda said: code(said[key]) if said.get(key, "").count(",") == 2 else -1)
+        return self._each(codes, lambda args: code(args[key]) if args.get(key, "").count(",") == 2 else -1)
 
-    def _each(self, codes: Ints, made: Callable[[dict[str, str]], int]) -> Ints:
-        known, where = np.unique(codes, return_inverse=True)
-        found = [made(self._said(code)) for code in known.tolist()]
-        values: Ints = np.array(found, np.int64)[where]
+    def _each(self, codes: Ints, convert: Callable[[dict[str, str]], int]) -> Ints:
+        distinct, where = np.unique(codes, return_inverse=True)
+        converted = [convert(self._said(code)) for code in distinct.tolist()]
+        values: Ints = np.array(converted, np.int64)[where]
         return values
 
     def _said(self, code: int) -> dict[str, str]:

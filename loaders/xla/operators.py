@@ -31,10 +31,10 @@ class Operators:
         self._ops |= set(np.unique(ops).tolist()) - {-1}
 
     def _is_operator(self, names: Ints) -> Mask:
-        known, where = np.unique(names, return_inverse=True)
+        distinct, where = np.unique(names, return_inverse=True)
         texts = self._strings.texts
-        found = np.array([code in self._ops or texts[code].endswith(_MODULE) for code in known.tolist()], bool)
-        return found[where]
+        values = np.array([code in self._ops or texts[code].endswith(_MODULE) for code in distinct.tolist()], bool)
+        return values[where]
 
     def learn(self, events: XPlaneEvents, line: int) -> None:
         """Take in the slices that are operators; their ids are their places in the file."""
@@ -46,13 +46,13 @@ class Operators:
 
     def of(self, events: XPlaneEvents, line: int) -> tuple[Ints, Mask]:
         """External ids (NULL for none) and which of the events are operators themselves."""
-        external, own = np.full(events.rows, NULL, np.int64), self._is_operator(events.name)
-        external[own] = events.offset[own]
+        external, is_operator = np.full(events.rows, NULL, np.int64), self._is_operator(events.name)
+        external[is_operator] = events.offset[is_operator]
         op = events.statistics.texts("hlo_op")
-        calls = np.flatnonzero((op >= 0) & ~own & (events.start != NULL))
+        calls = np.flatnonzero((op >= 0) & ~is_operator & (events.start != NULL))
         if len(calls) and self._seen:
             external[calls] = self._around(op[calls], events.start[calls])
-        return external, own
+        return external, is_operator
 
     def _around(self, op: Ints, start: Ints) -> Ints:
         """The id of the latest slice of each op's name to begin by a time, where it had not ended by then."""
@@ -64,8 +64,8 @@ class Operators:
         out = np.full(len(op), NULL, np.int64)
         for name in np.unique(op).tolist():
             low, high = np.searchsorted(names, [name, name + 1])
-            mine = np.flatnonzero(op == name)
-            at = np.searchsorted(starts[low:high], start[mine], side="right") - 1 + low
-            inside = (at >= low) & (ends[np.maximum(at, 0)] >= start[mine]) if high > low else np.zeros(len(mine), bool)
-            out[mine[inside]] = ids[at[inside]]
+            rows = np.flatnonzero(op == name)
+            at = np.searchsorted(starts[low:high], start[rows], side="right") - 1 + low
+            inside = (at >= low) & (ends[np.maximum(at, 0)] >= start[rows]) if high > low else np.zeros(len(rows), bool)
+            out[rows[inside]] = ids[at[inside]]
         return out

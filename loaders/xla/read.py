@@ -104,10 +104,10 @@ class _Load:
             if line.name == "Steps":
                 self._steps(plane, line)
             elif line in ops:
-                found = re.search(r"#(\d{1,18})", line.name)
+                match = re.search(r"#(\d{1,18})", line.name)
                 for events in self.reader.events(plane, line):
                     self._met(events)
-                    self._kernels(events, number, int(found[1]) if found else line.id, bool(streams))
+                    self._kernels(events, number, int(match[1]) if match else line.id, bool(streams))
             elif line.name:
                 self.ignored[line.name] += 1
 
@@ -119,7 +119,7 @@ class _Load:
         keep = np.ones(events.rows, bool) if launched else ~self._contains(events)
         self.ignored["loops and branches around other ops"] += int((~keep).sum())
         occupancy = self.details.numbers(kernel, ["occ_pct"])
-        made = block(
+        result = block(
             events.rows,
             {
                 "ts": events.start, "dur": events.dur, "device": device, "stream": stream, "offset": events.offset,
@@ -133,7 +133,7 @@ class _Load:
             },
             {"occupancy": np.where(occupancy > 0, occupancy, np.nan)},
         )  # fmt: skip
-        self.tables.add(self.tables.rows_of(made.take(np.flatnonzero(keep))))
+        self.tables.add(self.tables.rows_of(result.take(np.flatnonzero(keep))))
 
     def _categories(self, names: Ints, launched: bool) -> Ints:
         def category(name: str) -> str:
@@ -146,11 +146,11 @@ class _Load:
         return self._by_name(names, category)
 
     def _by_name(self, names: Ints, category: Callable[[str], str]) -> Ints:
-        known, where = np.unique(names, return_inverse=True)
+        distinct, where = np.unique(names, return_inverse=True)
         texts = self.strings.texts
-        codes = [self.strings.code(category(texts[code])) for code in known.tolist()]
-        found: Ints = np.array(codes, np.int64)[where]
-        return found
+        codes = [self.strings.code(category(texts[code])) for code in distinct.tolist()]
+        values: Ints = np.array(codes, np.int64)[where]
+        return values
 
     def _contains(self, events: XPlaneEvents) -> Mask:
         """Which of a core's ops are loops and branches around the ops that follow, which did the work."""
@@ -158,10 +158,10 @@ class _Load:
         start, end = events.start[order], events.start[order] + events.dur[order]
         around = np.zeros(events.rows, bool)
         around[order[:-1]] = start[1:] < end[:-1]
-        known, where = np.unique(events.name, return_inverse=True)
-        named = np.array([bool(_CONTAINER.match(self.strings.texts[code])) for code in known.tolist()])
-        found: Mask = around & named[where] & (events.start != NULL)
-        return found
+        distinct, where = np.unique(events.name, return_inverse=True)
+        is_container = np.array([bool(_CONTAINER.match(self.strings.texts[code])) for code in distinct.tolist()])
+        values: Mask = around & is_container[where] & (events.start != NULL)
+        return values
 
     def _steps(self, plane: Plane, line: Line) -> None:
         """Steps as the recorder has them; those of further devices are the same again."""
@@ -209,7 +209,7 @@ class _Load:
         category[is_operator] = self.strings.code("cpu_op")
         called = (correlation != NULL) & ~is_operator & (category == self.strings.code("user_annotation"))
         category[called] = self.strings.code("cuda_runtime")
-        made = block(
+        result = block(
             events.rows,
             {
                 "ts": events.start, "dur": events.dur, "pid": _HOST_PID, "tid": line.id, "offset": events.offset,
@@ -217,11 +217,11 @@ class _Load:
             },
             {"cat": category, "name": events.name}, {},
         )  # fmt: skip
-        self.tables.add(self.tables.rows_of(made))
+        self.tables.add(self.tables.rows_of(result))
 
     def _info(self, space: Space) -> Info:
         word, tables = self.tables.texts.device_word, self.tables
-        own = {plane.device[1]: plane.own for plane in space.planes if plane.device}
+        properties = {plane.device[1]: plane.own for plane in space.planes if plane.device}
         used = sorted(number for number in tables.spools["kernels"].devices if number >= 0)
         began = next((p.own.get("profile_start_time") for p in space.planes if "profile_start_time" in p.own), None)
         first, epoch = tables.earliest, None
@@ -234,28 +234,28 @@ class _Load:
         return Info(
             source=str(self.job.path), label=_label(self.job.path), format="xla", tool="XLA profiler",
             bytes=self.job.path.stat().st_size, epoch_ns=epoch, clock="wall clock" if epoch is not None else None,
-            devices=tuple(_described(f"{word} {number}", own.get(number, {})) for number in used),
+            devices=tuple(_described(f"{word} {number}", properties.get(number, {})) for number in used),
             coverage=None if self.fault else min(1.0, space.end / self.size) if space.cut else 1.0,
             warnings=self._warnings(space), facts=facts,
         )  # fmt: skip
 
     def _warnings(self, space: Space) -> tuple[str, ...]:
-        told = []
+        warnings = []
         if self.fault:
-            told.append(self.fault)
+            warnings.append(self.fault)
         elif space.cut or self.reader.damaged:
-            told.append("truncated or damaged: a plane of the file could be read only in part")
+            warnings.append("truncated or damaged: a plane of the file could be read only in part")
         broken = self.reader.broken + space.broken
         if broken:
-            told.append(f"{broken:,} damaged stretches of the file were passed over")
+            warnings.append(f"{broken:,} damaged stretches of the file were passed over")
         if self.tables.untimed:
-            told.append(f"dropped {self.tables.untimed:,} events without a usable time")
+            warnings.append(f"dropped {self.tables.untimed:,} events without a usable time")
         if self.tables.negative:
-            told.append(f"{self.tables.negative:,} negative durations taken as not recorded")
+            warnings.append(f"{self.tables.negative:,} negative durations taken as not recorded")
         if not self.tables.spools["kernels"].rows:
-            told.append("no device activity was recorded, only the host")
-        told += [f"the recorder says: {' '.join(text.split())[:200]}" for text in space.complaints[:5]]
-        return tuple(told)
+            warnings.append("no device activity was recorded, only the host")
+        warnings += [f"the recorder says: {' '.join(text.split())[:200]}" for text in space.complaints[:5]]
+        return tuple(warnings)
 
 
 def _nothing(space: Space, reader: XPlaneReader, mangled: bool) -> tuple[str, str]:
@@ -271,9 +271,10 @@ def _is_mangled(file: int) -> bool:
     return os.pread(file, 1 << 16, 0).count(b"\xef\xbf\xbd") > 16
 
 
-def _described(name: str, own: dict[str, int | float | str]) -> Device:
-    kind = own.get("device_type_string") or own.get("device_vendor")
-    return Device(name, kind if isinstance(kind, str) else None, {key: own[key] for key in _OF_DEVICE if key in own})
+def _described(name: str, properties: dict[str, int | float | str]) -> Device:
+    kind = properties.get("device_type_string") or properties.get("device_vendor")
+    facts = {key: properties[key] for key in _OF_DEVICE if key in properties}
+    return Device(name, kind if isinstance(kind, str) else None, facts)
 
 
 def _label(path: Path) -> str:

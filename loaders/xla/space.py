@@ -68,8 +68,8 @@ class Plane(Struct):
     @property
     def device(self) -> tuple[str, int] | None:
         """Which device this is a plane of."""
-        found = _DEVICE.match(self.name)
-        return (found[1], int(found[2])) if found else None
+        match = _DEVICE.match(self.name)
+        return (match[1], int(match[2])) if match else None
 
 
 class Space(Struct):
@@ -93,13 +93,13 @@ def space_of(file: int, size: int, walk: Walk) -> Space:
     """The planes of an open file of so many bytes, without their events."""
     space = Space()
     try:
-        for part in parts(file, 0, size):
-            if part.number == PLANE:
-                space.planes.append(_plane(file, part, walk, space))
-            elif part.number in (HOSTNAME, ERROR, WARNING) and part.end > part.begin:
-                text = _bytes(file, part)
-                (space.hosts if part.number == HOSTNAME else space.complaints).append(text)
-            space.end = part.end
+        for field in parts(file, 0, size):
+            if field.number == PLANE:
+                space.planes.append(_plane(file, field, walk, space))
+            elif field.number in (HOSTNAME, ERROR, WARNING) and field.end > field.begin:
+                text = _bytes(file, field)
+                (space.hosts if field.number == HOSTNAME else space.complaints).append(text)
+            space.end = field.end
     except Cut as cut:
         space.end, space.cut = cut.at, True
         if last := _last(file, cut.at, size, walk, space):
@@ -107,8 +107,8 @@ def space_of(file: int, size: int, walk: Walk) -> Space:
     return space
 
 
-def _bytes(file: int, part: WireField) -> str:
-    return os.pread(file, min(part.end - part.begin, _LONGEST_TEXT), part.begin).decode("utf-8", "replace")
+def _bytes(file: int, field: WireField) -> str:
+    return os.pread(file, min(field.end - field.begin, _LONGEST_TEXT), field.begin).decode("utf-8", "replace")
 
 
 def _last(file: int, at: int, size: int, walk: Walk, space: Space) -> Plane | None:
@@ -118,11 +118,11 @@ def _last(file: int, at: int, size: int, walk: Walk, space: Space) -> Plane | No
     return plane if plane.lines else None
 
 
-def _plane(file: int, part: WireField, walk: Walk, space: Space) -> Plane:
+def _plane(file: int, field: WireField, walk: Walk, space: Space) -> Plane:
     plane = Plane()
     spans: list[list[int]] = []
     try:
-        for inner in parts(file, part.begin, part.end):
+        for inner in parts(file, field.begin, field.end):
             if inner.number == _LINE:
                 if (line := _line(file, inner.begin, inner.end, walk)) is not None:
                     plane.lines.append(line)
@@ -132,7 +132,7 @@ def _plane(file: int, part: WireField, walk: Walk, space: Space) -> Plane:
                 spans.append([inner.start, inner.end])
     except Cut as cut:
         space.broken += 1
-        if (line := _cut_line(file, cut.at, part.end, walk)) is not None:
+        if (line := _cut_line(file, cut.at, field.end, walk)) is not None:
             plane.lines.append(line)
     for start, end in spans:
         _name(plane, file, start, end, walk, space)
@@ -156,19 +156,19 @@ def _cut_content(file: int, at: int, end: int, number: int) -> int:
 
 def _line(file: int, begin: int, end: int, walk: Walk) -> Line | None:
     number, start, names = 0, 0, {"name": "", "display": ""}
-    some = False
+    has_rows = False
     for stretch in Stretches(HEADER, walk).over(part_of(file, begin, end)):
         tokens = stretch.tokens
         for name in names:
-            found = tokens.field(name)
-            if len(found.values):
-                names[name] = tokens.text(int(found.values[-1]), int(found.sizes[-1]))
+            field = tokens.field(name)
+            if len(field.values):
+                names[name] = tokens.text(int(field.values[-1]), int(field.sizes[-1]))
         if len(values := tokens.field("id").values):
             number = int(values[-1])
         if len(values := tokens.field("begin").values):
             start = int(values[-1])
-        some = True
-    return Line(number, names["display"] or names["name"], start, begin, end) if some else None
+        has_rows = True
+    return Line(number, names["display"] or names["name"], start, begin, end) if has_rows else None
 
 
 def _name(plane: Plane, file: int, start: int, end: int, walk: Walk, space: Space) -> None:
@@ -200,13 +200,13 @@ def _own(tokens: Tokens, code: Callable[[str], int], texts: list[str]) -> dict[i
     """A plane's own statistics by the number of their name."""
     count = tokens.count("own")
     names = tokens.column("own.name", count, 0).tolist()
-    found: dict[int, int | float | str] = {}
+    results: dict[int, int | float | str] = {}
     for kind in ("whole", "signed", "real"):
         values = tokens.field(f"own.{kind}")
         numbers = reals(values.values) if kind == "real" else values.values
         for owner, value in zip(values.owners.tolist(), numbers.tolist(), strict=True):
-            found[names[owner]] = value
+            results[names[owner]] = value
     owners, codes = tokens.texts("own.text", code)
     for owner, at in zip(owners.tolist(), codes.tolist(), strict=True):
-        found[names[owner]] = texts[at]
-    return found
+        results[names[owner]] = texts[at]
+    return results

@@ -41,13 +41,13 @@ _LIMITS = ("gpu_model", "gpu_arch", "cu_per_gpu", "simd_per_cu", "hbm_bw", "num_
 """What is taken from the machine's description; it has the command line that was profiled and host names as well."""
 
 
-def load(job: Job, beside: tuple[Path, ...]) -> Trace:
+def load(job: Job, companions: tuple[Path, ...]) -> Trace:
     """Read the opened file and those that belong to it. Raises Unreadable where nothing has a time."""
-    files = {path.name: path for path in (job.path, *beside)}
+    files = {path.name: path for path in (job.path, *companions)}
     counters = job.path if job.path.name != TIMES else files.get(COUNTERS)
     times = files.get(TIMES, job.path)
-    known = (COUNTERS, TIMES)
-    named = job.path.resolve().parent if job.path.name in known and SYSTEM in files else None
+    file_names = (COUNTERS, TIMES)
+    named = job.path.resolve().parent if job.path.name in file_names and SYSTEM in files else None
     label = f"{named.parent.name}/{named.name}" if named is not None else job.path.name.split(".")[0]
     info = Info(
         source=str(job.path), label=label, format="rocprofiler-compute", tool="rocprofiler-compute",
@@ -58,8 +58,8 @@ def load(job: Job, beside: tuple[Path, ...]) -> Trace:
         limits = _limits(files.get(SYSTEM), recording)
         rows = _rows(times, recording)
         if rows.is_empty() and counters is not None and counters != times:
-            told = f"{times.name} holds no dispatch: times are those of the pass with counters"
-            recording.faults.sentences.append(told)
+            warning = f"{times.name} holds no dispatch: times are those of the pass with counters"
+            recording.faults.sentences.append(warning)
             times, rows = counters, _rows(counters, recording)
         counted = rows if counters == times else _rows(counters, recording) if counters is not None else None
         rows = _utilised(rows, counted, limits)
@@ -105,16 +105,16 @@ def _limits(path: Path | None, recording: Recording) -> dict[str, str]:
         recording.faults.sentences.append(f"{path.name} could not be read: utilisation is not known")
         return {}
     row = first.row(0, named=True)
-    known = {name: str(row[name]).strip() for name in _LIMITS if row.get(name)}
-    return {name: value for name, value in known.items() if re.fullmatch(r"[\w. ]{1,40}", value)}
+    limits = {name: str(row[name]).strip() for name in _LIMITS if row.get(name)}
+    return {name: value for name, value in limits.items() if re.fullmatch(r"[\w. ]{1,40}", value)}
 
 
 def _number(limits: dict[str, str], name: str) -> float | None:
     try:
-        found = float(limits[name])
+        number = float(limits[name])
     except (KeyError, ValueError):
         return None
-    return found if 0 < found < 1e12 else None
+    return number if 0 < number < 1e12 else None
 
 
 def _describe(recording: Recording, rows: pl.DataFrame, limits: dict[str, str]) -> None:
@@ -130,10 +130,10 @@ def _utilised(rows: pl.DataFrame, counted: pl.DataFrame | None, limits: dict[str
         nothing = pl.lit(None, pl.Float64)
         return rows.with_columns(tensor=nothing, dram=nothing)
     cycles, moved = _matrix_cycles(counted, limits), _hbm_bytes(counted, limits)
-    found = counted.select(*key, tensor=cycles, moved=moved).unique(key, keep="first")
+    used = counted.select(*key, tensor=cycles, moved=moved).unique(key, keep="first")
     bandwidth, time = _number(limits, "hbm_bw"), pl.col("end") - pl.col("start")
     share = pl.col("moved") / (time * bandwidth) if bandwidth else pl.lit(None, pl.Float64)
-    rows = rows.join(found, on=key, how="left", maintain_order="left")
+    rows = rows.join(used, on=key, how="left", maintain_order="left")
     return rows.with_columns(fraction(pl.col("tensor"), "tensor"), fraction(share, "dram"))
 
 
@@ -171,16 +171,16 @@ def _hbm_bytes(rows: pl.DataFrame, limits: dict[str, str]) -> pl.Series:
         wide, medium = sums("RDREQ_128B"), sums("RDREQ_64B")
         if wide is None or medium is None:
             return _unknown(rows)
-        read = small * 32 + medium * 64 + wide * 128
+        bytes_read = small * 32 + medium * 64 + wide * 128
     else:
-        read = small * 32 + (reads - small) * 64 + (wide * 64 if wide is not None else 0)
+        bytes_read = small * 32 + (reads - small) * 64 + (wide * 64 if wide is not None else 0)
     written = large * 64 + (writes - large) * 32
-    return read * _share(read_there, reads) + written * _share(written_there, writes)
+    return bytes_read * _share(read_there, reads) + written * _share(written_there, writes)
 
 
-def _share(part: pl.Series, whole: pl.Series) -> pl.Series:
+def _share(numerator: pl.Series, denominator: pl.Series) -> pl.Series:
     """Which part of the requests; 0 of none."""
-    return (part / whole).fill_nan(0.0).clip(0.0, 1.0)
+    return (numerator / denominator).fill_nan(0.0).clip(0.0, 1.0)
 
 
 def _samples(recording: Recording, rows: pl.DataFrame, counted: pl.DataFrame) -> None:
@@ -194,10 +194,10 @@ def _samples(recording: Recording, rows: pl.DataFrame, counted: pl.DataFrame) ->
         single = _INSTANCE.fullmatch(name)
         if single and f"{single[1]}_sum" in placed.columns:
             continue
-        found = values.reals(placed[name].cast(pl.String))[0]
+        numbers = values.reals(placed[name].cast(pl.String))[0]
         key = (f"{single[1]}_sum" if single else name).upper().replace("_SUM", "_sum")
-        sums[key] = sums[key] + found if key in sums else found
-    for name, found in sums.items():
+        sums[key] = sums[key] + numbers if key in sums else numbers
+    for name, numbers in sums.items():
         recording.samples(placed.select(
-            "device", "pid", ts_ns="start", metric=pl.lit(name), unit=pl.lit(""), value=found
+            "device", "pid", ts_ns="start", metric=pl.lit(name), unit=pl.lit(""), value=numbers
         ).drop_nulls(["value", "ts_ns"]), "counters")

@@ -44,9 +44,9 @@ def load(job: Job) -> Trace:
             names = [name for name in block.columns if name not in _KNOWN]
             counted = counted or bool(names)
             for name in names:
-                found, _ = values.reals(block[name])
+                numbers, _ = values.reals(block[name])
                 recording.samples(rows.select(
-                    "device", "pid", ts_ns="start", metric=pl.lit(name.upper()), unit=pl.lit(""), value=found
+                    "device", "pid", ts_ns="start", metric=pl.lit(name.upper()), unit=pl.lit(""), value=numbers
                 ).drop_nulls("value"), table)
             job.progress(source.position, source.size, recording.rows)
         if source.fault:

@@ -44,9 +44,9 @@ _TEXTS = (
 _ORDER = ("agents", "calls", "kernels", "copies", "memory", "counters")
 
 
-def load(job: Job, label: str, beside: tuple[Path, ...]) -> Trace:
+def load(job: Job, label: str, companions: tuple[Path, ...]) -> Trace:
     """The file with those beside it. Raises Unreadable where nothing has a time."""
-    tables = {path: table_of(stream.head(path, 4096)) for path in (job.path, *beside)}
+    tables = {path: table_of(stream.head(path, 4096)) for path in (job.path, *companions)}
     mine = tables[job.path]
     if mine == "statistics":
         return _statistics(job, label)
@@ -74,20 +74,20 @@ class _Reader:
 
     def read(self) -> Trace:
         """All files, then the Trace."""
-        read: dict[str, Callable[[pl.DataFrame, str], None]] = {
+        readers: dict[str, Callable[[pl.DataFrame, str], None]] = {
             "agents": self._list_agents, "calls": self._calls, "kernels": self._kernels, "copies": self._copies,
             "memory": self._memory, "counters": self._count,
         }
         self._when = self._span(self._job.path)
-        left = []
+        unread = []
         for path, table in self._files.items():
             if table != "agents" and self._is_of_another_run(path):
-                left.append(path.name)
+                unread.append(path.name)
                 continue
-            self._blocks(path, read[table])
-        if left:
+            self._blocks(path, readers[table])
+        if unread:
             self._recording.faults.sentences.append(
-                f"not read with it, for their times are of another run: {', '.join(sorted(left))}"
+                f"not read with it, for their times are of another run: {', '.join(sorted(unread))}"
             )
         memory_use.add(self._recording, self._allocated)
         if self._counts:
@@ -147,10 +147,10 @@ class _Reader:
     def _device(self, column: str) -> pl.Expr:
         """An agent as the tables name it; a bare number is an agent's."""
         text = pl.col(column).str.strip_chars()
-        named = pl.when(text.str.contains(r"^\d+$")).then(pl.format("Agent {}", text)).otherwise(text)
-        named = named.str.replace(r"^Agent-(\d+)$", "Agent $1").str.replace(r"^(GPU|CPU)-(\d+)$", "$1 $2")
-        known = named.replace(self._agents) if self._agents else named
-        return pl.when(known.str.starts_with("CPU")).then(pl.lit("Host")).when(known != "").then(known)
+        agent = pl.when(text.str.contains(r"^\d+$")).then(pl.format("Agent {}", text)).otherwise(text)
+        agent = agent.str.replace(r"^Agent-(\d+)$", "Agent $1").str.replace(r"^(GPU|CPU)-(\d+)$", "$1 $2")
+        device = agent.replace(self._agents) if self._agents else agent
+        return pl.when(device.str.starts_with("CPU")).then(pl.lit("Host")).when(device != "").then(device)
 
     def _timed(self, rows: pl.DataFrame, table: str, ints: tuple[str, ...]) -> pl.DataFrame:
         """Numbers, times under the names all readers use, and the correlation, wide where there are several runs."""
@@ -167,8 +167,8 @@ class _Reader:
 
     def _process(self, rows: pl.DataFrame) -> pl.DataFrame:
         """``pid`` of records that name none: the process of their run's calls, where that is one."""
-        known = {run: next(iter(pids)) for run, pids in self._pids.items() if len(pids) == 1}
-        return rows.with_columns(pid=pl.col("run").replace_strict(known, default=None, return_dtype=pl.Int64))
+        pid_of_run = {run: next(iter(pids)) for run, pids in self._pids.items() if len(pids) == 1}
+        return rows.with_columns(pid=pl.col("run").replace_strict(pid_of_run, default=None, return_dtype=pl.Int64))
 
     def _calls(self, rows: pl.DataFrame, table: str) -> None:
         ints = ("start_timestamp", "end_timestamp", "correlation_id", "process_id", "thread_id")
@@ -183,10 +183,10 @@ class _Reader:
 
     def _of_kind(self, rows: pl.DataFrame, kind: str, table: str) -> pl.DataFrame:
         """The rows that say they are of this kind; what else stands in the file is counted."""
-        kept = rows.filter(pl.col("kind").str.strip_chars() == kind) if "kind" in rows.columns else rows.clear()
-        if lost := rows.height - kept.height:
+        valid = rows.filter(pl.col("kind").str.strip_chars() == kind) if "kind" in rows.columns else rows.clear()
+        if lost := rows.height - valid.height:
             self._recording.faults.left_out[table] += lost
-        return kept
+        return valid
 
     def _kernels(self, rows: pl.DataFrame, table: str) -> None:
         rows = self._process(self._timed(self._of_kind(rows, "KERNEL_DISPATCH", table), table, _KERNEL))

@@ -37,8 +37,8 @@ class Rocprof(FormatLoader):
         if has_header(head):
             return True
         lines = [line for line in head.split(b"\n", 5)[:5] if line.strip()]
-        whole = lines if len(head) < 65536 or len(lines) < 5 else lines[:-1]
-        return bool(whole) and is_bare_row(whole[0]) and all(is_bare_row(line) for line in whole[1:4])
+        complete = lines if len(head) < 65536 or len(lines) < 5 else lines[:-1]
+        return bool(complete) and is_bare_row(complete[0]) and all(is_bare_row(line) for line in complete[1:4])
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """One Trace with ``kernels`` and ``metrics``. Raises Unreadable where no row has a time."""

@@ -42,20 +42,20 @@ class RocprofCsv(FormatLoader):
 
     def companions(self, path: Path) -> tuple[Path, ...]:
         """The files of the same run: in the same folder, with the same prefix before the names of their tables."""
-        mine = _MEMBER.fullmatch(path.name)
-        if mine is None:
+        match = _MEMBER.fullmatch(path.name)
+        if match is None:
             return ()
         try:
-            names = sorted(entry.name for entry in path.parent.iterdir() if entry.name.startswith(mine["prefix"]))
+            names = sorted(entry.name for entry in path.parent.iterdir() if entry.name.startswith(match["prefix"]))
         except OSError:
             return ()
-        found = [name for name in names if (other := _MEMBER.fullmatch(name)) and other["prefix"] == mine["prefix"]]
-        return tuple(path.with_name(name) for name in found if name != path.name and path.with_name(name).is_file())
+        siblings = [name for name in names if (other := _MEMBER.fullmatch(name)) and other["prefix"] == match["prefix"]]
+        return tuple(path.with_name(name) for name in siblings if name != path.name and path.with_name(name).is_file())
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """One Trace of the file and those beside it. Raises Unreadable where no row has a time."""
-        mine = _MEMBER.fullmatch(job.path.name)
-        label = mine["prefix"] if mine else job.path.name.split(".")[0]
+        match = _MEMBER.fullmatch(job.path.name)
+        label = match["prefix"] if match else job.path.name.split(".")[0]
         from .read_rocprofv3 import load
 
         return (load(job, label, self.companions(job.path)),)
