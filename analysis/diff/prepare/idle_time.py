@@ -70,7 +70,7 @@ def _busiest(matched: list[Matched], rank: int | None, device: str | None) -> in
     best, most = None, 0.0
     for at, one in enumerate(matched):
         if one.pair.rank is None or one.pair.rank == rank:
-            rows = one.on_device & (one.functions["device"] == device).fill_null(device is None).to_numpy()
+            rows = one.on_device & one.functions["device"].eq_missing(device).to_numpy()
             busy = float(np.nansum(one.a.ms[rows]) + np.nansum(one.b.ms[rows]))
             if busy > most:
                 best, most = at, busy

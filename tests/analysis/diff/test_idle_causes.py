@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from runs import host, kernel, run_of, samples, steps
 
@@ -45,6 +46,16 @@ def training(seed: int, *, loader_ms: float = 2.0, slow: dict[int, float] | None
             at += round(slow[number] * MS)
         lengths.append(at - begin)
     return run_of("made", kernels=kernels, host=slices, cycles=steps(*lengths))
+
+
+def without_device(run: Trace) -> Trace:
+    text = run.kernels.collect_schema()["device"]
+    return run.with_tables(kernels=run.kernels.with_columns(device=pl.lit(None, text)))
+
+
+def test_the_idle_time_of_a_device_without_a_name_is_a_row_too() -> None:
+    table = diff(without_device(training(1)), without_device(training(2, loader_ms=6)))
+    assert idle_rows(table)[INPUT]["verdict"] == "slower"
 
 
 def diff(a: Trace, b: Trace) -> Table:
