@@ -63,8 +63,9 @@ def test_every_view_and_every_panel_of_a_pair(folder: Path, opened: list[Session
     walk(session, [
         (b"\r", ("Diff: details", KERNELS[2])), (ESC, ("not : details",)),
         (b"1", ("▐1 Overview▌", "Kernel moves most", KERNELS[0])), (b"x", ("run A",)), (b"x", ("run B",)),
-        (b"2", ("▐2 Cycles▌", "ProfilerStep#")), (b"x", ("run A",)), (b"\r", ("Cycles: details", "␛[66;6H␛[666mpen")),
-        (ESC, ("not : details",)), (b"c", (" cycle 1 ",)),
+        (b"2", ("▐2 Cycles▌", "ProfilerStep#")), (b"x", ("A and B",)), (b"x", ("run A",)),
+        (b"\r", ("Cycles: details", "␛[66;6H␛[666mpen")),
+        (ESC, ("not : details",)), (b"c", (" cycle 1 ",)), (b"x", ("run B",)), (b"x", ("A and B",)),
         (b"3", ("▐3 Kernels▌", *KERNELS[:2])), (b"C", ("all cycles",)), (b"G\r", ("Kernels: details", "title")),
         (ESC, ("not : details",)), (b"x", ("run A", "1 k  ")),
         (b"g\r", ("Kernels: details", "ns::k<␛[666mT, [red]>")),
@@ -72,6 +73,7 @@ def test_every_view_and_every_panel_of_a_pair(folder: Path, opened: list[Session
         (b"4", ("▐4 Launches▌", KERNELS[2])), (b"jjj\r", ("Launches: details", "[/nope]")), (ESC, ("not : details",)),
         (b"5", ("▐5 Ops▌", "aten::[/nope]")), (b"\r", ("Ops: details", "aten::")), (ESC, ("not : details",)),
         (b"w", ("Warnings and notes", "control characters in strings", "␛]0;PWNED")), (ESC, ("not Warnings",)),
+        (b"x", ("run B",)), (b"x", ("A and B",)),
         (b"?", ("Help: Ops",)), (b"G", ("(tc_total_ratio_delta)",)), (ESC, ("not Help: Ops",)),
         (b":", ("View: Overview",)), (PASTED, ("[red]pasted",)), (ESC, ("not [red]pasted",)),
     ])

@@ -29,7 +29,6 @@ def test_gaps_left_on_disk_are_those_found_in_memory(
     fresh = idle(path)
     monkeypatch.setattr(derived, "LEAST_BYTES", 0)
     monkeypatch.setattr(files, "PART_BYTES", part)
-    monkeypatch.setattr(files, "MOST_BYTES", 64 << 20)
     monkeypatch.setattr(table, "ON_DISK", 1)
     monkeypatch.setattr(view_of_gaps, "MANY", 1)
     for again in (idle(path), idle(path)):
