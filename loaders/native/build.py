@@ -15,7 +15,7 @@ from pathlib import Path
 
 from .program import HOST, Program, write
 
-PROGRAMS = ("kineto.scan.program:SCANNER", "ingest.call_tree.state:SWEEP", "protobuf.program:WALKER")
+PROGRAMS = ("kineto.scan.program:SCANNER", "ingest.call_tree.program:SWEEP", "protobuf.program:WALKER")
 """Where the programs are, in ``loaders``."""
 
 

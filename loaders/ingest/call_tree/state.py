@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,17 +9,10 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ...native.functions import Native
-from ...native.program import Program
 from .call_times import CallTimes, Ints, Shorts, in_order
+from .program import SWEEP
 from .sweep import sweep
 
-SWEEP = Program(
-    name="call-tree",
-    module=f"{__package__}.signatures",
-    names=("compiled_sweep",),
-    sources=tuple(str(Path(__file__).with_name(f"{name}.py")) for name in ("sweep", "signatures")),
-)
-"""The sweep as it is compiled when the package is built."""
 SLACK_NS = 1_000
 """Clocks of whole microseconds make a slice outlast its parent by up to this; that is not worth a word."""
 WORTH_COMPILING = 200_000

@@ -172,6 +172,14 @@ def test_every_program_is_built() -> None:
     assert len(defining) == len(build.PROGRAMS) == len({program.name for program in build.programs()})
 
 
+def test_building_imports_no_more_than_the_build_requires() -> None:
+    """A package is built where polars and the rest are not installed; the code would silently be left out."""
+    absent = "import sys; sys.modules.update(dict.fromkeys(('polars', 'orjson', 'isal', 'textual', 'scipy')))"
+    listed = f"{absent}; from warplens.loaders.native.build import programs; print(len(programs()))"
+    done = subprocess.run([sys.executable, "-c", listed], capture_output=True, text=True)
+    assert done.stdout.split() == [str(len(build.PROGRAMS))], done.stderr
+
+
 def test_doctor_says_whether_the_readers_are_compiled(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "programs", lambda: [program])
     monkeypatch.setattr(doctor, "can_compile", lambda: False)
