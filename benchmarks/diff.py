@@ -239,7 +239,7 @@ def many(sizes: list[tuple[int, int]]) -> None:
 
 
 def _made_up(path: Path, functions: int, cycles: int, slower: bool) -> str:
-    """A profile with a row a function and cycle, every second function on the device with a reading of its clock."""
+    """A profile, one row per function and cycle, every second function on the device with a reading of its clock."""
     draw = np.random.default_rng(1 + slower)
     names = [f"function_{n}" for n in range(functions)]
     on_device = np.arange(functions) % 2 == 0

@@ -49,11 +49,14 @@ def open_runs(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[Trac
     from ..loaders.ingest.progress import ProgressLine
 
     runs: list[Trace] = []
+    capture = getattr(arguments, "capture", None)
+    if capture is not None and not Path(capture).is_file():
+        raise Wrong(f"--capture {capture}: there is no such file")
     for path in paths:
         with ProgressLine(path) as progress:
             runs += open_run(
                 path, worker=arguments.worker, align_s=arguments.align, use_cache=not arguments.no_cache,
-                progress=progress.update,
+                progress=progress.update, capture=capture,
             )
     if arguments.align is not None and not any(run.info.facts.get("metric_files") for run in runs):
         raise Wrong("--align moves counters beside a trace; give the folder that holds the trace and their files")
@@ -98,7 +101,7 @@ def scope_of(arguments: argparse.Namespace) -> dict[str, Any]:
     return {
         "cycle_anchor": arguments.cycle_anchor, "pid_a": pid_a, "pid_b": pid_b, "rank": arguments.rank,
         "rank_b": arguments.rank, "device": arguments.device, "from_ns": arguments.from_ns, "to_ns": arguments.to_ns,
-        "columns": arguments.columns, "warm_up": not arguments.no_warm_up,
+        "columns": arguments.columns, "changes": tuple(arguments.change), "warm_up": not arguments.no_warm_up,
     }
 
 
@@ -121,6 +124,8 @@ def opening_arguments(parser: argparse.ArgumentParser) -> None:
     """How runs are opened."""
     group = parser.add_argument_group("opening")
     group.add_argument("--worker", type=int, metavar="N", help="take the Nth run of a file with several, from 0")
+    group.add_argument("--capture", metavar="FILE", help="recording of the graphs being captured, whose kernels the "
+                       "replays have; default: the folder capture_traces beside the trace")
     group.add_argument("--no-cache", action="store_true", help="neither read nor write the cache")
     limit_argument(group)
 
@@ -156,6 +161,10 @@ def scope_arguments(parser: argparse.ArgumentParser) -> None:
         "--cycle-anchor", type=_pattern, metavar="REGEX", help="take the slices of this name as the cycles"
     )
     group.add_argument("--columns", type=_whole, default=100, metavar="N", help="number of columns of the timeline")
+    group.add_argument(
+        "--change", action="append", default=[], type=_change, metavar="KIND:REGEX=FACTOR",
+        help="with --view whatif: replay the run with this: kernel:gemm=0.5, host=0, graph; several are one change",
+    )
     group.add_argument("--no-warm-up", action="store_true", help="leave warm-up cycles out")
 
 
@@ -188,6 +197,15 @@ def _limit(text: str) -> str:
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return text
+
+
+def _change(text: str) -> str:
+    from ..analysis.contract.changes import NotAChange, parse
+
+    try:
+        return parse(text).text
+    except NotAChange as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _pattern(text: str) -> str:

@@ -32,7 +32,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
         _tell((("warplens", __version__), *facts()))
         return FINE
     runs = open_runs([arguments.run], arguments)
-    from ..loaders.ingest.advice.examination import examined
+    from ..loaders.ingest.advice.doctor import examined
 
     _tell(examined(runs))
     return FINE

@@ -66,7 +66,8 @@ def _open_app(arguments: argparse.Namespace) -> int:
 
     def ingest(path: str) -> Ingest:
         return Ingest(
-            path, worker=arguments.worker, use_cache=not arguments.no_cache, align_s=arguments.align
+            path, worker=arguments.worker, use_cache=not arguments.no_cache, align_s=arguments.align,
+            capture=arguments.capture,
         )
 
     begun = {path: ingest(path) for path in arguments.runs}

@@ -1,4 +1,4 @@
-"""The command ``reduce``: a job's ranks, each where it lies, made into a small dataset that opens as a run."""
+"""The command ``reduce``: a job's ranks, each in place, made into a small dataset that opens as a run."""
 
 from __future__ import annotations
 

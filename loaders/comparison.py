@@ -23,20 +23,11 @@ from .loader import FormatLoader, Job
 from .trace import Device, Info, Trace
 
 FIXED = {
-    "Function Name": "function",
-    "Metric Name": "metric",
-    "Device": "device",
-    "Suspicion Score": "suspicion",
-    "Δβ(%)": "delta_beta",
-    "Z-Score(β)": "z_beta",
-    "p-value(β)": "p_beta",
-    "U-test p(β)": "u_beta",
-    "Δμ": "delta_mu",
-    "Z-Score(μ)": "z_mu",
-    "Z-Score(log_μ)": "z_log_mu",
-    "p-value(μ)": "p_mu",
+    "Function Name": "function", "Metric Name": "metric", "Device": "device", "Suspicion Score": "suspicion",
+    "Δβ(%)": "delta_beta", "Z-Score(β)": "z_beta", "p-value(β)": "p_beta", "U-test p(β)": "u_beta",
+    "Δμ": "delta_mu", "Z-Score(μ)": "z_mu", "Z-Score(log_μ)": "z_log_mu", "p-value(μ)": "p_mu",
     "U-test p(μ)": "u_mu",
-}
+}  # fmt: skip
 """Headers that are the same in every report; the four others carry the runs' labels."""
 
 TEXT = ("function", "metric", "device")
@@ -231,10 +222,8 @@ def _cycles(times: Sequence[float]) -> pl.DataFrame:
     """Times in µs by rank → cycles numbered by rank; when they happened is not known."""
     return pl.DataFrame(
         {
-            "cycle": range(1, len(times) + 1),
-            "dur_ns": [round(time * 1000) for time in times],
-            "source": ["recorded"] * len(times),
-            "complete": [True] * len(times),
+            "cycle": range(1, len(times) + 1), "dur_ns": [round(time * 1000) for time in times],
+            "source": ["recorded"] * len(times), "complete": [True] * len(times),
         },
         schema_overrides={"cycle": pl.Int64, "dur_ns": pl.Int64},
     )

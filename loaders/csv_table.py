@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 
 
 def read(lines: bytes, columns: Sequence[str] | None = None, separator: str = ",") -> pl.DataFrame:
-    """A table of strings. ``columns`` are the header where the lines have none, else the first line is it.
-
-    A line with more cells loses them, one with fewer gets nulls. Bytes that are not UTF-8 are replaced.
-    """
+    """A table of strings. ``columns`` are the header where the lines have none, else the first line is it. A line with
+    more cells loses them, one with fewer gets nulls. Bytes that are not UTF-8 are replaced."""
     import polars as pl
 
     if columns is not None:

@@ -33,15 +33,10 @@ FEWER_FUNCTIONS, FEWER_LAUNCHES = 0.9, 0.8
 """Below these shares of what a process's cycles usually hold, a cycle was not recorded whole."""
 
 UNITS: tuple[tuple[str, str, float], ...] = (
-    (r"frequency|clock", "MHz", 1.0),
-    (r"^process_gpu_mem_usage", "B", 1.0),
-    (r"usage|util|occupancy", "%", 1.0),
-    (r"transmit|receive|_rate$", "B/s", 1.0),
-    (r"temperature", "C", 1.0),
-    (r"power", "W", 1.0),
-    (r"^host_mem_", "B", 1024.0),
-    (r"mem_|disk_", "B", 1.0),
-)
+    (r"frequency|clock", "MHz", 1.0), (r"^process_gpu_mem_usage", "B", 1.0), (r"usage|util|occupancy", "%", 1.0),
+    (r"transmit|receive|_rate$", "B/s", 1.0), (r"temperature", "C", 1.0), (r"power", "W", 1.0),
+    (r"^host_mem_", "B", 1024.0), (r"mem_|disk_", "B", 1.0),
+)  # fmt: skip
 """Counter name → unit, and what one recorded step is worth in it: host memory comes in KiB, as /proc/meminfo has it."""
 
 
@@ -90,12 +85,10 @@ def _kind() -> pl.Expr:
     recorded = pl.when(recorded.str.starts_with("gpu_memcpy")).then(pl.lit("memcpy")).otherwise(recorded)
     name = pl.col("function_name")
     return (
-        pl.when((recorded == "memcpy") & name.str.starts_with("Memset"))
-        .then(pl.lit("memset"))
-        .when((recorded == "kernel") & name.str.contains(f"(?i){COLLECTIVE.pattern}"))
-        .then(pl.lit("collective"))
+        pl.when((recorded == "memcpy") & name.str.starts_with("Memset")).then(pl.lit("memset"))
+        .when((recorded == "kernel") & name.str.contains(f"(?i){COLLECTIVE.pattern}")).then(pl.lit("collective"))
         .otherwise(recorded)
-    )
+    )  # fmt: skip
 
 
 def _profile(perf: pl.DataFrame) -> pl.DataFrame:
@@ -131,11 +124,9 @@ def _profile(perf: pl.DataFrame) -> pl.DataFrame:
 
 
 def _whole(profile: pl.DataFrame) -> pl.DataFrame:
-    """(pid, cycle) → ``complete``, from which device functions were seen how often.
-
-    What is usual is the median over the cycles of a process that have device rows at all. A cycle with fewer functions
-    is no edge of the recording but another kind of cycle (a prefill among decodes) if it has functions of its own.
-    """
+    """(pid, cycle) → ``complete``, from which device functions were seen how often. What is usual is the median over
+    the cycles of a process that have device rows at all. A cycle with fewer functions is no edge of the recording but
+    another kind of cycle (a prefill among decodes) if it has functions of its own."""
     key = ["pid", "cycle"]
     distinct = profile.filter(pl.col("device") != "Host").unique([*key, "function", "device"], maintain_order=True)
     cycles = distinct.select(key).unique().group_by("pid").agg(pl.len().alias("cycles"))
@@ -144,10 +135,9 @@ def _whole(profile: pl.DataFrame) -> pl.DataFrame:
         "pid", "function", own=2 * pl.col("in") < pl.col("cycles")
     )
     counts = (
-        distinct.join(common, ["pid", "function"], nulls_equal=True)
-        .group_by(key)
+        distinct.join(common, ["pid", "function"], nulls_equal=True).group_by(key)
         .agg(pl.len().alias("functions"), pl.col("instances").sum().alias("launches"), pl.col("own").mean())
-    )
+    )  # fmt: skip
     usual = counts.group_by("pid").agg(
         pl.col("functions").median().alias("usual_functions"), pl.col("launches").median().alias("usual_launches")
     )
@@ -156,12 +146,9 @@ def _whole(profile: pl.DataFrame) -> pl.DataFrame:
     )
     other = pl.col("own").fill_null(0.0) >= 0.2
     return (
-        profile.select(key)
-        .unique()
-        .join(counts, key, how="left", nulls_equal=True)
-        .join(usual, "pid", how="left", nulls_equal=True)
-        .select(*key, complete=(~fewer | other).fill_null(True))
-    )
+        profile.select(key).unique().join(counts, key, how="left", nulls_equal=True)
+        .join(usual, "pid", how="left", nulls_equal=True).select(*key, complete=(~fewer | other).fill_null(True))
+    )  # fmt: skip
 
 
 def _cycles(profile: pl.DataFrame) -> pl.DataFrame:
@@ -208,10 +195,9 @@ def _metrics(counters: pl.DataFrame) -> pl.DataFrame:
         orient="row",
     )
     return (
-        samples.join(units, "metric", maintain_order="left")
-        .with_columns(pl.col("value") * pl.col("scale"))
+        samples.join(units, "metric", maintain_order="left").with_columns(pl.col("value") * pl.col("scale"))
         .sort("ts_ns", maintain_order=True)
-    )
+    )  # fmt: skip
 
 
 class CycleProfile(FormatLoader):

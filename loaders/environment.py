@@ -34,10 +34,8 @@ class _Rocprofv3(msgspec.Struct):
 
 
 def recorded(path: Path) -> Facts:
-    """Name and value of everything a file says about the process, nothing where its format says nothing.
-
-    Raises OSError, and Unreadable as reading the file does.
-    """
+    """Name and value of everything a file says about the process, nothing where its format says nothing. Raises
+    OSError, and Unreadable as reading the file does."""
     with stream.Source(path) as source:
         start = source.read(64 << 10)
     if start.startswith(sqlite_file.MAGIC):

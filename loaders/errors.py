@@ -4,10 +4,8 @@ from __future__ import annotations
 
 
 class Unreadable(Exception):
-    """The input cannot be opened as a trace.
-
-    ``path`` as the user named it, ``reason`` a clause without full stop, ``advice`` what to do about it.
-    """
+    """The input cannot be opened as a trace. ``path`` as the user named it, ``reason`` a clause without full stop,
+    ``advice`` what to do about it."""
 
     def __init__(self, path: object, reason: str, advice: str = "") -> None:
         self.path, self.reason, self.advice = str(path), reason, advice

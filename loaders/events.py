@@ -23,10 +23,8 @@ class Progress(NamedTuple):
 
 
 class FirstRows(NamedTuple):
-    """The first rows can be shown while the rest loads; ``opened`` opens them.
-
-    Of a job's recordings they are whole ones: ``read`` of so many (``of``); both are 0 for the beginning of one file.
-    """
+    """The first rows can be shown while the rest loads; ``opened`` opens them. Of a job's recordings they are whole
+    ones: ``read`` of so many (``of``); both are 0 for the beginning of one file."""
 
     opened: Callable[[], tuple[Trace, ...]]
     read: int = 0

@@ -109,12 +109,9 @@ def _loose(rows: pl.DataFrame) -> pl.DataFrame:
         return pl.when(value.is_finite()).then(value)
 
     return rows.select(
-        "line",
-        name=parts.field("1"),
-        dur_ns=parts.field("2").cast(pl.Int64, strict=False),
-        tensor=fraction("3"),
+        "line", name=parts.field("1"), dur_ns=parts.field("2").cast(pl.Int64, strict=False), tensor=fraction("3"),
         dram=fraction("4"),
-    )
+    )  # fmt: skip
 
 
 def parse(block: bytes) -> tuple[pl.DataFrame, int, int]:
@@ -170,13 +167,9 @@ class KernelTable(FormatLoader):
 
     def _info(self, job: Job, size: int) -> Info:
         return Info(
-            source=str(job.path),
-            label=job.path.name.split(".")[0],
-            format=self.name,
-            tool="Nsight Compute",
-            bytes=size,
-            serialised=True,
-        )
+            source=str(job.path), label=job.path.name.split(".")[0], format=self.name, tool="Nsight Compute",
+            bytes=size, serialised=True,
+        )  # fmt: skip
 
 
 def _warnings(rows: _Rows) -> Iterator[str]:

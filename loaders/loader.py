@@ -18,8 +18,7 @@ from msgspec import Struct, field
 
 from .trace import Trace
 
-HEAD_BYTES = 65536
-"""How much of a file, after decompression, a sniffer sees."""
+HEAD_BYTES = 65536  # How much of a file, after decompression, a sniffer sees.
 
 
 def _nothing(done: int, total: int, events: int) -> None:
@@ -27,14 +26,12 @@ def _nothing(done: int, total: int, events: int) -> None:
 
 
 class Job(Struct, frozen=True):
-    """One load: the source, where it may write, and how to tell what it is doing.
-
-    ``path`` is a file or, for formats made of several files, a directory. ``progress(bytes_done, bytes_total, events)``
-    may be called often; it raises ``Cancelled`` when the user stopped the load. ``first_rows``, where given, is called
-    at most once with a small Trace of the first rows, so that they can be shown while the rest loads.
-    ``compiled=False`` forbids the compiled scanner. Where ``lasting`` is false nobody but this process asks for the
-    tables, so they may stay in memory and be spread over files of the workspace, ready to be asked many times.
-    """
+    """One load: the source, where it may write, and how to tell what it is doing. ``path`` is a file or, for formats
+    made of several files, a directory. ``progress(bytes_done, bytes_total, events)`` may be called often; it raises
+    ``Cancelled`` when the user stopped the load. ``first_rows``, where given, is called at most once with a small Trace
+    of the first rows, so that they can be shown while the rest loads. ``compiled=False`` forbids the compiled scanner.
+    Where ``lasting`` is false nobody but this process asks for the tables, so they may stay in memory and be spread
+    over files of the workspace, ready to be asked many times."""
 
     path: Path
     workspace: Path
@@ -47,12 +44,10 @@ class Job(Struct, frozen=True):
 
 @runtime_checkable
 class Loader(Protocol):
-    """The least a loader is: what an object of another package has to have to be one.
-
-    ``name`` is the word shown to users ('kineto'), ``title`` a line for ``warplens formats``, ``suffixes`` the usual
-    file name endings (a hint, never the test), ``version`` an integer that goes up when the tables it writes change.
-    Whatever it has of the further attributes of ``FormatLoader`` is used, and the defaults for the rest.
-    """
+    """The least a loader is: what an object of another package has to have to be one. ``name`` is the word shown to
+    users ('kineto'), ``title`` a line for ``warplens formats``, ``suffixes`` the usual file name endings (a hint, never
+    the test), ``version`` an integer that goes up when the tables it writes change. Whatever it has of the further
+    attributes of ``FormatLoader`` is used, and the defaults for the rest."""
 
     name: str
     title: str
@@ -114,10 +109,8 @@ class FormatLoader(ABC):
         return True
 
     def arguments(self, path: Path, offset: int, name: str) -> dict[str, Any] | None:
-        """The arguments of the event of that name at a byte (column ``offset``); None where rows have no offset.
-
-        Raises OSError where the file cannot be read, ValueError where something else is at that place.
-        """
+        """The arguments of the event of that name at a byte (column ``offset``); None where rows have no offset. Raises
+        OSError where the file cannot be read, ValueError where something else is at that place."""
         return None
 
     @property

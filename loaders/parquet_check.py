@@ -13,18 +13,15 @@ from pathlib import Path
 from typing import Any
 
 _MAGIC = b"PAR1"
-_TAIL = 8
-"""Bytes behind the footer: its length and the magic."""
+_TAIL = 8  # Bytes behind the footer: its length and the magic.
 _SURE_ROWS = 1 << 20
 _ROWS_A_BYTE = 64
 """A row group may have so many rows, or so many for each byte of the file: no table is made of constants only."""
-_DEEPEST = 24
-"""Structs and lists in each other; the format has seven."""
+_DEEPEST = 24  # Structs and lists in each other; the format has seven.
 _HEADER, _LONGEST_HEADER = 512, 1 << 24
 """Bytes in which most headers of pages end, and in which all do, though one holds the largest text of its page."""
 _REPEATED = 2
-_DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
-"""Kinds of pages."""
+_DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3  # Kinds of pages.
 
 _Fields = dict[int, Any]
 
@@ -110,9 +107,7 @@ def _values(page: _Fields, remaining: int, unpacked: int) -> int:
 
 class Compact:
     """Structs of Thrift's compact protocol as dicts by the numbers of their fields; doubles are left as bytes.
-
-    IndexError where the bytes end too early or cannot be that protocol. ``at`` is where the next one begins.
-    """
+    IndexError where the bytes end too early or cannot be that protocol. ``at`` is where the next one begins."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self.at = data, 0

@@ -18,17 +18,17 @@ MODULES: tuple[str, ...] = (
     "kineto",
     "nsys",
     "nsys.report",
-    "nsys.parquet",
+    "nsys:PARQUET",
     "perfetto",
     "xla",
     "ascend",
-    "ascend.database",
-    "rocm.csv_files.rocprofv3",
-    "rocm.rpd",
-    "rocm.csv_files.rocprof",
-    "rocm.csv_files.compute",
-    "rocm.rocprofv3_json",
-    "rocm.rocpd",
+    "ascend:DATABASE",
+    "rocm:CSV",
+    "rocm:RPD",
+    "rocm:ROCPROF",
+    "rocm:COMPUTE",
+    "rocm:JSON",
+    "rocm:ROCPD",
     "cycle_profile",
     "kernel_table",
     "ncu",
@@ -41,10 +41,11 @@ MODULES: tuple[str, ...] = (
     "counters.dcgmi",
     "counters.prometheus",
     "counters.amd_smi",
-    "counters.csv_samples",
+    "counters.loader",
     "dataset",
 )
-"""Modules of this package that define ``LOADER``. A new format is one file and one line here."""
+"""Modules of this package that define ``LOADER``, or the loader's name behind a colon. A new format is one file and one
+line here."""
 DIRECTORY_FILES = {
     "kernel_details.csv": "ascend",
     "StringIds.parquet": "nsys-parquet",
@@ -53,8 +54,7 @@ DIRECTORY_FILES = {
     "dataset.json": "dataset",
 }
 """The loaders of this package by their ``directory_file``: a folder is recognised without importing any of them."""
-DIRECTORIES_WITHIN = ("ASCEND_PROFILER_OUTPUT",)
-"""Every ``directory_within`` of this package."""
+DIRECTORIES_WITHIN = ("ASCEND_PROFILER_OUTPUT",)  # Every ``directory_within`` of this package.
 SAMPLERS = frozenset({
     "cycle-profile", "memory-snapshot", "nvidia-smi", "dcgmi", "prometheus", "amd-smi", "counters-csv",
 })  # fmt: skip
@@ -63,18 +63,21 @@ SAMPLERS = frozenset({
 
 def ours() -> Iterator[FormatLoader]:
     """The loaders of this package, each imported when it is asked for."""
-    for module in MODULES:
-        yield import_module(f".{module}", __package__).LOADER
+    return map(_imported, MODULES)
+
+
+def _imported(address: str) -> FormatLoader:
+    module, _, name = address.partition(":")
+    loader: FormatLoader = getattr(import_module(f".{module}", __package__), name or "LOADER")
+    return loader
 
 
 def named(name: str) -> FormatLoader | None:
     """The loader of that name; others are imported only as far as it takes to find it."""
     wanted = name.replace("-", "_")
-    likely = sorted(MODULES, key=lambda module: module.rpartition(".")[2] != wanted)
-    for module in likely:
-        loader: FormatLoader = import_module(f".{module}", __package__).LOADER
-        if loader.name == name:
-            return loader
+    likely = sorted(MODULES, key=lambda module: wanted not in (module, module.rpartition(".")[2]))
+    if (loader := next((one for one in map(_imported, likely) if one.name == name), None)) is not None:
+        return loader
     return next((adopted(loader) for loader in installed() if loader.name == name), None)
 
 

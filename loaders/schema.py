@@ -14,8 +14,7 @@ from types import MappingProxyType
 import polars as pl
 from msgspec import Struct
 
-NAME = pl.Categorical()
-"""Strings with few distinct values over many rows: kernel names, metric names, devices."""
+NAME = pl.Categorical()  # Strings with few distinct values over many rows: kernel names, metric names, devices.
 
 
 class Field(Struct, frozen=True):
@@ -79,6 +78,10 @@ TABLES: dict[str, tuple[Field, ...]] = {
         _f("parent", pl.Int64, "", "row of the slice in this table that encloses it most closely on its thread"),
         _f("depth", pl.Int32, "", "nesting depth on its thread, 0 outermost; null where it is no call"),
         _f("self_ns", pl.Int64, "ns", "time in which it is the innermost slice of its thread"),
+        _f("kernel", NAME, "", "kernel that a launch call launches, where the recorder names it there"),
+        _f("shapes", NAME, "", "shapes of an operator's inputs as recorded, JSON; null where they were not"),
+        _f("types", NAME, "", "types of these inputs, JSON"),
+        _f("inputs", NAME, "", "values of the inputs that are no tensors, JSON of texts"),
         _f("crosses", pl.Boolean, "", "whether it ends after the slice in which it begins, and so is no call of it"),
         _f("offset", pl.Int64, "B", "byte offset of the event in the (decompressed) source, for full arguments"),
     ),
@@ -101,7 +104,7 @@ TABLES: dict[str, tuple[Field, ...]] = {
         _f("address", pl.Int64, "", "address on the device"),
         _f("pid", pl.Int64, "", "process that asked for it, where its slices tell the stack"),
         _f("tid", pl.Int64, "", "thread that asked for it"),
-        _f("stack", NAME, "", "Python stack, a line a frame (file:line function), innermost first"),
+        _f("stack", NAME, "", "Python stack, one line per frame (file:line function), innermost first"),
         _f("rank", pl.Int64, "", "rank of the job this recording belongs to"),
     ),
     "cycles": (
@@ -306,7 +309,7 @@ TABLES: dict[str, tuple[Field, ...]] = {
         _f("rule", NAME, "", "rule that found it"),
         _f("severity", NAME, "", "problem, hint, fact or unchecked"),
         _f("sentence", pl.String, "", "what it says of this rank"),
-        _f("time_to_win_ns", pl.Float64, "ns", "time that could be won, where that follows"),
+        _f("cost_ns", pl.Float64, "ns", "time it is about, where there is one: orders findings, predicts nothing"),
         _f("view", NAME, "", "view that shows it"),
         _f("filter", pl.String, "", "filter that shows it there"),
     ),

@@ -1,4 +1,4 @@
-"""View documents of the PyTorch TensorBoard profiler (torch_tb_profiler), one JSON document a line.
+"""View documents of the PyTorch TensorBoard profiler (torch_tb_profiler), one JSON document per line.
 
 Each worker has up to five: overview, operator pies, operator table, kernel table, kernel pie. They hold sums, rounded
 to µs; no launch and no timestamp. Which view a document is shows in its keys, and a view that comes a second time
@@ -26,11 +26,9 @@ from .trace import Device, Info, Trace
 Document = dict[str, Any]
 
 GAUGES = {
-    "Utilization": "utilisation",
-    "Est. SM Efficiency": "sm_efficiency",
-    "Est. Achieved Occupancy": "occupancy",
+    "Utilization": "utilisation", "Est. SM Efficiency": "sm_efficiency", "Est. Achieved Occupancy": "occupancy",
     "Kernel Time using Tensor Cores": "tensor_share",
-}
+}  # fmt: skip
 """Title in the device summary (without the device's type) → property of ``Device``, a fraction there."""
 
 PIES = ("device_self_time", "device_total_time", "host_self_time", "host_total_time")
@@ -133,13 +131,11 @@ class _Worker(Struct):
             return self._operators_from_pies()
         return [
             {
-                "name": str(op["name"]),
-                "calls": _count(op.get("calls")),
+                "name": str(op["name"]), "calls": _count(op.get("calls")),
                 "device_self_ns": _ns(op.get("device_self_duration")),
                 "device_total_ns": _ns(op.get("device_total_duration")),
                 "host_self_ns": _ns(op.get("host_self_duration")),
-                "host_total_ns": _ns(op.get("host_total_duration")),
-                "tc_eligible": _yes(op.get("tc_eligible")),
+                "host_total_ns": _ns(op.get("host_total_duration")), "tc_eligible": _yes(op.get("tc_eligible")),
                 "tc_self_ratio": _fraction(op.get("tc_self_ratio")),
                 "tc_total_ratio": _fraction(op.get("tc_total_ratio")),
             }
@@ -165,12 +161,10 @@ class _Worker(Struct):
         else:
             rows = [
                 {
-                    "name": str(record.get("Name")),
-                    "count": _count(record.get("Calls")),
+                    "name": str(record.get("Name")), "count": _count(record.get("Calls")),
                     "total_ns": _ns(record.get("Total Duration (us)")),
                     "mean_ns": None if (mean := _number(record.get("Mean Duration (us)"))) is None else mean * 1000,
-                    "min_ns": _ns(record.get("Min Duration (us)")),
-                    "max_ns": _ns(record.get("Max Duration (us)")),
+                    "min_ns": _ns(record.get("Min Duration (us)")), "max_ns": _ns(record.get("Max Duration (us)")),
                     "tensor_cores": _yes(record.get("Tensor Cores Used", record.get("Kernel Uses Tensor Cores"))),
                 }
                 for record in _records(table["data"])
@@ -247,7 +241,8 @@ class TensorBoardViews(FormatLoader):
     """The loader of TensorBoard profiler view documents."""
 
     name = "tb-views"
-    title = "PyTorch TensorBoard profiler views: overview, operators and kernels of each worker, a JSON document a line"
+    title = ("PyTorch TensorBoard profiler views: overview, operators and kernels of each worker, one JSON document "
+             "per line")
     suffixes = (".jsonl", ".json")
     version = 3
     fills = ("cycles", "operators", "kernel_stats", "breakdown")
@@ -303,12 +298,10 @@ def _trace(worker: _Worker, info: Info, warnings: list[str]) -> Trace:
         worker.breakdown(), schema={"step": pl.String, "category": pl.String, "time_ns": pl.Int64}, orient="row"
     )
     return Trace(
-        full,
-        cycles=schema.conform("cycles", _cycles(worker).lazy()),
-        breakdown=schema.conform("breakdown", breakdown.lazy()),
-        operators=_table("operators", worker.operators()),
+        full, cycles=schema.conform("cycles", _cycles(worker).lazy()),
+        breakdown=schema.conform("breakdown", breakdown.lazy()), operators=_table("operators", worker.operators()),
         kernel_stats=_table("kernel_stats", worker.kernels()),
-    )
+    )  # fmt: skip
 
 
 def _table(table: str, rows: list[dict[str, Any]]) -> pl.LazyFrame:
@@ -319,10 +312,8 @@ def _table(table: str, rows: list[dict[str, Any]]) -> pl.LazyFrame:
 
 
 def _merged(frame: pl.DataFrame) -> pl.DataFrame:
-    """One row per name, where the view was grouped by input shapes, grid or operator as well.
-
-    Times and calls add up, the extremes stay, a mean is taken anew; a ratio of merged rows is not known.
-    """
+    """One row per name, where the view was grouped by input shapes, grid or operator as well. Times and calls add up,
+    the extremes stay, a mean is taken anew; a ratio of merged rows is not known."""
     total = [name for name in frame.columns if name in ("calls", "count") or name.endswith(("self_ns", "total_ns"))]
     alone = pl.len() == 1
     sums = [pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum()).alias(name) for name in total]

@@ -38,12 +38,10 @@ class Device(Struct, frozen=True):
 
 
 class Info(Struct, frozen=True):
-    """What is known about the recording as a whole.
-
-    ``label`` is the short name shown for the run. ``epoch_ns`` is the absolute time of the trace's zero, where known.
-    ``coverage`` is the fraction of the source that could be read (None where that means nothing). ``serialised`` is
-    true where launches were replayed one by one (Nsight Compute), so that totals are not wall time.
-    ``warnings`` are sentences about what was wrong in the input and what was done about it.
+    """What is known about the recording as a whole. ``label`` is the short name shown for the run. ``epoch_ns`` is the
+    absolute time of the trace's zero, where known. ``coverage`` is the fraction of the source that could be read (None
+    where that means nothing). ``serialised`` is true where launches were replayed one by one (Nsight Compute), so that
+    totals are not wall time. ``warnings`` are sentences about what was wrong in the input and what was done about it.
     """
 
     source: str
@@ -119,6 +117,7 @@ class Trace(Struct, frozen=True):
     findings: pl.LazyFrame = field(default_factory=_empty("findings"))
     derived_store: DerivedStore | None = None
     filled: dict[str, tuple[pl.LazyFrame, bool]] = field(default_factory=dict)  # what ``has`` found, and of which
+    captures: Callable[[], tuple[Trace | str, ...]] | None = None  # of its graphs, or why one cannot be read
     memo: dict[str, list[tuple[tuple[object, ...], Any]]] = field(default_factory=dict)  # see ``remember``
 
     def table(self, name: str) -> pl.LazyFrame:
@@ -129,15 +128,17 @@ class Trace(Struct, frozen=True):
         return frame
 
     def has(self, name: str) -> bool:
-        """Whether the table has at least one row."""
+        """Whether the table has at least one row, or ``table.column`` a value."""
         import polars as pl
 
         from . import schema
 
-        table = self.table(name)
+        whole, _, column = name.partition(".")
+        table = self.table(whole)
         before = self.filled.get(name)
         if before is None or before[0] is not table:  # with other tables the same is known of those that stayed
-            has_rows = table is not schema.empty(name) and not table.select(pl.first()).head(1).collect().is_empty()
+            rows = table.select(column).drop_nulls() if column else table.select(pl.first())
+            has_rows = table is not schema.empty(whole) and not rows.head(1).collect().is_empty()
             before = self.filled[name] = table, has_rows
         return before[1]
 
@@ -148,10 +149,8 @@ class Trace(Struct, frozen=True):
         return [name for name in TABLE_NAMES if self.table(name) is not schema.empty(name)]
 
     def remember(self, name: str, key: tuple[object, ...], compute: Callable[[], Value], most: int = 4) -> Value:
-        """What ``compute`` returns, from memory where it was computed for an equal key; it goes when the run goes.
-
-        Of each ``name`` the last ``most`` are kept. Runs in a key are compared by identity.
-        """
+        """What ``compute`` returns, from memory where it was computed for an equal key; it goes when the run goes. Of
+        each ``name`` the last ``most`` are kept. Runs in a key are compared by identity."""
         entries = self.memo.setdefault(name, [])
         for other, value in entries:
             if len(other) == len(key) and all(map(_is_same, key, other)):
@@ -163,9 +162,7 @@ class Trace(Struct, frozen=True):
 
     def derived(self, name: str, find: Callable[[], pl.DataFrame]) -> pl.DataFrame:
         """What ``find`` tells of these tables, and of nothing else: read where it was kept, kept where it can be.
-
-        ``name`` is of small letters, digits and dashes and has to change when ``find`` does.
-        """
+        ``name`` is of small letters, digits and dashes and has to change when ``find`` does."""
         derived_store = self.derived_store
         if derived_store is None or not derived_store.is_of(self):
             return find()
@@ -175,10 +172,8 @@ class Trace(Struct, frozen=True):
         return stored
 
     def derived_rows(self, name: str, find: Callable[[], Iterable[pl.DataFrame]]) -> pl.LazyFrame:
-        """As ``derived``, of rows that come in at least one part; where they are kept they stay on disk.
-
-        So a slice of them reads only the parts it lies in.
-        """
+        """As ``derived``, of rows that come in at least one part; where they are kept they stay on disk. So a slice of
+        them reads only the parts it lies in."""
         import polars as pl
 
         derived_store = self.derived_store
@@ -205,7 +200,7 @@ def _is_same(one: object, other: object) -> bool:
 
 
 TABLE_NAMES: tuple[str, ...] = tuple(
-    name for name in Trace.__struct_fields__ if name not in ("info", "derived_store", "filled", "memo")
+    name for name in Trace.__struct_fields__ if name not in ("info", "derived_store", "filled", "captures", "memo")
 )
 REDUCED = "reduced"
 """In the facts of a run that is a reduced dataset: it holds sums of each rank, and not what they are sums of."""

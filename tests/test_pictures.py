@@ -19,7 +19,7 @@ FONT = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)
 
 
 def lines_of(picture: str) -> list[str]:
-    """The text of a picture, a line a row."""
+    """The text of a picture, one line per row."""
     rows: dict[float, list[tuple[float, str]]] = {}
     for x, y, text in re.findall(r'<text [^>]*?x="([\d.]+)" y="([\d.]+)"[^>]*>(.*?)</text>', picture, re.DOTALL):
         rows.setdefault(float(y), []).append((float(x), unescape(text).replace("\xa0", " ")))

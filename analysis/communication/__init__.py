@@ -1,1 +1,1 @@
-"""What devices spend on talking to each other."""
+"""What communication between ranks costs."""

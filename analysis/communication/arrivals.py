@@ -23,10 +23,8 @@ from .matching import MatchedCollectives, matched
 
 
 def overlapping(frame: pl.DataFrame, clocks: Clocks) -> pl.DataFrame:
-    """The activities (``instance member start_ns end_ns dur_ns``) with ``instance`` null where they met no other.
-
-    Of a collective those stay that ran at the moment at which most of its members did, as exactly as clocks are known.
-    """
+    """The activities (``instance member start_ns end_ns dur_ns``) with ``instance`` null where they met no other. Of a
+    collective those stay that ran at the moment at which most of its members did, as exactly as clocks are known."""
     rows = frame.select("instance", "member", "start_ns", "end_ns", "dur_ns").with_row_index("row")
     rows = rows.drop_nulls("instance")
     if rows.is_empty():
@@ -58,14 +56,11 @@ def _moments(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 class Arrivals(Struct, frozen=True):
-    """The collectives of a run with who waited for whom.
-
-    ``frame`` has the columns of ``Collectives.frame`` and ``instance``, and of matched ones ``arrival_ns`` (float, on
-    the clock of the first member), ``wait_ns``, ``transfer_ns``, ``lead_ns`` (how far behind the second last the last
-    one came), ``last`` (whether this member was it), ``parties`` (how many members were recorded) and ``caused_ns``
-    (of the last one: what all others waited together), null for others. ``apart`` counts activities that number or
-    order match and that ran at other times.
-    """
+    """The collectives of a run with who waited for whom. ``frame`` has the columns of ``Collectives.frame`` and
+    ``instance``, and of matched ones ``arrival_ns`` (float, on the clock of the first member), ``wait_ns``,
+    ``transfer_ns``, ``lead_ns`` (how far behind the second last the last one came), ``last`` (whether this member was
+    it), ``parties`` (how many members were recorded) and ``caused_ns`` (of the last one: what all others waited
+    together), null for others. ``apart`` counts activities that number or order match and that ran at other times."""
 
     frame: pl.DataFrame
     members: tuple[Member, ...]
@@ -111,9 +106,7 @@ def _arrivals(found: Collectives) -> Arrivals:
     one = pl.col("instance").is_not_null()
     own = pl.lit(offsets).gather(pl.col("member")) if len(offsets) else pl.lit(0.0)
     last, second = pl.col("arrival_ns").max(), pl.col("arrival_ns").top_k(2).min()
-    frame = pairs.frame.with_columns(
-        arrival_ns=pl.when(one).then(pl.col("start_ns") - own)
-    ).with_columns(
+    frame = pairs.frame.with_columns(arrival_ns=pl.when(one).then(pl.col("start_ns") - own)).with_columns(
         behind=pl.when(one).then(last.over("instance") - pl.col("arrival_ns")),
         lead_ns=pl.when(one).then((last - second).over("instance")),
         parties=pl.when(one).then(pl.len().over("instance")),

@@ -88,9 +88,7 @@ def _last(frame: pl.DataFrame, arrivals: Arrivals) -> pl.DataFrame:
     )
 
 
-def exposed(
-    run: Trace, frame: pl.DataFrame, members: Sequence[Member]
-) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def exposed(run: Trace, frame: pl.DataFrame, members: Sequence[Member]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Of each activity (rows of ``Collectives.frame``) the time in which its device computed nothing, ns."""
     out: np.ndarray[tuple[int], np.dtype[np.int64]] = frame["dur_ns"].to_numpy().copy()
     work = (

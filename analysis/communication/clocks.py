@@ -14,19 +14,15 @@ from msgspec import Struct
 from . import kinds
 
 Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
-LEAST = 3
-"""Collectives that say how well a clock is known; fewer agree by themselves."""
+LEAST = 3  # Collectives that say how well a clock is known; fewer agree by themselves.
 _ROUNDS = 2
-_TO_DEVIATION = 1.4826
-"""From the median of absolute deviations to the standard deviation of a normal distribution."""
+_TO_DEVIATION = 1.4826  # From the median of absolute deviations to the standard deviation of a normal distribution.
 
 
 class Clocks(Struct, frozen=True):
-    """By member, in ns: how far its clock is ahead of the first one's, and the spread of what was measured.
-
-    NaN where a member shares no collective (``offset``), or too few to tell (``residual``). ``sets`` numbers the sets
-    of members that collectives bring together, from 0; -1 for members in none.
-    """
+    """By member, in ns: how far its clock is ahead of the first one's, and the spread of what was measured. NaN where a
+    member shares no collective (``offset``), or too few to tell (``residual``). ``sets`` numbers the sets of members
+    that collectives bring together, from 0; -1 for members in none."""
 
     offset: Floats
     residual: Floats
@@ -79,9 +75,7 @@ def _apart(rows: pl.DataFrame, offset: Floats) -> pl.DataFrame:
     )
 
 
-def _spread(
-    rows: pl.DataFrame, offset: Floats, sets: np.ndarray[tuple[int], np.dtype[np.int64]], number: int
-) -> None:
+def _spread(rows: pl.DataFrame, offset: Floats, sets: np.ndarray[tuple[int], np.dtype[np.int64]], number: int) -> None:
     """Give every member that collectives tie to the placed ones of a set its offset, in rounds outward."""
     while True:
         known = pl.col("member").is_in(np.flatnonzero(sets == number).tolist())

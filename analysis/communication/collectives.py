@@ -33,12 +33,9 @@ class Member(NamedTuple):
 
 
 class Collectives(Struct, frozen=True):
-    """``frame`` has a row for each activity, in order of member and start, with the columns
-
-    ``index member start_ns dur_ns end_ns name kind group group_ranks dtype bytes ranks seq correlation stream`` and
-    ``PREPARED``; ``member`` is a place in ``members``, ``ranks`` the size of the group as recorded, ``bytes`` null
-    where size or type is not.
-    """
+    """``frame`` has a row for each activity, in order of member and start, with the columns ``index member start_ns
+    dur_ns end_ns name kind group group_ranks dtype bytes ranks seq correlation stream`` and ``PREPARED``; ``member`` is
+    a place in ``members``, ``ranks`` the size of the group as recorded, ``bytes`` null where size or type is not."""
 
     frame: pl.DataFrame
     members: tuple[Member, ...]

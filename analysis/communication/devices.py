@@ -11,9 +11,8 @@ import polars as pl
 from msgspec import Struct
 
 from ...loaders.trace import REDUCED, Trace
-from ..core.batches import numbers
+from ..core.batches import numbers, of_devices
 from ..core.intervals import Intervals, union
-from ..core.launch_calls import of_devices
 
 
 class Communication(Struct, frozen=True):
@@ -31,10 +30,8 @@ class Communication(Struct, frozen=True):
 
 
 def communication(run: Trace, window: Intervals | None = None) -> list[Communication]:
-    """Every device of every rank that ran kernels, in order of rank and name; ``window`` limits it to those moments.
-
-    A reduced dataset knows only the whole of each rank.
-    """
+    """Every device of every rank that ran kernels, in order of rank and name; ``window`` limits it to those moments. A
+    reduced dataset knows only the whole of each rank."""
     if REDUCED in run.info.facts:
         return _reduced(run)
     rows = numbers(

@@ -22,8 +22,7 @@ _NAMES = (
 )
 ENDS_TOGETHER = (ALLREDUCE, ALLGATHER, REDUCE_SCATTER, ALL_TO_ALL, BARRIER, SEND_RECEIVE, UNKNOWN)
 """Kinds in which nobody is done before everybody came: the sender of a broadcast may leave early."""
-ONE_SIZE = (ALLREDUCE, ALLGATHER, REDUCE_SCATTER, BROADCAST, REDUCE)
-"""Kinds whose message has one size on all ranks."""
+ONE_SIZE = (ALLREDUCE, ALLGATHER, REDUCE_SCATTER, BROADCAST, REDUCE)  # Kinds whose message has one size on all ranks.
 PAIRED = (SEND, RECEIVE)
 """Kinds between two ranks of a group that may have more: their order in the group tells nothing."""
 _ELEMENT_BYTES = {

@@ -19,16 +19,14 @@ from .collectives import Collectives
 
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 BY_NUMBER, BY_ORDER = "process group and sequence number", "order within the group"
-_SHIFTS = 64
-"""Collectives by which a recording may begin later than another and still be placed."""
+_SHIFTS = 64  # Collectives by which a recording may begin later than another and still be placed.
 _ALONE = -1
 
 
 class MatchedCollectives(Struct, frozen=True):
     """The collectives with ``instance``: the same number on all members for one collective, null for unmatched ones.
-
-    ``how`` says what they were matched by, None where nothing was; ``unmatched`` counts activities without a partner.
-    """
+    ``how`` says what they were matched by, None where nothing was; ``unmatched`` counts activities without a
+    partner."""
 
     frame: pl.DataFrame
     how: str | None
@@ -55,10 +53,8 @@ def matched(found: Collectives) -> MatchedCollectives:
 
 
 def _lanes(frame: pl.DataFrame) -> pl.DataFrame:
-    """The activities of groups that several members recorded: ``row lane member kind end_ns seq``.
-
-    ``lane`` is a number for each group, ``kind`` one for each kind and, where all must have the same, size.
-    """
+    """The activities of groups that several members recorded: ``row lane member kind end_ns seq``. ``lane`` is a number
+    for each group, ``kind`` one for each kind and, where all must have the same, size."""
     pairs = pl.col("kind").is_in(kinds.PAIRED) & (pl.col("ranks").fill_null(3) > 2)
     size = pl.when(pl.col("kind").is_in(kinds.ONE_SIZE)).then("bytes")
     rows = frame.with_row_index("row").filter(~pairs).with_columns(size=size)
@@ -74,10 +70,8 @@ def _lanes(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _by_number(lanes: pl.DataFrame) -> pl.DataFrame:
-    """The rows with ``number``, equal in a lane where the sequence number is.
-
-    Several activities of one number are told apart by their order.
-    """
+    """The rows with ``number``, equal in a lane where the sequence number is. Several activities of one number are told
+    apart by their order."""
     number = _paired(lanes["lane"], _ranked(lanes["seq"]))
     own = pl.DataFrame({"own": _paired(number, lanes["member"])})
     if own["own"].n_unique() < lanes.height:
@@ -106,10 +100,8 @@ def _by_order(lane: pl.DataFrame) -> Ints:
 
 
 def _shift(own: Ints, ends: Ints, model: Ints, model_ends: Ints) -> int | None:
-    """Where in the model a member's first collective is; None where kinds and sizes agree nowhere.
-
-    Of several places the one at which the ends differ most evenly is taken, for clocks differ by the same each time.
-    """
+    """Where in the model a member's first collective is; None where kinds and sizes agree nowhere. Of several places
+    the one at which the ends differ most evenly is taken, for clocks differ by the same each time."""
     if len(own) == len(model) and (own == model).all():
         return 0
     best: tuple[float, int] | None = None
@@ -125,10 +117,8 @@ def _shift(own: Ints, ends: Ints, model: Ints, model_ends: Ints) -> int | None:
 
 
 def _agreeing(told: pl.DataFrame) -> Ints:
-    """A number for each collective of a group that at least two members have, the same in kind and size; else -1.
-
-    Who disagrees with most members about one has none there. ``told`` has ``lane number kind``.
-    """
+    """A number for each collective of a group that at least two members have, the same in kind and size; else -1. Who
+    disagrees with most members about one has none there. ``told`` has ``lane number kind``."""
     one = ("lane", "number")
     ranked = told.group_by(*one, "kind").len().sort("len", "kind", descending=[True, False])
     usual = ranked.unique(one, keep="first", maintain_order=True).filter(pl.col("len") > 1)

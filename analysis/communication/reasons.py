@@ -15,21 +15,17 @@ from msgspec import Struct
 
 from ...loaders.trace import REDUCED, Trace
 from ..core import units
+from ..core.batches import CALLS
 from ..core.intervals import Intervals, union
-from ..core.launch_calls import CALLS
 from ..core.text import display
 from .arrivals import Arrivals
 from .collectives import BEFORE, Member
 
 Cause = Literal["kernels", "copies", "input", "host", "none shown"]
-MOST_LOOKED_AT = 256
-"""Arrivals that are looked into, spread over the run."""
-MOST_OTHERS = 32
-"""Other ranks they are held against."""
-_STANDS_OUT = 0.3
-"""Share of the longer time that a kernel must have to be named."""
-_MAJOR = 0.5
-"""Share of the delay that a reason must explain."""
+MOST_LOOKED_AT = 256  # Arrivals that are looked into, spread over the run.
+MOST_OTHERS = 32  # Other ranks they are held against.
+_STANDS_OUT = 0.3  # Share of the longer time that a kernel must have to be named.
+_MAJOR = 0.5  # Share of the delay that a reason must explain.
 
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 
@@ -42,11 +38,8 @@ class Reason(Struct, frozen=True):
 
 
 class Stretches(NamedTuple):
-    """For each arrival looked at what one member did before it, ns.
-
-    The whole stretch, computing, copying, loading data on its host, and until its host had launched the collective (all
-    of it where no launch is recorded).
-    """
+    """For each arrival looked at what one member did before it, ns. The whole stretch, computing, copying, loading data
+    on its host, and until its host had launched the collective (all of it where no launch is recorded)."""
 
     whole: Ints
     work: Ints
@@ -149,8 +142,7 @@ def before(run: Trace, arrivals: Arrivals, instance: int) -> Before | None:
 
 class Beginning(NamedTuple):
     """Of a collective before which the last member has none: that member, and how long before it came its recording
-    begins, ns, beside the median of the others; None where that is not known.
-    """
+    begins, ns, beside the median of the others; None where that is not known."""
 
     member: int
     own: int | None
@@ -248,9 +240,7 @@ def _slower(
     else:
         known = bounds.drop_nulls("from_ns")
         own = _by_name(run, arrivals, me, mine)
-        theirs = pl.concat(
-            _by_name(run, arrivals, one, known.filter(pl.col("member") == one)) for one in others
-        )
+        theirs = pl.concat(_by_name(run, arrivals, one, known.filter(pl.col("member") == one)) for one in others)
     usual = theirs.group_by("name").agg(pl.col("mean", "count").median())
     both = own.join(usual, on="name", how="left", suffix="_usual").with_columns(
         more=pl.col("mean") * pl.col("count") - (pl.col("mean_usual") * pl.col("count_usual")).fill_null(0)

@@ -16,14 +16,12 @@ from .reasons import before, beginning, host_recorded
 
 _DID = ("in all", "computing", "copying", "host waits for input", "until the host launched it")
 """What ``Stretches`` tells, in words."""
-_CELLS = 24
-"""Width of the timeline of one collective."""
+_CELLS = 24  # Width of the timeline of one collective.
 
 
 def sections(row: dict[str, Any], runs: tuple[Trace, ...], options: Options) -> list[Section]:
     """Of each run the arrivals at the collective of the row that was most waited in, what its last rank did before, and
-    how often each rank came last to the row's.
-    """
+    how often each rank came last to the row's."""
     made = []
     for side, run in zip("AB", runs, strict=False):
         arrivals = arrivals_of(run)

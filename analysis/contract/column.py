@@ -22,9 +22,7 @@ with its unit, where rows have units of their own."""
 
 Dtype = Literal["str", "int", "float", "bool", "list"]
 
-Role = Literal[
-    "value", "name", "label", "time", "moment", "share", "count", "order", "place", "where", "key", "tree",
-]
+Role = Literal["value", "name", "label", "time", "moment", "share", "count", "order", "place", "where", "key", "tree"]
 """What a column is for, so that nothing has to know it by its name.
 
 ``name`` is a recorded name, shown in its short form; ``label`` other recorded text. ``time`` is what a view measures
@@ -39,11 +37,9 @@ Pairs = Literal["", "key", "sum", "shared", "side", "alone"]
 them (a collective on eight ranks is one); ``side`` has no difference; ``alone`` is left out. Empty goes by the unit:
 text, flags and lists are ``side``, numbers get a difference and stay null where not measured."""
 
-Per = Literal["cycle", "recording"]
-"""What the sums of two runs are compared per."""
+Per = Literal["cycle", "recording"]  # What the sums of two runs are compared per.
 
-Bar = Literal["", "share", "tensor", "dram"]
-"""What a bar is drawn of, which is its colour; '' for no bar."""
+Bar = Literal["", "share", "lost", "tensor", "dram"]  # What a bar is drawn of, which is its colour; '' for no bar.
 
 _DTYPES: dict[Unit, Dtype] = {
     "text": "str", "count": "int", "ns": "int", "bytes": "int", "kinds": "int", "bool": "bool", "trend": "list",
@@ -135,11 +131,8 @@ def ranked_sums(columns: Sequence[Column]) -> tuple[Column, ...]:
 
 
 def with_cycle_sums(columns: Sequence[Column]) -> tuple[Column, ...]:
-    """The columns with each sum followed by the same per cycle.
-
-    That of the main time is ``per_cycle_ns``, that of the count ``count_per_cycle``; others keep their own name's
-    beginning (``self_per_cycle_ns``).
-    """
+    """The columns with each sum followed by the same per cycle. That of the main time is ``per_cycle_ns``, that of the
+    count ``count_per_cycle``; others keep their own name's beginning (``self_per_cycle_ns``)."""
     main = next((one for one in ranked_sums(columns) if one.role == "time"), None)
     made: list[Column] = []
     for column in columns:

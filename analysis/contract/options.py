@@ -22,10 +22,8 @@ class Thresholds(Struct, frozen=True):
 
 
 class Scope(Struct, frozen=True):
-    """What of one run a question is about; all None is the whole run.
-
-    ``from_ns`` and ``to_ns`` are from the start of the trace: what begins at the one or later and before the other.
-    """
+    """What of one run a question is about; all None is the whole run. ``from_ns`` and ``to_ns`` are from the start of
+    the trace: what begins at the one or later and before the other."""
 
     cycle: int | None = None
     pid: int | None = None
@@ -36,12 +34,10 @@ class Scope(Struct, frozen=True):
 
 
 class Options(Struct, frozen=True):
-    """The state of a question that is not its data.
-
-    ``cycle`` limits the answer to one cycle of run A (``cycle_b``: of run B), and so do ``pid_a``/``pid_b`` to a
-    process and ``rank``/``rank_b`` to a rank; ``device`` and the window ``from_ns``..``to_ns`` are of both runs.
-    ``cycle_anchor`` is a regular expression that overrides how cycles are found, ``warm_up`` includes warm-up cycles.
-    """
+    """The state of a question that is not its data. ``cycle`` limits the answer to one cycle of run A (``cycle_b``: of
+    run B), and so do ``pid_a``/``pid_b`` to a process and ``rank``/``rank_b`` to a rank; ``device`` and the window
+    ``from_ns``..``to_ns`` are of both runs. ``cycle_anchor`` is a regular expression that overrides how cycles are
+    found, ``warm_up`` includes warm-up cycles, ``changes`` are what the what-if view replays as one."""
 
     cycle: int | None = None
     cycle_b: int | None = None
@@ -55,6 +51,7 @@ class Options(Struct, frozen=True):
     to_ns: int | None = None
     warm_up: bool = True
     columns: int = 100
+    changes: tuple[str, ...] = ()
     thresholds: Thresholds = field(default_factory=Thresholds)
 
     def scope(self, side: Side = "a") -> Scope:

@@ -1,4 +1,4 @@
-"""What the details of a row are made of: titled sections of values, small tables and distributions."""
+"""What details and pages are made of: titled sections of values, sentences, small tables and distributions."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-MOST = 12
-"""Lines of a section: groups, cycles, kernels."""
+MOST = 12  # Lines of a section: groups, cycles, kernels.
 
 
 class Event(Struct, frozen=True):
@@ -21,10 +20,8 @@ class Event(Struct, frozen=True):
 
 class Section(Struct, frozen=True):
     """A titled part, all display text: rows of label and value, or of as many texts as ``columns`` has headers.
-
     ``shape`` is a distribution in ns (``edges_ns`` and counts ``a``, ``b``, as ``distribution.histogram`` makes it),
-    drawn above the rows. ``event`` is one whose arguments, which only the file has, belong here.
-    """
+    drawn above the rows. ``event`` is one whose arguments, which only the file has, belong here."""
 
     title: str
     rows: tuple[tuple[str, ...], ...] = ()
@@ -37,3 +34,14 @@ class Detail(Struct, frozen=True):
     """The sections of a row, most wanted first."""
 
     sections: tuple[Section, ...]
+
+
+class PageSection(Struct, frozen=True):
+    """One section: its title, sentences, and a table of text under ``header``; recorded strings are as recorded. Cells
+    of the columns named in ``code`` are names and filters, which an export sets apart from prose."""
+
+    title: str
+    sentences: tuple[str, ...] = ()
+    header: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    code: tuple[str, ...] = ()

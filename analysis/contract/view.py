@@ -9,8 +9,7 @@ from msgspec import Struct, field
 
 from .column import Column
 from .options import Options
-from .page import PageSection
-from .sections import Section
+from .sections import PageSection, Section
 
 if TYPE_CHECKING:
     import polars as pl
@@ -49,8 +48,7 @@ class Answer(Struct, frozen=True):
     cycle_summary: tuple[str, ...] = ()
 
 
-Runs = tuple["Trace", ...]
-"""One run, or two: (A,) or (A, B)."""
+Runs = tuple["Trace", ...]  # One run, or two: (A,) or (A, B).
 
 
 class View(Struct, frozen=True):

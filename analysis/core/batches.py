@@ -1,17 +1,156 @@
-"""The rows of a table some at a time, and columns of numbers made of them that take no more room than they need.
+"""Rows of a table some at a time, columns of numbers made of them, and what tells these numbers apart and matches them.
 
-A long recording's table does not fit beside the answer that is made of it. What is read in batches is freed, or
-narrowed, before the next one comes: of 4.3 M host slices the calls and their ids then take 20 MB instead of 54.
+A long recording's table does not fit beside the answer made of it: of 4.3 M host slices the calls and their ids take
+20 MB this way instead of 54, and name and kind 3 bytes a row instead of 8. An activity and the call that launched it
+share a correlation id; the call and its operator share an external id.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
+from msgspec import Struct
 
-from .launch_calls import Ints, ids
+from ...loaders.schema import NAME
+from .quantiles import Codes, codes, dense
+
+Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+CALLS = ("runtime", "driver")  # Kinds of host slices that put work on a device.
+_ROOMY = 8  # Ids that leave at most so much room between them are looked up in a table.
+_BLOCK = 1 << 17
+ABSENT = np.iinfo(np.int64).min  # Stands for a null id in arrays of ids.
+
+
+def numbered(*keys: Ints) -> Ints:
+    """A number from 0 for each distinct tuple of keys, in their order."""
+    code = np.zeros(len(keys[0]), dtype=np.int64)
+    for key in keys:
+        if _is_constant(key):
+            continue
+        number, count = _ranked(key)
+        if count > 1:
+            code = _ranked(code * count + number)[0]
+    return code
+
+
+def by_number(numbers: Ints) -> list[Ints]:
+    """The rows of each of the ``numbered``, in their order."""
+    if not len(numbers) or int(numbers.max()) == int(numbers.min()):
+        return [np.arange(len(numbers))] if len(numbers) else []
+    order = np.argsort(numbers, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)
+
+
+def of_devices(ranks: Ints, devices: Ints) -> list[tuple[str | None, int | None, Ints]]:
+    """Device and rank of some rows (by categorical code), and which rows: by rank, then name, those without first."""
+    made = []
+    for rows in by_number(numbered(ranks, devices)):
+        device = values_at(devices, rows[:1]).cast(pl.UInt32).cat.to(NAME)[0]
+        rank = int(ranks[rows[0]])
+        made.append((device, None if rank == ABSENT else rank, rows))
+    return sorted(made, key=lambda one: (one[1] is not None, one[1] or 0, one[0] is not None, one[0] or ""))
+
+
+def _ranked(key: Ints) -> tuple[Ints, int]:
+    """The place of each key among the distinct ones in order, and how many those are."""
+    if not len(key):
+        return key, 0
+    low, high = int(key.min()), int(key.max())
+    if low == high:
+        return np.zeros(len(key), dtype=np.int64), 1
+    if high - low >= _ROOMY * len(key) + _ROOMY:
+        distinct, number = np.unique(key, return_inverse=True)
+        return number.astype(np.int64), len(distinct)
+    there = np.zeros(high - low + 1, dtype=bool)
+    there[key - low] = True
+    place = np.cumsum(there)
+    return place[key - low] - 1, int(place[-1])
+
+
+def ids(column: pl.Series) -> Ints:
+    """The ids as numbers, ``ABSENT`` for null. A column with one value takes no room."""
+    lacking = column.null_count()
+    if lacking == len(column) or (not lacking and column.min() == column.max()):
+        return np.broadcast_to(np.int64(column[0] if lacking < len(column) else ABSENT), len(column))
+    return column.fill_null(ABSENT).to_numpy()
+
+
+def _is_constant(key: Ints) -> bool:
+    return len(key) < 2 or key.strides == (0,)
+
+
+def gathered(values: pl.Series, rows: Ints) -> pl.Series:
+    """The value at each of the rows, null for -1."""
+    if not len(values):
+        return pl.Series(values.name, [None] * len(rows), dtype=values.dtype)
+    result = values.gather(pl.Series(np.maximum(rows, 0)))
+    return result.set(pl.Series(rows < 0), None) if len(rows) and int(rows.min()) < 0 else result
+
+
+def in_order(values: Ints, order: Ints) -> Ints:
+    """The values at these rows; those that are all the same still take no room."""
+    return np.broadcast_to(values[0], len(order)) if values.strides == (0,) and len(values) else values[order]
+
+
+def values_at(values: Ints, rows: Ints) -> pl.Series:
+    """The number at each of the rows, null for -1 and where it is ``ABSENT``."""
+    result = values[np.maximum(rows, 0)].astype(np.int64) if len(values) else np.full(len(rows), ABSENT)
+    result[rows < 0] = ABSENT
+    lacking = result == ABSENT
+    return pl.Series(result).set(pl.Series(lacking), None) if lacking.any() else pl.Series(result)
+
+
+def match(keys: tuple[Ints, Ints], among: tuple[Ints, Ints]) -> Ints:
+    """For each (rank, id) the first row of ``among`` with the same, -1 where none is or the id is ``ABSENT``."""
+    have, wanted = _joint(among, keys)
+    there = among[1] != ABSENT
+    real = have if there.all() else have[there]
+    low, high = (int(real.min()), int(real.max())) if len(real) else (0, -1)
+    if high - low < _ROOMY * (len(have) + len(wanted)) + _ROOMY:
+        return _looked_up(have, wanted, there, keys[1] != ABSENT, low, high)
+    order = np.argsort(have, kind="stable")
+    ranked = have[order]
+    at = np.searchsorted(ranked, wanted, side="left")
+    inside = np.minimum(at, max(len(ranked) - 1, 0))
+    if not len(ranked):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    hit = (at < len(ranked)) & (ranked[inside] == wanted) & (keys[1] != ABSENT)
+    return np.where(hit, order[inside], -1)
+
+
+def _looked_up(
+    have: Ints, wanted: Ints, is_there: npt.NDArray[np.bool_], asked: npt.NDArray[np.bool_], low: int, high: int
+) -> Ints:
+    """``match`` by a table with a place for every id from ``low`` to ``high``; recorders count ids up. A block at a
+    time: arrays for all rows at once took 100 MB for 1.2 million operators and 0.9 million launches."""
+    table, first = np.full(high - low + 2, -1, dtype=np.int32), np.int64(low)  # so that no difference is too wide
+    for at in range(0, len(have), _BLOCK)[::-1]:
+        rows = np.flatnonzero(is_there[at : at + _BLOCK])[::-1] + at  # the first of several rows is written last
+        table[have[rows] - first] = rows
+    result = np.empty(len(wanted), dtype=np.int64)
+    for at in range(0, len(wanted), _BLOCK):
+        some = wanted[at : at + _BLOCK]
+        inside = asked[at : at + _BLOCK] & (some >= low) & (some <= high)
+        result[at : at + _BLOCK] = table[np.where(inside, some - first, high - low + 1)]
+    return result
+
+
+def _joint(one: tuple[Ints, Ints], other: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
+    """The (rank, id) pairs of both as single numbers that are equal where the pairs are."""
+    if _is_constant(one[0]) and _is_constant(other[0]) and np.array_equal(one[0][:1], other[0][:1]):
+        return one[1], other[1]
+    ranks = np.concatenate((one[0], other[0]))
+    if (ranks == ranks[:1]).all():
+        return one[1], other[1]
+    numbers = np.concatenate((one[1], other[1]))
+    number, count = _ranked(numbers)
+    joint = _ranked(ranks)[0] * count + number
+    return joint[: len(one[0])], joint[len(one[0]) :]
+
 
 _LOW, _HIGH = np.iinfo(np.int32).min, np.iinfo(np.int32).max
 
@@ -23,10 +162,8 @@ def batches(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
 
 
 def numbers(frame: pl.LazyFrame, *narrow: str) -> dict[str, Ints]:
-    """Columns of whole numbers as arrays, ``ABSENT`` for null. One with a single value takes no room.
-
-    ``narrow`` ones are ids, which are compared and not added up: of 32 bits where they fit these.
-    """
+    """Columns of whole numbers as arrays, ``ABSENT`` for null. One with a single value takes no room. ``narrow`` ones
+    are ids, which are compared and not added up: of 32 bits where they fit these."""
     pieces: dict[str, list[Ints]] = {name: [] for name in frame.collect_schema().names()}
     for batch in batches(frame):
         for column in batch if batch.height else ():
@@ -42,15 +179,15 @@ def at_rows(frame: pl.LazyFrame, rows: Ints) -> dict[str, Ints]:
     """The values of columns of whole numbers at these rows, in any order, ``ABSENT`` for null."""
     order = np.argsort(rows, kind="stable")
     ordered = rows[order]
-    found = {name: np.empty(len(rows), dtype=np.int64) for name in frame.collect_schema().names()}
+    result = {name: np.empty(len(rows), dtype=np.int64) for name in frame.collect_schema().names()}
     first = 0
     for batch in batches(frame) if len(rows) else ():
         low, high = np.searchsorted(ordered, (first, first + batch.height))
         places = ordered[low:high] - first
         for column in batch if high > low else ():
-            found[column.name][order[low:high]] = ids(column)[places]
+            result[column.name][order[low:high]] = ids(column)[places]
         first += batch.height
-    return {name: _in_no_room(values) for name, values in found.items()}
+    return {name: _in_no_room(values) for name, values in result.items()}
 
 
 def _in_no_room(values: Ints) -> Ints:
@@ -72,3 +209,44 @@ def in_one(pieces: Sequence[Ints]) -> Ints:
     if all(piece.strides == (0,) and piece[0] == value for piece in pieces):
         return np.broadcast_to(value, sum(map(len, pieces)))
     return np.concatenate(pieces)
+
+
+class TextColumn(Struct, frozen=True):
+    """``number`` of each row among the ``distinct`` texts (categorical, in the order of their codes, null last)."""
+
+    distinct: pl.Series
+    texts: tuple[str | None, ...]
+    number: Codes
+
+    @classmethod
+    def of(cls, column: pl.Series) -> TextColumn:
+        """The texts of a categorical column."""
+        number, first = dense(codes(column))
+        distinct = column.gather(pl.Series(first))
+        return cls(distinct, tuple(distinct.cast(pl.String)), number.astype(np.min_scalar_type(len(first))))
+
+    @classmethod
+    def in_batches(cls, frame: pl.LazyFrame) -> TextColumn:
+        """The texts of the one categorical column of a frame, of which only the numbers are ever in memory as a whole.
+        Of 4.3 M names that is 9 MB, instead of 45 MB on the way."""
+        parts = [cls.of(batch.to_series()) for batch in batches(frame)]
+        if len(parts) < 2:
+            return parts[0] if parts else cls.of(frame.collect().to_series())
+        whole = cls.of(pl.concat([part.distinct for part in parts]))
+        edges = np.cumsum([0, *(len(part.distinct) for part in parts)])
+        number = [whole.number[at : at + len(part.distinct)][part.number]
+                  for at, part in zip(edges[:-1], parts, strict=True)]
+        return cls(whole.distinct, whole.texts, np.concatenate(number))
+
+    def where(self, condition: Callable[[str], object]) -> npt.NDArray[np.bool_]:
+        """Which rows have a text for which the condition holds; null is none."""
+        holds = np.array([text is not None and bool(condition(text)) for text in self.texts], dtype=bool)
+        return holds[self.number]
+
+    def told(self, tell: Callable[[str | None], int]) -> npt.NDArray[np.int8]:
+        """A small number for each row, by its text."""
+        return np.array([tell(text) for text in self.texts], dtype=np.int8)[self.number]
+
+    def at(self, rows: npt.NDArray[np.integer] | npt.NDArray[np.bool_]) -> pl.Series:
+        """The text of each of the rows, or of those that a mask chooses, as a categorical column."""
+        return self.distinct.gather(pl.Series(self.number[rows]))

@@ -1,51 +1,49 @@
-"""Questions to the call tree of the host table: what encloses a slice, and what adds up below it.
+"""The host table as arrays, and questions to its call tree: what encloses a slice, and what adds up below it.
 
-The tree itself is recorded with the slices (columns ``parent`` and ``depth``, found once while a recording is read).
-Arrays here have one entry for each row of the table, or of some of its rows with parents numbered among them.
+It is the longest table by far, and nobody needs all of it: each column is read when it is asked for, no wider than its
+values. The tree is recorded with the slices (columns ``parent`` and ``depth``). Arrays have one entry for each row of
+the table, or of some of its rows with parents numbered among them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from ...loaders.trace import Trace
+from .batches import ABSENT, TextColumn, at_rows, gathered, numbered, numbers
+
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-Parents = npt.NDArray[np.int64] | npt.NDArray[np.int32]
-"""For each row the number of another one, -1 for none."""
+Parents = npt.NDArray[np.int64] | npt.NDArray[np.int32]  # For each row the number of another one, -1 for none.
 _Rows = TypeVar("_Rows", npt.NDArray[np.int64], npt.NDArray[np.int32])
 _ROUNDS = 40
 """Levels climbed one by one, for the slices still on their way; whoever is deeper is found by leaps for all."""
 
 
 def nearest(parent: Parents, rows: _Rows, wanted: Mask) -> _Rows:
-    """For each of the rows (-1 for none) itself or the closest slice around it that is wanted, -1 where none is.
-
-    Rows of 32 bits give rows of 32 bits.
-    """
-    found = rows.copy()
+    """For each of the rows (-1 for none) itself or the closest slice around it that is wanted, -1 where none is. Rows
+    of 32 bits give rows of 32 bits."""
+    result = rows.copy()
     moving = np.flatnonzero(rows >= 0)
     for _ in range(_ROUNDS):
-        moving = moving[~wanted[found[moving]]]
+        moving = moving[~wanted[result[moving]]]
         if not len(moving):
-            return found
-        found[moving] = parent[found[moving]]
-        moving = moving[found[moving] >= 0]
+            return result
+        result[moving] = parent[result[moving]]
+        moving = moving[result[moving] >= 0]
     if len(moving):
-        found[moving] = _by_leaps(parent, wanted)[found[moving]]
-    return found
-
-
-def _by_leaps(parent: Parents, wanted: Mask) -> Ints:
-    """``nearest`` of every row at once, in as many rounds as the depth has binary digits."""
-    none = len(parent)
-    leap = np.append(np.where(wanted, np.arange(none), np.where(parent >= 0, parent, none)), none)
-    while not np.array_equal(further := leap[leap], leap):
-        leap = further
-    return np.where(leap[:-1] < none, leap[:-1], -1)
+        none = len(parent)
+        leap = np.append(np.where(wanted, np.arange(none), np.where(parent >= 0, parent, none)), none)
+        while not np.array_equal(further := leap[leap], leap):
+            leap = further
+        result[moving] = np.where(leap[:-1] < none, leap[:-1], -1)[result[moving]]
+    return result
 
 
 def among(parent: _Rows, some: Mask) -> Ints:
@@ -96,8 +94,77 @@ def pack(thread: Ints, times: Ints) -> Ints:
 
 def calls_where(host: pl.LazyFrame, inside: pl.Expr) -> pl.LazyFrame:
     """The host slices for which that holds, with parents as rows among them; one whose parent is not has none."""
-    kept = host.with_row_index("_row").filter(inside).with_row_index("_new").with_columns(pl.col("_row").cast(pl.Int64))
-    moved = kept.select(pl.col("_row").alias("parent"), pl.col("_new").cast(pl.Int64))
-    return kept.drop("_new").join(moved, on="parent", how="left", maintain_order="left").with_columns(
+    rows = host.with_row_index("_row").filter(inside).with_row_index("_new").with_columns(pl.col("_row").cast(pl.Int64))
+    moved = rows.select(pl.col("_row").alias("parent"), pl.col("_new").cast(pl.Int64))
+    return rows.drop("_new").join(moved, on="parent", how="left", maintain_order="left").with_columns(
         parent="_new"
     ).drop("_row", "_new")
+
+
+class HostSlices:
+    """Every slice of the host table of a run, one entry a row; what was not recorded is ``ABSENT``."""
+
+    def __init__(self, run: Trace) -> None:
+        self._run = run
+
+    @cached_property
+    def name(self) -> TextColumn:
+        """As recorded."""
+        return TextColumn.in_batches(self._run.host.select("name"))
+
+    @cached_property
+    def kind(self) -> TextColumn:
+        """What each is."""
+        return TextColumn.in_batches(self._run.host.select("kind"))
+
+    @cached_property
+    def start(self) -> Ints:
+        """Start of each, ns; 0 where not recorded."""
+        return self._numbers("start_ns", 0)
+
+    @cached_property
+    def dur(self) -> Ints:
+        """Duration of each, ns; 0 where not recorded. Of 32 bits where all fit."""
+        return self._numbers("dur_ns", 0, narrow=True)
+
+    @cached_property
+    def rank(self) -> Ints:
+        """Rank of the process of each."""
+        return self._numbers("rank")
+
+    @cached_property
+    def parent(self) -> npt.NDArray[np.int32]:
+        """Row of the slice that encloses each most closely, -1 for none."""
+        return self._numbers("parent", -1, narrow=True).astype(np.int32, copy=False)
+
+    @cached_property
+    def thread(self) -> npt.NDArray[np.int32]:
+        """A number from 0 for the thread (rank, pid, tid) of each."""
+        number = numbered(*(self._numbers(key, narrow=True) for key in ("rank", "pid", "tid")))
+        return number.astype(np.int32) if number.any() else np.broadcast_to(np.int32(0), len(number))
+
+    def ends(self, some: slice | Ints) -> Ints:
+        """End of some of them, ns."""
+        return self.start[some] + self.dur[some]
+
+    def _numbers(self, column: str, absent: int = ABSENT, narrow: bool = False) -> Ints:
+        return numbers(self._run.host.select(pl.col(column).fill_null(absent)), *[column] * narrow)[column]
+
+    def at(self, rows: Ints, column: str, absent: int = ABSENT) -> Ints:
+        """The numbers that the table has in a column at these rows, none of which is -1."""
+        return at_rows(self._run.host.select(pl.col(column).fill_null(absent)), rows)[column]
+
+    def of_kind(self, *kinds: str) -> Mask:
+        """Which slices are of these kinds."""
+        return self.kind.where(kinds.__contains__)
+
+    def named(self, condition: Callable[[str], object], among: Mask) -> Mask:
+        """Which of these slices have a name for which the condition holds."""
+        return self.name.where(condition) & among
+
+    def names_of(self, rows: Ints) -> pl.Series:
+        """The name of each row, null for -1."""
+        if not len(self.name.number):
+            return gathered(self.name.distinct, rows)
+        named = self.name.at(np.maximum(rows, 0))
+        return named.set(pl.Series(rows < 0), None) if len(rows) and int(rows.min()) < 0 else named

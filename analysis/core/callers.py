@@ -3,12 +3,13 @@
 The operator is the one with the activity's External id, else the innermost around its launch call. A backward operator
 ran where nobody wrote a line, so its module and frame are those of the forward operator with the same sequence number.
 The kernels of a graph are launched by a replay, which says nothing of who captured them: without an External id of
-their own their operator, module and frame are null.
+their own their operator, module and frame are those of the graph's capture where that was recorded, else null.
 """
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -16,14 +17,12 @@ from msgspec import Struct
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
-from .batches import numbers
-from .call_tree import Ints, Mask, nearest, pack
+from .batches import ABSENT, CALLS, gathered, in_order, match, numbered, numbers, values_at
+from .call_tree import HostSlices, Ints, Mask, nearest, pack
+from .captures import Joined, joined
 from .derived import derived
-from .host_slices import HostSlices
-from .launch_calls import ABSENT, CALLS, gathered, in_order, match, numbered, values_at
 
-MODULE = "nn.Module: "
-"""What the recorder puts before the name of a module."""
+MODULE = "nn.Module: "  # What the recorder puts before the name of a module.
 _GRAPH = re.compile(r"GraphLaunch", re.IGNORECASE)
 _LINE = re.compile(r".+\.pyx?\(\d+\)")
 _LIBRARY = re.compile(r"(.*[/\\])?(torch|site-packages[/\\]torch|functorch|triton)[/\\]|<")
@@ -33,23 +32,30 @@ FRAME = {name: NAME for name in ("op", "op_forward", "module", "frame")} | {"lau
 
 
 class Callers(Struct, frozen=True):
-    """One entry for each row of ``run.kernels``, in their order.
-
-    ``frame`` has the columns ``FRAME``. ``call`` is the row of the launch call in the host table and ``operator`` that
-    of the operator, -1 for none. ``replayed`` counts activities of graphs whose operator is not recorded.
-    """
+    """One entry for each row of ``run.kernels``, in their order. ``frame`` has the columns ``FRAME``. ``call`` is the
+    row of the launch call in the host table and ``operator`` that of the operator, -1 for none. ``replayed`` counts
+    activities of graphs whose operator is not recorded."""
 
     frame: pl.DataFrame
     call: Ints
     operator: Ints
     replayed: int
+    joined: Joined | None = None
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader must know."""
-        if not self.replayed:
-            return ()
-        return (f"{self.replayed:,} launches were replayed by graphs: who captured them is not recorded.",)
+        notes = []
+        if self.joined is not None and self.joined.facts["refused"]:
+            notes.append(f"Capture {self.joined.facts['file']} is refused: {self.joined.facts['refused']}.")
+        if self.replayed:
+            notes.append(f"{self.replayed:,} launches were replayed by graphs: who captured them is not recorded.")
+        return tuple(notes)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """``capture``, where one is there."""
+        return {} if self.joined is None else {"capture": self.joined.facts}
 
 
 class Places(Struct, frozen=True):
@@ -81,10 +87,8 @@ _MEMO = "callers"
 
 
 def callers_of(run: Trace, slices: HostSlices | None = None) -> Callers | None:
-    """Who launched each activity of the run; None where neither calls nor operators were recorded.
-
-    Whoever has the slices of the run gives them, for they take as long to read as most of what follows.
-    """
+    """Who launched each activity of the run; None where neither calls nor operators were recorded. Whoever has the
+    slices of the run gives them, for they take as long to read as most of what follows."""
     return run.remember(_MEMO, (), lambda: _callers(run, slices))
 
 
@@ -92,36 +96,67 @@ def operators_of_launches(run: Trace) -> pl.Series | None:
     """The operator of each activity (column ``op`` of ``FRAME``), by External id alone where that tells all of them."""
     for _, callers in run.memo.get(_MEMO, ()):
         return callers.frame["op"] if callers is not None else None
+    if run.captures is not None:
+        callers = callers_of(run)
+        return None if callers is None else callers.frame["op"]
     if not run.has("host") or not run.has("kernels"):
         return None
     operators = numbers(run.host.filter(pl.col("kind") == "op", pl.col("external_id").is_not_null()).select(
         "rank", "external_id", name=pl.col("name").to_physical().cast(pl.Int64)), "external_id", "name")
     rows = numbers(run.kernels.select("rank", "op_id", "graph"), "op_id")
-    found = match((rows["rank"], rows["op_id"]), (operators["rank"], operators["external_id"]))
-    if ((found < 0) & (rows["graph"] == ABSENT)).any():
+    result = match((rows["rank"], rows["op_id"]), (operators["rank"], operators["external_id"]))
+    if ((result < 0) & (rows["graph"] == ABSENT)).any():
         callers = callers_of(run)
         return None if callers is None else callers.frame["op"]
-    return values_at(operators["name"], found).cast(pl.UInt32).cat.to(NAME).alias("op")
+    return values_at(operators["name"], result).cast(pl.UInt32).cat.to(NAME).alias("op")
 
 
 def _callers(run: Trace, slices: HostSlices | None) -> Callers | None:
     if not run.has("host") or not run.has("kernels"):
         return None
-    frame = derived(run, "callers", lambda: _found(run, HostSlices(run) if slices is None else slices))
+    frame = derived(run, "callers", lambda: _callers_frame(run, HostSlices(run) if slices is None else slices))
     call, operator = (frame[name].cast(pl.Int64).to_numpy() for name in ("call", "operator"))
-    return Callers(frame.select(*FRAME), call, operator, int(frame["replayed"].sum()))
+    replayed = frame["replayed"].to_numpy()
+    found = joined(run, replayed)
+    told = frame.select(*FRAME)
+    if found is not None:
+        told, replayed = _with_captures(told, found), replayed & (found.capture < 0)
+    return Callers(told, call, operator, int(replayed.sum()), found)
 
 
-def _found(run: Trace, slices: HostSlices) -> pl.DataFrame:
+def _with_captures(frame: pl.DataFrame, found: Joined) -> pl.DataFrame:
+    """The callers, with those of graphs' kernels as their captures have them."""
+    names = ("op", "module", "frame")
+    for at, captured in enumerate(found.captures):
+        rows = np.flatnonzero(found.capture == at)
+        if not len(rows):
+            continue
+        slices = HostSlices(captured.run)
+        module, line = places_of(slices).around(slices, np.where(
+            captured.operator >= 0, captured.operator, captured.rows))
+        told = pl.DataFrame([slices.names_of(captured.operator).alias("op"), module.alias("module"),
+                             line.alias("frame")])[pl.Series(found.launch[rows])]
+        at_rows, told = pl.Series(rows), told.cast(pl.String)
+        texts = {name: frame[name].cast(pl.String).scatter(at_rows, told[name]) for name in names}
+        frame = frame.with_columns(series.alias(name).cast(NAME) for name, series in texts.items())
+    return frame
+
+
+def _callers_frame(run: Trace, slices: HostSlices) -> pl.DataFrame:
     """``FRAME`` with ``call`` and ``operator``, as in ``Callers``, and whether each was ``replayed`` by a graph."""
     rows = numbers(run.kernels.select("rank", "correlation", "op_id", "graph"), "correlation", "op_id", "graph")
-    call, launched = _launch_calls(run, rows)
+    calls = numbers(_with_rows(run, pl.col("kind").is_in(CALLS), pl.col("correlation") != 0).select(
+        "row", "rank", "correlation", pl.col("start_ns").fill_null(0)), "row", "correlation")
+    order = np.argsort(calls["start_ns"], kind="stable")
+    calls = {name: in_order(values, order) for name, values in calls.items()}
+    result = match((rows["rank"], rows["correlation"]), (calls["rank"], calls["correlation"]))
+    call, launched = at_or_none(calls["row"], result), gathered(pl.Series(calls["start_ns"]), result)
     is_operator = slices.of_kind("op")
     operator = _by_external_id(run, rows)
     replays = slices.named(lambda text: _GRAPH.search(text), slices.of_kind(*CALLS))
     replayed = (rows["graph"] != ABSENT) | ((call >= 0) & replays[call])
-    asked = (operator < 0) & ~replayed
-    operator[asked] = nearest(slices.parent, call[asked], is_operator)
+    unclaimed = (operator < 0) & ~replayed
+    operator[unclaimed] = nearest(slices.parent, call[unclaimed], is_operator)
     replayed &= operator < 0
     base = np.where(operator >= 0, operator, np.where(replayed, -1, call))
     forward = forward_of(run, slices, operator)
@@ -136,22 +171,12 @@ def _found(run: Trace, slices: HostSlices) -> pl.DataFrame:
     )
 
 
-def _launch_calls(run: Trace, rows: dict[str, Ints]) -> tuple[Ints, pl.Series]:
-    """Row and start (ns) of the earliest runtime or driver call with the correlation of each activity, -1 for none."""
-    calls = numbers(_with_rows(run, pl.col("kind").is_in(CALLS), pl.col("correlation") != 0).select(
-        "row", "rank", "correlation", pl.col("start_ns").fill_null(0)), "row", "correlation")
-    order = np.argsort(calls["start_ns"], kind="stable")
-    calls = {name: in_order(values, order) for name, values in calls.items()}
-    found = match((rows["rank"], rows["correlation"]), (calls["rank"], calls["correlation"]))
-    return at_or_none(calls["row"], found), gathered(pl.Series(calls["start_ns"]), found)
-
-
 def _by_external_id(run: Trace, rows: dict[str, Ints]) -> Ints:
     """The row of the operator with the External id of each activity, -1 for none."""
     operators = numbers(_with_rows(run, pl.col("kind") == "op", pl.col("external_id").is_not_null()).select(
         "row", "rank", "external_id"), "row", "external_id")
-    found = match((rows["rank"], rows["op_id"]), (operators["rank"], operators["external_id"]))
-    return at_or_none(operators["row"], found)
+    result = match((rows["rank"], rows["op_id"]), (operators["rank"], operators["external_id"]))
+    return at_or_none(operators["row"], result)
 
 
 def _with_rows(run: Trace, *conditions: pl.Expr) -> pl.LazyFrame:
@@ -167,11 +192,9 @@ def at_or_none(values: Ints, places: Ints) -> Ints:
 
 
 def forward_of(run: Trace, slices: HostSlices, rows: Ints) -> Ints:
-    """The forward operator that each of the rows (-1 for none) belongs to the backward of, -1 for none.
-
-    It is the last one with the same sequence number that began before: an operator and what it calls share a number
-    until the one that puts itself into the graph.
-    """
+    """The forward operator that each of the rows (-1 for none) belongs to the backward of, -1 for none. It is the last
+    one with the same sequence number that began before: an operator and what it calls share a number until the one that
+    puts itself into the graph."""
     ops = numbers(_with_rows(run, pl.col("kind") == "op", pl.col("sequence").is_not_null()).select(
         "row", "rank", "sequence", pl.col("start_ns").fill_null(0),
         told=pl.col("forward_tid").is_not_null().cast(pl.Int8)), "row", "sequence", "told")
@@ -183,16 +206,16 @@ def forward_of(run: Trace, slices: HostSlices, rows: Ints) -> Ints:
     backward[ops["row"][is_backward]] = True
     forward = np.flatnonzero(~is_backward)
     back = nearest(slices.parent, rows, backward)
-    asked = np.flatnonzero(back >= 0)
-    if not len(forward) or not len(asked):
+    unclaimed = np.flatnonzero(back >= 0)
+    if not len(forward) or not len(unclaimed):
         return none
-    wanted = np.searchsorted(ops["row"], back[asked])
+    wanted = np.searchsorted(ops["row"], back[unclaimed])
     both = np.concatenate((forward, wanted))
     at = pack(numbered(ops["rank"][both], ops["sequence"][both]), ops["start_ns"][both])
     order = np.argsort(at[: len(forward)], kind="stable")
     place = np.searchsorted(at[: len(forward)][order], at[len(forward) :], side="left") - 1
-    found = forward[order][np.maximum(place, 0)]
-    same = (place >= 0) & (ops["sequence"][found] == ops["sequence"][wanted])
-    same &= ops["rank"][found] == ops["rank"][wanted]
-    none[asked[same]] = ops["row"][found[same]]
+    result = forward[order][np.maximum(place, 0)]
+    same = (place >= 0) & (ops["sequence"][result] == ops["sequence"][wanted])
+    same &= ops["rank"][result] == ops["rank"][wanted]
+    none[unclaimed[same]] = ops["row"][result[same]]
     return none

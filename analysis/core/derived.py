@@ -6,6 +6,7 @@ name which state of our code found it: another version of warplens finds it out 
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -17,8 +18,7 @@ from msgspec import msgpack
 
 from ...loaders.trace import Trace
 
-LEAST_BYTES = 20_000_000
-"""Bytes of a recording from which answers about it are kept."""
+LEAST_BYTES = 20_000_000  # Bytes of a recording from which answers about it are kept.
 _Value = TypeVar("_Value")
 
 
@@ -33,27 +33,46 @@ def derived_rows(run: Trace, name: str, find: Callable[[], Iterable[pl.DataFrame
 
 
 def derived_value(run: Trace, name: str, kind: Any, find: Callable[[], _Value]) -> _Value:
-    """What ``find`` tells of the run's tables, a value of the type ``kind`` that msgspec can write."""
+    """What ``find`` tells of the run's tables: a value of the type ``kind`` that ``packed`` takes."""
     if not is_stored(run):
         return find()
     made: list[_Value] = []
 
-    def packed() -> pl.DataFrame:
+    def fresh() -> pl.DataFrame:
         made.append(find())
-        return pl.DataFrame({"value": [msgpack.encode(made[0])]})
+        return packed(made[0])
 
-    frame = derived(run, name, packed)
-    return made[0] if made else _unpacked(frame, kind)
+    frame = derived(run, name, fresh)
+    return made[0] if made else unpacked(frame, kind)
 
 
 def known_value(run: Trace, name: str, kind: type[_Value]) -> _Value | None:
     """What ``derived_value`` kept; None where it was not asked yet."""
-    kept = run.derived_store.read(_file(name)) if run.derived_store is not None and is_stored(run) else None
-    return None if kept is None else _unpacked(kept, kind)
+    frame = run.derived_store.read(_file(name)) if run.derived_store is not None and is_stored(run) else None
+    return None if frame is None else unpacked(frame, kind)
 
 
-def _unpacked(frame: pl.DataFrame, kind: Any) -> Any:
-    return msgpack.decode(frame["value"][0], type=kind)
+def packed(value: object) -> pl.DataFrame:
+    """A table of one value, of what msgspec can write and frames. Raises TypeError, ValueError and OverflowError."""
+    return pl.DataFrame({"value": [msgpack.encode(value, enc_hook=_ipc)]})
+
+
+def unpacked(frame: pl.DataFrame, kind: Any) -> Any:
+    """What ``packed`` took, of the type ``kind``. Raises DecodeError, PolarsError and what msgspec does for damage."""
+    return msgpack.decode(frame["value"][0], type=kind, dec_hook=_from_ipc)
+
+
+def _ipc(value: object) -> bytes:
+    if not isinstance(value, pl.DataFrame | pl.Series):
+        raise TypeError(type(value))
+    room = io.BytesIO()
+    (value if isinstance(value, pl.DataFrame) else value.to_frame()).write_ipc(room, compression="lz4")
+    return room.getvalue()
+
+
+def _from_ipc(kind: type, data: bytes) -> pl.DataFrame | pl.Series:
+    frame = pl.read_ipc(io.BytesIO(data))
+    return frame if kind is pl.DataFrame else frame.to_series()
 
 
 def is_stored(run: Trace) -> bool:
@@ -71,8 +90,8 @@ def code() -> str:
     here = os.fspath(Path(__file__).parents[1])
     folders, states = [here], []
     for folder in folders:
-        with os.scandir(folder) as found:
-            for entry in found:
+        with os.scandir(folder) as entries:
+            for entry in entries:
                 if entry.is_dir():
                     folders.append(entry.path)
                 elif entry.name.endswith(".py"):

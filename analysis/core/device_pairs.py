@@ -19,7 +19,7 @@ HOST = "Host"
 
 def mapped(a: Iterable[str | None], b: Iterable[str | None]) -> dict[str, str]:
     """B's device name → A's, for those that differ; empty where names are to be taken as they are."""
-    left, right = (sorted({name for name in side if name and name != HOST}, key=_natural) for side in (a, b))
+    left, right = (sorted({name for name in side if name and name != HOST}, key=natural) for side in (a, b))
     if not left or len(left) != len(right) or set(left) & set(right):
         return {}
     return dict(zip(right, left, strict=True))
@@ -34,13 +34,20 @@ def only_device(a: Iterable[str | None], b: Iterable[str | None]) -> str | None:
     return next(iter(named[0]))
 
 
+def together(a: Iterable[str | None], b: Iterable[str | None]) -> bool:
+    """Whether one run names no device, as a table of sums, and the other several: theirs are taken together."""
+    none, several = sorted((set(a), set(b)), key=lambda side: len(side - {None}))
+    return none == {None} and len(several) > 1
+
+
 def under(pairs: dict[str, str]) -> pl.Expr:
     """The column ``device`` of a table of B with the names of A's devices; of the dtype every table has it in."""
     return pl.col("device").cast(pl.String).replace(pairs).cast(NAME)
 
 
-def _natural(name: str) -> tuple[tuple[int, str], ...]:
-    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name) if part)
+def natural(name: object) -> tuple[tuple[int, str], ...]:
+    """Sorts GPU 10 after GPU 2."""
+    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", str(name)) if part)
 
 
 def note(pairs: dict[str, str]) -> list[str]:

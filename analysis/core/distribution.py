@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 
 Durations = np.ndarray[Any, np.dtype[np.float64]]
-LEAST_FOR_OUTLIERS = 4
-"""With fewer values nothing can stand out."""
+LEAST_FOR_OUTLIERS = 4  # With fewer values nothing can stand out.
 LEAST_EXCESS = 0.05
-THINNED = 4_096
-"""Numbers in order that are enough to choose the bins by."""
+THINNED = 4_096  # Numbers in order that are enough to choose the bins by.
 
 
 def fence(values: Durations) -> float:
@@ -31,8 +29,8 @@ def _quartiles(values: Durations) -> Durations:
     """As ``np.quantile`` has them, which imports all of ``numpy.ma`` first: 25 ms of what people wait for."""
     ordered = np.sort(values)
     places = np.array((0.25, 0.5, 0.75)) * (len(ordered) - 1)
-    found: Durations = np.interp(places, np.arange(len(ordered)), ordered)
-    return found
+    result: Durations = np.interp(places, np.arange(len(ordered)), ordered)
+    return result
 
 
 def statistics(values: Durations) -> dict[str, Any]:
@@ -53,23 +51,14 @@ def statistics(values: Durations) -> dict[str, Any]:
 
 
 def histogram(*sides: Durations) -> dict[str, Any]:
-    """Shared bins over all sides: ``edges_ns`` (one more than bins) and per side the counts (``a``, ``b``).
-
-    The bins are as wide as the Freedman-Diaconis rule says for all values together, between 1 and 24 of them.
-    """
-    together = np.concatenate(sides) if sides else np.empty(0)
-    if not len(together):
-        return {"edges_ns": [], **{name: [] for name, _ in zip("ab", sides, strict=False)}}
-    edges = _edges(together, len(together))
-    counts = {name: np.histogram(values, edges)[0].tolist() for name, values in zip("ab", sides, strict=False)}
-    return {"edges_ns": edges.tolist(), **counts}
+    """Shared bins over all sides: ``edges_ns`` (one more than bins) and per side the counts (``a``, ``b``). The bins
+    are as wide as the Freedman-Diaconis rule says for all values together, between 1 and 24 of them."""
+    return sorted_histogram(*map(np.sort, sides))
 
 
 def sorted_histogram(*sides: Any) -> dict[str, Any]:
-    """The histogram of numbers that are in order: exact counts in about 50 µs however many there are.
-
-    Of more than ``THINNED`` numbers the width of the bins goes by every so many of them.
-    """
+    """The histogram of numbers that are in order: exact counts in about 50 µs however many there are. Of more than
+    ``THINNED`` numbers the width of the bins goes by every so many of them."""
     count = sum(map(len, sides))
     step = -(-count // THINNED) or 1
     ends = [values[at] for values in sides if len(values) for at in (0, -1)]

@@ -19,10 +19,8 @@ class HistogramLine(NamedTuple):
 
 
 def histogram_lines(shape: dict[str, Any], most: int) -> tuple[str, list[HistogramLine]]:
-    """The unit of the labels and the lines of what ``histogram`` gives, with at most that many bins.
-
-    Neighbouring bins are taken together where there are more. Runs of empty ones become one line.
-    """
+    """The unit of the labels and the lines of what ``histogram`` gives, with at most that many bins. Neighbouring bins
+    are taken together where there are more. Runs of empty ones become one line."""
     edges, sides = shape.get("edges_ns") or [], [side for side in ("a", "b") if shape.get(side)]
     if len(edges) < 2 or not sides:
         return "", []

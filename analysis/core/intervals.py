@@ -65,9 +65,7 @@ def _overlaps(one: Intervals, other: Intervals) -> Intervals:
     total = int(count.sum())
     mine = np.repeat(np.arange(len(count)), count)
     theirs = np.arange(total) + np.repeat(first - (np.cumsum(count) - count), count)
-    return Intervals(
-        np.maximum(one.starts[mine], other.starts[theirs]), np.minimum(one.ends[mine], other.ends[theirs])
-    )
+    return Intervals(np.maximum(one.starts[mine], other.starts[theirs]), np.minimum(one.ends[mine], other.ends[theirs]))
 
 
 EMPTY = Intervals(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
@@ -117,10 +115,8 @@ def union_per_owner(starts: Ints, ends: Ints, owner: Ints) -> tuple[Ints, Ints, 
 
 
 def busy_and_exposed(starts: Ints, ends: Ints, owner: Ints, owners: int) -> tuple[Ints, Ints]:
-    """Per owner (numbered from 0): the time it covers, and the part of it that no other owner covers, ns.
-
-    Exposed time is what would vanish if the owner took none. Give the intervals of one device only.
-    """
+    """Per owner (numbered from 0): the time it covers, and the part of it that no other owner covers, ns. Exposed time
+    is what would vanish if the owner took none. Give the intervals of one device only."""
     first, last, of = union_per_owner(starts, ends, owner)
     busy = np.bincount(of, weights=last - first, minlength=owners).astype(np.int64)
     if not len(first):

@@ -27,9 +27,7 @@ carries, since bursts fill it long before the average does."""
 
 class Metric(Struct, frozen=True):
     """A metric by its recorded name: unit, what the reference's μ must be divided by to get there, and its meaning.
-
-    ``own_use`` names the metric that says what the process itself uses of it, where the two are read apart.
-    """
+    ``own_use`` names the metric that says what the process itself uses of it, where the two are read apart."""
 
     name: str
     unit: str
@@ -84,10 +82,8 @@ _OWN_USE: dict[Means, str] = {"processor": "process_cpu_usage"}
 
 
 def metric(name: str, unit: str | None, largest: float) -> Metric:
-    """The metric of that recorded name; ``unit`` as its counter has it (None unknown), ``largest`` its greatest μ.
-
-    μ is a percentage for ratios and a hundred times the unit for everything else.
-    """
+    """The metric of that recorded name; ``unit`` as its counter has it (None unknown), ``largest`` its greatest μ. μ is
+    a percentage for ratios and a hundred times the unit for everything else."""
     lowered = name.lower()
     means: Means = "own use"
     natural = ""
@@ -148,8 +144,7 @@ def shown(value: float | None, unit: str) -> str:
     return f"{_figures(value)}{'%' if unit == '%' else f' {unit}' if unit else ''}"
 
 
-LEAST_SHOWN = 0.0005
-"""A value nearer to 0 than this is rounding, not something that was read."""
+LEAST_SHOWN = 0.0005  # A value nearer to 0 than this is rounding, not something that was read.
 
 
 def _figures(value: float) -> str:

@@ -30,15 +30,12 @@ class Process(NamedTuple):
     rank: int | None
 
 
-Processes = Mapping[int | None, Process]
-"""The processes of a job by what they go by; empty for a run that is no job."""
+Processes = Mapping[int | None, Process]  # The processes of a job by what they go by; empty for a run that is no job.
 
 
 class ProcessPair(Struct, frozen=True):
-    """One process of each run by what it goes by; None on both sides where the runs record no processes.
-
-    ``rank`` is that of both, where they are jobs; ``pid_a`` and ``pid_b`` the pids as recorded.
-    """
+    """One process of each run by what it goes by; None on both sides where the runs record no processes. ``rank`` is
+    that of both, where they are jobs; ``pid_a`` and ``pid_b`` the pids as recorded."""
 
     a: int | None
     b: int | None
@@ -50,22 +47,19 @@ class ProcessPair(Struct, frozen=True):
 
 def processes_of(pids: pl.DataFrame) -> Processes:
     """The processes of a run from its pairs of ``pid`` and ``rank``; empty where it has fewer than two ranks."""
-    told = pids.select("pid", "rank").unique().sort("rank", "pid", nulls_last=True).rows()
-    if len({rank for _, rank in told if rank is not None}) < 2:
+    pairs = pids.select("pid", "rank").unique().sort("rank", "pid", nulls_last=True).rows()
+    if len({rank for _, rank in pairs if rank is not None}) < 2:
         return {}
-    shared = Counter(pid for pid, _ in told)
-    lowest = min((pid for pid, _ in told if pid is not None), default=0)
+    shared = Counter(pid for pid, _ in pairs)
+    lowest = min((pid for pid, _ in pairs if pid is not None), default=0)
     stand_ins = count(min(lowest, 0) - 1, -1)
-    return {pid if shared[pid] == 1 else next(stand_ins): Process(pid, rank) for pid, rank in told}
+    return {pid if shared[pid] == 1 else next(stand_ins): Process(pid, rank) for pid, rank in pairs}
 
 
 def job_pairs(a: Processes, b: Processes, options: Options) -> list[ProcessPair] | None:
     """The pairs of two jobs within each rank that both have; None where they are no jobs or share no rank.
-
-    ``options.pid_a``/``pid_b`` leave only those processes. Raises CannotAnswer for one that is not there.
-    """
-    sides = [_by_rank(side, wanted, name) for name, side, wanted in (
-        ("A", a, _first(options.pid_a, options.pid_b)), ("B", b, _first(options.pid_b, options.pid_a)))]
+    ``options.pid_a``/``pid_b`` leave only those processes. Raises CannotAnswer for one that is not there."""
+    sides = [_by_rank(side, pid, name) for name, side, pid in zip("AB", (a, b), _wanted(options), strict=True)]
     common = sorted(sides[0].keys() & sides[1].keys())
     pairs = []
     for rank in common:
@@ -85,41 +79,37 @@ def recorded(processes: Processes, called: int | None) -> int | None:
     return called if process is None else process.pid
 
 
-def _first(one: int | None, other: int | None) -> int | None:
-    return one if one is not None else other
-
-
 def _by_rank(side: Processes, wanted: int | None, name: str) -> dict[int, dict[int | None, int | None]]:
     """Of each rank what its processes go by, under their pids."""
-    found: dict[int, dict[int | None, int | None]] = {}
+    result: dict[int, dict[int | None, int | None]] = {}
     for called, (pid, rank) in side.items():
         if rank is not None and wanted in (None, pid):
-            found.setdefault(rank, {})[pid] = called
-    if side and not found:
+            result.setdefault(rank, {})[pid] = called
+    if side and not result:
         known = ", ".join(str(pid) for pid in _ordered(process.pid for process in side.values()) if pid is not None)
         raise CannotAnswer(f"Run {name} has no process {wanted}; it has {known or 'none'}.")
-    return found
+    return result
 
 
 def process_pairs(a: Iterable[int | None], b: Iterable[int | None], options: Options) -> list[ProcessPair]:
     """The pairs in ascending order, strict ones first; ``options.pid_a``/``pid_b`` pick one. Raises CannotAnswer."""
     left, right = _ordered(a), _ordered(b)
-    if options.pid_a is not None or options.pid_b is not None:
-        wanted_a = options.pid_a if options.pid_a is not None else options.pid_b
-        wanted_b = options.pid_b if options.pid_b is not None else options.pid_a
+    wanted_a, wanted_b = _wanted(options)
+    if wanted_a is not None:
         for name, wanted, have in (("A", wanted_a, left), ("B", wanted_b, right)):
             if wanted not in have:
                 known = ", ".join(str(pid) for pid in have if pid is not None) or "none"
                 raise CannotAnswer(f"Run {name} has no process {wanted}; it has {known}.")
-        return [_pair(wanted_a, wanted_b)]
+        left, right = [wanted_a], [wanted_b]
     both = [pid for pid in left if pid in right]
-    pairs = [_pair(pid, pid) for pid in both]
-    pairs += [_pair(x, y) for x in left if x not in both for y in right if y not in both]
-    return pairs
+    pairs = [(pid, pid) for pid in both] + [(x, y) for x in left if x not in both for y in right if y not in both]
+    return [ProcessPair(x, y, x == y, None, x, y) for x, y in pairs]
 
 
-def _pair(a: int | None, b: int | None) -> ProcessPair:
-    return ProcessPair(a, b, a == b, None, a, b)
+def _wanted(options: Options) -> tuple[int | None, int | None]:
+    """The pids asked for in A and B; one that is given alone is of both."""
+    a, b = options.pid_a, options.pid_b
+    return (b if a is None else a), (a if b is None else b)
 
 
 def _ordered(pids: Iterable[int | None]) -> list[int | None]:

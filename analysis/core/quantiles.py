@@ -16,23 +16,18 @@ import polars as pl
 from msgspec import Struct
 
 Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.integer]
-"""Numbers that stand for something, of any width."""
+Codes = npt.NDArray[np.integer]  # Numbers that stand for something, of any width.
 
-BINS = 12
-"""Bars of a distribution: what fits a column of a list."""
+BINS = 12  # Bars of a distribution: what fits a column of a list.
 NARROWEST = 2.0
 """An axis spans at least this factor, so that a kernel with no spread is one bar and not amplified noise."""
-_ROUNDING = 1e-12
-"""What the border of a bar may be off by: a launch exactly on it belongs to the bar above."""
+_ROUNDING = 1e-12  # What the border of a bar may be off by: a launch exactly on it belongs to the bar above.
 
 
 class Latencies(Struct, frozen=True):
-    """Durations sorted within each group: ``sorted_ns`` one after the other, group g in ``starts[g]:ends[g]``.
-
-    Every group has at least one launch. ``packed`` are the words they were sorted as, the duration in the lower
-    ``bits``; None where no word is wide enough.
-    """
+    """Durations sorted within each group: ``sorted_ns`` one after the other, group g in ``starts[g]:ends[g]``. Every
+    group has at least one launch. ``packed`` are the words they were sorted as, the duration in the lower ``bits``;
+    None where no word is wide enough."""
 
     sorted_ns: Ints
     starts: Ints
@@ -66,10 +61,8 @@ class Latencies(Struct, frozen=True):
         return self.sorted_ns[self.starts + np.maximum(rank, 1) - 1]
 
     def histograms(self) -> Ints:
-        """(groups, BINS) launches per bar on a log axis from the group's shortest to its longest launch.
-
-        Bars are told by where their first launch lies, so that a million launches cost no more than their bars do.
-        """
+        """(groups, BINS) launches per bar on a log axis from the group's shortest to its longest launch. Bars are told
+        by where their first launch lies, so that a million launches cost no more than their bars do."""
         low, high = np.log2(np.maximum(self.shortest, 1)), np.log2(np.maximum(self.longest, 1))
         lacking = np.maximum(np.log2(NARROWEST) - (high - low), 0.0)
         low, span = low - lacking / 2, high - low + lacking
@@ -82,8 +75,8 @@ class Latencies(Struct, frozen=True):
         """For each group's row of durations, where in ``sorted_ns`` the first launch of at least that long would be."""
         if self.packed is None:
             spans = zip(self.starts.tolist(), self.ends.tolist(), least, strict=True)
-            found = [start + np.searchsorted(self.sorted_ns[start:end], row) for start, end, row in spans]
-            return np.array(found, dtype=np.int64).reshape(least.shape)
+            result = [start + np.searchsorted(self.sorted_ns[start:end], row) for start, end, row in spans]
+            return np.array(result, dtype=np.int64).reshape(least.shape)
         first = np.arange(len(self.starts), dtype=np.int64)[:, None] << self.bits
         places = np.searchsorted(self.packed, first + np.minimum(least, self.longest[:, None]))
         return np.where(least > self.longest[:, None], self.ends[:, None], places)

@@ -1,4 +1,4 @@
-"""Labels of what a reader must tell apart: two runs under one title, two devices of one number on several ranks."""
+"""Labels of what a reader must tell apart (two runs, devices of one number), and the scope of a question in words."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from pathlib import PurePath
 from msgspec.structs import replace
 
 from ...loaders.trace import Trace
+from ..contract.options import Options
+from . import units
+from .text import display
 
 
 def distinct_labels(runs: tuple[Trace, ...]) -> tuple[Trace, ...]:
-    """The runs, relabelled ``folder/label`` where two have the same label and lie in different places.
-
-    The folder is the nearest one above the files whose name differs. Runs of one file, and runs whose labels differ,
-    are returned as they are.
-    """
+    """The runs, relabelled ``folder/label`` where two have the same label and lie in different places. The folder is
+    the nearest one above the files whose name differs. Runs of one file, and runs whose labels differ, are returned as
+    they are."""
     if len(runs) != 2 or runs[0].info.label != runs[1].info.label:
         return runs
     folders = [PurePath(run.info.source).parts[:-1][::-1] for run in runs]
@@ -29,8 +30,7 @@ def distinct_labels(runs: tuple[Trace, ...]) -> tuple[Trace, ...]:
     )
 
 
-Place = tuple[int | None, str | None]
-"""A rank and its device."""
+Place = tuple[int | None, str | None]  # A rank and its device.
 
 
 def device_labels(places: Collection[Place]) -> dict[Place, str | None]:
@@ -40,3 +40,23 @@ def device_labels(places: Collection[Place]) -> dict[Place, str | None]:
         (rank, device): f"{device or 'the device'} of rank {rank}" if ranks[device] > 1 and rank is not None else device
         for rank, device in places
     }
+
+
+def scope_text(options: Options, runs: int = 1) -> str:
+    """Display text such as 'cycle 5, rank 3, from 1.50 ms to 2.00 ms'; empty where the question is about all."""
+    pair = runs == 2
+    parts = [
+        _of_both("cycle", options.cycle, options.cycle_b, pair), _of_both("pid", options.pid_a, options.pid_b, pair),
+        _of_both("rank", options.rank, options.rank_b, pair),
+        display(options.device, 40) if options.device is not None else "",
+        f"from {units.duration(options.from_ns)}" if options.from_ns is not None else "",
+        f"to {units.duration(options.to_ns)}" if options.to_ns is not None else "",
+        "" if options.warm_up else "without warm-up",
+    ]
+    return ", ".join(part for part in parts if part).replace(", to ", " to ")
+
+
+def _of_both(word: str, a: int | None, b: int | None, pair: bool) -> str:
+    if not pair or a == b:
+        return f"{word} {a}" if a is not None else ""
+    return ", ".join(f"{word} {one} of {run}" for one, run in ((a, "A"), (b, "B")) if one is not None)

@@ -11,16 +11,13 @@ import unicodedata
 from rich.cells import cell_len
 
 _SYMBOLS = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "␡"}
-_LONGEST = 4096
-"""Characters looked at before a name is cut: nobody reads more, and a megabyte must not cost a frame."""
+_LONGEST = 4096  # Characters looked at before a name is cut: nobody reads more, and a megabyte must not cost a frame.
 
 
 def clean(raw: str | None) -> str:
-    """The string in one line with everything a terminal or a text renderer might act on made visible.
-
-    C0 controls become their symbols, other controls, format characters (bidi marks, zero-width), surrogates and
-    unassigned code points become U+FFFD or ``⟨U+202E⟩``-like marks. Length is bounded. What has no name says so.
-    """
+    """The string in one line with everything a terminal or a text renderer might act on made visible. C0 controls
+    become their symbols, other controls, format characters (bidi marks, zero-width), surrogates and unassigned code
+    points become U+FFFD or ``⟨U+202E⟩``-like marks. Length is bounded. What has no name says so."""
     if raw is None:
         return "(no name)"
     if len(raw) > _LONGEST:

@@ -18,10 +18,8 @@ from ..contract.column import Column
 _TIMES = ((1e9, "s "), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 _BYTES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 _times: tuple[tuple[float, str], ...] = _TIMES
-MISSING = "–"
-"""Shown where nothing was measured: never 0."""
-NOTHING = (MISSING, f"{MISSING} → {MISSING}", "")
-"""What cells show that say nothing: a column of them can be left out."""
+MISSING = "–"  # Shown where nothing was measured: never 0.
+NOTHING = (MISSING, f"{MISSING} → {MISSING}", "")  # What cells show that say nothing: a column of them can be left out.
 
 
 def duration(ns: float, signed: bool = False) -> str:
@@ -31,6 +29,12 @@ def duration(ns: float, signed: bool = False) -> str:
         if size >= factor or factor == _times[-1][0]:
             return f"{_figures(ns / factor, signed, whole=factor == 1.0)} {unit}".rstrip()
     raise AssertionError("unreachable")
+
+
+def part_of(ns: float, whole_ns: float) -> str:
+    """A time of a longer one, the unit once where both have it: 6.66 of 14.52 s, 382.0 ms of 1.20 s."""
+    part, whole = duration(ns), duration(whole_ns)
+    return f"{part.removesuffix(whole[whole.rfind(' '):])} of {whole}" if " " in whole else f"{part} of {whole}"
 
 
 _NANOSECONDS = {"": 0, "ns": 0, "us": 3, "µs": 3, "ms": 6, "s": 9}
@@ -54,7 +58,7 @@ def moment(ns: float, resolution: int) -> str:
     if len(_times) > 1 and resolution < 1e6 and factor < 1e3:
         factor, unit = 1e3, "µs"
     places = max(0, min(9, round(math.log10(factor / resolution)))) if resolution < factor else 0
-    return f"{ns / factor:,.{places}f} {unit}".replace("-", "−").rstrip()
+    return f"{_fixed(ns / factor, places)} {unit}".rstrip()
 
 
 def use(unit: str) -> None:
@@ -79,14 +83,14 @@ def figure(ms: float, signed: bool = False) -> str:
     value = _in_sentence(ms)
     size = abs(value)
     places = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3
-    return f"{value:{'+' if signed else ''},.{places}f}".replace("-", "−")
+    return _fixed(value, places, signed)
 
 
 def rough_figure(ms: float) -> str:
     """A bound of an interval, milliseconds in ``sentence_unit`` without it: two figures, signed."""
     value = _in_sentence(ms)
     places = 0 if abs(value) >= 10 else 1 if abs(value) >= 1 else 2 if abs(value) >= 0.1 else 3
-    return f"{value:+,.{places}f}".replace("-", "−")
+    return _fixed(value, places, signed=True)
 
 
 def _in_sentence(ms: float) -> float:
@@ -99,15 +103,19 @@ def axis(largest_ns: float) -> tuple[float, str]:
 
 
 def _figures(value: float, signed: bool, whole: bool = False) -> str:
-    sign = "+" if signed else ""
     size = abs(value)
-    places = 0 if whole or size >= 1000 else 1 if size >= 100 else 2
-    return f"{value:{sign},.{places}f}".replace("-", "−")
+    return _fixed(value, 0 if whole or size >= 1000 else 1 if size >= 100 else 2, signed)
+
+
+def _fixed(value: float, places: int, signed: bool = False) -> str:
+    """A number with so many places and a real minus sign; what rounds to zero has no sign."""
+    text = f"{value:{'+' if signed else ''},.{places}f}".replace("-", "−")
+    return text if text.strip("+−0.,") else text.lstrip("+−")
 
 
 def count(value: float, signed: bool = False) -> str:
     """A whole number with thousands commas."""
-    return f"{value:{'+' if signed else ''},.0f}".replace("-", "−")
+    return _fixed(value, 0, signed)
 
 
 def counted(value: float, one: str, many: str) -> str:
@@ -117,20 +125,19 @@ def counted(value: float, one: str, many: str) -> str:
 
 def number(value: float, signed: bool = False) -> str:
     """A plain number: four significant figures (two below a tenth), thousands commas."""
-    sign = "+" if signed else ""
     size = abs(value)
     if size == 0:
         return "0"
     if size >= 1e15 or size < 1e-4:
-        return f"{value:{sign}.3g}".replace("-", "−")
+        return f"{value:{'+' if signed else ''}.3g}".replace("-", "−")
     places = max(0, (3 if size >= 0.1 else 1) - math.floor(math.log10(size)))
-    text = f"{value:{sign},.{min(places, 6)}f}".replace("-", "−")
+    text = _fixed(value, min(places, 6), signed)
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def percent(value: float, signed: bool = False, places: int = 1) -> str:
     """A value already in percent."""
-    return f"{value:{'+' if signed else ''},.{places}f}%".replace("-", "−")
+    return f"{_fixed(value, places, signed)}%"
 
 
 def factor(value: float) -> str:
@@ -139,12 +146,10 @@ def factor(value: float) -> str:
     return f"{value:,.{places}f}×"
 
 
-def size(value: float) -> str:
+def size(value: float, signed: bool = False) -> str:
     """Bytes with the binary unit that fits."""
-    for factor, unit in _BYTES:
-        if abs(value) >= factor:
-            return f"{value / factor:.{0 if factor == 1 else 1}f} {unit}"
-    return "0 B"
+    factor, unit = next((pair for pair in _BYTES if abs(value) >= pair[0]), _BYTES[-1])
+    return f"{_fixed(value / factor, 0 if factor == 1 else 1, signed)} {unit}"
 
 
 def rate(value: float, signed: bool = False) -> str:
@@ -169,13 +174,15 @@ def short(value: Any, column: Column) -> str:
         case "ms":
             return _figures(value, signed)
         case "fraction":
-            return percent(100 * value, signed, places=0 if column.bar else 1)
+            if 0 < value < 0.0005 and not signed:
+                return "<0.1%"
+            return percent(100 * value, signed, places=0 if column.bar in ("tensor", "dram") else 1)
         case "percent":
             return percent(value, signed)
         case "count":
             return count(value, signed)
         case "bytes":
-            return size(value)
+            return size(value, signed)
         case "rate":
             return rate(value, signed)
         case "ratio":
@@ -192,8 +199,7 @@ def short(value: Any, column: Column) -> str:
             return str(value)
 
 
-LEVELS = "▁▂▃▄▅▆▇█"
-"""Eight heights, for sparklines."""
+LEVELS = "▁▂▃▄▅▆▇█"  # Eight heights, for sparklines.
 
 
 def sparkline(values: Sequence[float | None] | None, width: int | None = None) -> str:

@@ -1,1 +1,1 @@
-"""The one account of a run's cycles: sources, patterns, assignment, completeness."""
+"""How the cycles of a run are detected, once for all views: sources, patterns, assignment, completeness."""

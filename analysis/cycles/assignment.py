@@ -17,10 +17,9 @@ import numpy as np
 import polars as pl
 
 from ...loaders.trace import Trace
-from ..core.batches import batches, numbers
+from ..core.batches import ABSENT, CALLS, batches, by_number, in_order, match, numbered, numbers, values_at
 from ..core.derived import derived
 from ..core.intervals import union
-from ..core.launch_calls import ABSENT, CALLS, by_number, in_order, match, numbered, values_at
 
 Times = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
@@ -31,21 +30,14 @@ _NEVER, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 def launched(run: Trace) -> pl.LazyFrame:
     """The kernels with ``launch_ns``: start of the earliest call with their correlation, null where none was recorded.
-
-    ``earlier`` are those that were launched before the recording began.
-    A kernel that names no process gets the one of its call, so that both sides of a launch speak of one process.
-    """
-    calls = _launches(run).lazy()
+    ``earlier`` are those that were launched before the recording began. A kernel that names no process gets the one of
+    its call, so that both sides of a launch speak of one process."""
+    calls = run.remember("launches", (), lambda: derived(run, "launches", lambda: _launches_of_kernels(run))).lazy()
     joined = pl.concat([run.kernels, calls], how="horizontal")
     return joined.with_columns(pl.coalesce("pid", "launch_pid").alias("pid")).drop("launch_pid")
 
 
-def _launches(run: Trace) -> pl.DataFrame:
-    """``launch_ns``, ``launch_pid`` and ``earlier`` of each of the run's kernels."""
-    return run.remember("launches", (), lambda: derived(run, "launches", lambda: _found(run)))
-
-
-def _found(run: Trace) -> pl.DataFrame:
+def _launches_of_kernels(run: Trace) -> pl.DataFrame:
     calls = numbers(run.host.filter(pl.col("kind").is_in(CALLS), pl.col("correlation") > 0).select(
         "rank", "correlation", "start_ns", "pid"), "correlation")
     moments = calls["start_ns"]
@@ -92,13 +84,9 @@ def with_windows(run: Trace, cycles: pl.DataFrame, device_time: bool) -> pl.Data
     return marked.with_columns(pl.max_horizontal(start, before)).sort("_row").drop("_row")
 
 
-def in_cycles(
-    run: Trace, cycles: pl.DataFrame, device_time: bool, some: pl.Series | None = None
-) -> pl.LazyFrame:
+def in_cycles(run: Trace, cycles: pl.DataFrame, device_time: bool, some: pl.Series | None = None) -> pl.LazyFrame:
     """The kernels that belong to a cycle, with its number in ``cycle`` (those outside all cycles are left out).
-
-    ``some`` says of each row of ``cycles`` whether its kernels are wanted.
-    """
+    ``some`` says of each row of ``cycles`` whether its kernels are wanted."""
     if cycles["start_ns"].null_count():
         return _by_index(run, cycles if some is None else cycles.filter(some))
     # only what decides is collected; the other columns stay lazy, for whoever needs them
@@ -106,9 +94,9 @@ def in_cycles(
     at = _only(place(rows, cycles, device_time), some)
     number = pl.Series("cycle", cycles["cycle"].to_numpy()[at] if cycles.height else at)
     belongs = pl.Series("_row", np.flatnonzero(at >= 0).astype(np.uint32))
-    kept = pl.DataFrame([belongs, rows["pid"].gather(belongs), number.gather(belongs)])
+    members = pl.DataFrame([belongs, rows["pid"].gather(belongs), number.gather(belongs)])
     return run.kernels.with_row_index("_row").drop("pid").join(
-        kept.lazy(), on="_row", how="inner", maintain_order="left"
+        members.lazy(), on="_row", how="inner", maintain_order="left"
     ).drop("_row")
 
 
@@ -158,10 +146,8 @@ def activities_in_cycles(
 
 
 def host_in_cycles(run: Trace, cycles: pl.DataFrame, condition: pl.Expr) -> Iterator[pl.DataFrame]:
-    """The host slices that pass and begin in a cycle, with its number in ``cycle``; none without timestamps.
-
-    They come in the order of the table, in blocks.
-    """
+    """The host slices that pass and begin in a cycle, with its number in ``cycle``; none without timestamps. They come
+    in the order of the table, in blocks."""
     if cycles["start_ns"].null_count():
         return
     columns = ("name", "kind", "pid", "rank", "start_ns", "dur_ns")
@@ -177,10 +163,8 @@ def _numbered(rows: pl.DataFrame, at: Times, cycles: pl.DataFrame) -> pl.DataFra
 
 def row_at(times: pl.Series, ranks: pl.Series, cycles: pl.DataFrame, bounds: tuple[str, str]) -> Times:
     """Row of the cycle each moment lies in, -1 outside all of them and for null; a rank's cycle holds only that rank's.
-
     ``bounds`` are the columns of start and duration, or of start and end. Overlapping cycles give a moment to the one
-    that began last. A moment without a rank may lie in any rank's cycle.
-    """
+    that began last. A moment without a rank may lie in any rank's cycle."""
     known = cycles.with_row_index("_row").drop_nulls(bounds).sort("rank", bounds[0], maintain_order=True)
     starts, ends, rows = (known[name].to_numpy() for name in (*bounds, "_row"))
     if bounds[1] == "dur_ns":
@@ -189,11 +173,11 @@ def row_at(times: pl.Series, ranks: pl.Series, cycles: pl.DataFrame, bounds: tup
     # in order of their first cycles, for a moment without a rank that lies in several goes to the last of them
     groups = groups.sort(bounds[0], "at").select("rank", "at", "len")
     # a block at a time: what it takes to find the rows is several times as long as they are
-    found = [
+    result = [
         _rows_at(times[at : at + _BLOCK], ranks[at : at + _BLOCK], starts, ends, rows, groups)
         for at in range(0, len(times), _BLOCK)
     ]
-    return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+    return np.concatenate(result) if result else np.zeros(0, dtype=np.int64)
 
 
 def _rows_at(
@@ -201,7 +185,7 @@ def _rows_at(
 ) -> Times:
     """``row_at`` by the bounds of cycles and their rows, of which ``groups`` says what rank they are of and where."""
     at_ns, rank_of = times.fill_null(_NEVER).to_numpy(), ranks.fill_null(_NEVER).to_numpy()
-    found = np.full(len(at_ns), -1, dtype=np.int64)
+    result = np.full(len(at_ns), -1, dtype=np.int64)
     order = np.argsort(rank_of, kind="stable")
     ordered = rank_of[order]
     homeless = order[: np.searchsorted(ordered, _NEVER, side="right")]
@@ -215,8 +199,8 @@ def _rows_at(
             continue
         at = first + np.searchsorted(starts[first:last], at_ns[mine], side="right") - 1
         inside = (at >= first) & (at_ns[mine] < ends[np.maximum(at, first)])
-        found[mine[inside]] = rows[at[inside]]
-    return found
+        result[mine[inside]] = rows[at[inside]]
+    return result
 
 
 def _by_index(run: Trace, cycles: pl.DataFrame) -> pl.LazyFrame:
@@ -230,10 +214,8 @@ def _by_index(run: Trace, cycles: pl.DataFrame) -> pl.LazyFrame:
 
 
 def busy_ns(run: Trace, cycles: pl.DataFrame) -> list[int | None]:
-    """Per cycle the time of its window in which its devices were busy; None without times.
-
-    The mean over the devices that did anything in the recording.
-    """
+    """Per cycle the time of its window in which its devices were busy; None without times. The mean over the devices
+    that did anything in the recording."""
     if cycles.is_empty():
         return []
     if cycles["start_ns"].null_count():

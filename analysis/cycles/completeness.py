@@ -1,15 +1,23 @@
-"""Which cycles the recorder saw whole: the one rule, for everything that speaks of cycles.
+"""Which cycles were recorded whole, and which are prefill or decode: told by their device activities.
 
-A cycle is told by the number of its device activities beside that of its like: the cycles of its kind and rank. One
-without any is not whole while others have some. Where most have the same number, one with fewer is not whole if no
-other cycle has that number (lost records are never lost twice in the same number; a pattern repeats). The first and the
-last one with records, which a recording cuts, are not whole with clearly fewer. Numbers that differ from cycle to cycle
-anyway, as those of a serving engine do, prove nothing in between.
+A cycle is compared with the cycles of its kind and rank. One without activities is not whole while others have some.
+Where most have the same number, one with fewer is not whole if no other has that number: lost records are never lost
+twice in the same number. The first and last one, which a recording cuts, are not whole with clearly fewer.
+
+Serving engines compile different attention kernels for prefill and decode, and their names say so. Where one kernel
+does both, the prefill is the cycle whose devices work several times longer. A kind the recording names is kept.
 """
 
 from __future__ import annotations
 
+import re
+
+import numpy as np
 import polars as pl
+
+from ...loaders import schema
+from ...loaders.trace import Trace
+from . import assignment
 
 LIKE = 0.995
 """Where most cycles hold the same number of device activities, one with fewer than this share may not be whole."""
@@ -43,7 +51,68 @@ def whole(frame: pl.DataFrame) -> pl.Series:
     lost = pl.col("uniform") & (pl.col("records") < LIKE * pl.col("usual")) & pl.col("alone")
     cut = (pl.col("edge") | pl.col("end")) & (pl.col("records") < EDGE * pl.col("usual"))
     unseen = pl.col("seen") == 0  # nobody recorded devices at all
-    told = rows.select("row", whole=unseen | (pl.col("some") & ~lost & ~cut))
+    marks = rows.select("row", whole=unseen | (pl.col("some") & ~lost & ~cut))
     # not by an array: a series of one would be the first of most questions, for which polars imports all of numpy.ma
     every = frame.select(row=pl.int_range(pl.len(), dtype=pl.get_index_type()))
-    return every.join(told, on="row", how="left", maintain_order="left")["whole"].fill_null(True).alias("complete")
+    return every.join(marks, on="row", how="left", maintain_order="left")["whole"].fill_null(True).alias("complete")
+
+
+_DECODE = re.compile(
+    r"BatchDecode|decode_?attention|paged_?attention|flash_?mla|splitkv|_decode_|single_query|fwd_grouped_kernel_stage"
+    r"|mmha|xqa", re.IGNORECASE,
+)
+_PREFILL = re.compile(
+    r"BatchPrefill|extend_?attention|context_?attention|prefill|chunked_prefill|varlen_fwd", re.IGNORECASE
+)
+_SERVING = re.compile(
+    r"kv_?cache|reshape_and_cache|paged|unified_attention|store_?cache|rope|rotary|top_?p|top_?k_?renorm", re.IGNORECASE
+)
+_TRAINING = re.compile(r"backward|bwd|multi_tensor_apply|optimizer|adam", re.IGNORECASE)
+CLEAR = 2.5
+"""Prefills whose kernels have no name of their own work their device at least this many times longer than decodes."""
+
+
+def with_phases(run: Trace, cycles: pl.DataFrame, device_time: bool) -> pl.DataFrame:
+    """The cycles with ``kind`` prefill or decode where the run serves a language model and names no kinds itself."""
+    if cycles.height < 2 or not cycles["kind"].cast(pl.String).fill_null("step").eq("step").all():
+        return cycles
+    names = run.kernels.select(pl.col("name").unique()).collect()["name"]
+    decode, prefill, serving, training = (
+        [name for name in names.cast(pl.String).drop_nulls() if pattern.search(name)]
+        for pattern in (_DECODE, _PREFILL, _SERVING, _TRAINING)
+    )
+    if training or not (decode or prefill or serving):
+        return cycles
+    named = pl.col("name").cast(pl.String)
+    keys = ["cycle"] if cycles["rank"].null_count() else ["rank", "cycle"]
+    work = assignment.in_cycles(run, cycles, device_time).group_by(keys).agg(
+        pl.col("dur_ns").sum().alias("all"), pl.col("dur_ns").filter(named.is_in(decode)).sum().alias("decode"),
+        pl.col("dur_ns").filter(named.is_in(prefill)).sum().alias("prefill"),
+    ).collect(engine="streaming")
+    rows = cycles.join(work, on=keys, how="left", maintain_order="left")
+    kinds = [_by_name(*row) for row in rows.select("decode", "prefill").rows()]
+    marks = set(kinds) - {"step"}
+    if len(marks) < 2:
+        by_time = _by_time(rows["all"].fill_null(0).to_list())
+        # without a clear difference those without device records are like the others
+        kinds = by_time if "prefill" in by_time else ["decode" if marks == {"decode"} else "step"] * len(kinds)
+    return cycles.with_columns(pl.Series("kind", kinds, dtype=pl.String).cast(schema.NAME))
+
+
+def _by_name(decode: int | None, prefill: int | None) -> str:
+    if not decode and not prefill:
+        return "step"
+    return "prefill" if (prefill or 0) >= (decode or 0) else "decode"
+
+
+def _by_time(work: list[int]) -> list[str]:
+    """Prefill for the cycles beyond the widest gap in device time, if that gap is clear; else all are steps."""
+    done = np.sort(np.array([busy for busy in work if busy > 0], dtype=np.float64))
+    if len(done) < 3:
+        return ["step"] * len(work)
+    ratios = done[1:] / done[:-1]
+    at = int(ratios.argmax())
+    if ratios[at] < CLEAR or at + 1 < len(done) / 2:
+        return ["step"] * len(work)
+    limit = float(done[at])
+    return ["step" if busy <= 0 else "decode" if busy <= limit else "prefill" for busy in work]

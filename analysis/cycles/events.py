@@ -16,20 +16,17 @@ from msgspec import Struct
 from ...loaders import schema
 from ...loaders.trace import Trace
 from ..contract.options import Options
-from ..core.batches import batches
-from ..core.launch_calls import ids, numbered
+from ..core.batches import ids, numbered
 from . import assignment
-from .account import Cycles, find_cycles
+from .detection import Cycles, find_cycles
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 Rows = np.ndarray[Any, np.dtype[np.uint32]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 GROUPS = ["cycle", "pid", "function", "kind", "device", "rank"]
 HOST_KINDS = ("op", "runtime", "driver", "python", "sched", "io", "dataloader", "overhead")
-BLOCK = 1 << 18
-"""Events that are grouped at once."""
-Timed = Callable[[str, str], bool]
-"""Whether anybody asks when the functions of a kind and name ran."""
+BLOCK = 1 << 18  # Events that are grouped at once.
+Timed = Callable[[str, str], bool]  # Whether anybody asks when the functions of a kind and name ran.
 _EVENTS: dict[str, pl.DataType] = {
     "cycle": pl.Int64(), "pid": pl.Int64(), "function": schema.NAME, "kind": schema.NAME, "device": schema.NAME,
     "rank": pl.Int64(), "start_ns": pl.Int64(), "dur_ns": pl.Int64(),
@@ -39,11 +36,8 @@ _COLUMNS = ("cycle", "pid", pl.col("name").alias("function"), "kind", "device")
 
 
 class Sums(Struct, frozen=True):
-    """``groups`` are ``GROUPS dur_ns instances``, a row each in the order of first appearance.
-
-    ``row`` says which of them every event belongs to whose time was asked for, ``starts`` and ``spans`` (ns) when that
-    was.
-    """
+    """``groups`` are ``GROUPS dur_ns instances``, a row each in the order of first appearance. ``row`` says which of
+    them every event belongs to whose time was asked for, ``starts`` and ``spans`` (ns) when that was."""
 
     groups: pl.DataFrame
     row: Rows
@@ -59,10 +53,8 @@ class _Part(Struct, frozen=True):
 
 
 def sums(run: Trace, options: Options, on_host: bool = True, timed: Timed | None = None) -> Sums:
-    """What the run's functions took in each cycle, or in all of it where it has no cycles.
-
-    ``on_host`` False leaves the host slices out; ``timed`` asks for the times of the events of some functions.
-    """
+    """What the run's functions took in each of its cycles. ``on_host`` False leaves the
+    host slices out; ``timed`` asks for the times of the events of some functions."""
     cycles = find_cycles(run, options)
     none = _part(pl.DataFrame(schema=_EVENTS), timed)
     device = [none, *_parts(_activities(run, cycles), timed)]
@@ -75,26 +67,15 @@ def sums(run: Trace, options: Options, on_host: bool = True, timed: Timed | None
 
 
 def _activities(run: Trace, cycles: Cycles) -> Iterator[pl.DataFrame]:
-    """What devices ran, in blocks; where there are cycles, only what belongs to one."""
-    working = pl.col("kind") != "sync"
-    if cycles.frame.is_empty():
-        rows = assignment.launched(run).filter(working).with_columns(pl.lit(None, pl.Int64).alias("cycle"))
-        blocks = batches(rows.select("cycle", "pid", "name", "kind", "device", "rank", "start_ns", "dur_ns"))
-    else:
-        blocks = assignment.activities_in_cycles(run, cycles.frame, cycles.device_time, working)
-    for block in blocks:
+    """What devices ran in cycles, in blocks."""
+    for block in assignment.activities_in_cycles(run, cycles.frame, cycles.device_time, pl.col("kind") != "sync"):
         yield block.select(*_COLUMNS, _rank(cycles), "start_ns", "dur_ns")
 
 
 def _slices(run: Trace, cycles: Cycles) -> Iterator[pl.DataFrame]:
-    """What the host did, in blocks; where there are cycles, only what began in one and is not their anchor."""
-    if cycles.frame.is_empty():
-        rows = run.host.filter(_BUSY).select("name", "kind", "pid", "rank", "start_ns", "dur_ns")
-        blocks = batches(rows.with_columns(pl.lit(None, pl.Int64).alias("cycle")))
-    else:
-        blocks = assignment.host_in_cycles(run, cycles.frame, _inside(cycles))
+    """What the host did that began in a cycle and is not their anchor, in blocks."""
     device = pl.lit("Host").cast(schema.NAME).alias("device")
-    for block in blocks:
+    for block in assignment.host_in_cycles(run, cycles.frame, _inside(cycles)):
         yield block.with_columns(device).select(*_COLUMNS, _rank(cycles), "start_ns", "dur_ns")
 
 
@@ -114,8 +95,7 @@ def _pids(parts: list[_Part]) -> pl.Series:
 
 
 def _host_pids(run: Trace, cycles: Cycles) -> pl.Series:
-    condition = _BUSY if cycles.frame.is_empty() else _inside(cycles)
-    return run.host.filter(condition).select(pl.col("pid").unique()).collect(engine="streaming")["pid"]
+    return run.host.filter(_inside(cycles)).select(pl.col("pid").unique()).collect(engine="streaming")["pid"]
 
 
 def _parts(blocks: Iterable[pl.DataFrame], timed: Timed | None) -> list[_Part]:
@@ -126,18 +106,18 @@ def _part(block: pl.DataFrame, timed: Timed | None) -> _Part:
     groups, row = _grouped(block.with_columns(pl.lit(1, pl.Int64).alias("instances")))
     if timed is None:
         return _Part(groups, None)
-    there = block["start_ns"].is_not_null() & pl.Series(_asked(groups, timed)[row])
+    there = block["start_ns"].is_not_null() & pl.Series(_timed_groups(groups, timed)[row])
     rows = block.select("start_ns", "dur_ns").filter(there)
     return _Part(groups, (row[there.to_numpy()], rows["start_ns"].to_numpy(), rows["dur_ns"].to_numpy()))
 
 
-def _asked(groups: pl.DataFrame, timed: Timed) -> Flags:
+def _timed_groups(groups: pl.DataFrame, timed: Timed) -> Flags:
     """Of which groups the times are asked for: the host has most events, and most counters are of devices."""
     names = groups.select("kind", "function")
     kinds = names.unique()
-    asked = [timed(*pair) for pair in kinds.with_columns(pl.all().cast(pl.String)).rows()]
+    wanted = [timed(*pair) for pair in kinds.with_columns(pl.all().cast(pl.String)).rows()]
     rows = names.with_row_index("row").join(
-        kinds.filter(pl.Series(asked, dtype=pl.Boolean)), on=["kind", "function"], how="semi", nulls_equal=True
+        kinds.filter(pl.Series(wanted, dtype=pl.Boolean)), on=["kind", "function"], how="semi", nulls_equal=True
     )["row"]
     flags: Flags = np.zeros(groups.height, dtype=bool)
     flags[rows.to_numpy()] = True
@@ -156,10 +136,8 @@ def _together(parts: list[_Part]) -> Sums:
 
 
 def _grouped(rows: pl.DataFrame) -> tuple[pl.DataFrame, Rows]:
-    """``GROUPS dur_ns instances`` in the order of first appearance, and for each row which of them it belongs to.
-
-    Keys are numbered, for a grouping of polars that tells its rows takes 350 MB for a million of them.
-    """
+    """``GROUPS dur_ns instances`` in the order of first appearance, and for each row which of them it belongs to. Keys
+    are numbered, for a grouping of polars that tells its rows takes 350 MB for a million of them."""
     number = numbered(*(ids(rows[name].to_physical().cast(pl.Int64)) for name in GROUPS))
     count = int(number.max(initial=-1)) + 1
     first = np.empty(count, np.int64)

@@ -1,12 +1,16 @@
-"""Cycles that are runs of launches: taken from the launch order where nobody on the host marked an iteration.
+"""Cycles from launches alone, where nobody on the host marked an iteration.
 
-The busiest stream of each rank tells the rhythm; the others follow it. Where the format has timestamps such a cycle
-lasts until the next one begins, in device time; where it has none its length is the summed latency of its launches.
+A compiled program (a graph, an XLA executable) that runs repeatedly: a cycle goes, in device time, from the first
+activity of one execution to the first of the next, since the call returns long before the device is done. Small
+programs run between steps, so the one with most device time is the step, if it fills its cycles. Else the order of
+launches on the busiest stream of each rank: with timestamps such a cycle lasts until the next one begins, without them
+its length is the summed latency of its launches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 import numpy as np
 import polars as pl
@@ -14,6 +18,7 @@ import polars as pl
 from ...loaders import schema
 from ...loaders.trace import Trace
 from ..core.names.short_name import fit_name
+from . import assignment
 from .patterns import Pattern, find_patterns
 from .sourced_cycles import SourcedCycles
 
@@ -23,10 +28,8 @@ Bounds = list[tuple[int, int]]
 
 
 def launches_by_rank(run: Trace) -> Iterator[tuple[int | None, pl.DataFrame]]:
-    """Per rank the launches of its busiest stream, in order of start (of index without timestamps).
-
-    Collectives do not count as busy: they wait for others, and have few names.
-    """
+    """Per rank the launches of its busiest stream, in order of start (of index without timestamps). Collectives do not
+    count as busy: they wait for others, and have few names."""
     rows = run.kernels.filter(pl.col("kind") != "sync").select(
         "index", "start_ns", "dur_ns", "name", "kind", "device", "stream", "rank"
     ).collect(engine="streaming")
@@ -42,10 +45,8 @@ def launches_by_rank(run: Trace) -> Iterator[tuple[int | None, pl.DataFrame]]:
 
 
 def launch_runs(table: pl.DataFrame, bounds: Bounds, labels: list[str], source: str, rank: int | None) -> pl.DataFrame:
-    """Cycles from rows ``first`` up to but without ``stop`` of ``table``, in the schema of ``cycles``.
-
-    With timestamps a cycle ends where the one that follows at once begins, the last of them with its last activity.
-    """
+    """Cycles from rows ``first`` up to but without ``stop`` of ``table``, in the schema of ``cycles``. With timestamps
+    a cycle ends where the one that follows at once begins, the last of them with its last activity."""
     firsts, stops = (np.array([bound[i] for bound in bounds], dtype=np.int64) for i in (0, 1))
     index, spent = table["index"].to_numpy(), table["dur_ns"].fill_null(0).to_numpy()
     timed = table["start_ns"].null_count() == 0 and table.height > 0
@@ -72,17 +73,17 @@ def launch_runs(table: pl.DataFrame, bounds: Bounds, labels: list[str], source: 
 
 def repeated(run: Trace) -> SourcedCycles | None:
     """The repetitions of the kernel names on the busiest stream of each rank; None where nothing repeats."""
-    found: list[tuple[int | None, pl.DataFrame, list[Pattern]]] = []
+    made: list[tuple[int | None, pl.DataFrame, list[Pattern]]] = []
     for rank, table in launches_by_rank(run):
         codes = table["name"].to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
         patterns = find_patterns(codes - codes.min(), _idle(table)) if len(codes) else []
         if _tells_the_run(table, patterns):
-            found.append((rank, table, patterns))
-    if not found:
+            made.append((rank, table, patterns))
+    if not made:
         return None
-    names = _names([patterns for _, _, patterns in found])
+    names = _names([patterns for _, _, patterns in made])
     pieces = []
-    for rank, table, patterns in found:
+    for rank, table, patterns in made:
         placed = sorted(
             (bound, name) for pattern, name in zip(patterns, names, strict=False) for bound in pattern.bounds
         )
@@ -92,7 +93,7 @@ def repeated(run: Trace) -> SourcedCycles | None:
         pieces.append(launch_runs(table, bounds, labels, "pattern", rank))
     if not pieces:
         return None
-    return SourcedCycles(pl.concat(pieces), "pattern", _told(found[0][1], found[0][2]), device_time=True, guessed=True)
+    return SourcedCycles(pl.concat(pieces), "pattern", _worded(made[0][1], made[0][2]), device_time=True, guessed=True)
 
 
 def _names(ranks: list[list[Pattern]]) -> list[str]:
@@ -124,8 +125,83 @@ def _idle(table: pl.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.float64]] |
     return np.append(0.0, np.maximum(starts[1:] - np.maximum.accumulate(ends)[:-1], 0)).astype(np.float64)
 
 
-def _told(table: pl.DataFrame, patterns: list[Pattern]) -> str:
+def _worded(table: pl.DataFrame, patterns: list[Pattern]) -> str:
     """What repeats, in words: '40 launches from layer_norm', '12 × 38 and 12 × 90 launches'."""
     if len(patterns) == 1:
         return f"{patterns[0].period} launches from {fit_name(str(table['name'][patterns[0].bounds[0][0]]), 40)}"
     return " and ".join(f"{len(pattern.bounds)} × {pattern.period}" for pattern in patterns) + " launches"
+
+
+PROGRAM = r"^(PJRT_LoadedExecutable_Execute|PjitFunction\(.*\)|(hip|cuda|cu)GraphLaunch(_\w+)?)$"
+"""Calls that run a whole compiled program."""
+LEAST = 3  # So many executions make a rhythm.
+LEAST_FILLED = 0.5
+"""Share of the device time of its cycles that the program itself takes: else it is a small part of a step."""
+LARGEST_SPREAD = 0.5  # Median absolute deviation of the cycles over their median, at most.
+
+
+def executed(run: Trace) -> SourcedCycles | None:
+    """A cycle per execution of the program that takes most device time; None where none repeats or fills its cycles."""
+    calls = run.host.filter(pl.col("name").cast(pl.String).str.contains(PROGRAM), pl.col("dur_ns") >= 0).select(
+        pl.col("name").cast(pl.String), "start_ns", "dur_ns", "rank").drop_nulls(["start_ns"])
+    calls_made = calls.sort("start_ns").collect(engine="streaming")
+    if calls_made.height < LEAST:
+        return None
+    work = assignment.launched(run).filter(pl.col("kind") != "sync").select(
+        pl.col("name").cast(pl.String), "launch_ns", "start_ns", "dur_ns", "rank",
+    ).drop_nulls(["start_ns", "dur_ns"]).sort("start_ns").collect(engine="streaming")
+    pieces = [
+        (rank, piece) for rank in work["rank"].unique().sort()
+        if (piece := _of_rank(_mine(calls_made, rank), _mine(work, rank))) is not None
+    ]
+    if not pieces:
+        return None
+    names = pl.concat([piece for _, piece in pieces])["label"].unique().to_list()
+    frame = pl.concat([_frame(piece, rank) for rank, piece in pieces])
+    return SourcedCycles(frame, "execution", names[0] if len(names) == 1 else None, device_time=True, guessed=True)
+
+
+def _mine(rows: pl.DataFrame, rank: int | None) -> pl.DataFrame:
+    return rows.filter(pl.col("rank").is_null() | pl.col("rank").eq_missing(pl.lit(rank, pl.Int64)))
+
+
+def _of_rank(calls: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame | None:
+    """``start_ns dur_ns label`` of the cycles of one rank."""
+    best: tuple[int, pl.DataFrame] | None = None
+    for (name,), mine in calls.group_by("name", maintain_order=True):
+        end = pl.col("start_ns") + pl.col("dur_ns")
+        outer = mine.filter((pl.col("start_ns") >= end.cum_max().shift(1)).fill_null(True))
+        starts, ends = outer["start_ns"].to_numpy(), (outer["start_ns"] + outer["dur_ns"]).to_numpy()
+        launch = work["launch_ns"].fill_null(-1).to_numpy()
+        at = np.searchsorted(starts, launch, side="right") - 1
+        inside = (at >= 0) & (launch >= 0) & (launch <= ends[np.maximum(at, 0)])
+        rows = work.with_columns(pl.Series("call", at)).filter(pl.Series(inside))
+        result = rows.group_by("call").agg(
+            first=pl.col("start_ns").min(), last=(pl.col("start_ns") + pl.col("dur_ns")).max(),
+            spent=pl.col("dur_ns").sum(),
+            program=pl.col("name").sort_by("start_ns").first(),
+        ).sort("first")
+        for _, program in result.group_by("program", maintain_order=True):
+            spent = int(program["spent"].sum())
+            if program.height >= LEAST and (best is None or spent > best[0]):
+                best = spent, program.with_columns(label=pl.lit(cast(str, name)))
+    return None if best is None else _cycles(best[1], work)
+
+
+def _cycles(program: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame | None:
+    begin, last = program["first"].to_numpy(), int(program["last"].to_numpy()[-1])
+    spans = np.diff(np.append(begin, last))
+    middle = float(np.median(spans[:-1]))
+    ran = work.filter(pl.col("start_ns").is_between(int(begin[0]), last, closed="left"))
+    filled = int(program["spent"].sum()) >= LEAST_FILLED * int(ran["dur_ns"].sum())
+    if not filled or float(np.median(np.abs(spans[:-1] - middle))) > LARGEST_SPREAD * middle:
+        return None
+    return program.select(start_ns="first", label="label").with_columns(pl.Series("dur_ns", spans))
+
+
+def _frame(cycles: pl.DataFrame, rank: int | None) -> pl.DataFrame:
+    rows = cycles.with_row_index("cycle", offset=1).with_columns(
+        pl.lit(rank, pl.Int64).alias("rank"), pl.lit("step").alias("kind"), pl.lit("execution").alias("source"),
+        pl.lit(True).alias("complete"),
+    )
+    return schema.conform("cycles", rows.lazy()).collect()

@@ -6,7 +6,6 @@ applied would be worse than none.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,13 +17,11 @@ from ..contract.options import Options, Scope
 from ..contract.view import ScopeRefused
 from ..core import units
 from ..core.call_tree import calls_where
+from ..core.device_pairs import natural
 from . import assignment, reduced
-from .account import find_cycles
-from .guess import GUESSED
-from .sourced_cycles import LIMITED
+from .detection import find_cycles
+from .sourced_cycles import GUESSED, LIMITED
 
-MOST = 12
-"""Processes, ranks or devices named in a refusal."""
 _BY = {
     "pid": ("kernels", "host", "metrics", "cycles", "profile", "comparison"),
     "rank": ("kernels", "host", "metrics", "allocations", "cycles"),
@@ -35,13 +32,11 @@ _BY = {
 _TOTALS = ("profile", "operators", "kernel_stats", "host_stats", "breakdown", "comparison")
 
 
-def limited(run: Trace, scope: Scope, options: Options) -> Trace:
-    """What of the run is of that process, rank, device and window (the scope's cycle is not looked at).
-
-    Raises ScopeRefused.
-    """
+def restricted(run: Trace, scope: Scope, options: Options) -> Trace:
+    """What of the run is of that process, rank, device and window (the scope's cycle is not looked at). Raises
+    ScopeRefused."""
     if reduced.is_reduced(run):
-        return reduced.limited(run, scope)
+        return reduced.restricted(run, scope)
     for name, wanted in (("pid", scope.pid), ("rank", scope.rank), ("device", scope.device)):
         if wanted is not None:
             _refuse_totals(run, name, f"{name} {wanted}" if name != "device" else str(wanted))
@@ -76,18 +71,17 @@ def _refuse_totals(run: Trace, limit: str, what: str) -> None:
 
 
 def _refuse(run: Trace, kind: str, wanted: object, have: Iterable[object], plural: str) -> ScopeRefused:
-    known = [str(one) for one in have]
-    named = ", ".join(known[:MOST]) + (f" and {len(known) - MOST} more" if len(known) > MOST else "")
-    there = f"it has {named}" if known else f"it names no {plural}"
+    named = reduced.listed(have)
+    there = f"it has {named}" if named else f"it names no {plural}"
     return ScopeRefused(f"{run.info.label} has no {kind} {wanted}; {there}.")
 
 
 def _distinct(tables: Iterable[pl.LazyFrame], column: str) -> set[Any]:
-    found: set[Any] = set()
+    result: set[Any] = set()
     for table in tables:
         values = table.select(pl.col(column).unique()).collect(engine="streaming")[column]
-        found |= set((values.cast(pl.String) if values.dtype == pl.Categorical else values).drop_nulls().to_list())
-    return found
+        result |= set((values.cast(pl.String) if values.dtype == pl.Categorical else values).drop_nulls().to_list())
+    return result
 
 
 def _of_rank(run: Trace, rank: int) -> Trace:
@@ -135,8 +129,7 @@ def _of_device(run: Trace, device: str) -> Trace:
     tables = (run.kernels, run.kernel_stats, run.profile, run.comparison)
     there: set[str] = (_distinct(tables, "device") or _distinct((run.metrics,), "device")) - {"Host"}
     if device not in there:
-        known = sorted(there, key=_natural)
-        raise _refuse(run, "device", device, known, "devices")
+        raise _refuse(run, "device", device, sorted(there, key=natural), "devices")
     on_it, host_too = pl.col("device") == device, pl.col("device").is_null() | (pl.col("device") == "Host")
     kernels = run.kernels.filter(on_it)
     users = _distinct((kernels,), "rank")
@@ -200,8 +193,8 @@ def _alive(allocations: pl.LazyFrame, first: int, end: int | None) -> pl.LazyFra
     until = begun + pl.col("dur_ns")
     held = until.is_null() | (until > first)
     before = pl.col("start_ns").is_null() | (pl.col("start_ns") < first)
-    kept = allocations.filter(held if end is None else held & (begun < end))
-    return kept.with_columns(
+    rest = allocations.filter(held if end is None else held & (begun < end))
+    return rest.with_columns(
         start_ns=pl.when(~before).then("start_ns").otherwise(first),
         dur_ns=pl.when(before).then(until - first).otherwise("dur_ns"),
         tid=pl.when(~before).then("tid"),  # its slices of the moment it was asked for in are not in sight
@@ -230,10 +223,5 @@ def _about(run: Trace, ranks: tuple[int, ...]) -> Trace:
     there = _distinct((run.kernels, run.kernel_stats, run.profile), "device")
     devices = tuple(device for device in run.info.devices if device.id in there) if there else run.info.devices
     facts = {**run.info.facts, LIMITED: True}
-    kept = ranks if run.info.ranks else ()
-    return replace(run, info=replace(run.info, devices=devices, ranks=kept, facts=facts))
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """Sorts GPU 10 after GPU 2."""
-    return [(int(part or 0), text) for text, part in re.findall(r"(\D*)(\d*)", name)]
+    rest = ranks if run.info.ranks else ()
+    return replace(run, info=replace(run.info, devices=devices, ranks=rest, facts=facts))

@@ -42,19 +42,19 @@ class OneRun(Struct, frozen=True):
         return Answer(self.frame.lazy(), self.facts, (*self.sums, *self.summary), self.notes)
 
 
+Frames = tuple[pl.DataFrame, pl.DataFrame]
 One = Callable[[Trace, Options, Side], OneRun]
 Within = Callable[["WholeCycles", Options, Side], pl.DataFrame]
 """The rows of what belongs to some cycles of a run. Raises CannotAnswer where nothing does."""
 
 
-def paired(
-    runs: Runs, options: Options, columns: Sequence[Column], one: One, within: Within | None = None
-) -> Answer:
+def paired(runs: Runs, options: Options, columns: Sequence[Column], one: One, within: Within | None = None) -> Answer:
     """The view's answer for two runs; ``within`` says what belongs to some cycles where ``one`` of the run limited to
     them does not. Raises CannotAnswer.
     """
     sides = [one(run, options, side) for run, side in zip(runs, SIDES, strict=True)]
-    per = cycle_sums(runs, options, columns, [side.frame for side in sides], within or _limited(one))
+    per = cycle_sums(runs, options, columns, [side.frame for side in sides], within or (
+        lambda cycles, options, side: one(cycles.part, options, side).frame))
     (a, b), moved = _on_the_same_devices(per.frames)
     joined = beside(a, b, with_cycle_sums(columns))
     lines, summary = (
@@ -71,7 +71,7 @@ def paired(
 class CycleSums(Struct, frozen=True):
     """The frames of both runs with their sums per cycle, null where one has no cycles; ``known`` says which."""
 
-    frames: tuple[pl.DataFrame, pl.DataFrame]
+    frames: Frames
     known: bool
     cycles: tuple[int, int] = (0, 0)
     ranks: int = 1
@@ -90,10 +90,10 @@ class CycleSums(Struct, frozen=True):
                 continue
             a, b = (float(joined[f"{column.name}_{side}"].sum()) for side in "ab")
             if a or b:
-                parts.append(f"{column.header} {_from_to(a, b, column)}")
+                shown = units.duration if column.unit == "ns" else units.number
+                parts.append(f"{column.header} {shown(a)} → {shown(b)}")
         of_a, of_b = (units.counted(count, "whole cycle", "whole cycles") for count in self.cycles)
         return f"Per cycle{self._ranks(joined)}: {', '.join(parts) or 'nothing'} ({of_a} in A, {of_b} in B)."
-
 
     def _ranks(self, joined: pl.DataFrame) -> str:
         """Of a job: whether the rows are of one rank each, so that their sum is that of all, or of any rank."""
@@ -109,13 +109,13 @@ def cycle_sums(
     """The frames of both runs with the sums that ``with_cycle_sums`` adds."""
     from .whole import whole_cycles
 
-    found = [whole_cycles(run, options, side) for run, side in zip(runs, SIDES, strict=True)]
+    result = [whole_cycles(run, options, side) for run, side in zip(runs, SIDES, strict=True)]
     added = [column for column in with_cycle_sums(columns) if column.per == "cycle"]
-    kinds = [{one.kind: one for one in side} for side in found]
+    kinds = [{one.kind: one for one in side} for side in result]
     shared = [kind for kind in kinds[0] if kind in kinds[1]]
     if not shared:
         none = [pl.lit(None, pl.Float64 if one.unit == "number" else pl.Int64).alias(one.name) for one in added]
-        return CycleSums((frames[0].with_columns(none), frames[1].with_columns(none)), False, notes=_why(runs, found))
+        return CycleSums((frames[0].with_columns(none), frames[1].with_columns(none)), False, notes=_why(runs, result))
     counts = {kind: [side[kind].frame.height for side in kinds] for kind in shared}
     every = sum(map(sum, counts.values()))
     shares = {kind: sum(counts[kind]) / every for kind in shared}
@@ -124,12 +124,8 @@ def cycle_sums(
         for frame, side, letter in zip(frames, kinds, SIDES, strict=True)
     ]
     cycles = [sum(side[kind].frame.height for kind in shared) for side in kinds]
-    ranks = max(one.ranks for side in found for one in side)
+    ranks = max(one.ranks for side in result for one in side)
     return CycleSums((made[0], made[1]), True, (cycles[0], cycles[1]), ranks, _mix(shares, kinds))
-
-
-def _limited(one: One) -> Within:
-    return lambda cycles, options, side: one(cycles.part, options, side).frame
 
 
 def _with_sums(
@@ -191,9 +187,7 @@ def _divisor(part: pl.DataFrame, keys: Sequence[str], cycles: WholeCycles) -> pl
     return made
 
 
-def _on_the_same_devices(
-    frames: tuple[pl.DataFrame, pl.DataFrame]
-) -> tuple[tuple[pl.DataFrame, pl.DataFrame], dict[str, str]]:
+def _on_the_same_devices(frames: Frames) -> tuple[Frames, dict[str, str]]:
     """The frames with B's devices under the names of A's where the runs used different ones, and which these are."""
     a, b = frames
     if "device" not in a.columns:
@@ -203,9 +197,7 @@ def _on_the_same_devices(
         known = pl.col("device").fill_null(only)
         return (a.with_columns(known), b.with_columns(known)), {}
     moved = mapped(*names)
-    if not moved:
-        return frames, moved
-    return (a, b.with_columns(under(moved))), moved
+    return (a, b.with_columns(under(moved)) if moved else b), moved
 
 
 def _notes(sides: Sequence[OneRun]) -> tuple[str, ...]:
@@ -215,11 +207,6 @@ def _notes(sides: Sequence[OneRun]) -> tuple[str, ...]:
         said if said in a.notes and said in b.notes else f"{letter}: {said}"
         for letter, side in zip("AB", sides, strict=True) for said in side.notes
     ))
-
-
-def _from_to(a: float, b: float, column: Column) -> str:
-    shown = units.duration if column.unit == "ns" else units.number
-    return f"{shown(a)} → {shown(b)}"
 
 
 def _why(runs: Runs, found: Sequence[Sequence[WholeCycles]]) -> tuple[str, ...]:

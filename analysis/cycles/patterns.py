@@ -26,36 +26,26 @@ LEAST_REPEATS = 3
 SHORTEST = 4
 """A rhythm of fewer launches than this is no iteration and no layer: elementwise kernels alternate all the time."""
 LONGEST_MARK = 4
-ALIKE = 0.25
-"""Two segments are alike when at most this share of their launches differs."""
-UNUSUAL = 0.05
-"""A repetition that differs by more than this among more equal ones is one of another kind."""
-LEAST_SHARE = 0.1
-"""A rhythm that covers less of the whole sequence than this is not reported."""
+ALIKE = 0.25  # Two segments are alike when at most this share of their launches differs.
+UNUSUAL = 0.05  # A repetition that differs by more than this among more equal ones is one of another kind.
+LEAST_SHARE = 0.1  # A rhythm that covers less of the whole sequence than this is not reported.
 MOST_PATTERNS = 4
-MOST_ODD = 2
-"""So many segments of another kind in a row do not end a rhythm."""
+MOST_ODD = 2  # So many segments of another kind in a row do not end a rhythm.
 NOTHING_LEFT = 0.001
 """A shorter rhythm whose repetitions differ by no more than this leaves nothing for a longer one to explain."""
 LEAST_RECURRENCE = 0.4
 """Share of a repetition's runs of launches found in the one before, below which equal counts are chance."""
-RECURRENCES, RECURRENCE_LAUNCHES = 64, 1 << 16
-"""Repetitions and launches looked at to tell that."""
-WINDOW = 1 << 18
-"""Longer sequences are searched for their mark in their middle so many launches, then cut as a whole."""
+RECURRENCES, RECURRENCE_LAUNCHES = 64, 1 << 16  # Repetitions and launches looked at to tell that.
+WINDOW = 1 << 18  # Longer sequences are searched for their mark in their middle so many launches, then cut as a whole.
 CANDIDATES = 64
 MARKS_PER_PERIOD = 3
-SAME_MARKS = 6
-"""Marks of the same rhythm that are tried on the whole of a long sequence."""
-NAMES = 192
-"""Kernels beyond the most frequent this many are counted together."""
+SAME_MARKS = 6  # Marks of the same rhythm that are tried on the whole of a long sequence.
+NAMES = 192  # Kernels beyond the most frequent this many are counted together.
 
 
 class Pattern(Struct, frozen=True):
     """A rhythm: where its repetitions ``bounds`` (first, stop) lie and how much they differ, 0 for not at all.
-
-    Repetitions do not overlap; most follow each other at once.
-    """
+    Repetitions do not overlap; most follow each other at once."""
 
     bounds: tuple[tuple[int, int], ...]
     difference: float
@@ -73,13 +63,11 @@ class Pattern(Struct, frozen=True):
 
 def find_patterns(codes: Codes, idle: Counts | None = None) -> list[Pattern]:
     """Every rhythm that covers a tenth of the sequence, in order of place; they never overlap. Empty if none does.
-
-    ``codes`` are small numbers from 0, one per kernel name.
-    ``idle``, where known, is the idle time before each launch: of equal cuts the one in the longest pauses wins.
-    """
-    found: list[Pattern] = []
+    ``codes`` are small numbers from 0, one per kernel name. ``idle``, where known, is the idle time before each launch:
+    of equal cuts the one in the longest pauses wins."""
+    made: list[Pattern] = []
     pieces = [(0, len(codes))]
-    while pieces and len(found) < MOST_PATTERNS:
+    while pieces and len(made) < MOST_PATTERNS:
         pieces.sort(key=lambda piece: piece[0] - piece[1])
         low, high = pieces.pop(0)
         if high - low < max(LEAST_REPEATS * SHORTEST, LEAST_SHARE * len(codes)):
@@ -88,9 +76,9 @@ def find_patterns(codes: Codes, idle: Counts | None = None) -> list[Pattern]:
         if best is None or best.launches < LEAST_SHARE * len(codes):
             continue
         bounds = tuple((first + low, stop + low) for first, stop in best.bounds)
-        found.append(Pattern(bounds, best.difference))
+        made.append(Pattern(bounds, best.difference))
         pieces += [(low, bounds[0][0]), (bounds[-1][1], high)]
-    return _joined(codes, sorted(found, key=lambda pattern: pattern.bounds[0]))
+    return _joined(codes, sorted(made, key=lambda pattern: pattern.bounds[0]))
 
 
 def _joined(codes: Codes, patterns: list[Pattern]) -> list[Pattern]:
@@ -133,9 +121,7 @@ def _best(codes: Codes, idle: Counts | None) -> Pattern | None:
 
 def _best_marks(codes: Codes, bins: Codes, idle: Counts | None) -> list[Mark]:
     """The marks that cut best: as much as possible into as equal pieces as possible, the iteration before the layer.
-
-    They have one rhythm and differ in where it begins; with ``idle`` it begins after the longest pauses.
-    """
+    They have one rhythm and differ in where it begins; with ``idle`` it begins after the longest pauses."""
     cuts = ((_cut(bins, _places(codes, mark)), mark) for mark in _marks(codes))
     usable = sorted(((cut, mark) for cut, mark in cuts if cut is not None), key=lambda one: -_score(one[0]))
     first = next((i for i, (cut, _) in enumerate(usable) if _recurs(codes, cut)), None)
@@ -235,18 +221,16 @@ def _cut(bins: Codes, marks: Codes) -> Pattern | None:
     odd = first + np.flatnonzero(differ[first:stop] > UNUSUAL)
     if first and len(odd):
         # the sequence may begin with one of the odd ones: serving starts with a prefill
-        apart = np.abs(counts[odd] - counts[first - 1]).sum(axis=1) / (sizes[odd] + sizes[first - 1])
-        first -= int(apart.min() <= UNUSUAL)
+        distance = np.abs(counts[odd] - counts[first - 1]).sum(axis=1) / (sizes[odd] + sizes[first - 1])
+        first -= int(distance.min() <= UNUSUAL)
     bounds = tuple(zip(marks[first:stop].tolist(), stops[first:stop].tolist(), strict=True))
     return Pattern(bounds, float(differ[first:stop].mean()))
 
 
 def _stretch(alike: Flags, differ: Counts, sized: Flags) -> tuple[int, int]:
-    """The longest run of alike segments, grown over a few odd ones of believable size to alike ones beyond.
-
-    An odd segment among alike ones is an iteration of another kind (a prefill among decodes); one at the end of the
-    run that differs more than those inside is what lies beyond the rhythm, and is cut off.
-    """
+    """The longest run of alike segments, grown over a few odd ones of believable size to alike ones beyond. An odd
+    segment among alike ones is an iteration of another kind (a prefill among decodes); one at the end of the run that
+    differs more than those inside is what lies beyond the rhythm, and is cut off."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], alike.astype(np.int8), [0]))))
     if not len(edges):
         return 0, 0
@@ -271,11 +255,9 @@ def _bridged(end: int, begin: int, sized: Flags) -> bool:
 
 
 def _recurs(codes: Codes, pattern: Pattern) -> bool:
-    """Whether repetitions follow the same order, which segments of any long sequence would not by chance.
-
-    Runs of launches so long that one would hardly be found twice in two random repetitions must mostly be found in
-    the repetition before as well.
-    """
+    """Whether repetitions follow the same order, which segments of any long sequence would not by chance. Runs of
+    launches so long that one would hardly be found twice in two random repetitions must mostly be found in the
+    repetition before as well."""
     looked_at = pattern.bounds[: max(LEAST_REPEATS, min(RECURRENCES, RECURRENCE_LAUNCHES // pattern.period))]
     inside = codes[looked_at[0][0] : looked_at[-1][1]]
     _, dense, counts = np.unique(inside, return_inverse=True, return_counts=True)

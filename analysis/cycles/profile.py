@@ -1,16 +1,19 @@
 """β and μ from raw events: how much of each cycle a function took, and what the resources read while it ran.
 
-The result is the table ``profile``, the same a cycle profile recorded elsewhere brings along (that one is returned as
-it is), so that one comparison serves both. μ of a function in a cycle is the mean over its events of the metric during
-each, weighted by the events' durations; σ is pooled with the same weights. Which metrics belong to which function is
-decided by the kind of the function and the name of the metric, in ``belongs``.
+The result is the table ``profile``, the same a cycle profile recorded elsewhere brings along. μ of a function in a
+cycle is the mean over its events of the metric during each, weighted by the events' durations; σ is pooled with the
+same weights. Which metrics belong to which function is decided by the function's kind and the metric's name.
+
+During one event a counter reads the mean of its samples; with fewer than three the values interpolated at both ends.
+Beyond its first and last sample it is held for one sampling interval and unknown after that. A million events cost a
+fraction of a second per counter: one binary search each, and prefix sums, good to a billionth of the squared range.
 """
 
 from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -18,10 +21,9 @@ import polars as pl
 from ...loaders import schema
 from ...loaders.trace import Trace
 from ..contract.options import Options
-from ..core import sampling
 from ..core.derived import derived
 from . import events
-from .account import find_cycles
+from .detection import find_cycles
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
@@ -58,10 +60,8 @@ def belongs(kind: str, function: str, group: str, on_device: bool) -> bool:
 
 
 def profile(run: Trace, options: Options) -> pl.LazyFrame:
-    """The table ``profile`` of a run: the recorded one, else computed; empty where the run has no cycles.
-
-    Warm-up cycles are left out where the options say so.
-    """
+    """The table ``profile`` of a run: the recorded one, else computed; empty where the run has no cycles. Warm-up
+    cycles are left out where the options say so."""
     if run.has("profile"):
         return _steady(run.profile, run, options)
     frame = run.remember(
@@ -87,32 +87,10 @@ def _steady(frame: pl.LazyFrame, run: Trace, options: Options) -> pl.LazyFrame:
     return frame.filter(~pl.col("cycle").is_in(first).fill_null(False))
 
 
-def function_cycles(run: Trace, options: Options) -> pl.LazyFrame:
-    """Per (cycle, pid, function, kind, device): ``dur_ns instances beta cycle_ns``, metrics left aside.
-
-    A run without cycles is one pseudo-cycle whose number, length and β are null.
-    """
-    if run.has("profile"):
-        rows = _steady(run.profile, run, options).group_by(KEYS, maintain_order=True)
-        return rows.agg(pl.col("dur_ns", "instances", "beta", "cycle_ns").first())
-    return _steady(_shares(run, events.sums(run, options).groups, options).lazy(), run, options)
-
-
-def _shares(run: Trace, sums: pl.DataFrame, options: Options) -> pl.DataFrame:
-    """The sums with the cycle they are of and ``beta``, in the same order."""
-    spans = find_cycles(run, options).frame.group_by("cycle", "rank").agg(
-        pl.col("dur_ns").first().alias("cycle_ns"), pl.col("start_ns").first().alias("cycle_start_ns"),
-        pl.col("label").first().alias("anchor"),
-    )
-    joined = sums.join(spans, on=["cycle", "rank"], how="left", nulls_equal=True, maintain_order="left")
-    share = pl.col("dur_ns") / pl.col("cycle_ns") * 100
-    return joined.with_columns(pl.when(pl.col("cycle_ns") > 0).then(share).alias("beta"))
-
-
 def _computed(run: Trace, options: Options, on_host: bool = True) -> pl.DataFrame:
     if find_cycles(run, options).frame.is_empty():
         return schema.empty("profile").collect()
-    shares, measured = _apart(run, options, on_host)
+    shares, measured = _shares_and_metrics(run, options, on_host)
     rows = shares.join(measured, on="row", how="left", maintain_order="left").lazy()
     del shares  # as large as the answer
     return schema.conform("profile", rows).collect()
@@ -120,22 +98,38 @@ def _computed(run: Trace, options: Options, on_host: bool = True) -> pl.DataFram
 
 def computed_apart(run: Trace, options: Options) -> tuple[pl.LazyFrame, pl.LazyFrame]:
     """What ``profile`` is computed of, both with its columns: each function of a cycle once, without metrics, and the
-    rows that have one.
-
-    Of a trace of 2 GB the second are 150,000 of 1.2 million, and the whole table takes 120 MB more.
+    rows that have one. Of a trace of 2 GB the second are 150,000 of 1.2 million, and the whole table takes 120 MB more.
     """
     if find_cycles(run, options).frame.is_empty():
         return schema.empty("profile"), schema.empty("profile")
-    shares, measured = _apart(run, options)
+    shares, measured = _shares_and_metrics(run, options)
     rows = measured.sort("row", maintain_order=True).join(shares, on="row", how="left", maintain_order="left")
     return schema.conform("profile", shares.lazy()), schema.conform("profile", rows.lazy())
 
 
-def _apart(run: Trace, options: Options, on_host: bool = True) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _shares_and_metrics(run: Trace, options: Options, on_host: bool = True) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The functions of each cycle with their ``row``, and the metrics of some of these rows."""
-    found = events.sums(run, options, on_host, timed=_timed(run) if run.has("metrics") else None)
-    shares = _shares(run, found.groups, options).with_row_index("row")
-    return shares, _measured(run, found, shares)
+    result = events.sums(run, options, on_host, timed=_timed(run) if run.has("metrics") else None)
+    # The sums with the cycle they are of and ``beta``, in the same order
+    spans = find_cycles(run, options).frame.group_by("cycle", "rank").agg(
+        pl.col("dur_ns").first().alias("cycle_ns"), pl.col("start_ns").first().alias("cycle_start_ns"),
+        pl.col("label").first().alias("anchor"),
+    )
+    joined = result.groups.join(spans, on=["cycle", "rank"], how="left", nulls_equal=True, maintain_order="left")
+    share = pl.col("dur_ns") / pl.col("cycle_ns") * 100
+    shares = joined.with_columns(pl.when(pl.col("cycle_ns") > 0).then(share).alias("beta")).with_row_index("row")
+    # ``row metric mu sigma interpolated`` for every row of ``shares`` a sampled metric belongs to
+    columns = ["metric", "device", "pid", "rank"]
+    samples = run.metrics.select("ts_ns", "value", "unit", *columns).drop_nulls(["ts_ns", "value", "metric"])
+    groups = samples.sort("ts_ns").collect().group_by(columns, maintain_order=True)
+    names = shares.select(*KEYS[1:], "rank", "row")
+    pieces = []
+    for key, group in groups:
+        chosen = np.flatnonzero(_wanted(key, names)[result.row])
+        if len(chosen):
+            pieces.append(_of_metric(str(key[0]), group, shares.height, result, chosen))
+    empty = {"row": pl.UInt32(), "metric": schema.NAME, "mu": pl.Float64(), "sigma": pl.Float64()}
+    return shares, (pl.concat(pieces) if pieces else pl.DataFrame(schema=empty | {"interpolated": pl.Boolean()}))
 
 
 def _timed(run: Trace) -> events.Timed:
@@ -150,21 +144,6 @@ def _timed(run: Trace) -> events.Timed:
 
 def _is_on_device(metric: str, device: str | None) -> bool:
     return device != "Host" if device is not None else "gpu" in metric.lower()
-
-
-def _measured(run: Trace, found: events.Sums, shares: pl.DataFrame) -> pl.DataFrame:
-    """``row metric mu sigma interpolated`` for every row of ``shares`` a sampled metric belongs to."""
-    columns = ["metric", "device", "pid", "rank"]
-    samples = run.metrics.select("ts_ns", "value", "unit", *columns).drop_nulls(["ts_ns", "value", "metric"])
-    groups = samples.sort("ts_ns").collect().group_by(columns, maintain_order=True)
-    names = shares.select(*KEYS[1:], "rank", "row")
-    pieces = []
-    for key, group in groups:
-        chosen = np.flatnonzero(_wanted(key, names)[found.row])
-        if len(chosen):
-            pieces.append(_of_metric(str(key[0]), group, shares.height, found, chosen))
-    empty = {"row": pl.UInt32(), "metric": schema.NAME, "mu": pl.Float64(), "sigma": pl.Float64()}
-    return pl.concat(pieces) if pieces else pl.DataFrame(schema=empty | {"interpolated": pl.Boolean()})
 
 
 def _wanted(key: tuple[Any, ...], names: pl.DataFrame) -> Flags:
@@ -190,9 +169,7 @@ def _wanted(key: tuple[Any, ...], names: pl.DataFrame) -> Flags:
     return flags
 
 
-def _of_metric(
-    metric: str, samples: pl.DataFrame, height: int, found: events.Sums, chosen: Integers
-) -> pl.DataFrame:
+def _of_metric(metric: str, samples: pl.DataFrame, height: int, found: events.Sums, chosen: Integers) -> pl.DataFrame:
     """μ and σ of one counter per row, from the ``chosen`` events of those rows."""
     base = float(samples["value"][0])  # a constant counter stays exactly that
     moments, values = samples["ts_ns"].to_numpy(), samples["value"].to_numpy()
@@ -200,7 +177,7 @@ def _of_metric(
     for begin in range(0, len(chosen), events.BLOCK):
         some = chosen[begin : begin + events.BLOCK]
         starts, spans = found.starts[some], found.spans[some]
-        read = sampling.during(moments, values, starts, starts + spans)
+        read = during(moments, values, starts, starts + spans)
         known = ~np.isnan(read.mean)
         row, weight = found.row[some][known], np.maximum(spans[known], 1).astype(np.float64)
         _add(total, row, weight)
@@ -218,6 +195,44 @@ def _of_metric(
     }).select("row", pl.lit(metric).cast(schema.NAME).alias("metric"), "mu", "sigma", "interpolated")
 
 
-def _add(to: sampling.Floats, row: events.Rows, values: sampling.Floats) -> None:
+def _add(to: Floats, row: events.Rows, values: Floats) -> None:
     """Add each value to its row, one after the other: so it makes no difference where a block ends."""
     np.add.at(to, row, values)
+
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Times = np.ndarray[Any, np.dtype[np.int64]]
+ENOUGH = 3  # Samples inside an interval that make their mean its value.
+
+
+class During(NamedTuple):
+    """Per interval: mean and variance of the counter (NaN where unknown), and whether they were interpolated."""
+
+    mean: Floats
+    variance: Floats
+    interpolated: Flags
+
+
+def during(times: Times, values: Floats, starts: Times, ends: Times) -> During:
+    """The counter (samples ``values`` at ``times``, in order of time) during each interval, both ends included."""
+    first = np.searchsorted(times, starts, side="left")
+    last = np.searchsorted(times, ends, side="right")
+    count = last - first
+    centre = float(values[0])  # an offset that keeps the sums small, and a constant counter exact
+    sums, squares = (np.concatenate(([0.0], np.cumsum((values - centre) ** power))) for power in (1, 2))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        inside = (sums[last] - sums[first]) / count
+        spread = np.maximum((squares[last] - squares[first]) / count - inside**2, 0.0)
+    at_start, at_end = _at(times, values, starts), _at(times, values, ends)
+    at_start = np.where(np.isnan(at_start), at_end, at_start)
+    at_end = np.where(np.isnan(at_end), at_start, at_end)
+    few = count < ENOUGH
+    mean = np.where(few, (at_start + at_end) / 2, inside + centre)
+    return During(mean, np.where(few, ((at_end - at_start) / 2) ** 2, spread), few)
+
+
+def _at(times: Times, values: Floats, moments: Times) -> Floats:
+    hold = int(np.median(np.diff(times))) if len(times) > 1 else 0
+    # relative to the first sample: absolute nanoseconds do not fit the 53 bits np.interp computes with
+    read: Floats = np.interp(moments - times[0], times - times[0], values)
+    return np.where((moments < times[0] - hold) | (moments > times[-1] + hold), np.nan, read)

@@ -6,7 +6,7 @@ of time it cannot.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Literal
 
 import polars as pl
@@ -24,9 +24,7 @@ _BY_RANK = (
     "cycles", "profile", "kernel_stats", "breakdown", "rank_sums", "device_sums", "cycle_sums", "cycle_device_sums",
     "collectives", "idle_causes", "idle_gaps", "findings",
 )
-_BY_DEVICE = (
-    "profile", "kernel_stats", "device_sums", "cycle_device_sums", "collectives", "idle_causes", "idle_gaps",
-)
+_BY_DEVICE = "profile", "kernel_stats", "device_sums", "cycle_device_sums", "collectives", "idle_causes", "idle_gaps"
 _BY_CYCLE = ("profile", "cycle_sums", "cycle_device_sums", "collectives", "idle_gaps")
 _WHOLE_RUN = ("kernel_stats", "idle_causes", "breakdown", "findings")
 """Tables of sums over all cycles, of which one cycle has no part."""
@@ -37,8 +35,7 @@ LACKING = (
     "This dataset was reduced by an older version, without figures of single cycles: what each device did in one is "
     "empty here. Reduce the job again."
 )
-_MOST = 12
-"""Devices and ranks named in a refusal."""
+_MOST = 12  # Devices and ranks named in a refusal.
 
 
 def is_reduced(run: Trace) -> bool:
@@ -65,17 +62,16 @@ def anchor(run: Trace) -> str | None:
     return str(known[0]) if len(known) == 1 else None
 
 
-def limited(run: Trace, scope: Scope) -> Trace:
+def restricted(run: Trace, scope: Scope) -> Trace:
     """What of the dataset is of that rank and device. Raises ScopeRefused for what is not there or cannot be told."""
     label = run.info.label
-    for what, wanted in (("a process", scope.pid), ("a window of time", scope.from_ns), ("a window of time",
-                                                                                         scope.to_ns)):
-        if wanted is not None:
-            raise ScopeRefused(f"{label} is a reduced dataset: it holds sums of each rank, which cannot be limited to "
-                               f"{what}. Open the recordings of a rank for that.")
+    if (scope.pid, scope.from_ns, scope.to_ns) != (None, None, None):
+        what = "a window of time" if scope.pid is None else "a process"
+        raise ScopeRefused(f"{label} is a reduced dataset: it holds sums of each rank, which cannot be limited to "
+                           f"{what}. Open the recordings of a rank for that.")
     if scope.rank is not None:
         if scope.rank not in run.info.ranks:
-            raise ScopeRefused(f"{label} has no rank {scope.rank}; it has {_named(run.info.ranks)}.")
+            raise ScopeRefused(f"{label} has no rank {scope.rank}; it has {listed(run.info.ranks)}.")
         run = _of_ranks(run, [scope.rank])
     if scope.device is not None:
         run = _of_device(run, scope.device)
@@ -92,7 +88,7 @@ def _of_device(run: Trace, device: str) -> Trace:
     there = run.device_sums.select("rank", pl.col("device").cast(pl.String)).collect()
     users = there.filter(pl.col("device") == device)["rank"].to_list()
     if not users:
-        known = _named(there["device"].unique().sort())
+        known = listed(there["device"].unique().sort())
         raise ScopeRefused(f"{run.info.label} has no device {device}; it has {known}.")
     if there.filter(pl.col("rank").is_in(users))["device"].n_unique() > 1:
         raise ScopeRefused(f"{run.info.label} holds sums of each rank, and a rank of {device} used other devices, too: "
@@ -105,7 +101,7 @@ def _of_device(run: Trace, device: str) -> Trace:
 
 
 def of_cycle(run: Trace, cycles: pl.DataFrame) -> Trace:
-    """What of the dataset is of these cycles (rows of the account): sums over all cycles are left out."""
+    """What of the dataset is of these cycles (rows of ``detection``): sums over all cycles are left out."""
     which = cycles.lazy().select("rank", "cycle").unique()
     tables = {name: _joined(run.table(name), which, "semi") for name in _BY_CYCLE}
     return _in_cycles(run, cycles, tables, _sums(tables["cycle_device_sums"]))
@@ -146,6 +142,7 @@ def lacking(run: Trace) -> tuple[str, ...]:
     return (LACKING,) if is_reduced(run) and not run.has("device_sums") else ()
 
 
-def _named(there: Collection[object]) -> str:
+def listed(there: Iterable[object]) -> str:
+    """What there is, for a refusal: at most ``_MOST`` by name."""
     known = [str(one) for one in there]
     return ", ".join(known[:_MOST]) + (f" and {len(known) - _MOST} more" if len(known) > _MOST else "")

@@ -10,7 +10,7 @@ refused with what there is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import polars as pl
 
@@ -18,6 +18,8 @@ from ...loaders.trace import Trace
 from ..contract.options import Options, Scope, Side
 from ..contract.view import ScopeRefused
 from ..core.call_tree import calls_where
+
+Window = tuple[int | None, int, int]  # Rank, and from when to when, ns.
 
 
 def scoped(run: Trace, options: Options, side: Side = "a") -> Trace:
@@ -31,9 +33,9 @@ def part(run: Trace, options: Options, side: Side = "a", window: bool = True) ->
         None, options.scope(side).pid, options.scope(side).rank, options.device)
     if scope == Scope():
         return run
-    from .limits import limited
+    from .limits import restricted
 
-    return _remembered(run, scope, options, lambda: limited(run, scope, options))
+    return _remembered(run, scope, options, lambda: restricted(run, scope, options))
 
 
 def _of_cycle(run: Trace, options: Options, side: Side) -> Trace:
@@ -52,21 +54,20 @@ def _remembered(run: Trace, scope: Scope, options: Options, make: Callable[[], T
 
 def _cut(run: Trace, wanted: int, options: Options) -> Trace:
     from . import assignment, reduced  # who asks for no cycle does not wait for what finds them
-    from .account import find_cycles
+    from .detection import find_cycles
 
     cycles = find_cycles(run, options)
     require_cycle(run, cycles.frame, wanted)
     mine = cycles.frame.filter(pl.col("cycle") == wanted)
     if reduced.is_reduced(run):
         return reduced.of_cycle(run, mine)
-    inside = _begins_in(mine)
-    in_window = _begins_in(mine, assignment.WINDOW)
+    windows = mine.select("rank", *assignment.WINDOW).rows()
     kernels = assignment.in_cycles(run, cycles.frame, cycles.device_time)
     return run.with_tables(
         kernels=kernels.filter(pl.col("cycle") == wanted).select(run.kernels.collect_schema().names()),
-        host=calls_where(run.host.with_columns(_at="start_ns"), inside).drop("_at"),
-        metrics=run.metrics.with_columns(_at="ts_ns").filter(in_window).drop("_at"),
-        allocations=run.allocations.with_columns(_at="start_ns").filter(in_window).drop("_at"),
+        host=calls_where(run.host, moment_in("start_ns", _bounds(mine))),
+        metrics=run.metrics.filter(moment_in("ts_ns", windows)),
+        allocations=run.allocations.filter(moment_in("start_ns", windows)),
         cycles=mine.select(run.cycles.collect_schema().names()).lazy(),
         profile=run.profile.filter(pl.col("cycle") == wanted),
     )
@@ -75,7 +76,7 @@ def _cut(run: Trace, wanted: int, options: Options) -> Trace:
 def _steady(run: Trace, options: Options) -> Trace:
     """The run without what belongs to its warm-up cycles; the same where it has none."""
     from . import assignment, reduced
-    from .account import find_cycles
+    from .detection import find_cycles
 
     cycles = find_cycles(run, options)
     first = cycles.frame.filter("warm_up")
@@ -89,18 +90,22 @@ def _steady(run: Trace, options: Options) -> Trace:
     ).select("index")
     return run.with_tables(
         kernels=run.kernels.join(theirs, on="index", how="anti", maintain_order="left"),
-        host=calls_where(run.host.with_columns(_at="start_ns"), ~_begins_in(first)).drop("_at"),
+        host=calls_where(run.host, ~moment_in("start_ns", _bounds(first))),
         cycles=cycles.frame.select(run.cycles.collect_schema().names()).lazy(),
     )
 
 
-def _begins_in(cycles: pl.DataFrame, window: tuple[str, str] | None = None) -> pl.Expr:
-    """Whether the moment ``_at`` lies in one of these cycles of its rank, or in the columns that hold its window."""
+def _bounds(cycles: pl.DataFrame) -> Iterable[Window]:
+    """Rank, start and end of the cycles."""
+    return cycles.select("rank", "start_ns", end=pl.col("start_ns") + pl.col("dur_ns")).rows()
+
+
+def moment_in(column: str, windows: Iterable[Window]) -> pl.Expr:
+    """Whether the moment in a column lies in a window of the row's ``rank``; a window of no rank is of all."""
     inside = pl.lit(False)
-    start, end = (pl.col("start_ns"), pl.col("start_ns") + pl.col("dur_ns")) if window is None else map(pl.col, window)
-    for first, last, rank in cycles.select(start.alias("first"), end.alias("last"), "rank").rows():
+    for rank, first, last in windows:
         if first is not None:
-            here = pl.col("_at").is_between(first, last, closed="left")
+            here = pl.col(column).is_between(first, last, closed="left")
             inside = inside | (here if rank is None else here & (pl.col("rank").is_null() | (pl.col("rank") == rank)))
     return inside
 

@@ -17,10 +17,9 @@ from msgspec.structs import replace
 from ...loaders import schema
 from ...loaders.trace import Trace
 from ..contract.view import CannotAnswer
-from .guess import GUESSED
-from .guess import SOURCES as GUESSES
 from .launch_runs import launch_runs, launches_by_rank
-from .sourced_cycles import SourcedCycles
+from .sourced_cycles import GUESSED, SourcedCycles
+from .sourced_cycles import SOURCES as GUESSES
 
 STEP = re.compile(
     r"^(profilerstep\b|step\s*[\[#:_ ]|(train|training|eval|validation|inference|decode|prefill|model)_?step\b"
@@ -42,8 +41,7 @@ LEAST_MARKED, LEAST_CALLED = 2, 3
 LEAST_COVER = 0.75
 """A cycle's function (or the several annotations of a round) fills at least this much of the time from one start to
 the next, both at their median so that one huge call does not make a rhythm..."""
-LEAST_EXTENT = 0.3
-"""...and of the whole recording at least this much."""
+LEAST_EXTENT = 0.3  # ...and of the whole recording at least this much.
 LARGEST_SPREAD = 0.5
 """Median absolute deviation of its durations over their median, at most: prefill among decode stays, chance goes."""
 
@@ -52,7 +50,12 @@ def recorded(run: Trace) -> SourcedCycles | None:
     """The cycles the recorder itself marked (``ProfilerStep#N``, an anchor of a finished profile or comparison)."""
     frame = run.cycles.collect()
     if frame.is_empty() and run.has("profile"):
-        frame = _profiled(run)
+        same = {"cycle": "cycle", "cycle_start_ns": "start_ns", "cycle_ns": "dur_ns", "anchor": "label"}
+        rows = run.profile.drop_nulls("cycle").group_by("cycle", "cycle_start_ns").agg(
+            pl.col("cycle_ns").first(), pl.col("anchor").first()
+        ).rename(same).sort("start_ns", "cycle", nulls_last=True)
+        marked = rows.with_columns(pl.lit("step").alias("kind"), pl.lit("recorded").alias("source"))
+        frame = schema.conform("cycles", marked).collect()
     if frame.is_empty():
         return None
     anchor = _common(frame["label"].cast(pl.String).drop_nulls().to_list())
@@ -64,16 +67,6 @@ def recorded(run: Trace) -> SourcedCycles | None:
     return SourcedCycles(frame, source, anchor, device_time=device_time, guessed=guessed)
 
 
-def _profiled(run: Trace) -> pl.DataFrame:
-    """The cycles that a profile per cycle speaks of, where nobody listed them."""
-    same = {"cycle": "cycle", "cycle_start_ns": "start_ns", "cycle_ns": "dur_ns", "anchor": "label"}
-    rows = run.profile.drop_nulls("cycle").group_by("cycle", "cycle_start_ns").agg(
-        pl.col("cycle_ns").first(), pl.col("anchor").first()
-    ).rename(same).sort("start_ns", "cycle", nulls_last=True)
-    marked = rows.with_columns(pl.lit("step").alias("kind"), pl.lit("recorded").alias("source"))
-    return schema.conform("cycles", marked).collect()
-
-
 def annotated(run: Trace) -> SourcedCycles | None:
     """User annotations or NVTX ranges that name a step, else those that repeat and fill the time."""
     rows = _slices(run, pl.col("kind") == "annotation")
@@ -82,7 +75,7 @@ def annotated(run: Trace) -> SourcedCycles | None:
     names = rows["name"].unique()
     steps = [name for name in names if STEP.match(name)]
     if steps:
-        return _found(_outermost(rows.filter(pl.col("name").is_in(steps))), "annotation")
+        return _from_slices(_outermost(rows.filter(pl.col("name").is_in(steps))), "annotation")
     rows = rows.filter(~pl.col("name").is_in([name for name in names if _NO_STEP.search(name) or _WAITS.search(name)]))
     extent = _extent(run)
     return _most_regular(rows, extent, "annotation", stem=True) or _rounds(rows, extent)
@@ -98,15 +91,13 @@ def anchored(run: Trace) -> SourcedCycles | None:
     waits = [bool(_WAITS.search(name or "")) for name in names.cast(pl.String)]
     names = names.filter(~pl.Series(waits, dtype=pl.Boolean))
     rows = _slices(run, condition & pl.col("name").is_in(names.implode()))
-    found = None if rows is None else _most_regular(rows, extent, "anchor", stem=False)
-    return None if found is None else replace(found, guessed=True)
+    result = None if rows is None else _most_regular(rows, extent, "anchor", stem=False)
+    return None if result is None else replace(result, guessed=True)
 
 
 def overridden(run: Trace, pattern: str) -> SourcedCycles | None:
-    """Every host slice whose name matches the expression; else every device activity, each opening a cycle.
-
-    Raises CannotAnswer for what is no regular expression.
-    """
+    """Every host slice whose name matches the expression; else every device activity, each opening a cycle. Raises
+    CannotAnswer for what is no regular expression."""
     try:
         expression = re.compile(pattern)
     except re.error as error:
@@ -115,7 +106,7 @@ def overridden(run: Trace, pattern: str) -> SourcedCycles | None:
     wanted = [name for name in names if expression.search(name)]
     if wanted:
         rows = _slices(run, pl.col("name").cast(pl.String).is_in(wanted))
-        return None if rows is None else _found(_outermost(rows), "anchor", anchor=pattern)
+        return None if rows is None else _from_slices(_outermost(rows), "anchor", anchor=pattern)
     return _between_launches(run, expression)
 
 
@@ -201,14 +192,12 @@ def _most_regular(rows: pl.DataFrame, extent: int, source: str, stem: bool) -> S
     close = totals.filter(pl.col("busy") >= 0.99 * pl.col("busy").max())
     winner = close.sort("n", "busy", "stem", descending=[False, True, False])["stem"][0]
     chosen = rows.join(good.filter(pl.col("stem") == winner).select(keys), on=keys, how="semi", nulls_equal=True)
-    return _found(_outermost(chosen), source, certain=False)
+    return _from_slices(_outermost(chosen), source, certain=False)
 
 
 def _rounds(rows: pl.DataFrame, extent: int) -> SourcedCycles | None:
     """Annotations that take turns (forward, backward, forward, ...): a cycle from each start of the first to the next.
-
-    The last cycle ends with the last annotation of its round.
-    """
+    The last cycle ends with the last annotation of its round."""
     if rows.is_empty():
         return None
     rows = _outermost(rows).with_columns(end=pl.col("start_ns") + pl.col("dur_ns"))
@@ -227,10 +216,10 @@ def _rounds(rows: pl.DataFrame, extent: int) -> SourcedCycles | None:
         busy, total = int(turns["dur_ns"].sum()), int(spans.sum())
         if busy >= max(LEAST_COVER * total, LEAST_EXTENT * extent):
             pieces.append(first.with_columns(dur_ns=spans))
-    return _found(pl.concat(pieces), "annotation", certain=False) if pieces else None
+    return _from_slices(pl.concat(pieces), "annotation", certain=False) if pieces else None
 
 
-def _found(rows: pl.DataFrame, source: str, anchor: str | None = None, certain: bool = True) -> SourcedCycles:
+def _from_slices(rows: pl.DataFrame, source: str, anchor: str | None = None, certain: bool = True) -> SourcedCycles:
     """Cycles from host slices: numbered by the number in their name where all have a different one, else from 1."""
     rows = rows.sort("rank", "start_ns", nulls_last=True)
     numbers = [int(match[1]) if (match := _NUMBER.search(name)) and len(match[1]) < 16 else None

@@ -14,7 +14,7 @@ from ..contract.options import SIDES, Options, Side
 from ..core.derived import LEAST_BYTES, derived_value, known_value
 
 if TYPE_CHECKING:
-    from .account import Cycles
+    from .detection import Cycles
 
 _KEPT = "cycles-stated"
 _MOST_AHEAD = 1_000_000_000
@@ -23,23 +23,21 @@ _MOST_AHEAD = 1_000_000_000
 
 def cycle_facts(runs: Sequence[Trace], options: Options) -> dict[str, Any]:
     """``cycles`` of one run, or of each by its side: what every view says of them, whatever cycle it is limited to."""
-    told = [_statement(run, options, side) for run, side in zip(runs, SIDES, strict=False)]
-    if len(told) == 1:
-        return {"cycles": told[0]}
-    return {name: {"cycles": one} for name, one in zip(SIDES, told, strict=True)}
+    statements = [_statement(run, options, side) for run, side in zip(runs, SIDES, strict=False)]
+    if len(statements) == 1:
+        return {"cycles": statements[0]}
+    return {name: {"cycles": one} for name, one in zip(SIDES, statements, strict=True)}
 
 
 def find_ahead(runs: Sequence[Trace], options: Options) -> Thread | None:
-    """Begin to find the runs' cycles for an answer that will speak of them, while another core makes that answer.
-
-    Of 1.9 s for the kernels of a trace of 500 MB as JSON this saves 0.2 s; for small ones it is not done, nor for very
-    large ones, whose memory it is that counts. What goes wrong is met again by who asks.
-    """
+    """Begin to find the runs' cycles for an answer that will speak of them, while another core makes that answer. Of
+    1.9 s for the kernels of a trace of 500 MB as JSON this saves 0.2 s; for small ones it is not done, nor for very
+    large ones, whose memory it is that counts. What goes wrong is met again by who asks."""
     if not LEAST_BYTES <= sum(run.info.bytes or 0 for run in runs) <= _MOST_AHEAD:
         return None
     if options == Options() and all(known_value(run, _KEPT, dict) is not None for run in runs):
         return None
-    from .account import find_cycles
+    from .detection import find_cycles
 
     def find() -> None:
         with suppress(Exception):
@@ -52,21 +50,19 @@ def find_ahead(runs: Sequence[Trace], options: Options) -> Thread | None:
 
 
 def _statement(run: Trace, options: Options, side: Side) -> dict[str, Any]:
-    def found() -> dict[str, Any]:
-        from .account import spoken_of
+    def compute() -> dict[str, Any]:
+        from .detection import spoken_of
         from .scope import part
 
         return _stated(spoken_of(part(run, options, side), options))
 
-    return derived_value(run, _KEPT, dict, found) if options == Options() else found()
+    return derived_value(run, _KEPT, dict, compute) if options == Options() else compute()
 
 
 def _stated(cycles: Cycles) -> dict[str, Any]:
     """The source of a run's cycles, their anchor, their kinds, how many, how many whole, mean and median length.
-
     ``kind`` names every kind there is; lengths are null where there are no cycles. ``guessed`` cycles were marked by
-    nobody; ``ignored`` says why findings, headlines and gauges do not use them, null where they do.
-    """
+    nobody; ``ignored`` says why findings, headlines and gauges do not use them, null where they do."""
     spans = cycles.frame["dur_ns"].drop_nulls()
     kinds = cycles.frame["kind"].cast(pl.String).drop_nulls().unique().sort().to_list()
     return {

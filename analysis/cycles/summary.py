@@ -6,7 +6,7 @@ from typing import Any
 
 from ..core import units
 from ..core.text import display
-from .account import Cycles
+from .detection import Cycles
 
 
 def _anchor(facts: dict[str, Any]) -> str:
@@ -27,10 +27,8 @@ def _change(was: float, now: float, moved: bool) -> str:
 
 
 def run_summary(cycles: Cycles, facts: dict[str, Any], busy: str = "") -> tuple[str, ...]:
-    """Lines for one run: how many, from where, mean and median, what stands out and what was not seen.
-
-    ``busy`` is how busy its devices are, in words, as every view says it.
-    """
+    """Lines for one run: how many, from where, mean and median, what stands out and what was not seen. ``busy`` is how
+    busy its devices are, in words, as every view says it."""
     frame, count = cycles.frame, facts["n"]
     ranks = frame["rank"].drop_nulls().n_unique()
     of = f" of {units.count(ranks)} ranks" if ranks > 1 else ""
@@ -55,13 +53,9 @@ def run_summary(cycles: Cycles, facts: dict[str, Any], busy: str = "") -> tuple[
     return tuple(lines)
 
 
-def pair_summary(
-    labels: tuple[str, ...], facts: dict[str, Any], headline: str, moved: bool
-) -> tuple[str, ...]:
-    """Lines for two runs: the pair's headline, their numbers, their means and medians.
-
-    ``moved`` is whether the headline says that cycles take longer or shorter.
-    """
+def pair_summary(labels: tuple[str, ...], facts: dict[str, Any], headline: str, moved: bool) -> tuple[str, ...]:
+    """Lines for two runs: the pair's headline, their numbers, their means and medians. ``moved`` is whether the
+    headline says that cycles take longer or shorter."""
     left, right = facts["a"], facts["b"]
     first = f"A {display(labels[0], 32)} {left['n']} · B {display(labels[1], 32)} {right['n']} · {_anchor(left)}"
     if (left["anchor"], left["source"]) != (right["anchor"], right["source"]):
@@ -79,9 +73,7 @@ def pair_summary(
 
 def exact_mean(facts: dict[str, Any]) -> str:
     """The mean of one run or two as a script or a table of another tool has it: µs with two decimals; '' without any.
-
-    By how much two means differ is arithmetic: one slow cycle does it. Whether the cycle changed, the headline says.
-    """
+    By how much two means differ is arithmetic: one slow cycle does it. Whether the cycle changed, the headline says."""
     sides = [facts[side] for side in ("a", "b")] if "a" in facts else [facts]
     means = [side.get("mean_us") for side in sides]
     if any(mean is None for mean in means):
@@ -98,6 +90,4 @@ def _by_kind(left: dict[str, Any], right: dict[str, Any], moved: bool) -> list[s
     if max(len(left), len(right)) < 2 or not both:
         return []
     means = [(kind, left[kind]["mean_us"], right[kind]["mean_us"]) for kind in both]
-    return ["mean per kind: " + " · ".join(
-        f"{kind} {_change(was, now, moved)}" for kind, was, now in means
-    )]
+    return ["mean per kind: " + " · ".join(f"{kind} {_change(was, now, moved)}" for kind, was, now in means)]

@@ -1,13 +1,11 @@
-"""The cycles that sums of a run are divided by, and the run limited to them.
+"""The steps of a run, the whole cycles that sums are divided by, the run restricted to them, the cycle of a launch.
 
 Two recordings of the same work differ in how many cycles they hold and in what lies outside of them: start-up, warm-up,
-the cut end. A sum per cycle is therefore that of what belongs to the cycles recorded whole, divided by their number,
-never the sum of a recording divided by a number. What belongs to a cycle is said in ``assignment``.
+the cut end. A sum per cycle is that of what belongs to whole cycles, divided by their number. The steps go from the
+start of the first whole cycle that is not warm-up to the end of the last one: what is said of a run describes those.
 """
 
 from __future__ import annotations
-
-from collections import deque
 
 import polars as pl
 from msgspec import Struct
@@ -17,17 +15,17 @@ from ...loaders.trace import Trace
 from ..contract.options import Options, Side
 from ..core.call_tree import calls_where
 from . import assignment, reduced
-from .account import find_cycles
+from .assignment import WINDOW, in_cycles
+from .detection import Cycles, counted_cycles, find_cycles
+from .scope import moment_in
 
 _SUMS = ("kernel_stats", "operators", "host_stats", "breakdown", "comparison")
 """Tables of sums over the recording, of which cycles have no part."""
 
 
 class WholeCycles(Struct, frozen=True):
-    """Cycles of one kind of a run: ``frame`` has their rows of the account, ``some`` marks them among all of it.
-
-    ``scoped`` ones were asked for: the run was, or is going to be, limited to them anyway.
-    """
+    """Cycles of one kind of a run: ``frame`` has their rows of ``detection``, ``some`` marks them among all of it.
+    ``scoped`` ones were asked for: the run was, or is going to be, limited to them anyway."""
 
     run: Trace
     options: Options
@@ -77,33 +75,24 @@ class WholeCycles(Struct, frozen=True):
         """The run limited to what belongs to these cycles; the same object each time."""
         if self.scoped:
             return self.run
-        for run, anchor, kind, part in _limited:
-            if run is self.run and anchor == self.options.cycle_anchor and kind == self.kind:
-                return part
-        made = _part(self)
-        _limited.append((self.run, self.options.cycle_anchor, self.kind, made))
-        return made
-
-
-_limited: deque[tuple[Trace, str | None, str, Trace]] = deque(maxlen=4)
+        return self.run.remember("whole cycles", (self.options.cycle_anchor, self.kind), lambda: _part(self))
 
 
 def whole_cycles(run: Trace, options: Options, side: Side) -> tuple[WholeCycles, ...]:
-    """The run's cycles that were recorded whole, without warm-up, by kind; those in scope where one is asked for.
-
-    Empty where it has none, or only a guess that explains too little.
-    """
-    found = find_cycles(run, options)
+    """The run's cycles that were recorded whole, without warm-up, by kind; those in scope where one is asked for. Empty
+    where it has none, or only a guess that explains too little."""
+    cycles = find_cycles(run, options)
     wanted = options.scope(side).cycle
-    if found.ignored is not None and wanted is None:
+    if cycles.ignored is not None and wanted is None:
         return ()
     some = pl.col("cycle") == wanted if wanted is not None else pl.col("complete") & ~pl.col("warm_up")
-    frame = found.frame.with_columns(some=some.fill_null(False), _kind=pl.col("kind").cast(pl.String).fill_null("step"))
+    kind_of = pl.col("kind").cast(pl.String).fill_null("step")
+    frame = cycles.frame.with_columns(some=some.fill_null(False), _kind=kind_of)
     kinds = frame.filter("some")["_kind"].unique().sort()
     made = []
     for kind in kinds:
         mine = frame.select(mine=pl.col("some") & (pl.col("_kind") == kind))["mine"]
-        made.append(WholeCycles(run, options, kind, found.frame.filter(mine), mine, wanted is not None))
+        made.append(WholeCycles(run, options, kind, cycles.frame.filter(mine), mine, wanted is not None))
     return tuple(made)
 
 
@@ -111,14 +100,92 @@ def _part(cycles: WholeCycles) -> Trace:
     run, frame = cycles.run, cycles.frame
     if reduced.is_reduced(run):
         return reduced.of_cycle(run, frame)
-    account = find_cycles(run, cycles.options)
-    kernels = assignment.in_cycles(run, account.frame, account.device_time, cycles.some)
-    timed = not account.frame["start_ns"].null_count()
+    detected = find_cycles(run, cycles.options)
+    kernels = assignment.in_cycles(run, detected.frame, detected.device_time, cycles.some)
+    timed = not detected.frame["start_ns"].null_count()
     marks = frame.lazy().select("cycle", cycle_start_ns="start_ns").unique()
     return run.with_tables(
         kernels=kernels.select(run.kernels.collect_schema().names()),
-        host=calls_where(run.host, assignment.begins_in(account.frame, cycles.some) if timed else pl.lit(False)),
+        host=calls_where(run.host, assignment.begins_in(detected.frame, cycles.some) if timed else pl.lit(False)),
         cycles=frame.select(run.cycles.collect_schema().names()).lazy(),
         profile=run.profile.join(marks, on=["cycle", "cycle_start_ns"], how="semi", nulls_equal=True),
         **{name: run.table(name).clear() for name in _SUMS},
     )
+
+
+Bounds = tuple[int, int]
+
+
+class Steps(Struct, frozen=True):
+    """Per rank (None: whatever rank) the moments, in ns, at which its steps begin and end."""
+
+    windows: tuple[tuple[int | None, int, int], ...]
+
+    @property
+    def bounds(self) -> Bounds:
+        """When the first rank's steps begin and the last rank's end."""
+        return min(first for _, first, _ in self.windows), max(last for _, _, last in self.windows)
+
+    def of(self, rank: int | None) -> Bounds | None:
+        """The steps of a rank; None where none of its cycles is one. What names no rank has those of all."""
+        mine = [window[1:] for window in self.windows if window[0] == rank or window[0] is None]
+        return mine[0] if mine else self.bounds if rank is None else None
+
+    def holds(self, column: str) -> pl.Expr:
+        """Whether the moment in a column lies in the steps of the row's ``rank``."""
+        return moment_in(column, self.windows)
+
+
+def steps_of(cycles: Cycles) -> Steps | None:
+    """The steps among the cycles; None where there are none with times, or a guess that explains too little."""
+    if cycles.ignored is not None or cycles.frame["start_ns"].null_count():
+        return None
+    return _steps(cycles.frame.filter(pl.col("complete") & ~pl.col("warm_up")))
+
+
+def steps_in_scope(run: Trace, options: Options, side: Side = "a") -> Steps | None:
+    """The steps of the run, or the one cycle that the options limit that side to."""
+    cycle = options.scope(side).cycle
+    if cycle is None:
+        return steps_of(counted_cycles(run, options))
+    cycles = find_cycles(run, options)
+    return steps_of_cycle(replace(cycles, frame=cycles.frame.filter(pl.col("cycle") == cycle)))
+
+
+def steps_of_cycle(cycles: Cycles) -> Steps | None:
+    """The window of the one cycle that was asked for, whole or not; None without times."""
+    return None if cycles.frame["start_ns"].null_count() else _steps(cycles.frame)
+
+
+def _steps(frame: pl.DataFrame) -> Steps | None:
+    bounds = frame.group_by("rank").agg(pl.col(WINDOW[0]).min(), pl.col(WINDOW[1]).max()).sort("rank", nulls_last=True)
+    return None if bounds.is_empty() else Steps(tuple(bounds.select("rank", *WINDOW).iter_rows()))
+
+
+def in_steps(run: Trace, steps: Steps | None) -> Trace:
+    """The activities and host slices that begin in the steps; the run itself where no device activity lies outside."""
+    if steps is None:
+        return run
+    inside = steps.holds("start_ns")
+    outside = run.kernels.filter(pl.col("kind") != "sync").select((~inside).any()).collect(engine="streaming").item()
+    if not outside:
+        return run
+    return run.with_tables(kernels=run.kernels.filter(inside), host=calls_where(run.host, inside))
+
+
+MANY = 500_000
+"""Launches among which a rhythm is not looked for only to number them: that takes longer than to show them."""
+
+
+def cycle_of(run: Trace, index: pl.LazyFrame, options: Options) -> pl.Series | None:
+    """The cycle of each of the launches in ``index`` (a column of that name), null outside; None without cycles."""
+    many = index.select(pl.len()).collect().item() >= MANY
+    if many and not run.has("host") and not run.has("cycles"):
+        return None
+    cycles = find_cycles(run, options)
+    if cycles.frame.is_empty():
+        return None
+    inside = in_cycles(run, cycles.frame, cycles.device_time).select("index", pl.col("cycle").cast(pl.Int64))
+    known = inside.collect(engine="streaming").unique("index", keep="first", maintain_order=True)
+    launches = index.select("index").collect(engine="streaming")
+    return launches.join(known, on="index", how="left", maintain_order="left")["cycle"]

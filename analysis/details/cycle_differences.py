@@ -14,16 +14,14 @@ from msgspec import Struct
 
 from ...loaders.trace import Trace
 from ..contract.options import Options
-from ..cycles.account import Cycles, find_cycles
 from ..cycles.assignment import in_cycles
-from ..cycles.by_launch import cycle_of
 from ..cycles.completeness import like
-from ..idle.account import idle_of
+from ..cycles.detection import Cycles, find_cycles
+from ..cycles.whole import cycle_of
+from ..idle.attribution import idle_of
 
-LEAST = 3
-"""With fewer cycles that are alike none can be called usual."""
-MOST_CELLS = 2_000_000
-"""Cycles times parts that are held; of more parts those that take least are left out."""
+LEAST = 3  # With fewer cycles that are alike none can be called usual.
+MOST_CELLS = 2_000_000  # Cycles times parts that are held; of more parts those that take least are left out.
 KEYS = ("part", "idle")
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -45,10 +43,8 @@ class CyclePart(Struct, frozen=True):
 
 
 class Difference(Struct, frozen=True):
-    """One cycle beside its like (``alike`` of them): medians of theirs (ns; None where not known), parts by |Δ|.
-
-    Of a cycle that is not ``whole`` the recorder did not see all, so that no part of it is compared.
-    """
+    """One cycle beside its like (``alike`` of them): medians of theirs (ns; None where not known), parts by |Δ|. Of a
+    cycle that is not ``whole`` the recorder did not see all, so that no part of it is compared."""
 
     alike: int
     time_ns: int
@@ -62,7 +58,7 @@ class Difference(Struct, frozen=True):
 
 
 class Differences(Struct, frozen=True):
-    """All cycles: ``frame`` is that of the account, ``group`` tells which are alike, ``time`` and ``count`` have a row
+    """All cycles: ``frame`` is as detected, ``group`` tells which are alike, ``time`` and ``count`` have a row
     a cycle and a column for each of ``parts`` (name, idle)."""
 
     frame: pl.DataFrame

@@ -10,13 +10,11 @@ import polars as pl
 from ...loaders.trace import Trace
 from ..contract.sections import MOST, Event, Section
 from ..core import units
-from ..core.launch_calls import CALLS
+from ..core.batches import CALLS
 from ..core.text import display
 
-_LABEL = 84
-"""Cells of a label that are shown: metrics of Nsight Compute have long names that differ at the end."""
-LONGEST = 4000
-"""Cells of a value that are shown."""
+_LABEL = 84  # Cells of a label that are shown: metrics of Nsight Compute have long names that differ at the end.
+LONGEST = 4000  # Cells of a value that are shown.
 _COLUMNS = ("name", "kind", "start_ns", "dur_ns", "rank", "offset")
 
 
@@ -67,10 +65,8 @@ def callers(run: Trace, launch: dict[str, Any], side: int, tail: str = "") -> li
 def longest_calls(
     run: Trace, name: str, side: int, tail: str = "", kinds: tuple[str, ...] = ("op",), also: tuple[str, ...] = ()
 ) -> list[Section]:
-    """The longest calls of an operator, what the first of them was part of, what it called, and its arguments.
-
-    With other ``kinds`` the same of a range or a call to an API; ``also`` are further names it goes by.
-    """
+    """The longest calls of an operator, what the first of them was part of, what it called, and its arguments. With
+    other ``kinds`` the same of a range or a call to an API; ``also`` are further names it goes by."""
     named = pl.col("name").cast(pl.String).is_in([name, *also])
     found = (
         run.host.filter(named & pl.col("kind").cast(pl.String).is_in(kinds))

@@ -17,10 +17,8 @@ from ..core.text import display
 
 CELLS, BRIEF_CELLS = 28, 16
 """Width of the picture of a gap, and of that beside the list."""
-_AROUND = 3
-"""Launches shown before and after a gap."""
-_INNERMOST = 2
-"""Of the calls that take all of a gap so many are shown."""
+_AROUND = 3  # Launches shown before and after a gap.
+_INNERMOST = 2  # Of the calls that take all of a gap so many are shown.
 Row = dict[str, Any]
 
 
@@ -34,10 +32,8 @@ def gap_sections(row: Row, runs: tuple[Trace, ...], options: Options) -> list[Se
 
 
 def glance(runs: tuple[Trace, ...], options: Options) -> Callable[[Row], list[Section]]:
-    """What gives the sections of a gap beside the list: what drained the queue, and what ran in the gap.
-
-    Of the calls that take all of it only the innermost is shown.
-    """
+    """What gives the sections of a gap beside the list: what drained the queue, and what ran in the gap. Of the calls
+    that take all of it only the innermost is shown."""
 
     def of(row: Row) -> list[Section]:
         if len(runs) != 1 or row.get("index") is None:

@@ -9,7 +9,7 @@ from ..contract.sections import MOST, Section
 from ..core import units
 from ..core.names.short_name import fit_name
 from ..core.text import display
-from ..kernels.launchers import CALLERS, ways, with_callers
+from ..kernels.launch_index import CALLERS, ways, with_callers
 
 
 def caller_section(run: Trace, launches: pl.DataFrame, tail: str) -> list[Section]:

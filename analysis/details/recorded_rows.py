@@ -11,8 +11,7 @@ from ...loaders.trace import Trace
 from ..contract.options import Options
 from ..contract.sections import MOST, Section
 from ..core import units
-from ..core.call_tree import nearest
-from ..core.host_slices import HostSlices
+from ..core.call_tree import HostSlices, nearest
 from ..core.names.short_name import fit_name
 from ..core.text import display
 from ..cycles.scope import scoped

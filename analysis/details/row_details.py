@@ -18,7 +18,7 @@ from ..contract.sections import MOST, Detail, Section
 from ..contract.view import CannotAnswer, View
 from ..core import units
 from ..core.distribution import histogram
-from ..core.names.of_runs import of_runs, speaking_of
+from ..core.names.display_names import of_runs, speaking_of
 from ..core.text import display
 from ..cycles.scope import part, scoped
 from ..kernels.sources import kernels_of
@@ -110,7 +110,7 @@ def _percentiles(launches: pl.DataFrame, tail: str) -> Section:
 
 def _groups(launches: pl.DataFrame, tail: str, options: Options) -> list[Section]:
     """The clearly different kinds of launches behind the name, by grid or by duration."""
-    from ..kernels.groups import kinds
+    from ..kernels.launch_groups import kinds
 
     groups = kinds(launches, options.thresholds)
     if groups.height < 2:
@@ -131,8 +131,8 @@ def _share(value: float | None) -> str:
 
 def _by_cycle(launches: pl.DataFrame, run: Trace, options: Options, tail: str) -> list[Section]:
     """In which cycles the launches were."""
-    from ..cycles.account import find_cycles
     from ..cycles.assignment import in_cycles
+    from ..cycles.detection import find_cycles
 
     cycles = find_cycles(run, options)
     if cycles.frame.is_empty():

@@ -92,9 +92,7 @@ def _distribution(title: str, found: BothSides, unit_ns: float) -> Section:
 
 def shape_of(found: BothSides, unit_ns: float) -> dict[str, Any]:
     """The histogram as sections draw it, in ns; ``unit_ns`` is the unit of the samples."""
-    return {
-        "edges_ns": [edge * unit_ns for edge in found.edges], "a": list(found.counts_a), "b": list(found.counts_b),
-    }
+    return {"edges_ns": [edge * unit_ns for edge in found.edges], "a": list(found.counts_a), "b": list(found.counts_b)}
 
 
 def _metrics(metrics: Sequence[MetricChange]) -> Section:

@@ -2,38 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Collection, Iterable
 
 import polars as pl
 from msgspec.structs import replace
 
+from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..contract.options import Options
 from ..contract.view import Answer
 from ..core import units
+from ..core.batches import CALLS
 from ..core.distribution import histogram
 from ..core.names.short_name import fit_name
 from ..core.processes import recorded
-from .prepare.counter_units import recorded_units
 from .prepare.idle_time import UNKNOWN, idle_name
-from .prepare.prepared import Prepared
+from .prepare.prepared import Prepared, replay_notes, replays
 from .prepare.samples import HOST, IDLE, Matched, Work
-from .prepare.self_time import own_shares, waits_for_device
-from .prepare.stratify import replay_notes, replays
-from .present.causes import cause_lines, explanation, launches_text
-from .present.sentences import cycle_line, data_line, device_lines, line
-from .verdict.device_work import DeviceWork, agreed, device_work
-from .verdict.explanation import cause_of
-from .verdict.exposure import SlowedFunction, paths
-from .verdict.folding import fold_into_idle, under_their_rows
-from .verdict.function_change import REGRESSIONS, FunctionChange, frame_of, in_order
-from .verdict.idle_changes import IdleChange, idle_changes
-from .verdict.judged import judged
-from .verdict.key_metric import scored_metrics, with_metrics
-from .verdict.per_launch import judge_by_launch, per_launch
-from .verdict.resources import ChangedResource, resources
-from .verdict.suspects import known_suspects
-from .verdict.verdict import Calibration, FunctionNoise, Verdict
+from .present.sentences import cause_lines, cycle_line, data_line, device_lines, explanation, launches_text, line
+from .verdict.comparability import judged
+from .verdict.device_work import DeviceWork, agreed, device_work, paths
+from .verdict.function_change import (
+    REGRESSIONS,
+    FunctionChange,
+    IdleChange,
+    fold_into_idle,
+    frame_of,
+    idle_changes,
+    in_order,
+    under_their_rows,
+)
+from .verdict.resources import ChangedResource, recorded_units, resources, scored_metrics, with_metrics
+from .verdict.suspects import judge_by_launch, known_suspects, per_launch
+from .verdict.verdict import Calibration, FunctionNoise, Verdict, cause_of
 
 
 def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Answer:
@@ -58,9 +60,7 @@ def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Ans
     table = frame_of(rows)
     units = recorded_units(runs)
     pids = [(one.pair.a, one.pair.b) for one in matched]
-    changed = resources(
-        *ready.works, pids, units, {(row.function, str(row.device)) for row in slowed}, cycles.ratio
-    )
+    changed = resources(*ready.works, pids, units, {(row.function, str(row.device)) for row in slowed}, cycles.ratio)
     table = with_metrics(table, scored_metrics(ready.works, table, units), changed)
     table, work, changed = _as_recorded(ready.works, table, work, changed)
     calibration = _calibration(rows, ready.works[0])
@@ -90,20 +90,16 @@ def _as_recorded(
     works: tuple[Work, Work], table: pl.DataFrame, work: list[DeviceWork], changed: list[ChangedResource]
 ) -> tuple[pl.DataFrame, list[DeviceWork], list[ChangedResource]]:
     """Rows, devices and resources with the pids as recorded, where processes of a job go by something else."""
-    a, b = works
-    if not a.processes or not b.processes:
+    a, b = (one.processes for one in works)
+    if not a or not b:
         return table, work, changed
-    pids = {side: {called: one.pid for called, one in of.processes.items()} for side, of in (("a", a), ("b", b))}
     table = table.with_columns(
-        pl.col(f"pid_{side}").replace_strict(known, default=pl.col(f"pid_{side}"), return_dtype=pl.Int64)
-        for side, known in pids.items()
+        pl.col(name).replace_strict(
+            {stand_in: one.pid for stand_in, one in side.items()}, default=pl.col(name), return_dtype=pl.Int64)
+        for name, side in (("pid_a", a), ("pid_b", b))
     )
-    return (
-        table,
-        [replace(one, pid_a=recorded(a.processes, one.pid_a), pid_b=recorded(b.processes, one.pid_b)) for one in work],
-        [replace(one, pid_a=recorded(a.processes, one.pid_a), pid_b=recorded(b.processes, one.pid_b))
-         for one in changed],
-    )
+    work = [replace(one, pid_a=recorded(a, one.pid_a), pid_b=recorded(b, one.pid_b)) for one in work]
+    return table, work, [replace(one, pid_a=recorded(a, one.pid_a), pid_b=recorded(b, one.pid_b)) for one in changed]
 
 
 def _fold(rows: list[FunctionChange], matched: list[Matched], ready: Prepared) -> None:
@@ -154,15 +150,10 @@ def _name_in_b(row: FunctionChange, ready: Prepared) -> str:
 def _with_paths(
     work: list[DeviceWork], slowed: list[FunctionChange], ready: Prepared, options: Options
 ) -> list[DeviceWork]:
-    """Fill the path of every slowed row, and bring the devices to what their rows say.
-
-    A function is hidden or exposed as its device is; from when each function ran it is known better.
-    """
+    """Fill the path of every slowed row, and bring the devices to what their rows say. A function is hidden or exposed
+    as its device is; from when each function ran it is known better."""
     of_device = {(one.device, one.pid_a, one.pid_b): one.path for one in work}
-    known = paths(ready, [
-        SlowedFunction(row.function, row.device, row.pid_a, row.pid_b, row.kind, row.delta_ms, row.ci_low_ms)
-        for row in slowed
-    ], options)
+    known = paths(ready, slowed, options)
     told: dict[tuple[str | None, int | None, int | None], list[str | None]] = {}
     for row in slowed:
         place = row.device, row.pid_a, row.pid_b
@@ -189,22 +180,44 @@ def _calibration(rows: Iterable[FunctionChange], work: Work) -> Calibration:
 
 def _notes(matched: list[Matched], rows: list[FunctionChange], ready: Prepared) -> list[str]:
     notes = []
-    crossed = sum(not one.pair.strict for one in matched)
-    if crossed:
+    if crossed := sum(not one.pair.strict for one in matched):
         notes.append(f"{crossed} process pair{'' if crossed == 1 else 's'} crossed: their pids occur in one run only.")
     a, b = ({process.rank for process in work.processes.values()} for work in ready.works)
     for side, only in (("A", a - b), ("B", b - a)):
         if matched[0].pair.rank is not None and (alone := len(only)):
             notes.append(f"{alone:,} rank{'' if alone == 1 else 's'} of {side} {'is' if alone == 1 else 'are'} not in "
                          "the other run, and not compared.")
-    few = sum(row.verdict == "too few cycles" for row in rows)
-    if few:
+    if few := sum(row.verdict == "too few cycles" for row in rows):
         notes.append(f"{few} of {len(rows)} rows have too few cycles for a verdict.")
     if ready.names:
         notes.append(f"{units.count(len(ready.names))} functions of B are paired with one of A under another name.")
     if any(row.wait_a_ms is not None for row in rows):
         notes.append("Rows of collectives are about the transfer (the rank that came last); waiting is beside it.")
-    notes.append(
-        "One run per side: run-to-run noise is unknown, so changes under 2% are not flagged."
-    )
+    notes.append("One run per side: run-to-run noise is unknown, so changes under 2% are not flagged.")
     return notes
+
+
+_NESTING = ("op", "runtime", "driver", "python", "overhead", "dataloader")
+"""Kinds of host slices that contain each other."""
+_WAITS = re.compile(r"Synchronize|StreamWait|EventQuery|StreamQuery|Memcpy")
+"""Calls whose time is what the device has still to do, or to copy."""
+
+
+def waits_for_device(function: str, kind: str | None) -> bool:
+    """Whether a runtime or driver call of that name waits for a device."""
+    return kind in CALLS and _WAITS.search(function) is not None
+
+
+def own_shares(run: Trace, functions: Collection[str]) -> dict[str, float]:
+    """The share of each function's host time that is its own, 0-1, over the whole recording. Waiting for input is the
+    DataLoader's own, whatever it calls. Functions without timed slices are left out."""
+    if not run.has("host") or not functions:
+        return {}
+    # names stay numbers: texts of a million slices take longer to make, and more memory, than all the rest
+    mine = pl.col("name").is_in(pl.Series(list(functions), dtype=NAME).implode()) & pl.col("kind").is_in(_NESTING)
+    own = pl.when(pl.col("kind") == "dataloader").then("dur_ns").otherwise("self_ns").sum().alias("own")
+    timed = run.host.filter(mine).drop_nulls(["dur_ns", "self_ns"])
+    sums = timed.group_by("name").agg(own, pl.col("dur_ns").sum().alias("whole")).with_columns(
+        pl.col("name").cast(pl.String))
+    rows = sums.collect(engine="streaming").select("name", "own", "whole").rows()
+    return {name: mine / whole if whole else 0.0 for name, mine, whole in rows}

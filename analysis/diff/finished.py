@@ -15,14 +15,10 @@ from ...loaders.trace import Trace
 from ..contract.view import Answer
 from ..core import metrics as m
 from ..core import units
-from .present.causes import cause_lines, explanation
-from .present.sentences import cycle_line, device_lines, line
-from .stats.fdr import q_values
-from .stats.robust_location import Floats
+from .present.sentences import cause_lines, cycle_line, device_lines, explanation, line
+from .stats.permutation import q_values
 from .verdict.comparability import Comparability
 from .verdict.cycle_time import CycleTime, compare_lengths
-from .verdict.device_work import DeviceWork
-from .verdict.explanation import cause_of
 from .verdict.function_change import REGRESSIONS, Call, FunctionChange, category, frame_of, in_order
 from .verdict.resources import (
     ChangedResource,
@@ -32,7 +28,8 @@ from .verdict.resources import (
     ranked,
 )
 from .verdict.suspects import BETWEEN_RUNS, LEVEL
-from .verdict.verdict import Verdict
+from .verdict.verdict import Verdict, cause_of
+from .without_cycles import work_of_sums
 
 _NOTE = "As recorded: verdicts rest on the comparison's own p-values, and intervals cannot be computed."
 
@@ -76,9 +73,16 @@ def finished(runs: tuple[Trace, ...]) -> Answer:
     rows = _rows(functions, cycles)
     changed = _resources(functions, rows, cycles)
     for row, triplets in zip(rows, functions.values(), strict=True):
-        _tell_metric(row, triplets, changed)
+        by_name = {one.metric: one for one in triplets}
+        read = (one.metric for one in changed if one.device == row.device and one.metric in by_name)
+        name = next(read, triplets[0].metric)
+        chosen = by_name[name]
+        kind = m.metric(name, None, max(chosen.mu_a or 0.0, chosen.mu_b or 0.0))
+        row.metric, row.unit = name, kind.unit
+        row.mu_a = None if chosen.mu_a is None else chosen.mu_a / kind.divisor
+        row.mu_b = None if chosen.mu_b is None else chosen.mu_b / kind.divisor
     slower = [row for row in rows if row.verdict in REGRESSIONS]
-    work = _work(rows, cycles)
+    work = work_of_sums(rows, cycles) if cycles else ()
     comparability, cause = Comparability(), cause_of(changed, cycles, work, ())
     verdict = Verdict(
         comparability, explanation(cause, cycles, len(slower), comparability, bool(changed)), "a finished comparison",
@@ -97,12 +101,8 @@ def finished(runs: tuple[Trace, ...]) -> Answer:
 
 def recorded_cycles(runs: tuple[Trace, ...]) -> CycleTime | None:
     """The ranked cycle times of the comparison; None where it has none."""
-    lengths = [_cycle_ms(run) for run in runs]
+    lengths = [run.cycles.select(pl.col("dur_ns").drop_nulls() / 1e6).collect()["dur_ns"].to_numpy() for run in runs]
     return compare_lengths(lengths[0], lengths[1]) if len(lengths) > 1 and all(map(len, lengths)) else None
-
-
-def _cycle_ms(run: Trace) -> Floats:
-    return run.cycles.select(pl.col("dur_ns").drop_nulls() / 1e6).collect()["dur_ns"].to_numpy()
 
 
 def _rows(functions: dict[_Function, list[_Triplet]], cycles: CycleTime | None) -> list[FunctionChange]:
@@ -154,7 +154,7 @@ def _resources(
             if one.mu_a is not None and one.mu_b is not None:
                 groups.setdefault((one.metric, one.device), []).append(one)
     means = {key: _mean(triplets) for key, triplets in groups.items()}
-    found = []
+    made = []
     for (name, device), triplets in groups.items():
         kind = m.metric(name, None, max(means[name, device]))
         use = means.get((kind.own_use or "", device), (0.0, 0.0))
@@ -164,11 +164,11 @@ def _resources(
         largest = max(triplets, key=lambda one: sum(one.shares))
         p = [value for value in (largest.p_mu, largest.u_mu) if value is not None]
         under = {(one.function, one.device) for one in triplets}
-        found.append(Reading(ChangedResource(
+        made.append(Reading(ChangedResource(
             name, device, values[0], values[1], kind.unit, log_change(*values), 1.0, len(under & slower), kind.role,
             len(under), largest.pid_a, largest.pid_b, loads[1] - loads[0],
         ), max(p) if p else 1.0))
-    return ranked(found)
+    return ranked(made)
 
 
 def _mean(triplets: list[_Triplet]) -> tuple[float, float]:
@@ -177,35 +177,3 @@ def _mean(triplets: list[_Triplet]) -> tuple[float, float]:
         [one.mu_a for one in triplets], [one.mu_b for one in triplets]
     ))
     return float(np.average(a, weights=weights)), float(np.average(b, weights=weights))
-
-
-def _tell_metric(row: FunctionChange, triplets: list[_Triplet], changed: list[ChangedResource]) -> None:
-    """The foremost changed resource read under the function, else the most suspicious of its metrics."""
-    by_name = {one.metric: one for one in triplets}
-    read = (one.metric for one in changed if one.device == row.device and one.metric in by_name)
-    name = next(read, triplets[0].metric)
-    chosen = by_name[name]
-    kind = m.metric(name, None, max(chosen.mu_a or 0.0, chosen.mu_b or 0.0))
-    row.metric, row.unit = name, kind.unit
-    row.mu_a = None if chosen.mu_a is None else chosen.mu_a / kind.divisor
-    row.mu_b = None if chosen.mu_b is None else chosen.mu_b / kind.divisor
-
-
-def _work(rows: list[FunctionChange], cycles: CycleTime | None) -> tuple[DeviceWork, ...]:
-    """Device time per cycle, from the shares; nothing without cycle times."""
-    if cycles is None:
-        return ()
-    sums: dict[tuple[str | None, int | None, int | None], tuple[float, float]] = {}
-    for row in rows:
-        if row.device != "Host":
-            key = row.device, row.pid_a, row.pid_b
-            a, b = sums.get(key, (0.0, 0.0))
-            sums[key] = a + (row.a_ms or 0.0), b + (row.b_ms or 0.0)
-    return tuple(
-        DeviceWork(device, pid_a, pid_b, a, b, idle_a=_idle(a, cycles.mean_a_ms), idle_b=_idle(b, cycles.mean_b_ms))
-        for (device, pid_a, pid_b), (a, b) in sums.items()
-    )
-
-
-def _idle(busy_ms: float, cycle_ms: float) -> float | None:
-    return 1 - busy_ms / cycle_ms if 0 <= busy_ms <= cycle_ms and cycle_ms else None

@@ -10,17 +10,16 @@ from msgspec import Struct
 
 from ...loaders.trace import Trace
 from ..contract.options import Options
-from ..cycles.account import counted_cycles
-from .aggregates import breakdowns, step_sentence
+from ..cycles.detection import counted_cycles
 from .finished import recorded_cycles
 from .prepare.prepared import Prepared, prepared
-from .prepare.samples import Work, work_of
+from .prepare.samples import work_of
 from .present.sentences import cycle_sentence, line
+from .verdict.comparability import judged
 from .verdict.cycle_time import CycleTime, compare_lengths
-from .verdict.judged import judged
+from .without_cycles import breakdowns, step_sentence
 
-LEAST_TO_COMPARE = 2
-"""Cycles each run must have; with fewer, launches are the samples."""
+LEAST_TO_COMPARE = 2  # Cycles each run must have; with fewer, launches are the samples.
 
 
 class Headline(Struct, frozen=True):
@@ -75,25 +74,14 @@ def pair_headline(runs: tuple[Trace, Trace], options: Options) -> Headline | Non
 
 
 def prepared_pair(runs: tuple[Trace, Trace], options: Options) -> Prepared | None:
-    """The runs matched cycle by cycle, kept for the next view; None where one has too few cycles to be compared.
+    """The runs matched cycle by cycle, kept for the next view; None where one has too few cycles to be compared. Raises
+    CannotAnswer for a process that is not there."""
+    def find() -> Prepared | None:
+        works = work_of(runs[0], options), work_of(runs[1], options)
+        few = min(work.rows["cycle"].n_unique() for work in works) < LEAST_TO_COMPARE
+        # launches without timestamps have patterns, but no cycle anybody waits for
+        times = [run.kernels.select("start_ns").drop_nulls().head(1) for run in runs if run.has("kernels")]
+        timed = all(moments.collect().height for moments in times)
+        return prepared(*works, options) if timed and not few else None
 
-    Raises CannotAnswer for a process that is not there.
-    """
-    return runs[0].remember("pair", (runs[1], options), lambda: _prepared_pair(runs, options), most=1)
-
-
-def _prepared_pair(runs: tuple[Trace, Trace], options: Options) -> Prepared | None:
-    works = work_of(runs[0], options), work_of(runs[1], options)
-    few = min(_cycles(work) for work in works) < LEAST_TO_COMPARE or not all(_timed(run) for run in runs)
-    return None if few else prepared(*works, options)
-
-
-def _cycles(work: Work) -> int:
-    return 0 if work.rows.is_empty() else int(work.rows["cycle"].n_unique())
-
-
-def _timed(run: Trace) -> bool:
-    """Whether cycles are of time: launches without timestamps have patterns, but no cycle anybody waits for."""
-    if not run.has("kernels"):
-        return True
-    return not run.kernels.select("start_ns").drop_nulls().head(1).collect().is_empty()
+    return runs[0].remember("pair", (runs[1], options), find, most=1)

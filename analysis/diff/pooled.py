@@ -17,25 +17,24 @@ from ...loaders.trace import Trace
 from ..contract.options import Options
 from ..contract.view import CannotAnswer
 from ..core import units
-from ..core.names.of_runs import of_runs
+from ..core.names.display_names import of_runs
 from ..table.rows import Rows
 from ..table.table import Table, sources
+from .prepare.idle_time import with_idle_time
 from .prepare.samples import HOST, Side, match, work_of
-from .present.arrows import arrows
-from .present.columns import COLUMNS
+from .present.columns import COLUMNS, arrows
 from .present.sentences import line
-from .stats.fdr import q_values
+from .stats.permutation import q_values
 from .stats.robust_location import Floats, centre
 from .verdict.comparability import Comparability
-from .verdict.cycle_time import CycleCall, CycleTime, compare_lengths
-from .verdict.function_change import REGRESSIONS, FunctionChange, category, frame_of, in_order
+from .verdict.cycle_time import CycleCall, compare_lengths
+from .verdict.function_change import REGRESSIONS, Call, FunctionChange, category, frame_of, in_order
 from .verdict.suspects import LEVEL, MATERIAL
 from .verdict.verdict import Verdict
 
 LEAST_RUNS = 2
 COLUMN_NAMES = [column.name for column in COLUMNS]
-Function = tuple[str, str | None, str | None]
-"""Name, device ('Host' or 'GPU') and kind."""
+Function = tuple[str, str | None, str | None]  # Name, device ('Host' or 'GPU') and kind.
 Run = tuple[float, dict[Function, tuple[float, float]]]
 """The cycle in ms, and launches and ms per cycle of each function."""
 
@@ -47,18 +46,15 @@ def pooled(baseline: Sequence[Trace], candidate: Sequence[Trace], options: Optio
         raise CannotAnswer("Pooling needs at least two runs of the baseline and two of the candidate.")
     sides = [[_run(run, chosen) for run in side] for side in (baseline, candidate)]
     lengths = [np.array([length for length, _ in side]) for side in sides]
-    keys: dict[tuple[str, str | None, str | None], None] = {}
-    for side in sides:
-        for _, functions in side:
-            keys |= dict.fromkeys(functions)
     cycle = _compared(lengths[0], lengths[1])
+    keys = dict.fromkeys(key for side in sides for _, functions in side for key in functions)
     rows = [_row(key, sides) for key in keys]
     for row, q in zip(rows, q_values([row.p for row in rows]), strict=True):
         row.q = q
         _call(row, float(np.median(lengths[0])))
     frame = in_order(frame_of(rows))
     regressions = frame["verdict"].is_in(list(REGRESSIONS)).sum()
-    call = _cycle_call(cycle)
+    call: CycleCall = "unchanged" if cycle.p > LEVEL else "slower" if cycle.delta > 0 else "faster"
     lines = (
         line("Cycle", f"{call}: {units.amount(cycle.a, cycle.b)} over {len(baseline)} and "
              f"{len(candidate)} runs, {units.figure(cycle.delta, signed=True)} ± {units.figure(cycle.margin)}"),
@@ -66,27 +62,14 @@ def pooled(baseline: Sequence[Trace], candidate: Sequence[Trace], options: Optio
     )
     verdict = Verdict(
         Comparability(), f"{call.capitalize()} by what runs of one side differ by themselves.", "runs",
-        _cycle_time(lengths, cycle, call), runs_a=len(baseline), runs_b=len(candidate),
+        replace(compare_lengths(lengths[0], lengths[1]), verdict=call, shift_ms=cycle.delta, outliers=(),
+                ci_low_ms=cycle.delta - cycle.margin, ci_high_ms=cycle.delta + cycle.margin),
+        runs_a=len(baseline), runs_b=len(candidate),
     )
     return Table(
         view="diff", columns=COLUMNS, rows=Rows(arrows(frame).select(COLUMN_NAMES)), total_rows=frame.height,
         facts=verdict.facts(), summary=lines, notes=("Each run is one sample: the centre of its cycles.",),
         sources=sources((*baseline, *candidate)), names=(of_runs((*baseline, *candidate)),),
-    )
-
-
-def _cycle_call(cycle: _Difference) -> CycleCall:
-    if cycle.p > LEVEL:
-        return "unchanged"
-    return "slower" if cycle.delta > 0 else "faster"
-
-
-def _cycle_time(lengths: Sequence[Floats], cycle: _Difference, call: CycleCall) -> CycleTime:
-    """The centres of the runs as the samples, with the interval that runs of one side differ by."""
-    compared = compare_lengths(lengths[0], lengths[1])
-    return replace(
-        compared, verdict=call, shift_ms=cycle.delta, ci_low_ms=cycle.delta - cycle.margin,
-        ci_high_ms=cycle.delta + cycle.margin, outliers=(),
     )
 
 
@@ -97,7 +80,7 @@ def _run(run: Trace, options: Options) -> Run:
         raise CannotAnswer(f"{run.info.label} has no cycles; repeated runs are compared by theirs.")
     collected: dict[Function, list[tuple[float, float]]] = {}
     lengths = []
-    for one in match(work, work, options):
+    for one in with_idle_time(match(work, work, options), (work, work), {}, options):
         if one.pair.a != one.pair.b:
             continue
         side: Side = one.a
@@ -106,16 +89,11 @@ def _run(run: Trace, options: Options) -> Run:
             known = side.seen[row]
             if known.any():
                 values = float(centre(side.launches[row, known])), float(centre(side.ms[row, known]))
-                function = key[0], key[1] if key[1] == HOST else _any_device(key[1]), key[2]
+                function = key[0], key[1] if key[1] == HOST else ("GPU" if key[1] else None), key[2]
                 collected.setdefault(function, []).append(values)
     means = {key: (float(np.mean([n for n, _ in values])), float(np.mean([t for _, t in values])))
              for key, values in collected.items()}
     return float(np.mean(lengths)), means
-
-
-def _any_device(device: str | None) -> str | None:
-    """Repeated runs land on other devices: a function is compared over all of them."""
-    return "GPU" if device else None
 
 
 def _row(key: Function, sides: list[list[Run]]) -> FunctionChange:
@@ -149,12 +127,10 @@ def _compared(a: Floats, b: Floats) -> _Difference:
     """Student's test of the runs of both sides; a spread of three thousandths at least is assumed."""
     from scipy.special import stdtr, stdtrit
 
-    n_a, n_b = len(a), len(b)
-    mean_a, mean_b = float(a.mean()), float(b.mean())
+    freedom, mean_a, mean_b = len(a) + len(b) - 2, float(a.mean()), float(b.mean())
     floor = (0.003 * max(mean_a, mean_b)) ** 2
-    variance = (float(a.var()) * n_a + float(b.var()) * n_b) / (n_a + n_b - 2) + floor
-    error, freedom = np.sqrt(variance * (1 / n_a + 1 / n_b)), n_a + n_b - 2
-    delta = mean_b - mean_a
+    variance = (float(a.var()) * len(a) + float(b.var()) * len(b)) / freedom + floor
+    error, delta = np.sqrt(variance * (1 / len(a) + 1 / len(b))), mean_b - mean_a
     p = float(2 * stdtr(freedom, -abs(delta) / error)) if error > 0 else 1.0
     return _Difference(mean_a, mean_b, delta, float(stdtrit(freedom, 0.975) * error), p, float(np.sqrt(variance)))
 
@@ -162,9 +138,6 @@ def _compared(a: Floats, b: Floats) -> _Difference:
 def _call(row: FunctionChange, cycle_ms: float) -> None:
     """The verdict of a row that takes a share of the cycle worth calling, by q."""
     a, b = row.a_ms or 0.0, row.b_ms or 0.0
-    if max(a, b) < MATERIAL * cycle_ms or row.q is None or row.q > LEVEL:
-        return
-    if not row.launches_a or not row.launches_b:
-        row.verdict = "new" if row.launches_b else "gone"
-    else:
-        row.verdict = "slower" if b > a else "faster"
+    if max(a, b) >= MATERIAL * cycle_ms and row.q is not None and row.q <= LEVEL:
+        moved: Call = "slower" if b > a else "faster"
+        row.verdict = "new" if not row.launches_a and row.launches_b else "gone" if not row.launches_b else moved

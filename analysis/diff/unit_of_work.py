@@ -17,25 +17,20 @@ from ..contract.options import Options
 from ..core import units
 from ..core.names.short_name import fit_name
 from ..cycles import assignment
-from ..cycles.account import find_cycles
+from ..cycles.detection import find_cycles
 from .present.sentences import cycle_sentence
 from .stats.robust_location import Floats
 from .verdict.cycle_time import CycleTime, compare_lengths
 from .verdict.verdict import UnitOfWork
 
 LEAST_CALLS = 4
-MARKED = ("recorded", "annotation")
-"""Sources of cycles that say of a single one that it is one."""
-_MANY = 300
-"""Gaps between calls that the shift is taken from; more do not sharpen it and cost their square."""
+MARKED = ("recorded", "annotation")  # Sources of cycles that say of a single one that it is one.
+_MANY = 300  # Gaps between calls that the shift is taken from; more do not sharpen it and cost their square.
 
 
 class WorkTime(Struct, frozen=True):
-    """How long one unit of work takes in both runs; ``unit`` is None for a recorded step.
-
-    What was summed over a run is divided by ``per_a`` and ``per_b``: the steps of each, or 1 and how many times as
-    many calls B holds.
-    """
+    """How long one unit of work takes in both runs; ``unit`` is None for a recorded step. What was summed over a run is
+    divided by ``per_a`` and ``per_b``: the steps of each, or 1 and how many times as many calls B holds."""
 
     time: CycleTime
     unit: UnitOfWork | None
@@ -44,14 +39,12 @@ class WorkTime(Struct, frozen=True):
 
 
 def unit_of_work(runs: tuple[Trace, Trace], options: Options) -> WorkTime | None:
-    """The recorded steps where both runs have some, else calls of the anchor function.
-
-    None where the recordings have no timestamps or share no function called often enough.
-    """
+    """The recorded steps where both runs have some, else calls of the anchor function. None where the recordings have
+    no timestamps or share no function called often enough."""
     steps = [_marked_steps(run, options) for run in runs]
-    if all(len(side) for side in steps):
-        per_a, per_b = (_seen_whole(find_cycles(run, options).frame, options).height for run in runs)
-        return WorkTime(compare_lengths(*steps), None, per_a, per_b)
+    if all(side.height for side in steps):
+        lengths = [side["dur_ns"].to_numpy() / 1e6 for side in steps]
+        return WorkTime(compare_lengths(*lengths), None, whole_ones(steps[0]).height, whole_ones(steps[1]).height)
     counted = [_counts(run) for run in runs]
     if any(side.is_empty() for side in counted):
         return None
@@ -69,31 +62,34 @@ def unit_of_work(runs: tuple[Trace, Trace], options: Options) -> WorkTime | None
         return None
     calls_a, calls_b = int(same["calls"].sum()), int(same["calls_b"].sum())
     unit = UnitOfWork(f"per call of {fit_name(anchor, 48)}", anchor, calls_a, calls_b)
-    return WorkTime(_per_call(gaps[0], gaps[1], unit.what), unit, 1.0, calls_b / calls_a)
+    few = [side if len(side) <= _MANY else side[np.linspace(0, len(side) - 1, _MANY).astype(int)] for side in gaps]
+    a, b = gaps
+    time = replace(
+        compare_lengths(few[0], few[1]), cycles_a=len(a), cycles_b=len(b), mean_a_ms=float(a.mean()),
+        mean_b_ms=float(b.mean()), median_a_ms=float(np.median(a)), median_b_ms=float(np.median(b)), outliers=(),
+        unit=unit.what,
+    )
+    return WorkTime(time, unit, 1.0, calls_b / calls_a)
 
 
 def in_marked_steps(run: Trace, options: Options) -> pl.LazyFrame:
     """The device activities of the recorded steps that ``WorkTime`` counts; all of them where no steps are marked."""
-    if not len(_marked_steps(run, options)):
-        return run.kernels
+    steps, cycles = _marked_steps(run, options), find_cycles(run, options)
+    return run.kernels if steps.is_empty() else assignment.in_cycles(run, whole_ones(steps), cycles.device_time)
+
+
+def whole_ones(steps: pl.DataFrame) -> pl.DataFrame:
+    """The cycles that device figures are taken from: those recorded whole, where any was."""
+    return whole if (whole := steps.filter("complete")).height else steps
+
+
+def _marked_steps(run: Trace, options: Options) -> pl.DataFrame:
+    """The run's recorded or annotated cycles with a length."""
     cycles = find_cycles(run, options)
-    return assignment.in_cycles(run, _seen_whole(cycles.frame, options), cycles.device_time)
-
-
-def _seen_whole(cycles: pl.DataFrame, options: Options) -> pl.DataFrame:
-    """The cycles that device figures are taken from: not those of warm-up, nor, where others are, those in part."""
-    kept = cycles if options.warm_up else cycles.filter(~pl.col("warm_up"))
-    return whole if (whole := kept.filter("complete")).height else kept
-
-
-def _marked_steps(run: Trace, options: Options) -> Floats:
-    """The lengths of the run's recorded or annotated cycles in ms."""
-    cycles = find_cycles(run, options)
-    frame = cycles.frame
-    if cycles.source not in MARKED or frame["start_ns"].null_count():
-        return np.empty(0)
-    kept = frame if options.warm_up else frame.filter(~pl.col("warm_up"))
-    return kept["dur_ns"].drop_nulls().to_numpy() / 1e6
+    if cycles.source not in MARKED or cycles.frame["start_ns"].null_count():
+        return cycles.frame.clear()
+    steps = cycles.frame.drop_nulls("dur_ns")
+    return steps if options.warm_up else steps.filter(~pl.col("warm_up"))
 
 
 def _counts(run: Trace) -> pl.DataFrame:
@@ -108,15 +104,6 @@ def _gaps(run: Trace, name: str, device: str | None) -> Floats:
     mine = pl.col("device").is_null() if device is None else pl.col("device") == device
     starts = run.kernels.filter((pl.col("name") == name) & mine).select(pl.col("start_ns").sort()).collect()
     return np.diff(starts["start_ns"].to_numpy()) / 1e6
-
-
-def _per_call(a: Floats, b: Floats, what: str) -> CycleTime:
-    few = [side if len(side) <= _MANY else side[np.linspace(0, len(side) - 1, _MANY).astype(int)] for side in (a, b)]
-    compared = compare_lengths(few[0], few[1])
-    return replace(
-        compared, cycles_a=len(a), cycles_b=len(b), mean_a_ms=float(a.mean()), mean_b_ms=float(b.mean()),
-        median_a_ms=float(np.median(a)), median_b_ms=float(np.median(b)), outliers=(), unit=what,
-    )
 
 
 def work_sentence(work: WorkTime) -> str:

@@ -1,46 +1,211 @@
-"""The diff of runs without cycles enough to compare: launches are the samples.
+"""The diff of runs without cycles enough to compare: launches are the samples, or there are only sums.
 
 Two kernel tables or two ncu files hold one replay of each launch: a function's launches are its samples, in pairs (the
-first with the first) where both runs launch it equally often, since one name may stand for several problem sizes. So it
-is with two ranks of which one recorded step each is known: the steps are compared as they are, and launches say which
-kernels differ.
+first with the first) where both runs launch it equally often, since one name may stand for several problem sizes. Two
+ranks with one recorded step each are compared by these steps, and launches say which kernels differ. Where only sums
+are known they are subtracted, without statistics, the step breakdown first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
+from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..contract.options import Options
-from ..contract.view import Answer
+from ..contract.view import Answer, CannotAnswer
 from ..core import device_pairs as devices
+from ..core import units
 from ..core.names.same_function import Function, same_functions
 from ..kernels.sources import kernels_of
-from .aggregates import aggregates, comparability_of_sums, sums_of, total_line, work_of_sums
-from .prepare.stratify import replay_notes, replays
-from .present.causes import not_comparable
-from .present.sentences import line, some
-from .stats.fdr import q_values
+from .prepare.idle_time import idle_name, mean_idle_time
+from .prepare.prepared import replay_notes, replay_reasons, replays
+from .prepare.samples import HOST, IDLE
+from .present.sentences import line, not_comparable, some
+from .stats.permutation import q_values
 from .stats.robust_location import Floats
 from .unit_of_work import WorkTime, in_marked_steps, unit_of_work, work_sentence
-from .verdict.comparability import Comparability
+from .verdict.comparability import LEAST_SHARED, Comparability, by_operators, different_devices
+from .verdict.cycle_time import CycleTime
+from .verdict.device_work import DeviceWork
 from .verdict.function_change import REGRESSIONS, Call, FunctionChange, category, frame_of, in_order
-from .verdict.per_launch import LaunchChange, per_launch
-from .verdict.suspects import BETWEEN_RUNS, LEVEL
-from .verdict.verdict import Calibration, Verdict
+from .verdict.suspects import BETWEEN_RUNS, LEVEL, LaunchChange, per_launch
+from .verdict.verdict import Calibration, CategoryTime, Verdict
 
-LEAST_LAUNCHES = 4
-"""Fewer launches than this on a side say nothing about chance."""
-MATERIAL = 1e-4
-"""Share of the run's device time below which a change is no news."""
-Launches = tuple[Floats, str | None]
-"""Durations in ms in recorded order, NaN where none was recorded, and the kind."""
-Scales = tuple[float, float]
-"""What sums of each run are divided by."""
+if TYPE_CHECKING:
+    from ..overview.overview import Overview
+
+SAID = 0.1  # A category is named where its change makes up this share of all change.
+Key = tuple[str, str | None]  # Function and device.
+_Item = TypeVar("_Item")
+_Often = Callable[[_Item], tuple[float, str | None]]
+Sums = dict[Key, tuple[int, int, str | None]]  # (function, device) → its time in ns, its launches and its kind.
+_NO_STATISTICS = "Only aggregates were recorded: differences, no statistics are possible."
+
+
+def aggregates(runs: tuple[Trace, Trace], options: Options) -> Answer:
+    """Breakdowns and sums of kernels subtracted. Raises CannotAnswer where a run holds neither."""
+    steps = breakdowns(runs, options)
+    result = [kernels_of(run) for run in runs]
+    if (result[0] is None or result[1] is None) and steps is None:
+        lacking = [run.info.label for run, side in zip(runs, result, strict=True) if side is None]
+        raise CannotAnswer(f"{' and '.join(lacking)} hold neither cycles nor launches nor sums of kernels to compare.")
+    a, b = (sums_of(side.frame) if side is not None else {} for side in result)
+    names = [device for _, device in a], [device for _, device in b]
+    if devices.together(*names):
+        a, b, names = _of_all_devices(a), _of_all_devices(b), ([], [])
+    only, moved = devices.only_device(*names), devices.mapped(*names)
+    a = {(name, device or only): sums for (name, device), sums in a.items()}
+    b = {(name, moved.get(device or "", device or only)): sums for (name, device), sums in b.items()}
+    sides = a, under_the_same_names(a, b, lambda sums: (sums[1], sums[2]))
+    rows = []
+    for key in dict.fromkeys([*sides[0], *sides[1]]):
+        (a_ns, n_a, kind_a), (b_ns, n_b, kind_b) = (side.get(key, (0, 0, None)) for side in sides)
+        us_a, us_b = (total / count / 1e3 if count else None for total, count in ((a_ns, n_a), (b_ns, n_b)))
+        kind = kind_a or kind_b
+        rows.append(FunctionChange(
+            key[0], key[1], kind, category(kind, key[1]), launches_a=float(n_a), launches_b=float(n_b),
+            launch_us_a=us_a, launch_us_b=us_b, ratio=us_b / us_a if us_a and us_b else None, a_ms=a_ns / 1e6,
+            b_ms=b_ns / 1e6, delta_ms=(b_ns - a_ns) / 1e6,
+            verdict="new" if not n_a else "gone" if not n_b else "too few cycles",
+        ))
+    comparability = comparability_of_sums(runs, options, sides)
+    step = step_sentence(*steps) if steps else None
+    verdict = Verdict(
+        comparability, f"{step}. {_NO_STATISTICS}" if step else _NO_STATISTICS, "aggregates", work=work_of_sums(rows),
+        breakdown=_categories(*steps) if steps else (),
+    )
+    reasons = "; ".join(comparability.reasons) or "comparable"
+    lines = [
+        *([line("Step", step)] if step else []), *([total_line(rows, False)] if rows else []),
+        line("Data", f"{reasons}; aggregates only, no statistics are possible"),
+    ]
+    return Answer(in_order(frame_of(rows)).lazy(), verdict.facts(), tuple(lines), (_NO_STATISTICS,))
+
+
+def breakdowns(runs: tuple[Trace, Trace], options: Options) -> tuple[Overview, Overview] | None:
+    """The step of both runs by category; None where one has no recorded breakdown."""
+    if not all(run.has("breakdown") for run in runs):
+        return None
+    from ..overview.sources import overview_of  # with every rule of the findings: for recorded breakdowns only
+
+    return overview_of(runs[0], options, "a"), overview_of(runs[1], options, "b")
+
+
+def _categories(a: Overview, b: Overview) -> tuple[CategoryTime, ...]:
+    """Every category of either run, the one that changed most first."""
+    names = dict.fromkeys([*a.times, *b.times])
+    made = [CategoryTime(name, a.times.get(name, 0.0) / 1e6, b.times.get(name, 0.0) / 1e6) for name in names]
+    return tuple(sorted(made, key=lambda one: -abs(one.delta_ms)))
+
+
+def step_sentence(a: Overview, b: Overview) -> str | None:
+    """'6.29 s → 1.07 s per step (−83.0%): Runtime 4.83 s → 114.4 ms (−4.71 s), CPU Exec …'."""
+    if not a.window_ns or not b.window_ns:
+        return None
+    changes = _categories(a, b)
+    moved = sum(abs(one.delta_ms) for one in changes)
+    named = [
+        f"{one.category} {units.duration(one.a_ms * 1e6)} → {units.duration(one.b_ms * 1e6)}"
+        f" ({units.duration(one.delta_ms * 1e6, signed=True)})"
+        for place, one in enumerate(changes) if one.delta_ms and (place == 0 or abs(one.delta_ms) >= SAID * moved)
+    ]
+    percent = units.percent(100 * (b.window_ns - a.window_ns) / a.window_ns, signed=True)
+    text = f"{units.duration(a.window_ns)} → {units.duration(b.window_ns)} per step ({percent})"
+    return f"{text}: {', '.join(named)}" if named else text
+
+
+def sums_of(frame: pl.DataFrame) -> Sums:
+    """The functions of a kernel table."""
+    columns = frame.select(pl.col("name", "device", "kind").cast(pl.String), "total_ns", "count")
+    made: Sums = {}
+    for name, device, kind, total, count in columns.rows():
+        before = made.get((name, device), (0, 0, kind))
+        made[name, device] = (before[0] + (total or 0), before[1] + (count or 0), kind)
+    return made
+
+
+def under_the_same_names(a: Mapping[Key, _Item], b: Mapping[Key, _Item], often: _Often[_Item]) -> dict[Key, _Item]:
+    """B's items by the names A has for the same functions; ``often`` tells of one how often it is launched and its
+    kind."""
+    sides: list[dict[Function, float]] = [
+        {(name, (device, kind)): count for (name, device), one in side.items() for count, kind in [often(one)]}
+        for side in (a, b)
+    ]
+    same = same_functions(*sides)
+    return {(same.get((name, (device, often(one)[1])), name), device): one for (name, device), one in b.items()}
+
+
+def _of_all_devices(sums: Sums) -> Sums:
+    """The sums of all devices together, under no name."""
+    made: Sums = {}
+    for (name, _), (total, count, kind) in sums.items():
+        before = made.get((name, None), (0, 0, kind))
+        made[name, None] = (before[0] + total, before[1] + count, kind)
+    return made
+
+
+def comparability_of_sums(runs: tuple[Trace, Trace], options: Options, sides: Sequence[Sums]) -> Comparability:
+    """Judged by the operators, else by the devices and by the share of time in functions both runs have."""
+    totals = [sum(total for total, _, _ in side.values()) for side in sides]
+    both = [key for key in sides[0] if key in sides[1] and sides[0][key][1] and sides[1][key][1]]
+    common = [sum(side[key][0] for key in both) for side in sides]
+    shared = min((part / whole for part, whole in zip(common, totals, strict=True) if whole), default=1.0)
+    reasons = different_devices(runs)
+    replayed = replay_reasons((replays(runs[0]), replays(runs[1])))
+    if (judged := by_operators(runs, options, [*reasons, *replayed], shared)) is not None:
+        return judged
+    comparable = not reasons and shared >= LEAST_SHARED
+    if shared < LEAST_SHARED:
+        reasons.append(f"different workloads: only {shared:.0%} of the time is in functions both runs have")
+    reasons += replayed
+    every = len({*sides[0], *sides[1]})
+    if lone := every - len(both):
+        reasons.append(f"{units.count(lone)} of {units.count(every)} functions have no partner in the other run")
+    return Comparability(comparable, round(shared, 4), tuple(reasons), shared)
+
+
+def work_of_sums(rows: Sequence[FunctionChange], cycles: CycleTime | None = None) -> tuple[DeviceWork, ...]:
+    """Device time per device, over all its functions; with the share of the cycles that it is idle, where they are
+    known."""
+    sums: dict[tuple[str | None, int | None, int | None], tuple[float, float]] = {}
+    for row in rows:
+        if row.device != HOST:
+            key = row.device, row.pid_a, row.pid_b
+            a, b = sums.get(key, (0.0, 0.0))
+            sums[key] = a + (row.a_ms or 0.0), b + (row.b_ms or 0.0)
+
+    def idle(busy_ms: float, cycle_ms: float | None) -> float | None:
+        return 1 - busy_ms / cycle_ms if cycle_ms and 0 <= busy_ms <= cycle_ms else None
+
+    mean_a, mean_b = (cycles.mean_a_ms, cycles.mean_b_ms) if cycles else (None, None)
+    return tuple(DeviceWork(*key, a, b, idle_a=idle(a, mean_a), idle_b=idle(b, mean_b)) for key, (a, b) in sums.items())
+
+
+def total_line(rows: Sequence[FunctionChange], same_work: bool | None) -> str:
+    """Device time of both runs in a line; ``same_work`` where it was brought to the same amount of work, None where
+    the runs do different work.
+    """
+    a, b = sum(row.a_ms or 0.0 for row in rows), sum(row.b_ms or 0.0 for row in rows)
+    if not_timed := [
+        run for run, side in (("A", "a_ms"), ("B", "b_ms")) if all(getattr(row, side) is None for row in rows)
+    ]:
+        return line("GPU", f"durations are not recorded in {' and '.join(not_timed)}")
+    text = f"{units.amount(a, b)} of device time{' for the same work' if same_work else ''}"
+    if a and same_work is not None:
+        text += f" ({units.percent(100 * (b / a - 1), signed=True)})"
+    return line("GPU", text)
+
+
+LEAST_LAUNCHES = 4  # Fewer launches than this on a side say nothing about chance.
+MATERIAL = 1e-4  # Share of the run's device time below which a change is no news.
+Launches = tuple[Floats, str | None]  # Durations in ms in recorded order, NaN where none was recorded, and the kind.
+Scales = tuple[float, float]  # What sums of each run are divided by.
 
 
 def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
@@ -52,7 +217,7 @@ def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
     scales = (work.per_a, work.per_b) if work else (1.0, 1.0)
     by_step = work is not None and work.unit is None
     sides = [_launches(in_marked_steps(run, options) if by_step else run.kernels) for run in runs]
-    sides[1] = _under_the_same_names(*sides)
+    sides[1] = under_the_same_names(sides[0], sides[1], lambda one: (float(len(one[0])), one[1]))
     total = (float(sum(np.nansum(times) for times, _ in sides[0].values())) or 1.0) / scales[0]
     rows = [_row(key, sides[0].get(key), sides[1].get(key), scales) for key in dict.fromkeys([*sides[0], *sides[1]])]
     for row, q in zip(rows, q_values([row.p for row in rows]), strict=True):
@@ -65,26 +230,38 @@ def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
         work_of_sums(rows), calibration=Calibration("none: launches are the samples"),
         unit_of_work=work.unit if work else None, per_launch=changes,
     )
-    same_work = work is not None if comparability.comparable else None
-    lines = [*_work_lines(work), total_line(rows, same_work), line("Cause", _no_resources(runs))]
-    data = _data_line(comparability, by_step)
+    lines = [] if work is None else [line("Cycle" if by_step else "Work", work_sentence(work))]
+    resources = "readings cannot be tied to the work without cycles" if all(run.has("metrics") for run in runs) else (
+        "no readings of the machine were recorded")
+    lines += [total_line(rows, work is not None if comparability.comparable else None), line("Cause", resources)]
+    reasons = comparability.why or "comparable" if comparability.comparable else f"NOT comparable: {comparability.why}"
+    samples = "too few steps to tell chance by them" if by_step else "no cycles"
+    data = line("Data", f"{reasons}; {samples}: each launch is a sample")
     ordered = [*lines, data] if comparability.comparable else [data, *lines]
-    notes = [*devices.note(moved), *replay_notes((replays(runs[0]), replays(runs[1]))), *_scale_notes(work)]
+    notes = [*devices.note(moved), *replay_notes((replays(runs[0]), replays(runs[1]))), _scale_note(work)]
     if any(run.info.serialised for run in runs):
         notes.append("Launches were replayed one by one: totals are not wall time.")
+    rows += _idle_rows(runs, options) if by_step else []
     return Answer(in_order(frame_of(rows)).lazy(), verdict.facts(), tuple(ordered), tuple(notes))
 
 
-def judged_work(
-    runs: tuple[Trace, Trace], options: Options
-) -> tuple[WorkTime | None, Comparability]:
+def _idle_rows(runs: tuple[Trace, Trace], options: Options) -> list[FunctionChange]:
+    """What devices waited for per step, by cause: too few steps to call it more or less."""
+    a, b = (mean_idle_time(run, options) for run in runs)
+    return [] if not a or not b else [
+        FunctionChange(
+            idle_name(cause), device, IDLE, "idle", a_ms=a.get((device, cause), 0.0), b_ms=b.get((device, cause), 0.0),
+            delta_ms=b.get((device, cause), 0.0) - a.get((device, cause), 0.0), verdict="too few cycles",
+        ) for device, cause in dict.fromkeys([*a, *b])
+    ]
+
+
+def judged_work(runs: tuple[Trace, Trace], options: Options) -> tuple[WorkTime | None, Comparability]:
     """The unit of work, and whether the runs do the same; no run is called faster or slower where they do not."""
     work = unit_of_work(runs, options)
     by_step = work is not None and work.unit is None
-    found = [
-        kernels_of(run.with_tables(kernels=in_marked_steps(run, options)) if by_step else run) for run in runs
-    ]
-    sides = [sums_of(side.frame) if side is not None else {} for side in found]
+    result = [kernels_of(run.with_tables(kernels=in_marked_steps(run, options)) if by_step else run) for run in runs]
+    sides = [sums_of(side.frame) if side is not None else {} for side in result]
     comparability = comparability_of_sums(runs, options, sides)
     if work is not None and not comparability.comparable:
         work = replace(work, time=work.time.of_other_work)
@@ -95,32 +272,22 @@ def under_the_same_devices(runs: tuple[Trace, Trace]) -> tuple[tuple[Trace, Trac
     """The runs with B's devices under the names of A's where they used different ones, and those that were renamed."""
     names = [run.kernels.select(pl.col("device").unique().cast(pl.String)).collect()["device"] for run in runs]
     if (only := devices.only_device(*names)) is not None:
-        named = [run.with_tables(kernels=run.kernels.with_columns(pl.col("device").fill_null(only))) for run in runs]
-        return (named[0], named[1]), {}
-    moved = devices.mapped(*names)
-    if not moved:
-        return runs, moved
+        a, b = (run.with_tables(kernels=run.kernels.with_columns(pl.col("device").fill_null(only))) for run in runs)
+        return (a, b), {}
+    if devices.together(*names):
+        a, b = (run.with_tables(kernels=run.kernels.with_columns(device=pl.lit(None, NAME))) for run in runs)
+        return (a, b), {}
+    if not (moved := devices.mapped(*names)):
+        return runs, {}
     return (runs[0], runs[1].with_tables(kernels=runs[1].kernels.with_columns(devices.under(moved)))), moved
 
 
-def _work_lines(work: WorkTime | None) -> list[str]:
-    return [] if work is None else [line("Cycle" if work.unit is None else "Work", work_sentence(work))]
-
-
-def _data_line(comparability: Comparability, by_step: bool) -> str:
-    reasons = "; ".join(comparability.reasons)
-    told = reasons or "comparable" if comparability.comparable else f"NOT comparable: {reasons}"
-    samples = "too few steps to tell chance by them" if by_step else "no cycles"
-    return line("Data", f"{told}; {samples}: each launch is a sample")
-
-
-def _scale_notes(work: WorkTime | None) -> list[str]:
+def _scale_note(work: WorkTime | None) -> str:
     if work is not None and work.unit is None:
-        return ["Launches and ms are per recorded step; what lies outside of the steps is left out."]
+        return "Launches and ms are per recorded step; what lies outside of the steps is left out."
     if work is not None and work.unit is not None and abs(work.per_b - 1) > BETWEEN_RUNS:
-        scale = f"{1 / work.per_b:.3f} to A's amount of work ({work.unit.what})"
-        return [f"Launches and ms of B are scaled by {scale}."]
-    return ["Launches and ms are per run: no cycles were found in one run at least."]
+        return f"Launches and ms of B are scaled by {1 / work.per_b:.3f} to A's amount of work ({work.unit.what})."
+    return "Launches and ms are per run: no cycles were found in one run at least."
 
 
 def _launches(kernels: pl.LazyFrame) -> dict[tuple[str, str | None], Launches]:
@@ -133,19 +300,6 @@ def _launches(kernels: pl.LazyFrame) -> dict[tuple[str, str | None], Launches]:
     groups = frame.group_by("name", "device", maintain_order=True)
     return {
         (str(key[0]), key[1]): (group["dur_ns"].fill_null(np.nan).to_numpy(), group["kind"][0]) for key, group in groups
-    }
-
-
-def _under_the_same_names(
-    a: dict[tuple[str, str | None], Launches], b: dict[tuple[str, str | None], Launches]
-) -> dict[tuple[str, str | None], Launches]:
-    """B's launches under the names A has for the same functions."""
-    often: list[dict[Function, float]] = [
-        {(name, (device, kind)): float(len(times)) for (name, device), (times, kind) in side.items()} for side in (a, b)
-    ]
-    names = same_functions(*often)
-    return {
-        (names.get((name, (device, side[1])), name), device): side for (name, device), side in b.items()
     }
 
 
@@ -227,9 +381,3 @@ def _explanation(comparability: Comparability, regressions: int, changes: Sequen
         return not_comparable(comparability, changes)
     count = f"{some(regressions).capitalize()} function{'' if regressions == 1 else 's'}"
     return f"{count} significantly slower per launch; without cycles and readings of the machine no cause can be named."
-
-
-def _no_resources(runs: tuple[Trace, Trace]) -> str:
-    if all(run.has("metrics") for run in runs):
-        return "readings cannot be tied to the work without cycles"
-    return "no readings of the machine were recorded"

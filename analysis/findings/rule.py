@@ -10,20 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, Literal, TypeVar
 
-from msgspec import Struct, field
+from msgspec import Struct, field, to_builtins
 
 from ..communication.devices import Communication
 from ..core import units
 from .evidence.measured import Measured
+from .evidence.waits import Waits
 
-WAITING = 0.05
-"""Share of a step that waiting for data, for copies or for other ranks must take to be mentioned."""
-IDLE = 0.3
-"""Devices idle for more than this share of a step are worth asking why..."""
-BLAME = 0.4
-"""...and what takes this share of the idle time is an answer."""
-EARLY = 0.05
-"""Share of the launched activities that begin before their launch from which clocks are not trusted."""
+WAITING = 0.05  # Share of a step that waiting for data, for copies or for other ranks must take to be mentioned.
+IDLE = 0.3  # Devices idle for more than this share of a step are worth asking why...
+BLAME = 0.4  # ...and what takes this share of the idle time is an answer.
+EARLY = 0.05  # Share of the launched activities that begin before their launch from which clocks are not trusted.
 NO_CAUSES = "no device activity with times is recorded"
 Severity = Literal["problem", "hint", "fact", "unchecked"]
 """``problem``: time is lost; ``hint``: worth a look; ``fact``: what a reader needs to judge the rest; ``unchecked``:
@@ -33,14 +30,11 @@ Numbers = TypeVar("Numbers")
 
 class Evidence(Struct, frozen=True):
     """What is known about a run: times are means per step (over its window) in ns, shares 0-1, missing values None.
-
-    ``calls`` are the runtime calls that take most host time (``name``, ``count``, ``total_ns`` per step and ``idle_ns``
-    of it while devices did nothing); ``on_cpu`` and ``queued`` are shares of a step summed over threads, so they can
-    pass 1. ``early`` of ``launched`` device activities began before the call that launched them. ``steps_each`` is the
-    steps of one rank, and ``measured`` what the rules take from the whole recording.
-    ``costliest`` is the kernel that takes most time of all ``devices`` together. ``busy`` is how busy each device is
-    (``device busy``) from its first to its last activity in the steps; ``in_steps`` whether there are any.
-    """
+    ``on_cpu`` and ``queued`` are shares of a step summed over threads, so they can pass 1. ``early`` of ``launched``
+    device activities began before the call that launched them. ``steps_each`` is the steps of one rank, ``measured``
+    what the rules take from the whole recording, ``costliest`` the kernel that takes most time of all ``devices``
+    together, ``busy`` how busy each device is (``device busy``) in the steps; ``in_steps`` whether there are any;
+    ``families`` how the summed device time in the steps divides by kernel family, for each device."""
 
     steps: int
     step_ns: float
@@ -51,7 +45,6 @@ class Evidence(Struct, frozen=True):
     communication: tuple[Communication, ...] = ()
     median_kernel_ns: float | None = None
     launches: float | None = None
-    calls: list[dict[str, Any]] = field(default_factory=list)
     on_cpu: float | None = None
     queued: float | None = None
     early: int = 0
@@ -63,6 +56,7 @@ class Evidence(Struct, frozen=True):
     costliest: dict[str, Any] | None = None
     busy: list[dict[str, Any]] = field(default_factory=list)
     in_steps: bool = False
+    families: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def part(self) -> PartOfStep:
@@ -81,6 +75,11 @@ class Evidence(Struct, frozen=True):
         if waits is None:
             return NO_CAUSES
         return "the clocks of host and device disagree" if self.clocks_disagree else waits.doubt
+
+    @property
+    def attributed(self) -> Waits | Unchecked:
+        """What the device with most idle time waited for, or why that cannot be told."""
+        return Unchecked(self.doubt or NO_CAUSES) if self.doubt or not self.measured.waits else self.measured.waits
 
     @property
     def where(self) -> str:
@@ -108,11 +107,9 @@ class PartOfStep(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True):
-    """What a rule found: a sentence, the rows it rests on, the time that could be won, the view to go to next.
-
-    ``time_to_win_ns`` is over the whole recording and at most what would vanish; None where no time follows from the
-    finding. ``filter`` shows the rows in that view.
-    """
+    """What a rule found: a sentence, the rows it rests on, and the view to go to next with the filter that shows them.
+    ``cost_ns`` is the time the sentence is about, over the whole recording: it puts findings in order and predicts
+    nothing. ``time_to_win_ns`` is for a prediction: None until a replay makes it."""
 
     rule: str
     severity: Severity
@@ -121,6 +118,12 @@ class Finding(Struct, frozen=True):
     time_to_win_ns: float | None = None
     view: str | None = None
     filter: str | None = None
+    cost_ns: float | None = None
+
+    @property
+    def fact(self) -> dict[str, Any]:
+        """The finding as facts of an answer have it."""
+        return {name: value for name, value in to_builtins(self).items() if name != "cost_ns"}
 
 
 class Unchecked(Struct, frozen=True):
@@ -137,7 +140,7 @@ class Rule(Struct, Generic[Numbers], frozen=True):
     find: Callable[[Evidence], Numbers | Unchecked | None]
     sentence: Callable[[Numbers], str]
     rows: Callable[[Numbers], tuple[dict[str, Any], ...]] = lambda _: ()
-    time_to_win_ns: Callable[[Numbers], float | None] = lambda _: None
+    cost_ns: Callable[[Numbers], float | None] = lambda _: None
     view: str | None = None
     filter: str | None = None
 
@@ -149,6 +152,6 @@ class Rule(Struct, Generic[Numbers], frozen=True):
         if isinstance(numbers, Unchecked):
             return Finding(self.id, "unchecked", numbers.why)
         return Finding(
-            self.id, self.severity, self.sentence(numbers), self.rows(numbers), self.time_to_win_ns(numbers), self.view,
-            self.filter,
+            self.id, self.severity, self.sentence(numbers), self.rows(numbers), None, self.view, self.filter,
+            self.cost_ns(numbers),
         )

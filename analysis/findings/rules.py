@@ -1,4 +1,4 @@
-"""Every rule, and what they find: problems and hints by the time to win, then the facts in a reader's order.
+"""Every rule, and what they find: problems and hints by what they cost, then the facts in a reader's order.
 
 Another package registers its ``Rule`` under the entry point group ``warplens.findings``.
 """
@@ -50,11 +50,19 @@ def findings(evidence: Evidence) -> tuple[Finding, ...]:
 
 def _place(finding: Finding) -> tuple[int, float]:
     if finding.severity in ("problem", "hint"):
-        return 0, -(finding.time_to_win_ns or 0.0)
+        return 0, -(finding.cost_ns or 0.0)
     return (1 if finding.severity == "fact" else 2), 0.0
 
 
-def unchecked(found: tuple[Finding, ...]) -> str | None:
+def finding_facts(found: tuple[Finding, ...]) -> dict[str, Any]:
+    """What the facts of an answer say of findings: the sentences, the same typed, and what could not be checked."""
+    return {
+        "findings": [finding.sentence for finding in found if finding.severity != "unchecked"],
+        "rules": [finding.fact for finding in found], "unchecked": _unchecked(found),
+    }
+
+
+def _unchecked(found: tuple[Finding, ...]) -> str | None:
     """What could not be checked, and why, as one sentence; None where everything could."""
     reasons: dict[str, list[str]] = {}
     for finding in found:

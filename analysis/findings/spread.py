@@ -52,5 +52,5 @@ def spread(devices: list[dict[str, object]], gauge: str) -> Spread | None:
     for device in devices:
         value = device.get(gauge)
         if isinstance(value, float | int):
-            known.append((str(device.get("device") or "The device"), float(value)))
+            known.append((str(device.get("device") or "the device"), float(value)))
     return Spread(tuple(known)) if known else None

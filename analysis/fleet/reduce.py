@@ -25,11 +25,11 @@ from ..communication.reasons import stretches
 from ..contract.options import Options
 from ..contract.view import CannotAnswer
 from ..core.intervals import Ints, union_per_owner
-from ..cycles.account import Cycles, counted_cycles, find_cycles
 from ..cycles.assignment import in_cycles
-from ..cycles.by_launch import cycle_of
+from ..cycles.detection import Cycles, counted_cycles, find_cycles
 from ..cycles.profile import device_profile
-from ..idle.account import Idle, idle_of
+from ..cycles.whole import cycle_of
+from ..idle.attribution import Idle, idle_of
 from ..idle.gaps import activities_of, gaps_of
 from ..kernels.by_name import table as kernel_table
 from ..kernels.sources import ACTIVITIES
@@ -46,17 +46,17 @@ _RECORDED = (
 
 def collectives(run: Trace, options: Options) -> pl.DataFrame:
     """The table ``collectives`` of the run, in order of device and start."""
-    found = collectives_of(run)
-    if found.frame.is_empty():
+    result = collectives_of(run)
+    if result.frame.is_empty():
         return schema.empty("collectives").collect()
-    frame = found.frame.select("index", "member", "start_ns", "dur_ns", "end_ns", "correlation")
+    frame = result.frame.select("index", "member", "start_ns", "dur_ns", "end_ns", "correlation")
     cycle = cycle_of(run, frame.lazy(), options)
     frame = frame.with_columns(
-        exposed_ns=pl.Series(exposed(run, found.frame, found.members), dtype=pl.Int64),
+        exposed_ns=pl.Series(exposed(run, result.frame, result.members), dtype=pl.Int64),
         cycle=pl.lit(None, pl.Int64) if cycle is None else cycle,
         from_ns=pl.col("end_ns").cum_max().shift(1).over("member"),
     )
-    parts = [_before(run, found.members[member], rows) for (member,), rows in frame.group_by(
+    parts = [_before(run, result.members[member], rows) for (member,), rows in frame.group_by(
         "member", maintain_order=True)]
     recorded = run.kernels.filter(pl.col("kind") == "collective").select("index", *_RECORDED)
     rows = pl.concat(parts).lazy().join(recorded, on="index", how="left", maintain_order="left")
@@ -69,10 +69,10 @@ def _before(run: Trace, who: Member, rows: pl.DataFrame) -> pl.DataFrame:
     bounds = rows.select(
         "correlation", from_ns=pl.min_horizontal(pl.coalesce("from_ns", "start_ns"), "start_ns"), to_ns="start_ns"
     )
-    told = stretches(run, who, bounds)
+    sums = stretches(run, who, bounds)
     return rows.drop("correlation", "from_ns", "end_ns", "member").with_columns(
         pl.Series(name, np.asarray(values), dtype=pl.Int64).set(first, None)
-        for name, values in zip(BEFORE, told, strict=True)
+        for name, values in zip(BEFORE, sums, strict=True)
     )
 
 
@@ -92,16 +92,14 @@ def cycle_devices(run: Trace, cycles: Cycles) -> pl.DataFrame:
     talks, works = _time(rows, kind == "collective", keys.height), _time(rows, kind == "kernel", keys.height)
     either = kind.is_in(["collective", "kernel"])
     known = np.isin(np.arange(keys.height), rows["owner"].filter(either).to_numpy())
-    found = keys.with_columns(
+    result = keys.with_columns(
         busy_ns=pl.Series(_time(rows, None, keys.height)),
         comm_ns=pl.Series(talks).set(pl.Series(~known), None),
         exposed_ns=pl.Series(_time(rows, either, keys.height) - works).set(pl.Series(~known), None),
     )
     memory = memory_by_cycle(run, cycles.frame)
-    taken = [
-        of_place(memory.get(cycle, {}), rank, device) for rank, device, cycle in found.select(_KEYS).rows()
-    ]
-    return schema.conform("cycle_device_sums", found.with_columns(
+    taken = [of_place(memory.get(cycle, {}), rank, device) for rank, device, cycle in result.select(_KEYS).rows()]
+    return schema.conform("cycle_device_sums", result.with_columns(
         pl.Series(f"memory_{name}", [getattr(one, name) for one in taken], dtype=pl.Float64)
         for name in ("peak", "reserved", "total")
     ).lazy()).collect()
@@ -117,10 +115,8 @@ def _time(rows: pl.DataFrame, which: pl.Series | None, owners: int) -> Ints:
     return np.bincount(of, weights=last - first, minlength=owners).astype(np.int64)
 
 
-GAPS = 32
-"""Gaps of a rank that are kept one by one, the longest."""
-_MEASURED = 2
-"""Goes up when something is measured otherwise here."""
+GAPS = 32  # Gaps of a rank that are kept one by one, the longest.
+_MEASURED = 2  # Goes up when something is measured otherwise here.
 VERSION = crc32(repr((_MEASURED, [[field.name for field in fields] for fields in schema.TABLES.values()])).encode())
 """What an older version reduced, with other columns or otherwise measured, is reduced again."""
 Rows = list[dict[str, Any]]
@@ -133,25 +129,23 @@ def reduce(run: Trace) -> Trace:
     counted = counted_cycles(run, options)
     figures = rank_figures(run, counted, usual=True)
     overview = _overview(run, options, counted, figures)
+    rows = device_profile(run, options).filter(pl.col("kind").cast(pl.String).is_in(ACTIVITIES))
     tables = {
         "cycles": cycles.frame.with_columns(complete=cycles.marked) if cycles.marked is not None else cycles.frame,
         "cycle_sums": cycles.frame, "cycle_device_sums": cycle_devices(run, cycles),
-        "kernel_stats": _kernels(run, options), "profile": _profile(run, options),
+        "kernel_stats": _kernels(run, options), "profile": rows.collect(engine="streaming"),
         "collectives": collectives(run, options), "rank_sums": pl.DataFrame(_ranks(run, cycles, dict(figures))),
         "device_sums": pl.DataFrame(_devices(run, dict(figures)), infer_schema_length=None),
         "breakdown": pl.DataFrame(_breakdown(figures), schema={"rank": pl.Int64, "category": pl.String,
                                                               "time_ns": pl.Int64}),
         "findings": pl.DataFrame(_findings(overview), infer_schema_length=None), **_idle(run, options),
     }
-    rank = run.info.ranks[0] if len(run.info.ranks) == 1 else None
-    made = {name: _of_rank(schema.conform(name, frame.lazy()), rank) for name, frame in tables.items()}
+    made = {name: schema.conform(name, frame.lazy()) for name, frame in tables.items()}
+    if len(run.info.ranks) == 1:
+        made = {name: table.with_columns(pl.col("rank").fill_null(run.info.ranks[0])) for name, table in made.items()}
     lost = [name for name in TABLE_NAMES if name not in made and run.has(name)]
     info = replace(run.info, facts={**run.info.facts, REDUCED: {"without": lost}})
     return Trace(info).with_tables(**made)
-
-
-def _of_rank(table: pl.LazyFrame, rank: int | None) -> pl.LazyFrame:
-    return table if rank is None else table.with_columns(pl.col("rank").fill_null(rank))
 
 
 def _overview(
@@ -172,16 +166,6 @@ def _kernels(run: Trace, options: Options) -> pl.DataFrame:
         return schema.empty("kernel_stats").collect()
 
 
-def _profile(run: Trace, options: Options) -> pl.DataFrame:
-    """What each device activity took in each cycle; what hosts did stays with the recording."""
-    rows = device_profile(run, options).filter(pl.col("kind").cast(pl.String).is_in(ACTIVITIES))
-    return rows.collect(engine="streaming")
-
-
-def _places(run: Trace, rank: int | None) -> pl.Expr:
-    return pl.lit(True) if rank is None else pl.col("rank") == rank
-
-
 def _ranks(run: Trace, cycles: Cycles, figures: dict[int | None, RankFigures]) -> Rows:
     """A row of ``rank_sums`` for each rank of the run; a run of one has all there is in it."""
     ranks: tuple[int | None, ...] = run.info.ranks or (None,)
@@ -191,7 +175,8 @@ def _ranks(run: Trace, cycles: Cycles, figures: dict[int | None, RankFigures]) -
     for place, rank in enumerate(ranks):
         only = None if len(ranks) == 1 else rank
         part = figures.get(only)
-        spent = int(work.filter(_places(run, only)).select(pl.col("dur_ns").sum()).collect(engine="streaming").item())
+        mine = pl.lit(True) if only is None else pl.col("rank") == only
+        spent = int(work.filter(mine).select(pl.col("dur_ns").sum()).collect(engine="streaming").item())
         row: dict[str, Any] = {
             "rank": rank, "host": hosts.get(str(rank)) or run.info.facts.get("host_name"), "source": run.info.source,
             "epoch_ns": run.info.epoch_ns, "bytes": run.info.bytes if not place else None, "label": cycles.anchor,
@@ -199,7 +184,7 @@ def _ranks(run: Trace, cycles: Cycles, figures: dict[int | None, RankFigures]) -
             # of several ranks in one recording these are known together only, and so are said of the first
             "before": cycles.before if not place else 0, "elsewhere": cycles.elsewhere if not place else 0,
             "in_cycles_ns": None if cycles.held is None else round(cycles.held * spent),
-            "host_recorded": not run.host.filter(_places(run, only)).select("start_ns").head(1).collect().is_empty(),
+            "host_recorded": not run.host.filter(mine).select("start_ns").head(1).collect().is_empty(),
         }
         if part is not None:
             row |= {
@@ -215,10 +200,11 @@ def _devices(run: Trace, figures: dict[int | None, RankFigures]) -> Rows:
     gaps = {(one.rank, one.device): one for one in gaps_of(activities_of(run))}
     talk = {(one.rank, one.device): one for one in communication(run)}
     memory = memory_of(run)
-    told_gauges = {
-        (rank if rank is not None else _only(run), gauge["device"]): (gauge, one)
-        for rank, part in figures.items()
-        for gauge, one in zip(part.figures.devices, _beside(part), strict=True)
+    only = run.info.ranks[0] if len(run.info.ranks) == 1 else None
+    gauges = {
+        (rank if rank is not None else only, gauge["device"]): (
+            gauge, next((one for one in part.figures.communication if one.device == gauge["device"]), None))
+        for rank, part in figures.items() for gauge in part.figures.devices
     }
     rows: Rows = []
     for rank, device in gaps:
@@ -230,29 +216,17 @@ def _devices(run: Trace, figures: dict[int | None, RankFigures]) -> Rows:
             "comm_ns": spoken.comm_ns if spoken else None, "exposed_ns": spoken.exposed_ns if spoken else None,
             "memory_peak": taken.peak, "memory_reserved": taken.reserved, "memory_total": taken.total,
         }
-        found = told_gauges.get((rank, device)) or told_gauges.get((_only(run), device))
-        if found is not None:
-            gauge, in_steps = found
+        known = gauges.get((rank, device)) or gauges.get((only, device))
+        if known is not None:
+            gauge, in_steps = known
             row |= {
                 "steps_ns": gauge["window_ns"], "steps_busy_ns": gauge["busy_ns"],
                 "steps_kernel_ns": gauge["kernel_ns"], "sm_efficiency": gauge["sm_efficiency"],
                 "occupancy": gauge["occupancy"], "tensor_share": gauge["tensor_share"],
-                "steps_comm_ns": in_steps[0], "steps_exposed_ns": in_steps[1],
+                "steps_comm_ns": in_steps and in_steps.comm_ns, "steps_exposed_ns": in_steps and in_steps.exposed_ns,
             }
         rows.append(row)
     return rows
-
-
-def _only(run: Trace) -> int | None:
-    return run.info.ranks[0] if len(run.info.ranks) == 1 else None
-
-
-def _beside(part: RankFigures) -> list[tuple[int | None, int | None]]:
-    """Communication and its exposed part in the windows, for each of the part's devices."""
-    known: dict[object, tuple[int | None, int | None]] = {
-        one.device: (one.comm_ns, one.exposed_ns) for one in part.figures.communication
-    }
-    return [known.get(gauge["device"], (None, None)) for gauge in part.figures.devices]
 
 
 def _breakdown(figures: list[tuple[int | None, RankFigures]]) -> Rows:
@@ -264,9 +238,9 @@ def _breakdown(figures: list[tuple[int | None, RankFigures]]) -> Rows:
 
 
 def _findings(overview: Overview | None) -> Rows:
-    names = ("rule", "severity", "sentence", "time_to_win_ns", "view", "filter")
-    rules = overview.facts["rules"] if overview is not None else ()
-    return [{name: rule[name] for name in names} for rule in rules] or [dict.fromkeys(names)][:0]
+    names = ("rule", "severity", "sentence", "cost_ns", "view", "filter")
+    rules = overview.findings if overview is not None else ()
+    return [{name: getattr(one, name) for name in names} for one in rules] or [dict.fromkeys(names)][:0]
 
 
 def _idle(run: Trace, options: Options) -> dict[str, pl.DataFrame]:

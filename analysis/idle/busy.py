@@ -6,15 +6,14 @@ import numpy as np
 import polars as pl
 
 from ...loaders.trace import Trace
-from ..core.batches import numbers
+from ..core.batches import numbers, of_devices
 from ..core.intervals import union
-from ..core.launch_calls import of_devices
-from ..cycles.steps import Steps
+from ..cycles.whole import Steps
 from ..kernels.sources import ACTIVITIES
 
 
 def busy_in(run: Trace, steps: Steps) -> list[tuple[str, float]]:
-    """Each device that ran anything in the steps: 1 − idle / (last − first activity) there, as ``account`` has it."""
+    """Each device that ran anything in the steps: 1 − idle / (last − first activity) there, by ``attribution``."""
     work = numbers(run.kernels.filter(pl.col("kind").is_in(ACTIVITIES)).drop_nulls(["start_ns", "dur_ns"]).select(
         "start_ns", "dur_ns", "rank", device=pl.col("device").to_physical().cast(pl.Int64)))
     starts, ends = work["start_ns"], work["start_ns"] + work["dur_ns"]

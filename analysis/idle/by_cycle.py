@@ -16,7 +16,7 @@ from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..core.call_tree import Ints
 from ..cycles.assignment import WINDOW
-from .account import AT_ONCE, by_cause, launches_of
+from .attribution import AT_ONCE, by_cause, launches_of
 from .cause_meanings import CAUSES
 from .gaps import DeviceGaps, activities_of, gaps_of
 from .host import Host, host_of
@@ -29,10 +29,8 @@ NOT_COVERED = 0.01
 
 def idle_by_cycle(run: Trace, cycles: pl.DataFrame) -> pl.DataFrame:
     """``cycle rank device cause dur_ns covered`` of the idle time (ns, also 0) in each cycle's window, by every cause
-    that the device has anywhere in these cycles.
-
-    ``cycles`` have their ``WINDOW``; without times, or without activities, there are no rows.
-    """
+    that the device has anywhere in these cycles. ``cycles`` have their ``WINDOW``; without times, or without
+    activities, there are no rows."""
     none = pl.DataFrame(schema=SCHEMA)
     if cycles.is_empty() or not run.has("kernels") or not set(WINDOW) <= set(cycles.columns):
         return none

@@ -27,3 +27,7 @@ LABELS = {
     "graph": "inside a graph launch", "profiler": "profiler", "unknown": "launch not recorded",
 }
 """What a list of functions calls each cause."""
+
+ROLES = {"input": "python", "python": "python", "untraced": "python", "op": "op", "launch": "launch",
+         "runtime": "launch", "allocation": "launch", "copy": "launch", "sync": "sync", "profiler": "launch"}
+"""The colour of each cause: warm where somebody can change it; those that are missing are the device's own."""

@@ -7,14 +7,11 @@ import re
 import numpy as np
 import numpy.typing as npt
 
-from ..core.call_tree import Mask
-from ..core.host_slices import HostSlices
-from ..core.launch_calls import CALLS
+from ..core.batches import CALLS
+from ..core.call_tree import HostSlices, Mask
 
-BY_SLICE = ("input", "sync", "allocation", "copy", "runtime", "python", "op")
-"""Those a slice can be."""
-DISPATCH_NS = 20_000
-"""What a device may take to start what it was given."""
+BY_SLICE = ("input", "sync", "allocation", "copy", "runtime", "python", "op")  # Those a slice can be.
+DISPATCH_NS = 20_000  # What a device may take to start what it was given.
 
 _OPS = ("op", "annotation", "dataloader")
 _SYNC = re.compile(r"Synchronize|StreamWait|EventQuery|StreamQuery|signal_wait", re.I)
@@ -46,10 +43,8 @@ def named_cause(name: str, kind: str | None) -> str | None:
 
 
 def causes_of(slices: HostSlices) -> tuple[Kinds, Mask]:
-    """For every slice its place in ``BY_SLICE`` (-1 for one that is no cause), and which are input.
-
-    Only what is itself input says so here; whatever runs inside of it is input too.
-    """
+    """For every slice its place in ``BY_SLICE`` (-1 for one that is no cause), and which are input. Only what is itself
+    input says so here; whatever runs inside of it is input too."""
     by_kind = {**dict.fromkeys(_OPS, "op"), "io": "op", "python": "python"}
     causes = slices.kind.told(lambda kind: BY_SLICE.index(by_kind[kind]) if kind in by_kind else -1)
     by_name = slices.name.told(lambda name: -1 if name is None else BY_SLICE.index(cause_of_call(name)))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from ..cycles.steps import Steps
-from .account import DeviceIdle, Idle
+from ..cycles.whole import Steps
+from .attribution import DeviceIdle, Idle
 
 
 def busy_share(device: DeviceIdle) -> float | None:
@@ -35,6 +36,16 @@ def spoken_of(idle: Idle) -> tuple[DeviceIdle, ...]:
 def ordered(device: DeviceIdle) -> list[tuple[str, int]]:
     """The causes of a device's idle time, most first, ns."""
     return sorted(device.causes.items(), key=lambda item: (-item[1], item[0]))
+
+
+def summed(devices: Sequence[DeviceIdle]) -> DeviceIdle:
+    """All of them as one: times, causes and gaps added up."""
+    causes: Counter[str] = Counter()
+    for one in devices:
+        causes.update(one.causes)
+    window, busy, idle, gaps = (
+        sum(getattr(one, name) for one in devices) for name in ("window_ns", "busy_ns", "idle_ns", "gaps"))
+    return DeviceIdle(None, None, window, busy, idle, dict(causes), gaps)
 
 
 def _devices(devices: Sequence[DeviceIdle]) -> list[dict[str, Any]]:

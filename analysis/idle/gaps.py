@@ -12,20 +12,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...loaders.trace import Trace
+from ..core.batches import ids, of_devices
 from ..core.call_tree import Ints, Mask
 from ..core.intervals import union
-from ..core.launch_calls import ids, of_devices
 from ..kernels.sources import ACTIVITIES
 
 _PER_GAP = ("starts", "ends", "before", "after", "since")
 
 
 class DeviceGaps(Struct, frozen=True):
-    """One device: its window from first start to last end, and its gaps in order of time. Times are in ns.
-
-    ``before`` and ``after`` are rows of the activities the gaps were found in. ``since`` is when each began, which for
-    a piece of a gap (``within``) is earlier than its start.
-    """
+    """One device: its window from first start to last end, and its gaps in order of time. Times are in ns. ``before``
+    and ``after`` are rows of the activities the gaps were found in. ``since`` is when each began, which for a piece of
+    a gap (``within``) is earlier than its start."""
 
     device: str | None
     rank: int | None

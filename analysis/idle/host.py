@@ -14,24 +14,20 @@ from msgspec import Struct
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
-from ..core.call_tree import Ints, Mask, nearest, pack
+from ..core.call_tree import HostSlices, Ints, Mask, nearest, pack
 from ..core.callers import Callers, Places, callers_of, places_of
-from ..core.host_slices import HostSlices
 from ..core.intervals import Intervals, union
 from ..core.names.short_name import short_name
 from .causes import Kinds, blocking, causes_of
 from .thread_time import ThreadTimeline, ThreadWindows
 
-_BLOCK = 1 << 16
-"""Rows whose first start and last end are known."""
+_BLOCK = 1 << 16  # Rows whose first start and last end are known.
 
 
 class Host(Struct, frozen=True):
     """What was recorded of the host: slices with their ``causes``, callers, and when profilers were at work, by rank.
-
     ``waits`` are the rows of calls that return when the device is done. ``first`` and ``last`` are the earliest start
-    and the latest end (ns) of each block of rows.
-    """
+    and the latest end (ns) of each block of rows."""
 
     slices: HostSlices
     callers: Callers
@@ -96,18 +92,14 @@ def _near(host: Host, windows: ThreadWindows) -> Ints:
 
 
 def drained_by(host: Host, begins: Ints, call: Ints) -> dict[str, pl.Series]:
-    """The last call before each launch, on its thread, that waited for the device until after the gap began.
-
-    ``begins`` are the starts of the gaps (ns), ``call`` the launch calls of what ended them, -1 for none.
-    ``drained_by`` is where that call was made, and ``drain_ns`` how long it waited.
-    """
+    """The last call before each launch, on its thread, that waited for the device until after the gap began. ``begins``
+    are the starts of the gaps (ns), ``call`` the launch calls of what ended them, -1 for none. ``drained_by`` is where
+    that call was made, and ``drain_ns`` how long it waited."""
     slices, waits = host.slices, host.waits
     found = _last_wait(host, begins, call) if len(waits) and len(call) else np.full(len(call), -1, dtype=np.int64)
     operator = nearest(slices.parent, found, host.is_op)
     _, frame = host.places.around(slices, found)
-    rows = pl.DataFrame({
-        "who": slices.names_of(np.where(operator >= 0, operator, found)), "frame": frame,
-    })
+    rows = pl.DataFrame({"who": slices.names_of(np.where(operator >= 0, operator, found)), "frame": frame})
     lines = {line: short_name(line) for line in frame.cast(pl.String).unique().drop_nulls()}
     text = pl.concat_str(
         pl.col("who").cast(pl.String), pl.col("frame").cast(pl.String).replace(lines), separator=", ", ignore_nulls=True

@@ -5,13 +5,13 @@ from __future__ import annotations
 import polars as pl
 
 from ...loaders.trace import Trace
-from .account import DeviceIdle, Idle
+from .attribution import DeviceIdle, Idle
 
 NOTE = "Listed are the longest gaps of each rank; sums by cause are of all gaps. The others are in the recordings."
 
 
 def reduced_idle(run: Trace) -> Idle | None:
-    """The account of a dataset's idle time, its gaps with their ``cycle``; None where it does not hold them."""
+    """A dataset's idle time by cause, its gaps with their ``cycle``; None where it does not hold them."""
     sums = run.device_sums.with_columns(pl.col("device").cast(pl.String)).sort("rank", "device").collect(
         engine="streaming")
     if sums.is_empty() or sums["idle_ns"].null_count():  # of single cycles only busy time is known

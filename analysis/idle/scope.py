@@ -1,6 +1,6 @@
 """The idle time a sentence is about: sums by cause over the steps, in five parts that never count a moment twice.
 
-Each part is made of causes of the idle account: ``input`` and ``allocation`` and ``queued`` are the causes of that
+Each part is made of causes of idle time: ``input`` and ``allocation`` and ``queued`` are the causes of that
 name; what the host did otherwise before it launched is ``drained`` as far as it had waited for the device, and
 ``behind`` as far as it simply never got ahead. Waiting in a call (the cause ``sync``) is ``drained``, too: without that
 wait the host is earlier by its length, and no more.
@@ -8,6 +8,7 @@ wait the host is earlier by its length, and no more.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import polars as pl
 from msgspec import Struct
 
 from ...loaders.schema import NAME
+from ..core import units
 from ..core.call_tree import Ints
 from .cause_meanings import CAUSES
 
@@ -46,6 +48,13 @@ class Part(Struct, frozen=True):
     gaps: int = 0
     sites: tuple[Site, ...] = ()
 
+    def most(self, say: Callable[[Site], str]) -> str:
+        """The first place with its share, '…before aten::mm (1.82 s in 2,570 gaps)'; nothing where none is known."""
+        if not self.sites:
+            return ""
+        first = self.sites[0]
+        return f"{say(first)} ({units.duration(first.idle_ns)} in {units.counted(first.gaps, 'gap', 'gaps')})"
+
     @property
     def rows(self) -> tuple[dict[str, Any], ...]:
         """The places as rows of evidence."""
@@ -63,7 +72,7 @@ class ScopeSums:
         self._places: list[pl.DataFrame] = []
 
     def add(self, gaps: pl.DataFrame, causes: Ints) -> None:
-        """``gaps`` as rows of the account and their time by cause, an array (causes, gaps) of ns."""
+        """``gaps`` as rows and their time by cause, an array (causes, gaps) of ns."""
         self.by_cause += causes.sum(axis=1)
         self.gaps += gaps.height
         for name, spent in _parts(gaps, causes).items():

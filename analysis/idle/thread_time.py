@@ -14,8 +14,7 @@ from ..core.call_tree import Ints, Mask, pack
 from ..core.intervals import Intervals, union_per_owner
 from .causes import BY_SLICE, Kinds
 
-_ROUNDS = 64
-"""Levels climbed to whatever still runs; who is deeper counts as what was reached."""
+_ROUNDS = 64  # Levels climbed to whatever still runs; who is deeper counts as what was reached.
 
 
 class ThreadWindows(Struct, frozen=True):

@@ -16,19 +16,14 @@ from ..contract.options import Options, Side
 from ..contract.view import CannotAnswer
 from ..core import units
 from ..cycles.scope import scoped
-from .bound import bound
-from .columns import COLUMNS
-from .launchers import commonest
+from .columns import COLUMNS, bound
+from .launch_index import commonest
 from .sources import KEYS, Grain, Kernels, kernels_of
 
 
-def table(
-    run: Trace, options: Options, side: Side = "a", grain: Grain = "rank"
-) -> tuple[pl.DataFrame, Kernels]:
-    """All columns of the view for one run (scoped), most time first, and where they are from. Raises CannotAnswer.
-
-    The last answers are remembered: overview, findings and the view ask for the same.
-    """
+def table(run: Trace, options: Options, side: Side = "a", grain: Grain = "rank") -> tuple[pl.DataFrame, Kernels]:
+    """All columns of the view for one run (scoped), most time first, and where they are from. Raises CannotAnswer. The
+    last answers are remembered: overview, findings and the view ask for the same."""
     key = options, side, grain
     return run.remember("kernels", key, lambda: _table(run, options, side, grain), most=3)
 
@@ -45,11 +40,9 @@ def _table(run: Trace, options: Options, side: Side, grain: Grain) -> tuple[pl.D
     frame = kernels.frame.with_columns(
         share=pl.when(total > 0).then(pl.col("total_ns") / total), bound=bound(options.thresholds)
     )
-    if kernels.source == "kernels":
-        frame = frame.join(commonest(run, piece.kernels, grain), on=KEYS, how="left", nulls_equal=True,
-                           maintain_order="left")
-    elif kernels.operators is not None:
-        frame = frame.join(kernels.operators, on=KEYS, how="left", nulls_equal=True, maintain_order="left")
+    operators = commonest(run, piece.kernels, grain) if kernels.source == "kernels" else kernels.operators
+    if operators is not None:
+        frame = frame.join(operators, on=KEYS, how="left", nulls_equal=True, maintain_order="left")
     else:
         frame = frame.with_columns(op=pl.lit(None, NAME))
     return frame.select(column.name for column in COLUMNS), kernels

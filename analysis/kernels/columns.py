@@ -1,13 +1,23 @@
-"""The columns of the kernels view; names are fixed, scripts rely on them.
+"""The columns of the kernels view (names are fixed, scripts rely on them), and what bounds a kernel.
 
-Of two runs a narrow terminal keeps what tells a change: the totals, the mean's difference, where the time went.
+Of two runs a narrow terminal keeps what tells a change: totals, the mean's difference, where the time went.
 """
 
 from __future__ import annotations
 
-from ..contract.column import Column, pair_columns
-from .bound import MEANINGS
+import polars as pl
 
+from ..contract.column import Column, pair_columns
+from ..contract.options import Thresholds
+
+COMPUTE, MEMORY, LAUNCH, LOW = "compute", "memory", "launch", "low"
+MEANINGS = {
+    COMPUTE: "tensor cores at least half busy",
+    MEMORY: "DRAM at least half busy",
+    LAUNCH: "neither is a tenth busy and it is shorter than ten launches take",
+    LOW: "none of these: worth a look",
+}
+"""Every bound there is and what it says."""
 COLUMNS = (
     Column("name", "kernel", "text", "short form of the name; the details show it as recorded", width=34,
            order=0, elastic=True, pinned=True, role="name", pairs="key"),
@@ -21,8 +31,8 @@ COLUMNS = (
            pairs="key", pair_order=(10,)),
     Column("total_ns", "total", "ns", "summed duration", width=10, order=0, role="time", pairs="sum",
            pair_order=(1, 1, 0)),
-    Column("share", "share", "fraction", "of the summed duration of all device activities", width=6, order=0,
-           role="share", pairs="sum", pair_order=(4, 3, 9)),
+    Column("share", "share", "fraction", "of the summed duration of all device activities; the longest bar is full",
+           width=24, order=0, role="share", bar="share", pairs="sum", pair_order=(4, 3, 9)),
     Column("count", "count", "count", "launches", width=7, order=2, role="count", pairs="sum", pair_order=(5, 5, 9)),
     Column("mean_ns", "mean", "ns", "mean duration", width=9, order=7, pair_order=(6, 6, 2)),
     Column("min_ns", "min", "ns", "shortest launch", width=9, order=None),
@@ -50,3 +60,18 @@ EXTREMES = (
     Column("least_on", "least on", "text", "the device, or rank, where it took least", width=9, order=2),
 )
 """What a row that is summed over devices says of them; null where there is one device."""
+
+
+def bound(thresholds: Thresholds, *, tensor: str = "tensor", dram: str = "dram", mean: str = "mean_ns") -> pl.Expr:
+    """The bound of each row from its utilisations (fractions 0-1 of peak) and mean duration (ns); null makes no claim.
+    One measured utilisation above its threshold is enough for ``compute`` or ``memory``; ``launch`` and ``low`` need
+    both."""
+    on_tensor, on_dram = pl.col(tensor), pl.col(dram)
+    short = pl.col(mean) < thresholds.launches * thresholds.launch_ns
+    return (
+        pl.when(on_tensor >= thresholds.tensor).then(pl.lit(COMPUTE))
+        .when(on_dram >= thresholds.dram).then(pl.lit(MEMORY))
+        .when(on_tensor.is_null() | on_dram.is_null()).then(pl.lit(None, dtype=pl.String))
+        .when((on_tensor < thresholds.idle) & (on_dram < thresholds.idle) & short).then(pl.lit(LAUNCH))
+        .otherwise(pl.lit(LOW))
+    )

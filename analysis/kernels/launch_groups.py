@@ -1,33 +1,32 @@
-"""The clearly different kinds of launches that hide behind one kernel name.
+"""The clearly different kinds of launches that one kernel name hides.
 
 A templated kernel is one name for many problem sizes: BERT's 293 ``Kernel`` launches are three kinds of GEMM. Launches
-are put in order of duration (or grids in order of their mean duration) and cut wherever the next one is longer by
-a clear factor. Runs too small to matter are stragglers of their neighbour, not a kind.
+are put in order of duration (or grids in order of their mean duration) and cut where the next one is longer by a clear
+factor. Groups too small to matter join their neighbour.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 from msgspec import Struct
 
-from ..core.quantiles import Codes, Ints, Latencies, dense, room_for
+from ..contract.options import Thresholds
+from ..core import units
+from ..core.quantiles import Codes, Ints, Latencies, codes, dense, latencies, room_for
+from .columns import bound
 
-GAP = 1.4
-"""Neighbouring durations further apart than this factor belong to different kinds."""
-GRID_GAP = 1.25
-"""The same for mean durations of different grids, which are different problems to begin with."""
+GAP = 1.4  # Neighbouring durations further apart than this factor belong to different kinds.
+GRID_GAP = 1.25  # The same for mean durations of different grids, which are different problems to begin with.
 Floats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
-LEAST_SHARE = 0.05
-"""A kind holds at least this share of the launches, and two of them."""
+LEAST_SHARE = 0.05  # A kind holds at least this share of the launches, and two of them.
 
 
 def cut(values: Floats, weights: Ints | None, begin: Ints, gap: float) -> Ints:
-    """Where each kind begins among the atoms: at least at the beginning of each group.
-
-    Atoms are sorted by (group, value); ``weights`` says how many launches an atom stands for (None: one each) and
-    ``begin`` where the atoms of each group begin.
-    """
+    """Where each kind begins among the atoms: at least at the beginning of each group. Atoms are sorted by (group,
+    value); ``weights`` says how many launches an atom stands for (None: one each) and ``begin`` where the atoms of each
+    group begin."""
     opens = np.zeros(len(values), dtype=bool)
     far = values[:-1] * values.dtype.type(gap)
     np.greater(values[1:], np.maximum(far, gap, out=far), out=opens[1:])
@@ -64,12 +63,10 @@ def by_duration(latencies: Latencies) -> Ints:
 
 
 class ByGrid(Struct, frozen=True):
-    """Kinds told by the mean duration of each grid: grids that take about equally long are one kind.
-
-    An atom is the launches of one group that share a grid. ``code`` has one number per launch, which tells its atom;
-    ``atoms`` are the numbers that occur, ``order`` sorts them by (group, mean), ``first`` is where each kind begins in
-    that order and ``begin`` where each group does.
-    """
+    """Kinds told by the mean duration of each grid: grids that take about equally long are one kind. An atom is the
+    launches of one group that share a grid. ``code`` has one number per launch, which tells its atom; ``atoms`` are the
+    numbers that occur, ``order`` sorts them by (group, mean), ``first`` is where each kind begins in that order and
+    ``begin`` where each group does."""
 
     code: Codes
     atoms: Ints
@@ -90,10 +87,8 @@ class ByGrid(Struct, frozen=True):
 
 
 def by_grid(group_of: Codes, grid: Codes, durations: Ints, groups: int) -> ByGrid:
-    """Kinds of launches from the group, the number of the grid and the duration of each; at least one launch.
-
-    Every group below ``groups`` has launches. Numbers of grids may have holes.
-    """
+    """Kinds of launches from the group, the number of the grid and the duration of each; at least one launch. Every
+    group below ``groups`` has launches. Numbers of grids may have holes."""
     low = int(grid.min())
     many = int(grid.max()) - low + 1
     if groups * many > room_for(len(grid)):
@@ -124,14 +119,62 @@ def of_atoms(first: Ints, atoms: int) -> Ints:
 
 
 def _order(group: Ints, means: npt.NDArray[np.float32], groups: int) -> Ints:
-    """The atoms by (group, mean), ties as they are.
-
-    Floating-point numbers that are not negative sort as their bits do, so that one word holds all there is to sort by
-    and the place it came from: sorting words is several times as fast as sorting by two keys.
-    """
+    """The atoms by (group, mean), ties as they are. Floating-point numbers that are not negative sort as their bits do,
+    so that one word holds all there is to sort by and the place it came from: sorting words is several times as fast as
+    sorting by two keys."""
     places = max(len(group) - 1, 1).bit_length()
     if places + 31 + groups.bit_length() > 63:
         return np.lexsort((means, group))
     words = (group << 31 | means.view(np.int32)) << places | np.arange(len(group))
     words.sort()
     return words & ((1 << places) - 1)
+
+
+_NAMED = 3  # Grids named in a label; more are counted.
+
+
+def kinds(launches: pl.DataFrame, thresholds: Thresholds | None = None) -> pl.DataFrame:
+    """The kinds of one kernel's launches (``dur_ns grid tensor dram`` of each), most time first. Columns: ``label count
+    total_ns share mean_ns p50_ns min_ns max_ns tensor dram bound``; one row where all launches are alike. Launches
+    without a duration are left out."""
+    rows = launches.drop_nulls("dur_ns").sort("dur_ns")
+    durations = rows["dur_ns"].to_numpy()
+    one = np.zeros(len(durations), dtype=np.int64)
+    kind, grids = one, False
+    if len(durations):
+        kind = of_atoms(by_duration(latencies(one, durations, 1)), len(durations))
+        if rows["grid"].null_count() < rows.height:
+            grouped = by_grid(one, codes(rows["grid"]), durations, 1)
+            kind, grids = (grouped.kinds(), True) if grouped.per_group[0] > 1 else (kind, False)
+    time, total = pl.col("dur_ns"), pl.col("dur_ns").sum()
+    frame = rows.with_columns(pl.Series("kind", kind)).group_by("kind").agg(
+        count=pl.len().cast(pl.Int64), total_ns=total, mean_ns=time.mean(),
+        p50_ns=time.sort().get((pl.len() + 1) // 2 - 1), min_ns=time.min(), max_ns=time.max(),
+        tensor=_weighted("tensor"), dram=_weighted("dram"),
+        grids=pl.col("grid").cast(pl.String).unique().sort(),
+    )
+    frame = frame.with_columns(
+        share=pl.col("total_ns") / pl.col("total_ns").sum(), bound=bound(thresholds or Thresholds()),
+        label=pl.Series([_label(row, grids) for row in frame.to_dicts()], dtype=pl.String),
+    )
+    return frame.sort("total_ns", "label", descending=[True, False]).select(
+        "label", "count", "total_ns", "share", "mean_ns", "p50_ns", "min_ns", "max_ns", "tensor", "dram", "bound"
+    )
+
+
+def _weighted(column: str) -> pl.Expr:
+    """Mean weighted by duration over the launches that were measured, null where none was."""
+    weight = pl.max_horizontal("dur_ns", 1).filter(pl.col(column).is_not_null())
+    value = pl.col(column).filter(pl.col(column).is_not_null()).cast(pl.Float64)
+    return pl.when(pl.col(column).count() > 0).then((value * weight).sum() / weight.sum())
+
+
+def _label(row: dict[str, object], by_grid: bool) -> str:
+    grids = row["grids"]
+    if by_grid and isinstance(grids, list):
+        named = [str(grid) for grid in grids if grid is not None]
+        more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+        return f"grid {'; '.join(named[:_NAMED])}{more}"
+    low, high = row["min_ns"], row["max_ns"]
+    assert isinstance(low, int) and isinstance(high, int)
+    return units.duration(low) if low == high else f"{units.duration(low)} to {units.duration(high)}"

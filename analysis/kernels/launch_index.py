@@ -1,7 +1,7 @@
-"""All launches of a run by kernel, made once so that each kernel's distribution and callers are at hand.
+"""All launches of a run by kernel, and who launched them.
 
-One sort puts the durations of every kernel in order side by side; what a row of a list is asked for is then a slice.
-Five million launches take about a second once, and about 10 µs a row.
+One sort puts the durations of every kernel in order side by side; a row of a list is then a slice. Five million
+launches take about a second once, and about 10 µs a row.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
+from ...loaders.schema import NAME
 from ...loaders.trace import Trace
+from ..core.callers import callers_of, operators_of_launches
+from ..core.derived import derived
 from ..core.quantiles import Ints, codes, combined, dense, latencies
-from .launchers import CALLERS, with_callers
-from .sources import KEYS
+from .sources import KEYS, Grain, places
 
 _NONE = np.zeros(0, dtype=np.int64)
 
 
 class LaunchIndex(Struct, frozen=True):
-    """Groups of launches with one (name, kind, device, rank): ``kernels`` says which numbers a name has.
-
-    The durations (ns) of group g are ``sorted_ns[starts[g]:ends[g]]``. ``ways`` has a row for each of a group's
-    callers, most time first: ``group``, ``CALLERS``, ``count``, ``total_ns``; None where no callers are known.
-    """
+    """Groups of launches with one (name, kind, device, rank): ``kernels`` says which numbers a name has. The durations
+    (ns) of group g are ``sorted_ns[starts[g]:ends[g]]``. ``ways`` has a row for each of a group's callers, most time
+    first: ``group``, ``CALLERS``, ``count``, ``total_ns``; None where no callers are known."""
 
     kernels: dict[str, list[tuple[int, dict[str, Any]]]]
     sorted_ns: Ints
@@ -82,12 +82,53 @@ def _small(values: Ints) -> Ints:
 
 def _ways(run: Trace, rows: pl.DataFrame, group: pl.Series, groups: int) -> pl.DataFrame | None:
     """A row for each group, in their order, with its callers as a list."""
-    told = with_callers(run, rows.lazy().select("index", "dur_ns"), "dur_ns")
-    if told is None or all(told[name].null_count() == told.height for name in CALLERS):
+    called = with_callers(run, rows.lazy().select("index", "dur_ns"), "dur_ns")
+    if called is None or all(called[name].null_count() == called.height for name in CALLERS):
         return None
-    texts = [pl.col(name).cast(pl.String) for name in CALLERS]
-    summed = told.with_columns(group.cast(pl.Int64)).group_by("group", *CALLERS).agg(
-        count=pl.len(), total_ns=pl.col("dur_ns").sum()
-    ).with_columns(texts).sort("total_ns", "count", *CALLERS, descending=[True, True, *[False] * len(CALLERS)])
+    summed = ways(called.with_columns(group.cast(pl.Int64)), "group").with_columns(pl.col(CALLERS).cast(pl.String))
     listed = summed.group_by("group", maintain_order=True).agg(ways=pl.struct(*CALLERS, "count", "total_ns"))
     return pl.DataFrame({"group": range(groups)}).join(listed, on="group", how="left", maintain_order="left")
+
+
+CALLERS = ("op", "op_forward", "module", "frame")  # What a caller is told by, innermost first.
+
+
+def with_callers(run: Trace, launches: pl.LazyFrame, *columns: str) -> pl.DataFrame | None:
+    """These columns of some launches of the run, with ``CALLERS`` beside them; None where no callers are known."""
+    callers = callers_of(run)
+    if callers is None:
+        return None
+    every = run.kernels.select("index").collect(engine="streaming").hstack(callers.frame.select(CALLERS))
+    some = launches.select("index", *columns).collect(engine="streaming")
+    if some.height == every.height and some["index"].equals(every["index"]):
+        return some.hstack(every.drop("index"))
+    return some.join(every, on="index", how="left", maintain_order="left")
+
+
+def commonest(run: Trace, launches: pl.LazyFrame, grain: Grain) -> pl.DataFrame:
+    """``KEYS`` and ``op``, the operator behind most launches of each kernel; ties go to the first by name."""
+    if launches is run.kernels:
+        return derived(run, f"kernel-operators-by-{grain}", lambda: _commonest(_with_operators(run), grain))
+    return _commonest(with_callers(run, launches, *KEYS), grain)
+
+
+def _with_operators(run: Trace) -> pl.DataFrame | None:
+    """``KEYS`` and ``op`` of every launch."""
+    operators = operators_of_launches(run)
+    return None if operators is None else run.kernels.select(KEYS).collect(engine="streaming").with_columns(operators)
+
+
+def _commonest(rows: pl.DataFrame | None, grain: Grain) -> pl.DataFrame:
+    if rows is None:
+        return pl.DataFrame(schema=dict.fromkeys((*KEYS, "op"), NAME) | {"rank": pl.Int64()})
+    counted = rows.lazy().with_columns(places(grain)).drop_nulls("op").group_by(*KEYS, "op").len()
+    first = counted.sort("len", pl.col("op").cast(pl.String), descending=[True, False])
+    return first.unique(KEYS, keep="first", maintain_order=True).drop("len").collect()
+
+
+def ways(rows: pl.DataFrame, *keys: str) -> pl.DataFrame:
+    """How often and how long each operator, module and frame launched: ``keys``, ``CALLERS``, count, total_ns, longest
+    first."""
+    summed = rows.group_by(*keys, *CALLERS).agg(count=pl.len(), total_ns=pl.col("dur_ns").sum())
+    names = [pl.col(name).cast(pl.String) for name in CALLERS]
+    return summed.sort("total_ns", "count", *names, descending=[True, True, *[False] * len(CALLERS)])

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
+from ..core import units
 from ..core.derived import derived
 from ..core.quantiles import Codes, Ints, Latencies, codes, combined, dense, latencies
 from . import launch_groups
@@ -28,13 +29,12 @@ COLUMNS: dict[str, pl.DataType] = {
     "mean_ns": pl.Float64(), "min_ns": pl.Int64(), "p50_ns": pl.Int64(), "p99_ns": pl.Int64(), "max_ns": pl.Int64(),
     "tensor": pl.Float64(), "dram": pl.Float64(), "trend": pl.List(pl.Int64()), "groups": pl.Int64(),
 }
+_PER_LAUNCH = pl.col("total_ns") / pl.col("count")
 
 
 class Kernels(Struct, frozen=True):
-    """Statistics per kernel (``COLUMNS``), the table they are from, and what to tell about them.
-
-    ``operators`` has ``KEYS`` and ``op`` where a table of sums says which operator launched each most often.
-    """
+    """Statistics per kernel (``COLUMNS``), the table they are from, and what to tell about them. ``operators`` has
+    ``KEYS`` and ``op`` where a table of sums says which operator launched each most often."""
 
     frame: pl.DataFrame
     source: str
@@ -52,8 +52,7 @@ def places(grain: Grain) -> list[pl.Expr]:
 
 def kernels_of(run: Trace, grain: Grain = "device") -> Kernels | None:
     """The kernel table of the run, None where it holds no device activity in any form."""
-    launched = _kept_launches(run, grain)
-    if launched is not None:
+    if (launched := _stored_launches(run, grain)) is not None:
         return launched
     if run.has("kernel_stats"):
         return from_statistics(run.kernel_stats, grain)
@@ -62,7 +61,7 @@ def kernels_of(run: Trace, grain: Grain = "device") -> Kernels | None:
     return None
 
 
-def _kept_launches(run: Trace, grain: Grain) -> Kernels | None:
+def _stored_launches(run: Trace, grain: Grain) -> Kernels | None:
     """``from_launches`` of the run. What there is to note of is not kept, nor that there are none."""
     made = list[Kernels | None]()
 
@@ -85,33 +84,23 @@ def from_launches(launches: pl.LazyFrame, grain: Grain = "device") -> Kernels | 
     waits = rows["kind"] == "sync"
     if waits.any():
         rows = rows.filter(~waits)
-    notes = []
     unmeasured = rows["dur_ns"].null_count()
-    if unmeasured:
-        bare = rows.filter(pl.col("dur_ns").is_null())
-        rows = rows.filter(pl.col("dur_ns").is_not_null())
-        counted = f"{unmeasured:,} launch{'es' if unmeasured > 1 else ''} without a duration"
-        notes.append(f"{counted}: counted only where no launch of the kernel has one.")
-        return Kernels(_ordered(_with_unmeasured(_measured(rows), bare)), "kernels", tuple(notes))
-    return Kernels(_ordered(_measured(rows)), "kernels", tuple(notes))
-
-
-def _with_unmeasured(frame: pl.DataFrame, bare: pl.DataFrame) -> pl.DataFrame:
-    """The table with a row for each kernel of which no launch has a duration: how many, and the rest null."""
-    counts = bare.group_by(KEYS).agg(count=pl.len().cast(pl.Int64), tensor=_mean("tensor"), dram=_mean("dram"))
-    unknown = counts.join(frame.select(KEYS), on=KEYS, how="anti", nulls_equal=True)
-    return pl.concat([_complete(frame), _complete(unknown)])
-
-
-def _mean(column: str) -> pl.Expr:
-    return pl.col(column).cast(pl.Float64).mean()
+    if not unmeasured:
+        return Kernels(_ordered(_measured(rows)), "kernels")
+    known = _measured(rows.filter(pl.col("dur_ns").is_not_null()))
+    bare = rows.filter(pl.col("dur_ns").is_null()).group_by(KEYS).agg(
+        pl.col("tensor", "dram").cast(pl.Float64).mean(), count=pl.len().cast(pl.Int64))
+    unknown = bare.join(known.select(KEYS), on=KEYS, how="anti", nulls_equal=True)
+    counted = units.counted(unmeasured, "launch", "launches")
+    return Kernels(_ordered(pl.concat([_complete(known), _complete(unknown)])), "kernels", (
+        f"{counted} without a duration: counted only where no launch of the kernel has one.",))
 
 
 def _measured(rows: pl.DataFrame) -> pl.DataFrame:
     """The table of launches that all have a duration."""
     if rows.is_empty():
         return pl.DataFrame(schema=COLUMNS)
-    group_of, first = _groups(rows)
+    group_of, first = dense(combined([codes(rows[key]) for key in KEYS]))
     durations = rows["dur_ns"].to_numpy()
     if durations.min() < 0:
         durations = np.maximum(durations, 0)
@@ -128,19 +117,14 @@ def _measured(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _groups(rows: pl.DataFrame) -> tuple[Codes, Codes]:
-    """A number from 0 for each (name, kind, device) of the rows, and a row of each."""
-    return dense(combined([codes(rows[key]) for key in KEYS]))
-
-
 def _kinds(rows: pl.DataFrame, stats: Latencies, group_of: Codes, durations: Ints) -> Ints:
     """How many clearly different kinds of launches each group has: by grid where that tells, else by duration."""
     groups = len(stats.starts)
     kinds = launch_groups.per_group(launch_groups.by_duration(stats), stats.starts)
     if rows["grid"].null_count() == rows.height:
         return kinds
-    told = launch_groups.by_grid(group_of, codes(rows["grid"]), durations, groups).per_group
-    return np.where(told > 1, told, kinds)
+    of_grids = launch_groups.by_grid(group_of, codes(rows["grid"]), durations, groups).per_group
+    return np.where(of_grids > 1, of_grids, kinds)
 
 
 def weighted(values: pl.Series, weights: Ints, group_of: Codes, groups: int) -> pl.Series:
@@ -157,9 +141,9 @@ def weighted(values: pl.Series, weights: Ints, group_of: Codes, groups: int) -> 
 
 def from_statistics(recorded: pl.LazyFrame, grain: Grain = "device") -> Kernels:
     """A report that holds only sums, or a reduced dataset: what was not reported stays null."""
-    told = ["rank", "p50_ns", "p99_ns", "tensor", "dram", "trend", "groups", "op"]
+    of_grids = ["rank", "p50_ns", "p99_ns", "tensor", "dram", "trend", "groups", "op"]
     frame = recorded.select(
-        "name", "kind", "device", "count", "total_ns", "mean_ns", "min_ns", "max_ns", *told
+        "name", "kind", "device", "count", "total_ns", "mean_ns", "min_ns", "max_ns", *of_grids
     ).collect(engine="streaming")
     many = {"rank": 0, "device": frame["rank"].n_unique(), "name": frame.select("device", "rank").n_unique()}[grain]
     if many > 1:
@@ -168,18 +152,13 @@ def from_statistics(recorded: pl.LazyFrame, grain: Grain = "device") -> Kernels:
         )
         each = "rank" if grain == "device" else "device"
         note = f"Percentiles, distributions and utilisation are known of each {each} alone, not of all together."
-        return Kernels(_ordered(_complete(frame.with_columns(mean_ns=_per_launch()))), "kernel_stats", (note,))
-    frame = frame.with_columns(mean_ns=pl.coalesce("mean_ns", _per_launch()))
-    frame = frame.with_columns(places(grain))
+        return Kernels(_ordered(_complete(frame.with_columns(mean_ns=_PER_LAUNCH))), "kernel_stats", (note,))
+    frame = frame.with_columns(places(grain), mean_ns=pl.coalesce("mean_ns", _PER_LAUNCH))
     if frame["p99_ns"].count():
         return Kernels(_ordered(_complete(frame)), "kernel_stats", operators=frame.select(*KEYS, "op"))
     lacking = "" if frame["p50_ns"].count() else "no percentiles, "
     note = f"The input holds sums per kernel, not launches: {lacking}no distribution, no utilisation."
     return Kernels(_ordered(_complete(frame)), "kernel_stats", (note,))
-
-
-def _per_launch() -> pl.Expr:
-    return pl.col("total_ns") / pl.col("count")
 
 
 def from_profile(profile: pl.LazyFrame, grain: Grain = "device") -> Kernels:
@@ -192,7 +171,7 @@ def from_profile(profile: pl.LazyFrame, grain: Grain = "device") -> Kernels:
     summed = once.group_by(pl.col("function").alias("name"), "kind", *places(grain)).agg(
         count=pl.col("instances").sum(), total_ns=pl.col("dur_ns").sum()
     )
-    frame = summed.with_columns(mean_ns=pl.col("total_ns") / pl.col("count")).collect(engine="streaming")
+    frame = summed.with_columns(mean_ns=_PER_LAUNCH).collect(engine="streaming")
     note = "The input holds sums per cycle, not launches: no percentiles, no distribution, no utilisation."
     return Kernels(_ordered(_complete(frame)), "profile", (note,))
 

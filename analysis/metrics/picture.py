@@ -1,23 +1,25 @@
-"""The plots of an export: the counters that say most, their cycles above, all as lines of text."""
+"""Plots of counters: those an export shows, as text under their cycles, and the samples a screen draws."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
 from ...loaders.trace import Trace
+from ..contract.options import SIDES, Options
 from ..core import metrics, units
+from ..core.device_pairs import mapped
 from ..core.text import display
-from ..timeline.lanes import Marks
+from ..cycles.scope import scoped
+from ..timeline.lanes import Marks, cycle_marks
 from ..timeline.picture import cycle_line
 from ..timeline.window import Window
 from .plot import LABEL, LETTERS, MARGIN, Panel, drawn, extent, panels, ruler
-from .series import Key, Series, series_of
+from .series import Key, Series, moved, offsets, series_of
 
-MOST_PANELS, HEIGHT = 4, 9
-"""Panels of an export, and lines of each."""
+MOST_PANELS, HEIGHT = 4, 9  # Panels of an export, and lines of each.
 _ROLES = {"capacity": 0, "room": 1, "own use": 2}
 
 
@@ -75,3 +77,43 @@ def picture(runs: Sequence[Trace], groups: Sequence[list[Key]], marks: Sequence[
         lines += [*lines_of(panel, window, HEIGHT, len(runs) > 1), ""]
     span = f"over {units.duration(window.end - window.start)}" if timed else "in the order of the samples"
     return [*lines[:-1], " " * LABEL + ruler(window, timed).rstrip(), f"{'':<{LABEL}}{span}"]
+
+
+def plotted(
+    runs: Sequence[Trace], options: Options, rows: Sequence[Mapping[str, Any]], known: Mapping[Key, Series]
+) -> tuple[list[Series], list[Marks], bool]:
+    """Samples of each row, A before B; the cycles of each run; whether there are two runs. ``known`` are samples read
+    before. Raises CannotAnswer where the runs cannot be limited to the options' scope."""
+    pair = len(runs) > 1
+    limited = tuple(scoped(run, options, side) for run, side in zip(runs, SIDES, strict=False))
+    marks, shifts = limited[0].remember("marks", (*limited[1:], options), lambda: _placed(limited, options), most=1)
+    names = _devices(limited) if pair else {}
+    keys = []
+    for row in rows:
+        key = key_of(dict(row), 0, pair)
+        keys.append(key)
+        if pair:
+            device = names.get(key.device or "", key.device)
+            keys.append(Key(key.metric, device, key.unit, run=1, pooled=True))
+    result = dict(known)
+    for at, run in enumerate(limited):
+        result |= {one.key: one for one in series_of(run, [key for key in keys if key.run == at and key not in result],
+                                                    shifts[at])}
+    series = [result[key] for key in keys]
+    return [one for one in series if len(one.moments)] or series, marks, pair
+
+
+def _placed(runs: tuple[Trace, ...], options: Options) -> tuple[list[Marks], tuple[int, ...]]:
+    """Cycles and offsets of the runs."""
+    marks = [cycle_marks(run, options) for run in runs]
+    shifts = offsets(runs, marks)
+    return [moved(one, shift) for one, shift in zip(marks, shifts, strict=True)], shifts
+
+
+def _devices(runs: tuple[Trace, ...]) -> dict[str, str]:
+    """A's device → B's, where the view matched them by order."""
+    listed = [
+        run.metrics.select(pl.col("device").unique()).collect(engine="streaming")["device"].cast(pl.String).to_list()
+        for run in runs
+    ]
+    return {mine: theirs for theirs, mine in mapped(*listed).items()}

@@ -18,11 +18,10 @@ from ..core import metrics, units
 from ..core.text import display
 from ..timeline.picture import axis
 from ..timeline.window import Window
-from .series import SAMPLE, Envelope, Floats, Series, envelope
+from .series import SAMPLE, Floats, Series, envelope
 
 LETTERS = "abcdefgh"
-MOST_SERIES = len(LETTERS)
-"""Lines of one panel."""
+MOST_SERIES = len(LETTERS)  # Lines of one panel.
 LABEL, MARGIN = 11, 5
 """Cells left of a panel, for the values of its axis, and right of it, for the letters of its lines."""
 _DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], dtype=np.uint16)
@@ -56,8 +55,8 @@ def panels(series: Sequence[Series], most: int) -> tuple[Panel, ...]:
         groups.setdefault((one.key.unit, one.timed), []).append(one)
     made = []
     for (unit, _), members in list(groups.items())[:most]:
-        kept = tuple(members[:MOST_SERIES])
-        made.append(Panel(unit, kept, *_range(unit, kept)))
+        few = tuple(members[:MOST_SERIES])
+        made.append(Panel(unit, few, *_range(unit, few)))
     return tuple(made)
 
 
@@ -92,8 +91,21 @@ def drawn(panel: Panel, window: Window, height: int) -> Drawn:
     owners = np.full((height, columns), NOBODY, dtype=np.int8)
     ends = [""] * height
     for number, one in enumerate(panel.series):
-        shape = _dots(envelope(one, fine), panel, 4 * height)
-        cells = _cells(shape)
+        # Which dots of (rows, columns) the course covers: each column's range, and what joins it to the one before
+        course = envelope(one, fine)
+        rows = 4 * height
+        known = ~np.isnan(course.low)
+        top, bottom = (_row(values, panel, rows) for values in (course.high, course.low))
+        for at in range(1, len(top)):
+            if known[at] and known[at - 1]:
+                if top[at] > bottom[at - 1] + 1:
+                    top[at] = bottom[at - 1] + 1
+                elif bottom[at] < top[at - 1] - 1:
+                    bottom[at] = top[at - 1] - 1
+        heights = np.arange(rows)[:, None]
+        shape = (heights >= top) & (heights <= bottom) & known
+        blocks = shape.reshape(height, 4, columns, 2)  # dots as the bits of characters
+        cells: npt.NDArray[np.uint16] = (blocks * _DOTS[None, :, None, :]).sum(axis=(1, 3)).astype(np.uint16)
         bits |= cells
         owners[cells > 0] = number
         _letter(ends, LETTERS[number], shape)
@@ -101,31 +113,9 @@ def drawn(panel: Panel, window: Window, height: int) -> Drawn:
     return Drawn(axis_labels(panel, height), lines, owners, tuple(ends))
 
 
-def _dots(course: Envelope, panel: Panel, rows: int) -> npt.NDArray[np.bool_]:
-    """Which dots of (rows, columns) the course covers: each column's range, and what joins it to the one before."""
-    known = ~np.isnan(course.low)
-    top, bottom = (_row(values, panel, rows) for values in (course.high, course.low))
-    for at in range(1, len(top)):
-        if known[at] and known[at - 1]:
-            if top[at] > bottom[at - 1] + 1:
-                top[at] = bottom[at - 1] + 1
-            elif bottom[at] < top[at - 1] - 1:
-                bottom[at] = top[at - 1] - 1
-    heights = np.arange(rows)[:, None]
-    return (heights >= top) & (heights <= bottom) & known
-
-
 def _row(values: Floats, panel: Panel, rows: int) -> npt.NDArray[np.int64]:
     share = (np.nan_to_num(values, nan=panel.low) - panel.low) / (panel.high - panel.low)
     return np.rint((1 - np.clip(share, 0, 1)) * (rows - 1)).astype(np.int64)
-
-
-def _cells(dots: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint16]:
-    """Dots as the bits of characters, four rows and two columns each."""
-    rows, columns = dots.shape
-    blocks = dots.reshape(rows // 4, 4, columns // 2, 2)
-    made: npt.NDArray[np.uint16] = (blocks * _DOTS[None, :, None, :]).sum(axis=(1, 3)).astype(np.uint16)
-    return made
 
 
 def _letter(ends: list[str], letter: str, dots: npt.NDArray[np.bool_]) -> None:
@@ -146,13 +136,8 @@ def axis_labels(panel: Panel, height: int) -> tuple[str, ...]:
     made = [""] * height
     for at in range(0, steps + 1, every):
         row = round((height - 1) * at / steps)
-        made[row] = display(metrics.shown(_cleaned(panel.high - at * panel.step, panel.step), panel.unit), LABEL - 2)
+        made[row] = display(metrics.shown(round(panel.high / panel.step - at) * panel.step, panel.unit), LABEL - 2)
     return tuple(f"{text:>{LABEL - 2}} {'┤' if text else '│'}" for text in made)
-
-
-def _cleaned(value: float, step: float) -> float:
-    """Without the noise of adding steps up."""
-    return round(value / step) * step
 
 
 def ruler(window: Window, timed: bool) -> str:

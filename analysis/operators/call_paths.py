@@ -13,17 +13,14 @@ import polars as pl
 from msgspec import Struct
 
 from ...loaders.trace import Trace
-from ..core.call_tree import Ints, Mask, nearest, sum_below
+from ..core.call_tree import HostSlices, Ints, Mask, nearest, sum_below
 from ..core.callers import MODULE, callers_of, forward_of, places_of
-from ..core.host_slices import HostSlices
 from ..core.quantiles import dense
 from .tree import is_data_loader, no_operator
 
 MODULE_KIND, OPERATOR_KIND = "module", "operator"
-DEEPEST = 400
-"""Levels of modules and operators that are told apart; what is deeper counts as its ancestor there."""
-PATH = " › "
-"""Between the names of a path."""
+DEEPEST = 400  # Levels of modules and operators that are told apart; what is deeper counts as its ancestor there.
+PATH = " › "  # Between the names of a path.
 FRAME = {
     "path": pl.String, "name": pl.String, "kind": pl.String, "depth": pl.Int64, "parent": pl.String,
     "count": pl.Int64, "device_self_ns": pl.Int64, "device_total_ns": pl.Int64, "host_self_ns": pl.Int64,
@@ -36,11 +33,9 @@ The time of a kernel is the own time of what launched it, so that own times add 
 
 
 class _Calls(Struct, frozen=True):
-    """The slices that are calls of the tree: their rows, codes of names, the call above each (-1), and its depth.
-
-    A module has another code than an operator of its name. ``moved`` are backward calls under a module around their
-    forward call, in which they did not run.
-    """
+    """The slices that are calls of the tree: their rows, codes of names, the call above each (-1), and its depth. A
+    module has another code than an operator of its name. ``moved`` are backward calls under a module around their
+    forward call, in which they did not run."""
 
     row: Ints
     name: Ints
@@ -58,12 +53,16 @@ def call_paths(run: Trace) -> pl.DataFrame | None:
     calls = _calls(run, slices)
     if not len(calls.row):
         return None
-    texts = _texts(slices, calls)
+    _, first = dense(calls.name)
+    names = slices.names_of(calls.row[first]).cast(pl.String).to_list()
+    texts = ["" if text is None else str(text).removeprefix(MODULE) for text in names]
     node, parent, name, module = _nodes(calls)
-    counted = _counted(calls, node)
-    own = _own_time(slices, calls)
+    is_inner, up = calls.above >= 0, np.maximum(calls.above, 0)
+    counted = ~is_inner | (node[up] != node)  # not those that are one with the call above
+    spans, within = slices.dur[calls.row], is_inner & ~calls.moved
+    own = np.maximum(spans - np.bincount(calls.above[within], weights=spans[within], minlength=len(spans)), 0)
     size = len(parent)
-    host = np.bincount(node, weights=own, minlength=size).astype(np.int64)
+    host = np.bincount(node, weights=own.astype(np.int64), minlength=size).astype(np.int64)
     count = np.bincount(node[counted], minlength=size).astype(np.int64)
     kernels = _kernels(run, slices, calls, node)
     return _frame(parent, name, module, count, host, kernels, texts)
@@ -107,43 +106,19 @@ def _nodes(calls: _Calls) -> tuple[Ints, Ints, Ints, Mask]:
     order = np.argsort(calls.depth, kind="stable")
     made = 0
     for some in np.split(order, np.flatnonzero(np.diff(calls.depth[order])) + 1):
-        above = np.where(calls.above[some] >= 0, node[np.maximum(calls.above[some], 0)], -1)
-        up = np.maximum(calls.above[some], 0)
-        same = (calls.above[some] >= 0) & (calls.name[up] == calls.name[some]) & ~calls.is_module[some]
-        same &= children[up] == 1
-        too_deep = (calls.above[some] >= 0) & (calls.depth[some] >= DEEPEST)
-        node[some[same | too_deep]] = above[same | too_deep]
-        rest = some[~(same | too_deep)]
-        key = (above[~(same | too_deep)] + 1) * names_at + calls.name[rest]
-        place, first = dense(key)
+        up, is_inner = np.maximum(calls.above[some], 0), calls.above[some] >= 0
+        above = np.where(is_inner, node[up], -1)
+        same = (calls.name[up] == calls.name[some]) & ~calls.is_module[some] & (children[up] == 1)
+        joins = is_inner & (same | (calls.depth[some] >= DEEPEST))
+        node[some[joins]] = above[joins]
+        rest, above = some[~joins], above[~joins]
+        place, first = dense((above + 1) * names_at + calls.name[rest])
         node[rest] = made + place
-        parents.append(above[~(same | too_deep)][first])
+        parents.append(above[first])
         names.append(calls.name[rest][first])
         modules.append(calls.is_module[rest][first])
         made += len(first)
     return node, np.concatenate(parents), np.concatenate(names), np.concatenate(modules)
-
-
-def _counted(calls: _Calls, node: Ints) -> Mask:
-    """Which calls count: those that are not one with the call above."""
-    counted: Mask = (calls.above < 0) | (node[np.maximum(calls.above, 0)] != node)
-    return counted
-
-
-def _own_time(slices: HostSlices, calls: _Calls) -> Ints:
-    """Duration of each call less that of the calls inside it."""
-    spans = slices.dur[calls.row]
-    within = (calls.above >= 0) & ~calls.moved
-    inner = np.bincount(calls.above[within], weights=spans[within], minlength=len(spans))
-    own: Ints = np.maximum(spans - inner, 0).astype(np.int64)
-    return own
-
-
-def _texts(slices: HostSlices, calls: _Calls) -> list[str]:
-    """The name of each code."""
-    _, first = dense(calls.name)
-    names = slices.names_of(calls.row[first]).cast(pl.String).to_list()
-    return ["" if text is None else str(text).removeprefix(MODULE) for text in names]
 
 
 def _kernels(run: Trace, slices: HostSlices, calls: _Calls, node: Ints) -> pl.DataFrame:
@@ -156,8 +131,8 @@ def _kernels(run: Trace, slices: HostSlices, calls: _Calls, node: Ints) -> pl.Da
         mine[calls.row] = True
         number = np.cumsum(mine) - 1
         base = np.where(callers.operator >= 0, callers.operator, callers.call)
-        found = nearest(slices.parent, base, mine)
-        at = np.where(found >= 0, node[number[np.maximum(found, 0)]], -1)
+        result = nearest(slices.parent, base, mine)
+        at = np.where(result >= 0, node[number[np.maximum(result, 0)]], -1)
     work = rows.with_columns(pl.Series("node", at)).filter(pl.col("kind") != "sync")
     return work.group_by("node", "name", "kind").agg(
         count=pl.len().cast(pl.Int64), total=pl.col("dur_ns").sum()
@@ -205,10 +180,8 @@ def kernels_below(tree: pl.DataFrame, path: str) -> pl.DataFrame:
 
 
 def in_order(tree: pl.DataFrame, by: tuple[str, ...]) -> pl.DataFrame:
-    """The rows of a tree (``path parent depth``) each after the one above it, siblings by size, then name.
-
-    ``by`` are the sizes, the first first. Adds ``under``: how many rows follow that are below it.
-    """
+    """The rows of a tree (``path parent depth``) each after the one above it, siblings by size, then name. ``by`` are
+    the sizes, the first first. Adds ``under``: how many rows follow that are below it."""
     sizes = [pl.col(key).abs() for key in by]
     ranked = tree.sort(*sizes, "name", "path", descending=[*[True] * len(by), False, False], nulls_last=True)
     number = {path: at for at, path in enumerate(ranked["path"].to_list())}

@@ -17,11 +17,9 @@ from ..table.rows import Rows
 from ..table.table import Table
 
 OPEN, CLOSED, LEAF = "▾ ", "▸ ", "  "
-INDENTED = 24
-"""Levels that are indented; what is deeper stands there."""
+INDENTED = 24  # Levels that are indented; what is deeper stands there.
 _SIZES = ("device_total_ns", "device_total_ns_delta", "host_total_ns", "host_total_ns_delta")
-SHOWN_AT_FIRST = 30
-"""Rows from which no more of them are opened by themselves."""
+SHOWN_AT_FIRST = 30  # Rows from which no more of them are opened by themselves.
 
 
 def texts_of(tree: pl.DataFrame) -> pl.Series:

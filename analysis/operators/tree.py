@@ -16,13 +16,10 @@ from msgspec import Struct
 
 from ...loaders import schema
 from ...loaders.trace import Trace
-from ..core.batches import numbers
-from ..core.call_tree import Ints, Parents, among, crossings, nearest, sum_below
-from ..core.derived import derived, derived_value
-from ..core.host_slices import HostSlices
-from ..core.launch_calls import ABSENT, gathered, ids, match
+from ..core.batches import ABSENT, CALLS, gathered, ids, in_order, match, numbered, numbers
+from ..core.call_tree import HostSlices, Ints, Parents, among, crossings, nearest, pack, sum_below
+from ..core.derived import derived_value
 from ..core.quantiles import Codes, dense
-from ..core.runtime_calls import Calls, calls_of
 from ..kernels.tensor_cores import OPERATORS, by_tensor_cores, share_on_tensor_cores
 
 DATA_LOADER = re.compile(r"enumerate\(DataLoader\)#.*\.__next__$|enumerate\(DataPipe\)#")
@@ -52,11 +49,9 @@ def no_operator(name: str) -> bool:
 
 
 class Nodes(Struct, frozen=True):
-    """Operators and the annotations among them, in recorded order, as rows of ``frame`` with their ``ends``.
-
-    ``parent`` is the closest node around each (-1 for none), ``host_parent`` that of every row of the host table and
-    ``number`` which node each of those is (-1 for none).
-    """
+    """Operators and the annotations among them, in recorded order, as rows of ``frame`` with their ``ends``. ``parent``
+    is the closest node around each (-1 for none), ``host_parent`` that of every row of the host table and ``number``
+    which node each of those is (-1 for none)."""
 
     frame: pl.DataFrame
     starts: Ints
@@ -69,24 +64,7 @@ class Nodes(Struct, frozen=True):
 
 def operators_of(run: Trace) -> Operators | None:
     """Time per operator, most device time first; None where the run has no operators."""
-    made = list[Operators | None]()
-
-    def found() -> Operators | None:
-        if not made:
-            made.append(_operators(run))
-        return made[0]
-
-    def frame() -> pl.DataFrame:
-        operators = found()
-        return pl.DataFrame() if operators is None else operators.frame
-
-    def sums() -> tuple[int, int, int] | None:
-        operators = found()
-        return None if operators is None else (operators.device_ns, operators.unclaimed_ns, operators.crossing)
-
-    told = derived(run, "operators", frame)
-    times = derived_value(run, "operators-sums", tuple[int, int, int] | None, sums)
-    return found() if made else None if times is None else Operators(told, *times)
+    return derived_value(run, "operators", Operators | None, lambda: _operators(run))
 
 
 def _operators(run: Trace) -> Operators | None:
@@ -100,19 +78,21 @@ def _operators(run: Trace) -> Operators | None:
     calls = calls_of(run)
     owner = _owners(calls, nodes)
     device, tensor, unsure, total, claimed = _device_time(run, calls, owner, len(into))
-    counted = is_op & (into == np.arange(len(into))) & ~_named(names, name, _NO_OPERATOR, DATA_LOADER)
+    no_operators = np.array([no_operator(text) or is_data_loader(text) for text in names], dtype=bool)
+    counted = is_op & (into == np.arange(len(into))) & ~no_operators[name]
     if not counted.any():
         return None
 
     def below(values: npt.NDArray[np.int64 | np.bool_]) -> Ints:
         return sum_below(nodes.parent, nodes.depth, values)
 
+    known = np.array([text in OPERATORS for text in names], dtype=bool)
     frame = _summed(nodes.frame, names, name, counted, {
         "device_self_ns": _gathered(device, into), "device_total_ns": below(device),
         "host_self_ns": _own_host_time(nodes, into, calls, owner), "host_total_ns": nodes.frame["dur_ns"].to_numpy(),
         "tensor_self": _gathered(tensor, into), "tensor_total": below(tensor),
         "unsure_self": _gathered(unsure, into), "unsure_total": below(unsure),
-        "eligible": below(_eligible(names, name, is_op) | (tensor > 0) & is_op),
+        "eligible": below((known[name] & is_op) | (tensor > 0) & is_op),
     })
     return Operators(frame, total, total - claimed, crossings(run.host))
 
@@ -126,29 +106,22 @@ def launching_operators(run: Trace, activities: pl.DataFrame) -> pl.Series:
 
 def _nodes(run: Trace) -> Nodes:
     """Operators, and the annotations that stand in the tree beside them."""
-    annotations = run.host.filter(pl.col("kind").is_in(["annotation", "dataloader"]))
-    names = annotations.select(pl.col("name").unique().cast(pl.String)).collect(engine="streaming")["name"].drop_nulls()
-    wanted = [name for name in names if _IN_TREE.match(name) or is_data_loader(name)]
-    beside = pl.col("kind").is_in(["annotation", "dataloader"])
-    beside = beside & pl.col("name").is_in(pl.Series(wanted, dtype=schema.NAME).implode())
+    marked = pl.col("kind").is_in(["annotation", "dataloader"])
+    names = run.host.filter(marked).select(pl.col("name").unique().cast(pl.String)).collect(engine="streaming")["name"]
+    wanted = [name for name in names.drop_nulls() if _IN_TREE.match(name) or is_data_loader(name)]
+    in_tree = marked & pl.col("name").is_in(pl.Series(wanted, dtype=schema.NAME).implode())
     timed = pl.all_horizontal(pl.col("name", "start_ns", "dur_ns").is_not_null())
-    wanted_rows = ((pl.col("kind") == "op") | beside) & timed
     above = HostSlices(run).parent
-    nodes = run.host.with_row_index("row").filter(wanted_rows)
-    found = numbers(nodes.select("row", pl.col("depth").fill_null(0)), "row", "depth")
-    is_node, depth = np.zeros(len(above), dtype=bool), found["depth"]
-    is_node[found["row"]] = True
+    nodes = run.host.with_row_index("row").filter((pl.col("kind") == "op") | in_tree, timed)
+    result = numbers(nodes.select("row", pl.col("depth").fill_null(0)), "row", "depth")
+    is_node, depth = np.zeros(len(above), dtype=bool), result["depth"]
+    is_node[result["row"]] = True
     frame = nodes.select("name", "kind", "start_ns", "dur_ns", "rank", "external_id").collect(engine="streaming")
     starts = frame["start_ns"].to_numpy()
     return Nodes(
         frame, starts, starts + frame["dur_ns"].to_numpy(), among(above, is_node), depth, above,
         np.where(is_node, np.cumsum(is_node, dtype=np.int32) - 1, -1).astype(np.int32),
     )
-
-
-def _named(names: list[str], name: Codes, *patterns: re.Pattern[str]) -> Mask:
-    hit = np.array([any(pattern.match(text) for pattern in patterns) for text in names], dtype=bool)
-    return hit[name]
 
 
 def _folded_into(parent: Ints, name: Codes, is_op: Mask) -> Ints:
@@ -164,16 +137,14 @@ def _folded_into(parent: Ints, name: Codes, is_op: Mask) -> Ints:
 
 
 def _owners(calls: Calls, nodes: Nodes) -> Ints:
-    """The node that made each call, -1 for none.
-
-    An external id is believed where its operator was running when the call began and it is not just the correlation id
-    again: some recorders wrote other numbers there, which hit an operator by chance. A negative one was made by the
-    loader from a recorded arrow, and holds though the call came later, from the thread that empties a queue.
-    """
+    """The node that made each call, -1 for none. An external id is believed where its operator was running when the
+    call began and it is not just the correlation id again: some recorders wrote other numbers there, which hit an
+    operator by chance. A negative one was made by the loader from a recorded arrow, and holds though the call came
+    later, from the thread that empties a queue."""
     rank, external = ids(nodes.frame["rank"]), ids(nodes.frame["external_id"])
     earliest = np.argsort(nodes.starts, kind="stable")
-    found = match((calls.rank, calls.external_id), (rank[earliest], external[earliest]))
-    owner = np.where(found >= 0, earliest[np.maximum(found, 0)], -1) if len(earliest) else found
+    result = match((calls.rank, calls.external_id), (rank[earliest], external[earliest]))
+    owner = np.where(result >= 0, earliest[np.maximum(result, 0)], -1) if len(earliest) else result
     known = np.maximum(owner, 0)
     late = (calls.starts > nodes.ends[known]) & (calls.external_id >= 0)
     strange = (calls.starts < nodes.starts[known]) | late
@@ -220,20 +191,11 @@ def _own_host_time(nodes: Nodes, into: Ints, calls: Calls, owner: Ints) -> Ints:
     inner = np.bincount(into[nodes.parent[child]], weights=durations[child], minlength=len(into))
     elsewhere = (calls.external_id < 0) & (calls.external_id != ABSENT)
     made = (owner >= 0) & calls.outermost & ~elsewhere
-    called = np.bincount(
-        into[owner[made]], weights=(calls.ends - calls.starts)[made], minlength=len(into)
-    )
+    called = np.bincount(into[owner[made]], weights=(calls.ends - calls.starts)[made], minlength=len(into))
     return (durations - inner - called).astype(np.int64)
 
 
-def _eligible(names: list[str], name: Codes, is_op: Mask) -> Mask:
-    known = np.array([text in OPERATORS for text in names], dtype=bool)
-    return known[name] & is_op
-
-
-def _summed(
-    nodes: pl.DataFrame, names: list[str], name: Codes, counted: Mask, values: dict[str, Ints]
-) -> pl.DataFrame:
+def _summed(nodes: pl.DataFrame, names: list[str], name: Codes, counted: Mask, values: dict[str, Ints]) -> pl.DataFrame:
     """Sums per name over the calls that count."""
     of = name[counted]
     sums = {
@@ -252,3 +214,39 @@ def _summed(
         )
         .sort("device_self_ns", "host_self_ns", pl.col("name").cast(pl.String), descending=[True, True, False])
     )
+
+
+class Calls(Struct, frozen=True):
+    """Runtime and driver calls by start: rows of the host table, times in ns, ids ``ABSENT`` where not recorded."""
+
+    row: Ints
+    starts: Ints
+    ends: Ints
+    correlation: Ints
+    external_id: Ints
+    pid: Ints
+    tid: Ints
+    rank: Ints
+
+    @property
+    def outermost(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Which calls did not begin inside another call of their thread."""
+        thread = numbered(self.rank, self.pid, self.tid)
+        key = pack(np.concatenate((thread, thread)), np.concatenate((self.starts, self.ends)))
+        starts, ends = key[: len(thread)], key[len(thread) :]
+        order = np.lexsort((-ends, starts))
+        outer = np.ones(len(order), dtype=bool)
+        outer[order[1:]] = starts[order[1:]] >= np.maximum.accumulate(ends[order])[:-1]
+        return outer
+
+
+def calls_of(run: Trace) -> Calls:
+    """Every runtime and driver call of the run with a start and a duration, by start."""
+    keys = ("correlation", "external_id", "pid", "tid", "rank")
+    result = numbers(
+        run.host.with_row_index("row").filter(pl.col("kind").is_in(CALLS)).select("row", "start_ns", "dur_ns", *keys)
+        .drop_nulls(["start_ns", "dur_ns"]), "row", *keys,
+    )
+    order = np.argsort(result["start_ns"], kind="stable")
+    row, starts, spans = (in_order(result[name], order) for name in ("row", "start_ns", "dur_ns"))
+    return Calls(row, starts, starts + spans, *(in_order(result[name], order) for name in keys))

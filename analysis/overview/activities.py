@@ -10,16 +10,15 @@ import polars as pl
 from msgspec import Struct
 
 from ...loaders.trace import Trace
+from ..core.batches import ids
 from ..core.intervals import Intervals, Ints, union
-from ..core.launch_calls import ids
 from ..core.quantiles import codes, dense
 from ..kernels.sources import ACTIVITIES
 from ..kernels.tensor_cores import by_tensor_cores
 
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float32]
-Places = npt.NDArray[np.intp]
-"""Which rows, by their numbers."""
+Places = npt.NDArray[np.intp]  # Which rows, by their numbers.
 
 
 class Activities(Struct, frozen=True):
@@ -56,10 +55,8 @@ _NOBODY = np.zeros(0, dtype=np.int64)
 
 
 def activities_of(run: Trace, asks: Ints = _NOBODY) -> Activities | None:
-    """The device activities of the run with times; None where it has none.
-
-    Those launched under what ``asks`` for a collective (external ids) communicate whatever they are called.
-    """
+    """The device activities of the run with times; None where it has none. Those launched under what ``asks`` for a
+    collective (external ids) communicate whatever they are called."""
     rows = (
         run.kernels.filter(pl.col("kind").is_in(ACTIVITIES))
         .select("start_ns", "dur_ns", "name", "kind", "device", "op_id", "blocks_per_sm", "occupancy", "correlation",

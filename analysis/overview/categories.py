@@ -4,6 +4,8 @@ from __future__ import annotations
 
 CATEGORIES = ("Kernel", "Memcpy", "Memset", "Communication", "Runtime", "DataLoader", "CPU Exec", "Other")
 """In the order in which they claim an instant."""
+HOST = ("Runtime", "DataLoader", "CPU Exec")
+"""What the host does while devices are idle; ``Other`` is nobody's, and the rest is what devices do."""
 MEANINGS = {
     "Kernel": "a kernel runs on a device",
     "Memcpy": "a copy runs, and no kernel",

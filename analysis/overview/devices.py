@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ...loaders.trace import Device
+from ..core.batches import ABSENT
 from ..core.intervals import Intervals, Ints
-from ..core.launch_calls import ABSENT
 from ..kernels.tensor_cores import UNSURE
 from .activities import Activities, Floats, Places
 

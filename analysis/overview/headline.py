@@ -43,7 +43,7 @@ def _measures(run: Trace) -> list[str]:
 
 def cycle_numbers(run: Trace, options: Options, side: Side = "a") -> list[int]:
     """The numbers of the run's cycles in scope in the order they happened; empty where none are found."""
-    from ..cycles.account import find_cycles
+    from ..cycles.detection import find_cycles
     from ..cycles.scope import part
 
     frame = find_cycles(part(run, options, side), options).frame

@@ -10,10 +10,8 @@ import polars as pl
 from msgspec import Struct
 
 from ...loaders.trace import Trace
-from ..core.batches import batches, in_one
+from ..core.batches import ABSENT, CALLS, TextColumn, batches, ids, in_one, in_order
 from ..core.intervals import EMPTY, Intervals, Ints, joined, union
-from ..core.launch_calls import ABSENT, CALLS, ids, in_order
-from ..core.text_column import TextColumn
 from ..operators.tree import DATA_LOADER
 
 COMMUNICATION = re.compile(r"(nccl|gloo):")
@@ -24,9 +22,8 @@ _LOADS, _ASKS, _MARKS = 1, 2, 4
 
 
 class RuntimeCalls(Struct, frozen=True):
-    """Runtime and driver calls by start: codes of their names, times in ns; ``ABSENT`` where not recorded."""
+    """Runtime and driver calls by start, times in ns; ``ABSENT`` where not recorded."""
 
-    name: Ints
     starts: Ints
     dur: Ints
     correlation: Ints
@@ -44,10 +41,8 @@ class RuntimeCalls(Struct, frozen=True):
 
 
 class HostTimes(Struct, frozen=True):
-    """When the host waits for data, asks for communication, and is in another operator; and its calls.
-
-    ``asks`` are the external ids of what asks for communication.
-    """
+    """When the host waits for data, asks for communication, and is in another operator; and its calls. ``asks`` are the
+    external ids of what asks for communication."""
 
     loader: Intervals
     communication: Intervals
@@ -83,8 +78,7 @@ def host_times(run: Trace) -> HostTimes:
             mine = group == number
             found.append(union(starts[mine], starts[mine] + dur[mine]))
         made = np.flatnonzero(is_call & (starts != ABSENT))
-        codes = ids(rows["name"].to_physical().cast(pl.Int64))
-        calls.append(RuntimeCalls(codes, starts, dur, ids(rows["correlation"]), ids(rows["rank"])).at(made))
+        calls.append(RuntimeCalls(starts, dur, ids(rows["correlation"]), ids(rows["rank"])).at(made))
     every = RuntimeCalls(*(in_one([getattr(some, name) for some in calls]) for name in RuntimeCalls.__struct_fields__))
     loader, communication, op = (joined(found) if found else EMPTY for found in moments)
     by_start = every.at(np.argsort(every.starts, kind="stable"))

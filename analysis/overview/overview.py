@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import polars as pl
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -13,24 +12,22 @@ from ...loaders.trace import Trace
 from ..contract.options import Options
 from ..contract.view import CannotAnswer
 from ..core import units
-from ..cycles.account import Cycles
-from ..cycles.steps import Steps, in_steps
-from ..findings.rule import Evidence
-from ..findings.rules import findings, unchecked
+from ..cycles.detection import Cycles
+from ..cycles.whole import Steps, in_steps
+from ..findings.rule import Evidence, Finding
+from ..findings.rules import finding_facts, findings
 from ..findings.spread import share_text
 from ..kernels.by_name import table as kernel_table
+from ..kernels.family import device_families
 
 TOP = 10
-SHOWN = 8
-"""Devices of which the headline names each."""
+SHOWN = 8  # Devices of which the headline names each.
 
 
 class Overview(Struct, frozen=True):
     """One run: ``times`` per category (mean per cycle, ns), what a cycle is called here, and all that is said.
-
-    ``window_ns`` is the time of a cycle that the categories divide, None where no wall time is known. ``host``
-    has ``on_cpu`` and ``queued`` where recorded: shares of a cycle, summed over threads.
-    """
+    ``window_ns`` is the time of a cycle that the categories divide, None where no wall time is known. ``host`` has
+    ``on_cpu`` and ``queued`` where recorded: shares of a cycle, summed over threads. The facts say ``findings``."""
 
     times: dict[str, float]
     word: str
@@ -39,6 +36,7 @@ class Overview(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     host: dict[str, float] = field(default_factory=dict)
     window_ns: float | None = None
+    findings: tuple[Finding, ...] = ()
 
     @property
     def of_recording(self) -> bool:
@@ -48,9 +46,7 @@ class Overview(Struct, frozen=True):
 
 class Basis(Struct, frozen=True):
     """What the figures rest on: how many windows, their mean length and the mean cycle time (ns), the source of both.
-
-    ``held`` is the share of the device time that belongs to the cycles, 0-1, None where nobody measured it.
-    """
+    ``held`` is the share of the device time that belongs to the cycles, 0-1, None where nobody measured it."""
 
     windows: int | None = None
     window_ns: float | None = None
@@ -68,25 +64,19 @@ def overview(
     found = findings(evidence)
     facts = {
         "devices": evidence.devices,
-        "findings": [finding.sentence for finding in found if finding.severity != "unchecked"],
-        "rules": [msgspec.to_builtins(finding) for finding in found], "unchecked": unchecked(found),
-        "top_kernels": evidence.top,
+        **finding_facts(found), "top_kernels": evidence.top, "families": evidence.families,
         "steps": basis.windows, "step_ns": basis.step_ns, "window_ns": basis.window_ns,
-        "coverage": {
-            "steps_left_out": basis.left_out, "activity_in_steps": basis.held, "source": run.info.coverage,
-        },
+        "coverage": {"steps_left_out": basis.left_out, "activity_in_steps": basis.held, "source": run.info.coverage},
     }
     if host:
         facts["host"] = host
     line = " · ".join((headline, *_busy(evidence)))
-    return Overview(times, word, line, facts, notes, host or {}, basis.window_ns)
+    return Overview(times, word, line, facts, notes, host or {}, basis.window_ns, found)
 
 
 def span(cycles: Cycles, word: str) -> str:
     """How many cycles there are and how long they take: '6 steps, mean 174.8 ms', 'one step on each of 8 ranks, ...'
-
-    Warm-up is counted and not in the mean.
-    """
+    Warm-up is counted and not in the mean."""
     spans = cycles.frame["dur_ns"].drop_nulls()
     count, ranks = len(spans), cycles.frame["rank"].drop_nulls().n_unique()
     per_rank = cycles.frame.group_by("rank").len()["len"].unique()
@@ -121,25 +111,31 @@ def kernels(run: Trace, options: Options, steps: Steps | None = None) -> Evidenc
         frame = everything if within is run else kernel_table(within, whole)[0]
     except CannotAnswer:
         return evidence
-    names = ["name", "kind", "device", "count", "total_ns", "share", "bound"]
-    top = everything.head(TOP).select(pl.col("name", "kind", "device").cast(pl.String), *names[3:]).to_dicts()
+    top = _over_devices(everything).head(TOP).to_dicts()
     work = frame.filter(pl.col("kind").is_in(["kernel", "collective"]))
     total = int(frame["total_ns"].sum())
     bound = work.drop_nulls("bound").group_by("bound").agg(pl.col("total_ns").sum()).sort(
         "total_ns", descending=True).rows()
     return replace(
         evidence, top=top, costliest=_costliest(frame), bound={name: ns / total for name, ns in bound} if total else {},
-        median_kernel_ns=_median(within), launches=float(work["count"].sum()),
+        median_kernel_ns=_median(within), launches=float(work["count"].sum()), families=device_families(frame),
     )
 
 
 def _costliest(frame: pl.DataFrame) -> dict[str, Any] | None:
     """The kernel that takes most time of all devices together: ``name share total_ns count devices``."""
-    sums = frame.group_by(pl.col("name", "kind").cast(pl.String)).agg(
-        pl.col("share", "total_ns").sum(), pl.when(pl.col("count").null_count() == 0).then(pl.col("count").sum()),
-    ).sort("total_ns", "name", descending=[True, False])
+    sums = _over_devices(frame)
     devices = frame.select("rank", "device").n_unique()
     return None if sums.is_empty() else {**sums.row(0, named=True), "devices": devices}
+
+
+def _over_devices(frame: pl.DataFrame) -> pl.DataFrame:
+    """One row per kernel, most time first, in the columns of ``top_kernels``; ``device`` where all rows have one."""
+    return frame.group_by(pl.col("name", "kind").cast(pl.String)).agg(
+        pl.when(pl.col("device").n_unique() == 1).then(pl.col("device").first()).cast(pl.String),
+        pl.when(pl.col("count").null_count() == 0).then(pl.col("count").sum()), pl.col("total_ns", "share").sum(),
+        pl.when(pl.col("bound").n_unique() == 1).then(pl.col("bound").first()),
+    ).sort("total_ns", "name", descending=[True, False], nulls_last=True)
 
 
 def _median(run: Trace) -> float | None:

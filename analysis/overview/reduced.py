@@ -1,26 +1,23 @@
 """The overview of a reduced dataset: the figures of its ranks as they were measured, and what was found on them.
 
 Rules that look at sums look at those of all ranks. What only a recording shows was found on each rank, and is said
-once: as the rank says it of which most time could be won, with the number of ranks that say it.
+once: as the rank says it that loses most time to it, with the number of ranks that say it.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import polars as pl
-from msgspec import convert
 from msgspec.structs import replace
 
 from ...loaders.trace import Trace
 from ..communication.devices import Communication
 from ..contract.options import Options
 from ..contract.view import CannotAnswer, ScopeRefused
-from ..core import units
-from ..cycles.account import counted_cycles
+from ..cycles.detection import counted_cycles
 from ..findings.rule import Finding
-from ..findings.rules import unchecked
+from ..findings.rules import finding_facts
 from .categories import CATEGORIES
 from .overview import Overview
 from .timed import Figures, RankFigures, told
@@ -42,13 +39,8 @@ def reduced_overview(run: Trace, options: Options, cycle: int | None) -> Overvie
     if not parts:
         raise CannotAnswer(f"{run.info.label} holds no device activities with times, so no overview.")
     made = told(run, run, options, cycles, parts, None)
-    known = convert(made.facts["rules"], tuple[Finding, ...])
-    found = _merged(tuple(one for one in known if one.severity != "unchecked"), _findings(run))
-    facts = made.facts | {
-        "findings": [finding.sentence for finding in found if finding.severity != "unchecked"],
-        "rules": [msgspec.to_builtins(finding) for finding in found], "unchecked": unchecked(found),
-    }
-    return replace(made, facts=facts, notes=(NOTE, *made.notes))
+    found = _merged(tuple(one for one in made.findings if one.severity != "unchecked"), _findings(run))
+    return replace(made, facts=made.facts | finding_facts(found), notes=(NOTE, *made.notes), findings=found)
 
 
 def _parts(run: Trace) -> list[RankFigures]:
@@ -97,9 +89,9 @@ def _findings(run: Trace) -> tuple[Finding, ...]:
     rows = run.findings.with_columns(pl.col("rule", "severity", "view").cast(pl.String)).collect(engine="streaming")
     ranks = len(run.info.ranks)
     looked = rows.filter(pl.col("severity") != "unchecked")
-    best = looked.sort("time_to_win_ns", "rank", descending=[True, False], nulls_last=True).group_by(
+    best = looked.sort("cost_ns", "rank", descending=[True, False], nulls_last=True).group_by(
         "rule", maintain_order=True
-    ).agg(pl.col("severity", "sentence", "time_to_win_ns", "view", "filter", "rank").first(),
+    ).agg(pl.col("severity", "sentence", "cost_ns", "view", "filter", "rank").first(),
           pl.len().alias("ranks"), pl.col("sentence").n_unique().alias("ways"))
     made = [_of_ranks(row, ranks) for row in best.to_dicts()]
     nowhere = rows.filter(~pl.col("rule").is_in(looked["rule"].unique().implode()))
@@ -112,15 +104,14 @@ def _merged(known: tuple[Finding, ...], told: tuple[Finding, ...]) -> tuple[Find
     rules = {one.rule for one in known}
     every = [*known, *(one for one in told if one.rule not in rules)]
     order = {"problem": 0, "hint": 0, "fact": 1, "unchecked": 2}
-    return tuple(sorted(every, key=lambda one: (order[one.severity], -(one.time_to_win_ns or 0.0))))
+    return tuple(sorted(every, key=lambda one: (order[one.severity], -(one.cost_ns or 0.0))))
 
 
 def _of_ranks(row: dict[str, Any], ranks: int) -> Finding:
     sentence = row["sentence"]
     if row["rank"] is not None and ranks > 1 and (row["ways"] > 1 or row["ranks"] < ranks):
-        whole = "all" if row["ranks"] == ranks else units.count(row["ranks"])
-        most = ", of which it is the one with most to win" if row["ranks"] > 1 and row["time_to_win_ns"] else ""
-        sentence = f"{sentence} So on rank {row['rank']}; {whole} of {ranks:,} ranks show it{most}."
-    return Finding(
-        row["rule"], row["severity"], sentence, (), row["time_to_win_ns"], row["view"], row["filter"],
-    )
+        some = f"All {ranks:,}" if row["ranks"] == ranks else f"{row['ranks']:,} of {ranks:,}"
+        most = f", rank {row['rank']} most" if row["cost_ns"] else ""
+        only, others = (" only", "") if row["ranks"] == 1 else ("", f" {some} ranks show this{most}.")
+        sentence = f"On rank {row['rank']}{only}: {sentence}{others}"
+    return Finding(row["rule"], row["severity"], sentence, (), None, row["view"], row["filter"], row["cost_ns"])

@@ -15,7 +15,7 @@ from ...loaders.trace import REDUCED, Trace
 from ..contract.options import Options
 from ..contract.view import CannotAnswer
 from ..core import units
-from ..cycles.account import left_out, spoken_of
+from ..cycles.detection import left_out, spoken_of
 from ..cycles.scope import scoped
 from ..findings.evidence.measured import measured
 from ..kernels.by_name import table as kernel_table
@@ -29,10 +29,8 @@ BY_KIND = {"kernel": "Kernel", "collective": "Communication", "memcpy": "Memcpy"
 
 
 def overview_of(run: Trace, options: Options, side: Literal["a", "b"], whole: bool = False) -> Overview:
-    """The overview of the run, or of the one cycle the options name for this side. Raises CannotAnswer.
-
-    With ``whole`` the breakdown is of the recording whatever its cycles are, where times are recorded.
-    """
+    """The overview of the run, or of the one cycle the options name for this side. Raises CannotAnswer. With ``whole``
+    the breakdown is of the recording whatever its cycles are, where times are recorded."""
     limited = scoped(run, options, side)
     cycle = options.cycle if side == "a" else options.cycle_b
     if REDUCED in run.info.facts:
@@ -136,5 +134,6 @@ def _untimed(run: Trace, options: Options) -> Overview:
     notes = ("The input has no timestamps: no breakdown of the wall time, no utilisation; device time by kind.",)
     replay = ", serialised replay" if run.info.serialised else ""
     launched = units.counted(evidence.launches or 0, "launch", "launches")
-    headline = f"{launched} · {units.duration(sum(times.values()))} of device time{replay}"
+    spent = f"{units.duration(sum(times.values()))} of device time" if times else "durations not recorded"
+    headline = f"{launched} · {spent}{replay}"
     return overview(run, times, "run", headline, evidence, Basis(), notes)

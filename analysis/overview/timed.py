@@ -1,6 +1,6 @@
 """The overview of a run with timestamps: each instant of its cycles' windows goes to one category.
 
-Cycle times are those of the account; device figures are taken over the windows of the cycles that were recorded whole.
+Cycle times are the detected ones; device figures are taken over the windows of the cycles that were recorded whole.
 
 An instant belongs to the first category that is active, else to Other. Because a category gets only what those before
 it leave, its time is how much the union grows when it joins: Kernel hides everything under it, and Communication is
@@ -17,21 +17,19 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...loaders.schema import NAME
 from ...loaders.trace import REDUCED, Trace
 from ..communication.devices import Communication, communication
 from ..contract.options import Options
 from ..core import units
+from ..core.batches import ABSENT, match
 from ..core.derived import derived_value
 from ..core.intervals import EMPTY, Intervals, Ints, union
-from ..core.launch_calls import ABSENT, match, values_at
-from ..core.quantiles import dense
 from ..core.run_labels import device_labels
-from ..cycles.account import Cycles, counted_cycles, homeless, left_out, why_guessed
-from ..cycles.account import spoken_of as cycles_spoken_of
-from ..cycles.steps import steps_of, steps_of_cycle
+from ..cycles.detection import Cycles, counted_cycles, homeless, left_out, why_guessed
+from ..cycles.detection import spoken_of as cycles_spoken_of
+from ..cycles.whole import steps_of, steps_of_cycle
 from ..findings.evidence.measured import measured
-from ..idle.account import Idle, idle_of
+from ..idle.attribution import Idle, idle_of
 from ..idle.facts import busy_share, in_steps_of, spoken_of
 from ..idle.reduced import reduced_idle
 from .activities import Activities, activities_of
@@ -73,17 +71,7 @@ def _moments(activities: Activities | None, host: HostTimes) -> dict[str, Interv
     return found
 
 
-LONGER = 0.01
-"""From this share on it is said that windows are longer than their cycles."""
-
-
-class LongCall(Struct, frozen=True):
-    """A runtime call by name: how often, how long, and how long while no device did anything; ns over all windows."""
-
-    name: str
-    count: int
-    total_ns: int
-    idle_ns: int
+LONGER = 0.01  # From this share on it is said that windows are longer than their cycles.
 
 
 class Figures(Struct, frozen=True):
@@ -92,7 +80,6 @@ class Figures(Struct, frozen=True):
     times: dict[str, int]
     devices: list[dict[str, Any]]
     communication: tuple[Communication, ...] = ()
-    calls: tuple[LongCall, ...] = ()
     early: int = 0
     launched: int = 0
 
@@ -105,13 +92,9 @@ class RankFigures(Struct, frozen=True):
     rank: int | None = None
 
 
-def timed(
-    run: Trace, limited: Trace, options: Options, cycle: int | None, whole: bool = False
-) -> Overview | None:
-    """The overview of the run or of one of its cycles, which ``limited`` holds; None where nothing has a time.
-
-    A ``whole`` recording has no cycles.
-    """
+def timed(run: Trace, limited: Trace, options: Options, cycle: int | None, whole: bool = False) -> Overview | None:
+    """The overview of the run or of one of its cycles, which ``limited`` holds; None where nothing has a time. A
+    ``whole`` recording has no cycles."""
     if cycle is None:
         cycles = counted_cycles(run, options)
     else:  # whoever asks for one of the guessed cycles gets it
@@ -125,10 +108,8 @@ def timed(
 
 
 def rank_figures(run: Trace, cycles: Cycles, usual: bool) -> list[tuple[int | None, RankFigures]]:
-    """The figures of each rank, those without any times left out; None stands for the run itself.
-
-    ``usual`` cycles are those that every question without options speaks of.
-    """
+    """The figures of each rank, those without any times left out; None stands for the run itself. ``usual`` cycles are
+    those that every question without options speaks of."""
     return [(rank, replace(part, rank=rank)) for rank, own in _by_rank(run)
             if (part := _part(own, cycles, rank, usual)) is not None]
 
@@ -165,7 +146,7 @@ def _figures(run: Trace, windows: Windows) -> Figures:
     host = host_times(run)
     activities = activities_of(run, host.asks)
     times = {name: int(each.sum()) for name, each in breakdown(windows, activities, host).items()}
-    figures = Figures(times, [], calls=_longest_calls(host.calls, windows, activities))
+    figures = Figures(times, [])
     if activities is None:
         return figures
     early, launched = _early(activities, host.calls.timed)
@@ -181,27 +162,6 @@ def _early(activities: Activities, calls: RuntimeCalls) -> tuple[int, int]:
     call = match((activities.rank, correlation), (calls.rank, calls.correlation))
     known = call >= 0
     return int((activities.starts[known] < calls.starts[call[known]]).sum()), int(known.sum())
-
-
-def _longest_calls(calls: RuntimeCalls, windows: Windows, activities: Activities | None) -> tuple[LongCall, ...]:
-    """The runtime calls that take most time of the host, by name."""
-    first, last = np.searchsorted(calls.starts, (windows.starts[0], windows.ends[-1] + 1))
-    calls = calls.at(np.arange(first, last))
-    number, seen = dense(calls.name)
-    known = calls.dur != ABSENT
-    count, total = np.bincount(number, minlength=len(seen)), np.zeros(len(seen), dtype=np.int64)
-    np.add.at(total, number[known], calls.dur[known])
-    busy = EMPTY if activities is None else union(activities.starts, activities.ends)
-    found = []
-    for longest in np.argsort(-total, kind="stable")[:3].tolist():
-        name = values_at(calls.name, np.array([seen[longest]])).cast(pl.UInt32).cat.to(NAME)[0]
-        if name is None:
-            continue
-        mine = known & (number == longest)
-        inside = union(calls.starts[mine], calls.starts[mine] + calls.dur[mine]) - busy
-        idle = int(inside.within(windows.starts, windows.ends).sum())
-        found.append(LongCall(name, int(count[longest]), int(total[longest]), idle))
-    return tuple(found)
 
 
 def told(
@@ -237,11 +197,6 @@ def told(
             for one in spoken_of(idle)],
         in_steps=steps is not None and cycle is None,
         early=sum(one.early for one in figures), launched=sum(one.launched for one in figures),
-        calls=[
-            {"name": call.name, "count": call.count / len(parts[0].windows),
-             "total_ns": call.total_ns / len(parts[0].windows), "idle_ns": call.idle_ns / len(parts[0].windows)}
-            for call in figures[0].calls
-        ],
     )
     if whole_run:
         basis = Basis(count, window_ns, None, "whole")

@@ -1,6 +1,6 @@
 """The windows of time a breakdown is taken over: those of the cycles that were recorded whole, else the recording.
 
-Which cycles there are and where their windows lie is said in one place (``cycles.account``); this only picks them.
+Which cycles there are and where their windows lie is said in one place (``cycles.detection``); this only picks them.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ from .activities import Activities
 
 class Windows(Struct, frozen=True):
     """Windows ``starts[i]..ends[i]`` (ns) in order; ``contiguous`` ones follow each other without a cycle between.
-
-    ``whole_run`` is true for the one window of a recording without cycles.
-    """
+    ``whole_run`` is true for the one window of a recording without cycles."""
 
     starts: Ints
     ends: Ints

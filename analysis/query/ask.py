@@ -1,33 +1,90 @@
-"""Asking: a view and its runs become a table.
+"""Asking: a view and its runs become a table, from the stored answer where there is one.
 
-The runs are restricted to what the options ask for, the view answers or its stored answer is read, and the columns that
-a list of these rows needs are chosen. Rows that were recorded stay on disk where they are many.
+The runs are restricted to what the options ask for, the view answers, and the columns that a list of these rows needs
+are chosen. Rows that were recorded stay on disk where they are many. Answers about big recordings are kept beside their
+tables: the overview of a trace of 2 GB takes 5 s, and 0.2 s the second time. Another state of a file, label, order of
+runs or of our code is another question; a scope, rows on disk and answers of many rows are not kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import polars as pl
+from msgspec import DecodeError, Struct
 from msgspec.structs import replace
 
-from ...loaders.trace import Trace
+from ...loaders.trace import REDUCED, Trace
 from ..contract.column import Column, Per
 from ..contract.options import SIDES, Options
-from ..contract.view import Answer, CannotAnswer, View
+from ..contract.sections import PageSection
+from ..contract.view import Answer, CannotAnswer, Runs, ScopeRefused, View
 from ..core import units
-from ..core.names.of_runs import of_runs, speaking_of
+from ..core.derived import code, is_stored, packed, unpacked
+from ..core.names.display_names import of_runs, speaking_of
 from ..cycles.statement import cycle_facts
-from ..fleet.lost import reason
 from ..table.common_values import common_values, resolution, telling_apart
 from ..table.rows import Rows
 from ..table.sorting import true_ids
 from ..table.table import Table, names_of, sources
-from .stored_answers import known_answer
 
-ON_DISK = 500_000
-"""Rows from which recorded columns are left on disk."""
+MOST_BYTES = 24 << 20  # An answer that takes more in memory is not kept; 1,300 lanes of 100 columns take 10 MB.
+MOST_ANSWERS = 40  # Answers kept with one recording: all views of it, and its comparisons with some others.
+_BEGINNING = "answer-"
+
+
+class _Stored(Struct, frozen=True):
+    """The rows, and what an ``Answer`` has beside them."""
+
+    rows: pl.DataFrame
+    facts: dict[str, Any]
+    summary: tuple[str, ...]
+    notes: tuple[str, ...]
+    picture: tuple[tuple[str, ...], ...]
+    rows_below: bool
+    page: tuple[PageSection, ...]
+    cycle_summary: tuple[str, ...]
+
+    def answer(self) -> Answer:
+        """The answer with its rows collected."""
+        return Answer(self.rows.lazy(), **{name: getattr(self, name) for name in _BESIDE})
+
+
+_BESIDE = _Stored.__struct_fields__[1:]
+
+
+def known_answer(view: View, runs: Runs, options: Options, names: Sequence[str], find: Callable[[], Answer]) -> Answer:
+    """The answer with the rows' columns ``names`` collected, as ``find`` tells it or as it did before. Raises what
+    ``find`` raises. Rows that may stay on disk (``recorded``) are as ``find`` returns them."""
+    store = runs[0].derived_store if runs and all(is_stored(run) for run in runs) else None
+    if store is None or options != Options() or view.free_columns:
+        return find()
+    question = [view.name, view.build.__module__, view.build.__qualname__, code()]
+    for run in runs:
+        assert run.derived_store is not None
+        question += [run.derived_store.identity, repr(run.info)]
+    name = f"{_BEGINNING}{pl.Series([repr(question)]).hash()[0]:016x}"
+    if (frame := store.read(name)) is not None:
+        with suppress(DecodeError, ValueError, TypeError, IndexError, pl.exceptions.PolarsError):
+            stored: _Stored = unpacked(frame, _Stored)
+            return stored.answer()
+    answer = find()
+    if answer.recorded:
+        return answer
+    plan = answer.frame if answer.keep is None else answer.frame.filter(answer.keep)
+    rows = plan.select(names).collect(engine="streaming")
+    stored = _Stored(rows, **{name: getattr(answer, name) for name in _BESIDE})
+    with suppress(TypeError, ValueError, OverflowError):
+        if rows.estimated_size() <= MOST_BYTES and (data := packed(stored)).estimated_size() <= MOST_BYTES:
+            store.write(name, data)
+            store.only_last(_BEGINNING, MOST_ANSWERS)
+    return stored.answer()
+
+
+ON_DISK = 500_000  # Rows from which recorded columns are left on disk.
 
 
 def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> Table:
@@ -37,8 +94,8 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
     if len(runs) == 2 and not view.two_runs:
         runs = runs[:1]
     options = options or Options()
-    whole, asked = runs, replace(options, from_ns=None, to_ns=None) if view.windows_itself else options
-    runs, options = _limited(view, runs, options)
+    whole, question = runs, replace(options, from_ns=None, to_ns=None) if view.windows_itself else options
+    runs, options = _restricted(view, runs, options)
     columns = view.columns_for(len(runs))
     names = [column.name for column in columns]
     of_activities = of_runs(whole)
@@ -61,7 +118,7 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
         order=kept, kept=kept,
         picture=answer.picture, rows_below=answer.rows_below, page=answer.page,
         same=tuple((header, text) for _, header, text in same),
-        cycle_facts=partial(cycle_facts, whole, asked),
+        cycle_facts=partial(cycle_facts, whole, question),
         per=per, unlisted=listed, summaries=(answer.cycle_summary, answer.summary),
         names=names_of(of_activities, rows, columns),
     )
@@ -71,18 +128,18 @@ def ask(view: View, runs: tuple[Trace, ...], options: Options | None = None) -> 
 
 
 def per_of(columns: Sequence[Column], answer: Answer) -> Per | None:
-    """What the answer's sums are compared per; None where it compares none.
-
-    A view of one kind of sum, which cannot be compared per anything else, says it in its facts.
-    """
+    """What the answer's sums are compared per; None where it compares none. A view of one kind of sum, which cannot be
+    compared per anything else, says it in its facts."""
     if not any(one.per for one in columns):
         return answer.facts.get("per")
     return "cycle" if answer.cycle_summary else "recording"
 
 
-def _limited(view: View, runs: tuple[Trace, ...], options: Options) -> tuple[tuple[Trace, ...], Options]:
+def _restricted(view: View, runs: tuple[Trace, ...], options: Options) -> tuple[tuple[Trace, ...], Options]:
     """The runs as the view is to see them, and the options that are left for it to heed."""
-    if options == Options(thresholds=options.thresholds, cycle_anchor=options.cycle_anchor):
+    if options == Options(
+        thresholds=options.thresholds, cycle_anchor=options.cycle_anchor, changes=options.changes
+    ):
         return runs, options
     from ..cycles.scope import part, scoped
 
@@ -151,3 +208,19 @@ def _collected(answer: Answer, columns: Sequence[Column]) -> tuple[Rows, pl.Seri
         plan = plan.filter(answer.keep)
     rows = Rows(plan.select(names).collect(engine="streaming"), named=named)
     return rows, _no_parts(rows) if "parts" in names else None
+
+
+ANSWERED = frozenset({"overview", "cycles", "kernels", "collectives", "ranks", "idle", "diff", "triage"})
+"""Views that answer from a dataset; where one of these cannot, its own reason is the one."""
+
+
+def reason(view: str, runs: tuple[Trace, ...], said: CannotAnswer) -> CannotAnswer:
+    """Why the view cannot answer: that what it needs was not reduced, where that is why, else what it said."""
+    reduced = [run.info.label for run in runs if REDUCED in run.info.facts]
+    if not reduced or view in ANSWERED or isinstance(said, ScopeRefused):
+        return said
+    are, they = ("are reduced datasets", "them") if len(reduced) > 1 else ("is a reduced dataset", "it")
+    return CannotAnswer(
+        f"{' and '.join(reduced)} {are}: what the {view} view needs stayed in the recordings, not in {they}. "
+        "Open the recording of a rank for that; the ranks view says which is worth it."
+    )

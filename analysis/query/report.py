@@ -6,18 +6,18 @@ same shape every time and a summary goes on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
-from ...loaders.trace import Trace
+from ...loaders.trace import TABLE_NAMES, Trace
 from ..contract.column import Per
 from ..contract.options import Options
 from ..contract.view import CannotAnswer, ScopeRefused, View
-from ..core.scope_text import scope_text
-from ..metrics.alone import only_counters
+from ..core.run_labels import scope_text
 from ..table.filters import Filter, unknown_column
 from ..table.table import Table
 from ..views import VIEWS, view
-from ..views.kernels import in_overview
 from .ask import ask, unanswered
 
 SUMMARY_ONE = ("overview", "cycles", "kernels")
@@ -53,10 +53,8 @@ def report(
     tree: bool = False,
     per: Per = "cycle",
 ) -> Table:
-    """One view, or its other shape as a ``tree``, filtered, sorted, cut, its names as in a list that wide.
-
-    Raises KeyError, NoSuchColumn, BadFilter, CannotAnswer, ScopeRefused.
-    """
+    """One view, or its other shape as a ``tree``, filtered, sorted, cut, its names as in a list that wide. Raises
+    KeyError, NoSuchColumn, BadFilter, CannotAnswer, ScopeRefused."""
     one = view(name) if isinstance(name, str) else name
     if tree:
         if one.other is None:
@@ -83,6 +81,8 @@ def summary(
     per: Per = "cycle",
 ) -> list[Table]:
     """What ``report`` without ``--view`` prints: overview, cycles with their exact mean, and kernels or diff."""
+    from ..views.kernels import in_overview  # no other question needs it
+
     known = {entry.name for entry in VIEWS}
     wanted: tuple[str, ...] = SUMMARY_TWO if len(runs) == 2 else SUMMARY_ONE
     if only_counters(runs):
@@ -92,3 +92,13 @@ def summary(
         for name in wanted if name in known
     ]
     return [replace(one, summary=(*one.summary, exact)) if (exact := one.facts.get("exact")) else one for one in tables]
+
+
+_SAMPLES = frozenset(("metrics", "allocations"))
+
+
+def only_counters(runs: Sequence[Trace]) -> bool:
+    """Whether every one of these runs has samples and no other table."""
+    return bool(runs) and all(
+        run.has("metrics") and not any(run.has(name) for name in TABLE_NAMES if name not in _SAMPLES) for run in runs
+    )

@@ -1,11 +1,14 @@
-"""How far apart ranks begin a cycle, and what of their waits that explains.
+"""Which rank is late, and how far apart ranks begin a cycle.
 
-A rank that begins its cycle late comes late to the first collective of it, however fast it is within. Beginnings are
+A rank is named only where one of as many ranks would come last so often by chance in less than one job of a hundred;
+only those collectives count at which it came later than the second last by more than the clocks of both are known. A
+rank that begins its cycle late comes late to the first collective of it, however fast it is within. Beginnings are
 recorded on each rank's own clock and brought to the common one, which the ends of collectives give.
 """
 
 from __future__ import annotations
 
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -14,19 +17,19 @@ from msgspec import Struct
 
 from ...loaders.trace import Trace
 from ..communication.arrivals import Arrivals
+from ..communication.collectives import Member
+from ..communication.reasons import Reason, reason_of
 from ..contract.options import Options
 from ..core import units
-from ..cycles.account import spoken_of
+from ..cycles.detection import spoken_of
 
-LEAST_SHARE = 0.01
-"""Share of a cycle that ranks must begin apart to be mentioned."""
+LEAST_SHARE = 0.01  # Share of a cycle that ranks must begin apart to be mentioned.
 
 
 class Beginnings(Struct, frozen=True):
     """``behind`` has a row per rank and cycle: ``rank member cycle start_ns dur_ns`` on its own clock, ``begin_ns`` on
     the common one, known to ``doubt``, and ``behind_ns``, how long after the first rank it begins. Empty where that is
-    not known.
-    """
+    not known."""
 
     behind: pl.DataFrame
 
@@ -52,14 +55,14 @@ class Beginnings(Struct, frozen=True):
     @property
     def sentence(self) -> str | None:
         """That ranks begin cycles apart; None where they begin together, as far as clocks are known."""
-        told, least = self.facts(), self.behind.select(
+        last, least = self.facts(), self.behind.select(
             pl.max_horizontal(pl.col("doubt").max(), pl.col("dur_ns").median() * LEAST_SHARE)).item()
-        if told is None or told["spread_ns"] <= (least or 0.0):
+        if last is None or last["spread_ns"] <= (least or 0.0):
             return None
-        per = "the cycle" if told["cycles"] == 1 else "a cycle"
-        typically = "" if told["cycles"] == 1 else " (median)"
-        return (f"Ranks begin {per} up to {units.duration(told['spread_ns'])} apart{typically}: rank "
-                f"{told['first_rank']} first, rank {told['last_rank']} last.")
+        per = "the cycle" if last["cycles"] == 1 else "a cycle"
+        typically = "" if last["cycles"] == 1 else " (median)"
+        return (f"Ranks begin {per} up to {units.duration(last['spread_ns'])} apart{typically}: rank "
+                f"{last['first_rank']} first, rank {last['last_rank']} last.")
 
 
 def beginnings_of(run: Trace, arrivals: Arrivals, options: Options) -> Beginnings:
@@ -96,3 +99,93 @@ def waits_for_beginning(arrivals: Arrivals, begun: Beginnings) -> dict[int, int]
     earlier = (pl.col("begin_ns_late") - pl.col("begin_ns")).clip(lower_bound=0)
     sums = both.group_by("late").agg(pl.min_horizontal("wait_ns", earlier).sum().round().cast(pl.Int64))
     return dict(sums.rows())
+
+
+CHANCE = 0.01  # Jobs without a late rank of which this share may have one named.
+MENTIONED = 0.1  # A part of the waits below this share is not told apart from the rest.
+
+
+class Straggler(Struct, frozen=True):
+    """The late rank: at how many of its ``matched`` collectives it was last, how far behind the second last (median),
+    what all others waited for it there, and what of that because it began a cycle after them, ns.
+    """
+
+    member: Member
+    times: int
+    matched: int
+    lead_ns: float
+    caused_ns: int
+    chance: float
+    reason: Reason
+    begin_ns: int = 0
+
+    @property
+    def share(self) -> float:
+        """Share of its collectives at which it came last, 0-1."""
+        return self.times / self.matched
+
+    @property
+    def sentence(self) -> str:
+        """Who is late, how often and by how much, and what it did differently."""
+        who = self.member.text[0].upper() + self.member.text[1:]
+        if self.member.rank is not None and self.member.device is not None:
+            who += f" ({self.member.device})"
+        shared = units.counted(self.matched, "collective", "collectives")
+        waits = f"makes the others wait {units.duration(self.caused_ns)} in all"
+        began = f"{units.duration(self.begin_ns)} of it because it begins its cycles after them"
+        if self.begin_ns < MENTIONED * self.caused_ns:
+            waits = f"{waits}: {self.reason.text}."
+        elif self.begin_ns > (1 - MENTIONED) * self.caused_ns:
+            waits = f"{waits}, {began}."
+        else:
+            waits = f"{waits}, {began}. Within the cycle {self.reason.text}."
+        return (f"{who} comes last at {units.count(self.times)} of {shared}, {units.duration(self.lead_ns)} behind the "
+                f"second last (median), and {waits}")
+
+    def facts(self) -> dict[str, Any]:
+        """What the view says beside its rows."""
+        return {
+            "rank": self.member.rank, "device": self.member.device, "share": self.share, "times": self.times,
+            "matched": self.matched, "lead_ns": self.lead_ns, "caused_wait_ns": self.caused_ns,
+            "begin_wait_ns": self.begin_ns, "chance": self.chance, "sentence": self.sentence,
+            "reason": "begins late" if self.begin_ns > self.caused_ns / 2 else self.reason.cause,
+        }
+
+
+def straggler_of(run: Trace, arrivals: Arrivals, begun: Beginnings | None = None) -> Straggler | None:
+    """The late rank of the run; None where none is late more often than chance and by more than clocks are known."""
+    frame = arrivals.frame.drop_nulls("instance")
+    if frame.is_empty():
+        return None
+    residual = pl.Series(arrivals.clocks.residual)
+    known = frame.with_columns(residual=pl.lit(residual).gather(pl.col("member")))
+    second = known.sort("arrival_ns", descending=True).group_by("instance").agg(
+        doubt=pl.col("residual").head(2).max(), unknown=pl.col("residual").head(2).is_nan().any()
+    )
+    last = known.filter("last").join(second, on="instance")
+    late = last.filter(~pl.col("unknown"), pl.col("lead_ns") > pl.col("doubt")).sort("instance")
+    met = dict(frame.group_by("member").len().rows())
+    odds = dict(frame.group_by("member").agg((1 / pl.col("parties")).mean()).rows())
+    caused = late.group_by("member").agg(
+        pl.len(), pl.col("caused_ns").sum(), pl.col("lead_ns").median()
+    ).sort("caused_ns", "member", descending=[True, False])
+    for member, times, cost, lead in caused.rows():
+        chance = min(1.0, _at_least(times, met[member], odds[member]) * len(met))
+        if chance < CHANCE:
+            mine = late.filter(pl.col("member") == member)
+            began = waits_for_beginning(arrivals, begun) if begun is not None else {}
+            return Straggler(
+                arrivals.members[member], times, met[member], lead, cost, chance, reason_of(run, arrivals, mine),
+                min(cost, began.get(member, 0)),
+            )
+    return None
+
+
+def _at_least(times: int, of: int, chance: float) -> float:
+    """Probability of at least so many of independent trials."""
+    if of > 2_000:
+        from math import erfc, sqrt
+
+        spread = sqrt(of * chance * (1 - chance)) or 1.0
+        return 0.5 * erfc((times - 0.5 - of * chance) / spread / sqrt(2))
+    return sum(comb(of, k) * chance**k * (1 - chance) ** (of - k) for k in range(times, of + 1))

@@ -1,8 +1,8 @@
-"""One row per rank: its cycles, how busy its device was, how long it waited, and how long others waited for it.
+"""One row per rank (cycles, how busy its device was, waits), and ranks by cycles: how long each was waited for.
 
 ``caused_wait_ns`` is what all others waited at the collectives at which this rank came last, ``lead_ns`` how far behind
-the second last it came there, and ``behind_ns`` how long after the first rank it begins its cycles. A run
-that records no ranks has a row for each device.
+the second last it came there, ``behind_ns`` how long after the first rank it begins its cycles. A run without ranks has
+a row for each device.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from ..communication.arrivals import Arrivals
 from ..communication.devices import communication
 from ..contract.options import Options
 from ..core.intervals import union
-from ..cycles.account import spoken_of
+from ..cycles.assignment import row_at
+from ..cycles.detection import spoken_of
 from .beginnings import Beginnings
 from .memory import memory_of, of_place
 
@@ -26,7 +27,8 @@ def by_rank(run: Trace, arrivals: Arrivals, options: Options, begun: Beginnings)
     """The rows, the one for which the others waited most first; null is what was not recorded."""
     busy = _busy(run)
     talk = {(one.rank, one.device): one for one in communication(run)}
-    cycles = _cycle_times(run, options)
+    lengths = spoken_of(run, options).frame.drop_nulls("dur_ns").group_by("rank").agg(pl.col("dur_ns").mean())
+    cycles = dict(lengths.rows())  # under None that of a run whose cycles name no rank
     hosts = run.info.facts.get("hosts") or {}
     waited = _waited(arrivals)
     place = {(one.rank, one.device): number for number, one in enumerate(arrivals.members)}
@@ -81,12 +83,6 @@ def _busy(run: Trace) -> dict[tuple[int | None, str | None], int]:
     return made
 
 
-def _cycle_times(run: Trace, options: Options) -> dict[int | None, float]:
-    """Mean cycle of each rank, ns; under None that of a run whose cycles name no rank."""
-    frame = spoken_of(run, options).frame.drop_nulls("dur_ns")
-    return dict(frame.group_by("rank").agg(pl.col("dur_ns").mean()).rows())
-
-
 def _waited(arrivals: Arrivals) -> dict[int | None, dict[str, int]]:
     rows = arrivals.frame.drop_nulls("instance").group_by("member").agg(
         pl.col("wait_ns").sum(), pl.col("caused_ns").sum().alias("caused_wait_ns"),
@@ -94,3 +90,39 @@ def _waited(arrivals: Arrivals) -> dict[int | None, dict[str, int]]:
         pl.len().cast(pl.Int64).alias("matched"),
     )
     return {row.pop("member"): row for row in rows.to_dicts()}
+
+
+MOST_RANKS, MOST_PARTS = 32, 120
+_PARTS = 60  # Equal parts of the run where it has no cycles.
+
+
+def heat_of(run: Trace, arrivals: Arrivals, options: Options) -> dict[str, Any] | None:
+    """``ranks`` (names, the most waited for first), ``parts`` (what a column is) and ``caused_ns``, a list a rank. None
+    where nothing was waited for. Of many cycles neighbours are summed; ranks nobody waited for are left out."""
+    came_last = arrivals.frame.filter(pl.col("last").fill_null(False))
+    last = came_last.select("member", "arrival_ns", "start_ns", "caused_ns")
+    if last.is_empty():
+        return None
+    cycles = spoken_of(run, options).frame.drop_nulls(["start_ns", "dur_ns"])
+    ranks = pl.Series([arrivals.members[member].rank for member in last["member"]], dtype=pl.Int64)
+    parts = "cycle"
+    if cycles.is_empty():
+        times = last["arrival_ns"].to_numpy()
+        span = max(float(times.max() - times.min()), 1.0)
+        column = np.minimum(((times - times.min()) / span * _PARTS).astype(np.int64), _PARTS - 1)
+        parts = "part of the run"
+    else:
+        row = row_at(last["start_ns"], ranks, cycles, ("start_ns", "dur_ns"))
+        order = cycles["cycle"].rank("dense").cast(pl.Int64).to_numpy() - 1
+        column = np.where(row >= 0, order[row], -1)
+    width = int(column.max(initial=0)) + 1
+    each = -(-width // MOST_PARTS)
+    grid = np.zeros((len(arrivals.members), -(-width // each)), dtype=np.int64)
+    inside = column >= 0
+    np.add.at(grid, (last["member"].to_numpy()[inside], column[inside] // each), last["caused_ns"].to_numpy()[inside])
+    sums = grid.sum(axis=1)
+    chosen = [int(one) for one in np.argsort(-sums, kind="stable")[:MOST_RANKS] if sums[one]]
+    return {
+        "parts": parts if each == 1 else f"{each} {parts}s", "ranks": [arrivals.members[one].text for one in chosen],
+        "caused_ns": grid[chosen].tolist(),
+    }

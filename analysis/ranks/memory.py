@@ -9,8 +9,7 @@ import polars as pl
 from ...loaders.trace import REDUCED, Trace
 from ..cycles.assignment import WINDOW, row_at
 
-Place = tuple[int | None, str | None]
-"""A rank and its device."""
+Place = tuple[int | None, str | None]  # A rank and its device.
 _ALLOCATED = "(?i)memory.*(allocated|used)|allocated"
 _RESERVED = "(?i)memory.*reserved|reserved.*memory"
 _TOTAL = ("totalGlobalMem", "totalMemory", "memory_bytes")

@@ -15,21 +15,17 @@ from msgspec import Struct
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
-from ..core.batches import numbers
+from ..core.batches import ABSENT, CALLS, TextColumn, numbered, numbers
 from ..core.call_tree import Ints, Mask
 from ..core.callers import Callers, callers_of
-from ..core.launch_calls import ABSENT, CALLS, numbered
 from ..core.quantiles import Codes, codes, combined, dense, latencies
-from ..core.text_column import TextColumn
 from ..idle.causes import always_waits, cause_of_call
 from .copies import memory
 
 CALL_KINDS = (*CALLS, "sched", "io")
 """Kinds of host slices that are calls somebody made; ``sched`` and ``io`` are of the operating system's libraries."""
-_SCHEDULED = ("on CPU", "oncpu", "runq")
-"""Slices of kind ``sched`` that are the scheduler's, and no calls."""
-_LAUNCHES = re.compile(r"Launch")
-"""What tells a launch where the recording does not tie calls to what they launched."""
+_SCHEDULED = ("on CPU", "oncpu", "runq")  # Slices of kind ``sched`` that are the scheduler's, and no calls.
+_LAUNCHES = re.compile(r"Launch")  # What tells a launch where the recording does not tie calls to what they launched.
 _VERSION = re.compile(r"_v\d{4,5}$")
 _PURPOSE = {"sync": "wait", "allocation": "allocate", "copy": "copy", "runtime": "other"}
 
@@ -41,7 +37,6 @@ def function(name: str) -> str:
 
 class _Calls(Struct, frozen=True):
     """Calls in recorded order: ``row`` of the host table, start, duration and self time in ns (``ABSENT`` for none).
-
     ``thread`` is a number of it; ``waits`` are those that return when the device is done, ``copies`` those that copy.
     """
 
@@ -65,18 +60,20 @@ def calls_of(run: Trace) -> pl.DataFrame | None:
         return None
     callers = callers_of(run)
     waits = calls.waits | _staged(run, calls, callers)
-    name, kind = _functions(calls.name), calls.kind
+    distinct = calls.name.unique().cast(pl.String)
+    plain = {text: function(text) for text in distinct if function(text) != text}
+    name, kind = (calls.name.cast(pl.String).replace(plain).cast(NAME) if plain else calls.name), calls.kind
     of, first = dense(combined([codes(name), codes(kind)]))
     count = len(first)
     dur = np.maximum(calls.dur, 0)
     stats = latencies(of, dur, count)
     known = calls.own != ABSENT
     own = np.bincount(of, weights=np.where(known, calls.own, 0), minlength=count).astype(np.int64)
-    told = np.bincount(of, weights=known, minlength=count) > 0
+    has_own = np.bincount(of, weights=known, minlength=count) > 0
     threads = np.bincount(of[dense(combined([of, calls.thread]))[1]], minlength=count)
     frame = pl.DataFrame({
         "name": name.gather(pl.Series(first)), "kind": kind.gather(pl.Series(first)), "count": stats.counts,
-        "total_ns": stats.totals, "self_ns": pl.Series(own).set(pl.Series(~told), None),
+        "total_ns": stats.totals, "self_ns": pl.Series(own).set(pl.Series(~has_own), None),
         "sync_ns": np.bincount(of, weights=np.where(waits, dur, 0), minlength=count).astype(np.int64),
         "mean_ns": stats.totals / stats.counts, "p50_ns": stats.percentile(50), "p99_ns": stats.percentile(99),
         "max_ns": stats.longest, "launches": _launches(run, callers, calls.row, of, count), "threads": threads,
@@ -90,12 +87,12 @@ def _recorded(run: Trace) -> _Calls:
     rows = run.host.with_row_index("row").filter(
         pl.col("kind").is_in(CALL_KINDS), pl.col("name").is_not_null(), ~is_scheduled)
     times = pl.col("start_ns", "dur_ns").fill_null(0)
-    found = numbers(rows.select("row", times, "self_ns", "rank", "pid", "tid"), "row", "rank", "pid", "tid", "self_ns")
+    result = numbers(rows.select("row", times, "self_ns", "rank", "pid", "tid"), "row", "rank", "pid", "tid", "self_ns")
     texts = rows.select("name", "kind").collect(engine="streaming")
     of_api, named = texts["kind"].is_in(CALLS).to_numpy(), TextColumn.of(texts["name"])
     return _Calls(
-        found["row"], texts["name"], texts["kind"], found["start_ns"], found["dur_ns"], found["self_ns"],
-        numbered(*(found[key] for key in ("rank", "pid", "tid"))), named.where(always_waits) & of_api,
+        result["row"], texts["name"], texts["kind"], result["start_ns"], result["dur_ns"], result["self_ns"],
+        numbered(*(result[key] for key in ("rank", "pid", "tid"))), named.where(always_waits) & of_api,
         named.where(lambda text: cause_of_call(text) == "copy") & of_api,
     )
 
@@ -125,28 +122,21 @@ def _ordered(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.sort(pl.col("total_ns"), *texts, descending=[True, False, False], nulls_last=True)
 
 
-def _functions(names: pl.Series) -> pl.Series:
-    """The function of each recorded name."""
-    distinct = names.unique().cast(pl.String)
-    plain = {text: function(text) for text in distinct if function(text) != text}
-    return names.cast(pl.String).replace(plain).cast(NAME) if plain else names
-
-
 def _staged(run: Trace, calls: _Calls, callers: Callers | None) -> Mask:
     """Asynchronous copies of pageable memory that were over when their call returned: the host waited for them."""
-    found = np.zeros(len(calls.row), dtype=bool)
+    result = np.zeros(len(calls.row), dtype=bool)
     if callers is None:
-        return found
+        return result
     rows = run.kernels.select("name", "kind", "start_ns", "dur_ns").collect(engine="streaming")
     pageable = [name for name in rows["name"].unique().cast(pl.String).drop_nulls() if memory(name) == "pageable"]
     if not pageable:
-        return found
+        return result
     mine = (rows["kind"] == "memcpy") & rows["name"].is_in(pl.Series(pageable, dtype=NAME).implode())
     chosen = np.flatnonzero(mine.fill_null(False).to_numpy() & (callers.call >= 0))
     call = _places(calls.row, callers.call[chosen])
     ends = (rows["start_ns"] + rows["dur_ns"]).fill_null(np.iinfo(np.int64).max).to_numpy()[chosen]
-    found[call[(calls.row[call] == callers.call[chosen]) & (ends <= calls.start[call] + calls.dur[call])]] = True
-    return found & calls.copies
+    result[call[(calls.row[call] == callers.call[chosen]) & (ends <= calls.start[call] + calls.dur[call])]] = True
+    return result & calls.copies
 
 
 def _places(rows: Ints, wanted: Ints) -> Ints:

@@ -33,12 +33,12 @@ _PLACES = ("pageable", "pinned", "managed")
 def direction(name: str) -> str | None:
     """H2D, D2H, D2D, P2P (another device) or H2H as the name of a copy says it; None where it does not."""
     words = _CAPITALS.sub(" ", _SIDES.sub("", name)).lower().replace("memcpy", "memcpy ")
-    found = next((word for word, pattern in _DIRECTIONS if pattern.search(words)), None)
+    match = next((word for word, pattern in _DIRECTIONS if pattern.search(words)), None)
     sides = _SIDES.search(name)
-    if found is None and sides:  # only the memories are named
+    if match is None and sides:  # only the memories are named
         at = ["D" if side.lower().startswith(("device", "array")) else "H" for side in sides.groups()]
         return "2".join(at)
-    return found
+    return match
 
 
 def memory(name: str) -> str | None:
@@ -48,10 +48,8 @@ def memory(name: str) -> str | None:
 
 
 def copies_of(run: Trace) -> pl.DataFrame | None:
-    """A row per kind, direction, memory and device, most time first; None where no copy or set was recorded.
-
-    A report of sums has its own: bytes over time is then the only rate.
-    """
+    """A row per kind, direction, memory and device, most time first; None where no copy or set was recorded. A report
+    of sums has its own: bytes over time is then the only rate."""
     if not run.has("kernels") and run.has("kernel_stats"):
         return _from_sums(run)
     rows = run.kernels.filter(pl.col("kind").is_in(KINDS)).select(
@@ -104,11 +102,11 @@ def _sum(name: str) -> pl.Expr:
 def told(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows with what their names say."""
     names = rows["name"].unique().cast(pl.String).drop_nulls().to_list()
-    told = pl.DataFrame(
+    meanings = pl.DataFrame(
         [(name, direction(name), memory(name)) for name in names],
         schema={"name": pl.String, "direction": NAME, "memory": NAME}, orient="row",
     ).with_columns(pl.col("name").cast(NAME))
-    rows = rows.join(told, on="name", how="left", maintain_order="left")
+    rows = rows.join(meanings, on="name", how="left", maintain_order="left")
     none = pl.lit(None, NAME)
     is_copy = pl.col("kind") == "memcpy"
     return rows.with_columns(direction=pl.when(is_copy).then("direction").otherwise(none))
@@ -120,13 +118,13 @@ def _exposed(run: Trace, rows: pl.DataFrame) -> pl.DataFrame:
         "device", "rank", "start_ns", "dur_ns").drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
     timed = rows.drop_nulls(["start_ns", "dur_ns"])
     busy = {key: union(*_ends(group)) for key, group in work.group_by("device", "rank")}
-    found = []
+    made = []
     for key, group in timed.group_by(*KEYS, "rank", maintain_order=True):
         own = union(*_ends(group))
         place = (key[3], key[4])
-        found.append((*key[:4], own.length if place not in busy else own.length - (own & busy[place]).length))
+        made.append((*key[:4], own.length if place not in busy else own.length - (own & busy[place]).length))
     schema = dict.fromkeys(KEYS, NAME) | {"exposed_ns": pl.Int64()}
-    return pl.DataFrame(found, schema=schema, orient="row").group_by(KEYS).agg(pl.col("exposed_ns").sum())
+    return pl.DataFrame(made, schema=schema, orient="row").group_by(KEYS).agg(pl.col("exposed_ns").sum())
 
 
 def _ends(rows: pl.DataFrame) -> tuple[Ints, Ints]:

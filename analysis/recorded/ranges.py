@@ -15,16 +15,13 @@ from msgspec.structs import replace
 
 from ...loaders.schema import NAME
 from ...loaders.trace import Trace
-from ..core.batches import numbers
-from ..core.call_tree import Ints, among, nearest, numbers_among
+from ..core.batches import ids, numbered, numbers
+from ..core.call_tree import HostSlices, Ints, among, nearest, numbers_among
 from ..core.callers import callers_of
-from ..core.host_slices import HostSlices
 from ..core.intervals import union_per_owner
-from ..core.launch_calls import ids, numbered
 from ..core.quantiles import dense, latencies
 
-RANGE_KINDS = ("annotation", "dataloader")
-"""Kinds of host slices that somebody marked."""
+RANGE_KINDS = ("annotation", "dataloader")  # Kinds of host slices that somebody marked.
 _KEYS = ("rank", "pid", "tid")
 Mask = npt.NDArray[np.bool_]
 
@@ -38,12 +35,10 @@ class Ranges(Struct, frozen=True):
 
 
 class Launched(Struct, frozen=True):
-    """The activities with a recorded launch, by thread and launch time.
-
-    ``row`` is the row of ``run.kernels``, ``thread`` and ``process`` that of the launch call, ``inner`` the range the
-    call began in (its number, -1 for none), ``launched`` when, ``start`` and ``dur`` of the activity in ns. Ranges are
-    on ``range_thread`` of ``range_process``, in the same numbers.
-    """
+    """The activities with a recorded launch, by thread and launch time. ``row`` is the row of ``run.kernels``,
+    ``thread`` and ``process`` that of the launch call, ``inner`` the range the call began in (its number, -1 for none),
+    ``launched`` when, ``start`` and ``dur`` of the activity in ns. Ranges are on ``range_thread`` of ``range_process``,
+    in the same numbers."""
 
     row: Ints
     thread: Ints
@@ -58,10 +53,8 @@ class Launched(Struct, frozen=True):
 
 
 class Marked(Struct, frozen=True):
-    """The ranges in recorded order: names as codes from 0, ``rows`` of the host table, times in ns.
-
-    ``keys`` are rank, pid and tid of each.
-    """
+    """The ranges in recorded order: names as codes from 0, ``rows`` of the host table, times in ns. ``keys`` are rank,
+    pid and tid of each."""
 
     names: pl.Series
     name: Ints
@@ -139,18 +132,16 @@ def activities_in(run: Trace, name: str) -> pl.DataFrame:
 
 def _marked(run: Trace) -> Marked:
     ranges = run.host.with_row_index("row").filter(pl.col("kind").is_in(RANGE_KINDS), pl.col("name").is_not_null())
-    found = numbers(ranges.select("row", pl.col("start_ns", "dur_ns").fill_null(0), *_KEYS))
+    result = numbers(ranges.select("row", pl.col("start_ns", "dur_ns").fill_null(0), *_KEYS))
     named = ranges.select("name").collect(engine="streaming").to_series()
     code, seen = dense(named.to_physical().cast(pl.Int64).to_numpy())
     return Marked(
-        named.gather(pl.Series(seen)), code.astype(np.int64), found["row"],
-        tuple(found[key] for key in _KEYS), found["start_ns"], np.maximum(found["dur_ns"], 0),
+        named.gather(pl.Series(seen)), code.astype(np.int64), result["row"],
+        tuple(result[key] for key in _KEYS), result["start_ns"], np.maximum(result["dur_ns"], 0),
     )
 
 
-def _work(
-    run: Trace, slices: HostSlices, marked: Marked, is_range: Mask
-) -> tuple[Launched | None, int | None, int]:
+def _work(run: Trace, slices: HostSlices, marked: Marked, is_range: Mask) -> tuple[Launched | None, int | None, int]:
     """The activities with a launch (None where no launches are recorded), all device time, and that without one."""
     rows = run.kernels.select("kind", "start_ns", "dur_ns", "device", "rank", "op_id").collect(engine="streaming")
     counts = (rows["kind"] != "sync").fill_null(True).to_numpy() & rows["dur_ns"].is_not_null().to_numpy()
@@ -191,30 +182,24 @@ def _device_time(marked: Marked, work: Launched | None, count: int) -> dict[str,
     mine = work.inner >= 0
     spread = int(work.device.max(initial=0)) + 1
     first, last, of = union_per_owner(work.start[at], (work.start + work.dur)[at], owner * spread + work.device[at])
-    strays = _part(work, ~mine)
+    some = ~mine
+    rows = np.flatnonzero(some)
+    rows = rows[np.lexsort((work.launched[rows], work.process[rows]))]
+    ours = {name: getattr(work, name)[rows] for name in Launched.__struct_fields__ if not name.startswith("range_")}
+    strays = replace(work, **ours)
     theirs, when = _inside(marked, strays, work.range_process, strays.process)
-    found = (
+    result = (
         _summed(owner, work.dur[at], count), _summed(marked.name[work.inner[mine]], work.dur[mine], count),
         _summed(of // spread, last - first, count), _summed(theirs, strays.dur[when], count),
         np.bincount(owner, minlength=count).astype(np.int64),
     )
-    return {name: pl.Series(name, values) for name, values in zip(names, found, strict=True)}
-
-
-def _part(work: Launched, some: Mask) -> Launched:
-    """Some of the activities, by process and launch time."""
-    rows = np.flatnonzero(some)
-    rows = rows[np.lexsort((work.launched[rows], work.process[rows]))]
-    ours = {name: getattr(work, name)[rows] for name in Launched.__struct_fields__ if not name.startswith("range_")}
-    return replace(work, **ours)
+    return {name: pl.Series(name, values) for name, values in zip(names, result, strict=True)}
 
 
 def _inside(marked: Marked, work: Launched, place: Ints, where: Ints) -> tuple[Ints, Ints]:
-    """Every pair of a name and an activity launched inside one of its ranges: name codes, places in ``work``.
-
-    ``place`` and ``where`` say which ranges and launches go together (thread or process); ``work`` is ordered by it.
-    Ranges of one name that overlap are one window, so no pair comes twice.
-    """
+    """Every pair of a name and an activity launched inside one of its ranges: name codes, places in ``work``. ``place``
+    and ``where`` say which ranges and launches go together (thread or process); ``work`` is ordered by it. Ranges of
+    one name that overlap are one window, so no pair comes twice."""
     spread = int(marked.name.max(initial=0)) + 1
     starts, ends, owner = union_per_owner(marked.start, marked.start + marked.dur, place * spread + marked.name)
     first, last = np.zeros(len(starts), np.int64), np.zeros(len(starts), np.int64)

@@ -17,14 +17,11 @@ from .rows import Rows
 _MEASURED = ("value", "time", "share", "count", "moment")
 """Roles of columns that say how much or when: two rows that differ in them only are not told apart by them."""
 
-_COMPARED = 100_000
-"""Rows up to which it is looked up what tells them apart."""
+_COMPARED = 100_000  # Rows up to which it is looked up what tells them apart.
 
-_LOOKED_AT = 2_000
-"""Rows whose moments say to how many digits these are shown."""
+_LOOKED_AT = 2_000  # Rows whose moments say to how many digits these are shown.
 
-_CLOSEST = 0.01
-"""Share of neighbouring moments that may read alike."""
+_CLOSEST = 0.01  # Share of neighbouring moments that may read alike.
 
 
 def common_values(rows: Rows, columns: Sequence[Column], kept: pl.Series | None) -> list[tuple[str, str, str]]:
@@ -39,10 +36,8 @@ def common_values(rows: Rows, columns: Sequence[Column], kept: pl.Series | None)
 
 
 def telling_apart(rows: Rows, columns: Sequence[Column]) -> set[str]:
-    """The columns that say of what a row is without which rows read alike: the ranks of a job, the devices of a rank.
-
-    A list never drops them, however narrow it is.
-    """
+    """The columns that say of what a row is without which rows read alike: the ranks of a job, the devices of a rank. A
+    list never drops them, however narrow it is."""
     if rows.on_disk or not 2 <= rows.height <= _COMPARED:
         return set()
     listed = [column for column in columns if column.order is not None]

@@ -13,6 +13,7 @@ import operator
 import re
 import shlex
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from functools import reduce
 from typing import Any
 
@@ -114,8 +115,11 @@ def unknown_column(text: str, columns: Sequence[Column]) -> str | None:
     for term in _split(text):
         match = _TERM.match(term.removeprefix("!"))
         if match and not _columns(match["column"], columns):
-            known = ", ".join(column.name for column in columns)
-            return f"{term} was looked for as text: there is no column {match['column']}, only {known}."
+            names = [column.name for column in columns]
+            near = ", ".join(get_close_matches(match["column"], names, 3, 0.4))
+            listed = f"Nearest: {near}. " if near else ""
+            return (f"Unknown column '{match['column']}'. {listed}Columns: {', '.join(names)}. "
+                    f"Searched for {term} as text.")
     return None
 
 
@@ -137,10 +141,8 @@ def _text_test(texts: pl.Series, op: str, wanted: str) -> pl.Series:
 
 
 def _columns(name: str, columns: Sequence[Column]) -> list[Column]:
-    """The column of that name or header, or the only one whose name begins so (``total`` for ``total_ns``).
-
-    Where two runs stand side by side, ``total_a`` is that of A, and ``total`` is either: a row passes for one of them.
-    """
+    """The column of that name or header, or the only one whose name begins so (``total`` for ``total_ns``). Where two
+    runs stand side by side, ``total_a`` is that of A, and ``total`` is either: a row passes for one of them."""
     for column in columns:
         if name == column.name:
             return [column]

@@ -17,10 +17,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def listing(name: str, columns: tuple[Column, ...], rows: Sequence[tuple[Any, ...]]) -> Table:
-    """A Table of those rows; text, bytes and counts are all a listing holds.
-
-    The name of a file may hold bytes that are no text, which Python keeps as lone surrogates and no column can hold.
-    """
+    """A Table of those rows; text, bytes and counts are all a listing holds. The name of a file may hold bytes that are
+    no text, which Python keeps as lone surrogates and no column can hold."""
     schema = {column.name: _DTYPES[column.dtype] for column in columns}
     frame = pl.DataFrame([tuple(map(_storable, row)) for row in rows], schema=schema, orient="row")
     return Table(view=name, columns=columns, rows=Rows(frame), total_rows=frame.height)

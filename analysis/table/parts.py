@@ -15,13 +15,23 @@ def opened(table: Table, row: int, is_open: bool) -> Table | None:
     """The answer with that row (as built) open or closed; None where it has no parts, or is so already."""
     if "parts" not in table.rows.schema or table.kept is None:
         return None
-    count = int(table.rows.column("parts").fill_null(0)[row])
-    below = pl.Series(range(row + 1, row + 1 + count), dtype=table.kept.dtype)
+    counts = table.rows.column("parts").fill_null(0).to_list()
+    below = pl.Series(range(row + 1, row + 1 + counts[row]), dtype=table.kept.dtype)
     others = table.kept.filter(~table.kept.is_in(below.implode()))
-    if not count or (len(others) < len(table.kept)) == is_open:
+    if not counts[row] or (len(others) < len(table.kept)) == is_open:
         return None
-    kept = pl.concat([others, below]).sort() if is_open else others
+    first = pl.Series(children(counts, row), dtype=table.kept.dtype)
+    kept = pl.concat([others, first]).sort() if is_open else others
     return replace(table, kept=kept, order=kept, passed=None)
+
+
+def children(counts: list[int], row: int) -> list[int]:
+    """The parts of a row without what is part of them in turn; ``counts`` has how many rows are under each."""
+    made, at = [], row + 1
+    while at <= row + counts[row]:
+        made.append(at)
+        at += 1 + counts[at]
+    return made
 
 
 def row_of(table: Table, part: int) -> int | None:

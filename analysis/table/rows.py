@@ -21,8 +21,7 @@ import polars as pl
 from ..core.names.short_name import short_name
 from .sorting import BLOCK, narrow, smallest, sorted_ids
 
-SHIFT = 16
-"""A block is this power of two of rows."""
+SHIFT = 16  # A block is this power of two of rows.
 
 
 class Offsets:
@@ -64,26 +63,21 @@ class Offsets:
         return pl.Series(self._name, self._offsets[rows] + self._least[rows >> SHIFT], dtype=self._dtype)
 
 
-STRETCH = 16_384
-"""Rows decoded at once around a window that is read from disk."""
+STRETCH = 16_384  # Rows decoded at once around a window that is read from disk.
 
 SPREAD = 131_072
 """Rows within which single ones are read from disk as one piece, some 8 ms; farther apart, whole columns are loaded."""
 
-NAMES = 20_000
-"""Different names a column may have for a search to look through their short forms too."""
+NAMES = 20_000  # Different names a column may have for a search to look through their short forms too.
 
-_RUNS = 4
-"""Runs of neighbours found by comparing codes; for more, each code is looked up."""
+_RUNS = 4  # Runs of neighbours found by comparing codes; for more, each code is looked up.
 
 
 class Rows:
-    """Rows of an answer. ``height`` counts them, ``schema`` has the dtypes as built.
-
-    ``source`` is a frame, or a lazy frame over recorded columns without any filter (so that a slice of it reads only
-    that slice); ``height`` must be given for the latter. ``named`` are the columns of recorded names, which are found
-    by the form that lists show as well.
-    """
+    """Rows of an answer. ``height`` counts them, ``schema`` has the dtypes as built. ``source`` is a frame, or a lazy
+    frame over recorded columns without any filter (so that a slice of it reads only that slice); ``height`` must be
+    given for the latter. ``named`` are the columns of recorded names, which are found by the form that lists show as
+    well."""
 
     def __init__(
         self, source: pl.DataFrame | pl.LazyFrame, height: int | None = None, named: Collection[str] = ()
@@ -243,10 +237,8 @@ class Rows:
         return sorted(found.cast(pl.String))
 
     def only(self, name: str, ids: pl.Series | None) -> Any:
-        """The value that all rows with those numbers have (all for None); None where there is no such value.
-
-        On disk all rows are asked, whatever the numbers: what they have in common those have too.
-        """
+        """The value that all rows with those numbers have (all for None); None where there is no such value. On disk
+        all rows are asked, whatever the numbers: what they have in common those have too."""
         if self._plan is None:
             values = self.column(name) if ids is None else self.column(name).gather(ids)
             value = values[0] if len(values) else None
@@ -270,10 +262,8 @@ class Rows:
         return known[2]
 
     def widest(self, name: str) -> int:
-        """The length of the longest text in the column, in characters; 0 where it is no text.
-
-        Of a column on disk that nobody has loaded yet, the longest among the first rows.
-        """
+        """The length of the longest text in the column, in characters; 0 where it is no text. Of a column on disk that
+        nobody has loaded yet, the longest among the first rows."""
         if self.schema[name] not in (pl.Categorical, pl.String):
             return 0
         if name not in self._widest:
@@ -300,10 +290,8 @@ class Rows:
         return self._largest[name, rows]
 
     def total(self, name: str, ids: pl.Series | None, passed: pl.Series | None = None) -> float:
-        """The sum of a column over the rows with those numbers, all for None; nulls are left out.
-
-        ``passed`` says the same of every row where it is known, which takes a fifth of the time for millions.
-        """
+        """The sum of a column over the rows with those numbers, all for None; nulls are left out. ``passed`` says the
+        same of every row where it is known, which takes a fifth of the time for millions."""
         if ids is None and name in self._totals:
             return self._totals[name]
         values = self.column(name)
@@ -359,9 +347,7 @@ class Rows:
 
 def few_runs(passed: pl.Series) -> list[tuple[int, int]]:
     """Where the mask holds, as (first, last) of each run; [] for nowhere or for more runs than comparisons pay for.
-
-    Categories are sorted, so that texts which begin alike are neighbours.
-    """
+    Categories are sorted, so that texts which begin alike are neighbours."""
     lengths = passed.fill_null(False).rle().struct.unnest().with_columns(end=pl.col("len").cum_sum())
     held = lengths.filter("value").select(pl.col("end") - pl.col("len"), last=pl.col("end") - 1)
     return held.rows() if held.height <= _RUNS else []

@@ -16,9 +16,7 @@ from ..core.names.same_function import Function, same_functions
 
 def beside(a: pl.DataFrame, b: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
     """Rows of both joined on their keys (null equals null), in the columns that ``column.side_by_side`` makes of these.
-
-    Ordered by the size of the change in the sum that counts most, then in the next.
-    """
+    Ordered by the size of the change in the sum that counts most, then in the next."""
     columns = [column for column in columns if column.pairs != "alone"]
     b = _under_the_same_names(a, b, columns)
     keys, ranked = keys_of(columns), ranked_sums(columns)

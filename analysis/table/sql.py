@@ -17,7 +17,7 @@ import polars as pl
 from ...loaders.schema import TABLES
 from ...loaders.trace import TABLE_NAMES, Trace
 from ..contract.column import Column, Role, Unit
-from ..core.names.of_runs import of_runs
+from ..core.names.display_names import of_runs
 from .rows import Rows
 from .table import Table, names_of, sources
 
@@ -31,8 +31,7 @@ _COMMENT = re.compile(r"/\*|--")
 _FILE_WORD = re.compile(r"((?:read|scan)_\w+)", re.IGNORECASE)
 """In a statement with a comment, which may stand between a function's name and its bracket, the name alone is enough.
 Strings are not left out: where one ends is the parser's secret, and a name in one costs its reader an option."""
-Words = dict[str, tuple[str, ...]]
-"""Table → its columns."""
+Words = dict[str, tuple[str, ...]]  # Table → its columns.
 
 
 class BadQuery(ValueError):
@@ -45,15 +44,10 @@ def tables(runs: int) -> Words:
             for prefix in _PREFIXES[runs] for name in TABLE_NAMES}
 
 
-def query(
-    runs: tuple[Trace, ...], statement: str, most: int | None = None, *, allow_files: bool = False
-) -> Table:
-    """The result as a table, of its first ``most`` rows where that is given. Raises BadQuery.
-
-    ``allow_files`` lets the query read files and URLs beside the tables of the runs.
-
-    Names and kinds are strings in here, so that SQL's text functions work on them.
-    """
+def query(runs: tuple[Trace, ...], statement: str, most: int | None = None, *, allow_files: bool = False) -> Table:
+    """The result as a table, of its first ``most`` rows where that is given. Raises BadQuery. ``allow_files`` lets the
+    query read files and URLs beside the tables of the runs. Names and kinds are strings in here, so that SQL's text
+    functions work on them."""
     frames = {
         f"{prefix}{name}": run.table(name).with_columns(pl.col(pl.Categorical).cast(pl.String))
         for prefix, run in zip(_PREFIXES[len(runs)], runs, strict=True)

@@ -27,9 +27,7 @@ _TEXT = re.compile(r"'[^']*'")
 
 def completions(before: str, tables: Mapping[str, tuple[str, ...]], after: str = "") -> tuple[int, tuple[str, ...]]:
     """Where the word begins that ends at the cursor, and what it may become, likeliest first; none inside of text.
-
-    ``before`` and ``after`` are the query left and right of the cursor.
-    """
+    ``before`` and ``after`` are the query left and right of the cursor."""
     if before.count("'") % 2:
         return len(before), ()
     word = _WORD.search(before)

@@ -16,14 +16,13 @@ from msgspec.structs import replace
 
 from ...loaders.trace import Trace
 from ..contract.column import Column, Per
-from ..contract.page import PageSection
-from ..core.names.of_runs import ShortNames, shown_name
+from ..contract.sections import PageSection
+from ..core.names.display_names import ShortNames, shown_name
 from .filters import Filter
 from .rows import Rows
 from .sorting import true_ids
 
-STANDING_OUT = 3
-"""How many rows of a table stand out by the size of what it is about."""
+STANDING_OUT = 3  # How many rows of a table stand out by the size of what it is about.
 
 
 class Source(Struct, frozen=True):
@@ -38,11 +37,9 @@ class Source(Struct, frozen=True):
 
 class Table(Struct, frozen=True):
     """Rows of a view. ``total_rows`` counts what the view has before filter and ``--top``; ``len`` what is here.
-
     ``scope`` is the sentence that says what it was limited to ('cycle 5 of A'), empty where it was not; ``same`` the
-    header and text of each column that has one value on every row, and so is no column of a list. ``cycle_facts``
-    finds what ``all_facts`` adds: finding cycles takes longer than most answers, and a screen does not need it.
-    """
+    header and text of each column that has one value on every row, and so is no column of a list. ``cycle_facts`` finds
+    what ``all_facts`` adds: finding cycles takes longer than most answers, and a screen does not need it."""
 
     view: str
     columns: tuple[Column, ...]
@@ -68,14 +65,13 @@ class Table(Struct, frozen=True):
     kept: pl.Series | None = None  # row numbers that belong to the answer at all; None is all of them
     passed: pl.Series | None = None  # whether each of ``rows`` is shown, where that is known beside ``order``
     names: tuple[ShortNames, ...] = ()  # of the runs' activities, then of what else the answer names
+    command: str = ""  # the command line that prints it, where a screen knows that
     answer: object | None = None  # what rows that were made anew are of; None where they are the answer's own
 
     @property
     def all_facts(self) -> dict[str, Any]:
         """The view's facts and, the same for every view, what the runs' cycles are (found now, where nobody asked yet).
-
-        One run has them under ``cycles``, two under ``a`` and ``b``. Raises CannotAnswer for a bad cycle anchor.
-        """
+        One run has them under ``cycles``, two under ``a`` and ``b``. Raises CannotAnswer for a bad cycle anchor."""
         facts = dict(self.facts)
         for name, value in (self.cycle_facts() if self.cycle_facts is not None else {}).items():
             facts[name] = {**facts.get(name, {}), **value}
@@ -85,10 +81,8 @@ class Table(Struct, frozen=True):
         return self.rows.height if self.order is None else len(self.order)
 
     def window(self, start: int, stop: int, names: Sequence[str] | None = None) -> list[tuple[Any, ...]]:
-        """Raw values of rows start..stop in the order shown, one tuple a row, in the order of ``columns``.
-
-        ``names`` asks for some of them only; in a big table the others are then not read at all.
-        """
+        """Raw values of rows start..stop in the order shown, one tuple a row, in the order of ``columns``. ``names``
+        asks for some of them only; in a big table the others are then not read at all."""
         wanted = names or [column.name for column in self.columns]
         if self.order is None:
             return self.rows.window(start, stop, wanted)
@@ -121,10 +115,8 @@ class Table(Struct, frozen=True):
         return base.sort(self.sorted_by, self.descending) if self.sorted_by else base
 
     def compared(self, per: Per) -> Table:
-        """The same rows with the sums of two runs listed per that, the largest change first.
-
-        The table itself where it compares no sums, or cannot per cycle.
-        """
+        """The same rows with the sums of two runs listed per that, the largest change first. The table itself where it
+        compares no sums, or cannot per cycle."""
         if per == self.per or not self.either_way:
             return self
         columns = tuple(replace(one, order=None) if one.per not in ("", per) else one for one in self.unlisted)
@@ -191,15 +183,17 @@ class Table(Struct, frozen=True):
             len(names.names)
 
     def threshold(self, rows: int) -> tuple[str, float] | None:
-        """The main column and the size its ``rows`` largest values have at least.
-
-        None where there is none, or too few rows, or where it is on disk and nobody has loaded it yet.
-        """
+        """The main column and the size its ``rows`` largest values have at least. None where there is none, or too few
+        rows, or where it is on disk and nobody has loaded it yet."""
         name = self.main
         if name is None or self.rows.height <= 2 * rows or not self.rows.at_hand(name):
             return None
         least = self.rows.largest(name, rows, self.kept)
         return (name, least) if least else None
+
+    def most(self, column: str) -> float | None:
+        """The largest value of a column, which fills its bar; None where the column is on disk and not loaded."""
+        return self.rows.largest(column, 1, self.kept) if self.rows.at_hand(column) else None
 
     @property
     def main(self) -> str | None:
@@ -234,8 +228,12 @@ class Table(Struct, frozen=True):
         names = {text: self.shown_name(text, width) for text in texts.unique().drop_nulls()}
         shown = pl.Series("shown", [names.get(text) for text in texts], dtype=pl.String)
         rows = Rows(frame.with_columns(shown), named=self.rows.named)
-        with_it = (*self.columns, _shown_column(width))
-        return replace(self, columns=with_it, rows=rows, order=None, kept=None, passed=None)
+        column = Column("shown", "shown", "text", f"the name as a list {width} cells wide shows it", width, order=None)
+        return replace(self, columns=(*self.columns, column), rows=rows, order=None, kept=None, passed=None)
+
+    def matches(self, text: str) -> int:
+        """How many rows hold the text."""
+        return int(self.rows.placed_match(text, self.order).sum())
 
     def find(self, text: str, start: int, backwards: bool = False) -> int | None:
         """The next position at or after ``start`` (before it, backwards) whose text holds ``text``, else None."""
@@ -245,10 +243,6 @@ class Table(Struct, frozen=True):
         if at is None or not side[at]:
             return None
         return start - at if backwards else max(0, start) + at
-
-
-def _shown_column(width: int) -> Column:
-    return Column("shown", "shown", "text", f"the name as a list {width} cells wide shows it", width=width, order=None)
 
 
 def sources(runs: tuple[Trace, ...]) -> tuple[Source, ...]:

@@ -22,8 +22,7 @@ from ..contract.options import Options
 from ..contract.view import CannotAnswer
 from ..cycles.scope import scoped
 
-BATCH = 50_000
-"""Events held as objects at a time."""
+BATCH = 50_000  # Events held as objects at a time.
 _ACTIVITY = {"kernel": "kernel", "collective": "kernel", "memcpy": "gpu_memcpy", "memset": "gpu_memset",
              "sync": "cuda_sync"}
 _HOST = {"op": "cpu_op", "runtime": "cuda_runtime", "driver": "cuda_driver", "python": "python_function",
@@ -52,10 +51,8 @@ def sliced(run: Trace, options: Options) -> Iterator[bytes]:
 
 
 def save(pieces: Iterable[bytes], path: Path) -> None:
-    """Write the pieces of a trace to that path, compressed where it ends in ``.gz``. Raises OSError.
-
-    Until all of them are there the file has a name of its own beside it, so that no half trace is ever opened.
-    """
+    """Write the pieces of a trace to that path, compressed where it ends in ``.gz``. Raises OSError. Until all of them
+    are there the file has a name of its own beside it, so that no half trace is ever opened."""
     half = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with _opened(half, packed=path.suffix == ".gz") as out:

@@ -14,8 +14,7 @@ from msgspec import Struct
 from ..core.intervals import Intervals, union
 
 Ints = npt.NDArray[np.int64]
-_BLOCK = 1 << 16
-"""Slices whose times are Python numbers at once."""
+_BLOCK = 1 << 16  # Slices whose times are Python numbers at once.
 
 
 class Coverage(Struct, frozen=True):
@@ -58,11 +57,9 @@ def covered(starts: Ints, ends: Ints) -> Coverage:
 
 def levels(starts: Ints, ends: Ints, most: int) -> npt.NDArray[np.uint16]:
     """The row each slice is drawn in, so that none hides another: 0 outermost, ``most`` − 1 for all that are deeper.
-
     Slices come in the order of their starts. One goes a row deeper than any earlier one that it overlaps: a stack has
     for each row when the last slice in it or deeper ends, rows that end together as one, so that each slice is pushed
-    and popped once, however deep they are: half the time that numpy takes row by row where calls are 70 deep.
-    """
+    and popped once, however deep they are: half the time that numpy takes row by row where calls are 70 deep."""
     level = np.zeros(len(starts), dtype=np.uint16)
     if not (starts[1:] < np.maximum.accumulate(ends)[:-1]).any():
         return level

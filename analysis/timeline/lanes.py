@@ -16,14 +16,14 @@ from msgspec import Struct
 
 from ...loaders.trace import Trace
 from ..contract.options import Options
-from ..cycles.account import cycles_of
+from ..core.intervals import union
+from ..cycles.detection import cycles_of
 from .counters import Counter, counters_of
 from .coverage import Coverage, Ints, covered, levels
 from .slices import Key, Slices, by_lane, drawn_slices
 
 COMPUTE, COLLECTIVE, COPY, WAIT, HOST = "kernel", "collective", "copy", "wait", "host"
-CLASSES = (COMPUTE, COLLECTIVE, COPY, WAIT, HOST)
-"""What a slice is drawn as; its place here is its code."""
+CLASSES = (COMPUTE, COLLECTIVE, COPY, WAIT, HOST)  # What a slice is drawn as; its place here is its code.
 _CLASS_OF = {"collective": 1, "memcpy": 2, "memset": 2, "runtime": 3, "driver": 3, "sched": 3}
 MOST_DEPTHS = 1024
 """Nesting depths of a thread that get a lane of their own, as CPython's limit of recursion; the last has what is deeper
@@ -35,12 +35,10 @@ MOST_ROWS = 8
 
 
 class Lane(Struct, frozen=True):
-    """A stream (``stream`` set) or one depth of a thread (``tid`` set): its slices and when it was busy.
-
-    ``by_class`` is that of every class but the commonest one, ``main``, which had the rest of the busy time.
-    ``longest`` is the length (ns) of the longest slice of each ``BLOCK`` of them. A stream whose slices overlap is
-    several lanes, of which the ``depth`` tells which. ``hidden`` slices begin under another one of the lane.
-    """
+    """A stream (``stream`` set) or one depth of a thread (``tid`` set): its slices and when it was busy. ``by_class``
+    is that of every class but the commonest one, ``main``, which had the rest of the busy time. ``longest`` is the
+    length (ns) of the longest slice of each ``BLOCK`` of them. A stream whose slices overlap is several lanes, of which
+    the ``depth`` tells which. ``hidden`` slices begin under another one of the lane."""
 
     slices: Slices
     busy: Coverage
@@ -74,8 +72,7 @@ class Marks(Struct, frozen=True):
 
 class Extent(Struct, frozen=True):
     """From when to when something is drawn, ns. ``first_cycle`` is None without cycles that have a time;
-    ``first_activity`` of a device is ``start`` where there is none.
-    """
+    ``first_activity`` of a device is ``start`` where there is none."""
 
     start: int
     end: int
@@ -85,10 +82,8 @@ class Extent(Struct, frozen=True):
 
 class Timeline(Struct, frozen=True):
     """All lanes of one run, device lanes first; ``names`` by code; ``start``..``end`` (ns) is everything recorded.
-
     ``drawn`` are the lanes as they are drawn, with streams spread over as many as their overlapping slices need, so
-    that none hides another. ``devices`` is when any device was busy.
-    """
+    that none hides another. ``devices`` is when any device was busy."""
 
     label: str
     drawn: tuple[Lane, ...]
@@ -123,10 +118,8 @@ NO_MARKS = Marks(np.zeros(0, np.int64), np.zeros(0, np.int64), ())
 
 
 def timeline_of(run: Trace, options: Options, marks: bool = True) -> Timeline:
-    """The lanes of a run with timestamps; one without any where nothing was timed.
-
-    Without ``marks`` it has none yet: in a run that records no cycles, finding them takes longer than all the rest.
-    """
+    """The lanes of a run with timestamps; one without any where nothing was timed. Without ``marks`` it has none yet:
+    in a run that records no cycles, finding them takes longer than all the rest."""
     names: dict[int, str] = {}
     lanes, busy = _streams(run, names)
     lanes += _threads(run, names)
@@ -164,12 +157,10 @@ def _streams(run: Trace, names: dict[int, str]) -> tuple[list[Lane], Coverage]:
 
 
 def _threads(run: Trace, names: dict[int, str]) -> list[Lane]:
-    """The lanes of the host, those of the busiest thread first.
-
-    A thread's slices are let go when its lanes are made: 100 MB less for five million.
-    """
+    """The lanes of the host, those of the busiest thread first. A thread's slices are let go when its lanes are made:
+    100 MB less for five million."""
     threads = by_lane(run.host, ("rank", "pid", "tid"), drawn_slices(run.host, _host_class), names)
-    threads.sort(key=lambda one: -_outermost(one[1]))
+    threads.sort(key=lambda one: -union(one[1].starts, one[1].ends).length)
     lanes: list[Lane] = []
     threads.reverse()
     while threads:
@@ -220,12 +211,6 @@ def _levels(slices: Slices, most: int) -> Iterator[tuple[int | None, Slices]]:
         edge += size
 
 
-def _outermost(slices: Slices) -> int:
-    """How long a thread was in any slice: the busiest thread is the one to look at first."""
-    busy = covered(slices.starts, slices.ends)
-    return int((busy.ends - busy.starts).sum())
-
-
 def _joined(parts: list[Lane]) -> Lane:
     """The rows of one stream as one lane."""
     one = parts[0]
@@ -236,9 +221,7 @@ def _joined(parts: list[Lane]) -> Lane:
     return _lane(slices, one.device, one.stream, one.pid, one.tid, one.rank, None)
 
 
-def _lane(
-    slices: Slices, device: Any, stream: Any, pid: Any, tid: Any, rank: Any, depth: int | None
-) -> Lane:
+def _lane(slices: Slices, device: Any, stream: Any, pid: Any, tid: Any, rank: Any, depth: int | None) -> Lane:
     of_class = np.bincount(slices.classes, minlength=len(CLASSES))
     main = int(of_class.argmax())
     by_class = {int(code): covered(*_of_class(slices, int(code))) for code in np.flatnonzero(of_class) if code != main}

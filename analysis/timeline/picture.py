@@ -1,4 +1,4 @@
-"""The timeline as text: a line a lane, a character a column, the same on the screen, in markdown and in a pipe.
+"""The timeline as text: one line per lane, one character per column, the same on the screen, in markdown and in a pipe.
 
 What a lane does is told apart without colour: kernels and host slices in eighths of a block, collectives in shades,
 copies in strokes. A slice wide enough to be read is ``[its name]``. A blank is a gap.
@@ -23,10 +23,8 @@ _SHADES = " ░░▒▒▓▓▓▓"
 _STROKES = " ╌╌╍╍━━━━"
 _SIGNS = {CLASSES.index(COLLECTIVE): _SHADES, CLASSES.index(COPY): _STROKES}
 LEGEND = "█ kernels, host   ▓ collectives   ━ copies, sets   height or shade: how much of the column ran   blank: idle"
-COUNTERS = 6
-"""Strips of counters, the most sampled ones."""
-NAMED = 6
-"""Columns from which a slice carries its name."""
+COUNTERS = 6  # Strips of counters, the most sampled ones.
+NAMED = 6  # Columns from which a slice carries its name.
 
 
 _DRAWN = np.array([list(_SIGNS.get(code, _BLOCKS)) for code in range(len(CLASSES))])
@@ -78,11 +76,9 @@ class Row(Struct, frozen=True):
 
 
 def layout(timeline: Timeline, window: Window) -> list[Row]:
-    """What is worth a line in this window.
-
-    Streams always are. Of a thread, the calls that take the whole window are one line together, and depths in which
-    nothing ran are left out, so that a deep Python stack leaves room for what changes.
-    """
+    """What is worth a line in this window. Streams always are. Of a thread, the calls that take the whole window are
+    one line together, and depths in which nothing ran are left out, so that a deep Python stack leaves room for what
+    changes."""
     rows: list[Row] = []
     thread: tuple[object, ...] | None = None
     for lane in timeline.drawn:
@@ -96,7 +92,7 @@ def layout(timeline: Timeline, window: Window) -> list[Row]:
             if key == thread and rows and rows[-1].crumbs:
                 rows[-1] = Row(None, rows[-1].label, (*rows[-1].crumbs, name))
             else:
-                rows.append(Row(None, _thread(lane), (name,)))
+                rows.append(Row(None, f"{'' if lane.rank is None else f'rank {lane.rank} '}thread {lane.tid}", (name,)))
         elif lane.busy.busy(np.array([window.start, window.end], dtype=np.int64))[0] > 0:
             rows.append(Row(lane, (f"  {lane.depth}" if key == thread else lane.name) + _hidden(lane)))
         else:
@@ -110,10 +106,6 @@ def layout(timeline: Timeline, window: Window) -> list[Row]:
 
 def _hidden(lane: Lane) -> str:
     return f" +{lane.hidden:,} hidden" if lane.hidden else ""
-
-
-def _thread(lane: Lane) -> str:
-    return f"{'' if lane.rank is None else f'rank {lane.rank} '}thread {lane.tid}"
 
 
 def crumbs(names: tuple[str, ...], width: int) -> str:

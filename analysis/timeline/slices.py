@@ -16,8 +16,7 @@ from msgspec import Struct
 from ..core.quantiles import Codes, codes, combined, dense
 from .coverage import Coverage, Ints, covered
 
-UNNAMED = 2**32 - 1
-"""The code of a slice whose name was not recorded."""
+UNNAMED = 2**32 - 1  # The code of a slice whose name was not recorded.
 Key = tuple[object, ...]
 
 
@@ -57,9 +56,7 @@ class Slices(Struct, frozen=True):
 
 class DrawnSlices(Struct, frozen=True):
     """Slices of a table that have a time and are drawn, in its order: ``starts``, ``ends`` (ns) and ``classes``.
-
-    ``rows`` are theirs in the table, None where that is all of them.
-    """
+    ``rows`` are theirs in the table, None where that is all of them."""
 
     starts: Ints
     ends: Ints
@@ -94,10 +91,8 @@ def _column(table: pl.LazyFrame, name: str) -> pl.Series:
 def by_lane(
     table: pl.LazyFrame, keys: tuple[str, ...], drawn: DrawnSlices, names: dict[int, str]
 ) -> list[tuple[Key, Slices]]:
-    """The slices of each lane by the values of its keys, lanes in their order, nulls last.
-
-    ``names`` gets the text of codes.
-    """
+    """The slices of each lane by the values of its keys, lanes in their order, nulls last. ``names`` gets the text of
+    codes."""
     if not len(drawn.starts):
         return []
     some = slice(None) if drawn.rows is None else drawn.rows

@@ -47,10 +47,8 @@ def _widths(start: int, end: int, columns: int) -> Ints:
 
 
 def fractions(lanes: Sequence[Lane], window: Window) -> tuple[np.ndarray, np.ndarray]:
-    """Per lane and column how much of it was busy (0-1) and the class that took most of it (a code).
-
-    All lanes of a screen together: two dozen one by one take twice as long, nearly all of it in the calls.
-    """
+    """Per lane and column how much of it was busy (0-1) and the class that took most of it (a code). All lanes of a
+    screen together: two dozen one by one take twice as long, nearly all of it in the calls."""
     edges = window.edges
     spent = np.array([lane.busy.busy(edges) for lane in lanes])
     classes = np.repeat(np.array([lane.main for lane in lanes], dtype=np.uint8), window.columns).reshape(spent.shape)
@@ -76,11 +74,9 @@ def counts(lane: Lane, edges: Ints) -> Ints:
 
 
 def longest(lane: Lane, edges: Ints) -> list[int | None]:
-    """Per column the slice (its place in the lane) that takes most of it; None where none does.
-
-    Among those that begin in the column and the last one that began before it: in a stream whose kernels overlap, a
-    third one that began still earlier is not looked at.
-    """
+    """Per column the slice (its place in the lane) that takes most of it; None where none does. Among those that begin
+    in the column and the last one that began before it: in a stream whose kernels overlap, a third one that began still
+    earlier is not looked at."""
     slices = lane.slices
     first = np.searchsorted(slices.starts, edges, side="left")
     picked: list[int | None] = []

@@ -18,10 +18,9 @@ if TYPE_CHECKING:
 
 class Entry(NamedTuple):
     """A view as the registry knows it: ``key`` opens it in the app ('' for none), ``question`` says what it answers.
-
-    ``module`` is one of this folder, or, of another package, ``package.module:VIEW``. It has nothing to answer from
-    where there are fewer ``runs``, or where none of them fills any of ``tables``.
-    """
+    ``module`` is one of this folder, ``.module:NAME`` of it, or ``package.module:VIEW``. It has nothing to answer from
+    where there are fewer ``runs``, or where none of them fills any of ``tables`` (``table.column``: that column).
+    ``short`` is the title of a narrow tab."""
 
     name: str
     key: str
@@ -30,32 +29,39 @@ class Entry(NamedTuple):
     module: str
     tables: tuple[str, ...] = ()
     runs: int = 1
+    short: str = ""
 
     def load(self) -> View:
         """The view itself; imports its module."""
         name, colon, attribute = self.module.partition(":")
-        module = import_module(name) if colon else import_module(f".{name}", __package__)
+        module = import_module(name, __package__) if colon else import_module(f".{name}", __package__)
         view: View = getattr(module, attribute or "VIEW")
         return view
 
 
 OURS: tuple[Entry, ...] = (
-    Entry("overview", "1", "Overview", "Where does the time go, and how well are the devices used?", "overview"),
-    Entry("cycles", "2", "Cycles", "How long does an iteration take, and which stand out?", "cycles"),
-    Entry("kernels", "3", "Kernels", "Which kernels take the time, and what holds them back?", "kernels"),
-    Entry("launches", "4", "Launches", "What ran, launch by launch?", "launches", ("kernels",)),
+    Entry("overview", "1", "Overview", "Where does the time go, and how well are the devices used?", "overview",
+          short="Over"),
+    Entry("cycles", "2", "Cycles", "How long does an iteration take, and which stand out?", "cycles", short="Cyc"),
+    Entry("kernels", "3", "Kernels", "Which kernels take the time, and what limits them?", "kernels", short="Kern"),
+    Entry("launches", "4", "Launches", "What ran, launch by launch?", "launches", ("kernels",), short="Lnch"),
     Entry("ops", "5", "Ops", "Which operators take time on the host and on the device?", "ops", ("host", "operators")),
-    Entry("timeline", "6", "Timeline", "What ran where and when?", "timeline", ("kernels", "host")),
+    Entry("timeline", "6", "Timeline", "What ran where and when?", "timeline", ("kernels", "host"), short="Time"),
     Entry("diff", "7", "Diff", "What changed between two runs beyond chance, and which resource explains it?", "diff",
           runs=2),
-    Entry("idle", "8", "Idle", "Why did each device wait, and what drained it?", "idle", ("kernels", "idle_causes")),
+    Entry("idle", "8", "Idle", "Why did each device wait, and what emptied its queue?", "idle",
+          ("kernels", "idle_causes")),
     Entry("ranks", "9", "Ranks", "Which rank is late, for whom do the others wait, and why?", "ranks",
-          ("kernels", "rank_sums")),
-    Entry("sql", "0", "SQL", "What no view asks: polars SQL over the tables", "sql"),
-    Entry("collectives", "v", "Collectives", "What does talking to the other ranks take, and who comes last?",
-          "collectives", ("kernels", "collectives")),
-    Entry("metrics", "m", "Metrics", "What did the counters read over time?", "metrics", ("metrics",)),
-    Entry("samples", "", "Samples", "What did each counter read, sample by sample?", "samples"),
+          ("kernels", "rank_sums"), short="Rank"),
+    Entry("sql", "0", "SQL", "Your own SQL over the tables (polars)", "sql"),
+    Entry("collectives", "v", "Collectives", "What does communication cost, and which rank is last?",
+          "collectives", ("kernels", "collectives"), short="Coll"),
+    Entry("whatif", "", "What-if", "What would a change buy per cycle, and how far can that be trusted?", "whatif",
+          ("kernels",), short="What"),
+    Entry("metrics", "m", "Metrics", "What did the counters read over time?", "metrics", ("metrics",), short="Met"),
+    Entry("roofline", "p", "Roofline", "How far is each operator from what the hardware can do?", "roofline",
+          ("host.shapes",)),
+    Entry("samples", "", "Samples", "What did each counter read, sample by sample?", ".metrics:SAMPLES"),
     Entry("memory", "", "Memory", "How much memory was allocated at most, and what held it?", "memory"),
     Entry("ranges", "", "Ranges", "How long do marked ranges take, and what device time is under them?", "ranges"),
     Entry("calls", "", "Host calls", "Which calls to the CUDA or HIP API and the system take time, and which wait?",

@@ -1,4 +1,4 @@
-"""Collectives: what talking to the other ranks takes, how fast it goes, and who comes last.
+"""Collectives: what communication costs, at which bandwidth, and which rank is last.
 
 One row per kind, kernel, group, type and size. Times are sums over all ranks: ``wait_ns`` until the last one came,
 ``transfer_ns`` what the fastest needed, on every rank. Bandwidths are of the median transfer, bytes as nccl-tests has
@@ -127,6 +127,4 @@ def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
     return sections(row, runs, options)
 
 
-VIEW = View(
-    "collectives", COLUMNS, build, pair_columns=pair_columns(COLUMNS), noun="collectives", details=details,
-)
+VIEW = View("collectives", COLUMNS, build, pair_columns=pair_columns(COLUMNS), noun="collectives", details=details)

@@ -9,11 +9,11 @@ from ..contract.column import Column
 from ..contract.options import SIDES, Options
 from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core.distribution import histogram
-from ..cycles.account import Cycles, facts_of, find_cycles, homeless, left_out, spoken_of, why_guessed, why_none
+from ..cycles.detection import Cycles, facts_of, find_cycles, homeless, left_out, spoken_of, why_guessed, why_none
 from ..cycles.reduced import is_reduced
 from ..cycles.scope import require_cycle
-from ..cycles.steps import steps_of
 from ..cycles.summary import exact_mean, pair_summary, run_summary
+from ..cycles.whole import steps_of
 from ..details.glance.cycles import glance
 from ..details.row_details import cycle_sections
 from ..findings.spread import Spread
@@ -77,7 +77,7 @@ def _by_rank(a: pl.DataFrame, b: pl.DataFrame) -> pl.LazyFrame:
                 pl.int_range(1, pl.len() + 1).cast(pl.Int64).alias("time_rank"),
                 pl.col("dur_ns").alias(f"{side}_ns"), pl.col("cycle").alias(f"cycle_{side}"),
                 pl.col("complete").alias(f"complete_{side}"), pl.col("busy_ns").alias(f"busy_{side}_ns"),
-                pl.col("rank").alias(f"rank_{side}"),
+                pl.col("rank").alias(f"rank_{side}"), pl.col("outlier").alias(f"outlier_{side}"),
             )
         )
 
@@ -102,8 +102,7 @@ COLUMNS = (
     Column("warm_up", "warm-up", "bool", "one of the first cycles, clearly slower than the rest", 8, order=7),
     Column("busy_ns", "busy", "ns", "time in its window in which devices ran kernels or copies (mean of devices)", 10,
            order=1),
-    Column("idle_ns", "idle", "ns", "time in its window in which devices ran neither (mean of devices)", 10,
-           order=2),
+    Column("idle_ns", "idle", "ns", "time in its window in which devices ran neither (mean of devices)", 10, order=2),
     Column("outlier", "outlier", "bool", "1.5 interquartile ranges above the upper quartile, and 5% above the median",
            8, order=3),
     Column("records", "records", "count", "device activities that belong to it", 8, order=6),
@@ -128,6 +127,8 @@ PAIR_COLUMNS = (
     Column("busy_b_ns", "busy B", "ns", "time devices ran kernels, collectives or copies in it", 10, order=3),
     Column("complete_a", "whole A", "bool", "whether the recorder saw the whole cycle", 8, order=4, side="a"),
     Column("complete_b", "whole B", "bool", "whether the recorder saw the whole cycle", 8, order=4, side="b"),
+    Column("outlier_a", "outlier A", "bool", "whether it stands out of run A", 8, order=None, side="a"),
+    Column("outlier_b", "outlier B", "bool", "whether it stands out of run B", 8, order=None, side="b"),
 )
 VIEW = View(
     "cycles", COLUMNS, _build, PAIR_COLUMNS, alternates=("dur_ns", "cycle_a"), scopes_itself=True, noun="cycles",

@@ -18,8 +18,7 @@ from ..details.suspects import suspect_sections
 from ..diff import by_cycle
 from ..diff.finished import finished
 from ..diff.headline import prepared_pair
-from ..diff.present.arrows import arrows
-from ..diff.present.columns import COLUMNS
+from ..diff.present.columns import COLUMNS, arrows
 
 
 def build(runs: Runs, options: Options) -> Answer:
@@ -46,6 +45,4 @@ def _glance(runs: Runs, options: Options) -> Callable[[dict[str, Any]], list[Sec
     return glance(runs, options)
 
 
-VIEW = View(
-    "diff", COLUMNS, build, alternates=("suspicion",), one_run=False, details=suspect_sections, glance=_glance,
-)
+VIEW = View("diff", COLUMNS, build, alternates=("suspicion",), one_run=False, details=suspect_sections, glance=_glance)

@@ -1,4 +1,4 @@
-"""Idle: why each device waited, by cause, and every gap with what came before, what ended it and what drained it.
+"""Idle: why each device waited, by cause, and every gap with what ran before and after and what emptied the queue.
 
 What finds that out is imported when it is asked: an answer that was kept does without, in two thirds of the time.
 """
@@ -23,9 +23,8 @@ from ..cycles.paired import OneRun, paired
 from ..idle.cause_meanings import CAUSES
 
 if TYPE_CHECKING:
-    from ..cycles.steps import Steps
-    from ..cycles.whole import WholeCycles
-    from ..idle.account import Idle
+    from ..cycles.whole import Steps, WholeCycles
+    from ..idle.attribution import DeviceIdle, Idle
 
 _MEANINGS = "; ".join(f"{k}: {v}" for k, v in CAUSES.items())
 COLUMNS = (
@@ -45,10 +44,10 @@ COLUMNS = (
     Column("cause_ns", "of it", "ns", "how much of the gap had that cause", width=10, order=9),
     Column("index", "launch", "number", "launch that ended it", width=8, order=None),
 )
-MANY = 100_000
-"""Gaps that may be left on disk; an answer of fewer is kept whole, as those of other views are."""
-MOST_SAID = 16
-"""Devices of which it is said in a line why they waited: those that waited longest."""
+MANY = 100_000  # Gaps that may be left on disk; an answer of fewer is kept whole, as those of other views are.
+MOST_SAID = 4
+"""Devices that have a line each; of more there is one line for all, with those that waited longest by name."""
+WORST = 3
 BY_CAUSE = (
     Column("device", "device", "text", "device that waited", width=8, order=3, role="where", pairs="key"),
     Column("rank", "rank", "number", "rank of the job", width=5, order=9, role="where", pairs="key"),
@@ -87,10 +86,8 @@ def _one(run: Trace, options: Options, side: Side, by_rank: bool) -> OneRun:
 
 
 def _in_cycles(cycles: WholeCycles, options: Options, side: Side, by_rank: bool) -> pl.DataFrame:
-    """The rows of ``by_cause`` of the idle time in the windows of the cycles. Raises CannotAnswer.
-
-    Before a device's first activity its idle time is not known: a cycle that begins there counts as the mean of others.
-    """
+    """The rows of ``by_cause`` of the idle time in the windows of the cycles. Raises CannotAnswer. Before a device's
+    first activity its idle time is not known: a cycle that begins there counts as the mean of others."""
     from ..idle.by_cycle import idle_by_cycle
 
     if cycles.scoped:
@@ -110,13 +107,13 @@ def _in_cycles(cycles: WholeCycles, options: Options, side: Side, by_rank: bool)
 
 
 def _steps(run: Trace, options: Options, side: Side) -> Steps | None:
-    from ..cycles.steps import steps_in_scope
+    from ..cycles.whole import steps_in_scope
 
     return None if REDUCED in run.info.facts else steps_in_scope(run, options, side)
 
 
 def _idle(run: Trace, piece: Trace, steps: Steps | None) -> Idle:
-    from ..idle.account import idle_of
+    from ..idle.attribution import idle_of
     from ..idle.reduced import reduced_idle
 
     if REDUCED in run.info.facts:
@@ -134,7 +131,7 @@ def _idle(run: Trace, piece: Trace, steps: Steps | None) -> Idle:
 
 def _cycles(run: Trace, piece: Trace, gaps: pl.LazyFrame, options: Options) -> pl.LazyFrame:
     """The column ``cycle`` of the gaps of a piece: where what ended each was launched; null outside of cycles."""
-    from ..cycles.by_launch import cycle_of
+    from ..cycles.whole import cycle_of
 
     def found() -> tuple[pl.DataFrame]:
         index = gaps.select("index").collect(engine="streaming").lazy()
@@ -171,29 +168,36 @@ def _rows(rows: list[tuple[Any, ...]], by_rank: bool) -> pl.DataFrame:
 
 def _summary(idle: Idle, steps: Steps | None) -> tuple[str, ...]:
     from ..findings.spread import share_text
-    from ..idle.facts import ordered, spoken_of
+    from ..idle.facts import ordered, spoken_of, summed
 
-    lines, devices = [], spoken_of(idle)
+    devices = spoken_of(idle)
     within = " in steps" if steps is not None and idle.scope else ""
-    most = sorted(devices, key=lambda device: -device.idle_ns)[:MOST_SAID]
-    for device in [one for one in devices if one in most]:
+
+    def where(device: DeviceIdle) -> str:
         name = device.device or "device"
-        where = name if device.rank is None or len(devices) < 2 else f"{name} of rank {device.rank}"
-        share = device.idle_ns / device.window_ns if device.window_ns else 0.0
+        return name if device.rank is None or len(devices) < 2 else f"{name} of rank {device.rank}"
+
+    def share(device: DeviceIdle) -> float:
+        return device.idle_ns / device.window_ns if device.window_ns else 0.0
+
+    def causes(device: DeviceIdle) -> str:
         parts = [
             f"{cause} {units.percent(100 * total / device.idle_ns, places=0)}" for cause, total in ordered(device)[:4]
         ]
         rest = device.idle_ns - sum(total for _, total in ordered(device)[:4])
         if rest >= 0.005 * max(device.idle_ns, 1):
             parts.append(f"other {units.percent(100 * rest / device.idle_ns, places=0)}")
-        tail = f": {', '.join(parts)}" if parts else ""
-        lines.append(
-            f"{where} idle {share_text(share)} of {units.duration(device.window_ns)}{within}, "
-            f"{units.counted(device.gaps, 'gap', 'gaps')}{tail}"
-        )
-    if len(devices) > MOST_SAID:
-        lines.append(f"{units.count(len(devices) - MOST_SAID)} more devices that waited less")
-    return tuple(lines)
+        return f"{units.counted(device.gaps, 'gap', 'gaps')}{': ' if parts else ''}{', '.join(parts)}"
+
+    if len(devices) <= MOST_SAID:
+        return tuple(
+            f"{where(one)} idle {share_text(share(one))} of {units.duration(one.window_ns)}{within}, {causes(one)}"
+            for one in devices)
+    every = summed(devices)
+    worst = ", ".join(
+        f"{where(one)} {share_text(share(one))}" for one in sorted(devices, key=share, reverse=True)[:WORST])
+    share_of_all = share_text(share(every))
+    return (f"{len(devices):,} devices idle {share_of_all} of their time{within}, {causes(every)}; most: {worst}",)
 
 
 def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:

@@ -16,11 +16,13 @@ from ...loaders.trace import Trace
 from ..contract.options import SIDES, Options, Side
 from ..contract.view import Answer, Runs, View
 from ..core import units
+from ..core.device_pairs import together
 from ..cycles.paired import OneRun, paired
 from ..details.glance.kernels import glance
 from ..details.row_details import kernel_sections
 from ..kernels.by_name import coverage, facts_of, notes_of, sentence, several_ranks, table
 from ..kernels.columns import COLUMNS, EXTREMES, PAIR_COLUMNS
+from ..kernels.family import family_sums
 from ..kernels.sources import Grain
 
 
@@ -29,34 +31,33 @@ def build(runs: Runs, options: Options) -> Answer:
     if len(runs) == 1:
         return _one(runs[0], options, "a", "rank").answer()
     jobs = all(several_ranks(run) for run in runs)  # a run of one rank is held against all of a job's
-    return paired(runs, options, COLUMNS, partial(_one, grain="rank" if jobs else "device"))
+    devices = (table(run, options, side)[0]["device"].cast(pl.String) for run, side in zip(runs, SIDES, strict=True))
+    grain: Grain = "name" if together(*devices) else "rank" if jobs else "device"
+    return paired(runs, options, COLUMNS, partial(_one, grain=grain))
 
 
 def _one(run: Trace, options: Options, side: Side, grain: Grain) -> OneRun:
     frame, kernels = table(run, options, side, grain)
-    facts = facts_of(frame) | {"coverage": coverage(run, options, frame, side)}
+    facts = facts_of(frame) | {
+        "coverage": coverage(run, options, frame, side), "families": family_sums(frame),
+    }
     return OneRun(frame, facts, notes=notes_of(run, kernels), sums=(sentence(run, facts),))
 
 
 def build_by_name(runs: Runs, options: Options) -> Answer:
     """One row for each kernel, summed over devices, where several ran; the answer of ``build`` where one did."""
-    counts = [_places(run, options, side) for run, side in zip(runs, SIDES, strict=False)]
+    counts = [table(run, options, side)[0].select("device", "rank").n_unique()
+              for run, side in zip(runs, SIDES, strict=False)]
     if len(runs) == 2:
         return build(runs, options) if max(counts) < 2 else paired(runs, options, COLUMNS, partial(_one, grain="name"))
     if counts[0] < 2:
         answer = build(runs, options)
-        return replace(answer, frame=answer.frame.with_columns(
-            pl.lit(None).alias(column.name) for column in EXTREMES))
+        return replace(answer, frame=answer.frame.with_columns(pl.lit(None).alias(column.name) for column in EXTREMES))
     one = _one(runs[0], options, "a", "name")
     note = f"Each kernel is summed over {units.count(counts[0])} devices; the kernels view has a row for each."
     frame = one.frame.join(_extremes(table(runs[0], options)[0]), on=["name", "kind"], how="left", nulls_equal=True,
                            maintain_order="left")
     return OneRun(frame, one.facts, notes=(note, *one.notes), sums=one.sums).answer()
-
-
-def _places(run: Trace, options: Options, side: Side) -> int:
-    """On how many devices, of all ranks, there are kernels."""
-    return table(run, options, side)[0].select("device", "rank").n_unique()
 
 
 def _extremes(frame: pl.DataFrame) -> pl.DataFrame:
@@ -78,8 +79,7 @@ VIEW = View(
     "kernels", COLUMNS, build, pair_columns=PAIR_COLUMNS, scopes_itself=True, noun="kernels", details=kernel_sections,
     glance=glance,
 )
-BY_NAME = replace(VIEW, columns=(*COLUMNS, *EXTREMES), build=build_by_name)
-"""The kernels summed over devices."""
+BY_NAME = replace(VIEW, columns=(*COLUMNS, *EXTREMES), build=build_by_name)  # The kernels summed over devices.
 
 
 def in_overview(runs: Runs) -> View:

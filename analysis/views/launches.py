@@ -14,8 +14,8 @@ from ..contract.options import Options
 from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core.callers import FRAME as CALLER_COLUMNS
 from ..core.callers import callers_of
-from ..cycles.by_launch import MANY, cycle_of
 from ..cycles.scope import scoped
+from ..cycles.whole import MANY, cycle_of
 from ..details.glance.launches import glance
 from ..details.row_details import launch_sections
 
@@ -65,7 +65,9 @@ def build(runs: Runs, options: Options) -> Answer:
     if waits:
         notes = (*notes, f"{waits:,} synchronisations only wait and are left out.")
     keep = pl.col("kind") != "sync" if waits else None
-    return Answer(rows.select(column.name for column in COLUMNS), notes=notes, recorded=True, keep=keep)
+    callers = callers_of(runs[0])
+    facts = callers.facts if callers is not None else {}
+    return Answer(rows.select(column.name for column in COLUMNS), facts, notes=notes, recorded=True, keep=keep)
 
 
 def _with_launchers(whole: Trace, run: Trace, options: Options) -> tuple[pl.LazyFrame, tuple[str, ...]]:

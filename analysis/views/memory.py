@@ -27,7 +27,7 @@ COLUMNS = (
     Column("largest_bytes", "largest", "bytes", "the largest of them", width=10, order=4),
     Column("during", "during", "text", "host slice that was open at the peak, the innermost operator first", width=24,
            order=5, role="label"),
-    Column("stack", "stack", "text", "stack of the largest, a line a frame, innermost first", width=40, order=None,
+    Column("stack", "stack", "text", "stack of the largest, one line per frame, innermost first", width=40, order=None,
            role="label"),
 )
 _NONE = "a memory snapshot (torch.cuda.memory._dump_snapshot) or a trace with profile_memory=True has it"
@@ -106,10 +106,9 @@ def _difference(a: Peaks, b: Peaks, moved: dict[str, str]) -> list[str]:
         old = before.get((moved.get(peak.device or "", peak.device), peak.rank))
         if old is not None:
             change = peak.bytes - old.bytes
-            sign = "+" if change > 0 else "−" if change < 0 else "±"
             share = f", {units.percent(100 * change / old.bytes, signed=True)}" if old.bytes else ""
             lines.append(f"{_name(old)}: peak {units.size(old.bytes)} → {units.size(peak.bytes)} "
-                         f"({sign}{units.size(abs(change))}{share})")
+                         f"({units.size(change, signed=True)}{share})")
     return lines
 
 
@@ -120,7 +119,7 @@ def _notes(memory: Peaks) -> tuple[str, ...]:
 
 
 def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
-    """The stack of the largest allocation, a line a frame."""
+    """The stack of the largest allocation, one line per frame."""
     frames = str(row.get("stack") or row.get("stack_b") or row.get("stack_a") or "").split("\n")
     listed = [(f"{number}", display(frame, 400)) for number, frame in enumerate(filter(None, frames))]
     return [Section("Stack, innermost first", tuple(listed))] if listed else []

@@ -11,13 +11,11 @@ from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core import metrics, units
 from ..core.device_pairs import mapped, note, under
 from ..metrics.picture import key_of, picture, telling
-from ..metrics.series import moved, offsets
-from ..metrics.summary import summarised
+from ..metrics.series import moved, offsets, summarised
 from ..table.sides import beside
 from ..timeline.lanes import cycle_marks
 
-_PICTURE = 110
-"""Cells of the plots of an export."""
+_PICTURE = 110  # Cells of the plots of an export.
 _VALUES = ("min", "mean", "p50", "max")
 _MEANINGS = {"min": "smallest sample", "mean": "mean of the samples", "p50": "median sample, nearest rank",
              "max": "largest sample"}  # fmt: skip
@@ -49,14 +47,13 @@ PAIR_COLUMNS = (
     Column("max_change", "max A → B", "measure", "largest sample of each run", width=22, order=3),
     *_PAIRED[3:],
 )
-MOST_NAMED = 12
-"""Columns without numbers that are named; the others are counted."""
+MOST_NAMED = 12  # Columns without numbers that are named; the others are counted.
 
 
 def build(runs: Runs, options: Options) -> Answer:
     """The counters of one run by name, or of two by how much their means changed."""
     owned = len(runs) == 1
-    tables = [_summary_of(run, owned) for run in runs]
+    tables = [summarised(run) if owned else summarised(run, ()) for run in runs]
     if all(table.is_empty() for table in tables):
         names = " and ".join(run.info.label for run in runs)
         raise CannotAnswer(f"{names} {'holds' if len(runs) == 1 else 'hold'} no samples of counters; "
@@ -80,10 +77,6 @@ def build(runs: Runs, options: Options) -> Answer:
         joined.select(column.name for column in PAIR_COLUMNS).lazy(), summary=said,
         notes=(*notes, *note(pairs)), picture=drawn, rows_below=True,
     )
-
-
-def _summary_of(run: Trace, owned: bool) -> pl.DataFrame:
-    return summarised(run) if owned else summarised(run, ())
 
 
 def _with_shown(table: pl.DataFrame) -> pl.DataFrame:
@@ -138,3 +131,30 @@ def _drawn(runs: Runs, tables: list[pl.DataFrame], options: Options) -> tuple[tu
 
 
 VIEW = View("metrics", COLUMNS, build, PAIR_COLUMNS, noun="counters")
+SAMPLE_COLUMNS = (
+    Column("ts_ns", "time", "ns", "when it was sampled, from the start of the trace; empty where nothing says",
+           width=13, order=0, role="moment"),
+    Column("metric", "metric", "text", "counter as recorded", width=26, order=0, elastic=True, pinned=True,
+           role="label"),
+    Column("device", "device", "text", "device it was sampled on", width=8, order=1, role="where"),
+    Column("value", "value", "number", "what was read; empty where the monitor could not", width=14, order=0),
+    Column("unit", "unit", "text", "unit of the value", width=5, order=1, role="where"),
+    Column("pid", "process", "number", "process the sample is of; empty for the whole machine", width=8, order=4,
+           role="where"),
+    Column("rank", "rank", "number", "rank of the job", width=5, order=4, role="where"),
+)
+
+
+def samples(runs: Runs, options: Options) -> Answer:
+    """The samples of one run in the order of their times."""
+    run = runs[0]
+    if not run.has("metrics"):
+        raise CannotAnswer(f"{run.info.label} holds no samples of counters.")
+    count = run.metrics.select(pl.len()).collect(engine="streaming").item()
+    return Answer(
+        run.metrics.select(column.name for column in SAMPLE_COLUMNS), recorded=True,
+        summary=(units.counted(count, "sample", "samples"),),
+    )
+
+
+SAMPLES = View("samples", SAMPLE_COLUMNS, samples, two_runs=False, noun="samples")

@@ -20,7 +20,7 @@ from ..cycles.paired import OneRun, paired
 from ..details.glance.operators import glance
 from ..details.row_details import operator_sections
 from ..operators.tree import operators_of
-from .ops_tree import TREE
+from ..operators.tree_view import TREE
 
 COLUMNS = (
     Column("name", "operator", "text", "operator as recorded", width=34, order=0, elastic=True, pinned=True,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from msgspec import to_builtins
 
 from ..contract.column import Column, side_by_side
 from ..contract.options import SIDES, Options
@@ -16,7 +17,7 @@ from ..contract.view import Answer, Runs, View
 from ..core import units
 from ..core.device_pairs import mapped
 from ..core.text import display
-from ..overview.categories import CATEGORIES, MEANINGS
+from ..overview.categories import CATEGORIES, HOST, MEANINGS
 from ..table.sides import beside
 
 if TYPE_CHECKING:
@@ -30,20 +31,24 @@ COLUMNS = (
            role="time", pairs="sum"),
     Column("share", "share", "fraction", "of the mean cycle", width=16, order=0, bar="share", role="share",
            pairs="sum"),
+    Column("on", "on", "text", "device: it runs there; host: the host does that while devices are idle", width=6,
+           order=2, pairs="key"),
 )
 
-WORTH_SAYING = 0.1
-"""A change of host time below this share of it is not mentioned."""
-SHOWN = 3
-"""Devices of which it is compared in words how busy they are, those that differ most first."""
+WORTH_SAYING = 0.1  # A change of host time below this share of it is not mentioned.
+SHOWN = 3  # Devices of which it is compared in words how busy they are, those that differ most first.
 
 
 def _frame(overview: Overview) -> pl.DataFrame:
     total = sum(time for time in overview.times.values())
     return pl.DataFrame(
-        [(name, round(time), time / total if total else None) for name, time in overview.times.items()],
-        schema={"category": pl.String, "time_ns": pl.Int64, "share": pl.Float64}, orient="row",
+        [(name, round(time), time / total if total else None, _on(name)) for name, time in overview.times.items()],
+        schema={"category": pl.String, "time_ns": pl.Int64, "share": pl.Float64, "on": pl.String}, orient="row",
     )
+
+
+def _on(category: str) -> str | None:
+    return "host" if category in HOST else "device" if category in CATEGORIES[:-1] else None
 
 
 def build(runs: Runs, options: Options) -> Answer:
@@ -54,16 +59,22 @@ def build(runs: Runs, options: Options) -> Answer:
         overview = overview_of(runs[0], options, "a")
         return Answer(_frame(overview).lazy(), overview.facts, (overview.headline,), overview.notes)
     from ..diff.headline import pair_headline  # thirty modules that one run, which people wait for first, does without
+    from ..diff.verdict.lead import cycle_lead
 
     a, b = overview_of(runs[0], options, "a"), overview_of(runs[1], options, "b")
     if a.of_recording != b.of_recording:  # a cycle is not held against a recording
         a, b = (one if one.of_recording else overview_of(run, options, side, whole=True)
                 for one, run, side in zip((a, b), runs, SIDES, strict=True))
     joined = beside(_frame(a), _frame(b), COLUMNS)
+    for side, one in (("a", a), ("b", b)):
+        if not one.times:  # nothing was timed: that is not 0
+            joined = joined.with_columns(pl.lit(None).cast(joined.schema[name]).alias(name) for name in joined.columns
+                                         if name.endswith((f"_{side}", "_delta")))
     order = pl.col("category").replace_strict(list(CATEGORIES), range(len(CATEGORIES)), default=len(CATEGORIES))
     found = pair_headline((runs[0], runs[1]), options)
     per = "recording" if a.of_recording or b.of_recording else "cycle"
-    facts = {"a": a.facts, "b": b.facts, "findings": [*_changes(a, b, found)], "per": per}
+    facts = {"a": a.facts, "b": b.facts, "findings": [*_changes(a, b, found)], "per": per,
+             "lead": to_builtins(cycle_lead(found.time)) if found is not None else None}
     summary = (f"A: {a.headline}", f"B: {b.headline}")
     notes = tuple(dict.fromkeys(
         note if note in a.notes and note in b.notes else f"{letter}: {note}"
@@ -118,6 +129,4 @@ def _host(a: Overview, b: Overview) -> list[str]:
     return said
 
 
-VIEW = View(
-    "overview", COLUMNS, build, pair_columns=side_by_side(COLUMNS), scopes_itself=True, noun="categories",
-)
+VIEW = View("overview", COLUMNS, build, pair_columns=side_by_side(COLUMNS), scopes_itself=True, noun="categories")

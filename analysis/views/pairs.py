@@ -72,10 +72,8 @@ def _of(rows: pl.DataFrame, pid: int | None) -> pl.DataFrame:
 
 
 def launch_samples(run: Trace) -> pl.DataFrame:
-    """Every launch as a sample of each metric it has: ``function metric device cycle beta mu``, cycle is its index.
-
-    β of a launch is scaled so that the mean over a function's launches is its share of all device time, in percent.
-    """
+    """Every launch as a sample of each metric it has: ``function metric device cycle beta mu``, cycle is its index. β
+    of a launch is scaled so that the mean over a function's launches is its share of all device time, in percent."""
     total = pl.col("dur_ns").sum()
     beta = pl.when(total > 0).then(pl.col("dur_ns") * pl.len().over("name", "device") / total * 100)
     kernels = run.kernels.filter(pl.col("kind").cast(pl.String) != "sync").select(

@@ -51,9 +51,7 @@ def table(run: Trace) -> OneRun:
     elif found.device_ns and found.unlaunched_ns:
         lost = units.percent(100 * found.unlaunched_ns / found.device_ns)
         notes = (f"{lost} of the device time has no recorded launch and belongs to no range.",)
-    return OneRun(
-        found.frame.select(column.name for column in COLUMNS), facts, notes=notes, sums=(_sentence(facts),)
-    )
+    return OneRun(found.frame.select(column.name for column in COLUMNS), facts, notes=notes, sums=(_sentence(facts),))
 
 
 def _sentence(facts: dict[str, Any]) -> str:

@@ -14,10 +14,8 @@ from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core import units
 from ..core.text import display
 from ..cycles.reduced import lacking
-from ..ranks.beginnings import beginnings_of
-from ..ranks.by_rank import by_rank
-from ..ranks.heat import heat_of
-from ..ranks.straggler import Straggler, straggler_of
+from ..ranks.beginnings import Straggler, beginnings_of, straggler_of
+from ..ranks.by_rank import by_rank, heat_of
 from ..table.sides import beside
 
 COLUMNS = (

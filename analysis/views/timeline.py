@@ -42,8 +42,7 @@ _TYPES: dict[str, Any] = {
 MOST_ROWS = 1_000_000
 """Rows of the table in every format, JSON too, about 100 bytes each: 10,000 lanes of 100 columns. 60,000 streams would
 be six million rows; what is left out is said in a note and in the facts."""
-PICTURE_LANES = 60
-"""Lanes of the text picture; more are counted below it."""
+PICTURE_LANES = 60  # Lanes of the text picture; more are counted below it.
 
 
 def busiest(timeline: Timeline, window: Window) -> tuple[Sequence[Lane], int]:

@@ -15,15 +15,15 @@ from msgspec.structs import replace
 from ...loaders.trace import REDUCED, Trace
 from ..contract.column import Column
 from ..contract.options import SIDES, Options, Side
-from ..contract.page import PageSection
+from ..contract.sections import PageSection
 from ..contract.view import Answer, CannotAnswer, Runs, ScopeRefused, View
 from ..core import units
 from ..core.names.short_name import fit_name, short_name
 from ..cycles.scope import scoped
-from ..cycles.steps import steps_in_scope
-from ..idle.account import DeviceIdle, idle_of
+from ..cycles.whole import steps_in_scope
+from ..idle.attribution import DeviceIdle, idle_of
 from ..idle.facts import ordered, spoken_of
-from ..kernels.launchers import CALLERS, ways, with_callers
+from ..kernels.launch_index import CALLERS, ways, with_callers
 from ..overview.sources import overview_of
 from ..table.table import Table
 from .diff import VIEW as DIFF
@@ -36,7 +36,8 @@ COLUMNS = (
     Column("severity", "kind", "text", "problem: time is lost; hint: worth a look; fact: to judge the rest; unchecked: "
            "the recording lacks what the rule looks at", width=9, order=1),
     Column("rule", "rule", "text", "what was looked for", width=14, order=2),
-    Column("time_to_win_ns", "could win", "ns", "over the whole recording, at most", width=10, order=0, role="time"),
+    Column("time_to_win_ns", "would save", "ns", "per cycle, as a replay of the run predicts; null without one",
+           width=10, order=None, role="time"),
     Column("finding", "finding", "text", "what was found", width=60, order=0, elastic=True, pinned=True, role="label"),
     Column("look", "look", "text", "view that shows it", width=8, order=1),
     Column("filter", "filter", "text", "filter to type there", width=18, order=3),
@@ -84,15 +85,14 @@ def build(runs: Runs, options: Options) -> Answer:
 def _findings(found: list[dict[str, Any]], unchecked: str | None, prefix: str) -> PageSection:
     costly = [one for one in found if one["severity"] in ("problem", "hint")]
     rows = tuple(
-        (str(number), one["sentence"], "" if not one["time_to_win_ns"] else units.duration(one["time_to_win_ns"]),
-         " ".join(filter(None, (one["view"], one["filter"]))))
+        (str(number), one["sentence"], " ".join(filter(None, (one["view"], one["filter"]))))
         for number, one in enumerate(costly, 1)
     )
     facts = tuple(one["sentence"] for one in found if one["severity"] == "fact")
     nothing = () if rows else ("No rule found anything that costs time.",)
     return PageSection(
         f"{prefix}Findings", (*nothing, *facts, *((unchecked,) if unchecked else ())),
-        ("#", "finding", "could win", "look"), rows, ("look",),
+        ("#", "finding", "look"), rows, ("look",),
     )
 
 

@@ -24,7 +24,6 @@ def plan(paths: Sequence[str], dataset: Path, known: Sequence[Part], reduced: in
     """What to do so that the dataset holds all recordings of the paths. Raises Unreadable where there are none."""
     from ...loaders.ingest import ranks
     from ...loaders.ingest.job.files import listed
-    from ...loaders.ingest.job.layout import recordings
 
     files: dict[Path, None] = {}
     unread: list[str] = []
@@ -38,7 +37,7 @@ def plan(paths: Sequence[str], dataset: Path, known: Sequence[Part], reduced: in
         unread += lacking
     if not files:
         raise failed or Unreadable(paths[0], "holds no trace")
-    groups = recordings(list(files))
+    groups = ranks.recordings(list(files))
     by_name: Sequence[int | None] | None = ranks.ranks_of([group[0] for group in groups], [()] * len(groups))
     session = uuid4().hex[:12]
     done = {part.stamps: part for part in known if part.reduced == reduced}

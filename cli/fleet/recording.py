@@ -92,7 +92,7 @@ def _reduced(work: Recording) -> tuple[Path, Part]:
 @contextmanager
 def _opened(work: Recording) -> Iterator[Trace]:
     """The recording as one run whose tables all name a rank; what was written to read it is removed afterwards."""
-    from ...loaders.ingest import cache, ranks, spill, windows
+    from ...loaders.ingest import cache, ranks, spill
     from ...loaders.ingest.job.files import Request
     from ...loaders.ingest.opening import ingest
 
@@ -108,7 +108,7 @@ def _opened(work: Recording) -> Iterator[Trace]:
             if len(found) > 1:
                 raise Unreadable(file, f"holds {len(found)} runs", "Reduce recordings of one process each.")
             runs += found
-        run = runs[0] if len(runs) == 1 else windows.joined(work.files[0], Path(work.files[0]).name, runs)
+        run = runs[0] if len(runs) == 1 else ranks.joined(work.files[0], Path(work.files[0]).name, runs)
         if len(run.info.ranks) > 1:
             yield run
             return

@@ -1,9 +1,10 @@
 """The folder as one run: the trace with its operators, and what only the tables say.
 
-``trace_view.json`` has every task with its times, the host and the arrows; ``kernel_details.csv`` adds how busy the
-matrix units were and on how many cores a kernel ran. Without the trace the kernels are the table's. The rank is in
-``profiler_info_N.json`` above the folder. What the profiler itself summed up (``step_trace_time.csv``) is kept in
-``info.facts`` as it is, to be compared with.
+``trace_view.json`` has every task with its times, the host and the arrows; ``kernel_details.csv``, one row per task of
+a core and per collective, adds how busy the matrix units were and on how many cores a kernel ran. Its times are
+microseconds as text with a tab behind them, from which nanoseconds are taken digit by digit; its columns came and went
+over the years. Without the trace the kernels are the table's. The rank is in ``profiler_info_N.json`` above the folder.
+What the profiler itself summed up (``step_trace_time.csv``) is left in ``info.facts`` as it is, to be compared with.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import orjson
 import polars as pl
 from msgspec.structs import replace
 
-from .. import kineto, schema
+from .. import csv_table, kineto, schema
 from ..errors import Unreadable
 from ..ingest import stream
 from ..kineto import dialect
@@ -24,9 +25,12 @@ from ..kineto.columns import NULL, nanoseconds
 from ..loader import Job
 from ..schema import NAME
 from ..trace import Device, Info, Trace
-from .details import read, rows
 from .files import RANK
 
+_COLLECTIVE = r"(?i)^hcom"
+_CUBE = ("aic_mac_ratio", "mac_ratio", "cube_utilization(%)")
+"""How busy the matrix units were: a share of the core's cycles, or percent."""
+_CORE = "Accelerator Core"
 _TOOL = "Ascend PyTorch profiler"
 _ALLOCATOR = "PTA"
 """The framework's own allocator; the others are the graph engine, both together, and the whole process."""
@@ -40,7 +44,7 @@ _COLUMNS = dict(
 def load(job: Job) -> Trace:
     """Read the table, and the files beside it where it lies in its folder. Raises Unreadable where nothing is in it."""
     text, fault = stream.whole(job.path)
-    table, lost = rows(text)
+    table, lost = _rows(text)
     warnings = [fault] if fault else []
     if lost:
         warnings.append(f"left out of {job.path.name}: {lost:,} rows without a usable time")
@@ -165,7 +169,7 @@ def _memory_samples(path: Path, zero: int, rank: int | None) -> pl.LazyFrame:
     """The rows of ``metrics`` in ``memory_record.csv``: bytes, and ns from the absolute time ``zero``."""
     if path.stat().st_size > _MOST_MEMORY_BYTES:
         return schema.empty("metrics")
-    table = read(path.read_bytes())
+    table = _read_table(path.read_bytes())
     if not {"Component", "Timestamp(us)", "Device Type", *_COLUMNS.values()} <= set(table.columns):
         return schema.empty("metrics")
     samples = table.filter(pl.col("Component") == _ALLOCATOR)
@@ -207,7 +211,7 @@ def _table(path: Path) -> list[dict[str, Any]]:
     """A small table as rows of text by column; [] where it is not there or cannot be read."""
     if not path.is_file() or path.stat().st_size > 8 << 20:
         return []
-    return read(path.read_bytes()).head(_MOST_ROWS).to_dicts()
+    return _read_table(path.read_bytes()).head(_MOST_ROWS).to_dicts()
 
 
 def _collectives(path: Path) -> dict[str, Any]:
@@ -232,3 +236,57 @@ def _label(path: Path) -> str:
         return path.name.split(".")[0]
     folder = above.parent if above.name == "ASCEND_PROFILER_OUTPUT" else above
     return folder.name or path.name
+
+
+def _read_table(text: bytes) -> pl.DataFrame:
+    """A table of text under the names of its columns without blanks; of several called the same, the first."""
+    table = csv_table.read(text)
+    names: dict[str, str] = {}
+    for name in table.columns:
+        names.setdefault(name.strip(), name)
+    return pl.DataFrame([table[name].alias(plain) for plain, name in names.items()])  # a name may look like a pattern
+
+
+def _rows(text: bytes) -> tuple[pl.DataFrame, int]:
+    """The rows as columns of ``kernels`` with ``step``, times absolute (ns), by start; and how many had no time."""
+    table = _read_table(text)
+    for name in ("Name", "Start Time(us)", "Duration(us)"):
+        if name not in table.columns:
+            return pl.DataFrame(schema={**schema.polars_schema("kernels"), "step": pl.Int64}), table.height
+    derived = table.with_columns(
+        start_ns=_times(table["Start Time(us)"]), dur_ns=_times(table["Duration(us)"]),
+        tensor=_tensor(table), stream=_integer(table, "Stream ID"), step=_integer(table, "Step Id"),
+        device=pl.lit("NPU ") + _integer(table, "Device_id").fill_null(0).cast(pl.String),
+        blocks=_integer(table, "Block Dim"),
+    )  # fmt: skip
+    sound = derived.filter(pl.col("start_ns").is_not_null() & (pl.col("dur_ns") >= 0) & pl.col("Name").is_not_null())
+    is_hccl = (pl.col(_CORE) == "HCCL").fill_null(False) if _CORE in table.columns else pl.lit(False)
+    collective = pl.col("Name").str.contains(_COLLECTIVE) | is_hccl
+    result = sound.sort("start_ns", maintain_order=True).select(
+        "start_ns", "dur_ns", pl.col("Name").alias("name"),
+        pl.when(collective).then(pl.lit("collective")).otherwise(pl.lit("kernel")).alias("kind"),
+        "device", "stream", "tensor", "step",
+        pl.when(pl.col("blocks") > 0).then(pl.format("{},1,1", "blocks")).alias("grid"),
+    )  # fmt: skip
+    return result, table.height - result.height
+
+
+def _times(column: pl.Series) -> pl.Series:
+    values = [NULL if text is None else nanoseconds(text.strip()) for text in column.to_list()]
+    sound = [None if value == NULL or abs(value) >= 1 << 62 else value for value in values]
+    return pl.Series(sound, dtype=pl.Int64)
+
+
+def _integer(table: pl.DataFrame, name: str) -> pl.Expr:
+    if name not in table.columns:
+        return pl.lit(None, pl.Int64)
+    return pl.col(name).str.strip_chars().cast(pl.Int64, strict=False)
+
+
+def _tensor(table: pl.DataFrame) -> pl.Expr:
+    for name in _CUBE:
+        if name in table.columns:
+            scale = 100 if name.endswith("(%)") else 1
+            share = pl.col(name).str.strip_chars().cast(pl.Float64, strict=False) / scale
+            return pl.when(share.is_between(0, 1)).then(share)
+    return pl.lit(None, pl.Float64)

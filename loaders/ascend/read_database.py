@@ -16,10 +16,9 @@ from msgspec.structs import replace
 
 from ..kineto.dialect import MEMORY_TOTALS
 from ..loader import Job
-from ..rocm import opened_database
-from ..rocm.database import RocmDatabase
+from ..rocm.database import RocmDatabase, read_database
 from ..rocm.recording import Recording, one_axis
-from ..trace import Device, Info, Trace
+from ..trace import Device, Trace
 
 _COPY, _WAIT = "MEMCPY|PCIE_DMA|SDMA", "WAIT"
 """In the types of tasks that are no computation."""
@@ -34,13 +33,9 @@ _ALLOCATOR = "PTA"
 _TIMES = ["startNs", "endNs"]
 
 
-def load(job: Job) -> Trace:
+def load(job: Job) -> tuple[Trace, ...]:
     """Read the database, also a compressed one. Raises Unreadable where SQLite cannot."""
-    info = Info(
-        source=str(job.path), label=opened_database.label(job.path), format="ascend-db", tool="Ascend profiler",
-        bytes=job.path.stat().st_size, clock="wall clock",
-    )
-    return opened_database.load(job, info, _read)
+    return read_database(job, "ascend-db", "Ascend profiler", "wall clock", _read)
 
 
 def _read(database: RocmDatabase, recording: Recording) -> Trace:

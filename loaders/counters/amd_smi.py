@@ -1,4 +1,4 @@
-"""CSV of ``rocm-smi`` and ``amd-smi``: a row a device and, where they were told to watch, a time before it.
+"""CSV of ``rocm-smi`` and ``amd-smi``: one row per device and, where they were told to watch, a time before it.
 
 rocm-smi prints a table for each question, with its unit in the heading (``Average Graphics Package Power (W)``), and no
 time: who logs it in a loop writes one before each row, or has none. amd-smi has its units in its documentation alone:
@@ -24,7 +24,6 @@ _UNITS = (
     (r"power", "W"), (r"temp", "C"), (r"_util|_activity|^gfx%?$|^mem%?$|usage$|use$", "%"), (r"clock|clk|freq", "MHz"),
     (r"^vram|^mem_used|^total_vram|^used_vram|^free_vram", "MiB"), (r"^pcie_bw", "Mb/s"), (r"voltage", "mV"),
 )
-_AGAIN = "Record it again, as in `amd-smi monitor --csv -w 1` or `rocm-smi --showuse --showpower --csv`."
 
 
 def unit_of(name: str) -> str:
@@ -39,6 +38,7 @@ class AmdSmi(CounterLoader):
     title = "amd-smi and rocm-smi as CSV (counters)"
     suffixes = (".csv",)
     version = 2
+    advice = "Record it again, as in `amd-smi monitor --csv -w 1` or `rocm-smi --showuse --showpower --csv`."
 
     def read(self, text: bytes, job: Job) -> Reading:
         """The tables of the file under each other."""
@@ -47,10 +47,6 @@ class AmdSmi(CounterLoader):
         if (lost := len(blocks) - _MOST_TABLES) > 0:
             reading.warnings.append(f"{lost:,} tables with other headers were left out.")
         return reading
-
-    def advice(self, text: bytes) -> str:
-        """The commands that write such a table."""
-        return _AGAIN
 
 
 def _blocks(text: bytes) -> list[bytes]:

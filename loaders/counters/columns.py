@@ -1,11 +1,13 @@
 """What the columns of a counter's CSV are: the time, the device, the process, a counter, or words left alone.
 
-Three families of files have such columns; ``table_family`` says which one a header belongs to.
+``family`` decides once from a file's first bytes which family it is of, so that no two loaders claim the same.
 """
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
+from itertools import pairwise
 from typing import Literal
 
 from msgspec import Struct
@@ -42,6 +44,15 @@ _AMD = re.compile(
     r"[smf]clk clock|hotspot_temp|memory_temp|gfx_|gfx$|mem_clock|mem%?$|power_usage|socket_power|temperature_hotspot|"
     r"temperature_edge|average_socket_power|pcie_bw|xcp|umc_activity|enc|energy)", re.I
 )
+
+
+Family = Literal["prometheus", "dcgmi", "nvidia-smi", "amd-smi", "counters-csv"]
+_ANSWER = re.compile(rb'\s*\{(?s:.{0,300}?)"resultType"\s*:\s*"(?:matrix|vector)"')
+_TYPED = re.compile(rb"(?m)^# (?:HELP|TYPE|UNIT) [A-Za-z_:][\w:]*(?: |$)")
+_SAMPLE = re.compile(rb'[A-Za-z_:][\w:]*\{[A-Za-z_]\w*="[^"\n]*"[^\n]*\} +[-+.\dNI]')
+_ENTITY = re.compile(rb"(?m)^[^#\n]{0,40}# ?Entity[ \t]+\S")
+_FIRST_LINES = 8192
+"""Bytes within which a text log has its first header."""
 
 
 class Layout(Struct, frozen=True):
@@ -115,7 +126,7 @@ def roles(columns: tuple[str, ...]) -> ColumnRoles:
     )
 
 
-def table_family(head: bytes) -> Literal["nvidia-smi", "amd-smi", "counters-csv"] | None:
+def table_family(head: bytes) -> Family | None:
     """Which family of tables of samples these first bytes begin; None for anything else."""
     columns = layout(head)
     if columns is None or len(set(columns.columns)) < 2:
@@ -157,3 +168,35 @@ def _samples(columns: Layout, head: bytes) -> bool:
     return any(
         quantities.numbers(pl.Series([row[number] for row in rows], dtype=pl.String)) is not None for number in others
     )
+
+
+@lru_cache(maxsize=1)  # every loader of counters asks this of the same file
+def family(head: bytes) -> Family | None:
+    """The family of a file that begins with these bytes; None for anything that is no file of counters."""
+    start = head.lstrip()[:1]
+    if start in (b"{", b"[", b"<"):
+        return "prometheus" if _ANSWER.match(head) else None
+    if b"\0" in head[:_FIRST_LINES]:
+        return None
+    if _ENTITY.search(head[:_FIRST_LINES]):
+        return "dcgmi"
+    if dmon_header(head) is not None:
+        return "nvidia-smi"
+    if _TYPED.search(head[:_FIRST_LINES]) or _SAMPLE.match(head):
+        return "prometheus"
+    return table_family(head)
+
+
+def dmon_header(head: bytes) -> list[str] | None:
+    """The names of the columns of ``nvidia-smi dmon``, from its two header lines among the first; None elsewhere."""
+    lines = head[:_FIRST_LINES].decode("utf-8", "replace").split("\n")[:12]
+    for line, after in pairwise(lines):
+        names, units = dmon_cells(line), dmon_cells(after)
+        if line.startswith("#") and after.startswith("#") and "gpu" in names and "Idx" in units:
+            return names
+    return None
+
+
+def dmon_cells(line: str) -> list[str]:
+    """The cells of a line of dmon, spaces or commas between them."""
+    return line.strip().lstrip("#").replace(",", " ").split()

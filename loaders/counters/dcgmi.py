@@ -1,4 +1,4 @@
-"""What ``dcgmi dmon`` prints: a row a device (``GPU 0``, ``GPU-I 3``), fields under the short tags of DCGM.
+"""What ``dcgmi dmon`` prints: one row per device (``GPU 0``, ``GPU-I 3``), fields under the short tags of DCGM.
 
 It writes no times; who wants them puts them before each line (``dcgmi dmon -e 203 | ts '%Y-%m-%dT%H:%M:%.S'``), which
 is read, too. The header is repeated and has a second line with "ID" and, in newer versions, units.
@@ -14,7 +14,7 @@ from ..loader import Job
 from . import quantities, times
 from .dcgm_fields import unit_of
 from .loader import CounterLoader
-from .recording import COLUMNS, CounterColumn, Reading, melted
+from .recording import CounterColumn, Reading, melted, put_together
 
 _ROW = re.compile(
     r"^(?P<when>[^#]{0,40}?)\s*(?P<device>(?:GPU|GPU[-_]C?I|Switch|CPU|Core) ?\d{1,6}(?:/\d{1,6}){0,3})\s+"
@@ -23,7 +23,6 @@ _ROW = re.compile(
 _UNITS = re.compile(r"(?:^|\s)ID(?:\s|$)")
 """The second line of a header."""
 _MOST_HEADERS = 64
-_AGAIN = "Record it again, as in `dcgmi dmon -e 203,1002,155 -d 100`."
 
 
 class Dcgmi(CounterLoader):
@@ -33,14 +32,11 @@ class Dcgmi(CounterLoader):
     title = "dcgmi dmon (counters)"
     suffixes = (".txt", ".log")
     version = 2
+    advice = "Record it again, as in `dcgmi dmon -e 203,1002,155 -d 100`."
 
     def read(self, text: bytes, job: Job) -> Reading:
         """The rows under the header that stands above them."""
         return _read(text.decode("utf-8", "replace"))
-
-    def advice(self, text: bytes) -> str:
-        """The command that writes such a log."""
-        return _AGAIN
 
 
 def _read(text: str) -> Reading:
@@ -60,17 +56,8 @@ def _read(text: str) -> Reading:
             rows.append((row["when"], row["device"], cells))
         elif line.strip() and not _UNITS.search(line[:60]):
             stray += 1
-    readings = [_block(fields, rows) for fields, rows in blocks.items() if rows]
-    clocks = {clock for _, clock in readings}
-    reading = Reading(
-        pl.concat([samples for samples, _ in readings]) if readings else pl.DataFrame(schema=COLUMNS),
-        clocks.pop() if len(clocks) == 1 else None, "dcgmi dmon",
-        untimed="dcgmi dmon writes no times: its samples are shown in their order",
-    )
-    reading.devices = {str(name): None for name in reading.samples["device"].drop_nulls().unique(maintain_order=True)}
-    if stray:
-        reading.warnings.append(f"{stray:,} lines are no rows of the table and were left out.")
-    return reading
+    untimed = "dcgmi dmon writes no times: its samples are shown in their order"
+    return put_together([_block(fields, rows) for fields, rows in blocks.items() if rows], "dcgmi dmon", untimed, stray)
 
 
 def _block(fields: tuple[str, ...], rows: list[tuple[str, str, list[str]]]) -> tuple[pl.DataFrame, str | None]:

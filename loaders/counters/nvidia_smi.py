@@ -14,9 +14,9 @@ import polars as pl
 
 from ..loader import Job
 from . import quantities, times
-from .families import dmon_cells, dmon_header
+from .columns import dmon_cells, dmon_header
 from .loader import CounterLoader
-from .recording import COLUMNS, CounterColumn, Reading, melted
+from .recording import CounterColumn, Reading, melted, put_together
 from .tables import MOST_COLUMNS, read
 
 _UNITS = (
@@ -26,7 +26,6 @@ _UNITS = (
 """Fields of a query → their unit where it was asked for without units."""
 _MOST_HEADERS = 64
 """Different headers in one log of dmon."""
-_AGAIN = "Record it again, as in `nvidia-smi --query-gpu=timestamp,index,utilization.gpu --format=csv -lms 100`."
 
 
 def unit_of(name: str) -> str:
@@ -41,6 +40,7 @@ class NvidiaSmi(CounterLoader):
     title = "nvidia-smi: --query-gpu as CSV, dmon as text or CSV (counters)"
     suffixes = (".csv", ".txt", ".log")
     version = 2
+    advice = "Record it again, as in `nvidia-smi --query-gpu=timestamp,index,utilization.gpu --format=csv -lms 100`."
 
     def read(self, text: bytes, job: Job) -> Reading | None:
         """The rows of dmon, or the table that a query printed."""
@@ -48,10 +48,6 @@ class NvidiaSmi(CounterLoader):
         if reading is not None:
             reading.tool = "nvidia-smi"
         return reading
-
-    def advice(self, text: bytes) -> str:
-        """The command that writes such a log."""
-        return _AGAIN
 
 
 def _dmon(text: bytes) -> Reading:
@@ -72,17 +68,9 @@ def _dmon(text: bytes) -> Reading:
                 rows.append(cells)
             else:
                 stray += 1
-    readings = [_block(*header, rows) for header, rows in blocks.items() if rows]
-    clocks = {clock for _, clock in readings}
-    reading = Reading(
-        pl.concat([samples for samples, _ in readings]) if readings else pl.DataFrame(schema=COLUMNS),
-        clocks.pop() if len(clocks) == 1 else None,
-        untimed="nvidia-smi dmon was run without times: its samples are shown in their order (-o DT writes times)",
-    )
-    reading.devices = {str(name): None for name in reading.samples["device"].drop_nulls().unique(maintain_order=True)}
-    if stray:
-        reading.warnings.append(f"{stray:,} lines are no rows of the table and were left out.")
-    return reading
+    untimed = "nvidia-smi dmon was run without times: its samples are shown in their order (-o DT writes times)"
+    samples = [_block(*header, rows) for header, rows in blocks.items() if rows]
+    return put_together(samples, "nvidia-smi", untimed, stray)
 
 
 def _block(names: Sequence[str], units: Sequence[str], rows: list[list[str]]) -> tuple[pl.DataFrame, str | None]:

@@ -60,7 +60,7 @@ class Prometheus(CounterLoader):
         except (msgspec.DecodeError, RecursionError, ValueError):
             raise Unreadable(job.path, "is cut off or damaged", f"Save {_QUERY} again.") from None
 
-    def advice(self, text: bytes) -> str:
+    def advice_for(self, text: bytes) -> str:
         """What to save instead."""
         return f"Save {_QUERY if _is_answer(text) else _EXPOSITION}."
 

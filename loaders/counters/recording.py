@@ -67,6 +67,17 @@ def melted(
     return pl.concat(frames) if frames else pl.DataFrame(schema=COLUMNS)
 
 
+def put_together(
+    blocks: Sequence[tuple[pl.DataFrame, str | None]], tool: str, untimed: str, stray: int
+) -> Reading:
+    """The blocks of a log, each of samples and their clock, and ``stray`` lines that are no rows of it."""
+    clocks = {clock for _, clock in blocks}
+    samples = pl.concat([rows for rows, _ in blocks]) if blocks else pl.DataFrame(schema=COLUMNS)
+    devices: dict[str, str | None] = dict.fromkeys(map(str, samples["device"].drop_nulls().unique(maintain_order=True)))
+    lost = [f"{stray:,} lines are no rows of the table and were left out."] if stray else []
+    return Reading(samples, clocks.pop() if len(clocks) == 1 else None, tool, devices, lost, untimed=untimed)
+
+
 def trace(job: Job, format: str, reading: Reading, size: int) -> Trace:
     """The samples in the order of their times, which begin at zero. Raises Unreadable where nothing was measured."""
     samples, warnings = reading.samples, list(reading.warnings)

@@ -137,7 +137,7 @@ def _few(devices: pl.Series) -> list[str]:
 
 
 def _long(frame: pl.DataFrame, what: ColumnRoles) -> Reading:
-    """A row a sample: its counter's name in one column, its value in another."""
+    """One row per sample: its counter's name in one column, its value in another."""
     assert what.metric is not None and what.value is not None
     at = moments(frame, what)
     headings = {text: quantities.heading(text or "") for text in frame[what.metric].unique()}

@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import polars as pl
@@ -21,8 +22,9 @@ from msgspec.json import decode, encode
 
 from ... import __version__
 from .. import schema
-from ..ingest.store import info_to_plain
-from ..trace import REDUCED, Trace
+from ..ingest.ranks import totals
+from ..ingest.store import info_from_plain, info_to_plain
+from ..trace import REDUCED, Info, Trace
 from .layout import (
     DESCRIPTION,
     LAYOUT,
@@ -38,17 +40,18 @@ from .layout import (
     part_name,
     table_file,
 )
-from .merged import merged
 from .read import scan
 
 PACKED_BYTES = 128 << 20
 """A table whose files are larger together is read from them; smaller ones are repeated in one file."""
+_MOST = 8
+"""Ranks named in a warning that several share; more are counted."""
 _FACTS = ("host_name", "hosts", REDUCED)
 """What of the facts of a recording is worth a line in the dataset."""
 _HEAD = f"""# A job reduced by warplens
 
-Layout {LAYOUT}. `warplens PATH` opens this folder as a run. It is plain Parquet: a folder a table, in it a file a rank,
-each with a column `rank`.
+Layout {LAYOUT}. `warplens PATH` opens this folder as a run. It is plain Parquet: one folder per table, in it
+one file per rank, each with a column `rank`.
 
     import polars as pl
     cycles = pl.read_parquet("cycles/*.parquet")
@@ -149,7 +152,7 @@ def finish(dataset: Path, label: str) -> Description:
     packed = {name: _pack(dataset, name, with_rows) for name, with_rows in rows.items() if len(with_rows) > 1}
     description = Description(
         "warplens-dataset", LAYOUT, f"warplens {__version__}", max((member.reduced for member in members), default=0),
-        info_to_plain(merged(label, label, members)),
+        info_to_plain(_info(label, members)),
         tuple(PartSummary(member.part, member.ranks, member.info.get("epoch_ns"), member.rows) for member in members),
         {name: state for name, state in packed.items() if state is not None},
     )
@@ -160,6 +163,41 @@ def finish(dataset: Path, label: str) -> Description:
         if old not in current:
             old.unlink(missing_ok=True)
     return description
+
+
+def _info(label: str, members: Sequence[Part]) -> Info:
+    """The Info of all recordings together: their devices, ranks, hosts, sizes, and warnings said once."""
+    infos = [info_from_plain(member.info) for member in members]
+    lost, files, hosts = dict[str, None](), dict[str, str](), dict[str, Any]()
+    for member, info in zip(members, infos, strict=True):
+        lost |= dict.fromkeys((info.facts.get(REDUCED) or {}).get("without", ()))
+        for rank in member.ranks:
+            files[str(rank)] = info.source
+            hosts[str(rank)] = (info.facts.get("hosts") or {}).get(str(rank)) or info.facts.get("host_name")
+    tools, formats = {info.tool for info in infos}, sorted({info.format for info in infos})
+    return Info(
+        source=label, label=label, format="dataset", tool=tools.pop() if len(tools) == 1 else None, **totals(infos),
+        ranks=tuple(sorted({rank for member in members for rank in member.ranks})),
+        clock=infos[0].clock if infos else None, warnings=tuple(_warnings(members, infos)),
+        facts={"files": files, "hosts": hosts, REDUCED: {"without": list(lost), "formats": formats}},
+    )
+
+
+def _warnings(members: Sequence[Part], infos: Sequence[Info]) -> list[str]:
+    """Each warning once, with the ranks it is of."""
+    ranks_by_text: dict[str, list[str]] = {}
+    for member, info in zip(members, infos, strict=True):
+        ordered = sorted({*member.ranks})
+        first_and_last = " to ".join(str(rank) for rank in dict.fromkeys((*ordered[:1], *ordered[-1:])))
+        for warning in info.warnings:
+            ranks_by_text.setdefault(warning, []).append(first_and_last)
+    warnings = []
+    for warning, ranks in ranks_by_text.items():
+        rank_list = ", ".join(ranks[:_MOST]) + (f" and {len(ranks) - _MOST:,} more" if len(ranks) > _MOST else "")
+        warnings.append(f"rank{'s' if len(ranks) > 1 else ''} {rank_list}: {warning}")
+    if len({info.epoch_ns is None for info in infos}) > 1:
+        warnings.append("not every rank recorded its absolute time: each keeps its own zero")
+    return warnings
 
 
 def _pack(dataset: Path, table: str, some: Sequence[Part]) -> str | None:

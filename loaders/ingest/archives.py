@@ -12,6 +12,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
@@ -19,6 +20,9 @@ from ..errors import Unreadable
 from . import limits, stream
 
 MOST_FILES = 20_000
+MOST_DAMAGED = 16
+"""Damaged entries that are named."""
+Open = Callable[[], IO[bytes] | None]
 _CHUNK = 1 << 20
 _PADDING = 1 << 20
 _TAR, _ZIP = b"ustar", b"PK\x03\x04"
@@ -42,39 +46,45 @@ def is_archive(path: Path) -> bool:
 def unpack(display_name: str, path: Path, target: Path, progress: Callable[[int, int, int], None]) -> list[str]:
     """Put its files into ``target``; a sentence for what is wrong with it and for each entry left out.
 
-    Raises Unreadable: damaged, too large.
+    A damaged entry is left out; raises Unreadable where no other is there, and for one that is too large.
     """
     size = path.stat().st_size
     room = max(limits.UNCOUNTED_BYTES, limits.limit("unfolded") * size)
     bytes_written = count = 0
-    left_out, faults = list[str](), list[str]()
+    left_out, faults, damaged = list[str](), list[str](), list[str]()
     try:
-        for name, member in _members(path, left_out, faults):
-            count += 1
-            if count > MOST_FILES:
+        for name, open_member in _members(path, left_out, faults):
+            if count == MOST_FILES:
                 raise Unreadable(display_name, f"holds more than {MOST_FILES:,} files", "Unpack what you want to see.")
             destination = target / name
             destination.parent.mkdir(parents=True, exist_ok=True)
-            with destination.open("wb") as out:
-                while data := member.read(_CHUNK):
-                    bytes_written += len(data)
-                    if bytes_written > room:
-                        raise limits.Exceeded("unfolded", "it unfolds to more than any recording")
-                    out.write(data)
-                    progress(bytes_written, 0, 0)
+            try:
+                with cast(IO[bytes], open_member()) as member, destination.open("wb") as out:
+                    while data := member.read(_CHUNK):
+                        bytes_written += len(data)
+                        if bytes_written > room:
+                            raise limits.Exceeded("unfolded", "it unfolds to more than any recording")
+                        out.write(data)
+                        progress(bytes_written, 0, 0)
+                count += 1
+            except _BROKEN as error:
+                destination.unlink(missing_ok=True)
+                damaged.append(f"{name} was left out: it is damaged ({error})")
     except limits.Exceeded as error:
         raise error.unreadable(display_name) from None
     except _BROKEN as error:
-        raise Unreadable(display_name, f"is a damaged archive ({error})", "Copy it again, or unpack it.") from None
+        damaged.append(f"the rest of the archive is damaged ({error})")
+    if not count and damaged:
+        raise Unreadable(display_name, f"is a damaged archive: {damaged[0]}", "Copy it again, or unpack it.")
     if not count:
         raise Unreadable(display_name, "is an archive without files", "Give one that holds traces.")
-    warnings = [f"{display_name}: {fault}" for fault in faults]
+    warnings = [f"{display_name}: {fault}" for fault in (*faults, *damaged[:MOST_DAMAGED])]
     reason = "was left out: it is a link, or would lie outside the archive"
     return warnings + [f"{display_name}/{name} {reason}" for name in left_out]
 
 
-def _members(path: Path, left_out: list[str], faults: list[str]) -> Iterator[tuple[Path, IO[bytes]]]:
-    """Each regular file of the archive, under a name that stays inside the folder it is unpacked to."""
+def _members(path: Path, left_out: list[str], faults: list[str]) -> Iterator[tuple[Path, Open]]:
+    """Each regular file of the archive, and how to open it, under a name that stays inside the target folder."""
     def place(entry: str, regular: bool = True) -> Path | None:
         name = _inside(entry) if regular else None
         if name is None and not _is_hidden(entry) and len(left_out) < MOST_FILES:
@@ -85,15 +95,13 @@ def _members(path: Path, left_out: list[str], faults: list[str]) -> Iterator[tup
         with zipfile.ZipFile(path) as archive:
             for entry in archive.infolist():
                 if not entry.filename.endswith("/") and (name := place(entry.filename)) is not None:
-                    with archive.open(entry) as member:
-                        yield name, member
+                    yield name, partial(archive.open, entry)
         return
     with stream.Source(path) as source, tarfile.open(fileobj=cast(Any, _Readable(source)), mode="r|") as packed:
         for packed_member in packed:
             if packed_member.isdir() or (name := place(packed_member.name, packed_member.isreg())) is None:
                 continue
-            if (content := packed.extractfile(packed_member)) is not None:
-                yield name, content
+            yield name, partial(packed.extractfile, packed_member)
         source.skip(_PADDING)  # behind the last file; the checksum is there
         faults += [source.fault] if source.fault else []
 

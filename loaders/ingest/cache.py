@@ -3,14 +3,12 @@
 An entry is a directory named by two hashes of what it came from: the source's real path, and its size, its times and
 the state of the loaders' code, so that an entry is found without the format or its loader. A source is a file, or the
 folder of a job whose files were read into one entry. Files read with it, the loader and its version are noted inside
-and checked too. An entry is written under a temporary name, synced, then renamed, so one that exists is whole. All the
-same it is used only where nobody else can have written to it (``private``) and where every file has the size and times
-that it was left with. Anything else is discarded and read anew.
+and checked too. An entry is written under a temporary name, synced, then renamed, so one that exists is whole; it is
+used only in a folder where nobody else can write (``private``), and where its files have the size and times that they
+were left with. Anything else is discarded and read anew.
 
-To open a source costs the same however many entries there are. What all of them take is a running sum, and only when
-it passes the limit are the entries looked at, to drop the least recently used, never one that a process has open.
-Without a place to write, everything works from temporary directories. Holds no data frames, so that ``warplens cache``
-starts at once.
+When the entries pass a limit, the least recently used go, never one that a process has open. Without a place to write,
+everything works from temporary directories. Holds no data frames, so that ``warplens cache`` starts at once.
 """
 
 from __future__ import annotations
@@ -26,11 +24,11 @@ import struct
 import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from .. import private
 from ..digest import blake2b
-from . import locks, spill
+from . import spill
 
 LAYOUT = 3
 """Goes up when the files of an entry change in a way an older version cannot read."""
@@ -96,11 +94,8 @@ def limit() -> int:
     setting = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", text)
     if setting:
         return int(float(setting[1]) * _UNITS[setting[2]])
-    try:
-        total = shutil.disk_usage(_nearest(path())).total
-    except OSError:
-        return _DEFAULT_BYTES
-    return min(_DEFAULT_BYTES, int(total * _DEFAULT_SHARE))
+    folder = next(folder for folder in (path(), *path().parents) if folder.is_dir())
+    return min(_DEFAULT_BYTES, int(shutil.disk_usage(folder).total * _DEFAULT_SHARE))
 
 
 def stamps(files: Sequence[str | os.PathLike[str]]) -> tuple[Stamp, ...]:
@@ -148,7 +143,7 @@ def find(file: str | os.PathLike[str]) -> CacheEntry | None:
     except OSError:
         return None
     raw = _read(directory)
-    if raw is None or _stamps_of(raw)[0] != stamp or not _is_current(raw):
+    if raw is None or _stamps_of(raw)[0] != stamp or not _unchanged(_stamps_of(raw)):
         discard(directory)
         return None
     return CacheEntry(directory, Origin(_stamps_of(raw), raw["loader"], raw["version"], raw["alone"]))
@@ -207,7 +202,10 @@ def entries() -> tuple[Entry, ...]:
     with contextlib.suppress(OSError):
         for directory in path().iterdir() if private.is_private(path()) else ():
             if directory.name != _SUM and (raw := _read(directory)) is not None:
-                cached.append(_entry(directory, raw))
+                (source, size, *_), used = _stamps_of(raw)[0], (directory / spill.HOLD).lstat().st_mtime
+                derived = sum(file.lstat().st_size for file in directory.glob(f"*/{DERIVED}/*"))
+                loader, current = raw["loader"], _unchanged(_stamps_of(raw))
+                cached.append(Entry(directory, source, loader, size, raw["bytes"] + derived, used, current))
     return tuple(sorted(cached, key=lambda entry: -entry.used))
 
 
@@ -238,9 +236,9 @@ def settle(new_entries: Collection[Path]) -> None:
             if name.partition("-")[0] in sources and name not in names:
                 spill.remove_if_free(path() / name)
         sizes = [raw["bytes"] for name in names if (raw := _description(path() / name)) is not None]
-        descriptor = os.open(path() / _SUM, os.O_RDWR | os.O_CREAT | locks.OWN, 0o600)
+        descriptor = os.open(path() / _SUM, os.O_RDWR | os.O_CREAT | spill.OWN, 0o600)
         try:
-            locks.exclusive(descriptor)
+            spill.exclusive(descriptor)
             total, count, since = _running_sum(descriptor)
             total, count = total + sum(sizes), count + len(sizes)
             if total > limit() or count > _MOST_ENTRIES or time.time() - since > _SUM_SECONDS:
@@ -293,58 +291,33 @@ def _code() -> str:
 def _read(directory: Path) -> dict[str, Any] | None:
     """The entry's description, None where it, or any of its files, is not what was put there."""
     raw = _description(directory)
-    try:
+    with contextlib.suppress(OSError):
         return raw if raw is not None and _states(directory) == raw["files"] else None
-    except OSError:
-        return None
+    return None
 
 
 def _description(directory: Path) -> dict[str, Any] | None:
     """The entry's description; None if it is damaged."""
     try:
-        raw: dict[str, Any] = json.loads(private.unsealed((directory / _ENTRY).read_bytes()))
-        return raw
+        return cast(dict[str, Any], json.loads(private.unsealed((directory / _ENTRY).read_bytes())))
     except (OSError, ValueError):
         return None
 
 
 def _states(directory: Path) -> dict[str, list[int]]:
-    """Size and times of each file of an entry but its description, its lock and what is derived; links not followed."""
-    states, folders = dict[str, list[int]](), [str(directory)]
-    for folder in folders:
-        with os.scandir(folder) as inside:
-            for item in inside:
-                if item.is_dir(follow_symlinks=False):
-                    if item.name != DERIVED:
-                        folders.append(item.path)
-                elif item.name != spill.HOLD and (item.name != _ENTRY or folder != folders[0]):
-                    state = item.stat(follow_symlinks=False)
-                    states[os.path.relpath(item.path, directory)] = [
-                        state.st_mode, state.st_size, state.st_mtime_ns, state.st_ctime_ns,
-                    ]
+    """Mode, size and times of each file of an entry but its description, its lock and what is derived."""
+    states = {}
+    for path in (*directory.iterdir(), *directory.glob("[0-9]*/*")):
+        state = path.lstat()
+        if path.name not in (spill.HOLD, _ENTRY) and not stat.S_ISDIR(state.st_mode):
+            states[str(path.relative_to(directory))] = [
+                state.st_mode, state.st_size, state.st_mtime_ns, state.st_ctime_ns,
+            ]
     return states
-
-
-def _entry(directory: Path, raw: dict[str, Any]) -> Entry:
-    (source, size, *_), used = _stamps_of(raw)[0], (directory / spill.HOLD).lstat().st_mtime
-    written = raw["bytes"] + _derived_bytes(directory)
-    return Entry(directory, source, raw["loader"], size, written, used, _is_current(raw))
-
-
-def _derived_bytes(directory: Path) -> int:
-    total = 0
-    for file in directory.glob(f"*/{DERIVED}/*"):
-        with contextlib.suppress(OSError):
-            total += file.lstat().st_size
-    return total
 
 
 def _stamps_of(raw: dict[str, Any]) -> tuple[Stamp, ...]:
     return tuple((os.fsdecode(bytes.fromhex(name)), size, mtime, ctime) for name, size, mtime, ctime in raw["stamps"])
-
-
-def _is_current(raw: dict[str, Any]) -> bool:
-    return _unchanged(_stamps_of(raw))
 
 
 def _unchanged(recorded: tuple[Stamp, ...]) -> bool:
@@ -358,18 +331,12 @@ def _sync(directory: Path) -> None:
     """Bring all files of the directory to the disk, several at a time: the journal takes them together."""
     from concurrent.futures import ThreadPoolExecutor
 
-    files = [directory / name for name in _states(directory)]
-    with ThreadPoolExecutor(max(1, min(8, len(files)))) as pool:
-        list(pool.map(_sync_one, files))
+    def bring(name: str) -> None:
+        descriptor = os.open(directory / name, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
-
-def _sync_one(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _nearest(directory: Path) -> Path:
-    return next((folder for folder in (directory, *directory.parents) if folder.is_dir()), Path("/"))
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(bring, _states(directory)))

@@ -1,4 +1,4 @@
-"""Traces under a folder: what the picker offers and what ``--watch`` looks for.
+"""Traces under a folder: what the picker offers, what ``--watch`` looks for, and what an error says to open instead.
 
 Files are recognised by their first bytes, like everywhere, never by their names; names only rule out what cannot be a
 trace (programs, pictures), so that a source tree is not read file by file. The walk goes level by level, near files
@@ -8,7 +8,8 @@ first, and stops at bounds nobody notices in a folder of recordings.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,6 +18,7 @@ from .. import registry
 from . import stream
 
 DEEPEST = 6
+_MOST_NAMED = 4
 MOST_FILES = 20_000
 _NOT_FOLDERS = frozenset({"node_modules", "__pycache__", "site-packages", "proc", "sys"})
 _NOT_TRACES = frozenset(
@@ -87,3 +89,24 @@ def _listed(folder: Path) -> tuple[list[Path], list[Path]]:
         if entry.is_dir(follow_symlinks=False) and entry.name not in _NOT_FOLDERS
     ]
     return files, folders
+
+
+def runs_under(folder: Path, known: Sequence[Path] = ()) -> str:
+    """A sentence that names the first runs under the folder, of those ``known`` or of what lies there; '' for none."""
+    runs = list(known) or [one.path for one in islice(discover(folder), _MOST_NAMED + 1)]
+    if not runs:
+        return ""
+    names = list(dict.fromkeys(os.path.relpath(path, folder) for path in runs))
+    tail = ", …" if len(names) > _MOST_NAMED else ""
+    return f"Name one: {', '.join(os.path.join(folder, name) for name in names[:_MOST_NAMED])}{tail}."
+
+
+def part_of(path: Path) -> tuple[str, str] | None:
+    """What a file is that lies beside the one its folder is known by, and to open the folder; None for any other."""
+    for loader in registry.loaders():
+        for folder in (path.parent, path.parent / (loader.directory_within or "")):
+            if loader.directory_file and path.name != loader.directory_file and (
+                folder / loader.directory_file).is_file() and (folder == path.parent or loader.directory_within):
+                return (f"is a part of the {loader.name} recording in its folder, and no trace by itself",
+                        f"Open the folder: {path.parent}")
+    return None

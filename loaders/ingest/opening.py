@@ -8,6 +8,8 @@ environment lets the original error through.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache as cache_once
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -29,6 +31,7 @@ _LOADERS = registry.__name__.rpartition(".")[0] + "."
 _PARALLEL_BYTES = 32 << 20
 """Files that are smaller together are read sooner than processes for them start."""
 
+MOST_CAPTURES = 64
 MOST_NAMED = 16
 """Files that could not be read are named up to so many; of more the rest is counted."""
 
@@ -42,12 +45,14 @@ def open_run(
     compiled: bool | None = None,
     progress: Progress | None = None,
     first_rows: Callable[[Trace], None] | None = None,
+    capture: str | None = None,
 ) -> tuple[Trace, ...]:
     """Open a file, a folder or '-' (standard input); raises Unreadable, or Cancelled when ``progress`` does.
 
     One trace normally, more where a file holds several runs; ``worker`` picks one of those, from 0 in file order.
     A folder with the files of a job's ranks is one trace; ``align_s`` is when the counters in it begin, in seconds from
-    the start of the trace. ``compiled=False`` forbids compiled scanners.
+    the start of the trace. ``compiled=False`` forbids compiled scanners; ``capture`` is a recording of the graphs that
+    were replayed, as they were captured.
     """
     keep_freed()  # questions make and free an array a column; the app, which stays, gives that memory back instead
     defaults = Request()
@@ -55,7 +60,7 @@ def open_run(
         use_cache, compiled is not False, use_cache, progress or defaults.progress, first_rows, align_s,
         as_one=worker is None and align_s is None,
     )
-    return ingest(path, request).traces(worker)
+    return ingest(path, request).traces(worker, capture)
 
 
 def ingest(path: str, request: Request) -> Opened:
@@ -308,6 +313,26 @@ def _read(file: InputFile, loader: FormatLoader, request: Request, target: Path)
         raise
 
 
+def captures_beside(path: Path) -> list[Path]:
+    """Recordings of graphs being captured, where serving frameworks put them."""
+    try:
+        found = sorted(file for file in (path.parent / "capture_traces").iterdir() if ".json" in file.name)
+        return found[:MOST_CAPTURES]
+    except OSError:
+        return []
+
+
+def _captures(files: Sequence[Path]) -> tuple[Trace | str, ...]:
+    """Each capture, or why it cannot be read."""
+    read: list[Trace | str] = []
+    for file in files:
+        try:
+            read += open_run(str(file))
+        except Unreadable as error:
+            read.append(str(error))
+    return tuple(read)
+
+
 class Opened(Struct, frozen=True):
     """An input that was read: its files as the user sees them, and where the tables of each are.
 
@@ -322,12 +347,17 @@ class Opened(Struct, frozen=True):
     unread: tuple[str, ...] = ()
     align_s: float | None = None
 
-    def traces(self, worker: int | None = None) -> tuple[Trace, ...]:
-        """The traces: ranks put together, or one worker picked. Raises Unreadable where neither is possible."""
+    def traces(self, worker: int | None = None, capture: str | None = None) -> tuple[Trace, ...]:
+        """The traces: ranks put together, or one worker picked. Raises Unreadable where neither is possible.
+
+        Graphs that were replayed are looked for in ``capture``, else in the folder ``capture_traces`` beside the file.
+        """
         warnings = self.unread
         if len(warnings) > MOST_NAMED:
             warnings = (*warnings[:MOST_NAMED], f"{len(warnings) - MOST_NAMED:,} more files were left out, too")
-        return tuple(run.warn(*warnings) if warnings else run for run in self._traces(worker))
+        runs = tuple(run.warn(*warnings) if warnings else run for run in self._traces(worker))
+        files = [Path(capture)] if capture else captures_beside(Path(self.files[0])) if len(self.files) == 1 else []
+        return tuple(replace(run, captures=cache_once(partial(_captures, files))) for run in runs) if files else runs
 
     def says_its_ranks(self) -> bool:
         """Whether each file says itself which rank it is of, so that others beside them change nothing about that."""
@@ -338,7 +368,8 @@ class Opened(Struct, frozen=True):
     def _traces(self, worker: int | None) -> tuple[Trace, ...]:
         loaded = self.loaded or tuple(store.read(directory) for directory in self.directories)
         singles = tuple(
-            _named(trace, file) for file, traces in zip(self.files, loaded, strict=True) for trace in traces
+            trace if trace.info.source == file else replace(trace, info=replace(trace.info, source=file))
+            for file, traces in zip(self.files, loaded, strict=True) for trace in traces
         )
         if worker is None:
             if len(self.files) > 1:
@@ -367,7 +398,3 @@ class Opened(Struct, frozen=True):
         runs = tuple(trace for trace, is_aside in zip(singles, are_counters, strict=True) if not is_aside)
         run = runs[0] if len(runs) == 1 else job_of(self.shown, runs)
         return with_metrics(run, counter_traces, self.align_s) if counter_traces else run
-
-
-def _named(trace: Trace, source: str) -> Trace:
-    return trace if trace.info.source == source else replace(trace, info=replace(trace.info, source=source))

@@ -40,9 +40,11 @@ class Ingest:
     """
 
     def __init__(
-        self, path: str, *, worker: int | None = None, use_cache: bool = True, align_s: float | None = None
+        self, path: str, *, worker: int | None = None, use_cache: bool = True, align_s: float | None = None,
+        capture: str | None = None,
     ) -> None:
         self.path, self._worker, self._use_cache, self._align_s = path, worker, use_cache, align_s
+        self._capture = capture
         self._process: subprocess.Popen[bytes] | None = None
         self._lifeline = self._messages = -1
         self._found: cache.CacheEntry | None = None
@@ -101,7 +103,7 @@ class Ingest:
             self._reader = threading.Thread(target=self._listen, args=(on_event,), name="ingest", daemon=True)
         elif self._found is not None and not self._cancelled.is_set():
             opened = {"shown": self.path, "files": [self.path], "directories": [str(self._found.directory)]}
-            loaded = Loaded(partial(_traces, opened, self._worker))
+            loaded = Loaded(partial(_traces, opened, self._worker, self._capture))
             self._reader = threading.Thread(target=on_event, args=(loaded,), daemon=True)
         elif self._in_place and not self._cancelled.is_set():
             self._reader = threading.Thread(target=self._open, args=(on_event,), daemon=True)
@@ -134,7 +136,7 @@ class Ingest:
         except Exception as error:  # of ours, not of a loader: those are sentences already
             event = Failed(f"{self.path}: could not be opened ({type(error).__name__}).", "Report this.")
         else:
-            event = Loaded(partial(opened.traces, self._worker))
+            event = Loaded(partial(opened.traces, self._worker, self._capture))
         if not self._cancelled.is_set():
             on_event(event)
 
@@ -152,8 +154,9 @@ class Ingest:
             if not ended and self._cancelled.is_set():
                 self._process.kill()
             status = self._process.wait()
-            if not ended:
-                self._clean_up()
+            if not ended:  # what a killed worker left: its locks are gone, so a sweep finds it
+                spill.sweep(spill.place())
+                spill.sweep(cache.path())
         if not ended and not self._cancelled.is_set():
             failure = failures.ended(self.path, status)
             on_event(Failed(f"{failure.path}: {failure.reason}.", failure.advice))
@@ -169,13 +172,8 @@ class Ingest:
             spill.hold(Path(directory))
         if kind == "first":
             count, of = message.pop("read", 0), message.pop("of", 0)
-            return FirstRows(partial(_traces, message, None), count, of)
-        return Loaded(partial(_traces, message, self._worker))
-
-    def _clean_up(self) -> None:
-        """Remove what a killed worker left: its locks are gone, so a sweep finds it."""
-        spill.sweep(spill.place())
-        spill.sweep(cache.path())
+            return FirstRows(partial(_traces, message, None, None), count, of)
+        return Loaded(partial(_traces, message, self._worker, self._capture))
 
 
 def _next(pipe: Any) -> dict[str, Any] | None:
@@ -191,7 +189,7 @@ def _next(pipe: Any) -> dict[str, Any] | None:
     return message
 
 
-def _traces(opened: dict[str, Any], worker: int | None) -> tuple[Trace, ...]:
+def _traces(opened: dict[str, Any], worker: int | None, capture: str | None) -> tuple[Trace, ...]:
     from ..errors import Unreadable
     from ..native.allocator import return_freed
     from .opening import Opened
@@ -201,7 +199,7 @@ def _traces(opened: dict[str, Any], worker: int | None) -> tuple[Trace, ...]:
     try:
         unread = tuple(opened.get("unread", ()))
         files, align_s = tuple(opened["files"]), opened.get("align_s")
-        return Opened(opened["shown"], files, directories, unread=unread, align_s=align_s).traces(worker)
+        return Opened(opened["shown"], files, directories, unread=unread, align_s=align_s).traces(worker, capture)
     except Unreadable:
         raise
     except Exception as error:

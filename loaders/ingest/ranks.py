@@ -1,8 +1,12 @@
-"""Several files of one job as one Trace: whose rank each is, and how they are put together.
+"""Several files of one job as one Trace: whose rank each is, which are windows of one process, and how they are joined.
 
 A rank comes from what the file says of itself, else from its name ('rank-3', 'worker0', 'TP-1'), else from the one
-number in which the names differ. Times are put on one clock where every file knows its absolute zero; where one does
-not, each keeps its own and a warning says so. Launch indices run on from rank to rank, so that an index stays unique.
+number in which the names differ. Files whose names differ in nothing but when they were written, in the step they are
+of, which may be that of their folder, or in the stage of a serving engine come from one process: they are windows of
+its time, as a profiler's schedule writes them, not ranks.
+
+Times are put on one clock where every file knows its absolute zero; where one does not, each keeps its own and a
+warning says so. Launch indices run on from file to file, so that an index stays unique.
 """
 
 from __future__ import annotations
@@ -11,12 +15,11 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from ..trace import Info, Trace
-from .job.layout import TIME, process_name
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,10 +29,17 @@ _MARK = re.compile(
 )
 _RANK = re.compile(r"(?<![a-z])rank[-_.]?(\d{1,9})(?!\d)", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
-CLOCKED = {
+_LONG_NUMBER = re.compile(r"\d{10,}(?:\.\d+)?|\d+")
+_STAGE = re.compile(r"(?<![A-Za-z])(DECODE|EXTEND|PREFILL)(?![A-Za-z])", re.IGNORECASE)
+_STEP = re.compile(r"(?<![A-Za-z])(step|iter(?:ation)?)[-_.]?\d+", re.IGNORECASE)
+_TIME = 10**9
+"""From here on a number in the name of a file is when it was written (seconds, or parts of them), not a rank."""
+_CLOCKED = {
     "kernels": "start_ns", "host": "start_ns", "cycles": "start_ns", "profile": "cycle_start_ns", "metrics": "ts_ns",
     "allocations": "start_ns",
 }
+_TIES = {"kernels": ("correlation", "op_id"), "host": ("correlation", "external_id")}
+"""Numbers that tie a call to its activity; a profiler may count them anew in each window."""
 
 
 def ranks_of(files: Sequence[Path], recorded: Sequence[tuple[int, ...]]) -> list[int] | None:
@@ -57,9 +67,23 @@ def _by_name(files: Sequence[Path]) -> list[int] | None:
     if len(shapes) != 1 or len({process_name(file) for file in files}) == 1:
         return None
     columns = [column for column in zip(*numbers, strict=True) if len(set(column)) > 1]
-    if len(columns) != 1 or len(set(columns[0])) != len(names) or min(columns[0]) >= TIME:
+    if len(columns) != 1 or len(set(columns[0])) != len(names) or min(columns[0]) >= _TIME:
         return None
     return list(columns[0])
+
+
+def process_name(file: Path) -> str:
+    """The file's path without what only tells the windows of its process apart."""
+    name = _LONG_NUMBER.sub(lambda number: "#" if float(number[0]) >= _TIME else number[0], file.name)
+    return _STEP.sub("#", str(file.parent / _STAGE.sub("#", name)))
+
+
+def recordings(files: Sequence[Path]) -> list[tuple[Path, ...]]:
+    """The files in groups, each the windows of one process in order of name; the groups in order of their first."""
+    groups: dict[str, list[Path]] = {}
+    for file in files:
+        groups.setdefault(process_name(file), []).append(file)
+    return [tuple(sorted(group)) for group in groups.values()]
 
 
 def shape(file: Path) -> str:
@@ -83,59 +107,83 @@ def _numbered(marks: Sequence[tuple[int, ...]]) -> list[int]:
 
 def merge(source: str, label: str, traces: Sequence[Trace], ranks: Sequence[int]) -> Trace:
     """One Trace of all ranks, in their order, with ``rank`` filled in every table that has it."""
-    import polars as pl
-
     ordered = sorted(zip(ranks, traces, strict=True), key=lambda pair: pair[0])
-    epochs = [trace.info.epoch_ns for _, trace in ordered]
-    zero = None if None in epochs else min(epoch for epoch in epochs if epoch is not None)
-    frames: dict[str, list[pl.LazyFrame]] = {}
-    rows = {"kernels": 0, "host": 0}
-    for rank, trace in ordered:
-        shift = 0 if zero is None or trace.info.epoch_ns is None else trace.info.epoch_ns - zero
-        before = dict(rows)
-        for name in trace.filled_tables():
-            table = trace.table(name)
-            frames.setdefault(name, []).append(_placed(name, table, rank, shift, before["kernels"], before["host"]))
-            if name in rows:
-                rows[name] += table.select(pl.len()).collect(engine="streaming").item()
-    tables = {name: pl.concat(tables) for name, tables in frames.items()}
-    return Trace(_info(source, label, ordered, zero)).with_tables(**tables)
-
-
-def _placed(name: str, table: pl.LazyFrame, rank: int, shift: int, first: int, slices: int) -> pl.LazyFrame:
-    import polars as pl
-
-    columns = table.collect_schema().names()
-    moved = [pl.col("rank").fill_null(rank)] if "rank" in columns else []
-    if shift and name in CLOCKED:
-        moved.append(pl.col(CLOCKED[name]) + shift)
-    if first:
-        moved += [pl.col(c) + first for c in ("index", "first_index", "last_index") if c in columns]
-    if slices and name == "host":
-        moved.append(pl.col("parent") + slices)
-    return table.with_columns(moved) if moved else table
-
-
-def _info(source: str, label: str, ordered: Sequence[tuple[int, Trace]], zero: int | None) -> Info:
     infos = [trace.info for _, trace in ordered]
+    epochs = [info.epoch_ns for info in infos if info.epoch_ns is not None]
+    zero = min(epochs) if len(epochs) == len(infos) else None
     warnings = [f"rank {rank}: {warning}" for rank, trace in ordered for warning in trace.info.warnings]
-    if zero is None and any(info.epoch_ns is not None for info in infos):
+    if zero is None and epochs:
         warnings.append("not every rank recorded its absolute time: each keeps its own zero")
-    sizes = [info.bytes for info in infos if info.bytes is not None]
-    covered = [(info.coverage, info.bytes or 1) for info in infos if info.coverage is not None]
-    devices = {device.id: device for info in reversed(infos) for device in info.devices}
-    return replace(
-        infos[0], source=source, label=label, epoch_ns=zero, warnings=tuple(warnings),
-        bytes=sum(sizes) if sizes else None,
-        devices=tuple(devices[key] for key in sorted(devices, key=_by_number)),
+    info = replace(
+        infos[0], source=source, label=label, epoch_ns=zero, warnings=tuple(warnings), **totals(infos),
         ranks=tuple(rank for rank, _ in ordered),
-        coverage=sum(share * size for share, size in covered) / sum(size for _, size in covered) if covered else None,
-        serialised=any(info.serialised for info in infos),
         facts={
             **infos[0].facts, "files": {str(rank): trace.info.source for rank, trace in ordered},
             "hosts": {str(rank): trace.info.facts.get("host_name") for rank, trace in ordered},
         },
     )
+    return _concatenated(info, [trace for _, trace in ordered], [rank for rank, _ in ordered], zero)
+
+
+def joined(source: str, label: str, windows: Sequence[Trace]) -> Trace:
+    """Recordings of one process as one Trace in the order of their times; between them nothing was recorded."""
+    ordered = sorted(windows, key=lambda trace: trace.info.epoch_ns or 0)
+    infos = [trace.info for trace in ordered]
+    gap_warning = f"{len(ordered)} recordings of one process, one after the other: between them nothing was recorded"
+    warnings = dict.fromkeys(warning for info in infos for warning in info.warnings)
+    info = replace(
+        infos[0], source=source, label=label, bytes=totals(infos)["bytes"], warnings=(gap_warning, *warnings),
+    )
+    return _concatenated(info, ordered, [None] * len(ordered), infos[0].epoch_ns or 0)
+
+
+def totals(infos: Sequence[Info]) -> dict[str, Any]:
+    """What several recordings have together: ``bytes``, ``coverage``, ``devices`` and whether any is ``serialised``."""
+    sizes = [info.bytes for info in infos if info.bytes is not None]
+    covered = [(info.coverage, info.bytes or 1) for info in infos if info.coverage is not None]
+    weight = sum(size for _, size in covered)
+    devices = {device.id: device for info in reversed(infos) for device in info.devices}
+    return {
+        "bytes": sum(sizes) if sizes else None,
+        "coverage": sum(share * size for share, size in covered) / weight if covered else None,
+        "devices": tuple(devices[key] for key in sorted(devices, key=_by_number)),
+        "serialised": any(info.serialised for info in infos),
+    }
+
+
+def _concatenated(info: Info, traces: Sequence[Trace], ranks: Sequence[int | None], zero: int | None) -> Trace:
+    """The tables one below the other, times from ``zero`` where it is known; without ranks they are one process's."""
+    import polars as pl
+
+    frames: dict[str, list[pl.LazyFrame]] = {}
+    before, highest = {"kernels": 0, "host": 0}, 0
+    for rank, trace in zip(ranks, traces, strict=True):
+        shift = 0 if zero is None else (trace.info.epoch_ns or 0) - zero
+        rows, ties = dict(before), highest
+        for name in trace.filled_tables():
+            table = trace.table(name)
+            columns = table.collect_schema().names()
+            moved = []
+            if rank is not None and "rank" in columns:
+                moved.append(pl.col("rank").fill_null(rank))
+            if shift and name in _CLOCKED:
+                moved.append(pl.col(_CLOCKED[name]) + shift)
+            if rows["kernels"]:
+                moved += [pl.col(c) + rows["kernels"] for c in ("index", "first_index", "last_index") if c in columns]
+            if rows["host"] and name == "host":
+                moved.append(pl.col("parent") + rows["host"])
+            if rank is None and ties:  # 0 and less tie nothing
+                moved += [pl.when(pl.col(c) > 0).then(pl.col(c) + ties).otherwise(c) for c in _TIES.get(name, ())]
+            if rank is None and "offset" in columns:  # of which file it is the place could not be told
+                moved.append(pl.lit(None, pl.Int64).alias("offset"))
+            placed = table.with_columns(moved) if moved else table
+            frames.setdefault(name, []).append(placed)
+            if name in before:
+                before[name] += table.select(pl.len()).collect(engine="streaming").item()
+            if rank is None and name in _TIES:
+                largest = placed.select(pl.max_horizontal(pl.col(_TIES[name]).max())).collect(engine="streaming").item()
+                highest = max(highest, largest or 0)
+    return Trace(info).with_tables(**{name: pl.concat(tables) for name, tables in frames.items()})
 
 
 def _by_number(device: str) -> tuple[int, str]:

@@ -21,8 +21,14 @@ import time
 from pathlib import Path
 from types import FrameType
 
-from . import locks
-
+try:
+    import fcntl
+except ImportError:  # Windows
+    LOCKS = False
+else:
+    LOCKS = True
+OWN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""How a file to be locked is opened: not for children, not through a link, never waiting for a FIFO's other end."""
 _PREFIX = f"warplens-{os.getuid() if hasattr(os, 'getuid') else os.environ.get('USERNAME', '')}-"
 HOLD = ".held"
 """The file in each directory on which its users keep their lock."""
@@ -33,6 +39,18 @@ _temporary: dict[Path, int] = {}
 _shared: dict[Path, int] = {}
 _swept: set[Path] = set()
 _owner: list[int] = []
+
+
+def exclusive(descriptor: int, wait: bool = True) -> None:
+    """Take the file for this process alone. Raises OSError where another has it and ``wait`` is false."""
+    if LOCKS:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+
+
+def shared(descriptor: int, wait: bool = True) -> None:
+    """Take the file together with others. Raises OSError where one has it alone and ``wait`` is false."""
+    if LOCKS:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | (0 if wait else fcntl.LOCK_NB))
 
 
 def place() -> Path:
@@ -49,8 +67,8 @@ def directory(parent: Path | None = None) -> Path:
     clean_up_at_the_end()
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
-        descriptor = os.open(folder / HOLD, os.O_RDWR | os.O_CREAT | locks.OWN, 0o600)
-        locks.exclusive(descriptor)
+        descriptor = os.open(folder / HOLD, os.O_RDWR | os.O_CREAT | OWN, 0o600)
+        exclusive(descriptor)
         if folder.is_dir():  # else a sweep of another process came between the two lines above
             _temporary[folder] = descriptor
             return folder
@@ -66,7 +84,7 @@ def keep(folder: Path, target: Path) -> bool:
             return False
         raise
     descriptor = _temporary.pop(folder)
-    locks.shared(descriptor)
+    shared(descriptor)
     _shared[target] = descriptor
     return True
 
@@ -91,11 +109,11 @@ def hold(folder: Path) -> bool:
     if folder in _shared or folder in _temporary:
         return folder.is_dir()
     try:
-        descriptor = os.open(folder / HOLD, os.O_RDWR | locks.OWN)
+        descriptor = os.open(folder / HOLD, os.O_RDWR | OWN)
     except OSError:
         return False
     try:
-        locks.shared(descriptor, wait=False)
+        shared(descriptor, wait=False)
         if os.path.samestat(os.lstat(folder / HOLD), os.fstat(descriptor)):
             os.utime(folder / HOLD)
             (_temporary if folder.name.startswith(_PREFIX) else _shared)[folder] = descriptor
@@ -109,7 +127,7 @@ def hold(folder: Path) -> bool:
 def hand_over(folder: Path) -> None:
     """Leave a temporary directory to another process, which takes it with ``hold`` while this one still lives."""
     if (descriptor := _temporary.pop(folder, None)) is not None:
-        locks.shared(descriptor)
+        shared(descriptor)
         _shared[folder] = descriptor
 
 
@@ -122,22 +140,22 @@ def release(folder: Path) -> None:
 def remove(folder: Path) -> None:
     """Remove one of this process's temporary directories now; one that is gone is no error."""
     descriptor = _temporary.pop(folder, None)
-    if descriptor is not None and not locks.ARE_THERE:  # an open file keeps its directory
+    if descriptor is not None and not LOCKS:  # an open file keeps its directory
         os.close(descriptor)
     shutil.rmtree(folder, ignore_errors=True)
-    if descriptor is not None and locks.ARE_THERE:
+    if descriptor is not None and LOCKS:
         os.close(descriptor)
 
 
 def remove_if_free(folder: Path) -> bool:
     """Remove a directory unless a process holds it."""
     try:
-        descriptor = os.open(folder / HOLD, os.O_RDWR | locks.OWN)
+        descriptor = os.open(folder / HOLD, os.O_RDWR | OWN)
     except OSError:
         return False  # being made this moment, or not ours
     try:
-        locks.exclusive(descriptor, wait=False)
-        if not locks.ARE_THERE:
+        exclusive(descriptor, wait=False)
+        if not LOCKS:
             os.close(descriptor)
             descriptor = -1
         # Renamed first: a reader that comes now finds nothing rather than half of it.
@@ -159,11 +177,11 @@ def is_held(folder: Path) -> bool:
     if folder in _shared or folder in _temporary:
         return True
     try:
-        descriptor = os.open(folder / HOLD, os.O_RDWR | locks.OWN)
+        descriptor = os.open(folder / HOLD, os.O_RDWR | OWN)
     except OSError:
         return False
     try:
-        locks.exclusive(descriptor, wait=False)
+        exclusive(descriptor, wait=False)
     except OSError:
         return True
     finally:
@@ -190,7 +208,7 @@ def _is_ours(folder: Path) -> bool:
     state = os.lstat(folder)
     owned = not hasattr(os, "geteuid") or state.st_uid == os.geteuid()
     # Without locks a living process is told by the age of what it left only.
-    return owned and stat.S_ISDIR(state.st_mode) and (locks.ARE_THERE or time.time() - state.st_mtime > _OLD_SECONDS)
+    return owned and stat.S_ISDIR(state.st_mode) and (LOCKS or time.time() - state.st_mtime > _OLD_SECONDS)
 
 
 def remove_all() -> None:

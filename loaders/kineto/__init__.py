@@ -25,7 +25,7 @@ class Kineto(FormatLoader):
     name = "kineto"
     title = "PyTorch Kineto / Chrome trace JSON (also Ascend and JAX), .gz and .zst"
     suffixes = (".pt.trace.json", ".json")
-    version = 6
+    version = 8
     fills = ("kernels", "host", "metrics", "cycles", "allocations")
     ready_tables = True
 

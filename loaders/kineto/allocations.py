@@ -7,23 +7,20 @@ and its slices tell.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from ..schema_limits import LATEST_NS
-from .columns import NULL, Ints, integer, nanoseconds
+from .columns import NULL, Ints
 
 if TYPE_CHECKING:
     import polars as pl
 
-MOST = 2_000_000
-"""Instants of which blocks are made; of more only the sums are kept, in bounded memory."""
-_LARGEST = 1 << 50
-"""Bytes of a block: more is damage."""
-HOST, NOBODY = -1, -2
-"""Instead of the number of a device."""
+MOST = 2_000_000  # Instants of which blocks are made; of more only the sums are kept, in bounded memory.
+_LARGEST = 1 << 50  # Bytes of a block: more is damage.
+HOST, NOBODY = -1, -2  # Instead of the number of a device.
 _IDS = ("pid", "tid", "rank", "device")
 _COLUMNS = ("ts", "change", "address", *_IDS)
 _INT32 = np.iinfo(np.int32)
@@ -45,49 +42,26 @@ class Allocations:
     def __init__(self) -> None:
         self.count = 0
         self._parts: tuple[list[Ints], ...] = tuple([] for _ in _COLUMNS)
-        self._alone: list[tuple[int, ...]] = []
 
-    def add(self, event: dict[str, Any], args: dict[str, Any]) -> None:
-        """One instant that was read alone."""
-        numbers = {key: integer(args.get(key)) for key in ("Device Type", "Device Id", "Bytes", "Addr")}
-        device = int(device_numbers(np.array(numbers["Device Type"]), np.array(numbers["Device Id"])))
-        row = (nanoseconds(event.get("ts")), numbers["Bytes"], numbers["Addr"], integer(event.get("pid")),
-               integer(event.get("tid")), integer(args.get("rank")), device)  # fmt: skip
-        self.count += 1
-        if row[0] != NULL and self.count <= MOST:
-            self._alone.append(row)
-
-    def add_all(self, ts: Ints, pid: Ints, tid: Ints, rank: Ints, device: Ints, change: Ints, address: Ints) -> None:
-        """Instants of one block of the file; devices as ``device_numbers`` has them."""
+    def add(self, ts: Ints, pid: Ints, tid: Ints, rank: Ints, device: Ints, change: Ints, address: Ints) -> None:
+        """Instants in the order of the file; devices as ``device_numbers`` has them."""
         self.count += len(ts)
-        if self.count > MOST:
-            self._alone = []
-            for parts in self._parts:
+        columns = ts, change, address, pid, tid, rank, device
+        for name, parts, values in zip(_COLUMNS, self._parts, columns, strict=True):
+            if self.count > MOST:
                 parts.clear()
-            return
-        self._settle()
-        self._keep(ts, change, address, pid, tid, rank, device)
+            elif len(ts):
+                parts.append(_narrow(values) if name in _IDS else values.copy())
 
     @property
     def beyond(self) -> int:
         """How many instants there were, where these are too many to keep; else 0."""
         return self.count if self.count > MOST else 0
 
-    def _settle(self) -> None:
-        if self._alone:
-            self._keep(*np.array(self._alone, np.int64).T)
-            self._alone = []
-
-    def _keep(self, *columns: Ints) -> None:
-        if len(columns[0]):
-            for name, parts, values in zip(_COLUMNS, self._parts, columns, strict=True):
-                parts.append(_narrow(values) if name in _IDS else values.copy())
-
     def table(self, origin: int, rank: int | None) -> pl.LazyFrame:
         """The table ``allocations``, times from ``origin``; empty where there are none, or more than ``MOST``."""
         from .. import schema
 
-        self._settle()
         if not self._parts[0] or self.beyond:
             return schema.empty("allocations")
         import polars as pl

@@ -19,11 +19,8 @@ _FIRST = 64 << 10
 
 
 def arguments(path: str | Path, offset: int, name: str | None = None) -> dict[str, Any]:
-    """The ``args`` of the event at ``offset`` (column ``offset`` of kernels and host); {} where there are none.
-
-    Raises OSError as ``open`` does and ValueError where no event (of that name) begins there, as when the file has
-    changed.
-    """
+    """The ``args`` of the event at ``offset`` (column ``offset`` of kernels and host); {} where there are none. Raises
+    OSError as ``open`` does and ValueError where no event (of that name) begins there, as when the file has changed."""
     with Source(path) as source:
         source.skip(offset)
         data = source.read(_FIRST)

@@ -9,8 +9,7 @@ import numpy.typing as npt
 import polars as pl
 
 CATEGORICAL = pl.Categorical()
-_HELD = pl.Series(["GPU 0"], dtype=CATEGORICAL)
-"""Codes mean something for as long as a column of the type is there."""
+_HELD = pl.Series(["GPU 0"], dtype=CATEGORICAL)  # Codes mean something for as long as a column of the type is there.
 
 
 def codes(texts: Sequence[str]) -> npt.NDArray[np.uint32]:

@@ -13,32 +13,37 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from .columns import FLOATS, NULL, Codes, Floats, Ints
+from .columns import FLOATS, NULL, Floats, Ints
 
-MISSING = -(1 << 31)
-"""``NULL`` of columns of 32 bits."""
+MISSING = -(1 << 31)  # ``NULL`` of columns of 32 bits.
 
 Column = npt.NDArray[Any]
-TEXTS = "name metric unit grid block collective process_group group_ranks dtype".split()
+TEXTS = "name metric unit grid block collective process_group group_ranks dtype kernel shapes types inputs".split()
 """Columns of texts, as their numbers in ``Strings``, -1 for missing."""
 
 
 class Chunk(Struct, frozen=True):
-    """Some rows: columns by name, those without a value left out.
-
-    Integers are Int64 with ``NULL`` or Int32 with ``MISSING`` for missing, times absolute, ``offset`` may be UInt32;
-    texts as in ``TEXTS``; ``kind`` is a number of ``dialect.KINDS``; floats have NaN. ``fresh`` are the texts of each
-    column that may not have been in a chunk before; None where all may be.
-    """
+    """Some rows: columns by name, those without a value left out. Integers are Int64 with ``NULL`` or Int32 with
+    ``MISSING`` for missing, times absolute, ``offset`` may be UInt32; texts as in ``TEXTS``; ``kind`` is a number of
+    ``dialect.KINDS``; floats have NaN."""
 
     rows: int
     columns: dict[str, Column]
-    fresh: dict[str, Codes] | None = None
 
     @property
     def bytes(self) -> int:
         """Memory taken."""
         return sum(column.nbytes for column in self.columns.values())
+
+
+class Basis(Struct, frozen=True):
+    """The time rows count from (absolute ns), the pid that launched them by rank, the rank, what devices are called.
+    ``rank`` is that of rows which do not say theirs; None in ``pids`` stands for those too."""
+
+    origin: int = 0
+    pids: tuple[tuple[int | None, int], ...] = ()
+    rank: int | None = None
+    word: str = ""
 
 
 def chunk(wide: dict[str, Column]) -> Chunk:

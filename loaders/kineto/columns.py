@@ -8,6 +8,7 @@ text, because a float64 of a 19-digit microsecond timestamp is off by up to 128 
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -17,6 +18,7 @@ from itertools import compress
 from operator import is_
 from typing import Any, cast
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
@@ -24,7 +26,7 @@ from msgspec import Struct
 from ..ingest import limits
 
 HOST_INTS = "ts dur pid tid correlation external_id rank offset sequence forward_tid".split()
-HOST_CODES = "cat name pid_text tid_text".split()
+HOST_CODES = "cat name pid_text tid_text kernel shapes types inputs".split()
 """What events of the host are asked for; all columns begin with these."""
 INTS = [
     *HOST_INTS,
@@ -32,16 +34,27 @@ INTS = [
 ]
 """``offset`` and ``end`` are byte positions of the event in the block."""
 CODES = [*HOST_CODES, *"grid block collective process_group group_ranks dtype".split()]
-"""``pid_text`` and ``tid_text`` hold what was a JSON string ('stream 7'); ``grid`` and ``block`` the list's inside."""
+"""``pid_text`` and ``tid_text`` hold what was a JSON string ('stream 7'); ``grid`` and ``block`` the list's inside;
+``kernel`` is what a launch call launches; ``shapes``, ``types`` and ``inputs`` are an operator's lists as JSON."""
 FLOATS = "occupancy blocks_per_sm".split()
+FLOWS = ("s", "t", "f")  # Phases of flow events.
 EVENT_KEYS = ("ts", "dur", "pid", "tid", "cat", "name")
-ARG_KEYS = (
-    "correlation", "External id", "external id", "stream", "device", "registers per thread", "shared memory", "bytes",
-    "graph id", "graph node id", "rank", "Sequence number", "Fwd thread id",
-    "grid", "block", "est. achieved occupancy %", "blocks per SM", "Group size", "In msg nelems", "Out msg nelems",
-    "Seq", "Collective name", "Process Group Name", "Process Group Ranks", "dtype",
-)  # fmt: skip
-"""What is read of ``args``. 'External id' wins where both spellings are there."""
+ARGS_READ = {
+    "correlation": ("id", "correlation"),
+    "External id": ("id", "external_id"), "external id": ("old id", "external_id"),
+    "stream": ("id", "stream"), "device": ("id", "device"), "registers per thread": ("quantity", "registers"),
+    "shared memory": ("quantity", "shared"), "bytes": ("quantity", "bytes"), "graph id": ("id", "graph"),
+    "graph node id": ("id", "graph_node"), "rank": ("id", "rank"), "Sequence number": ("id", "sequence"),
+    "Fwd thread id": ("id", "forward_tid"), "grid": ("triple", "grid"), "block": ("triple", "block"),
+    "est. achieved occupancy %": ("real", "occupancy"), "blocks per SM": ("real", "blocks_per_sm"),
+    "Group size": ("quantity", "group_size"), "In msg nelems": ("quantity", "in_elements"),
+    "Out msg nelems": ("quantity", "out_elements"), "Seq": ("id", "seq"), "Collective name": ("text", "collective"),
+    "Process Group Name": ("name", "process_group"), "Process Group Ranks": ("list", "group_ranks"),
+    "dtype": ("text", "dtype"), "kernel": ("text", "kernel"), "Input Dims": ("json", "shapes"),
+    "Input type": ("json", "types"), "Concrete Inputs": ("json", "inputs"),
+}  # fmt: skip
+"""What is read of ``args``: what each value is, and its column. 'External id' wins where both spellings are there."""
+ARG_KEYS = tuple(ARGS_READ)
 
 INSTANT_KEYS = ("Device Type", "Device Id", "Total Allocated", "Total Reserved", "Bytes", "Addr")
 INSTANT_INTS = "ts pid tid rank offset device_type device_id allocated reserved change address".split()
@@ -66,13 +79,11 @@ class Number(str):
 
 
 class Block(Struct):
-    """Slices (events with ``ph`` X and a category) of one stretch of the file, in file order.
-
-    ``ints`` is (len(INTS), n), ``codes`` (len(CODES), n) with -1 for missing, ``floats`` (len(FLOATS), n) with NaN; of
-    events of the host alone, ``HOST_INTS`` and ``HOST_CODES`` are enough. ``base`` is the offset in the decompressed
-    source of the block's position 0. ``numbers`` says what the codes are in ``Strings``, by code and -1 behind them;
-    None where they are just that.
-    """
+    """Slices (events with ``ph`` X and a category) of one stretch of the file, in file order. ``ints`` is (len(INTS),
+    n), ``codes`` (len(CODES), n) with -1 for missing, ``floats`` (len(FLOATS), n) with NaN; of events of the host
+    alone, ``HOST_INTS`` and ``HOST_CODES`` are enough. ``base`` is the offset in the decompressed source of the block's
+    position 0. ``numbers`` says what the codes are in ``Strings``, by code and -1 behind them; None where they are just
+    that."""
 
     ints: Ints
     codes: Codes
@@ -102,10 +113,8 @@ class Block(Struct):
 
 
 class Strings:
-    """Every distinct text of a load, numbered in the order it was first seen, by whichever thread.
-
-    Raises limits.Exceeded where there are more than anybody records.
-    """
+    """Every distinct text of a load, numbered in the order it was first seen, by whichever thread. Raises
+    limits.Exceeded where there are more than anybody records."""
 
     def __init__(self) -> None:
         self._most, self._room = limits.limit("names"), limits.limit("name-bytes")
@@ -170,11 +179,9 @@ def _odd_nanoseconds(text: str) -> int:
     return amount if -(1 << 63) < amount < 1 << 63 else NULL
 
 
-def integer(value: Any, quantity: bool = False) -> int:
-    """A JSON value as Int64: integers, integral floats and decimal texts; anything else is NULL.
-
-    Ids beyond Int64 keep their 64 bits, as two's complement; a ``quantity`` beyond it is missing.
-    """
+def integer(value: Any, is_quantity: bool = False) -> int:
+    """A JSON value as Int64: integers, integral floats and decimal texts; anything else is NULL. Ids beyond Int64 keep
+    their 64 bits, as two's complement; a quantity beyond it is missing."""
     if type(value) is not int:
         if isinstance(value, Number):
             value = _integral(value)
@@ -184,7 +191,7 @@ def integer(value: Any, quantity: bool = False) -> int:
             return NULL
     if -(1 << 63) <= value < 1 << 63:
         return int(value)
-    return value - (1 << 64) if not quantity and 0 <= value < 1 << 64 else NULL
+    return value - (1 << 64) if not is_quantity and 0 <= value < 1 << 64 else NULL
 
 
 def _integral(text: Number) -> int:
@@ -221,6 +228,7 @@ class Rows:
 
     def __init__(self, strings: Strings) -> None:
         self._strings = strings
+        self.flows = 0
         self._values: list[Sequence[Any]] = []
         self._args: list[Sequence[Any]] = []
         self._spans: list[tuple[int, int]] = []
@@ -240,8 +248,19 @@ class Rows:
         self._args.append(args)
         self._spans.append((offset, end))
 
+    def sort(self, event: dict[str, Any], offset: int, end: int) -> bool:
+        """Take in a slice or an arrow; false, and nothing done, where the event is neither."""
+        if event.get("ph") == "X" and type(event.get("cat")) is str:
+            self.add(event, offset, end)
+        elif event.get("ph") in FLOWS:
+            self.arrow(event.get("cat"), event.get("name"))
+        else:
+            return False
+        return True
+
     def arrow(self, category: Any, name: Any) -> None:
-        """Have the texts of a flow event among all others, as the compiled scanner has them: no row, but a sign."""
+        """Count a flow event and have its texts among all others, as the compiled scanner does; it makes no row."""
+        self.flows += 1
         for text in (category, name):
             if type(text) is str:
                 self._strings.code(text)
@@ -252,30 +271,27 @@ class Rows:
             empty = (len(INTS), 0), (len(CODES), 0), (len(FLOATS), 0)
             return Block(np.empty(empty[0], np.int64), np.empty(empty[1], np.int32), np.empty(empty[2]), base)
         ts, dur, pid, tid, cat, name = zip(*self._values, strict=True)
-        correlation, external, old, stream, device, registers, shared, size, graph, node, *rest = zip(
-            *self._args, strict=True
-        )
-        rank, sequence, forward, grid, block, occupancy, blocks, group_size, elements_in, elements_out, *rest = rest
-        seq, collective, group, group_ranks, dtype = rest
         start, end = zip(*self._spans, strict=True)
+        columns: dict[str, npt.NDArray[Any]] = {
+            "ts": _times(ts), "dur": _times(dur), "pid": _column(pid, whole), "tid": _column(tid, whole),
+            "offset": np.array(start, np.int64), "end": np.array(end, np.int64), "cat": self._texts(cat),
+            "name": self._texts(map(name_text, name)), "pid_text": self._texts(pid), "tid_text": self._texts(tid),
+        }  # fmt: skip
+        args = dict(zip(ARG_KEYS, zip(*self._args, strict=True), strict=True))
+        old = args.pop("external id")
         if any(value is not None for value in old):
-            external = tuple(b if a is None else a for a, b in zip(external, old, strict=True))
-        ints = [_times(ts), _times(dur), _column(pid, whole), _column(tid, whole)]
-        ints += [_column(values, integer) for values in (correlation, external, rank)]
-        ints += [np.array(start, np.int64), _column(sequence, integer), _column(forward, integer)]
-        ints += [_column(values, integer) for values in (stream, device)]
-        ints += [_column(values, amount) for values in (registers, shared, size)]
-        ints += [_column(values, integer) for values in (graph, node)]
-        ints += [np.array(end, np.int64)]
-        ints += [_column(values, amount) for values in (group_size, elements_in, elements_out)]
-        ints += [_column(seq, integer)]
-        codes = [self._texts(values) for values in (cat, map(name_text, name), pid, tid)]
-        sizes = ([None if value is None else triple(value) for value in column] for column in (grid, block))
-        codes += [self._texts(texts) for texts in sizes]
-        members = map(listed, group_ranks)
-        codes += [self._texts(values) for values in (collective, map(name_text, group), members, dtype)]
-        floats = [_reals(values) for values in (occupancy, blocks)]
-        return Block(np.stack(ints), np.stack(codes), np.stack(floats), base)
+            new = args["External id"]
+            args["External id"] = tuple(b if a is None else a for a, b in zip(new, old, strict=True))
+        for key, values in args.items():
+            kind, column = ARGS_READ[key]
+            if kind in ("id", "quantity"):
+                columns[column] = _column(values, integer if kind == "id" else quantity)
+            elif kind == "real":
+                columns[column] = _reals(values)
+            else:
+                columns[column] = self._texts(map(_TEXT_OF[kind], values))
+        ints, codes, floats = (np.stack([columns[name] for name in names]) for names in (INTS, CODES, FLOATS))
+        return Block(ints, codes, floats, base)
 
     def _texts(self, values: Iterable[Any]) -> Codes:
         code = self._strings.code
@@ -304,9 +320,9 @@ def _times(values: Sequence[Any]) -> Ints:
     return np.array([nanoseconds(value) for value in values], np.int64)
 
 
-def amount(value: Any) -> int:
+def quantity(value: Any) -> int:
     """``integer`` for quantities: beyond Int64 they are missing, where ids keep their 64 bits."""
-    return integer(value, quantity=True)
+    return integer(value, is_quantity=True)
 
 
 def whole(value: Any) -> int:
@@ -319,8 +335,21 @@ def listed(value: Any) -> Any:
     return triple(value) if isinstance(value, list) else value
 
 
+def json_list(value: Any) -> str | None:
+    """The JSON of a list, which may not be decoded yet; None for anything else."""
+    if isinstance(value, msgspec.Raw):
+        text = bytes(value).decode("utf-8", "replace")
+        return text if text.startswith("[") else None
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")) if isinstance(value, list) else None
+
+
 def name_text(value: Any) -> Any:
     """The name of an event: text as it is, numbers as written, nothing else."""
     if type(value) is int or isinstance(value, Number):
         return str.__str__(value) if isinstance(value, str) else str(value)
     return value
+
+
+_TEXT_OF: dict[str, Callable[[Any], Any]] = {
+    "text": lambda value: value, "triple": triple, "name": name_text, "list": listed, "json": json_list,
+}  # fmt: skip

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -17,8 +18,7 @@ import msgspec
 from .columns import Number
 
 _exact = msgspec.json.Decoder(float_hook=Number)
-_DIGITS = 400
-"""More digits than any integer, or float, a recorder writes."""
+_DIGITS = 400  # More digits than any integer, or float, a recorder writes.
 
 
 def whole(text: str) -> int | Number:
@@ -40,37 +40,26 @@ def decode(raw: bytes | bytearray | memoryview) -> tuple[Any, bool]:
     text = bytes(raw).decode("utf-8", "replace")
     text = _WORD.sub(lambda match: "null" if match[1] else match[0], text)
     try:
-        value, end = _lenient.raw_decode(text, _blank(text, 0))
+        value = _lenient.decode(text)  # one value, with blanks around it
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
-    if _blank(text, end) != len(text):
-        raise ValueError("more than one value")
     return _well_formed(value), True
-
-
-def _blank(text: str, start: int) -> int:
-    while start < len(text) and text[start] in " \t\r\n":
-        start += 1
-    return start
 
 
 def _well_formed(value: Any) -> Any:
     """The value without lone surrogates, which no UTF-8 file can hold."""
-    if type(value) is str:
-        return _SURROGATE.sub("�", value)
-    if isinstance(value, list):
-        return [_well_formed(item) for item in value]
-    if isinstance(value, dict):
-        return {_well_formed(key): _well_formed(item) for key, item in value.items()}
-    return value
+    return _mapped(value, lambda inner: _SURROGATE.sub("�", inner) if type(inner) is str else inner)
 
 
 def plain_numbers(value: Any) -> Any:
     """A decoded value with the numbers that were kept as text turned into floats."""
-    if isinstance(value, Number):
-        return float(value)
+    return _mapped(value, lambda inner: float(inner) if isinstance(inner, Number) else inner)
+
+
+def _mapped(value: Any, convert: Callable[[Any], Any]) -> Any:
+    """The value with ``convert`` of every text and number in it, keys included."""
     if isinstance(value, list):
-        return [plain_numbers(item) for item in value]
+        return [_mapped(item, convert) for item in value]
     if isinstance(value, dict):
-        return {key: plain_numbers(item) for key, item in value.items()}
-    return value
+        return {convert(key): _mapped(item, convert) for key, item in value.items()}
+    return convert(value)

@@ -1,4 +1,4 @@
-"""Events whose meaning depends on the whole file: kept aside as text and understood at the end.
+"""Events whose meaning depends on the whole file: kept as text in a scratch file and interpreted at the end.
 
 Metadata may come after the events it describes, and the process a counter or a slice without category is on says what
 it means. So metadata, counters, profiler ranges, slices without category and begin/end pairs are written to a scratch
@@ -26,8 +26,7 @@ from .tables import Tables
 _HEAD = struct.Struct("<qi")
 _BATCH = 50_000
 _MEMORY = b'"[memory]"'
-ASCEND = "NPU"
-"""What Ascend's devices are called."""
+ASCEND = "NPU"  # What Ascend's devices are called.
 
 
 class DeferredEvents:
@@ -35,7 +34,7 @@ class DeferredEvents:
 
     def __init__(self, workspace: Path, tables: Tables) -> None:
         self._tables, self._samples = tables, Samples(tables)
-        self._path = workspace / ".aside"
+        self._path = workspace / ".deferred"
         self._file = self._path.open("w+b")
         self.repaired = self.broken = self.broken_bytes = 0
         self.processes: dict[Any, dict[str, str]] = {}
@@ -97,6 +96,7 @@ class DeferredEvents:
         roles = Roles(self.processes, self.threads)
         tables.texts.device_word = roles.word or tables.texts.device_word
         self.xla = roles.xla
+        self._samples.flush()
         rows, starts = Rows(tables.strings), dict[Any, list[tuple[dict[str, Any], int]]]()
         for raw, offset in self._events():
             event = self._decoded(raw)
@@ -173,9 +173,7 @@ class DeferredEvents:
 
 class Roles:
     """What each process of the recording is, by its metadata: a device, a host process, or a lane derived from others.
-
-    ``devices`` maps pids to device names; ``word`` is what devices are called where they are no GPUs.
-    """
+    ``devices`` maps pids to device names; ``word`` is what devices are called where they are no GPUs."""
 
     _XLA_DEVICE = re.compile(r"/device:(\w+):(\d+)")
     _RPD_DEVICE = re.compile(r"GPU(\d{1,4})")

@@ -40,8 +40,7 @@ _STEP = re.compile(r"ProfilerStep\*?#(\d{1,18})\Z", re.ASCII)
 _RUNTIME = re.compile(
     r"(?:cuda|hip|acl|nccl|rccl|zes?)[A-Z]|cu[A-Z][a-z]|(?:AscendCL|Node|Runtime|Communication|Model|Hccl|HCCL)@"
 )
-BACKWARD_ARROW = "fwdbwd"
-"""The category of flow events from a forward operator to its backward one."""
+BACKWARD_ARROW = "fwdbwd"  # The category of flow events from a forward operator to its backward one.
 _BACKWARD = re.compile(r"autograd::engine::|.*Backward\d*\Z", re.DOTALL)
 
 
@@ -55,7 +54,7 @@ def kind_of_category(category: str) -> str:
     return _CATEGORIES.get(category.lower(), "annotation")
 
 
-def known(category: str) -> bool:
+def is_listed(category: str) -> bool:
     """Whether the category is one of the list."""
     return category.lower() in _CATEGORIES
 
@@ -99,11 +98,9 @@ _UNITS = (
 
 
 def counter(event: dict[str, Any], devices: dict[int, str]) -> list[tuple[str, str | None, float, str]]:
-    """The samples of one counter event as (metric, device, value, unit).
-
-    Every number in ``args`` is a series. A series is named by its key, by the event's name where the key says nothing
-    ('value'), or by both. The device is ``args.device``, a 'GPU n' in the name, or what the process is known to be.
-    """
+    """The samples of one counter event as (metric, device, value, unit). Every number in ``args`` is a series. A series
+    is named by its key, by the event's name where the key says nothing ('value'), or by both. The device is
+    ``args.device``, a 'GPU n' in the name, or what the process is known to be."""
     recorded = event.get("args")
     args = recorded if isinstance(recorded, dict) else {}
     name = event["name"] if isinstance(event.get("name"), str) else "counter"
@@ -153,13 +150,3 @@ def number(value: Any) -> float | None:
 
 MEMORY_TOTALS = (("memory allocated", "Total Allocated"), ("memory reserved", "Total Reserved"))
 MEMORY_CHANGE = "memory change"
-
-
-def memory(args: dict[str, Any]) -> list[tuple[str, str | None, float, str]]:
-    """The samples of one ``[memory]`` instant: totals where recorded, else the change."""
-    kind, index = args.get("Device Type"), args.get("Device Id")
-    device = "Host" if kind == 0 else f"GPU {index}" if type(index) is int and index >= 0 else None
-    samples = [(metric, number(args.get(key))) for metric, key in MEMORY_TOTALS]
-    totals = [(metric, device, value, "B") for metric, value in samples if value is not None]
-    change = number(args.get("Bytes"))
-    return totals or ([(MEMORY_CHANGE, device, change, "B")] if change is not None else [])

@@ -11,24 +11,21 @@ import json
 import re
 from contextlib import suppress
 from mmap import mmap
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec import Struct, field
 
 from ..ingest import limits
+from ..ingest.stream import Source
 from .columns import Number
 from .decode import decode, whole
 
-HEADER_BYTES = 1 << 20
-"""Bytes read at first to find the list of events."""
-TRAILER_BYTES = 16 << 20
-"""Bytes after the events that are kept to be looked at."""
-_KEPT_BYTES = 1 << 20
-"""A longer value, and values that are longer together, mean nothing to us."""
+HEADER_BYTES = 1 << 20  # Bytes read at first to find the list of events.
+TRAILER_BYTES = 16 << 20  # Bytes after the events that are kept to be looked at.
+_KEPT_BYTES = 1 << 20  # A longer value, and values that are longer together, mean nothing to us.
 _GROWTH = 4
-KEYS = rb'"(?:ph|name|cat|ts|dur|pid|tid|id|args|s|bp)"\s*:'
-"""Keys an event may begin with."""
+KEYS = rb'"(?:ph|name|cat|ts|dur|pid|tid|id|args|s|bp)"\s*:'  # Keys an event may begin with.
 SEPARATOR = re.compile(rb"\}\s*,\s*\{")
 _BORDER = re.compile(rb"\}\s*,\s*\{\s*" + KEYS)
 EVENT = re.compile(rb"\{\s*(?=" + KEYS + rb")")
@@ -40,16 +37,7 @@ _ENDED = re.compile(r"trailing characters \(byte (\d+)\)")
 _PLAIN = re.compile(rb'(?:-?[0-9]{1,15}|true|false|null|"[^"\\\x00-\x1f\x80-\xff]{0,200}")(?=\s*[,}])')
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|["{}\[\]]', re.DOTALL)
 _BLANK = re.compile(r"[ \t\r\n]*")
-_PADDING = b" \t\r\n\0"
-"""Bytes behind a document that are nothing."""
-
-
-class BlockReader(Protocol):
-    """Decompressed bytes in order; fewer than asked only at the end."""
-
-    def read(self, size: int, /) -> bytes:
-        """The next bytes."""
-        ...
+_PADDING = b" \t\r\n\0"  # Bytes behind a document that are nothing.
 
 
 class Incomplete(Exception):
@@ -58,53 +46,45 @@ class Incomplete(Exception):
 
 class Document(Struct):
     """A trace opened at its first event: ``rest`` are bytes already read, the first of them at offset ``base``.
-
-    ``begun`` says that an event was read before them, so that a comma is due.
-    """
+    ``begun`` says that an event was read before them, so that a comma is due."""
 
     values: dict[str, Any] = field(default_factory=dict)
     rest: bytes = b""
     base: int = 0
     wrapped: bool = False
-    found: bool = False
+    has_events: bool = False
     begun: bool = False
 
 
-def open_document(reader: BlockReader, block: int) -> Document:
-    """Read up to the first event. ``found`` stays false where there is no list of events. Raises limits.Exceeded."""
-    data, limit = reader.read(block), limits.limit("header")
+def open_document(source: Source, block: int) -> Document:
+    """Read up to the first event; without a list of events ``has_events`` is false. Raises limits.Exceeded."""
+    data, limit = source.read(block), limits.limit("header")
     while True:
         try:
-            return _enter(data)
+            text = data.decode("latin-1")
+            start = _skip(text, 3 if data.startswith(b"\xef\xbb\xbf") else 0)
+            if text.startswith("[", start):
+                return Document(rest=data[start + 1 :], base=start + 1, has_events=True)
+            if not text.startswith("{", start):
+                return Document(rest=data)
+            values, offset, is_open = _pairs(data, text, start + 1)
+            if not is_open:
+                return Document(values, rest=data, wrapped=True)
+            return Document(values, data[offset:], offset, wrapped=True, has_events=True)
         except Incomplete:
             if len(data) > limit:
                 what = "has more than its metadata should take before the events"
                 raise limits.Exceeded("header", what) from None
-            more = reader.read(min((_GROWTH - 1) * len(data), limit + 1 - len(data)) if data else block)
+            more = source.read(min((_GROWTH - 1) * len(data), limit + 1 - len(data)) if data else block)
             if not more:
                 return Document(rest=data)
             data += more
 
 
-def _enter(data: bytes) -> Document:
-    text = data.decode("latin-1")
-    start = _skip(text, 3 if data.startswith(b"\xef\xbb\xbf") else 0)
-    if text.startswith("[", start):
-        return Document(rest=data[start + 1 :], base=start + 1, found=True)
-    if not text.startswith("{", start):
-        return Document(rest=data)
-    values, offset, is_open = _pairs(data, text, start + 1)
-    if not is_open:
-        return Document(values, rest=data, wrapped=True)
-    return Document(values, data[offset:], offset, wrapped=True, found=True)
-
-
 def _pairs(data: bytes, text: str, offset: int) -> tuple[dict[str, Any], int, bool]:
     """Key and value pairs from ``place`` on, and the place behind them: in ``traceEvents`` where the flag says so, else
-    behind the object's end or where no pair is.
-
-    Of the values those that are short. Raises limits.Exceeded for more keys than there can be.
-    """
+    behind the object's end or where no pair is. Of the values those that are short. Raises limits.Exceeded for more
+    keys than there can be."""
     values: dict[str, Any] = {}
     keys, limit, room = 0, limits.limit("header-keys"), _KEPT_BYTES
     while True:
@@ -196,10 +176,8 @@ def _skip(text: str, offset: int) -> int:
 
 
 class Trailer:
-    """What stands behind the list of events, as much of it as is kept.
-
-    ``unread`` says of the text behind the document that it was not read; None where there is none.
-    """
+    """What stands behind the list of events, as much of it as is kept. ``unread`` says of the text behind the document
+    that it was not read; None where there is none."""
 
     def __init__(self) -> None:
         self.unread: str | None = None

@@ -11,18 +11,14 @@ from msgspec import Struct, field
 from ..trace import Device, Info
 from .decode import plain_numbers
 
-XLA_MOST_EVENTS = 1_000_000
-"""XLA's trace viewer export drops what exceeds this many events."""
-_ABSOLUTE = 10**18
-"""Nanoseconds: later than September 2001 is a date, earlier is time since something."""
+XLA_MOST_EVENTS = 1_000_000  # XLA's trace viewer export drops what exceeds this many events.
+_ABSOLUTE = 10**18  # Nanoseconds: later than September 2001 is a date, earlier is time since something.
 
 
 class Tally(Struct):
-    """What was met while reading: counts of things that are told to the user.
-
-    ``whole`` says that the list of events ended, ``closed`` that the document around it did, ``ended`` why no more
-    could be unpacked, ``fault`` what else is wrong with a compressed file, ``unread`` what follows the document.
-    """
+    """What was met while reading: counts of things that are told to the user. ``whole`` says that the list of events
+    ended, ``closed`` that the document around it did, ``ended`` why no more could be unpacked, ``fault`` what else is
+    wrong with a compressed file, ``unread`` what follows the document."""
 
     events: int = 0
     flows: int = 0
@@ -99,8 +95,8 @@ def devices_of(document: dict[str, Any]) -> dict[str, Device]:
 
 def label_of(path: Path) -> str:
     """The short name of a run: the file's name without the endings traces have."""
-    name = re.sub(r"(\.pt)?(\.trace)?\.json(\.gz|\.zst)?$", "", path.name)
-    return re.sub(r"\.\d{10,}$", "", name) or path.name
+    endings = r"((\.pt)?(\.trace)?\.json|\.pftrace|\.perfetto-trace|\.perfetto|(\.xplane)?\.pb)?(\.gz|\.zst)?$"
+    return re.sub(r"\.\d{10,}$", "", re.sub(endings, "", path.name, count=1)) or path.name
 
 
 def describe(
@@ -109,17 +105,30 @@ def describe(
 ) -> Info:  # fmt: skip
     """The Info of a load. ``devices`` and ``ranks`` are those met in the tables, ``origin`` the absolute zero in ns."""
     described = devices_of(document)
-    recorded = {key: described.get(key, Device(key)) for key in devices or described}
+    kinds = {(device.name, repr(sorted(device.properties.items()))) for device in described.values()}
+    # ROCm numbers activities and descriptions differently: where all descriptions are the same it does not matter
+    other = next(iter(described.values())) if len(kinds) == 1 else Device("")
+    recorded = {
+        key: described.get(key, Device(key, other.name, other.properties)) for key in devices or described
+    }
     base = document.get("baseTimeNanoseconds")
     epoch = origin
     if origin is not None and origin < _ABSOLUTE:
         epoch = base + origin if type(base) is int else None
+    facts: dict[str, Any] = {"events": tally.events, "flows": tally.flows}
+    facts |= {key: value for key, value in (("odd_events", tally.odd), *tally.facts.items()) if value}
+    distributed = document.get("distributedInfo")
+    if isinstance(distributed, dict):
+        facts |= {key: distributed[key] for key in ("backend", "world_size") if key in distributed}
+    for key in ("traceName", "host_name", "trace_id", "with_stack", "record_shapes", "profile_memory"):
+        if isinstance(document.get(key), str | int):
+            facts[key] = document[key]
     return Info(
         source=str(path), label=label_of(path), format="kineto", tool=_tool(document, word, xla), bytes=size,
         devices=tuple(recorded[key] for key in sorted(recorded, key=_natural)), ranks=tuple(sorted(set(ranks))),
         epoch_ns=epoch, clock="wall clock" if epoch is not None else None,
         coverage=_coverage(tally),
-        warnings=(*tally.warnings(), *_capped(tally, xla)), facts=_facts(document, tally),
+        warnings=(*tally.warnings(), *_capped(tally, xla)), facts=facts,
     )  # fmt: skip
 
 
@@ -139,18 +148,6 @@ def _coverage(tally: Tally) -> float | None:
     if tally.ended is not None or not tally.given:
         return None
     return max(0.0, (tally.used - tally.skipped_bytes) / tally.given)
-
-
-def _facts(document: dict[str, Any], tally: Tally) -> dict[str, Any]:
-    facts: dict[str, Any] = {"events": tally.events, "flows": tally.flows}
-    facts |= {key: value for key, value in (("odd_events", tally.odd), *tally.facts.items()) if value}
-    distributed = document.get("distributedInfo")
-    if isinstance(distributed, dict):
-        facts |= {key: distributed[key] for key in ("backend", "world_size") if key in distributed}
-    for key in ("traceName", "host_name", "trace_id", "with_stack", "record_shapes", "profile_memory"):
-        if isinstance(document.get(key), str | int):
-            facts[key] = document[key]
-    return facts
 
 
 def _tool(document: dict[str, Any], word: str, xla: bool) -> str:

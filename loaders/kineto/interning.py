@@ -14,8 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from . import dialect
-from .columns import CODES, NULL, Block, Codes, Strings
+from .columns import NULL, Codes, Strings, json_list
+from .decode import decode
 
+_NO_BLANKS = str.maketrans("", "", " \t\r\n")
 ORDINARY, LOADING, STEP = range(3)
 """What names of host slices say: nothing, that data is loaded, that it is a step of the profiler."""
 KIND = {kind: number for number, kind in enumerate(dialect.KINDS)}
@@ -42,19 +44,6 @@ class CodeMeaning:
         values: npt.NDArray[Any] = array.take(codes, mode="wrap")
         return values
 
-    def of(self, block: Block, column: str) -> npt.NDArray[Any]:
-        """The property for each row of a block by one of its columns of texts."""
-        codes, numbers = block.codes[CODES.index(column)], block.numbers
-        if numbers is None or len(numbers) > len(codes):
-            return self[block.texts(column)]
-        used = np.zeros(len(numbers), bool)
-        used[codes] = True
-        used_codes = np.flatnonzero(used)  # most texts are no names but grids, and what those mean nobody asks
-        property_of = np.empty(len(numbers), self._arrays[0].dtype)
-        property_of[used_codes] = self[numbers[used_codes]]
-        values: npt.NDArray[Any] = property_of.take(codes, mode="wrap")
-        return values
-
     def _longer(self, old: npt.NDArray[Any], was: npt.NDArray[Any], size: int) -> tuple[npt.NDArray[Any], ...]:
         array, filled = np.full(size, self._missing, old.dtype), np.zeros(size, bool)
         filled[: len(was) - 1] = was[:-1]
@@ -64,24 +53,29 @@ class CodeMeaning:
 
 
 class InternedTexts:
-    """All that the tables ask about texts.
-
-    ``names``, ``triples`` and ``ranks`` are codes of the process-wide categorical; grids and blocks are 'x,y,z' and
-    ranks '0,1,2', however the list was spaced in the file. ``device_word`` is what devices are called.
-    """
+    """All that the tables ask about texts. ``names``, ``triples`` and ``ranks`` are codes of the process-wide
+    categorical; grids and blocks are 'x,y,z' and ranks '0,1,2', however the list was spaced in the file.
+    ``device_word`` is what devices are called."""
 
     def __init__(self, strings: Strings) -> None:
         self.strings, self.device_word = strings, "GPU"
         self.names = CodeMeaning(strings, _categories, 0, np.uint32)
         self.triples = CodeMeaning(strings, lambda texts: _categories(_tidy(texts)), 0, np.uint32)
-        self.ranks = CodeMeaning(strings, lambda texts: _categories([_listed(text) for text in texts]), 0, np.uint32)
-        self.kind = CodeMeaning(strings, _kinds, KIND["annotation"], np.uint8)
+        self.ranks = CodeMeaning(
+            strings, lambda texts: _categories([text.strip("[]") for text in _tidy(texts)]), 0, np.uint32
+        )
+        self.lists = CodeMeaning(strings, lambda texts: _categories([_compact(text) for text in texts]), 0, np.uint32)
+        self.kind = CodeMeaning(
+            strings, lambda texts: [KIND[dialect.kind_of_category(t)] for t in texts], KIND["annotation"], np.uint8
+        )
         self.collective = CodeMeaning(strings, lambda texts: [_named("kernel", t) for t in texts], False, bool)
         self.role = CodeMeaning(strings, lambda texts: [_role(t) for t in texts], ORDINARY, np.uint8)
         self.number = CodeMeaning(strings, lambda texts: [dialect.number_in(t[:64]) for t in texts], NULL, np.int64)
 
     def spelled(self, column: str) -> CodeMeaning:
         """What the texts of a column of a table become."""
+        if column in ("shapes", "types", "inputs"):
+            return self.lists
         return self.ranks if column == "group_ranks" else self.triples if column in ("grid", "block") else self.names
 
 
@@ -91,21 +85,17 @@ def _categories(texts: Sequence[str]) -> Any:
     return codes(texts)
 
 
-def _kinds(texts: Sequence[str]) -> list[int]:
-    return [KIND[dialect.kind_of_category(text)] for text in texts]
-
-
 def _tidy(texts: Sequence[str]) -> list[str]:
-    """Without white space; lists of numbers hold no semicolon."""
-    return ";".join(texts).translate(_NO_BLANKS).split(";")
+    """Texts without white space."""
+    return [text.translate(_NO_BLANKS) for text in texts]
 
 
-def _listed(text: str) -> str:
-    """A list of ranks as '0,1,2', whether the recorder wrote a list or its text."""
-    return text.translate(_NO_BLANKS).strip("[]")
-
-
-_NO_BLANKS = str.maketrans("", "", " \t\r\n")
+def _compact(text: str) -> str:
+    """JSON without white space; as it is where it cannot be read."""
+    try:
+        return json_list(decode(text.encode())[0]) or text
+    except ValueError:
+        return text
 
 
 def _named(kind: str, name: str) -> bool:

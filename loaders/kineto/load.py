@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import os
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import Any
 
 from msgspec import Struct
@@ -14,7 +12,7 @@ from ..errors import Unreadable
 from ..ingest import limits
 from ..ingest.stream import Source
 from ..loader import Job
-from ..native.allocator import keep_freed
+from ..native.allocator import keep_freed, without_collecting
 from ..trace import Trace
 from . import dialect
 from .columns import Strings
@@ -23,7 +21,7 @@ from .document import HEADER_BYTES, Document, open_document
 from .info import Tally, describe, rank_of
 from .pipeline import Pipeline, block_for
 from .plain import Plain, Progress
-from .scan.program import SCANNER
+from .scan import SCANNER
 from .tables import Tables
 
 COMPILED_BYTES = 300_000
@@ -32,8 +30,7 @@ COMPILED_BYTES = 300_000
 Measured in a process that has polars already: 160 kB take 0.07 s either way, 1.4 MB 0.08 s instead of 0.15, the demo's
 5.7 MB 0.09 instead of 0.5.
 """
-_PREPARED_BYTES = 12_000_000
-"""And from which somebody who reads them will be glad that it is compiled."""
+_PREPARED_BYTES = 12_000_000  # Bytes from which the scanner is compiled for later loads.
 _FIRST_ROWS = 20_000
 
 
@@ -49,23 +46,11 @@ class Scanned(Struct):
 
 def load(job: Job) -> Trace:
     """Read ``job.path``. Raises Unreadable where there is no list of events, OSError."""
-    with _collecting_nothing():
+    keep_freed()
+    with without_collecting():
         scanned = _scan(job)
         with closing(scanned.tables):
             return _trace(job, scanned)
-
-
-@contextmanager
-def _collecting_nothing() -> Iterator[None]:
-    """Millions of small values and not one cycle among them."""
-    keep_freed()
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _scan(job: Job) -> Scanned:
@@ -75,7 +60,7 @@ def _scan(job: Job) -> Scanned:
             document = open_document(source, HEADER_BYTES)
         except limits.Exceeded as error:
             raise error.unreadable(job.path) from None
-        if not document.found:
+        if not document.has_events:
             if source.ended:
                 raise Unreadable(job.path, f"it holds no whole event: {source.ended}", "Copy or record it again.")
             raise Unreadable(job.path, "it holds no list of trace events", "Give a trace, not its metadata.")
@@ -104,7 +89,14 @@ def _scan(job: Job) -> Scanned:
         except BaseException:
             tables.close()
             raise
-        _counted(tally, tables, deferred)
+        tally.repaired += deferred.repaired
+        tally.skipped_stretches += deferred.broken
+        tally.skipped_bytes += deferred.broken_bytes
+        tally.dropped += tables.untimed
+        tally.negative += tables.negative
+        tally.summed = tables.allocations.beyond
+        ignored = {"mirrors": tables.ignored, **deferred.ignored}
+        tally.facts |= {"ignored": {key: count for key, count in ignored.items() if count}}
         return Scanned(source.size, document.values, tables, tally, deferred.xla)
 
 
@@ -120,8 +112,8 @@ def _read(
             SCANNER.prepare()
         Plain(document, tables, deferred, tally).run(source, progress)
         return
-    plain = None if source.compressed or not hasattr(os, "preadv") else source
-    Pipeline(native, document, tables, deferred, tally, block_for(size)).run(source, progress, plain)
+    seekable = not source.compressed and hasattr(os, "preadv")
+    Pipeline(native, document, tables, deferred, tally, block_for(size)).run(source, progress, seekable)
 
 
 def _first(job: Job, size: int, document: Document, tables: Tables) -> Trace:
@@ -130,28 +122,17 @@ def _first(job: Job, size: int, document: Document, tables: Tables) -> Trace:
     return _described(job, Scanned(size, document.values, tables, Tally(closed=True), False)).with_tables(**frames)
 
 
-def _counted(tally: Tally, tables: Tables, deferred: DeferredEvents) -> None:
-    tally.repaired += deferred.repaired
-    tally.skipped_stretches += deferred.broken
-    tally.skipped_bytes += deferred.broken_bytes
-    tally.dropped += tables.untimed
-    tally.negative += tables.negative
-    tally.summed = tables.allocations.beyond
-    ignored = {"mirrors": tables.ignored, **deferred.ignored}
-    tally.facts |= {"ignored": {key: count for key, count in ignored.items() if count}}
-
-
 def _trace(job: Job, scanned: Scanned) -> Trace:
     frames = scanned.tables.finish(rank_of(scanned.document), job.lasting)
     trace = _described(job, scanned).with_tables(**frames)
     origin = scanned.tables.earliest or 0
     if scanned.tables.texts.device_word == ASCEND:
-        from .flows.ascend import tie
+        from .flows import tie_launches
 
-        trace = tie(trace, job, origin)
+        trace = tie_launches(trace, job, origin)
     texts = scanned.tables.strings
     if dialect.BACKWARD_ARROW in texts and not scanned.tables.sequenced and any(map(dialect.is_backward, texts.texts)):
-        from .flows.backward import tie as tie_backward
+        from .flows import tie_backward
 
         trace = tie_backward(trace, job, origin)
     return trace

@@ -11,46 +11,25 @@ from __future__ import annotations
 import mmap as mmap_module
 import threading
 from mmap import mmap
-from typing import Protocol
 
 from msgspec import Struct
 
+from ..ingest.stream import Source
 from .document import Document, first_separator, last_cut
 from .recovery import LONGEST_EVENT
 from .scan.layout import PAD
 
 _EARLY_BYTES = 1 << 20
-_EARLY = 4
-"""The first pieces and how many they are: rows to show come sooner."""
+_EARLY = 4  # The first pieces and how many they are: rows to show come sooner.
 _SLACK = 256 << 10
 """Room in a buffer for what the piece before left over; one that needs more is made anew. And as much is read before a
 piece of a plain file, to find its border: there is none where an event is longer."""
 
 
-class Filler(Protocol):
-    """A source that fills buffers; fewer bytes than asked for only at the end."""
-
-    def readinto(self, view: memoryview, /) -> int:
-        """The number of bytes written into the view."""
-        ...
-
-
-class PlainFile(Filler, Protocol):
-    """A source whose bytes can be read from anywhere."""
-
-    size: int
-
-    def read_at(self, view: memoryview, offset: int, /) -> int:
-        """The number of bytes written into the view, fewer than it has only at the end. Any thread may call it."""
-        ...
-
-
 class Piece(Struct):
     """``data[begin:stop]`` is text, ``base`` the place of ``data[0]`` in the source; ``PAD`` bytes are behind it.
-
     ``first`` says that no comma is due before it, ``final`` that nothing follows. One that is not ``bordered`` ends
-    anywhere, and what it means is known with the next one only.
-    """
+    anywhere, and what it means is known with the next one only."""
 
     number: int
     data: mmap
@@ -60,14 +39,6 @@ class Piece(Struct):
     first: bool
     final: bool
     bordered: bool = True
-
-
-class Pieces(Protocol):
-    """What gives each thread its next piece."""
-
-    def take(self, data: mmap) -> Piece | None:
-        """The next piece, in this buffer or, where it is too small, in a new one; None where there is none."""
-        ...
 
 
 class _Numbered:
@@ -84,12 +55,12 @@ class _Numbered:
 class InOrder(_Numbered):
     """The pieces of a source that is read from its beginning to its end, and of what was read of it already."""
 
-    def __init__(self, source: Filler, document: Document, block: int) -> None:
+    def __init__(self, source: Source, document: Document, block: int) -> None:
         super().__init__(document, block)
         self._source, self._rest, self._over = source, document.rest, False
 
     def take(self, data: mmap) -> Piece | None:
-        """As ``Pieces``. Raises what the source raises."""
+        """The next piece, in this buffer or, where it is too small, in a new one; None at the end. Raises OSError."""
         with self._lock:
             return None if self._over else self._next(data)
 
@@ -117,12 +88,12 @@ class InOrder(_Numbered):
 class FromAnywhere(_Numbered):
     """The pieces of a plain file."""
 
-    def __init__(self, source: PlainFile, document: Document, block: int) -> None:
+    def __init__(self, source: Source, document: Document, block: int) -> None:
         super().__init__(document, block)
         self._source, self._before = source, 0
 
     def take(self, data: mmap) -> Piece | None:
-        """As ``Pieces``. Raises OSError."""
+        """As ``InOrder.take``. Any thread may call it."""
         end = self._source.size
         with self._lock:
             number, begin, size, before = self._number, self._base, self._size(), self._before

@@ -1,9 +1,8 @@
-"""Big files: threads each take a piece of the text and scan it; what they find is put together in its order.
+"""Large files: each thread takes the next piece of the text and scans it; the rows are joined in the file's order.
 
-Pieces are cut at what looks like the border between two events. That is a guess, and it is proven by the piece before:
-if that one ends exactly between two events, the next begins there. If not (the guess hit a nested list, or the file is
-damaged), what is left over is put before the next piece and scanned again. So any input gives what a scan in one piece
-would give; only speed depends on the guess.
+Pieces are cut at what looks like the border between two events. The piece before proves that guess: if it ends exactly
+between two events, the next one begins there. If not (a nested list looked like it, or the file is damaged), the rest
+is put before the next piece and scanned again. So every input gives the same rows as a scan in one piece.
 """
 
 from __future__ import annotations
@@ -11,12 +10,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from ..ingest.stream import Source
 from ..native.cores import threads
 from ..native.functions import Native
 from .deferred_events import DeferredEvents
 from .document import Document, Trailer
 from .info import Tally
-from .pieces import Filler, FromAnywhere, InOrder, Piece, Pieces, PlainFile, buffer
+from .pieces import FromAnywhere, InOrder, Piece, buffer
 from .recovery import LONGEST_EVENT
 from .scan.blocks import BlockScanner, Outcome, Text
 from .scan.layout import PAD
@@ -26,8 +26,7 @@ BLOCK_BYTES = 12 << 20
 _LEAST_BYTES = 1 << 20
 _BLOCKS = 12
 """A file smaller than this many pieces is read in smaller ones: memory costs most when it is touched first."""
-LEAST_THREADS, MOST_THREADS = 2, 16
-"""Threads that scan. More than these wait for the interpreter."""
+LEAST_THREADS, MOST_THREADS = 2, 16  # Threads that scan. More than these wait for the interpreter.
 _FEW = 4
 """With more threads pieces are so much smaller that all of them take no more memory: 2 GB are read in 400 MiB by 16."""
 
@@ -41,12 +40,7 @@ class Pipeline:
     """One load through the compiled scanner."""
 
     def __init__(
-        self,
-        native: Native,
-        document: Document,
-        tables: Tables,
-        deferred: DeferredEvents,
-        tally: Tally,
+        self, native: Native, document: Document, tables: Tables, deferred: DeferredEvents, tally: Tally,
         block: int = BLOCK_BYTES,
     ) -> None:
         self._native = native
@@ -62,12 +56,9 @@ class Pipeline:
         self._closed = self._ended = False
         self._error: BaseException | None = None
 
-    def run(self, source: Filler, progress: Callable[[int], None], plain: PlainFile | None = None) -> None:
-        """Read to the end of the document, of which ``plain`` is the file where it is not compressed."""
-        pieces: Pieces = (
-            InOrder(source, self.document, self._block) if plain is None
-            else FromAnywhere(plain, self.document, self._block)
-        )  # fmt: skip
+    def run(self, source: Source, progress: Callable[[int], None], seekable: bool) -> None:
+        """Read to the end of the document, from any place at any time where the source is ``seekable``."""
+        pieces = (FromAnywhere if seekable else InOrder)(source, self.document, self._block)
         self.document.rest = b""
         scanners = [threading.Thread(target=self._scan, args=(pieces,), daemon=True) for _ in range(self._threads)]
         for thread in scanners:
@@ -86,7 +77,7 @@ class Pipeline:
             self.tally.unread = self._behind.unread
 
     def _watch(self, progress: Callable[[int], None]) -> None:
-        """Say how far it is after each piece."""
+        """Report progress after each piece."""
         position = 0
         while self._working and self._error is None:
             with self._turn:
@@ -96,7 +87,7 @@ class Pipeline:
             with self._telling:
                 progress(self.tally.events)
 
-    def _scan(self, pieces: Pieces) -> None:
+    def _scan(self, pieces: FromAnywhere | InOrder) -> None:
         try:
             scanner, data = BlockScanner(self._native, self.tables, self._lock, over=self._over), buffer(self._block)
             while self._error is None:
@@ -116,7 +107,7 @@ class Pipeline:
             self._turn.notify_all()
 
     def _over(self) -> bool:
-        """Whether what is scanned from here on is thrown away: behind the list there may be anything, of any length."""
+        """Whether the result would be dropped: anything may follow the list of events, and be of any length."""
         return self._closed or self._error is not None
 
     def _in_order(self, piece: Piece, outcome: Outcome | None, scanner: BlockScanner) -> None:

@@ -13,18 +13,20 @@ from typing import Any
 
 import msgspec
 
-from .columns import ARG_KEYS, EVENT_KEYS, Number, Rows
+from ..ingest.stream import Source
+from .columns import ARG_KEYS, ARGS_READ, EVENT_KEYS, FLOWS, Number, Rows
+from .decode import decode
 from .deferred_events import DeferredEvents
-from .document import BlockReader, Document, Trailer, events_end, last_cut, separator_of
+from .document import Document, Trailer, events_end, last_cut, separator_of
 from .info import Tally
 from .recovery import LONGEST_EVENT, walk
 from .tables import Tables
 
 BLOCK_BYTES = 8 << 20
-FLOWS = ("s", "t", "f")
 
 _Args: Any = msgspec.defstruct(
-    "_Args", [(f"f{n}", Any, None) for n in range(len(ARG_KEYS))],
+    "_Args",
+    [(f"f{n}", msgspec.Raw if kind == "json" else Any, None) for n, (kind, _) in enumerate(ARGS_READ.values())],
     rename={f"f{n}": key for n, key in enumerate(ARG_KEYS)}, gc=False,
 )  # fmt: skip
 _Event: Any = msgspec.defstruct(
@@ -36,8 +38,7 @@ _values = msgspec.structs.astuple
 _no_args = [None] * len(ARG_KEYS)
 
 
-Progress = Callable[[int], None]
-"""Called with the number of events so far after each block."""
+Progress = Callable[[int], None]  # Called with the number of events so far after each block.
 
 
 class Plain:
@@ -49,13 +50,13 @@ class Plain:
         self.document, self.tables, self.deferred, self.tally = document, tables, deferred, tally
         self._size = block
 
-    def run(self, reader: BlockReader, progress: Progress) -> None:
+    def run(self, source: Source, progress: Progress) -> None:
         """Read to the end of the document."""
         data, base = self.document.rest, self.document.base
         self.document.rest = b""
         separator = separator_of(data[: 1 << 20])
         while True:
-            more = reader.read(self._size)
+            more = source.read(self._size)
             cut = last_cut(data, separator, 0, len(data)) if more else len(data)
             if cut < 0 and len(data) < LONGEST_EVENT:
                 data += more
@@ -72,7 +73,7 @@ class Plain:
                 return
         behind = Trailer()
         behind.add(data[1:])
-        while more := reader.read(BLOCK_BYTES):
+        while more := source.read(BLOCK_BYTES):
             behind.add(more)
         self.tally.whole, self.tally.closed = True, behind.closes(self.document)
         self.tally.unread = behind.unread
@@ -90,13 +91,7 @@ class Plain:
         def take(event: dict[str, Any], start: int, end: int, repaired: bool) -> None:
             self.tally.repaired += repaired
             self.tally.events += 1
-            phase = event.get("ph")
-            if phase == "X" and type(event.get("cat")) is str:
-                rows.add(event, start, end)
-            elif phase in FLOWS:
-                self.tally.flows += 1
-                rows.arrow(event.get("cat"), event.get("name"))
-            else:
+            if not rows.sort(event, start, end):
                 self.deferred.add(data[start:end], base + start)
 
         stop = walk(data, 0, final, take, self.tally, comma=not self.document.begun)
@@ -111,7 +106,7 @@ class Plain:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False
         rows = Rows(self.tables.strings)
-        offset = flows = 0
+        offset = 0
         for raw in raws:
             size = len(memoryview(raw))
             try:
@@ -119,7 +114,11 @@ class Plain:
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 start = data.index(bytes(raw), offset)
                 offset = start + size
-                self._alone(bytes(raw), start, offset, base, rows)
+                odd, repaired = decode(raw)
+                self.tally.odd += 1
+                self.tally.repaired += repaired
+                if isinstance(odd, dict) and not rows.sort(odd, start, offset):
+                    self.deferred.add(bytes(raw), base + start)
                 continue
             start = data.index(b"{", offset)
             offset = start + size
@@ -129,33 +128,15 @@ class Plain:
                 values = (event.ts, event.dur, event.pid, event.tid, event.cat, event.name)
                 rows.add_values(values, _no_args if args is None else _values(args), start, offset)
             elif phase in FLOWS:
-                flows += 1
                 rows.arrow(event.cat, event.name)
             else:
                 self.deferred.add(bytes(raw), base + start)
-        self.tally.flows += flows
         self.tally.events += len(raws)
         self._emit(rows, data, base)
         return True
 
-    def _alone(self, raw: bytes, start: int, end: int, base: int, rows: Rows) -> None:
-        """An event the typed decoder refuses, read alone."""
-        from .decode import decode
-
-        event, repaired = decode(raw)
-        self.tally.odd += 1
-        self.tally.repaired += repaired
-        if not isinstance(event, dict):
-            return
-        if event.get("ph") == "X" and type(event.get("cat")) is str:
-            rows.add(event, start, end)
-        elif event.get("ph") in FLOWS:
-            self.tally.flows += 1
-            rows.arrow(event.get("cat"), event.get("name"))
-        else:
-            self.deferred.add(raw, base + start)
-
     def _emit(self, rows: Rows, data: bytes, base: int) -> None:
+        self.tally.flows += rows.flows
         rows_by_table = self.tables.rows_of(rows.block(base))
         self.tables.add(rows_by_table)
         for start, end in rows_by_table.ranges:

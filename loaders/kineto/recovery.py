@@ -21,8 +21,7 @@ from .decode import decode, whole
 from .document import KEYS, extent
 from .info import Tally
 
-LONGEST_EVENT = 16 << 20
-"""An event that is longer is taken for damage."""
+LONGEST_EVENT = 16 << 20  # An event that is longer is taken for damage.
 
 _NESTED = 16
 """What looks like the beginning of another event may stand inside one this often, as in a list of objects with names; a
@@ -39,9 +38,7 @@ Take = Callable[[dict[str, Any], int, int, bool], None]
 
 class RecoveredStretch(Struct):
     """Where a walk stopped: ``place`` is the first byte not used; ``closed`` where that is the end of the list.
-
-    ``comma`` says that a comma was read since the last value, ``moved`` that a value was read or damage passed.
-    """
+    ``comma`` says that a comma was read since the last value, ``moved`` that a value was read or damage passed."""
 
     place: int
     closed: bool
@@ -114,13 +111,8 @@ def walk(
     return done(False)
 
 
-class _Broken:
-    """Marks a stretch that is no value."""
-
-
-_BROKEN = _Broken()
-_CUT, _ENDLESS = -1, -2
-"""In place of an event's end: the data ends first; it has lost its end."""
+_BROKEN = object()  # In place of a value: the stretch is none.
+_CUT, _ENDLESS = -1, -2  # In place of an event's end: the data ends first; it has lost its end.
 
 
 def _event(data: bytes, text: str, offset: int, final: bool, reach: _Reach) -> tuple[int, Any, bool]:

@@ -1,8 +1,8 @@
 """The rows of one table on their way: in memory, then in files of the workspace, each of which is written once.
 
-A file is written before the whole recording was seen, so with what is known by then: the earliest time, who launched
-kernels, the rank. Recorders say these things early. Where one of them turns out otherwise the table is written again.
-Files are written by threads of their own, so that those which scan need not wait for each other meanwhile.
+A file is written before the end of the recording, from what was recorded by then: the earliest time, which process
+launched kernels, the rank. Recorders write these early. If one of them changes later, the table is written again. Files
+are written by threads of their own, so that scanning threads do not wait.
 """
 
 from __future__ import annotations
@@ -14,33 +14,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .chunk import TEXTS, Chunk, missing
+from .chunk import TEXTS, Basis, Chunk, missing
 from .interning import InternedTexts
-from .widths import Basis
 
 if TYPE_CHECKING:
     import polars as pl
 
 SPILL_BYTES = 6 << 20
-"""Rows of one table kept in memory before the first of them go to a file where that is where they must go."""
-HELD_BYTES = 64 << 20
-"""And where they need not, or not yet, and do so only lest they fill the memory."""
-_PART_BYTES = 12 << 20
-"""And once they do, and in one file: as much waits while as much is written."""
-_TEXTS = 64
-"""New texts that are worth it to be understood at once: for fewer it takes half a millisecond, too."""
-_CHUNK_BYTES = 1024
-"""What a chunk takes besides its rows, about."""
-_BATCH = 1 << 16
-"""Rows a reader of the files has to take at once."""
+"""Bytes of rows in memory before the first file is written, where the table has to be in files."""
+HELD_BYTES = 64 << 20  # The same where files are not required, to bound memory.
+_PART_BYTES = 12 << 20  # Rows of one file, and rows that may wait while it is written.
+_CHUNK_BYTES = 1024  # About what a chunk takes besides its rows.
+_BATCH = 1 << 16  # Rows of a record batch, the least a reader of the files takes.
 
 
 class Spool:
     """Collects rows. Frames, and polars with them, are imported when the first ones are needed, not to begin with.
-
     ``writer`` has the threads; ``early`` says that files are wanted and may be written meanwhile. ``ranks`` and
-    ``devices`` are the numbers the rows themselves say.
-    """
+    ``devices`` are the numbers the rows themselves say."""
 
     def __init__(self, table: str, workspace: Path, texts: InternedTexts, writer: Executor, early: bool) -> None:
         self.table, self.workspace = table, workspace
@@ -56,20 +47,19 @@ class Spool:
         self._room = SPILL_BYTES if early else HELD_BYTES
 
     def add(self, rows: Chunk) -> None:
-        """Append rows. What many new texts become is worked out meanwhile, beside the threads that scan."""
+        """Append rows. Another thread looks up what their texts become meanwhile."""
         self.rows += rows.rows
         self._chunks.append(rows)
         self._bytes += rows.bytes + _CHUNK_BYTES
         self.ranks = self.ranks | _distinct(rows, "rank")  # others may be going through the set
         if self.table == "kernels":
             self.devices = self.devices | _distinct(rows, "device")
-        if rows.fresh is None or sum(map(len, rows.fresh.values())) >= _TEXTS:
-            self._pending.append(self._writer.submit(self._learn, rows))
+        self._pending.append(self._writer.submit(self._learn, rows))
 
     def _learn(self, rows: Chunk) -> None:
         import_module(".table_frames", __package__)  # beside the threads that scan; it is needed once they end
         for name in TEXTS:
-            if (numbers := (rows.columns if rows.fresh is None else rows.fresh).get(name)) is not None:
+            if (numbers := rows.columns.get(name)) is not None:
                 self._texts.spelled(name)[numbers]
 
     @property

@@ -8,7 +8,7 @@ once, with its times counted from the earliest slice. Until rows are spilled thi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,35 +22,33 @@ from ..native.cores import threads
 from ..schema_limits import LATEST_NS, LONGEST_NS
 from . import dialect
 from .allocations import Allocations
-from .chunk import Chunk, Column, chunk, floats_of, merged
+from .chunk import Basis, Chunk, Column, chunk, floats_of, merged
 from .columns import CODES, INTS, NULL, Block, Codes, Ints, Strings
 from .interning import KIND, LOADING, STEP, InternedTexts
 from .scan.layout import DEVICE, HOST, UNKNOWN
 from .spool import Spool
-from .widths import Basis
 
 if TYPE_CHECKING:
     import polars as pl
 
 _WRITERS = 2, 4
-"""Threads that write files, least and most: as many as have nothing to do once all is read, when the last and largest
-are written."""
+"""Threads that write files, least and most: the last and largest files are written when scanning is over."""
 _DEVICE_END, _RANGE = len(dialect.DEVICE_KINDS), KIND[dialect.RANGE]
 _INT = {name: row for row, name in enumerate(INTS)}
 _CODE = {name: row for row, name in enumerate(CODES)}
 
 
-class SortedRows(Struct):
-    """A block as rows of tables.
+Cycle = tuple[int, int, int, str, int | None]  # A recorded step: its number, start and duration in ns, label and rank.
 
-    ``ranges`` are (offset, end) in the block of profiler ranges, whose arguments are metrics; ``cycles``,
-    ``launchers`` and ``sequenced`` as in ``Tables``.
-    """
+
+class SortedRows(Struct):
+    """A block as rows of tables. ``ranges`` are (offset, end) in the block of profiler ranges, whose arguments are
+    metrics; ``cycles``, ``launchers`` and ``sequenced`` as in ``Tables``."""
 
     kernels: Chunk | None = None
     host: Chunk | None = None
     ranges: list[tuple[int, int]] = field(default_factory=list)
-    cycles: list[tuple[int, int, int, str, int | None]] = field(default_factory=list)
+    cycles: list[Cycle] = field(default_factory=list)
     launchers: set[tuple[int, int]] = field(default_factory=set)
     sequenced: bool = False
     earliest: int | None = None
@@ -59,24 +57,10 @@ class SortedRows(Struct):
     ignored: int = 0
 
 
-class Routed(Struct):
-    """Events known to be of one table.
-
-    ``compiled`` makes their rows, says in ``SortedRows`` what is to be known of them, and changes the block; or gives
-    None where a time is implausible.
-    """
-
-    block: Block
-    compiled: Callable[[SortedRows], Chunk | None]
-
-
 class Tables:
-    """Collects blocks and samples; ``finish`` gives the four tables.
-
-    ``rows_of`` may be called from any thread; everything else in the order of the file. ``launchers`` are the (rank,
-    pid) that called the runtime, ``cycles`` (number, start, duration, label, rank); ``sequenced`` says whether any
-    operator has a sequence number.
-    """
+    """Collects blocks and samples; ``finish`` gives the four tables. ``rows_of`` may be called from any thread;
+    everything else in the order of the file. ``launchers`` are the (rank, pid) that called the runtime, ``cycles``
+    (number, start, duration, label, rank); ``sequenced`` says whether any operator has a sequence number."""
 
     def __init__(self, strings: Strings, workspace: Path, early: bool = True) -> None:
         self.strings, self.texts = strings, InternedTexts(strings)
@@ -85,7 +69,7 @@ class Tables:
             table: Spool(table, workspace, self.texts, writer, early) for table in ("kernels", "host", "metrics")
         }
         self.allocations = Allocations()
-        self.cycles: list[tuple[int, int, int, str, int | None]] = []
+        self.cycles: list[Cycle] = []
         self.earliest: int | None = None
         self.negative = 0
         self.untimed = 0
@@ -99,28 +83,23 @@ class Tables:
         kind = self.texts.kind[categories]
         return np.select([kind < _DEVICE_END, kind < _RANGE], [DEVICE, HOST], UNKNOWN).astype(np.uint8)
 
-    def rows_of(self, block: Block, device: Routed | None = None, host: Routed | None = None) -> SortedRows:
-        """What a block becomes, and with it those of its events that were known to be of devices and of the host.
-
-        Rows are in the order of the file, and copies.
-        """
+    def rows_of(self, block: Block, device: Block | None = None, host: Block | None = None) -> SortedRows:
+        """The rows of a block and of two more whose events are all of devices or all of the host. Rows are in the order
+        of the file, and copies. Durations of the blocks may change."""
         rows = SortedRows()
         block = _plausible(block, rows)
         devices, hosts = self._sorted_out(block, rows) if block.rows else (None, None)
-        rows.kernels = self._chunk(device, devices, self._kernels, rows)
-        rows.host = self._chunk(host, hosts, self._host, rows)
+        rows.kernels = self._chunk((device, devices), self._kernels, rows)
+        rows.host = self._chunk((host, hosts), self._host, rows)
         return rows
 
     def _chunk(
-        self, routed: Routed | None, others: Block | None,
-        columns: Callable[[Block, SortedRows], dict[str, Column]], rows: SortedRows,
+        self, blocks: Sequence[Block | None], columns: Callable[[Block, SortedRows], dict[str, Column]],
+        rows: SortedRows,
     ) -> Chunk | None:
-        """The rows of one table: those known to be of it and others."""
-        alone = others is None or not others.rows
-        if routed is not None and alone and (compiled := routed.compiled(rows)) is not None:
-            return compiled
-        blocks = [others] if routed is None else [_plausible(routed.block, rows), others]
-        chunks = [columns(block, rows) for block in blocks if block is not None and block.rows]
+        """The rows of one table."""
+        plausible = [_plausible(block, rows) for block in blocks if block is not None]
+        chunks = [columns(block, rows) for block in plausible if block.rows]
         for each in chunks:
             start, dur = int(each["start_ns"].min()), each["dur_ns"]
             rows.earliest = start if rows.earliest is None else min(rows.earliest, start)
@@ -129,7 +108,7 @@ class Tables:
 
     def _sorted_out(self, block: Block, rows: SortedRows) -> tuple[Block, Block]:
         """The events of devices and of the host; the others are counted or noted."""
-        ints, kind = block.ints, self.texts.kind.of(block, "cat")
+        ints, kind = block.ints, self.texts.kind[block.texts("cat")]
         timed = ints[_INT["ts"]] != NULL
         device = np.flatnonzero((kind < _DEVICE_END) & timed)
         host = np.flatnonzero((kind >= _DEVICE_END) & (kind < _RANGE) & timed)
@@ -168,58 +147,59 @@ class Tables:
 
     def _kernels(self, block: Block, out: SortedRows) -> dict[str, Column]:
         ints = block.ints
-        kind = self.texts.kind.of(block, "cat")
-        kind[(kind == KIND["kernel"]) & self.texts.collective.of(block, "name")] = KIND["collective"]
+        kind = self.texts.kind[block.texts("cat")]
+        kind[(kind == KIND["kernel"]) & self.texts.collective[block.texts("name")]] = KIND["collective"]
         stream = np.where(ints[_INT["stream"]] != NULL, ints[_INT["stream"]], self._thread(block, "tid"))
         device = np.where(ints[_INT["device"]] != NULL, ints[_INT["device"]], self._thread(block, "pid"))
         graph, node = ints[_INT["graph"]], ints[_INT["graph_node"]]
         graph = np.where((graph == NULL) | (graph == 0), np.where(node > 0, node >> 32, 0), graph)
         return {
-            "start_ns": ints[_INT["ts"]],
-            "dur_ns": ints[_INT["dur"]],
-            "name": block.texts("name"),
-            "kind": kind,
-            "device": device,
-            "stream": stream,
-            "rank": ints[_INT["rank"]],
-            "correlation": ints[_INT["correlation"]],
-            "op_id": ints[_INT["external_id"]],
-            "graph": np.where(graph == 0, NULL, graph),
-            "grid": block.texts("grid"),
-            "block": block.texts("block"),
-            "registers": ints[_INT["registers"]],
-            "shared_bytes": ints[_INT["shared"]],
-            **floats_of(block.floats),
+            "start_ns": ints[_INT["ts"]], "dur_ns": ints[_INT["dur"]], "name": block.texts("name"), "kind": kind,
+            "device": device, "stream": stream, "rank": ints[_INT["rank"]],
+            "correlation": ints[_INT["correlation"]], "op_id": ints[_INT["external_id"]],
+            "graph": np.where(graph == 0, NULL, graph), "grid": block.texts("grid"), "block": block.texts("block"),
+            "registers": ints[_INT["registers"]], "shared_bytes": ints[_INT["shared"]], **floats_of(block.floats),
             "bytes": ints[_INT["bytes"]],
             **{name: block.texts(name) for name in ("collective", "process_group", "group_ranks", "dtype")},
             **{name: ints[_INT[name]] for name in ("group_size", "in_elements", "out_elements", "seq")},
             "offset": ints[_INT["offset"]] + block.base,
-        }
+        }  # fmt: skip
 
     def _host(self, block: Block, out: SortedRows) -> dict[str, Column]:
         ints, names = block.ints, block.texts("name")
-        kind, role = self.texts.kind.of(block, "cat"), self.texts.role.of(block, "name")
+        kind, role = self.texts.kind[block.texts("cat")], self.texts.role[block.texts("name")]
         pid, tid = (self._thread(block, name) for name in ("pid", "tid"))
         start, dur, rank = (ints[_INT[name]] for name in ("ts", "dur", "rank"))
         calls = np.flatnonzero((kind == KIND["runtime"]) | (kind == KIND["driver"]))
-        out.launchers |= _pairs(rank[calls], pid[calls])
+        first = rank[calls]
+        second = pid[calls]
+        changes = np.flatnonzero((np.diff(first) != 0) | (np.diff(second) != 0))
+        at = np.concatenate([changes, [len(first) - 1]]) if len(first) else changes
+        out.launchers |= set(zip(first[at].tolist(), second[at].tolist(), strict=True))
         out.sequenced |= bool((ints[_INT["sequence"]] >= 0).any())
         if role.any():
             kind[(role == LOADING) & ((kind == KIND["op"]) | (kind == KIND["annotation"]))] = KIND["dataloader"]
             steps = np.flatnonzero((role == STEP) & (dur >= 0))
-            out.cycles += steps_of(self.strings, names[steps], start[steps], dur[steps], rank[steps])
+            out.cycles += self._steps(names[steps], start[steps], dur[steps], rank[steps])
         return {
             "start_ns": start, "dur_ns": dur, "name": names, "kind": kind, "pid": pid, "tid": tid, "rank": rank,
             "correlation": ints[_INT["correlation"]], "external_id": ints[_INT["external_id"]],
             "offset": ints[_INT["offset"]] + block.base, "sequence": _above(ints[_INT["sequence"]], -1),
             "forward_tid": _above(ints[_INT["forward_tid"]], 0),
+            **{name: block.texts(name) for name in ("kernel", "shapes", "types", "inputs")},
         }  # fmt: skip
+
+    def _steps(self, names: Codes, start: Ints, dur: Ints, rank: Ints) -> list[Cycle]:
+        labels = [self.strings.texts[name] for name in names.tolist()]
+        numbers = [int(label.rpartition("#")[2]) for label in labels]
+        ranks = [None if number == NULL else number for number in rank.tolist()]
+        return list(zip(numbers, start.tolist(), dur.tolist(), labels, ranks, strict=True))
 
     def _thread(self, block: Block, name: str) -> npt.NDArray[np.int64]:
         value: npt.NDArray[np.int64] = block.ints[_INT[name]]
         if int(block.codes[_CODE[f"{name}_text"]].max()) < 0:
             return value
-        return np.where(value == NULL, self.texts.number.of(block, f"{name}_text"), value)
+        return np.where(value == NULL, self.texts.number[block.texts(f"{name}_text")], value)
 
     def cycle(self, label: str, start: int, dur: int) -> None:
         """Take in a recorded step whose number is the one in its label, else its place in order."""
@@ -258,7 +238,7 @@ class Tables:
         return out
 
     def _basis(self, table: str) -> Basis:
-        """What is known by now of all rows of a table."""
+        """What all rows of a table have in common, as far as recorded by now."""
         if table != "kernels":
             return Basis(self.earliest or 0, rank=self.rank)
         launchers = self.launchers.copy()
@@ -290,17 +270,6 @@ def _above(values: npt.NDArray[np.int64], none: int) -> npt.NDArray[np.int64]:
     return np.where(values > none, values, NULL)
 
 
-def steps_of(
-    strings: Strings, names: Codes, start: Ints, dur: Ints, rank: Ints
-) -> list[tuple[int, int, int, str, int | None]]:
-    """The profiler's steps as ``Tables.cycles``, names as numbers of strings."""
-    labels = [strings.texts[name] for name in names.tolist()]
-    ranks = [None if pid_rank == NULL else pid_rank for pid_rank in rank.tolist()]
-    numbers = [dialect.step_number(label) for label in labels]
-    rows = zip(numbers, start.tolist(), dur.tolist(), labels, ranks, strict=True)
-    return [(number, *rest) for number, *rest in rows if number is not None]
-
-
 def _plausible(block: Block, rows: SortedRows) -> Block:
     """The block without times that no clock shows, which are counted as none, and durations that nothing lasts."""
     if not block.rows:
@@ -313,10 +282,3 @@ def _plausible(block: Block, rows: SortedRows) -> Block:
         rows.untimed += int(len(near) - near.sum())
         return block.take(np.flatnonzero(near))
     return block
-
-
-def _pairs(first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> set[tuple[int, int]]:
-    """The distinct pairs, of which there are few."""
-    changes = np.flatnonzero((np.diff(first) != 0) | (np.diff(second) != 0))
-    at = np.concatenate([changes, [len(first) - 1]]) if len(first) else changes
-    return set(zip(first[at].tolist(), second[at].tolist(), strict=True))

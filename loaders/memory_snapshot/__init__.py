@@ -7,14 +7,12 @@ the environment, are left alone.
 
 from __future__ import annotations
 
-import gc
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from ..errors import Unreadable
 from ..ingest import limits, stream
 from ..loader import FormatLoader, Job
+from ..native.allocator import without_collecting
 from ..trace import Trace
 from . import plain_pickle, read
 
@@ -38,7 +36,7 @@ class MemorySnapshot(FormatLoader):
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """One Trace with ``allocations`` and ``metrics``. Raises Unreadable where it is damaged or no snapshot."""
-        with _without_collecting():
+        with without_collecting():
             return (self._load(job),)
 
     def _load(self, job: Job) -> Trace:
@@ -56,18 +54,6 @@ class MemorySnapshot(FormatLoader):
         trace = read.trace(job.path, self.name, snapshot, len(data))
         job.progress(len(data), len(data), snapshot.events)
         return trace.warn(fault) if fault else trace
-
-
-@contextmanager
-def _without_collecting() -> Iterator[None]:
-    """Millions of containers are made and none is garbage before the end; looking for it takes as long as all else."""
-    collected = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collected:
-            gc.enable()
 
 
 LOADER = MemorySnapshot()

@@ -25,8 +25,7 @@ _NUMBER = rb"(?:K.|\x8a(?:%s)|J....|M..|[N\x88\x89])" % _LONGS
 _TUPLED = rb"(?=[KMJN\x88\x89\x8a\x85])(?:\x85|%s\x86|%s%s\x87)" % ((_NUMBER,) * 3)
 """What makes a tuple of the number before it and up to two more; the look ahead saves most tries."""
 _SHORT = b"|".join(b"\\x%02x.{%d}" % (size, size) for size in range(256))
-_COUNTED = {0x58: 4, 0x42: 4, 0x54: 4, 0x8D: 8, 0x8E: 8}
-"""Texts and bytes whose lengths are four and eight bytes."""
+_COUNTED = {0x58: 4, 0x42: 4, 0x54: 4, 0x8D: 8, 0x8E: 8}  # Texts and bytes whose lengths are four and eight bytes.
 _LENGTHS = {ord(code): size for code, size in zip("KhqMJjrG\x95\x80", (1, 1, 1, 2, 4, 4, 4, 8, 8, 1), strict=True)}
 """How many bytes follow operations of one size."""
 _STOP, _LONG, _PUT, _TUPLES = 0x2E, 0x8A, 0x72, (0x85, 0x86, 0x87)

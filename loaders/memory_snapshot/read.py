@@ -25,19 +25,15 @@ from .plain_pickle import NotPlain
 
 _GROWS, _SHRINKS = ("segment_alloc", "segment_map"), ("segment_free", "segment_unmap")
 _FREED = ("free_requested", "free_completed", "free")
-_OUTER = 64
-"""Frames of a stack that are kept, the innermost first."""
-_LONGEST = 400
-"""Characters of a frame's file and function that are kept."""
+_OUTER = 64  # Frames of a stack that are kept, the innermost first.
+_LONGEST = 400  # Characters of a frame's file and function that are kept.
 _ADDRESSES = 1 << 63
 _SAMPLES = {"ts_ns": pl.Int64, "metric": pl.String, "device": pl.String, "value": pl.Float64, "unit": pl.String}
 
 
 class Allocation(Struct):
-    """An allocation: when it began and ended (None: before or after what was recorded), its size and stack.
-
-    ``size`` is what was asked for where that is known, ``block_size`` what it takes on the device.
-    """
+    """An allocation: when it began and ended (None: before or after what was recorded), its size and stack. ``size`` is
+    what was asked for where that is known, ``block_size`` what it takes on the device."""
 
     device: int
     address: int
@@ -63,7 +59,7 @@ class Held(Struct):
     device_free: int | None = None
 
 
-class Found(Struct):
+class Snapshot(Struct):
     """All of a snapshot: blocks, per device what is held, and the changes (time µs, allocated, reserved) of each."""
 
     blocks: list[Allocation] = field(default_factory=list)
@@ -74,11 +70,10 @@ class Found(Struct):
 
 
 class _Reader:
-    """Walks the containers; rows that stand in several places are read in each, but no more than the file has bytes.
-    """
+    """Walks the containers; rows that stand in several places are read in each, but no more than the file has bytes."""
 
     def __init__(self, budget: int) -> None:
-        self.found, self._budget = Found(), budget
+        self.snapshot, self._budget = Snapshot(), budget
         self._stacks: dict[int, str | None] = {}
 
     def rows(self, value: Any) -> list[dict[Any, Any]]:
@@ -89,15 +84,15 @@ class _Reader:
         if self._budget < 0:
             raise NotPlain("refers to the same rows over and over")
         records = [row for row in value if isinstance(row, dict)]
-        self.found.stray += len(value) - len(records)
+        self.snapshot.stray += len(value) - len(records)
         return records
 
     def held(self, device: int) -> Held:
         """What is known of a device's memory."""
-        return self.found.held.setdefault(device, Held())
+        return self.snapshot.held.setdefault(device, Held())
 
     def stack(self, row: dict[Any, Any]) -> str | None:
-        """The stack of a row, a line a frame, innermost first; None where none was recorded."""
+        """The stack of a row, one line per frame, innermost first; None where none was recorded."""
         frames = row.get("frames")
         if frames is None and isinstance(row.get("history"), list) and row["history"]:
             first = row["history"][0]
@@ -110,7 +105,7 @@ class _Reader:
         return self._stacks[key]
 
 
-def read(content: Any, size: int) -> Found:
+def read(content: Any, size: int) -> Snapshot:
     """What the snapshot holds. Raises NotPlain where it is none."""
     if isinstance(content, list):
         content = {"segments": content}
@@ -123,10 +118,10 @@ def read(content: Any, size: int) -> Found:
         if rows := reader.rows(events):
             _events(reader, number, rows, alive.pop(number, {}))
     for blocks in alive.values():
-        reader.found.blocks += blocks.values()
-    if not reader.found.blocks and not reader.found.changes:
+        reader.snapshot.blocks += blocks.values()
+    if not reader.snapshot.blocks and not reader.snapshot.changes:
         raise NotPlain("is a memory snapshot without a single block or event")
-    return reader.found
+    return reader.snapshot
 
 
 def _number(row: dict[Any, Any], key: str) -> int | None:
@@ -173,13 +168,13 @@ def _segments(reader: _Reader, value: Any) -> dict[int, dict[int, Allocation]]:
                     device, address, requested, size, _number(segment, "stream"), reader.stack(row)
                 )
             else:
-                reader.found.stray += 1
+                reader.snapshot.stray += 1
     return alive
 
 
 def _events(reader: _Reader, device: int, events: list[dict[Any, Any]], alive: dict[int, Allocation]) -> None:
     """What one device's allocator did, in order; the blocks of ``alive`` are those that are there at the end."""
-    snapshot, changes = reader.found, reader.found.changes[device]
+    snapshot, changes = reader.snapshot, reader.snapshot.changes[device]
     open_blocks: dict[int, Allocation] = {}
     time = next((moment for row in events if (moment := _moment(row)) is not None), 0)
     for row in events:
@@ -217,7 +212,7 @@ def _moment(row: dict[Any, Any]) -> int | None:
     return None if time is None or time * 1000 >= LATEST_NS else time
 
 
-def _overwritten(snapshot: Found, block: Allocation | None, time: int) -> None:
+def _overwritten(snapshot: Snapshot, block: Allocation | None, time: int) -> None:
     """A block at whose address another one was allocated: it ended, and that it was freed is not in the record."""
     if block is not None and block.end_us is None:
         block.end_us = time
@@ -226,7 +221,7 @@ def _overwritten(snapshot: Found, block: Allocation | None, time: int) -> None:
         snapshot.stray += 1
 
 
-def _freed(snapshot: Found, open_blocks: dict[int, Allocation], freed: Allocation, action: Any, time: int) -> None:
+def _freed(snapshot: Snapshot, open_blocks: dict[int, Allocation], freed: Allocation, action: Any, time: int) -> None:
     """End a block. Memory counts as freed when that was asked for; ``free_completed`` after it says nothing new."""
     block = open_blocks.get(freed.address)
     if block is not None and block.end_us is not None:
@@ -247,7 +242,7 @@ def _freed(snapshot: Found, open_blocks: dict[int, Allocation], freed: Allocatio
         open_blocks.pop(freed.address, None)
 
 
-def _samples(snapshot: Found, zero_us: int) -> pl.DataFrame:
+def _samples(snapshot: Snapshot, zero_us: int) -> pl.DataFrame:
     """Allocated and reserved memory of each device after every change, as rows of ``metrics``."""
     frames = []
     for device, changes in sorted(snapshot.changes.items()):
@@ -272,15 +267,13 @@ def _samples(snapshot: Found, zero_us: int) -> pl.DataFrame:
     return pl.concat(frames).sort("ts_ns", maintain_order=True, nulls_last=True)
 
 
-def trace(path: Path, format: str, snapshot: Found, size: int) -> Trace:
+def trace(path: Path, format: str, snapshot: Snapshot, size: int) -> Trace:
     """The snapshot as a Trace whose zero is the first recorded event."""
     times = [time for changes in snapshot.changes.values() for time, _, _ in changes if time]
     zero = min(times, default=0)
     blocks = sorted(snapshot.blocks, key=lambda one: (one.start_us or 0, one.device, one.address))
     starts = [None if one.start_us is None else max(0, one.start_us - zero) * 1000 for one in blocks]
-    lengths = [
-        None if one.end_us is None else max(0, (one.end_us - (one.start_us or zero)) * 1000) for one in blocks
-    ]
+    lengths = [None if one.end_us is None else max(0, (one.end_us - (one.start_us or zero)) * 1000) for one in blocks]
     allocations = pl.DataFrame({
         "start_ns": starts, "dur_ns": lengths, "bytes": [one.size for one in blocks],
         "block_bytes": [one.block_size for one in blocks], "device": [f"GPU {one.device}" for one in blocks],
@@ -308,7 +301,7 @@ def trace(path: Path, format: str, snapshot: Found, size: int) -> Trace:
     )
 
 
-def _held(device: int, snapshot: Found) -> dict[str, Any]:
+def _held(device: int, snapshot: Snapshot) -> dict[str, Any]:
     """What a device holds at the end, for ``info.facts``."""
     state = snapshot.held.get(device, Held())
     return {

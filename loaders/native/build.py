@@ -15,13 +15,16 @@ from pathlib import Path
 
 from .program import HOST, Program, write
 
-PROGRAMS = ("kineto.scan.program:SCANNER", "ingest.call_tree.program:SWEEP", "protobuf.program:WALKER")
-"""Where the programs are, in ``loaders``."""
+PROGRAMS = (
+    "loaders.kineto.scan:SCANNER", "loaders.ingest.call_tree.program:SWEEP", "loaders.protobuf.program:WALKER",
+    "analysis.replay.program:REPLAY",
+)
+"""Where the programs are."""
 
 
 def programs() -> list[Program]:
     """All programs."""
-    room = (__package__ or "").removesuffix(".native")
+    room = (__package__ or "").removesuffix(".loaders.native")
     programs = (address.split(":") for address in PROGRAMS)
     return [getattr(import_module(f"{room}.{module}"), name) for module, name in programs]
 
@@ -32,9 +35,10 @@ def build(folder: Path, target: str) -> list[Path]:
 
     files = []
     for program in programs():
+        digest = program.digest()  # before compiling: a source that is saved meanwhile is not what was compiled
         functions = compile_all(program.module, program.names)
         code = objects(functions) if target == HOST else image(functions, target)
-        files.append(write(folder, program, target, code))
+        files.append(write(folder, program, target, code, digest))
     return files
 
 

@@ -10,8 +10,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-SETTING = "WARPLENS_THREADS"
-"""The environment variable that says how many threads a load may use at most."""
+SETTING = "WARPLENS_THREADS"  # The environment variable that says how many threads a load may use at most.
 _GROUPS = Path("/sys/fs/cgroup")
 
 

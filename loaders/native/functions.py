@@ -15,8 +15,7 @@ from msgspec import Struct
 
 from .levels import levels_here
 
-_READ_AND_RUN = 1 | 4
-"""PROT_READ and PROT_EXEC."""
+_READ_AND_RUN = 1 | 4  # PROT_READ and PROT_EXEC.
 
 
 class Unusable(Exception):
@@ -51,20 +50,15 @@ class Native:
     """The functions of a ``Code``, by name. Calls from several threads do not disturb each other."""
 
     def __init__(self, code: Code, names: Sequence[str]) -> None:
-        """``names`` are the functions in the order of the code.
-
-        Raises Unusable where the code is for another processor, OSError where memory may not be run, ImportError where
-        object files have no llvmlite to load them.
-        """
+        """``names`` are the functions in the order of the code. Raises Unusable where the code is for another
+        processor, OSError where memory may not be run, ImportError where object files have no llvmlite to load them."""
         self._kept, addresses = _mapped(code) if isinstance(code, Image) else _loaded(code)
         call = ctypes.CFUNCTYPE(ctypes.c_int32)
         self._functions = {name: call(address) for name, address in zip(names, addresses, strict=True)}
 
     def call(self, name: str, *arguments: Any) -> int:
         """What a function returns for these arrays and integers, whose types are taken to be those it was made for.
-
-        Raises ValueError for an array that is in pieces or not writeable.
-        """
+        Raises ValueError for an array that is in pieces or not writeable."""
         result, error = ctypes.c_int64(0), ctypes.c_void_p()
         flat = [value for argument in arguments for value in _flat(argument)]
         if self._functions[name](ctypes.byref(result), ctypes.byref(error), *flat):

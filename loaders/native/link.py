@@ -17,12 +17,9 @@ _MAGIC = b"\x7fELF\x02\x01"
 _RELOCATABLE, _X86_64 = 1, 62
 _SYMBOLS, _RELOCATIONS, _NO_BITS = 2, 4, 8
 _ALLOCATED, _WRITEABLE = 2, 1
-_RESERVED = 0xFF00
-"""Section numbers from here on mean something else than a section: common, absolute."""
-_RELATIVE = {2, 4}
-"""R_X86_64_PC32 and R_X86_64_PLT32: symbol + addend - place, in 32 bits."""
-ALIGNED = 64
-"""Where sections begin, and an image has to."""
+_RESERVED = 0xFF00  # Section numbers from here on mean something else than a section: common, absolute.
+_RELATIVE = {2, 4}  # R_X86_64_PC32 and R_X86_64_PLT32: symbol + addend - place, in 32 bits.
+ALIGNED = 64  # Where sections begin, and an image has to.
 
 
 class NotLinked(Exception):
@@ -97,9 +94,7 @@ def _laid_out(data: bytes, sections: list[_Section]) -> tuple[bytearray, dict[in
     return image, offsets
 
 
-def _fill_in(
-    data: bytes, section: _Section, offsets: dict[int, int], symbols: list[_Symbol], image: bytearray
-) -> None:
+def _fill_in(data: bytes, section: _Section, offsets: dict[int, int], symbols: list[_Symbol], image: bytearray) -> None:
     """Write the distances that the instructions and tables of one section lack."""
     for at in range(section.offset, section.offset + section.size, section.entry):
         offset, info, addend = struct.unpack_from("<QQq", data, at)

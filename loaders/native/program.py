@@ -22,17 +22,14 @@ from .functions import Code, Native, Unusable
 from .levels import levels_here
 
 SHIPPED = Path(__file__).with_name("built")
-HOST = "host"
-"""The target of code for this very processor, where none of the levels is known."""
+HOST = "host"  # The target of code for this very processor, where none of the levels is known.
 _COMPILER_SOURCES = ("jit.py", "simd.py", "emit.py", "link.py", "functions.py")
 
 
 class Program(Struct, frozen=True):
-    """Functions that are compiled together and called by their names.
-
-    ``module`` has them and ``SIGNATURES``, the numba types of their arguments by name, and is imported only where they
-    are compiled; each of them returns an int64. ``sources`` are the paths of the files that make up their code.
-    """
+    """Functions that are compiled together and called by their names. ``module`` has them and ``SIGNATURES``, the numba
+    types of their arguments by name, and is imported only where they are compiled; each of them returns an int64.
+    ``sources`` are the paths of the files that make up their code."""
 
     name: str
     module: str
@@ -93,10 +90,10 @@ def compiled_here() -> Path:
     return platformdirs.user_cache_path("warplens") / "compiled"
 
 
-def write(folder: Path, program: Program, target: str, code: Code) -> Path:
-    """Put code into a folder, whole or not at all. Raises OSError."""
+def write(folder: Path, program: Program, target: str, code: Code, digest: str) -> Path:
+    """Put code into a folder, whole or not at all; ``digest`` is of the sources it came from. Raises OSError."""
     file = folder / f"{program.name}-{target}"
-    private.write(file, private.sealed(msgpack.encode(CompiledFile(program.digest(), code))))
+    private.write(file, private.sealed(msgpack.encode(CompiledFile(digest, code))))
     file.chmod(0o644)  # in an installed package everybody may read it
     return file
 

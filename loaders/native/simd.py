@@ -13,8 +13,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-WIDTH = 32
-"""Bytes a mask looks at."""
+WIDTH = 32  # Bytes a mask looks at.
 
 _BYTE, _WORD = ir.IntType(8), ir.IntType(64)
 
@@ -27,13 +26,6 @@ def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
 def _vector(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
     data = context.make_array(kind)(context, builder, array).data
     loaded = builder.load(builder.bitcast(builder.gep(data, [index]), ir.VectorType(_BYTE, WIDTH).as_pointer()))
-    loaded.align = 1
-    return loaded
-
-
-def _eight_bytes(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    pointer = builder.bitcast(_address(context, builder, signature, arguments), _WORD.as_pointer())
-    loaded = builder.load(pointer)
     loaded.align = 1
     return loaded
 
@@ -53,7 +45,9 @@ def word_at(typing: Any, array: Any, index: Any) -> Any:
     """The eight bytes from an index on, as a little-endian integer."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _eight_bytes(context, builder, signature, arguments)
+        loaded = builder.load(builder.bitcast(_address(context, builder, signature, arguments), _WORD.as_pointer()))
+        loaded.align = 1
+        return loaded
 
     return types.uint64(array, types.intp), generate
 

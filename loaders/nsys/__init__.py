@@ -1,6 +1,7 @@
-"""Nsight Systems' SQLite exports (``nsys export --type sqlite``), of every schema since 2020.
+"""Nsight Systems' exports (``nsys export --type sqlite`` or ``parquetdir``), of every schema since 2020.
 
-This module only recognises them, and is imported whenever a file is opened; ``read`` does the rest.
+This module only recognises them, and is imported whenever a file is opened; ``read`` does the rest. Tables and columns
+of both are the same, so all but the reading of rows is shared.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from ..loader import FormatLoader, Job
 from ..trace import Trace
 from .report import ENDINGS
 
+STRINGS = "StringIds.parquet"
 _MARKS = (
     b"CUPTI_ACTIVITY_KIND_", b"NVTX_EVENTS", b"OSRT_API", b"ENUM_NSYS_EVENT_TYPE", b"META_DATA_EXPORT",
     b"TARGET_INFO_GPU", b"COMPOSITE_EVENTS",
@@ -43,4 +45,37 @@ class NsightSystems(FormatLoader):
         return (load(job),)
 
 
-LOADER = NsightSystems()
+class NsightParquet(FormatLoader):
+    """The loader of Parquet exports."""
+
+    name = "nsys-parquet"
+    title = "Nsight Systems Parquet export (the folder of nsys export --type parquetdir, or a file in it)"
+    suffixes = (".parquet",)
+    version = 1
+    fills = ("kernels", "host", "metrics")
+    named = (STRINGS, "_KIND_KERNEL.parquet", "_KIND_MEMCPY.parquet", "_KIND_MEMSET.parquet", "_KIND_RUNTIME.parquet",
+             "NVTX_EVENTS.parquet", "OSRT_API.parquet")
+    directory_file = STRINGS
+    """The table that every export has; a folder is known by it."""
+    one_recording = True
+
+    def sniff(self, head: bytes) -> bool:
+        """Never: any table can be a Parquet file, so exports are known by the names of theirs."""
+        return False
+
+    def companions(self, path: Path) -> tuple[Path, ...]:
+        """The other tables."""
+        return tuple(sorted(file for file in path.parent.glob("*.parquet") if file != path and file.is_file()))
+
+    def leads(self, path: Path) -> bool:
+        """Whether it is the table all exports have."""
+        return path.name == STRINGS
+
+    def load(self, job: Job) -> tuple[Trace, ...]:
+        """One Trace with ``kernels``, ``host`` and ``metrics``. Raises Unreadable where a table is damaged."""
+        from .read import load_parquet
+
+        return (load_parquet(job),)
+
+
+LOADER, PARQUET = NsightSystems(), NsightParquet()

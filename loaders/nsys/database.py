@@ -17,8 +17,8 @@ from pathlib import Path
 import polars as pl
 
 from ..ingest import sqlite_file
-from .block import Ints, RecordBlock, Unusual
 from .pages import Pages
+from .records import Ints, RecordBlock, Unusual
 
 Made = Callable[[pl.DataFrame], pl.DataFrame]
 _THREADS, _AHEAD = 2, 3

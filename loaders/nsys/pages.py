@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from io import FileIO
 
 import numpy as np
 
-from .arrays import PAD, decoded
-from .block import Bytes, Ints, RecordBlock, Unusual
+from .records import PAD, Bytes, Ints, RecordBlock, Unusual, decoded
 
 BLOCK_BYTES = 4 << 20
 """Bytes of pages decoded together: some 50,000 records."""
@@ -57,37 +57,27 @@ class Pages:
 
     def leaves(self, root: int) -> Ints:
         """The numbers (from 0) of the leaf pages of the table whose root is page ``root`` (from 1), in row order."""
-        try:
-            return self._leaves(root)
-        except IndexError:  # an index that leads out of its page
-            raise Unusual from None
+        level = np.array([root - 1], dtype=np.int64)
+        with _inside():
+            for _ in range(20):
+                self._check(level)
+                if self._page(int(level[0]))[100 if level[0] == 0 else 0] == _LEAF:
+                    return level  # as all on this level are, or ``block`` finds out
+                if len(level) > self.count:
+                    break
+                level = np.concatenate([self._children(int(page)) for page in level])
+        raise Unusual
 
     def block(self, leaves: Ints, ints: Sequence[int], texts: Sequence[int]) -> RecordBlock:
         """The records of some leaf pages in order, with the columns of these positions decoded.
 
         What it gives is good until the same thread asks for the next block.
         """
-        try:
-            return self._block(leaves, ints, texts)
-        except IndexError:
-            raise Unusual from None
-
-    def _leaves(self, root: int) -> Ints:
-        level = np.array([root - 1], dtype=np.int64)
-        for _ in range(20):
-            self._check(level)
-            if self._page(int(level[0]))[100 if level[0] == 0 else 0] == _LEAF:
-                return level  # as all on this level are, or ``block`` finds out
-            if len(level) > self.count:
-                raise Unusual
-            level = np.concatenate([self._children(int(page)) for page in level])
-        raise Unusual
-
-    def _block(self, leaves: Ints, ints: Sequence[int], texts: Sequence[int]) -> RecordBlock:
-        self._check(leaves)
-        data = self._read(leaves)
-        cells, ends = self.cells(data, leaves)
-        return decoded(data, cells, ends, self.usable - 35, ints, texts)
+        with _inside():
+            self._check(leaves)
+            data = self._read(leaves)
+            cells, ends = self.cells(data, leaves)
+            return decoded(data, cells, ends, self.usable - 35, ints, texts)
 
     def cells(self, data: Bytes, leaves: Ints) -> tuple[Ints, Ints]:
         """Where the records in these leaf pages begin, and where the page of each ends. Raises Unusual."""
@@ -141,6 +131,15 @@ class Pages:
             raise Unusual
         last = _big(data, np.array([start + 8], dtype=np.int64), 4)
         return np.concatenate([_big(data, at, 4), last]) - 1
+
+
+@contextmanager
+def _inside() -> Iterator[None]:
+    """Raises Unusual for an index that leads out of its page."""
+    try:
+        yield
+    except IndexError:
+        raise Unusual from None
 
 
 def _big(data: Bytes, at: Ints, width: int) -> Ints:

@@ -3,6 +3,8 @@
 A database is one recording, often of several processes and devices. Correlation ids are counted per process, so in a
 recording of several they are widened by the process id: an id then ties one call to its own activities and no others.
 Times are moved so that the first event is at zero; ``epoch_ns`` keeps the absolute time where the export has one.
+META_DATA_CAPTURE, TARGET_INFO_SYSTEM_ENV and the like hold the environment and the user's machine: only the columns
+named here are ever read.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import sqlite3
 import threading
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 from msgspec.structs import replace
@@ -21,13 +24,20 @@ from ..ingest import sqlite_file, stream
 from ..loader import Job
 from ..native.allocator import keep_freed
 from ..schema_limits import LATEST_NS, LONGEST_NS
-from ..trace import Info, Trace
-from . import about, samples
+from ..trace import Device, Info, Trace
+from . import samples
 from .database import NsysDatabase
 from .device import Devices
 from .host import Host
-from .spool import TableSpool
+from .spool import TableSpool, warnings_of
 
+_PRODUCT, _VERSION, _SCHEMA = "EXPORT_PRODUCT_NAME", "EXPORT_PRODUCT_VERSION", "EXPORT_SCHEMA_VERSION"
+_PROPERTIES = (
+    "busLocation", "totalMemory", "memoryBandwidth", "clockRate", "smCount", "computeMajor", "computeMinor", "chipName",
+    "l2CacheSize", "maxWarpsPerSm", "maxBlocksPerSm",
+)
+_WARNING, _ERROR = 2, 3
+_MOST_WARNINGS = 12
 _FIRST_ROWS = 100_000
 _ROW_BYTES = 12
 """What a row of a Parquet export takes, about; progress goes by it."""
@@ -86,7 +96,7 @@ def load_parquet(job: Job) -> Trace:
 
 def _read(job: Job, database: NsysDatabase, writer: Executor) -> Trace:
     strings = database.strings()
-    tool, version = about.tool(database)
+    tool, version = _tool(database)
     info = Info(
         source=str(job.path), label=_label(job.path), format="nsys", tool=tool, bytes=job.path.stat().st_size,
         clock="session, ns", facts={"schema": version} if version else {},
@@ -94,17 +104,19 @@ def _read(job: Job, database: NsysDatabase, writer: Executor) -> Trace:
     devices, reader = Devices(database, strings), Host(database, strings)
     kernels, host = (TableSpool(table, job.workspace, writer) for table in ("kernels", "host"))
     metrics = TableSpool("metrics", job.workspace, writer, "ts_ns")
-    counts, previewed = _Seen(), False
+    pids, kinds, device_names, previewed = set[int | None](), set[str](), set[str](), False
     for block in devices.blocks():
         kernels.add(block := _plausible(block))
-        counts.activities(block)
+        pids |= set(block["pid"].unique())
+        kinds |= set(block["kind"].unique().drop_nulls().cast(pl.String))
+        device_names |= set(block["device"].unique().drop_nulls().cast(pl.String))
         if job.first_rows is not None and kernels.rows > _FIRST_ROWS and not previewed:
             previewed = True
             if (first := kernels.first(_FIRST_ROWS)) is not None:
                 job.first_rows(Trace(info, kernels=_kernels(first.lazy(), kernels.earliest or 0)))
     for block in reader.blocks():
         host.add(block := _plausible(block))
-        counts.calls(block)
+        pids |= set(block.filter(pl.col("correlation").is_not_null())["pid"].unique())
     for block in samples.blocks(database):
         metrics.add(block)
     begins = [spool.earliest for spool in (kernels, host, metrics) if spool.earliest is not None]
@@ -112,17 +124,22 @@ def _read(job: Job, database: NsysDatabase, writer: Executor) -> Trace:
         raise Unreadable(
             job.path, "is an Nsight Systems export without a single event", "Check that the recording has any."
         )
-    zero, ranks, start = min(begins), about.ranks(database), about.epoch(database)
-    warnings = [*about.warnings(database), *database.faults]
-    warnings += _said_of(kernels, host, counts, devices.whole_graphs, reader.open_ranges)
-    several = len(counts.pids) > 1
+    zero, ranks, start = min(begins), _ranks(database), _epoch(database)
+    warnings = [*_recorded_warnings(database), *database.faults]
+    warnings += warnings_of(kernels, host, kinds)
+    if devices.whole_graphs:
+        warnings.append(f"{devices.whole_graphs:,} graph launches were recorded as a whole: the kernels inside are not "
+                        "known (record with --cuda-graph-trace=node)")
+    if reader.open_ranges:
+        warnings.append(f"{reader.open_ranges:,} NVTX ranges were still open at the end and are left out")
+    several = len(pids) > 1
 
     def activities(rows: pl.LazyFrame) -> pl.LazyFrame:
         return _kernels(_finished(rows, zero, ranks, several), 0)
 
     return Trace(
         replace(
-            info, devices=about.devices(database, sorted(counts.devices)), warnings=tuple(warnings),
+            info, devices=_devices(database, sorted(device_names)), warnings=tuple(warnings),
             epoch_ns=None if start is None else start + zero, ranks=tuple(sorted(set(ranks.values()))),
         ),
         kernels=kernels.finish(activities, ("index", "rank") if ranks else ("index",)),
@@ -135,25 +152,6 @@ def _plausible(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows without times that no clock shows; a duration that nothing lasts is none."""
     inside = pl.col("start_ns").is_between(-LATEST_NS, LATEST_NS) | pl.col("start_ns").is_null()
     return rows.filter(inside).with_columns(pl.when(pl.col("dur_ns") <= LONGEST_NS).then("dur_ns"))
-
-
-class _Seen:
-    """What the blocks that went by have in them: processes whose ids count, kinds, devices."""
-
-    def __init__(self) -> None:
-        self.pids: set[int | None] = set()
-        self.kinds: set[str] = set()
-        self.devices: set[str] = set()
-
-    def activities(self, block: pl.DataFrame) -> None:
-        """Take in rows of ``kernels``."""
-        self.pids |= set(block["pid"].unique())
-        self.kinds |= set(block["kind"].unique().drop_nulls().cast(pl.String))
-        self.devices |= set(block["device"].unique().drop_nulls().cast(pl.String))
-
-    def calls(self, block: pl.DataFrame) -> None:
-        """Take in rows of ``host``."""
-        self.pids |= set(block.filter(pl.col("correlation").is_not_null())["pid"].unique())
 
 
 def _label(path: Path) -> str:
@@ -180,21 +178,49 @@ def _finished(rows: pl.LazyFrame, zero: int, ranks: dict[int, int], several: boo
     )
 
 
-def _said_of(kernels: TableSpool, host: TableSpool, counts: _Seen, total: int, open_ranges: int) -> list[str]:
-    """What is missing or wrong in the records, in words."""
-    warnings = []
-    if not kernels.rows:
-        warnings.append("no device activity was recorded: no kernels, copies or sets")
-    elif not counts.kinds & {"kernel", "collective"}:
-        warnings.append("no kernels were recorded, only copies, sets or waits")
-    if total:
-        warnings.append(
-            f"{total:,} graph launches were recorded as a whole: the kernels inside are not known (record with "
-            "--cuda-graph-trace=node)"
-        )
-    for rows, what in ((kernels, "device activities"), (host, "host slices")):
-        if rows.negative:
-            warnings.append(f"{rows.negative:,} {what} end before they start: their duration is taken as 0")
-    if open_ranges:
-        warnings.append(f"{open_ranges:,} NVTX ranges were still open at the end and are left out")
-    return warnings
+def _tool(database: NsysDatabase) -> tuple[str, str | None]:
+    """The program that wrote it, with its version, and the version of the schema, None for exports before 2021."""
+    facts: dict[str, str] = {}
+    for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
+        for name, value in database.rows(table, "name", "value"):
+            if name in (_PRODUCT, _VERSION, _SCHEMA):
+                facts[str(name)] = str(value)
+    product = facts.get(_PRODUCT, "NVIDIA Nsight Systems").removeprefix("NVIDIA ")
+    return f"{product} {facts.get(_VERSION, '')}".strip(), facts.get(_SCHEMA)
+
+
+def _epoch(database: NsysDatabase) -> int | None:
+    """Nanoseconds since 1970 at the export's time zero."""
+    row = database.first("TARGET_INFO_SESSION_START_TIME", "utcEpochNs")
+    return int(row[0]) if row is not None and isinstance(row[0], int) else None
+
+
+def _devices(database: NsysDatabase, recorded: list[str]) -> tuple[Device, ...]:
+    """The GPUs of the machine as described, and those only seen in the records."""
+    results: dict[str, Device] = {}
+    for number, name, *values in database.rows("TARGET_INFO_GPU", "id", "name", *_PROPERTIES):
+        properties: dict[str, Any] = {
+            key: value for key, value in zip(_PROPERTIES, values, strict=True) if value is not None
+        }
+        results[f"GPU {number}"] = Device(f"GPU {number}", str(name) if name else None, properties)
+    for device in recorded:
+        results.setdefault(device, Device(device))
+    return tuple(results[key] for key in sorted(results, key=lambda key: (len(key), key)))
+
+
+def _ranks(database: NsysDatabase) -> dict[int, int]:
+    """MPI rank by process id."""
+    pairs = database.rows("MPI_RANKS", "globalTid", "rank")
+    return {tid >> 24 & 0xFFFFFF: rank for tid, rank in pairs if isinstance(tid, int) and isinstance(rank, int)}
+
+
+def _recorded_warnings(database: NsysDatabase) -> list[str]:
+    """What the recorder itself reported as a warning or an error, each once."""
+    results: dict[str, None] = {}
+    for severity, text in database.rows("DIAGNOSTIC_EVENT", "severity", "text"):
+        if severity in (_WARNING, _ERROR):
+            kind = "error" if severity == _ERROR else "warning"
+            results[f"the recorder's {kind}: {' '.join(str(text).split())[:300]}"] = None
+    sentences = list(results)
+    rest = len(sentences) - _MOST_WARNINGS
+    return [*sentences[:_MOST_WARNINGS], f"{rest} more warnings of the recorder"] if rest > 0 else sentences

@@ -17,31 +17,30 @@ from ..schema import NAME
 from .database import NsysDatabase
 from .lookups import typed
 
-_UNIT = re.compile(r"\[([^\]]*)\]\s*$")
+_UNIT = r"\[([^\]]*)\]\s*$"
 _COLUMNS = ("ts_ns", "metric", "device", "value", "unit")
 
 
 def blocks(database: NsysDatabase) -> Iterator[pl.DataFrame]:
     """Blocks in the columns of ``metrics``, times as recorded."""
     has_own = False
-    for block in _own_table(database, "GPU_METRICS", "TARGET_INFO_GPU_METRICS"):
+    for block in _own_table(database):
         has_own = True
         yield block
     if not has_own:
         yield from _generic(database)
 
 
-def _own_table(database: NsysDatabase, table: str, names: str) -> Iterator[pl.DataFrame]:
+def _own_table(database: NsysDatabase) -> Iterator[pl.DataFrame]:
+    table, names = "GPU_METRICS", "TARGET_INFO_GPU_METRICS"
     if not database.has(table, "timestamp", "metricId", "value") or not database.has(names, "metricId", "metricName"):
         return
-    by_type = database.has(names, "typeId") and database.has(table, "typeId")
-    typed_rows = typed(
+    keys = ["typeId", "metricId"] if database.has(names, "typeId") and database.has(table, "typeId") else ["metricId"]
+    labels = typed(
         database.rows(names, "typeId", "metricId", "metricName"),
         {"typeId": pl.Int64, "metricId": pl.Int64, "metric": pl.String},
-    ).drop_nulls("metric")
-    keys = ["typeId", "metricId"] if by_type else ["metricId"]
-    typed_rows = typed_rows.unique(keys, keep="first", maintain_order=True).select(*keys, "metric")
-    labels = typed_rows.with_columns(_unit(), pl.col("metric").cast(NAME))
+    ).drop_nulls("metric").unique(keys, keep="first", maintain_order=True)
+    labels = labels.select(*keys, _unit(), pl.col("metric").cast(NAME))
 
     def made(rows: pl.DataFrame) -> pl.DataFrame:
         rows = rows.join(labels, on=keys, how="left", maintain_order="left").drop_nulls(["metric", "timestamp"])
@@ -51,9 +50,10 @@ def _own_table(database: NsysDatabase, table: str, names: str) -> Iterator[pl.Da
 
 
 def _generic(database: NsysDatabase) -> Iterator[pl.DataFrame]:
+    sources = {row[0]: row[1] for row in database.rows("GENERIC_EVENT_SOURCES", "sourceId", "data")}
     types = [
-        number for number, described, source in _types(database)
-        if isinstance(number, int) and re.search("metric", f"{described} {source}", re.IGNORECASE)
+        number for number, source, described in database.rows("GENERIC_EVENT_TYPES", "typeId", "sourceId", "data")
+        if isinstance(number, int) and re.search("metric", f"{described} {sources.get(source, '')}", re.IGNORECASE)
     ]
     if not types:
         return
@@ -67,12 +67,6 @@ def _generic(database: NsysDatabase) -> Iterator[pl.DataFrame]:
         return values.with_columns(_device(), _unit()).with_columns(pl.col("metric").cast(NAME)).select(_COLUMNS)
 
     yield from database.blocks("GENERIC_EVENTS", ("timestamp", "typeId"), ("data",), made=made)
-
-
-def _types(database: NsysDatabase) -> Iterator[tuple[object, object, object]]:
-    sources = {row[0]: row[1] for row in database.rows("GENERIC_EVENT_SOURCES", "sourceId", "data")}
-    for number, source, described in database.rows("GENERIC_EVENT_TYPES", "typeId", "sourceId", "data"):
-        yield number, described, sources.get(source, "")
 
 
 def _values(rows: pl.DataFrame) -> Iterator[tuple[int, int, str, float]]:
@@ -97,6 +91,6 @@ def _device() -> pl.Expr:
 
 def _unit() -> pl.Expr:
     """'%' of 'SMs Active [Throughput %]', 'MHz' of 'GPC Clock Frequency [MHz]'; '' where it names none."""
-    inside = pl.col("metric").str.extract(_UNIT.pattern).fill_null("")
+    inside = pl.col("metric").str.extract(_UNIT).fill_null("")
     plain = pl.when(inside.str.contains("^(?i:avg|sum|min|max|count)")).then(pl.lit("")).otherwise(inside)
     return pl.when(inside.str.ends_with("%")).then(pl.lit("%")).otherwise(plain).cast(NAME).alias("unit")

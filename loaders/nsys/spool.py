@@ -153,3 +153,16 @@ def _span(times: pl.Series) -> tuple[int, int]:
     low, high = times.min(), times.max()
     assert isinstance(low, int) and isinstance(high, int)
     return low, high
+
+
+def warnings_of(kernels: TableSpool, host: TableSpool, kinds: set[str]) -> list[str]:
+    """What is missing or wrong in the rows of both tables, in words; ``kinds`` are those of the activities."""
+    warnings = []
+    if not kernels.rows:
+        warnings.append("no device activity was recorded: no kernels, copies or sets")
+    elif not kinds & {"kernel", "collective"}:
+        warnings.append("no kernels were recorded, only copies, sets or waits")
+    for spool, what in ((kernels, "device activities"), (host, "host slices")):
+        if spool.negative:
+            warnings.append(f"{spool.negative:,} {what} end before they start: their duration is taken as 0")
+    return warnings

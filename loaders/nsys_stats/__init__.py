@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..loader import FormatLoader, Job
 from ..trace import Trace
-from .reports import found
+from .reports import reports_in
 
 
 class NsysStats(FormatLoader):
@@ -23,7 +23,7 @@ class NsysStats(FormatLoader):
 
     def sniff(self, head: bytes) -> bool:
         """The header of one of the reports we read, at the start of a line."""
-        return any(report.kind for report in found(head))
+        return any(report.kind for report in reports_in(head))
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """A Trace a recording: ``kernels`` and ``host``, or sums. Raises Unreadable where no row can be read."""

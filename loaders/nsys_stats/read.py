@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 
 import polars as pl
-from msgspec import Struct, field
 
 from .. import csv_table, schema
 from ..collective_names import kernel_kind
@@ -16,7 +15,7 @@ from ..loader import Job
 from ..schema import NAME
 from ..schema_limits import LATEST_NS, LONGEST_NS
 from ..trace import Device, Info, Trace
-from .reports import COUNTS, StatsReport, found, printed_rows, recordings
+from .reports import COUNTS, StatsReport, printed_rows, recordings, reports_in
 
 _TIMES = {"ns": 1, "nsec": 1, "us": 10**3, "usec": 10**3, "ms": 10**6, "msec": 10**6, "s": 10**9, "sec": 10**9}
 _SIZES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
@@ -24,22 +23,17 @@ _DRIVER, _RUNTIME = re.compile(r"cu[A-Z]"), re.compile(r"cuda|hip|nv|cudnn|cubla
 _IO = re.compile(r"f?(read|write|open|close|puts|gets|flush|seek|stat|sync)|p(read|write)|(send|recv|connect|accept)")
 
 
-class _Faults(Struct):
-    """What a reader of one recording must know."""
-
-    said: list[str] = field(default_factory=list)
-
-    def lost(self, what: str, read: int, kept: int, of: str) -> None:
-        """Rows of a report that could not be used."""
-        if read > kept:
-            self.said.append(f"left out of {what}: {read - kept:,} of {read:,} rows, which {of}")
+def _lost(warnings: list[str], what: str, read: int, usable: int, why: str) -> None:
+    """Say how many rows of a report could not be used."""
+    if read > usable:
+        warnings.append(f"left out of {what}: {read - usable:,} of {read:,} rows, which {why}")
 
 
 def load(job: Job) -> tuple[Trace, ...]:
     """A Trace for each recording of the file. Raises Unreadable where no row can be read."""
     text, fault = stream.whole(job.path)
     job.progress(len(text) // 2, len(text), 0)
-    runs = recordings(found(text))
+    runs = recordings(reports_in(text))
     traces = []
     for number, reports in enumerate(runs):
         label = job.path.name.split(".")[0] + (f" {number}" if len(runs) > 1 else "")
@@ -53,7 +47,7 @@ def load(job: Job) -> tuple[Trace, ...]:
 
 def _recording(job: Job, label: str, text: bytes, reports: list[StatsReport]) -> Trace | None:
     """One recording; None where none of its reports has a row we read."""
-    faults = _Faults()
+    faults = list[str]()
 
     def of(kind: str) -> list[tuple[StatsReport, pl.DataFrame]]:
         return [(report, _rows(text, report)) for report in reports if report.kind == kind]
@@ -75,7 +69,7 @@ def _recording(job: Job, label: str, text: bytes, reports: list[StatsReport]) ->
     if not any(frame.height for frame in (launches, calls, totals, hosts, sizes)):
         return None
     if unread := sorted({one.title or next(iter(one.columns), "?") for one in reports if not one.kind}):
-        faults.said.append(f"not shown: {len(unread)} reports that no table has a place for ({', '.join(unread[:6])})")
+        faults.append(f"not shown: {len(unread)} reports that no table has a place for ({', '.join(unread[:6])})")
     if sizes.height:
         totals = _with_sizes(totals, sizes)
     zero = min((frame["start_ns"].to_numpy().min() for frame in (launches, calls) if frame.height), default=0)
@@ -83,7 +77,7 @@ def _recording(job: Job, label: str, text: bytes, reports: list[StatsReport]) ->
         launches.height) else pl.DataFrame(schema={"device": NAME, "_device": pl.String})
     info = Info(
         source=str(job.path), label=label, format="nsys-stats", tool="nsys stats", bytes=job.path.stat().st_size,
-        warnings=tuple(faults.said), clock="session, ns" if launches.height or calls.height else None,
+        warnings=tuple(faults), clock="session, ns" if launches.height or calls.height else None,
         devices=tuple(Device(str(device), name or None) for device, name in devices.rows()),
     )
     return Trace(
@@ -155,23 +149,21 @@ def _call(name: str) -> str:
     """runtime or driver for the API of the device, io or sched for the operating system's."""
     if _RUNTIME.match(name):
         return "runtime"
-    if _DRIVER.match(name):
-        return "driver"
-    return "io" if _IO.match(name) else "sched"
+    return "driver" if _DRIVER.match(name) else _system(name)
 
 
-def _timed(report: StatsReport, rows: pl.DataFrame, what: str, faults: _Faults) -> pl.DataFrame:
+def _timed(report: StatsReport, rows: pl.DataFrame, what: str, faults: list[str]) -> pl.DataFrame:
     """The rows that are events, with ``start_ns`` and ``dur_ns``."""
     valid = rows.with_columns(
         start_ns=_integer(report, "start", _TIMES), dur_ns=_integer(report, "duration", _TIMES),
     ).drop_nulls(["start_ns", "dur_ns", "name"]).filter(
         pl.col("start_ns").is_between(-LATEST_NS, LATEST_NS), pl.col("dur_ns") <= LONGEST_NS, pl.col("name") != "",
     ).with_columns(pl.col("dur_ns").clip(lower_bound=0))
-    faults.lost(what, rows.height, valid.height, "are not activities")
+    _lost(faults, what, rows.height, valid.height, "are not activities")
     return valid
 
 
-def _launches(report: StatsReport, rows: pl.DataFrame, faults: _Faults) -> pl.DataFrame:
+def _launches(report: StatsReport, rows: pl.DataFrame, faults: list[str]) -> pl.DataFrame:
     rows = _kinds(_timed(report, rows, "the trace", faults), "name", _activity)
     device = pl.col("device") if "device" in report.columns else pl.lit(None, dtype=pl.String)
     rows = rows.with_columns(
@@ -195,14 +187,14 @@ def _shape(report: StatsReport, start: str) -> pl.Expr:
     return pl.format("{},{},{}", *(_integer(report, column) for column in columns)).cast(NAME)
 
 
-def _calls(report: StatsReport, rows: pl.DataFrame, faults: _Faults) -> pl.DataFrame:
+def _calls(report: StatsReport, rows: pl.DataFrame, faults: list[str]) -> pl.DataFrame:
     return _kinds(_timed(report, rows, "the calls", faults), "name", _call).select(
         "start_ns", "dur_ns", pl.col("name").cast(NAME), "kind", _integer(report, "pid").alias("pid"),
         _integer(report, "tid").alias("tid"), _integer(report, "corrid").alias("correlation"),
     )
 
 
-def _ranges(report: StatsReport, rows: pl.DataFrame, faults: _Faults) -> pl.DataFrame:
+def _ranges(report: StatsReport, rows: pl.DataFrame, faults: list[str]) -> pl.DataFrame:
     return _timed(report, rows, "the ranges", faults).select(
         "start_ns", "dur_ns", pl.col("name").cast(NAME), pl.lit("annotation", NAME).alias("kind"),
         _integer(report, "pid").alias("pid"), _integer(report, "tid").alias("tid"),
@@ -224,33 +216,29 @@ def _statistics(report: StatsReport, count: str) -> list[pl.Expr]:
     ]
 
 
-def _sums(report: StatsReport, rows: pl.DataFrame, faults: _Faults) -> pl.DataFrame:
+def _sums(report: StatsReport, rows: pl.DataFrame, faults: list[str]) -> pl.DataFrame:
     name = "name" if "name" in report.columns else "operation"
     count = next(column for column in COUNTS if column in report.columns)
     derived = _kinds(rows, name, _activity).select(
         pl.col(name).cast(NAME).alias("name"), "kind", *_statistics(report, count)
     ).drop_nulls(["name", "count", "total_ns"])
-    faults.lost("a summary", rows.height, derived.height, "could not be read")
+    _lost(faults, "a summary", rows.height, derived.height, "could not be read")
     return derived
 
 
-def _host_sums(report: StatsReport, rows: pl.DataFrame, name: str, faults: _Faults) -> pl.DataFrame:
+def _host_sums(report: StatsReport, rows: pl.DataFrame, name: str, faults: list[str]) -> pl.DataFrame:
     """A summary of calls, or of ranges."""
     kind: Callable[[str], str] = _call
     if name == "range":
-        kind = _marked
+        kind = lambda _: "annotation"  # noqa: E731
     elif report.title.startswith("osrt"):
         kind = _system
     count = "num calls" if "num calls" in report.columns else "instances"
     derived = _kinds(rows, name, kind).select(
         pl.col(name).str.strip_prefix(":").cast(NAME).alias("name"), "kind", *_statistics(report, count)
     ).drop_nulls(["name", "count", "total_ns"])
-    faults.lost("a summary", rows.height, derived.height, "could not be read")
+    _lost(faults, "a summary", rows.height, derived.height, "could not be read")
     return derived
-
-
-def _marked(name: str) -> str:
-    return "annotation"
 
 
 def _system(name: str) -> str:

@@ -40,7 +40,7 @@ class StatsReport(NamedTuple):
         return (self.title, *self.columns)
 
 
-def found(text: bytes) -> list[StatsReport]:
+def reports_in(text: bytes) -> list[StatsReport]:
     """All reports, in file order."""
     headers = [(one.start(), one.end(), one) for one in _CSV.finditer(text) if b"  " not in one.group().strip()]
     headers += [(one.start(), one.end(), one) for one in _PRINTED.finditer(text)]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..loader import FormatLoader, Job
+from ..protobuf.layout import varint
 from ..trace import Trace
 
 _PACKET = 0x0A
@@ -78,15 +79,10 @@ def _fields(head: bytes, at: int, end: int) -> set[int] | None:
     return results if at <= end or end > len(head) else None
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    for byte in data[at : at + 10]:
-        at += 1
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            return value, at
-    return value, len(data) + 1
+
+def _varint(head: bytes, at: int) -> tuple[int, int]:
+    value, behind = varint(head, at)
+    return value, behind if behind >= 0 else len(head) + 1
 
 
 LOADER = Perfetto()

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from ..kineto.columns import NULL, Strings, amount, integer, real, triple
+from ..kineto.columns import NULL, Strings, integer, quantity, real, triple
 from ..protobuf.tokens import Ints, Mask, Tokens, reals
 from .sequences import Sequences
 
@@ -37,7 +37,7 @@ _METADATA = "metadata"
 _LIST = re.compile(r"\s*[\[(]?\s*(\d{1,18}(?:\s*,\s*\d{1,18}){0,2})\s*[\])]?\s*\Z")
 
 
-def _known(name: str) -> str:
+def _spelling(name: str) -> str:
     return name.lower().replace("_", " ")
 
 
@@ -113,14 +113,14 @@ class Annotations:
         for owner, where in ((outer, path), (outer[tokens.owners(f"{path}.entry")], f"{path}.entry")):
             mask = np.isin(owner, list(rows))
             names, texts = self.names(tokens, where, owner, spans), self.values(tokens, where, owner, spans, mask)
-            said: dict[int, Any] = {at: self._strings.texts[c] for at, c in enumerate(texts.tolist()) if c >= 0}
+            values: dict[int, Any] = {at: self._strings.texts[c] for at, c in enumerate(texts.tolist()) if c >= 0}
             for kind in ("flag", "pointer", "unsigned", "signed", "real"):
                 field = tokens.field(f"{where}.{kind}")
-                values = reals(field.values) if kind == "real" else field.values
-                said.update(zip(field.owners.tolist(), values.tolist(), strict=True))
-            said |= {at: bool(said[at]) for at in tokens.field(f"{where}.flag").owners.tolist()}
-            said |= self._lists(tokens, where).of(mask)
-            for at, value in said.items():
+                numbers = reals(field.values) if kind == "real" else field.values
+                values.update(zip(field.owners.tolist(), numbers.tolist(), strict=True))
+            values |= {at: bool(values[at]) for at in tokens.field(f"{where}.flag").owners.tolist()}
+            values |= self._lists(tokens, where).of(mask)
+            for at, value in values.items():
                 if int(owner[at]) in rows and names[at] >= 0:
                     out.setdefault(int(owner[at]), {})[self._strings.texts[names[at]]] = value
         return out
@@ -144,8 +144,8 @@ class Annotations:
         if not any(meanings):
             return
         # Texts that nobody reads are not kept: stacks, and PyTorch's ``metadata``, which is another for each event.
-        read = np.array([one is not None and one[0] not in ("hint", _METADATA) for one in meanings])
-        texts = self.values(tokens, path, owner, spans, read[which])
+        needed = np.array([one is not None and one[0] not in ("hint", _METADATA) for one in meanings])
+        texts = self.values(tokens, path, owner, spans, needed[which])
         whole: Ints | None = None
         for number, meaning in enumerate(meanings):
             if meaning is None:
@@ -169,7 +169,7 @@ class Annotations:
             return None
         if code not in self._meanings:
             name = self._strings.texts[code][:64]
-            self._meanings[code] = (_METADATA, _METADATA) if _known(name) == _METADATA else _argument(name)
+            self._meanings[code] = (_METADATA, _METADATA) if _spelling(name) == _METADATA else _argument(name)
         return self._meanings[code]
 
     def _whole(self, tokens: Tokens, path: str, count: int) -> Ints:
@@ -185,13 +185,13 @@ class Annotations:
         values[field.owners[is_integer]] = floats[is_integer].astype(np.int64)
         return values
 
-    def _numbers(self, values: Ints, texts: Ints, owner: Ints, out: Ints, quantity: bool) -> None:
+    def _numbers(self, values: Ints, texts: Ints, owner: Ints, out: Ints, is_quantity: bool) -> None:
         """Put some annotations' numbers, or what their texts say, into the rows of their owners."""
         as_text = np.flatnonzero((values == NULL) & (texts >= 0))
-        convert = amount if quantity else integer
+        convert = quantity if is_quantity else integer
         for code in np.unique(texts[as_text]).tolist():
             values[as_text[texts[as_text] == code]] = convert(self._strings.texts[code].strip())
-        if quantity:
+        if is_quantity:
             values = np.where(values < 0, NULL, values)
         numeric = values != NULL
         out[owner[numeric]] = values[numeric]
@@ -226,7 +226,7 @@ class Annotations:
 
     def _metadata(self, tokens: Tokens, path: str, owner: Ints, at: Ints, texts: Ints, out: Columns) -> None:
         """Arguments written as the inside of a JSON object, text by text; a text by number is in ``texts``."""
-        said = {row: self._strings.texts[code] for row, code in zip(at.tolist(), texts[at].tolist(), strict=True)
+        members = {row: self._strings.texts[code] for row, code in zip(at.tolist(), texts[at].tolist(), strict=True)
                 if code >= 0}  # fmt: skip
         mask = np.zeros(len(owner), bool)
         mask[at] = True
@@ -234,17 +234,17 @@ class Annotations:
         mine = mask[field.owners]
         own = (column[mine].tolist() for column in (field.owners, field.values, field.sizes))
         for row, value, size in zip(*own, strict=True):
-            said.setdefault(row, tokens.text(value, size))
+            members.setdefault(row, tokens.text(value, size))
         rows = owner.tolist()
         for row in at.tolist():
-            for name, value in (fragment(said[row]) if row in said else {}).items():
+            for name, value in (fragment(members[row]) if row in members else {}).items():
                 column = _argument(name[:64])
                 if column is not None:
                     self._put(rows[row], *column, value, out)
 
     def _put(self, row: int, kind: str, column: str, value: object, out: Columns) -> None:
         if kind == "ints":
-            number = amount(value) if column in _QUANTITIES else integer(value)
+            number = quantity(value) if column in _QUANTITIES else integer(value)
             if number != NULL:
                 out.ints[column][row] = number
         elif kind == "codes":
@@ -259,7 +259,7 @@ class Annotations:
 @lru_cache(maxsize=4096)
 def _argument(name: str) -> tuple[str, str] | None:
     """The kind of column that an argument of this name goes into, and the column; None for the others."""
-    plain = _known(name)
+    plain = _spelling(name)
     return next(((kind, table[plain]) for kind, table in _TABLES if plain in table), None)
 
 

@@ -21,10 +21,8 @@ from .unpack import Unpacked, has_compressed
 
 
 def arguments(path: Path, offset: int, name: str) -> dict[str, Any]:
-    """The annotations of the event of that name in the packet whose content begins at ``offset``.
-
-    Raises OSError as ``open`` does, ValueError where no such event begins there.
-    """
+    """The annotations of the event of that name in the packet whose content begins at ``offset``. Raises OSError as
+    ``open`` does, ValueError where no such event begins there."""
     strings = Strings()
     sequences = Sequences(strings)
     begins = Begins(strings, sequences)

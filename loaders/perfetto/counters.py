@@ -15,8 +15,7 @@ from ..protobuf.tokens import Ints
 from .events import TrackEvents
 from .tracks import Place, Tracks
 
-_HELD = 1 << 20
-"""Samples that wait for the descriptor of their track; of those beyond, the track stays unnamed."""
+_HELD = 1 << 20  # Samples that wait for the descriptor of their track; of those beyond, the track stays unnamed.
 
 
 class _Series(NamedTuple):
@@ -43,7 +42,7 @@ class Counters:
         """Samples in the order of the trace."""
         at = at[np.isfinite(values[at])]
         times, tracks, values = events.time[at], events.track[at], values[at]
-        distinct = np.isin(tracks, [track for track in np.unique(tracks).tolist() if track in self._tracks.known])
+        distinct = np.isin(tracks, [track for track in np.unique(tracks).tolist() if track in self._tracks.by_uuid])
         if self._waiting >= _HELD:
             distinct[:] = True
         if not distinct.all():

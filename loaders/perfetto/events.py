@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..kineto import dialect
 from ..kineto.columns import CODES, FLOATS, INTS, NULL, Block, Strings
-from ..protobuf.tokens import Ints, Tokens, reals
+from ..protobuf.tokens import Ints, Tokens, map_distinct, reals
 from .annotations import Annotations, Columns
 from .packets import BEGIN, COUNTER, END, INSTANT
 from .sequences import Sequences
@@ -63,9 +63,8 @@ class Begins:
         ids = tokens.field("packet.event.category_id")
         interned = self._sequences.texts("category", events.span[ids.owners], ids.values)
         owners, codes = np.concatenate((owners, ids.owners)), np.concatenate((codes, interned))
-        distinct, which = np.unique(codes, return_inverse=True)
         texts = self._strings.texts
-        sure = np.array([code >= 0 and dialect.known(texts[code]) for code in distinct.tolist()], bool)[which]
+        sure = map_distinct(codes, lambda code: code >= 0 and dialect.is_listed(texts[code]), bool)
         out[owners[~sure]] = codes[~sure]
         out[owners[sure]] = codes[sure]
         return out

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..kineto import dialect
 from ..kineto.columns import CODES, INTS, NULL, Block, Strings
-from ..protobuf.tokens import Codes, Ints
+from ..protobuf.tokens import Codes, Ints, map_distinct
 from .tracks import Place, Tracks
 
 _INT = {name: row for row, name in enumerate(INTS)}
@@ -37,7 +37,6 @@ class Lanes:
     def __init__(self, tracks: Tracks, strings: Strings, ignored: Counter[str]) -> None:
         self._tracks, self._strings, self._ignored = tracks, strings, ignored
         self._places: dict[int, Place] = {}
-        self._categories: dict[int, int] = {}
 
     def placed(self, block: Block) -> Block:
         """A block of begins (``events.Begins.block``) with categories, devices and threads."""
@@ -62,32 +61,27 @@ class Lanes:
         for track in distinct.tolist():
             if track not in self._places:
                 self._places[track] = self._tracks.place(track)
-        by_track = [self._places[track] for track in distinct.tolist()]
-        indices = np.array(by_track, np.int64).reshape(len(distinct), 5)[where]
-        device, stream = ints[_INT["device"]], ints[_INT["stream"]]
-        ints[_INT["end"]] = indices[:, 0]
-        ints[_INT["device"]] = np.where(device == NULL, indices[:, 1], device)
-        ints[_INT["stream"]] = np.where(stream == NULL, indices[:, 2], stream)
-        ints[_INT["pid"]], ints[_INT["tid"]] = indices[:, 3], indices[:, 4]
+        by_track = np.array([self._places[track] for track in distinct.tolist()], np.int64).reshape(len(distinct), 5)
+        on_device, device, stream, pid, tid = by_track[where].T
+        ints[_INT["end"]], ints[_INT["pid"]], ints[_INT["tid"]] = on_device, pid, tid
+        for column, placed in (("device", device), ("stream", stream)):
+            ints[_INT[column]] = np.where(ints[_INT[column]] == NULL, placed, ints[_INT[column]])
 
     def _known(self, categories: Codes) -> Ints:
         """Categories with AMD's as Kineto's; -1 for those nobody knows."""
-        distinct, where = np.unique(categories, return_inverse=True)
-        for code in distinct.tolist():
-            if code not in self._categories:
-                text = self._strings.texts[code].lower() if code >= 0 else ""
-                text = _AMD.get(text, text)
-                self._categories[code] = self._strings.code(text) if dialect.known(text) else -1
-        values: Ints = np.array([self._categories[code] for code in distinct.tolist()], np.int64)[where]
-        return values
+
+        def category(code: int) -> int:
+            text = self._strings.texts[code].lower() if code >= 0 else ""
+            text = _AMD.get(text, text)
+            return self._strings.code(text) if dialect.is_listed(text) else -1
+
+        return map_distinct(categories, category)
 
     def _launches(self, categories: Codes) -> Mask:
         """Which are of kinds that an id ties together: device activities and the calls that launch them."""
-        distinct, where = np.unique(categories, return_inverse=True)
-        kinds = [dialect.kind_of_category(self._strings.texts[code]) for code in distinct.tolist()]
-        tied = np.array([kind in dialect.DEVICE_KINDS or kind in ("runtime", "driver") for kind in kinds], bool)
-        values: Mask = tied[where]
-        return values
+        tied = *dialect.DEVICE_KINDS, "runtime", "driver"
+        texts = self._strings.texts
+        return map_distinct(categories, lambda code: dialect.kind_of_category(texts[code]) in tied, bool)
 
     def _guess(self, ints: Ints, codes: Codes, hint: Ints, on_device: Mask) -> None:
         categories, names = codes[_CODE["cat"]], codes[_CODE["name"]]
@@ -103,13 +97,13 @@ class Lanes:
     def _category(self, name: int, hint: int, on_device: int, launched: int) -> int:
         text, code = self._strings.texts[name], self._strings.code
         if on_device:
-            for pattern, category in ((_COPY, "gpu_memcpy"), (_SET, "gpu_memset"), (_SYNC, "cuda_sync")):
+            for pattern, kind in ((_COPY, "gpu_memcpy"), (_SET, "gpu_memset"), (_SYNC, "cuda_sync")):
                 if pattern.match(text):
-                    return code(category)
+                    return code(kind)
             return code("kernel" if launched else _MIRROR)
-        said = dialect.category_without(text)
-        if dialect.step_number(text) is not None or said != "user_annotation":
-            return code(said)
+        category = dialect.category_without(text)
+        if dialect.step_number(text) is not None or category != "user_annotation":
+            return code(category)
         if hint >= 0:
             return hint
-        return code("cpu_op" if _OPERATOR.match(text) else said)
+        return code("cpu_op" if _OPERATOR.match(text) else category)

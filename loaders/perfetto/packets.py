@@ -9,10 +9,8 @@ from __future__ import annotations
 from ..protobuf.layout import BYTES, FIXED, NUMBER, TEXT
 from ..protobuf.shape import Fields, Shape
 
-BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4
-"""Types of track events."""
-CLEARED = 1
-"""Flag of a packet from which on its sequence has forgotten texts and defaults."""
+BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4  # Types of track events.
+CLEARED = 1  # Flag of a packet from which on its sequence has forgotten texts and defaults.
 
 _SCALARS: Fields = {
     2: ("flag", NUMBER), 3: ("unsigned", NUMBER), 4: ("signed", NUMBER), 5: ("real", FIXED), 6: ("text", TEXT),

@@ -7,10 +7,8 @@ kinds, the same names. Slices without a category are told by what they are on an
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from contextlib import closing
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -19,13 +17,13 @@ import orjson
 from ..errors import Unreadable
 from ..ingest import limits, stream
 from ..kineto.columns import CODES, FLOATS, INTS, NULL, Block, Strings
-from ..kineto.info import devices_of, rank_of
+from ..kineto.info import devices_of, label_of, rank_of
 from ..kineto.tables import Tables
 from ..loader import Job
 from ..native.allocator import keep_freed
 from ..protobuf.program import walk_for
 from ..protobuf.stretches import Stretch, Stretches
-from ..protobuf.tokens import Ints
+from ..protobuf.tokens import Ints, map_distinct
 from ..trace import Device, Info, Trace
 from .counters import Counters
 from .events import Begins, TrackEvents, counts, events_of, kinds
@@ -116,10 +114,7 @@ class _Load:
 
     def _numbers(self, tracks: Ints) -> Ints:
         """Small numbers for the tracks."""
-        distinct, where = np.unique(tracks, return_inverse=True)
-        found = [self.lanes.setdefault(track, len(self.lanes)) for track in distinct.tolist()]
-        numbers: Ints = np.array(found, np.int64)[where]
-        return numbers
+        return map_distinct(tracks, lambda track: self.lanes.setdefault(track, len(self.lanes)))
 
     def _wait(self, block: Block) -> None:
         self.rows += block.rows
@@ -192,7 +187,7 @@ class _Load:
             facts |= {key: distributed[key] for key in ("backend", "world_size") if key in distributed}
         covered = stretches.damage / self.source.given if stretches.damage is not None and self.source.given else 1.0
         return Info(
-            source=str(self.job.path), label=_label(self.job.path), format="perfetto", tool=self._tool(),
+            source=str(self.job.path), label=label_of(self.job.path), format="perfetto", tool=self._tool(),
             bytes=self.source.size, devices=tuple(devices.get(each, Device(each)) for each in ids),
             ranks=tuple(sorted(row_ranks if rank is None else {rank, *row_ranks})), epoch_ns=epoch,
             clock="wall clock" if epoch is not None else None,
@@ -201,7 +196,7 @@ class _Load:
         )  # fmt: skip
 
     def _tool(self) -> str:
-        processes = {track.process for track in self.tracks.known.values()}
+        processes = {track.process for track in self.tracks.by_uuid.values()}
         return "PyTorch Kineto (Perfetto)" if "Kineto Trace" in processes or self.document else "Perfetto"
 
     def _warnings(self, broken: int, stretches: Stretches) -> tuple[str, ...]:
@@ -244,8 +239,3 @@ def _json(text: str) -> Any:
         return orjson.loads(text)
     except ValueError:
         return None
-
-
-def _label(path: Path) -> str:
-    name = re.sub(r"(\.gz|\.zst)$", "", path.name)
-    return re.sub(r"(\.pftrace|\.perfetto-trace|\.perfetto|\.pb)$", "", name) or path.name

@@ -12,14 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..kineto.columns import NULL, Strings
-from ..protobuf.tokens import Ints, Tokens
+from ..protobuf.tokens import Ints, Tokens, map_distinct
 from .packets import CLEARED, INTERNED
 
 _REALTIME, _BOOTTIME = 1, 6
 _OF_SEQUENCE = range(64, 128)
 _LATEST = 1 << 62
-_LONGEST_STEP = 1 << 42
-"""Nanoseconds from one packet to the next, more than which cannot be summed up."""
+_LONGEST_STEP = 1 << 42  # Nanoseconds from one packet to the next, more than which cannot be summed up.
 
 
 class Sequences:
@@ -49,9 +48,9 @@ class Sequences:
             if number not in self._span_of:
                 self._span_of[number] = self._next()
             local = np.cumsum(cleared[at])
-            known = [self._span_of[number], *(self._next() for _ in range(int(local[-1])))]
-            spans[at] = np.array(known, np.int64)[local]
-            self._span_of[number] = known[-1]
+            numbers = [self._span_of[number], *(self._next() for _ in range(int(local[-1])))]
+            spans[at] = np.array(numbers, np.int64)[local]
+            self._span_of[number] = numbers[-1]
         self._learn(tokens, spans)
         return spans
 
@@ -85,24 +84,20 @@ class Sequences:
         span, whose = np.unique(spans, return_inverse=True)
         pair, where = np.unique(whose * len(number) + which, return_inverse=True)
         texts = self._texts[kind]
-        found = [texts.get((int(span[at // len(number)]), int(number[at % len(number)])), -1) for at in pair.tolist()]
-        codes: Ints = np.array(found, np.int64)[where]
-        return codes
+        codes = [texts.get((int(span[at // len(number)]), int(number[at % len(number)])), -1) for at in pair.tolist()]
+        of_each: Ints = np.array(codes, np.int64)[where]
+        return of_each
 
     def tracks(self, spans: Ints, tracks: Ints) -> Ints:
         """The track of each event: its own, the default of its span, else one that stands for the span."""
-        span, where = np.unique(spans, return_inverse=True)
-        default = np.array([self._track.get(each, -each) for each in span.tolist()], np.int64)
-        return np.where(tracks == NULL, default[where], tracks)
+        return np.where(tracks == NULL, map_distinct(spans, lambda span: self._track.get(span, -span)), tracks)
 
     def times(self, tokens: Tokens, packets: int, spans: Ints) -> Ints:
         """The time of each packet on the clock of the trace in ns, NULL where it has none."""
         sequence = tokens.column("packet.sequence", packets, 0)
         times, clock = tokens.column("packet.time", packets), tokens.column("packet.clock", packets)
         times[(times < 0) | (times >= _LATEST)] = NULL
-        span, where = np.unique(spans, return_inverse=True)
-        default = np.array([self._clock.get(each, 0) for each in span.tolist()], np.int64)
-        clock = np.where(clock == NULL, default[where], clock)
+        clock = np.where(clock == NULL, map_distinct(spans, lambda span: self._clock.get(span, 0)), clock)
         snapshots = self._snapshots(tokens)
         begin = 0
         for at, clocks in [*snapshots, (packets, [])]:

@@ -83,9 +83,7 @@ class Slices:
         self.open += int(opens.sum()) - len(at)
 
 
-def _depths(
-    lanes: Lanes, begins: Mask
-) -> tuple[Ints, Ints]:
+def _depths(lanes: Lanes, begins: Mask) -> tuple[Ints, Ints]:
     """Begins less ends up to each event of its lane, itself included, and the lowest that was so far, at most 0."""
     running = np.cumsum(np.where(begins, 1, -1))
     first = np.concatenate(([True], np.diff(lanes) != 0))

@@ -52,7 +52,7 @@ class Tracks:
     """All tracks, by uuid. ``word`` is what devices are called."""
 
     def __init__(self) -> None:
-        self.known: dict[int, Track] = {}
+        self.by_uuid: dict[int, Track] = {}
         self.word: str | None = None
         self._places: dict[tuple[object, ...], Place] = {}
 
@@ -63,8 +63,8 @@ class Tracks:
             return
         uuids = tokens.column("packet.track.uuid", count, 0).tolist()
         for uuid in uuids:
-            self.known.setdefault(uuid, Track())
-        tracks = [self.known[uuid] for uuid in uuids]
+            self.by_uuid.setdefault(uuid, Track())
+        tracks = [self.by_uuid[uuid] for uuid in uuids]
         parent = tokens.field("packet.track.parent")
         for owner, value in zip(parent.owners.tolist(), parent.values.tolist(), strict=True):
             tracks[owner].parent = value
@@ -103,9 +103,9 @@ class Tracks:
     def around(self, uuid: int) -> list[Track]:
         """The track and those it is in, innermost first."""
         chain, visited = list[Track](), set[int]()
-        while uuid in self.known and uuid not in visited and len(chain) < _DEEPEST:
+        while uuid in self.by_uuid and uuid not in visited and len(chain) < _DEEPEST:
             visited.add(uuid)
-            chain.append(self.known[uuid])
+            chain.append(self.by_uuid[uuid])
             parent = chain[-1].parent
             if parent is None:
                 break
@@ -114,7 +114,7 @@ class Tracks:
 
     def place(self, uuid: int) -> Place:
         """What events of a track are of: that of one with the same descriptor, where there was one."""
-        own = self.known.get(uuid)
+        own = self.by_uuid.get(uuid)
         if own is None or not (own.name or own.thread or own.process):
             return self._place(uuid)
         key = own.name, own.parent, own.pid, own.tid, own.process, own.thread

@@ -7,13 +7,13 @@ packet by packet here, and what comes out is a trace without.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 
 from ..ingest.stream import Source
-from ..protobuf.layout import LENGTH
+from ..protobuf.layout import LENGTH, varint
 from .packets import COMPRESSED, PACKET
 
-_MOST = 64 << 20
-"""Bytes one packet may unpack to."""
+_MOST = 64 << 20  # Bytes one packet may unpack to.
 _PIECE = 1 << 20
 _HEADER = 20
 
@@ -22,18 +22,17 @@ class Unpacked:
     """Reads a source as ``Source.readinto`` does. ``damaged`` counts packets that could not be unpacked whole."""
 
     def __init__(self, source: Source) -> None:
-        self._source = source
-        self._ahead = b""
-        self._ready = memoryview(b"")
-        self._raw = 0
-        self._compressed = b""
+        self._source, self._bytes = source, b""
+        self._chunks, self._ready = self._packets(), memoryview(b"")
         self.damaged = 0
 
     def readinto(self, view: memoryview) -> int:
         """Fill a buffer with what comes next; fewer bytes than it has room for only at the end."""
         filled = 0
         while filled < len(view):
-            if not self._ready and not self._next():
+            if not self._ready:
+                self._ready = memoryview(next(self._chunks, b""))
+            if not self._ready:
                 break
             chunk = self._ready[: len(view) - filled]
             view[filled : filled + len(chunk)] = chunk
@@ -41,48 +40,43 @@ class Unpacked:
             filled += len(chunk)
         return filled
 
-    def _fill(self, size: int) -> None:
-        if len(self._ahead) < size:
-            self._ahead += self._source.read(max(size - len(self._ahead), 1 << 16))
+    def _packets(self) -> Iterator[bytes]:
+        """The bytes of the trace, none of them empty. What is no packet, or cannot be one, is left as it is."""
+        while self._fill(2 * _HEADER):
+            begin, inside, size = self._header()
+            if inside and size <= _MOST and self._fill(begin + size) >= begin + size:
+                packet = self._take(begin + size)
+                if unpacked := self._inflated(packet[begin + inside :]):
+                    yield unpacked
+                continue
+            remaining = begin + size if begin > 0 else len(self._bytes)
+            while remaining > 0 and self._fill(min(remaining, _PIECE)):
+                chunk = self._take(remaining)
+                remaining -= len(chunk)
+                yield chunk
 
-    def _next(self) -> bool:
-        """Have something ready; False at the end."""
-        if self._raw:
-            self._fill(min(self._raw, _PIECE))
-            chunk, self._ahead = self._ahead[: self._raw], self._ahead[self._raw :]
-            self._raw -= len(chunk)
-            self._ready = memoryview(chunk)
-            return bool(chunk)
-        self._fill(_HEADER)
-        if not self._ahead:
-            return False
-        head, content, size = self._header()
-        if size <= 0 or head < 0:  # nothing to unpack here, and nothing to go by: as it is
-            self._raw = max(head if head > 0 else len(self._ahead), 1)
-            return self._next()
-        self._fill(min(head + size, _MOST))
-        packet = self._ahead[head : head + size]
-        if content and len(packet) == size:
-            self._ahead = self._ahead[head + size :]
-            self._ready = memoryview(self._inflated(packet[content:]))
-            return bool(self._ready) or self._next()
-        self._raw = head + size
-        return self._next()
+    def _fill(self, size: int) -> int:
+        """Have at least so many bytes at hand, fewer only at the end; how many there are."""
+        if len(self._bytes) < size:
+            self._bytes += self._source.read(max(size - len(self._bytes), 1 << 16))
+        return len(self._bytes)
+
+    def _take(self, size: int) -> bytes:
+        taken, self._bytes = self._bytes[:size], self._bytes[size:]
+        return taken
 
     def _header(self) -> tuple[int, int, int]:
-        """Bytes before the packet's content, where in that its compressed packets begin (0: it has none), its size."""
-        tag, at = _varint(self._ahead, 0)
-        if at < 0 or tag != PACKET << 3 | LENGTH:
-            return -1, 0, 0
-        size, at = _varint(self._ahead, at)
-        if at < 0:
-            return -1, 0, 0
-        self._fill(at + _HEADER)
-        tag, inner = _varint(self._ahead, at)
-        if tag != COMPRESSED << 3 | LENGTH or inner < 0:
-            return at, 0, size
-        length, inner = _varint(self._ahead, inner)
-        return at, inner - at if inner >= 0 and inner - at + length == size else 0, size
+        """Bytes before the packet's content (0: it is none), where in that its compressed packets begin (0: it has
+        none), its size."""
+        tag, at = varint(self._bytes, 0)
+        size, begin = varint(self._bytes, at) if at >= 0 else (0, -1)
+        if begin < 0 or tag != PACKET << 3 | LENGTH:
+            return 0, 0, 0
+        tag, at = varint(self._bytes, begin)
+        if at < 0 or tag != COMPRESSED << 3 | LENGTH:
+            return begin, 0, size
+        length, at = varint(self._bytes, at)
+        return begin, at - begin if at - begin + length == size and at >= 0 else 0, size
 
     def _inflated(self, data: bytes) -> bytes:
         decoder = zlib.decompressobj()
@@ -95,26 +89,15 @@ class Unpacked:
         return unpacked
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    for byte in data[at : at + 10]:
-        at += 1
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            return value, at
-    return 0, -1
-
-
 def has_compressed(head: bytes) -> bool:
     """Whether one of the first packets holds compressed ones."""
     at = 0
     for _ in range(256):
-        tag, at = _varint(head, at)
-        size, begin = _varint(head, at) if at >= 0 and tag == PACKET << 3 | LENGTH else (0, -1)
+        tag, at = varint(head, at)
+        size, begin = varint(head, at) if at >= 0 and tag == PACKET << 3 | LENGTH else (0, -1)
         if begin < 0:
             return False
-        if _varint(head, begin)[0] == COMPRESSED << 3 | LENGTH:
+        if varint(head, begin)[0] == COMPRESSED << 3 | LENGTH:
             return True
         at = begin + size
         if at >= len(head):

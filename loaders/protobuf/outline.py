@@ -10,11 +10,10 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .layout import EIGHT_BYTES, FOUR_BYTES, LENGTH, VARINT
+from .layout import EIGHT_BYTES, FOUR_BYTES, LENGTH, VARINT, WIRE_TYPES, varint
 
 _WINDOW = 64 << 10
-_HEADER = 20
-"""Bytes of the longest tag and length."""
+_HEADER = 20  # Bytes of the longest tag and length.
 
 
 class WireField(NamedTuple):
@@ -41,31 +40,15 @@ def parts(file: int, begin: int, end: int) -> Iterator[WireField]:
     while at < end:
         if at + _HEADER > base + len(window):
             window, base = os.pread(file, _WINDOW, at), at
-        tag, behind = _varint(window, at - base, at)
+        tag, behind = varint(window, at - base)
         wire, number = tag & 7, tag >> 3
-        value = size = 0
-        if wire in (VARINT, LENGTH):
-            value, behind = _varint(window, behind, at)
+        value, size = 0, {EIGHT_BYTES: 8, FOUR_BYTES: 4}.get(wire, 0)
+        if wire in (VARINT, LENGTH) and behind >= 0:
+            value, behind = varint(window, behind)
         if wire == LENGTH:
             size, value = value, 0
-        elif wire in (EIGHT_BYTES, FOUR_BYTES):
-            size = 8 if wire == EIGHT_BYTES else 4
-        elif wire != VARINT:
-            raise Cut(at)
         content = base + behind
-        if number == 0 or size > end - content:
+        if behind < 0 or wire not in WIRE_TYPES or number == 0 or size > end - content:
             raise Cut(at)
         yield WireField(number, at, content, content + size, value)
         at = content + size
-
-
-def _varint(window: bytes, at: int, start: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < len(window) and shift < 70:
-        byte = window[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-        shift += 7
-    raise Cut(start)

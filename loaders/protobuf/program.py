@@ -11,15 +11,11 @@ from . import plain
 from .tokens import Bytes, Room, Walk
 
 WALKER = Program(
-    name="walker",
-    module=f"{__package__}.signatures",
-    names=("walk",),
-    sources=tuple(str(Path(__file__).with_name(f"{name}.py")) for name in ("layout", "walk", "signatures")),
-)
-_COMPILED_BYTES = 500_000
-"""Bytes from which loading the compiled code is worth its time."""
-_PREPARED_BYTES = 4_000_000
-"""And from which somebody who reads them will be glad that it is compiled."""
+    name="walker", module=f"{__package__}.walk", names=("walk",),
+    sources=tuple(str(Path(__file__).with_name(f"{name}.py")) for name in ("layout", "walk")),
+)  # fmt: skip
+_COMPILED_BYTES = 500_000  # Bytes from which loading the compiled code is worth its time.
+_PREPARED_BYTES = 4_000_000  # Bytes from which the walk is compiled for later loads.
 _SEED = random.SystemRandom().getrandbits(62)
 
 
@@ -41,7 +37,7 @@ def compiled(native: Native) -> Walk:
 
 
 def walk_for(size: int, allowed: bool) -> Walk:
-    """The walk for so many bytes: compiled where that is there and worth loading, and wished for where worth that."""
+    """The walk for so many bytes: the compiled one where it exists and is worth loading."""
     if allowed and size >= _COMPILED_BYTES:
         if (native := WALKER.functions()) is not None:
             return compiled(native)

@@ -9,18 +9,15 @@ import numpy.typing as npt
 
 from .layout import DEEPEST, MESSAGE, NUMBERS_END, SKIP
 
-Fields = dict[int, tuple[str, Any]]
-"""Field number → name and kind, or name and the fields of the message it is."""
+Fields = dict[int, tuple[str, Any]]  # Field number → name and kind, or name and the fields of the message it is.
 
 
 class Shape:
-    """Messages as slots: one for each wanted field of each kind of message, in the order they are declared.
-
-    The outermost message (kind 0) is what the data is the inside of; its fields are the items of a walk. A kind of
-    message belongs to one field, so the n-th message of a kind is the n-th token of that field's slot.
-    ``slots`` (kinds of messages × field numbers) is the slot of each field or -1, ``by_number`` the same as one mapping
-    for each kind; ``kinds`` and ``inside`` say of each slot what it is and which kind of message it leads to.
-    """
+    """Messages as slots: one for each wanted field of each kind of message, in the order they are declared. The
+    outermost message (kind 0) is what the data is the inside of; its fields are the items of a walk. A kind of message
+    belongs to one field, so the n-th message of a kind is the n-th token of that field's slot. ``slots`` (kinds of
+    messages × field numbers) is the slot of each field or -1, ``by_number`` the same as one mapping for each kind;
+    ``kinds`` and ``inside`` say of each slot what it is and which kind of message it leads to."""
 
     def __init__(self, fields: Fields) -> None:
         self.names: dict[str, int] = {}

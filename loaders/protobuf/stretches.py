@@ -16,10 +16,8 @@ from .layout import DAMAGED, FULL, INCOMPLETE, PAD
 from .shape import Shape
 from .tokens import Tokens, Walk, Walker, header
 
-BUFFER = 1 << 20
-"""Bytes of data walked at once: with the tokens made of them they stay in the processor's cache."""
-LARGEST = 8 << 20
-"""Bytes of the largest item that is entered."""
+BUFFER = 1 << 20  # Bytes of data walked at once: with the tokens made of them they stay in the processor's cache.
+LARGEST = 8 << 20  # Bytes of the largest item that is entered.
 Read = Callable[[memoryview], int]
 """Fills a buffer with the bytes that come next; fewer than it has room for only at the end."""
 
@@ -33,11 +31,9 @@ class Stretch(NamedTuple):
 
 
 class Stretches:
-    """The items of one message, from wherever ``read`` is. Afterwards it says how that went.
-
-    ``broken`` counts items that were damaged or too large, ``damage`` is the place (of those read) where the format
-    ended before the data did, None where it did not.
-    """
+    """The items of one message, from wherever ``read`` is. Afterwards it says how that went. ``broken`` counts items
+    that were damaged or too large, ``damage`` is the place (of those read) where the format ended before the data did,
+    None where it did not."""
 
     def __init__(self, shape: Shape, walk: Walk, base: int = 0) -> None:
         self._walker = Walker(shape, walk, BUFFER // 2, LARGEST)

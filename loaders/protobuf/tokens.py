@@ -8,12 +8,12 @@ assignment each, where the last of several wins, which is what the format wants.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from .layout import AT, BROKEN, DEEPEST, FULL, ITEM, LENGTH, STATE, TOKENS
+from .layout import AT, BROKEN, DEEPEST, FULL, ITEM, LENGTH, STATE, TOKENS, varint
 from .shape import Shape
 
 Ints = npt.NDArray[np.int64]
@@ -102,10 +102,8 @@ class Tokens:
         return str(self._view[value : value + size], "utf-8", "replace")
 
     def texts(self, name: str, code: Callable[[str], int], of: Mask | None = None) -> tuple[Codes, Ints]:
-        """Owners of a field of texts and the codes of its values; ``code`` is asked once for each distinct text.
-
-        With ``of``, those of some owners only.
-        """
+        """Owners of a field of texts and the codes of its values; ``code`` is asked once for each distinct text. With
+        ``of``, those of some owners only."""
         field = self.field(name)
         if of is not None:
             at = np.flatnonzero(of[field.owners])
@@ -134,12 +132,16 @@ def reals(values: Ints) -> npt.NDArray[np.float64]:
     return doubles
 
 
-class Walker:
-    """Walks data of one shape, stretch after stretch, in as much room as its items need.
+def map_distinct(values: npt.NDArray[Any], convert: Callable[[int], Any], dtype: type = np.int64) -> npt.NDArray[Any]:
+    """``convert`` of each value, called once for each distinct one."""
+    distinct, where = np.unique(values, return_inverse=True)
+    return np.array([convert(value) for value in distinct.tolist()], dtype)[where]
 
-    ``broken`` counts damaged items that were passed over. ``largest`` bounds the size of an item and so the memory;
-    what is larger is passed over too.
-    """
+
+class Walker:
+    """Walks data of one shape, stretch after stretch, in as much room as its items need. ``broken`` counts damaged
+    items that were passed over. ``largest`` bounds the size of an item and so the memory; what is larger is passed over
+    too."""
 
     def __init__(self, shape: Shape, walk: Walk, capacity: int, largest: int) -> None:
         self._shape, self._walk, self._largest = shape, walk, largest
@@ -168,19 +170,8 @@ class Walker:
 
 
 def header(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """Where the content of an item begins, and its size; a size of 0 where it says none, or says it beyond ``end``."""
-    tag, at = _number(data, at, end)
-    size, at = _number(data, at, end) if tag & 7 == LENGTH else (0, at)
-    return at, size
-
-
-def _number(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < end:
-        byte = int(data[at])
-        at += 1
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            break
-    return value, at
+    """Where the content of an item begins, and its size, 0 where it says none; (``end``, 0) where the header is cut."""
+    head = data[at : min(at + 20, end)].tobytes()
+    tag, begin = varint(head, 0)
+    size, begin = varint(head, begin) if begin >= 0 and tag & 7 == LENGTH else (0, begin)
+    return (at + begin, size) if begin >= 0 else (end, 0)

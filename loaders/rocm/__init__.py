@@ -1,5 +1,178 @@
 """AMD's profilers: rocprofv3 (CSV, JSON, rocpd), rocprof, rocprofiler-compute and rocmProfileData.
 
-Each format has a small module that recognises it and is imported whenever a file is opened, and a ``read_…`` module
-that does the rest. All of them collect rows in a ``recording.Recording``.
+Files are recognised here, which is imported whenever one is opened. The ``read_…`` modules do the rest; all of them
+collect rows in a ``recording.Recording``.
 """
+
+from __future__ import annotations
+
+import csv
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import ClassVar
+
+from ..ingest import stream
+from ..loader import FormatLoader, Job
+from ..trace import Trace
+from .csv_files import COLUMNS, COUNTERS, SYSTEM, TIMES, columns, has_header, run_of, table_of
+
+
+class RocmLoader(FormatLoader):
+    """A loader whose files the ``load`` of the module ``reader`` reads."""
+
+    fills: tuple[str, ...] = ("kernels", "host", "metrics")
+    version = 2
+    reader: ClassVar[str]
+
+    def load(self, job: Job) -> tuple[Trace, ...]:
+        """One Trace, of JSON one for each process. Raises Unreadable where nothing has a time, or a file is damaged."""
+        traces: tuple[Trace, ...] = import_module(f"{__name__}.{self.reader}").load(job, self.companions(job.path))
+        return traces
+
+
+class RocmProfileData(RocmLoader):
+    """The loader of rocmProfileData (``.rpd``, ``.rpd.gz``)."""
+
+    name = "rpd"
+    title = "rocmProfileData (.rpd, .rpd.gz): kernels, graph tasks, copies, HIP calls, ranges, the monitor's clocks"
+    suffixes = (".rpd", ".rpd.gz")
+    reader = "read_rpd"
+
+    def sniff(self, head: bytes) -> bool:
+        """An SQLite database with the operations and calls of rocmProfileData, and without the tables of rocpd."""
+        return (
+            head.startswith(stream.SQLITE) and b"rocpd_op" in head and b"rocpd_api" in head
+            and b"rocpd_info_" not in head and b"StringIds" not in head
+        )
+
+
+class Rocpd(RocmLoader):
+    """The loader of rocpd databases, of rocprofv3 and rocprofiler-systems."""
+
+    name = "rocpd"
+    title = "rocprofv3 database (rocpd, .db): kernels, copies, HIP/HSA/RCCL calls, markers, counters, allocated memory"
+    suffixes = (".db",)
+    reader = "read_rocpd"
+
+    def sniff(self, head: bytes) -> bool:
+        """An SQLite database with the tables that describe agents and dispatches, with a suffix or without."""
+        return (
+            head.startswith(stream.SQLITE) and (b"rocpd_kernel_dispatch" in head or b"rocpd_info_" in head)
+            and b"StringIds" not in head
+        )
+
+
+class RocprofJson(RocmLoader):
+    """The loader of rocprofv3's JSON (``rocprofiler-sdk-tool``)."""
+
+    name = "rocprofv3-json"
+    title = "rocprofv3 JSON (.json, .gz): kernels, copies, HIP/HSA/RCCL calls, markers, counters"
+    suffixes = (".json", ".json.gz")
+    reader = "read_json"
+
+    def sniff(self, head: bytes) -> bool:
+        """An object whose first key is the tool's name."""
+        return re.match(rb'\s*\{\s*"rocprofiler-sdk-tool"\s*:', head.removeprefix(b"\xef\xbb\xbf")) is not None
+
+
+class RocprofCsv(RocmLoader):
+    """The loader of rocprofv3's CSV files: one table per file, those of one run with one prefix in one folder.
+
+    ``run_kernel_trace.csv``, ``run_hip_api_trace.csv`` and their like are one recording: opening one opens them all. A
+    file whose name is only that of its table has no prefix to tell what belongs to it, and is opened alone. The header
+    says which table a file holds, never its name.
+    """
+
+    name = "rocprofv3-csv"
+    title = "rocprofv3 CSV set: kernel, copy, HIP/HSA/RCCL, marker and memory traces, counters; statistics alone"
+    suffixes = (".csv", ".csv.gz")
+    fills = ("kernels", "host", "metrics", "operators", "kernel_stats")
+    one_recording = True
+    reader = "read_rocprofv3"
+
+    def sniff(self, head: bytes) -> bool:
+        """A header of one of the tables that has events, or of a summary."""
+        return table_of(head) not in (None, "agents") and b"begin_timestamp" not in head[:4096].lower()
+
+    def leads(self, path: Path) -> bool:
+        """Whether a folder is opened by this file rather than by another of its run: not by a summary."""
+        return "_stats.csv" not in path.name
+
+    def companions(self, path: Path) -> tuple[Path, ...]:
+        """The files of the same run: in the same folder, with the same prefix before the names of their tables."""
+        prefix = run_of(path)
+        if prefix is None:
+            return ()
+        try:
+            files = sorted(file for file in path.parent.iterdir() if file.name.startswith(prefix))
+        except OSError:
+            return ()
+        return tuple(file for file in files if run_of(file) == prefix and file.name != path.name and file.is_file())
+
+
+class Rocprof(RocmLoader):
+    """The loader of the results of rocprof (v1), with their header or, as scripts keep them, without."""
+
+    name = "rocprof"
+    title = "rocprof (v1) results CSV with timestamps, with header or without: kernels, counters"
+    suffixes = (".csv",)
+    fills = ("kernels", "metrics")
+    reader = "read_rocprof"
+
+    def sniff(self, head: bytes) -> bool:
+        """The header, or first lines that are all rows."""
+        if has_header(head):
+            return True
+        lines = [line for line in head.split(b"\n", 5)[:5] if line.strip()]
+        complete = lines if len(head) < 65536 or len(lines) < 5 else lines[:-1]
+        return bool(complete) and all(map(_is_bare_row, complete[:4]))
+
+
+_SIGNAL, _OBJECT, _DISPATCH, _COMPLETE, _DURATION = 14, 15, 16, 19, 20
+
+
+def _is_bare_row(line: bytes) -> bool:
+    """Whether a line is a row of a results file: its numbers where they belong, its duration that of its times."""
+    try:
+        (cells,) = csv.reader([line.decode("utf-8", "replace").strip()])
+        numbers = [int(cells[at]) for at in (0, 2, 5, 6, *range(_DISPATCH, _DURATION + 1))]
+    except (csv.Error, ValueError, IndexError):
+        return False
+    begin, end, duration = numbers[5], numbers[6], numbers[8]
+    hexadecimal = cells[_SIGNAL].startswith("0x") and cells[_OBJECT].startswith("0x")
+    return len(cells) == len(COLUMNS) and hexadecimal and end - begin == duration
+
+
+class RocprofilerCompute(RocmLoader):
+    """The loader of the workloads of rocprofiler-compute (Omniperf), folders of CSV files.
+
+    ``pmc_perf.csv`` has every dispatch with all its counters, ``timestamps.csv`` (where there is one) the same
+    dispatches timed without them, ``sysinfo.csv`` the device's limits. Any file with dispatches opens; the two that
+    belong together are read together. rocprof v2 writes the same columns into a file of its own.
+    """
+
+    name = "rocprofiler-compute"
+    title = "rocprofiler-compute (Omniperf) workload folder: kernels with MFMA and HBM utilisation, counters"
+    suffixes = (".csv",)
+    version = 3
+    fills = ("kernels", "metrics")
+    directory_file = COUNTERS
+    reader = "read_compute"
+
+    def sniff(self, head: bytes) -> bool:
+        """A header with dispatches, their GPU and their times; thousands of counters may follow."""
+        have, needed = set(columns(head)), {"dispatch_id", "kernel_name", "gpu_id"}
+        if b"\n" not in head and len(head) > 60_000:  # a header longer than this: its times may be at its end
+            return have >= needed and "sq_waves" in have
+        return have >= needed | {"start_timestamp", "end_timestamp"} and "counter_name" not in have
+
+    def companions(self, path: Path) -> tuple[Path, ...]:
+        """What is read with a file: the machine's description and, with either of the two, the other."""
+        names = {COUNTERS: (TIMES, SYSTEM), TIMES: (COUNTERS, SYSTEM)}.get(path.name, (SYSTEM,))
+        return tuple(path.with_name(name) for name in names if path.with_name(name).is_file())
+
+
+RPD, ROCPD, JSON, CSV, ROCPROF, COMPUTE = (
+    RocmProfileData(), Rocpd(), RocprofJson(), RocprofCsv(), Rocprof(), RocprofilerCompute(),
+)

@@ -1,4 +1,4 @@
-"""SQLite databases of AMD's tools, opened as what they are: files of strangers.
+"""SQLite databases of AMD's tools (and Ascend's), opened as what they are: files of strangers.
 
 A view may be any query, one that never ends among them, so views are read for the tables they name and never run.
 Columns are asked for by type: text where a number should be is null and counted, and no single value may be longer
@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import polars as pl
 
-from ..ingest import sqlite_file
+from ..errors import Unreadable
+from ..ingest import sqlite_file, stream
+from ..loader import Job
+from ..trace import Info, Trace
+from .recording import Recording
 from .values import Faults
 
 _BLOCK_ROWS = 65_536
@@ -22,8 +27,16 @@ _LONGEST = 64 << 20
 """Bytes of one value or row; SQLite refuses the table that has a longer one."""
 _LONGEST_NAME = 1 << 16
 """Characters of a text that are read."""
+_SQL: dict[type[pl.DataType], str] = {
+    pl.Int64: "case when typeof({0}) = 'integer' then {0} end",
+    pl.String: "case when typeof({0}) in ('text', 'integer', 'real') "
+               f"then substr(cast({{0}} as text), 1, {_LONGEST_NAME}) end",
+    pl.Float64: "case when typeof({0}) in ('integer', 'real') then cast({0} as real) end",
+}
+"""A column as SQL by what it should be; what is stored as something else is null."""
 _STEPS = 200_000
 """Steps of SQLite's machine between two looks at whether the user wants to stop."""
+_TABLE = re.compile(r"\s*create table", re.IGNORECASE)
 _PLAIN_VIEW = re.compile(
     r"\s*create\s+(?:temp\s+|temporary\s+)?view\s+(?:if\s+not\s+exists\s+)?\S+\s+as\s+(.*)\Z", re.IGNORECASE | re.DOTALL
 )
@@ -54,19 +67,16 @@ class RocmDatabase:
         self._views: dict[str, str] = {}
         self._counted: set[tuple[str, str]] = set()
         try:
-            self._look_around()
+            for kind, name, _, text in sqlite_file.schema(self._connection):
+                if kind == "view" and isinstance(name, str):
+                    self._views[name] = str(text)
+                elif kind == "table" and isinstance(name, str) and _TABLE.match(str(text)):
+                    # stored columns only: a generated one is an expression of whoever made the file
+                    rows = self._connection.execute(f"pragma table_info({_quoted(name)})").fetchall()
+                    self.tables[name] = tuple(str(row[1]) for row in rows)
         except BaseException:
             self.close()
             raise
-
-    def _look_around(self) -> None:
-        for kind, name, _, text in sqlite_file.schema(self._connection):
-            if not isinstance(name, str):
-                continue
-            if kind == "view":
-                self._views[str(name)] = str(text)
-            elif kind == "table" and str(text).lstrip()[:13].lower().startswith("create table"):
-                self.tables[str(name)] = self._columns(str(name))
 
     def close(self) -> None:
         """Let go of the file."""
@@ -102,61 +112,69 @@ class RocmDatabase:
         A column the table lacks is null. What is stored in another type is null and counted, the first time that the
         column is read. Of a damaged table the rows before the damage are given.
         """
+        schema = _schema(ints, texts, reals)
         for number, table in enumerate(self.sources(name)):
-            have = set(self.tables[table])
-            columns = [
-                *(_typed(column, "integer") if column in have else "null" for column in ints),
-                *(_text(column) if column in have else "null" for column in texts),
-                *(_real(column) if column in have else "null" for column in reals),
+            have = {column: _quoted(column) for column in self.tables[table]}
+            columns = [_SQL[schema[column]].format(have[column]) if column in have else "null" for column in schema]
+            wrong = [
+                f"(typeof({have[c]}) not in ({numbers}, 'null'))"
+                for asked, numbers in ((ints, "'integer'"), (reals, "'integer', 'real'"))
+                for c in asked if c in have and (table, c) not in self._counted
             ]
-            new = {column for column in have if (table, column) not in self._counted}
-            wrong = [f"(typeof({_quoted(c)}) not in ('integer', 'null'))" for c in ints if c in new]
-            wrong += [f"(typeof({_quoted(c)}) not in ('integer', 'real', 'null'))" for c in reals if c in new]
             self._counted |= {(table, column) for column in (*ints, *reals)}
             query = f"select {', '.join([*columns, ' + '.join(wrong) or '0'])} from {_quoted(table)}"
-            yield from self._rows(name, number, query, {**_schema(ints, texts, reals), "wrong": pl.Int64})
+            try:
+                for rows in sqlite_file.batches(self._connection.execute(query), _BLOCK_ROWS):
+                    frame = pl.DataFrame(rows, schema={**schema, "wrong": pl.Int64}, orient="row")
+                    if count := int(frame["wrong"].sum()):
+                        self._faults.values[name] += count
+                    yield frame.select(pl.lit(number, pl.Int64).alias("source"), *schema)
+            except sqlite3.DatabaseError as error:
+                if self._stopped is not None:
+                    raise self._stopped from None
+                reason = f"{name} could be read only in part ({_clause(error)})"
+                if reason not in self._faults.sentences:
+                    self._faults.sentences.append(reason)
 
-    def _rows(
-        self, name: str, number: int, query: str, columns: Mapping[str, type[pl.DataType]]
-    ) -> Iterator[pl.DataFrame]:
-        try:
-            for rows in sqlite_file.batches(self._connection.execute(query), _BLOCK_ROWS):
-                frame = pl.DataFrame(rows, schema=dict(columns), orient="row")
-                if wrong := int(frame["wrong"].sum()):
-                    self._faults.values[name] += wrong
-                yield frame.select(pl.lit(number, pl.Int64).alias("source"), *list(columns)[:-1])
-        except sqlite3.DatabaseError as error:
-            if self._stopped is not None:
-                raise self._stopped from None
-            reason = f"{name} could be read only in part ({' '.join(str(error).split())[:120]})"
-            if reason not in self._faults.sentences:
-                self._faults.sentences.append(reason)
 
-    def _columns(self, table: str) -> tuple[str, ...]:
-        """Stored columns only: a generated one is an expression of whoever made the file."""
-        rows = self._connection.execute(f"pragma table_info({_quoted(table)})").fetchall()
-        return tuple(str(row[1]) for row in rows)
+def read_database(
+    job: Job, format: str, tool: str, clock: str, read: Callable[[RocmDatabase, Recording], Trace]
+) -> tuple[Trace, ...]:
+    """What ``read`` makes of the database, which may be compressed. Raises Unreadable where SQLite cannot read it."""
+    name = job.path.name
+    for suffix in (".gz", ".zst", ".rpd", ".db", ".sqlite", ".sqlite3"):
+        name = name.removesuffix(suffix) or name
+    info = Info(str(job.path), name, format=format, tool=tool, bytes=job.path.stat().st_size, clock=clock)
+    plain, fault = stream.plain_file(job.path, job.workspace, job.progress)
+    path, cut = sqlite_file.whole_pages(plain, job.workspace)
+    size = path.stat().st_size
+    try:
+        with ThreadPoolExecutor(1) as writer:
+            recording = Recording(job, info, writer)
+            # SQLite does not say how far it is: half of the way while it reads
+            database = RocmDatabase(path, recording.faults, lambda: job.progress(size // 2, size, recording.rows))
+            try:
+                trace = read(database, recording)
+            finally:
+                database.close()
+    except (sqlite3.Error, UnicodeError) as error:
+        reason = f"is damaged: SQLite cannot read it ({_clause(error)})"
+        raise Unreadable(job.path, reason, "Write or copy it again.") from None
+    finally:
+        if path != job.path:
+            path.unlink()
+    job.progress(size, size, recording.rows)
+    return (trace.warn(*(reason for reason in (fault, cut) if reason)),)
+
+
+def _clause(error: Exception) -> str:
+    return " ".join(str(error).split())[:120]
 
 
 def _schema(ints: Sequence[str], texts: Sequence[str], reals: Sequence[str]) -> dict[str, type[pl.DataType]]:
     return {
         **dict.fromkeys(ints, pl.Int64), **dict.fromkeys(texts, pl.String), **dict.fromkeys(reals, pl.Float64),
     }
-
-
-def _typed(column: str, kind: str) -> str:
-    return f"case when typeof({_quoted(column)}) = '{kind}' then {_quoted(column)} end"
-
-
-def _text(column: str) -> str:
-    name = _quoted(column)
-    readable = f"typeof({name}) in ('text', 'integer', 'real')"
-    return f"case when {readable} then substr(cast({name} as text), 1, {_LONGEST_NAME}) end"
-
-
-def _real(column: str) -> str:
-    name = _quoted(column)
-    return f"case when typeof({name}) in ('integer', 'real') then cast({name} as real) end"
 
 
 def _quoted(name: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import GenericAlias
 from typing import Any
 
@@ -22,8 +23,6 @@ from ..errors import Unreadable
 from ..ingest import stream
 from ..loader import Job
 from ..trace import Device, Info, Trace
-from . import memory_use
-from .api_kinds import kind_of_domain
 from .json_records import (
     Agent,
     Counted,
@@ -37,7 +36,7 @@ from .json_records import (
     Said,
     Symbol,
 )
-from .recording import Recording, size
+from .recording import Recording, kind_of_domain, size
 from .values import LIMIT
 
 _BLOCK = 100_000
@@ -49,7 +48,7 @@ _APIS = ("hip_api", "hsa_api", "rccl_api", "rocdecode_api", "rocjpeg_api", "mark
 _UNUSED = ("pc_sample_host_trap", "pc_sample_stochastic")
 
 
-def load(job: Job) -> tuple[Trace, ...]:
+def load(job: Job, companions: tuple[Path, ...] = ()) -> tuple[Trace, ...]:
     """One Trace a process. Raises Unreadable where the text is no JSON, or has no record with a time."""
     text, fault = stream.whole(job.path)
     total = len(text)
@@ -293,7 +292,7 @@ class _Reader:
                 device=([self._agents.get(one.agent_id.handle) for one in rows], pl.String),
             )
             blocks.append(frame.rename({"end": "at"}))
-        memory_use.add(self._recording, blocks)
+        self._recording.allocations(blocks)
 
     def _counted(self, dispatched: set[int | None]) -> None:
         """Counters of dispatches; those whose kernel records are not in the file are kernels as well."""

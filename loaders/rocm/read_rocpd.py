@@ -11,6 +11,7 @@ ties a call to its work is the event's ``stack_id``; its ``correlation_id`` is t
 from __future__ import annotations
 
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -18,11 +19,9 @@ import polars as pl
 
 from ..errors import Unreadable
 from ..loader import Job
-from ..trace import Device, Info, Trace
-from . import memory_use, opened_database
-from .api_kinds import kind_of_domain
-from .database import RocmDatabase
-from .recording import Recording, size
+from ..trace import Device, Trace
+from .database import RocmDatabase, read_database
+from .recording import Recording, kind_of_domain, size
 
 _WIDTH = 1 << 40
 """Correlation ids below this are told apart by process; no recording has more."""
@@ -37,13 +36,9 @@ _COPY = (
 )
 
 
-def load(job: Job) -> Trace:
+def load(job: Job, companions: tuple[Path, ...] = ()) -> tuple[Trace, ...]:
     """Read the database, also a compressed one. Raises Unreadable where SQLite cannot."""
-    info = Info(
-        source=str(job.path), label=opened_database.label(job.path), format="rocpd", tool="rocprofv3",
-        bytes=job.path.stat().st_size, clock="since boot, ns",
-    )
-    return opened_database.load(job, info, _read)
+    return read_database(job, "rocpd", "rocprofv3", "since boot, ns", _read)
 
 
 def _read(database: RocmDatabase, recording: Recording) -> Trace:
@@ -179,7 +174,7 @@ def _allocations(recording: Recording, tables: _Tables) -> None:
             "device", "size", at="end", key=pl.format("{}:{}", "source", "address"),
             free=(pl.col("type") == "FREE").fill_null(False),
         ))
-    memory_use.add(recording, blocks)
+    recording.allocations(blocks)
 
 
 def _counters(recording: Recording, tables: _Tables) -> None:

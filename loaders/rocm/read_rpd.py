@@ -11,12 +11,14 @@ an API call's id is the correlation.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import polars as pl
 
 from ..loader import Job
-from ..trace import Info, Trace
-from . import opened_database, values
-from .database import RocmDatabase
+from ..trace import Trace
+from . import values
+from .database import RocmDatabase, read_database
 from .recording import Recording, size
 
 KERNEL_TYPES = ("KernelExecution", "Task")
@@ -30,13 +32,9 @@ _OVERHEAD = r"::writeRows$|^rpdflush$|_activity_callback$"
 _UNITS = {"sclk": "MHz", "mclk": "MHz", "fclk": "MHz", "socclk": "MHz", "temp": "C", "power": "W", "use": "%"}
 
 
-def load(job: Job) -> Trace:
+def load(job: Job, companions: tuple[Path, ...] = ()) -> tuple[Trace, ...]:
     """Read the database, also a compressed one. Raises Unreadable where SQLite cannot."""
-    info = Info(
-        source=str(job.path), label=opened_database.label(job.path), format="rpd", tool="rocmProfileData",
-        bytes=job.path.stat().st_size, clock="since boot, ns",
-    )
-    return opened_database.load(job, info, _read)
+    return read_database(job, "rpd", "rocmProfileData", "since boot, ns", _read)
 
 
 def _read(database: RocmDatabase, recording: Recording) -> Trace:

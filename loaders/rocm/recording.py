@@ -7,6 +7,7 @@ the whole recording becomes zero.
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import Executor
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from .. import schema
 from ..collective_names import kernel_kind
 from ..errors import Unreadable
 from ..loader import Job
-from ..nsys.spool import TableSpool
+from ..nsys.spool import TableSpool, warnings_of
 from ..trace import Device, Info, Trace
 from .values import LIMIT, Faults
 
@@ -74,7 +75,10 @@ class Recording:
             self._devices |= set(rows["device"].drop_nulls().unique())
         self._kernels.add(_conformed("kernels", rows))
         if self._job.first_rows is not None and not self._shown and self._kernels.rows > _FIRST_ROWS:
-            self._show_first()
+            self._shown = True
+            if (first := self._kernels.first(_FIRST_ROWS)) is not None:
+                preview = _moved(first.lazy(), self._kernels.earliest or 0).with_row_index("index")
+                self._job.first_rows(Trace(self._info, kernels=schema.conform("kernels", preview)))
 
     def calls(self, rows: pl.DataFrame, what: str, kind: str | None = None) -> None:
         """Add host slices, all of one kind or with a column of it."""
@@ -93,9 +97,31 @@ class Recording:
             self._devices |= set(valid["device"].drop_nulls().unique()) - {"Host"}
         self._metrics.add(_conformed("metrics", valid))
 
+    def allocations(self, blocks: list[pl.DataFrame]) -> None:
+        """Add the metric ``memory allocated`` of each device, from all allocations and frees of the run.
+
+        The blocks have ``at key free size device`` (ns, address, bool, B, text). A free names only an address, so its
+        size and device are those of the allocation that was last made there; one whose allocation was not recorded
+        changes nothing.
+        """
+        if not blocks:
+            return
+        rows = pl.concat(blocks).drop_nulls(["at", "key"]).sort("at", maintain_order=True)
+        size = pl.col("size").clip(lower_bound=0).fill_null(0).cast(pl.Float64)
+        rows = rows.with_columns(
+            change=pl.when("free").then(-size.shift(1).over("key")).otherwise(size),
+            device=pl.when("free").then(pl.col("device").shift(1).over("key")).otherwise(pl.col("device")),
+            after=pl.col("free").shift(1).over("key"),
+        )
+        sized = rows.filter(~pl.col("free") | pl.col("after").eq(False)).drop_nulls("change")
+        self.samples(sized.select(
+            "device", ts_ns="at", metric=pl.lit("memory allocated"), unit=pl.lit("B"),
+            value=pl.col("change").cum_sum().over("device"),
+        ), "memory allocations")
+
     def _timed(self, rows: pl.DataFrame, what: str) -> pl.DataFrame:
         """Rows that have a start, with ``start_ns`` and ``dur_ns``; an end that is no time leaves the duration null."""
-        start, end = (_time(column) for column in ("start", "end"))
+        start, end = (pl.when((pl.col(name) >= 0) & (pl.col(name) < LIMIT)).then(name) for name in ("start", "end"))
         bad = rows.select(
             start=(pl.col("start").is_not_null() & start.is_null()).sum(),
             end=(pl.col("end").is_not_null() & end.is_null()).sum(),
@@ -107,14 +133,6 @@ class Recording:
             self.faults.left_out[what] += lost
         return valid.with_columns(pl.col("name").fill_null(_UNNAMED).cast(pl.String))
 
-    def _show_first(self) -> None:
-        self._shown = True
-        first = self._kernels.first(_FIRST_ROWS)
-        if first is not None and self._job.first_rows is not None:
-            zero = self._kernels.earliest or 0
-            preview = schema.conform("kernels", _moved(first.lazy(), zero).with_row_index("index"))
-            self._job.first_rows(Trace(self._info, kernels=preview))
-
     def finish(self, **about: object) -> Trace:
         """The Trace; ``about`` are more fields of its Info. Raises Unreadable where nothing was recorded."""
         zero = self.earliest
@@ -124,7 +142,9 @@ class Recording:
         info = Info(**{
             **{name: getattr(self._info, name) for name in Info.__struct_fields__}, **about,
             "devices": tuple(self.known.get(device) or Device(device) for device in devices),
-            "warnings": (*self._info.warnings, *self._warnings()),
+            "warnings": (
+                *self._info.warnings, *self.faults.warnings(), *warnings_of(self._kernels, self._host, self._kinds),
+            ),
         })
         return Trace(
             info,
@@ -133,24 +153,26 @@ class Recording:
             metrics=self._metrics.finish(lambda rows: rows.with_columns(pl.col("ts_ns") - zero)),
         )
 
-    def _warnings(self) -> list[str]:
-        warnings = self.faults.warnings()
-        if not self._kernels.rows:
-            warnings.append("no device activity was recorded: no kernels, copies or sets")
-        elif not self._kinds & {"kernel", "collective"}:
-            warnings.append("no kernels were recorded, only copies, sets or waits")
-        for spool, what in ((self._kernels, "device activities"), (self._host, "host slices")):
-            if spool.negative:
-                warnings.append(f"{spool.negative:,} {what} end before they start: their duration is taken as 0")
-        return warnings
-
 
 _KINDS = {"name": pl.String, "kind": pl.String}
+_MARK = re.compile(r"MARKER|ROCTX|NVTX", re.IGNORECASE)
+_DRIVER = re.compile(r"HSA|DRIVER|KFD|SCRATCH|MEMORY_ALLOCATION", re.IGNORECASE)
+_RUNTIME = re.compile(r"HIP|RCCL|NCCL|ROCDECODE|ROCJPEG|RUNTIME|OMPT|ROCBLAS|MIOPEN", re.IGNORECASE)
 
 
-def _time(column: str) -> pl.Expr:
-    """A recorded time, null where it cannot be one."""
-    return pl.when((pl.col(column) >= 0) & (pl.col(column) < LIMIT)).then(column)
+def kind_of_domain(domain: str) -> str:
+    """What kind of host slice the calls of a domain (HIP_RUNTIME_API, MARKER_CORE_API, …) are.
+
+    'annotation' for marks, 'driver' for HSA and below, 'runtime' for HIP and libraries; 'annotation' for others.
+    """
+    if _DRIVER.search(domain) and not _MARK.search(domain):
+        return "driver"
+    return "runtime" if _RUNTIME.search(domain) and not _MARK.search(domain) else "annotation"
+
+
+def fraction(value: pl.Expr, name: str) -> pl.Expr:
+    """A fraction of peak; what cannot be one (negative, or half as much again as the peak) is null."""
+    return pl.when((value >= 0) & (value <= 1.5)).then(value).alias(name)
 
 
 def _moved(rows: pl.LazyFrame, zero: int) -> pl.LazyFrame:
@@ -165,8 +187,9 @@ def _conformed(table: str, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def size(x: str, y: str, z: str) -> pl.Expr:
-    """A grid or block as 'x,y,z'; null where a part is."""
+    """A grid or block as 'x,y,z'; null where one of them is."""
     return pl.format("{},{},{}", x, y, z)
+
 
 def one_axis(column: str) -> pl.Expr:
     """A size that was recorded as a product, as 'n,1,1'."""

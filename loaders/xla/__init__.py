@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..loader import FormatLoader, Job
+from ..protobuf.layout import varint
 from ..trace import Trace
 
 _PLANE = 0x0A
@@ -29,13 +30,13 @@ class Xla(FormatLoader):
 
     def sniff(self, head: bytes) -> bool:
         """A first plane that begins with its number and its name, as every writer of the format orders them."""
-        size, at = _varint(head, 1) if head[:1] == bytes([_PLANE]) else (0, 0)
+        size, at = varint(head, 1) if head[:1] == bytes([_PLANE]) else (0, 0)
         end = at + size
         if size and head[at : at + 1] == bytes([_ID]):
-            _, at = _varint(head, at + 1)
+            _, at = varint(head, at + 1)
         if not size or head[at : at + 1] != bytes([_NAME]):
             return False
-        length, at = _varint(head, at + 1)
+        length, at = varint(head, at + 1)
         return at + length <= end and head[at : at + length].startswith(_NAMES)
 
     def load(self, job: Job) -> tuple[Trace, ...]:
@@ -50,16 +51,6 @@ class Xla(FormatLoader):
 
         return arguments(path, offset, name)
 
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    for byte in data[at : at + 10]:
-        at += 1
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            break
-    return value, at
 
 
 LOADER = Xla()

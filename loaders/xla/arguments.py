@@ -18,10 +18,8 @@ _LONGEST_TEXT = 1 << 16
 
 
 def arguments(path: Path, offset: int, name: str) -> dict[str, Any]:
-    """The statistics of the event of that name whose content begins at ``offset``.
-
-    Raises OSError as ``open`` does, ValueError where no such event begins there or the file is compressed.
-    """
+    """The statistics of the event of that name whose content begins at ``offset``. Raises OSError as ``open`` does,
+    ValueError where no such event begins there or the file is compressed."""
     with Source(path) as source:
         if source.compressed:
             raise ValueError("a compressed profile is not unpacked again")

@@ -7,7 +7,7 @@ the plane. The same few texts say how a kernel was launched, so each is taken ap
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..kineto.columns import CODES, FLOATS, INTS, NULL, Block, Strings
 from ..protobuf.layout import NUMBER
 from ..protobuf.shape import Shape
 from ..protobuf.stretches import Stretches, part_of
-from ..protobuf.tokens import Ints, Tokens, Walk
+from ..protobuf.tokens import Ints, Tokens, Walk, map_distinct
 from .space import STATISTIC, Line, Plane
 
 EVENTS = Shape({4: ("event", {1: ("name", NUMBER), 2: ("start", NUMBER), 3: ("dur", NUMBER), 4: ("stat", STATISTIC)})})
@@ -71,10 +71,9 @@ class Statistics:
         at = self._of(name)
         if len(at):
             codes, refer = self._text[at], self._reference[at]
-            distinct, where = np.unique(refer, return_inverse=True)
-            names = (None if number == NULL else self._plane.statistics.get(number) for number in distinct.tolist())
-            coded = np.array([-1 if text is None else self._strings.code(text) for text in names], np.int64)
-            out[self._owner[at]] = np.where(codes >= 0, codes, coded[where])
+            names, code = self._plane.statistics, self._strings.code
+            coded = map_distinct(refer, lambda number: code(names[number]) if number in names else -1)
+            out[self._owner[at]] = np.where(codes >= 0, codes, coded)
         return out
 
 
@@ -99,13 +98,13 @@ class XPlaneReader:
 
     def _events(self, tokens: Tokens, rows: int, base: int, plane: Plane, line: Line) -> XPlaneEvents:
         start, dur = tokens.column("event.start", rows, 0), tokens.column("event.dur", rows, 0)
-        number, where = np.unique(tokens.column("event.name", rows, 0), return_inverse=True)
-        names = [self._strings.code(plane.events.get(each, _NO_NAME)) for each in number.tolist()]
+        numbers, code = tokens.column("event.name", rows, 0), self._strings.code
+        names = map_distinct(numbers, lambda number: code(plane.events.get(number, _NO_NAME)))
         sound = (np.abs(start) < _LATEST) & (np.abs(dur) < _LATEST) & (abs(line.begin_ns) < _LATEST)
         begin = line.begin_ns if abs(line.begin_ns) < _LATEST else 0
         return XPlaneEvents(
             np.where(sound, begin + (start + 500) // 1000, NULL), np.where(sound, (dur + 500) // 1000, NULL),
-            np.array(names, np.int64)[where], base + tokens.field("event").values,
+            names, base + tokens.field("event").values,
             Statistics(tokens, plane, self._strings, rows),
         )  # fmt: skip
 
@@ -131,27 +130,27 @@ class Details:
 
     def __init__(self, strings: Strings) -> None:
         self._strings = strings
-        self._known: dict[int, dict[str, str]] = {}
+        self._by_code: dict[int, dict[str, str]] = {}
 
     def numbers(self, codes: Ints, keys: Sequence[str]) -> Ints:
         """The sum of some values of each text, NULL where it has none of them."""
-        return self._each(codes, lambda args: sum(int(args[k]) for k in keys if k in args) if set(keys) & args.keys()
-                          and all(args[k].isdecimal() for k in keys if k in args) else NULL)  # fmt: skip
+
+        def total(code: int) -> int:
+            values = [value for key, value in self._details(code).items() if key in keys]
+            return sum(map(int, values)) if values and all(map(str.isdecimal, values)) else NULL
+
+        return map_distinct(codes, total)
 
     def triples(self, codes: Ints, key: str) -> Ints:
         """The code of a grid or block, -1 where the text has none."""
-        code = self._strings.code
-        return self._each(codes, lambda args: code(args[key]) if args.get(key, "").count(",") == 2 else -1)
 
-    def _each(self, codes: Ints, convert: Callable[[dict[str, str]], int]) -> Ints:
-        distinct, where = np.unique(codes, return_inverse=True)
-        converted = [convert(self._said(code)) for code in distinct.tolist()]
-        values: Ints = np.array(converted, np.int64)[where]
-        return values
+        def triple(code: int) -> int:
+            text = self._details(code).get(key, "")
+            return self._strings.code(text) if text.count(",") == 2 else -1
 
-    def _said(self, code: int) -> dict[str, str]:
-        if code < 0:
-            return {}
-        if code not in self._known:
-            self._known[code] = dict(_DETAIL.findall(self._strings.texts[code][:2000]))
-        return self._known[code]
+        return map_distinct(codes, triple)
+
+    def _details(self, code: int) -> dict[str, str]:
+        if code not in self._by_code:
+            self._by_code[code] = dict(_DETAIL.findall(self._strings.texts[code][:2000])) if code >= 0 else {}
+        return self._by_code[code]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..kineto.columns import NULL, Strings
-from ..protobuf.tokens import Ints
+from ..protobuf.tokens import Ints, map_distinct
 from .events import XPlaneEvents
 
 _MODULE = ":XLA GPU module"
@@ -31,12 +31,10 @@ class Operators:
         self._ops |= set(np.unique(ops).tolist()) - {-1}
 
     def _is_operator(self, names: Ints) -> Mask:
-        distinct, where = np.unique(names, return_inverse=True)
         texts = self._strings.texts
-        values = np.array([code in self._ops or texts[code].endswith(_MODULE) for code in distinct.tolist()], bool)
-        return values[where]
+        return map_distinct(names, lambda code: code in self._ops or texts[code].endswith(_MODULE), bool)
 
-    def learn(self, events: XPlaneEvents, line: int) -> None:
+    def learn(self, events: XPlaneEvents) -> None:
         """Take in the slices that are operators; their ids are their places in the file."""
         self.meet(events.statistics.texts("hlo_op"))
         at = np.flatnonzero(self._is_operator(events.name) & (events.start != NULL) & (events.dur >= 0))
@@ -44,7 +42,7 @@ class Operators:
             ends = events.start[at] + events.dur[at]
             self._seen.append((events.name[at], events.start[at], ends, events.offset[at]))
 
-    def of(self, events: XPlaneEvents, line: int) -> tuple[Ints, Mask]:
+    def of(self, events: XPlaneEvents) -> tuple[Ints, Mask]:
         """External ids (NULL for none) and which of the events are operators themselves."""
         external, is_operator = np.full(events.rows, NULL, np.int64), self._is_operator(events.name)
         external[is_operator] = events.offset[is_operator]

@@ -14,7 +14,6 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -23,11 +22,12 @@ from ..errors import Unreadable
 from ..ingest import limits, stream
 from ..kineto import dialect
 from ..kineto.columns import NULL, Strings
+from ..kineto.info import label_of
 from ..kineto.tables import Tables
 from ..loader import Job
 from ..native.allocator import keep_freed
 from ..protobuf.program import walk_for
-from ..protobuf.tokens import Ints
+from ..protobuf.tokens import Ints, map_distinct
 from ..trace import Device, Info, Trace
 from .events import Details, XPlaneEvents, XPlaneReader, block
 from .operators import Operators
@@ -35,10 +35,8 @@ from .space import Line, Plane, Space, space_of
 
 _AGAIN = "Copy it again, in binary mode."
 Mask = npt.NDArray[np.bool_]
-_ABSOLUTE = 10**18
-"""Nanoseconds: later than September 2001 is a date, earlier is time since something."""
-_HOST_PID = 701
-"""What XLA's trace viewer calls the host, so that both exports of a capture name one process."""
+_ABSOLUTE = 10**18  # Nanoseconds: later than September 2001 is a date, earlier is time since something.
+_HOST_PID = 701  # What XLA's trace viewer calls the host, so that both exports of a capture name one process.
 _COPY, _SET = re.compile(r"mem_?cpy", re.I), re.compile(r"mem_?set", re.I)
 _COLLECTIVE = re.compile(r"%?(?:all-reduce|all-gather|reduce-scatter|all-to-all|collective-|ragged-all-to-all)", re.I)
 _CONTAINER = re.compile(r"%?(?:while|conditional|call)(?:[.\d ]|$)")
@@ -146,11 +144,7 @@ class _Load:
         return self._by_name(names, category)
 
     def _by_name(self, names: Ints, category: Callable[[str], str]) -> Ints:
-        distinct, where = np.unique(names, return_inverse=True)
-        texts = self.strings.texts
-        codes = [self.strings.code(category(texts[code])) for code in distinct.tolist()]
-        values: Ints = np.array(codes, np.int64)[where]
-        return values
+        return map_distinct(names, lambda code: self.strings.code(category(self.strings.texts[code])))
 
     def _contains(self, events: XPlaneEvents) -> Mask:
         """Which of a core's ops are loops and branches around the ops that follow, which did the work."""
@@ -158,9 +152,8 @@ class _Load:
         start, end = events.start[order], events.start[order] + events.dur[order]
         around = np.zeros(events.rows, bool)
         around[order[:-1]] = start[1:] < end[:-1]
-        distinct, where = np.unique(events.name, return_inverse=True)
-        is_container = np.array([bool(_CONTAINER.match(self.strings.texts[code])) for code in distinct.tolist()])
-        values: Mask = around & is_container[where] & (events.start != NULL)
+        is_container = map_distinct(events.name, lambda code: _CONTAINER.match(self.strings.texts[code]), bool)
+        values: Mask = around & is_container & (events.start != NULL)
         return values
 
     def _steps(self, plane: Plane, line: Line) -> None:
@@ -182,7 +175,7 @@ class _Load:
         """Where on the host each HLO op was being launched."""
         for line in plane.lines:
             for events in self.reader.events(plane, line):
-                self.operators.learn(events, line.id)
+                self.operators.learn(events)
         self.reader.broken = self.reader.damaged = 0  # all of it is read again
 
     def _host(self, plane: Plane) -> None:
@@ -204,7 +197,7 @@ class _Load:
 
     def _slices(self, events: XPlaneEvents, line: Line) -> None:
         correlation = events.statistics.numbers("correlation_id")
-        external, is_operator = self.operators.of(events, line.id)
+        external, is_operator = self.operators.of(events)
         category = self._by_name(events.name, dialect.category_without)
         category[is_operator] = self.strings.code("cpu_op")
         called = (correlation != NULL) & ~is_operator & (category == self.strings.code("user_annotation"))
@@ -232,7 +225,7 @@ class _Load:
         ignored = {name: count for name, count in self.ignored.items() if count}
         facts |= {"ignored": ignored} if ignored else {}
         return Info(
-            source=str(self.job.path), label=_label(self.job.path), format="xla", tool="XLA profiler",
+            source=str(self.job.path), label=label_of(self.job.path), format="xla", tool="XLA profiler",
             bytes=self.job.path.stat().st_size, epoch_ns=epoch, clock="wall clock" if epoch is not None else None,
             devices=tuple(_described(f"{word} {number}", properties.get(number, {})) for number in used),
             coverage=None if self.fault else min(1.0, space.end / self.size) if space.cut else 1.0,
@@ -275,8 +268,3 @@ def _described(name: str, properties: dict[str, int | float | str]) -> Device:
     kind = properties.get("device_type_string") or properties.get("device_vendor")
     facts = {key: properties[key] for key in _OF_DEVICE if key in properties}
     return Device(name, kind if isinstance(kind, str) else None, facts)
-
-
-def _label(path: Path) -> str:
-    name = re.sub(r"(\.gz|\.zst)$", "", path.name)
-    return name.removesuffix(".pb").removesuffix(".xplane") or path.name

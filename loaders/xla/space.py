@@ -49,10 +49,8 @@ class Line(Struct, frozen=True):
 
 
 class Plane(Struct):
-    """A plane: its names of events and of statistics by number, its own statistics, its lines.
-
-    ``device`` is (word, number) as ('GPU', 0), None for planes of the host and others.
-    """
+    """A plane: its names of events and of statistics by number, its own statistics, its lines. ``device`` is (word,
+    number) as ('GPU', 0), None for planes of the host and others."""
 
     name: str = ""
     lines: list[Line] = field(default_factory=list)
@@ -73,10 +71,8 @@ class Plane(Struct):
 
 
 class Space(Struct):
-    """All planes, the host's name, what the recorder complained of, and what was damaged.
-
-    ``end`` is where the file could be read to.
-    """
+    """All planes, the host's name, what the recorder complained of, and what was damaged. ``end`` is where the file
+    could be read to."""
 
     planes: list[Plane] = field(default_factory=list)
     hosts: list[str] = field(default_factory=list)

@@ -10,7 +10,7 @@ from pathlib import Path
 from fuzz_databases import confused
 from fuzz_files import Target, changed
 
-from warplens.loaders.ascend import LOADER, database
+from warplens.loaders.ascend import DATABASE, LOADER
 
 
 def target(folders: list[Path]) -> Target:
@@ -42,4 +42,4 @@ def database_target(sample: Path) -> Target:
         path.write_bytes(confused(data, chance) if chance.random() < 0.6 else changed(data, chance))
         return path
 
-    return Target(database.LOADER, place)
+    return Target(DATABASE, place)

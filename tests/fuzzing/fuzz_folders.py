@@ -27,7 +27,7 @@ from warplens.loaders.errors import Unreadable
 from warplens.loaders.ingest import archives, stream
 from warplens.loaders.loader import FormatLoader, Job
 from warplens.loaders.ncu import report as ncu_report
-from warplens.loaders.nsys import parquet, report
+from warplens.loaders.nsys import PARQUET, STRINGS, report
 from warplens.loaders.trace import Trace
 
 _WORDS = (0, -1, 1 << 63, 1 << 64, 1e308, float("nan"), float("inf"), None, "", "x" * 999, "\ud800", b"\xff", [], {})
@@ -58,7 +58,7 @@ def _folder(loader: FormatLoader, folder: Path, opened: str, most: int = 1000) -
 
 def nsys_parquet(samples: Path) -> Target:
     """The folder of ``nsys export --type parquetdir``."""
-    return _folder(parquet.LOADER, samples / "nsys_pqtdir", parquet.STRINGS, 3)
+    return _folder(PARQUET, samples / "nsys_pqtdir", STRINGS, 3)
 
 
 def dataset(samples: Path) -> Target:

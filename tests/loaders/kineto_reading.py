@@ -21,7 +21,7 @@ from warplens.loaders.kineto.document import open_document
 from warplens.loaders.kineto.info import Tally
 from warplens.loaders.kineto.pipeline import Pipeline
 from warplens.loaders.kineto.plain import Plain
-from warplens.loaders.kineto.scan.program import SCANNER
+from warplens.loaders.kineto.scan import SCANNER
 from warplens.loaders.kineto.tables import Tables
 from warplens.loaders.native.functions import Native
 
@@ -88,14 +88,14 @@ def read(data: bytes, folder: Path, *, compiled: bool, block: int, plain: bool =
     source = Bytes(data)
     document = open_document(source, block)
     tally = Tally()
-    if not document.found:
+    if not document.has_events:
         return Reading([], [], [], [], tally, False)
     tables = Tables(Strings(), folder)
     aside = DeferredEvents(folder, tables)
     try:
         if compiled:
             pipeline = Pipeline(native(), document, tables, aside, tally, block)
-            pipeline.run(source, lambda events: None, source if plain else None)
+            pipeline.run(source, lambda events: None, plain)
         else:
             Plain(document, tables, aside, tally, block).run(source, lambda events: None)
         aside.resolve()

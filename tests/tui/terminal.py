@@ -139,7 +139,7 @@ class Session:
             return False
         screen = Terminal(120, 40)
         screen.play(data.decode())
-        return screen.text()[row].startswith("▌")
+        return screen.text()[row + 1].startswith("│▌")  # below the border
 
     def frame(self, keys: bytes) -> bytes:
         """Send keys that make one frame; everything it sent, up to the question at its end."""

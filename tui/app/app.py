@@ -10,9 +10,8 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from rich.segment import Segment
 from textual.binding import BindingType
 from textual.filter import LineFilter
 from textual.reactive import Initialize, Reactive
@@ -29,7 +28,7 @@ from ..session.settings import Settings
 from ..session.watch import Watch
 from ..terminal.writer import Wired
 from .background import Background
-from .crash import crash_lines, said_what_failed
+from .crash import crash_report, said_what_failed
 from .screen import MainScreen
 from .start import Start, collect_again, first_view, warm_up
 
@@ -128,8 +127,8 @@ class WarplensApp(Wired, Background):
         """Every command by name."""
         from ..overlays.palette import Palette
 
-        if not Palette.is_open(cast(Any, self)):
-            self.push_screen(Palette(id="--command-palette"))
+        if not any(isinstance(screen, Palette) for screen in self.screen_stack):
+            self.push_screen(Palette())
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual's own, and ASCII instead of our signs where that is wanted."""
@@ -193,7 +192,7 @@ class WarplensApp(Wired, Background):
     @property
     def _only_counters(self) -> bool:
         """Whether nothing but samples is open and nobody asked for a view."""
-        from ...analysis.metrics.alone import only_counters
+        from ...analysis.query.report import only_counters
 
         return not self.chosen and only_counters(self.session.traces)
 
@@ -246,9 +245,9 @@ class WarplensApp(Wired, Background):
         os.dup2(terminal, 0)
         os.close(terminal)
 
-    def crash_report(self, error: BaseException | None) -> list[Segment] | None:
-        """What failed and where in our code; never the data or the locals a rich traceback would print."""
-        return None if os.environ.get("WARPLENS_DEBUG") else crash_lines(error)
+    def crash_report(self, error: BaseException | None) -> str | None:
+        """What is printed after the app failed; None leaves Textual's own traceback."""
+        return None if os.environ.get("WARPLENS_DEBUG") else crash_report(error)
 
 
 def _headline(traces: tuple[Any, ...]) -> Any:
@@ -270,6 +269,8 @@ def run(
     sys.setswitchinterval(TURN)
     app.take_input()
     app.run()
+    if app.crash is not None:
+        print(app.crash, file=sys.stderr)  # not through Rich, which crops it to the width of a narrow terminal
     app.stop_all()
     resume.keep(app.session)
     for run_ in app.session.inputs:

@@ -30,6 +30,7 @@ from ..session.messages import (
     ScopeChanged,
     StopWanted,
     TaskWanted,
+    TextCopied,
     ViewWanted,
     WarningsWanted,
 )
@@ -137,6 +138,10 @@ class Background(HookedApp):
         """A pane has a table to copy."""
         self.run_task("copying", lambda: copied(event.job(), event.view), self._take_copy)
 
+    def on_text_copied(self, event: TextCopied) -> None:
+        """A pane has a text to copy."""
+        self._take_copy((event.text, "warplens-command.txt"))
+
     def run_task(self, name: str, job: Callable[[], Any], then: Callable[[Any], None]) -> None:
         """Do something beside the view, in the background; it is shown as ``name`` and ^C stops waiting for it."""
         runner = QueryRunner(self)
@@ -214,7 +219,7 @@ class Background(HookedApp):
         if sequence is not None and self.driver is not None:
             self.driver.write(sequence)
             self.driver.flush()
-            self.notify(f"Copied {len(text.splitlines())} lines.", markup=False)
+            self.notify(f"Copied {units.counted(len(text.splitlines()), 'line', 'lines')}.", markup=False)
             return
         written = new_file(Path(name), text.encode())
         self.notify(f"No clipboard here; written to {display(str(written))}", markup=False)

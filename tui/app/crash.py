@@ -10,21 +10,23 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from rich.segment import Segment
+from textual.worker import WorkerFailed
 
 from ...analysis.core.text import display
 from ..session.opening import Run
 
 
-def crash_lines(error: BaseException | None) -> list[Segment]:
+def crash_report(error: BaseException | None) -> str:
     """A few lines about the error, for the terminal after the screen is gone."""
+    while isinstance(error, WorkerFailed):
+        error = error.error
     lines = ["warplens failed; this is a fault of warplens, not of your trace.", f"  {type(error).__name__}"]
     if error is not None:
         for frame in traceback.extract_tb(error.__traceback__)[-8:]:
             where = "/".join(frame.filename.replace("\\", "/").split("/")[-3:])
             lines.append(f"  {where}:{frame.lineno} in {frame.name}")
     lines.append("Please report these lines; no part of the trace is in them. WARPLENS_DEBUG=1 shows the full error.")
-    return [Segment(line + "\n") for line in lines]
+    return "\n".join(lines)
 
 
 def said_what_failed(inputs: Sequence[Run]) -> int:

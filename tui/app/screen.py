@@ -17,15 +17,15 @@ from textual.screen import Screen
 from ...analysis.views import VIEWS, Entry, answerable
 from ..panes import pane_class
 from ..panes.picture import Picture
-from ..panes.status_text import header_text, order_text, per_text, rows_text, same_text, subject_text
+from ..panes.status_text import frame_text, header_text
 from ..panes.table import TablePane
 from ..session.jobs import QueryRunner
-from ..session.keys import bindings, footer, spelled, view_bindings
+from ..session.keys import bindings, footer, gives_way, spelled, view_bindings
 from ..session.messages import PickerWanted, RunsWanted, StopWanted, WarningsWanted
 from ..session.paths import split_paths
 from ..session.session import Session
 from ..terminal.textual_hooks import drop_style_cache
-from ..widgets.chrome import Footer, Header, Loading, State, Tabs
+from ..widgets.chrome import Footer, Header, Loading, Tabs
 from ..widgets.prompt import Prompt
 
 
@@ -57,7 +57,7 @@ class MainScreen(Screen[None]):
         super().__init__()
         self.session, self._keys, self._running_tasks = session, keys, tasks
         self.header, self.tabs, self.reading = Header(), Tabs(VIEWS), Loading()
-        self.state, self.footer, self.prompt = State(), Footer(), Prompt()
+        self.footer, self.prompt = Footer(), Prompt()
         self.panes = Panes(id="panes")
         self.pane: TablePane | None = None
         self._offering: QueryRunner | None = None
@@ -70,7 +70,6 @@ class MainScreen(Screen[None]):
         yield self.header
         yield self.tabs
         yield self.reading
-        yield self.state
         yield self.panes
         yield self.prompt
         yield self.footer
@@ -166,17 +165,12 @@ class MainScreen(Screen[None]):
             header_text(self.session, self.headline), len(self.warnings), busy, spelled(self.keys_of("help"))
         )
         if pane is not None:
-            state = pane.state
-            self.state.tell(
-                order=order_text(pane.table), same=same_text(pane.shown), filter=state.arrangement.filter,
-                invert=state.arrangement.invert, scope=self.session.scope_text or "all cycles",
-                scoped=bool(self.session.scope_text),
-                subject=subject_text(self.session, pane.view, pane.subject),
-                right=rows_text(pane.shown, self.session, self.size.width < 100), search=state.search,
-                marks=len(state.marks), per=per_text(pane.shown),
-            )
+            pane.caption(frame_text(
+                self.session, pane.entry, pane.state, pane.view, pane.shown, pane.subject, self.size.width < 100
+            ))
         self.footer.keys([
-            (spelled(self.keys_of(key.name)), key.label) for key in footer(pane.wanted() if pane else ())
+            (spelled(self.keys_of(key.name)).replace("Enter", "⏎"), key.label, gives_way(key))
+            for key in footer(pane.wanted() if pane else ())
         ])
 
     def keys_of(self, name: str) -> str:
@@ -265,7 +259,8 @@ class MainScreen(Screen[None]):
         from ..overlays.help import HelpScreen
 
         if self.pane is not None:
-            self.app.push_screen(HelpScreen(self.pane.entry, self.pane.table, self._keys))
+            pane = self.pane
+            self.app.push_screen(HelpScreen(pane.entry, pane.table, self._keys, pane.wanted()))
 
     def action_stop(self) -> None:
         """Stop what is running: loads first, then the question being asked."""

@@ -24,8 +24,18 @@ from .columns import GRAPHIC, is_text
 _UNIT_CELLS = {"ns": 3, "bytes": 4}
 """Cells the unit and the space before it take, for the units that vary from row to row."""
 
-BAR_NUMBER = 4
-"""Cells of the number behind a bar."""
+_BAR_NUMBER = {"share": 7, "lost": 7}
+"""Cells of the number behind a bar, where a tenth of a per cent matters; else 4."""
+
+
+def bar_number(column: Column) -> int:
+    """Cells of the number behind a bar."""
+    return _BAR_NUMBER.get(column.bar, 4)
+
+
+def drawn(column: Column, width: int) -> bool:
+    """Whether a column so wide is a bar with its number."""
+    return bool(column.bar) and column.unit == "fraction" and width > bar_number(column) + 1
 
 
 @lru_cache(maxsize=16_384)
@@ -53,16 +63,18 @@ def missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def cell(value: Any, column: Column, width: int) -> str:
-    """The value in exactly ``width`` cells; a bar column gives bar and number."""
+def cell(value: Any, column: Column, width: int, most: float = 1.0) -> str:
+    """The value in exactly ``width`` cells; a bar column gives bar and number, its bar full at ``most``."""
     if column.unit in GRAPHIC:
         return spark(value, width)
     if column.unit == "text" and not missing(value):
         shown = str(value)
         brief = dict(column.brief).get(shown, shown) if len(shown) > width else shown
         return name(shown, width) if column.role == "name" else words(brief, width)
-    if column.bar and column.unit == "fraction" and width > BAR_NUMBER + 1:
-        return bar(value, width - BAR_NUMBER) + fit(units.short(value, column), BAR_NUMBER, right=True)
+    if drawn(column, width):
+        behind = bar_number(column)
+        share = None if missing(value) else value / most
+        return bar(share, width - behind) + fit(units.short(value, column), behind, right=True)
     shown = units.short(value, column)
     if is_text(column):
         return fit(shown, width)

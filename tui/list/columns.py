@@ -17,6 +17,10 @@ from ...analysis.contract.column import Column
 ELASTIC_LEAST = 12
 """An elastic column gives up a third of its width before another column goes, but is not narrower than this."""
 
+NAME_SHARE = 0.4
+"""Of the width, what the name gets before other columns do, as far as it needs it."""
+SHARE_LEAST = 7
+"""Cells of the number of a share; its bar has as many at least where one run is listed."""
 GRAPHIC = frozenset({"trend", "list"})
 
 
@@ -51,8 +55,10 @@ def is_text(column: Column) -> bool:
 
 
 def least(column: Column) -> int:
-    """The fewest cells the column can do with: its width, or its header's."""
+    """The fewest cells the column can do with: its width, or its header's; of a share the number without its bar."""
     width = min(column.width, max(ELASTIC_LEAST, 2 * column.width // 3)) if column.elastic else column.width
+    if column.bar in ("share", "lost"):
+        width = min(width, SHARE_LEAST if column.side else 2 * SHARE_LEAST)
     return max(width, cell_len(column.header))
 
 
@@ -78,11 +84,15 @@ def arrange(
     """
     room = width - start
     shown, stay = listed(columns), pinned(columns)
-    wanted = sum(max(columns[index].width, least(columns[index])) for index in shown)
+    needs = {index: least(columns[index]) for index in shown}
+    for index in shown:
+        if columns[index].elastic and columns[index].role in ("name", "tree"):
+            needs[index] = max(needs[index], min(int(NAME_SHARE * width), widest(columns[index])))
+    wanted = sum(max(columns[index].width, needs[index]) for index in shown)
     gap = 2 if wanted + 2 * len(shown) <= room else 1
     if first is None:
         chosen = list(shown)
-        while len(chosen) > 1 and _needs(columns, chosen, gap) > room:
+        while len(chosen) > 1 and _needs(needs, chosen, gap) > room:
             worst = max(chosen, key=lambda index: (columns[index].order or 0, index))
             if not columns[worst].order:
                 break
@@ -92,16 +102,20 @@ def arrange(
         rest = [index for index in shown if index not in stay and index >= first]
         chosen = list(stay)
         for index in rest:
-            if _needs(columns, [*chosen, index], gap) > room and len(chosen) > len(stay):
+            if _needs(needs, [*chosen, index], gap) > room and len(chosen) > len(stay):
                 break
             chosen.append(index)
         left = any(index not in stay and index < first for index in shown)
         right = rest[-1:] != chosen[-1:] and bool(rest)
-    spare = room - _needs(columns, chosen, gap)
-    widths = {index: least(columns[index]) for index in chosen}
+    spare = room - _needs(needs, chosen, gap)
+    widths = {index: needs[index] for index in chosen}
     for count, index in enumerate(elastic := [index for index in chosen if columns[index].elastic]):
         lacks = max(columns[index].width, widest(columns[index])) - widths[index]
         more = max(0, min(lacks, spare // (len(elastic) - count)))
+        widths[index] += more
+        spare -= more
+    for index in [index for index in chosen if columns[index].bar in ("share", "lost")]:
+        more = max(0, min(columns[index].width - widths[index], spare))
         widths[index] += more
         spare -= more
     placed: list[Placed] = []
@@ -119,8 +133,8 @@ def arrange(
     return Layout(tuple(placed), len(stay), left, right)
 
 
-def _needs(columns: Sequence[Column], chosen: Sequence[int], gap: int) -> int:
-    return sum(least(columns[index]) for index in chosen) + gap * max(0, len(chosen) - 1)
+def _needs(needs: dict[int, int], chosen: Sequence[int], gap: int) -> int:
+    return sum(needs[index] for index in chosen) + gap * max(0, len(chosen) - 1)
 
 
 def scrolled(

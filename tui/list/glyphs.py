@@ -23,6 +23,9 @@ DOWN, UP = "↓", "↑"
 MARK = "●"
 """A marked row."""
 
+OPEN, CLOSED = "▾", "▸"
+"""A group with its rows in sight, or not."""
+
 HERE = "▌"
 """The row of the cursor, beside its colour, so that no colour is needed to find it."""
 
@@ -41,7 +44,7 @@ _SIGNS = {
     "↓": "v", "↑": "^", "→": ">", "←": "<", "●": "*", "○": "o", "▌": ">", "‹": "<", "›": ">", "…": "~", "–": "-",
     "—": "-", "−": "-", "×": "x", "µ": "u", "μ": "u", "Δ": "d", "σ": "s", "β": "b", "±": "~", "·": ".", "•": "*",
     "≤": "<", "≥": ">", "≈": "~", "▲": "^", "▼": "v", "▶": ">", "◀": "<", "▸": ">", "▾": "v", "✓": "+", "✗": "x",
-    "⚠": "!", "°": "o", "\N{NO-BREAK SPACE}": " ",
+    "⚠": "!", "◆": "+", "■": "#", "□": "o", "⏎": "<", "⋮": ":", "°": "o", "\N{NO-BREAK SPACE}": " ",
 }
 _PLAIN = (
     {chr(code): "#" for code in range(0x2580, 0x25A0)}

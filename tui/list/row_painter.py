@@ -1,8 +1,9 @@
 """A page of rows → segments: what the list draws between two scrolls.
 
-Values are turned into text once a page; a cursor movement only puts the same texts under another style. Emphasis: the
-largest three of the column that matters stand out, what is under one per cent of the whole steps back, so that the eye
-lands where the time is. Graphics keep their colours under the cursor: a bar in reverse would read as its complement.
+Values are turned into text once a page; the cursor colours its mark and the name, so that moving it costs few bytes.
+Emphasis: the largest three of the column that matters stand out, what is under one per cent of the whole steps back, so
+that the eye lands where the time is. A row of an activity begins with the letter of its family, and its bar has the
+family's colour. A difference is coloured only where it says better or worse: of times, beyond ``SAME``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from ...analysis.core import text
+from ...analysis.kernels.family import ACTIVITIES, LETTERS, family
 from ..terminal import sanitiser
 from . import cells, glyphs
 from .columns import GRAPHIC, Layout, is_text, listed
@@ -31,54 +33,67 @@ _SELECTED = Style(underline=True)
 
 SMALL = 0.01
 """A share under which a row steps back."""
+SAME = 0.02
+"""Changes under this share of what was are not flagged."""
+_GROUPS = {"cause": ("✗", "bad"), "unchanged": ("=", "dim")}
+"""Kinds of rows that stand for those under them, with their mark and role."""
+_UNDECIDED = frozenset(("~", "too few cycles"))
 
 
-def numbered(table: Table) -> bool:
-    """Whether rows get a number in the gutter: where they start with words, and have no number of their own."""
-    shown = listed(table.columns)
-    return bool(shown) and is_text(table.columns[shown[0]])
-
-
-def gutter(table: Table) -> int:
-    """The digits of the largest row number, 0 where rows are not numbered."""
-    return max(2, len(str(table.total_rows))) if numbered(table) else 0
+def lettered(table: Table) -> bool:
+    """Whether rows are of activities, which have a family and its letter."""
+    names = {column.name for column in table.columns}
+    return "kind" in names and any(column.role == "name" and column.order is not None for column in table.columns)
 
 
 def start(table: Table) -> int:
-    """The first cell after the mark and the row number."""
-    digits = gutter(table)
-    return 1 + (digits + 1 if digits else 0)
+    """The first cell after the mark and the letter."""
+    shown = listed(table.columns)
+    return 3 if lettered(table) else 2 if shown and is_text(table.columns[shown[0]]) else 1
 
 
 class Page:
     """The rows in sight as text. ``key`` says what it was made of; another key needs another page."""
 
     def __init__(
-        self, key: object, table: Table, top: int, height: int, layout: Layout, width: int, look: Look
+        self, key: object, table: Table, top: int, height: int, layout: Layout, width: int, look: Look,
+        sides: tuple[Segment, ...] = (), empty: str = "",
     ) -> None:
+        """``sides`` are the border at both ends of every row, beyond ``width``; ``empty`` is said of no rows."""
+        self._empty = cells.fit(f"  {empty}", width)
         self.key = key
         self.layout = layout
         self._table, self._top = table, top
         self._width = width
         self._look = look
-        self._digits = gutter(table)
+        self._left, self._right = sides[:1], sides[1:]
+        self._start = start(table)
+        self._lettered = lettered(table)
+        self._named = next((at for at, one in enumerate(layout.placed) if one.column.role in ("name", "tree")), next(
+            (at for at, one in enumerate(layout.placed) if is_text(one.column)), 0))
         self._emphasis = table.threshold(TOP)  # name of the column that matters, size of its third largest
         self._share = next((one.name for one in table.columns if one.role == "share" and not one.side), None)
         also = {self._emphasis[0]} if self._emphasis else set()
+        known = {column.name for column in table.columns}
+        also |= {"kind"} if self._lettered else set()
+        also |= {"verdict"} & known
+        sided = [one.column.name for one in layout.placed if one.column.side == "delta"]
+        also |= {before for name in sided if (before := f"{name.removesuffix('_delta')}_a") in known}
         shown = [placed.column.name for placed in layout.placed]
         names = [*shown, *sorted((also | ({self._share} if self._share else set())) - set(shown))]
         self._at = {name: number for number, name in enumerate(names)}
-        self.values = table.window(top, top + height, names) if names else []
+        self.values = table.window(top, top + height, names) if layout.placed else []
         self._texts: list[list[str] | None] = [None] * len(self.values)
         self._strips: dict[int, tuple[object, Strip]] = {}
         self._head: tuple[int | None, Strip] | None = None
+        bars = [one.column.name for one in layout.placed if one.column.bar in ("share", "lost")]
+        most = max((table.most(name) or 0.0 for name in bars), default=0.0)  # both runs on one scale
+        self._most = dict.fromkeys(bars, most or 1.0)
 
     def header(self, table: Table, selected: int | None) -> list[Segment]:
         """The column headers; the sorted one has its arrow in the gap after it."""
         look = self._look
         out = RowSegments(look.base, self._width)
-        if self._digits:
-            out.put(1, f"{'#':>{self._digits}}", look.header)
         for number, placed in enumerate(self.layout.placed):
             column = placed.column
             style = look.header
@@ -92,7 +107,7 @@ class Page:
             if number == self.layout.pinned and self.layout.hidden_left:
                 out.put(placed.x - 1, glyphs.MORE_LEFT, look.header)
             shown = text.cut(column.header, placed.width)
-            right = not is_text(column) and column.unit not in GRAPHIC and not column.bar
+            right = not is_text(column) and column.unit not in GRAPHIC and not cells.drawn(column, placed.width)
             out.put(placed.x + (placed.width - cell_len(shown) if right else 0), shown, style)
             if column.name == table.sorted_by:
                 out.put(out.x, glyphs.DOWN if table.descending else glyphs.UP, look.header_sorted)
@@ -112,48 +127,80 @@ class Page:
             position = self._top + y - 1
             if y == 0:
                 if self._head is None or self._head[0] != selected:
-                    self._head = selected, Strip(self.header(table, selected), self._width)
+                    self._head = selected, self._strip(self.header(table, selected))
                 made.append(self._head[1])
             elif y > len(self.values):  # below the last row, or no column has room
-                made.append(Strip([Segment(" " * self._width, self._look.base)], self._width))
+                said = self._empty if y == 2 and not len(table) else " " * self._width
+                made.append(self._strip([Segment(said, self._look.dim)]))
             else:
                 marked = bool(marks) and table.row_id(position) in marks
                 key = style if position == cursor else None, marked, needle
                 known = self._strips.get(y)
                 if known is None or known[0] != key:
-                    known = key, Strip(self.line(y - 1, position, *key), self._width)
+                    known = key, self._strip(self.line(y - 1, position, *key))
                     self._strips[y] = known
                 made.append(known[1])
         return made
+
+    def _strip(self, line: list[Segment]) -> Strip:
+        return Strip([*self._left, *line, *self._right])
 
     def line(self, index: int, position: int, cursor: Style | None, marked: bool, needle: str) -> list[Segment]:
         """The row at ``index`` of the page, which is at ``position`` of the table; ``cursor`` is its style there."""
         look, values = self._look, self.values[index]
         weight = self._weight(values)
+        family = self._family(values)
         out = RowSegments(look.base, self._width)
-        sign = glyphs.MARK if marked else glyphs.HERE if cursor else " "
-        out.put(0, sign, look.mark if marked else cursor or look.gutter)
-        if self._digits:
-            out.put(1, f"{position + 1:>{self._digits}}", cursor or (weight if weight is look.dim else look.gutter))
-        for placed, shown, value in zip(self.layout.placed, self._text(index), values, strict=False):
+        out.put(0, glyphs.MARK if marked else glyphs.HERE if cursor else " ", look.mark)
+        kind = values[self._at["kind"]] if self._lettered else None
+        if kind in _GROUPS:
+            self._group(out, index, position, kind, cursor)
+        elif family:
+            out.put(1, LETTERS[family], look.role(family))
+        for at, (placed, shown, value) in enumerate(zip(self.layout.placed, self._text(index), values, strict=False)):
             column = placed.column
-            style = cursor or weight
+            if placed.x < out.x or (kind in _GROUPS and not column.signed and not column.bar):
+                continue
+            style = (cursor if at == self._named else None) or weight
             if column.unit in GRAPHIC:
                 out.put(placed.x, shown, look.spark)
                 continue
-            if column.bar and column.unit == "fraction" and not cells.missing(value):
-                graph = placed.width - cells.BAR_NUMBER
-                out.put(placed.x, shown[:graph], self._bar(column))
-                out.put(placed.x + graph, shown[graph:], cursor or self._bar(column))
+            if cells.drawn(column, placed.width) and not cells.missing(value):
+                graph = placed.width - cells.bar_number(column)
+                colour = look.role(family) if family and column.bar == "share" else look.bar
+                out.put(placed.x, shown[:graph], look.bad if column.bar == "lost" else colour)
+                out.put(placed.x + graph, shown[graph:], weight)
                 continue
-            if not cursor and cells.missing(value):
+            if at != self._named and cells.missing(value):
                 style = look.missing
-            elif not cursor and column.signed and weight is not look.dim:
-                style = self._signed(value)
-            out.put(placed.x, shown, style, cursor)
+            elif column.signed and style is not look.dim:
+                style = self._signed(column, value, values) or style
+            out.put(placed.x, shown, style)
             if needle and is_text(column):
-                out.mark(needle, look.match)
+                low = needle.lower()
+                cut_away = low not in shown.lower() and low in str(value).lower()
+                out.mark("…" if cut_away else needle, look.match)
         return out.segments()
+
+    def _group(self, out: RowSegments, index: int, position: int, kind: str, cursor: Style | None) -> None:
+        """The head of a group: whether it is open, its mark, what it is, over the columns that it has nothing in."""
+        sign, role = _GROUPS[kind]
+        after = self._table.window(position + 1, position + 2, ["kind"])
+        is_open = bool(after) and after[0][0] not in _GROUPS and self._table.row_id(position + 1) == (
+            self._table.row_id(position) + 1)
+        stop = next((placed.x for placed in self.layout.placed if placed.column.signed), self._width)
+        named = self.layout.placed[self._named]
+        text_ = text.cut(text.display(self.values[index][self._named]), stop - 5)
+        out.put(1, f"{glyphs.OPEN if is_open else glyphs.CLOSED} ", self._look.mark)
+        out.put(named.x, f"{sign} {text_}", cursor or self._look.role(role))
+
+    def _family(self, values: tuple[Any, ...]) -> str:
+        """The family of a row that is of an activity; empty for others."""
+        if not self._lettered or (kind := values[self._at["kind"]]) not in ACTIVITIES:
+            return ""
+        name = next((value for placed, value in zip(self.layout.placed, values, strict=False)
+                     if placed.column.role == "name"), None)
+        return family(name, kind)
 
     def _text(self, index: int) -> list[str]:
         made = self._texts[index]
@@ -162,7 +209,7 @@ class Page:
             made = [
                 cells.fit(self._table.shown_name(value, placed.width), placed.width)
                 if placed.column.role == "name" and value is not None
-                else cells.cell(value, placed.column, placed.width)
+                else cells.cell(value, placed.column, placed.width, self._most.get(placed.column.name) or 1.0)
                 for placed, value in zip(self.layout.placed, row, strict=False)
             ]
             self._texts[index] = made
@@ -178,13 +225,15 @@ class Page:
             return self._look.dim
         return self._look.base
 
-    def _signed(self, value: float) -> Style:
-        return self._look.up if value > 0 else self._look.down if value < 0 else self._look.base
-
-    def _bar(self, column: Column) -> Style:
-        if column.bar == "tensor":
-            return self._look.bar_tensor
-        return self._look.bar_dram if column.bar == "dram" else self._look.bar
+    def _signed(self, column: Column, value: float, values: tuple[Any, ...]) -> Style | None:
+        """Better or worse: more time is worse; None where that cannot be said, or next to nothing changed."""
+        verdict = values[self._at["verdict"]] if "verdict" in self._at else None
+        if not column.lasting or not value or verdict in _UNDECIDED:
+            return None
+        before = self._at.get(f"{column.name.removesuffix('_delta')}_a")
+        if before is not None and abs(value) < SAME * abs(values[before] or 0):
+            return None
+        return self._look.bad if value > 0 else self._look.good
 
 
 class RowSegments:
@@ -222,7 +271,7 @@ class RowSegments:
             self._pieces.append(Segment("".join(self._texts), self._style))
 
     def mark(self, needle: str, style: Style) -> None:
-        """Show where the last piece holds the text, without regard to case."""
+        """Show where the last piece holds the text, without regard to case; what was cut away lies at the ``…``."""
         before = self._style
         assert before is not None
         shown = self._texts.pop()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rich.segment import Segment
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region
@@ -20,13 +21,17 @@ from textual.strip import Strip
 
 from ..session import themes
 from ..session.jobs import QueryRunner
-from . import columns, row_painter
+from . import columns, frame, row_painter
 
 if TYPE_CHECKING:
     from ...analysis.contract.column import Column
     from ...analysis.table.filters import Filter
     from ...analysis.table.table import Table
 
+FRAME = 3
+"""Cells of the border beside the rows."""
+LEAST_FRAMED = 16
+"""Lines of a terminal from which a list has all of its border."""
 BIG = 200_000
 """Rows from which sorting and filtering happen in a thread, so that keys still answer."""
 
@@ -68,11 +73,6 @@ class TableList(ScrollView, can_focus=True):
             self.table_list = table_list
             self.position = position
 
-        @property
-        def control(self) -> TableList:
-            """The list it happened in."""
-            return self.table_list
-
     class Opened(Highlighted):
         """Details of a row are wanted: Enter, or a second click."""
 
@@ -84,11 +84,6 @@ class TableList(ScrollView, can_focus=True):
             self.table_list = table_list
             self.before = before
             self.table = table
-
-        @property
-        def control(self) -> TableList:
-            """The list it happened in."""
-            return self.table_list
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
@@ -103,6 +98,8 @@ class TableList(ScrollView, can_focus=True):
         self._searched_from: int | None = None
         self._page: row_painter.Page | None = None
         self.runner, self._preparing = QueryRunner(self.app), QueryRunner(self.app)
+        self._frame = frame.Frame()
+        self.empty = ""
 
     # What the rest of the app asks for ------------------------------------------------------------------------------
 
@@ -127,6 +124,12 @@ class TableList(ScrollView, can_focus=True):
             self.call_after_refresh(self._preparing.ask, table.prepare, lambda _: self._repaint())
         if table is not None and len(table):
             self.post_message(self.Highlighted(self, self.cursor))
+
+    def caption(self, said: frame.Frame) -> None:
+        """What stands in the border."""
+        if said != self._frame:
+            self._frame = said
+            self.refresh(*(Region(0, y, self.size.width, 1) for y in (0, self.size.height - 1)))
 
     @property
     def selected_column(self) -> Column | None:
@@ -258,13 +261,13 @@ class TableList(ScrollView, can_focus=True):
         """A click puts the cursor there, a second one opens the row; on the header it sorts."""
         if self.table is None:
             return
-        if event.y == 0:
-            placed = self._lines().layout.at(event.x)
+        if event.y == 1:
+            placed = self._lines().layout.at(event.x - self._inset)
             if placed is not None:
                 self._column = placed.index
                 same = placed.column.name == self.table.sorted_by
                 self.sort_by(placed.column.name, not self.table.descending if same else None)
-        elif (position := self._top + event.y - 1) < len(self.table):
+        elif event.y > 1 and (position := self._top + event.y - 2) < min(len(self.table), self._top + self._rows()):
             self.action_move(position - self.cursor)
             if event.chain == 2:
                 self.action_open()
@@ -290,7 +293,7 @@ class TableList(ScrollView, can_focus=True):
     # Drawing --------------------------------------------------------------------------------------------------------
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """The lines in sight, past Textual's cache of them: the page keeps its own, and a list has no border."""
+        """The lines in sight, past Textual's cache of them: the page keeps its own, and the border is drawn here."""
         filters, background = self.get_line_filters(), self.background_colors[1]
         strips = self._drawn(crop.line_range)
         for each in filters:
@@ -299,33 +302,52 @@ class TableList(ScrollView, can_focus=True):
         return strips if whole else [strip.crop(*crop.column_span) for strip in strips]
 
     def render_line(self, y: int) -> Strip:
-        """The header on line 0, rows below it."""
+        """The border on line 0, the header on line 1, rows below it."""
         return self._drawn(range(y, y + 1))[0]
 
+    @property
+    def _inset(self) -> int:
+        """Cells of the border at each side; where there is little room, only its upper line is drawn."""
+        return int(self.size.height >= 4 and self.app.size.height >= LEAST_FRAMED)
+
     def _drawn(self, lines: range) -> list[Strip]:
-        look = themes.look(self.app.theme)
+        look, (width, height) = themes.look(self.app.theme), self.size
         if self.table is None:
-            return [Strip.blank(self.size.width, look.base) for _ in lines]
+            return [Strip.blank(width, look.base) for _ in lines]
+        last = height - 1 if self._inset else height
         style = look.cursor if self.has_focus else look.cursor_blurred
-        return self._lines().strips(lines, self.cursor, style, self.marks, self.needle, self._column)
+        inner = range(max(1, lines.start) - 1, max(1, min(lines.stop, last)) - 1)
+        strips = self._lines().strips(inner, self.cursor, style, self.marks, self.needle, self._column)
+        if lines.start == 0:
+            upper = frame.upper(self._frame if self._inset else self._frame.on_one_line, width, self.has_focus)
+            strips.insert(0, frame.strip(upper, look))
+        if lines.stop > last:
+            strips += [frame.strip(frame.lower(self._frame, width, self.has_focus), look)] * (lines.stop - last)
+        return strips
 
     def _lines(self) -> row_painter.Page:
         assert self.table is not None
-        width, height, look = self.size.width, self._rows(), themes.look(self.app.theme)
-        key = (self._top, height, width, id(self.table), id(look), self._first)
+        inset, height, look = self._inset, self._rows(), themes.look(self.app.theme)
+        width, focus = self.size.width - FRAME * inset, self.has_focus
+        key = (self._top, height, width, id(self.table), id(look), self._first, focus)
         if self._page is None or self._page.key != key:
-            self._page = row_painter.Page(key, self.table, self._top, height, self._layout(self._first), width, look)
+            line = look.focus if focus else look.frame
+            sides = (Segment("│", line), Segment(" │", line)) if inset else ()
+            self._page = row_painter.Page(
+                key, self.table, self._top, height, self._layout(self._first), width, look, sides, self.empty
+            )
         return self._page
 
     def _layout(self, first: int | None) -> columns.Layout:
         assert self.table is not None
         table = self.table
         return columns.arrange(
-            table.columns, self.size.width, row_painter.start(table), first, lambda column: table.widest(column.name)
+            table.columns, self.size.width - FRAME * self._inset, row_painter.start(table), first,
+            lambda column: table.widest(column.name),
         )
 
     def _rows(self) -> int:
-        return max(1, self.size.height - 1)
+        return max(1, self.size.height - 2 - self._inset)
 
     def _clamped(self, top: int) -> int:
         height = self._rows()
@@ -338,7 +360,7 @@ class TableList(ScrollView, can_focus=True):
         self.refresh()
 
     def _refresh_rows(self, *positions: int) -> None:
-        self.refresh(*(Region(0, position - self._top + 1, self.size.width, 1) for position in positions))
+        self.refresh(*(Region(0, position - self._top + 2, self.size.width, 1) for position in positions))
 
     def on_resize(self) -> None:
         """Keep the cursor in sight; where the list was drawn in its new size before it heard of it, that is done."""
@@ -347,8 +369,8 @@ class TableList(ScrollView, can_focus=True):
             self._repaint()
 
     def on_focus(self) -> None:
-        """The cursor shows whether keys go here."""
-        self._refresh_rows(self.cursor)
+        """The border and the cursor show whether keys go here."""
+        self.refresh()
 
     on_blur = on_focus
 

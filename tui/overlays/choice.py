@@ -15,7 +15,7 @@ from .overlay import Lines
 
 
 class ChoiceScreen(ModalScreen[str | None]):
-    """A line a choice with its key; gives the key, or None."""
+    """One line per choice with its key; gives the key, or None."""
 
     DEFAULT_CSS = """
     ChoiceScreen { align: center middle; background: $background 40%; }

@@ -1,14 +1,16 @@
-"""``?``: every key that works in this view, and every column of it; rendered from the bindings and the columns."""
+"""``?``: the keys of this view, its columns, the filter, what words and signs mean; then every key and view."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from textual.content import Content
 
+from ...analysis.kernels.family import LETTERS, TITLES
 from ...analysis.views import VIEWS, Entry
 from ..session.keys import KEYS, spelled
+from ..widgets.drawing import MARKS
 from ..widgets.sections import heading, pairs
 from .overlay import Overlay
 
@@ -22,27 +24,43 @@ FILTER_HELP = [
     ("!copy", "a term inverted; the key ! inverts the whole filter"),
     ('"two words"', "quotes keep spaces together"),
 ]
+WORDS = [
+    ("exposed", "the cycle waits for it: without it the cycle would be shorter"),
+    ("hidden", "other work covers it, so the cycle does not wait for it"),
+    ("whole", "a cycle recorded from its first to its last activity; device figures leave out all others"),
+    ("noise floor", "how far a figure differs between two halves of run A: smaller changes are not flagged"),
+    ("busy", "1 − idle / (last − first activity) of the device, in steps where there are any"),
+    ("in steps", "from the start of the first whole cycle to the end of the last, without start-up"),
+]
+SIGNS = [
+    (f"{MARKS['bad']} {MARKS['look']} {MARKS['good']}", "bad, worth a look, good"),
+    (f"{MARKS['same']} {MARKS['unchecked']}", "unchanged, not checked"),
+    (" ".join(LETTERS.values()), ", ".join(TITLES[one] for one in LETTERS)),
+]
 
 
 class HelpScreen(Overlay):
     """Help for one view."""
 
-    def __init__(self, entry: Entry, table: Table | None, keys: Mapping[str, str]) -> None:
-        """``table`` is what the view shows, where it shows something; ``keys`` are those in force by their names."""
+    def __init__(self, entry: Entry, table: Table | None, keys: Mapping[str, str], wanted: Collection[str]) -> None:
+        """``table`` is what the view shows; ``keys`` those in force by their names, ``wanted`` those of this view."""
         super().__init__(f"Help: {entry.title}")
-        self._entry, self._table, self._keys = entry, table, keys
+        self._entry, self._table, self._keys, self._wanted = entry, table, keys, wanted
 
     def fill(self) -> None:
-        """Question, keys, filter language, columns."""
+        """Question, this view's keys and columns, filter language, words; then all keys and views."""
         entry, table = self._entry, self._table
-        made = [Content.styled(entry.question, "bold"), Content(""), heading("Views")]
-        made += pairs([(one.key, f"{one.title}: {one.question}") for one in VIEWS if one.key], self.room)
-        made += [Content(""), heading("Keys")]
-        keys = [(spelled(self._keys[key.name], every=True), key.help) for key in KEYS]
-        made += pairs(keys, self.room, "bold $primary")
-        made += [Content(""), heading("Filters")]
-        made += pairs(FILTER_HELP, self.room, "bold $primary")
+        keys = {key.name: (spelled(self._keys[key.name], every=True), key.help) for key in KEYS}
+        made = [Content.styled(entry.question, "bold")]
+        self._add(made, "Keys of this view", [keys[key.name] for key in KEYS if key.name in self._wanted])
         if table is not None:
-            made += [Content(""), heading("Columns")]
-            made += pairs([(column.header, f"{column.help} ({column.name})") for column in table.columns], self.room)
+            self._add(made, "Columns", [(one.header, f"{one.help} ({one.name})") for one in table.columns])
+        self._add(made, "Filters", FILTER_HELP)
+        self._add(made, "Words", WORDS)
+        self._add(made, "Signs", SIGNS)
+        self._add(made, "Views", [(one.key, f"{one.title}: {one.question}") for one in VIEWS if one.key])
+        self._add(made, "All keys", list(keys.values()))
         self.lines.say(Content("\n").join(made))
+
+    def _add(self, made: list[Content], title: str, rows: list[tuple[str, str]]) -> None:
+        made += [Content(""), heading(title), *pairs(rows, self.room, "bold $primary")]

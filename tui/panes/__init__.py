@@ -18,6 +18,7 @@ SPECIAL: dict[str, str] = {
     "cycles": "cycles.CyclesPane",
     "diff": "diff.DiffPane",
     "idle": "idle.IdlePane",
+    "kernels": "kernels.KernelsPane",
     "metrics": "metrics.MetricsPane",
     "ranks": "ranks.RanksPane",
     "sql": "sql.SqlPane",

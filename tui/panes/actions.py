@@ -16,9 +16,10 @@ from textual.containers import Container
 from ...analysis.core.text import display
 from ...analysis.views import Entry
 from ..list.table_list import TableList
+from ..session.command_line import command_line
 from ..session.exporting import exported, file_name
 from ..session.jobs import QueryRunner
-from ..session.messages import CopyWanted, CycleStepped, ScopeChanged, Surroundings, TaskWanted, ViewWanted
+from ..session.messages import CopyWanted, CycleStepped, ScopeChanged, Surroundings, TaskWanted, TextCopied, ViewWanted
 from ..session.session import Arrangement, Session, ViewState
 
 if TYPE_CHECKING:
@@ -79,7 +80,15 @@ class PaneActions(Container):
 
     def action_fold(self, step: int) -> None:
         """Open or close a row of a tree; most lists are none."""
-        self.app.bell()
+        self.hint("This list has no groups; + and - open and close those of the diff and of the ops tree.")
+
+    def hint(self, text: str) -> None:
+        """Say once why a key does nothing here; after that it only rings."""
+        if text in self.session.hinted:
+            self.app.bell()
+            return
+        self.session.hinted.add(text)
+        self.notify(text, markup=False)
 
     def action_note(self) -> None:
         """Type a note on the row under the cursor; it starts from the one there is."""
@@ -149,6 +158,7 @@ class PaneActions(Container):
         """Go to the first row that holds the text, and remember it for n and N; '' ends the search."""
         self.state.search = text
         found = self.rows.search(text)
+        self.state.matches = self.rows.table.matches(text) if found and self.rows.table is not None else 0
         if text and not found and self.shown is not None:
             self.main.refuse("No match.")
         self.tell()
@@ -181,12 +191,14 @@ class PaneActions(Container):
             self.notify("This row belongs to no cycle; choose a cycle in view 2.", markup=False)
             return
         self.session.scope(a, b, *ranks)
+        self.session.deeds.append("")
         self.app.post_message(ScopeChanged())
 
     def action_unscope(self) -> None:
         """All cycles again."""
         if self.session.cycle is not None or self.session.cycle_b is not None:
             self.session.scope(None, None)
+            self.session.deeds.append("")
             self.app.post_message(ScopeChanged())
 
     def action_step_cycle(self, step: int) -> None:
@@ -210,7 +222,16 @@ class PaneActions(Container):
     def export_job(self) -> Callable[[], Table] | None:
         """What gives the table an export writes, in a thread; None where there is nothing to write."""
         table = self.exported
-        return None if table is None else lambda: table
+        if table is None:
+            return None
+        drawn = self.drawn_text()
+        picture = {"picture": (drawn,), "rows_below": True} if drawn and not table.picture else {}
+        asked = replace(table, command=self.command, **picture)
+        return lambda: asked
+
+    def drawn_text(self) -> tuple[str, ...]:
+        """What the view draws, as text for an export."""
+        return ()
 
     def action_export(self) -> None:
         """Write this view as it stands as markdown, under a name nothing has yet."""
@@ -233,6 +254,15 @@ class PaneActions(Container):
             self.notify(display(text, 300), severity="error", markup=False)
         else:
             self.notify(f"Written to {display(str(value), 300)}", markup=False)
+
+    @property
+    def command(self) -> str:
+        """The command line that prints this view."""
+        return command_line(self.session, self.entry.name, self.state, self.exported, self.subject)
+
+    def action_copy_command(self) -> None:
+        """Copy the command line that prints this view."""
+        self.app.post_message(TextCopied(self.command))
 
     def action_copy(self) -> None:
         """Copy this view as markdown."""

@@ -1,79 +1,46 @@
-"""Cycles: how long they take, as a distribution of one run or of both on one axis, beside or above the list."""
+"""Cycles: what is said of them, their times in order as a strip, then the list."""
 
 from __future__ import annotations
 
-from textual.app import ComposeResult
-from textual.containers import Container
 from textual.content import Content
 
-from ...analysis.views import Entry
-from ..session.session import Session
-from ..widgets.drawing import histogram, joined
-from .picture import Picture
-from .shown import Shown
+from ..list.frame import Frame, boxed
+from ..widgets.drawing import joined
+from .cycles_strip import LEGEND, Bar, strip
 from .table import TablePane
 
-WIDE = 110
-"""Cells from which the distribution stands beside the list."""
-DISTRIBUTION = 14
-"""Lines it keeps there."""
+LOW, TALL = 5, 11
+"""Lines of the strip on a low terminal and on a tall one."""
 
 
 class CyclesPane(TablePane):
-    """The cycles view with its histogram."""
+    """The cycles view with its strip."""
 
-    DEFAULT_CSS = """
-    CyclesPane #both { height: 1fr; layout: vertical; }
-    CyclesPane.wide #both { layout: horizontal; }
-    CyclesPane #histogram { width: 1fr; max-height: 9; }
-    CyclesPane.wide #histogram { width: 42%; max-height: 100%; }
-    """
+    def picture(self, width: int) -> Content:
+        """What is said, and the strip in a frame of its own."""
+        said, height = super().picture(width), self.size.height
+        if self.shown is None or self.message or height < 14:
+            return said
+        drawn = strip(self._bars(), width - 4, TALL if height > 28 else LOW)
+        if not drawn:
+            return said
+        return joined([said, *boxed(drawn, Frame("In order", legend=LEGEND), width)])
 
-    def __init__(self, entry: Entry, session: Session) -> None:
-        super().__init__(entry, session)
-        self.distribution = Picture(self, self.draw_distribution, "histogram")
+    def drawn_text(self) -> tuple[str, ...]:
+        """The strip as text, for an export."""
+        return tuple(line.plain.rstrip() for line in strip(self._bars(), 96, TALL)) if self.shown else ()
 
-    def compose(self) -> ComposeResult:
-        """Sentences, then distribution and list."""
-        yield self.drawing
-        yield self.spoken
-        yield self.side_panel
-        yield Container(self.distribution, self.rows, id="both")
-
-    def on_resize(self) -> None:
-        """Next to the list where there is room."""
-        self._lay_out()
-        super().on_resize()
-
-    def show(self, shown: Shown) -> None:
-        """Put the answer on the screen."""
-        self._lay_out()
-        super().show(shown)
-
-    def make_room(self) -> None:
-        """The distribution gives way to the details, as far as it has to."""
-        super().make_room()
-        self.distribution.redraw()
-
-    def list_lines(self) -> int:
-        """The distribution needs some, too, where it stands beside the list."""
-        return max(super().list_lines(), DISTRIBUTION if self.has_class("wide") else 0)
-
-    def _lay_out(self) -> None:
-        # the width of the app, which is that of the pane: an answer may come before the pane has been given its size
-        self.set_class(self.app.size.width >= WIDE, "wide")
-
-    def say(self, text: str) -> None:
-        """A sentence in place of list and distribution."""
-        super().say(text)
-        self.distribution.redraw()
-
-    def draw_distribution(self, width: int) -> Content:
-        """The histogram of what is shown, in the height there is."""
-        if self.shown is None or self.message:
-            return Content("")
-        wide = self.has_class("wide")
-        room = self.size.height - 4 - self.side_panel.lines_below if wide else min(9, self.size.height // 3)
-        if not wide and self.size.height < 14:
-            return Content("")
-        return joined(histogram(self.shown.base.facts.get("histogram", {}), width - 2, room))
+    def _bars(self) -> list[list[Bar]]:
+        """The cycles of each run in the order they happened, whatever is sorted or filtered."""
+        assert self.shown is not None
+        rows = self.shown.base.rows
+        names = [("cycle", "dur_ns", "busy_ns", "outlier", "complete")] if "dur_ns" in rows.schema else [
+            (f"cycle_{side}", f"{side}_ns", f"busy_{side}_ns", f"outlier_{side}", f"complete_{side}") for side in "ab"]
+        sides = []
+        for columns in names:
+            values = [values for values in rows.window(0, rows.height, columns) if values[1] is not None]
+            if len(names) > 1:  # ranked by time
+                values.sort(key=lambda one: one[0] or 0)
+            sides.append([Bar(cycle, ns, busy if whole else None, bool(outlier))
+                          for cycle, ns, busy, outlier, whole in values])
+        return sides

@@ -2,16 +2,120 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
+from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+from textual.app import ComposeResult
+from textual.content import Content
+
+from ...analysis.views import Entry
+from ..list.table_list import TableList
+from ..session.jobs import QueryRunner
+from ..session.session import Session
+from ..widgets.drawing import joined, summary, verdict
+from .diff_evidence import diff_evidence
+from .picture import Picture
+from .shown import Shown, arranged
 from .table import TablePane
+
+if TYPE_CHECKING:
+    from ...analysis.metrics.series import Series
+    from ...analysis.table.table import Table
+
+PROOF_HEIGHT, PROOF_WIDTH = 34, 100
+"""Cells of the pane from which there is room for what the verdict rests on."""
 
 
 class DiffPane(TablePane):
     """The diff of two runs."""
 
+    DEFAULT_CSS = "DiffPane #proof { max-height: 12; }"
+
+    def __init__(self, entry: Entry, session: Session) -> None:
+        super().__init__(entry, session)
+        self.proof = Picture(self, self.draw_evidence, "proof")
+        self._series: list[Series] = []
+        self._reading = QueryRunner(self.app)
+
+    def compose(self) -> ComposeResult:
+        """The verdict, the rows, and below them what it rests on."""
+        yield from super().compose()
+        yield self.proof
+
+    def show(self, shown: Shown) -> None:
+        """Put the answer on the screen; the counter that is to blame is read in the background."""
+        super().show(shown)
+        self.proof.redraw()
+        resource = (shown.base.facts.get("cause") or {}).get("resource")
+        if resource is None or self._series:
+            return
+        runs, options = self.session.question(shown.view, self.subject)
+        row = {name: resource[name] for name in ("metric", "device", "unit")}
+
+        def job() -> list[Series]:
+            from ...analysis.metrics.picture import plotted
+
+            return plotted(runs, options, [row], {})[0]
+
+        def take(value: Any) -> None:
+            self._series = value if isinstance(value, list) else []
+            self.proof.redraw()
+
+        self._reading.ask(job, take)
+
     def wake(self, force: bool = False) -> None:
         """Ask, once there are two runs."""
+        if self._epoch != self.session.epoch:
+            self._series = []
+        self._wake(force)
+
+    def draw_evidence(self, width: int) -> Content:
+        """What the verdict rests on, where there is room for it."""
+        if self.shown is None or self.message or self.size.height < PROOF_HEIGHT or width < PROOF_WIDTH:
+            return Content("")
+        return joined(diff_evidence(self.shown.base.facts, self._series, width))
+
+    def drawn_text(self) -> tuple[str, ...]:
+        """What the verdict rests on as text, for an export."""
+        lines = diff_evidence(self.shown.base.facts, self._series, 116) if self.shown is not None else []
+        return tuple(line.plain.rstrip() for line in lines)
+
+    @property
+    def exported(self) -> Table | None:
+        """The rows themselves, without the groups of the screen."""
+        return None if self.shown is None else self.shown.rows or self.shown.table
+
+    def say(self, text: str) -> None:
+        """A sentence in place of the rows and what they rest on."""
+        super().say(text)
+        self.proof.redraw()
+
+    def list_lines(self) -> int:
+        """What the verdict rests on stands below the list, not the details of a row."""
+        return super().list_lines() + (self.size.height if self.size.height >= PROOF_HEIGHT else 0)
+
+    def _question(self) -> Any:
+        ask, arrangement = super()._question(), self.state.arrangement
+
+        def job() -> Shown:
+            from ...analysis.diff.present.groups import grouped
+
+            shown: Shown = ask()
+            return replace(arranged(shown.view, grouped(shown.base), arrangement), rows=shown.table)
+
+        return job
+
+    def picture(self, width: int) -> Content:
+        """The verdict: its number, and the lines that it rests on, each with its mark."""
+        if self.shown is None or self.message:
+            return Content("")
+        table = self.shown.table
+        lead, height = table.facts.get("lead"), self.size.height
+        judged = (lead or {}).get("lines") or {}
+        room = max(3, height - 14) if height < 30 else 12
+        return joined(verdict(lead, lambda cells: summary(table.summary, cells, judged), "Verdict", width, room))
+
+    def _wake(self, force: bool) -> None:
         session = self.session
         if len(session.traces) == 1 and not session.partial:
             self.shown = None
@@ -41,6 +145,18 @@ class DiffPane(TablePane):
             return
         self.shown = replace(self.shown, base=base)
         self.rearrange()
+
+    def on_table_list_opened(self, event: TableList.Opened) -> None:
+        """A group opens or closes; what any other row does, the pane of any view does after this."""
+        if self.row().get("kind") not in ("cause", "unchanged"):
+            return
+        event.stop()
+        event.prevent_default()
+        assert self.shown is not None and self.rows.table is not None
+        before = len(self.shown.base)
+        self.action_fold(1)
+        if len(self.shown.base) == before:
+            self.action_fold(-1)
 
     def wanted(self) -> list[str]:
         """The names of the keys that matter now, for the footer."""

@@ -98,7 +98,7 @@ class MetricsPane(TablePane):
         known = dict(kept)
 
         def job() -> tuple[list[Series], list[Marks], bool]:
-            from ...analysis.metrics.plotted import plotted
+            from ...analysis.metrics.picture import plotted
 
             return plotted(runs, options, rows, known)
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 LEAST_NS, ZOOM, PAN = 100, 2, 8
 """The narrowest window; how much closer a key goes; a key moves by one in so many parts."""
+_COLOURS = ("gemm", "copy", "attention", "norm", "collective", "elementwise", "top", "mark")
 LEAST_HEIGHT = 5
 """Lines of a panel, its legend apart."""
 
@@ -249,7 +250,7 @@ class MetricsCanvas(Widget, can_focus=True):
         return shaded
 
     def _colour(self, panel: Panel, number: int, look: themes.Look) -> Style:
-        colours = (look.a, look.b, look.bar, look.bar_tensor, look.bar_dram, look.spark, look.top, look.mark)
+        colours = tuple(look.role(name) for name in _COLOURS)
         if self.pair and len(panel.series) <= 2:
             return (look.a, look.b)[panel.series[number].key.run]
         return colours[number % len(colours)]

@@ -94,4 +94,6 @@ class OverviewPane(TablePane):
 
         if self.message or (self.overview is None and not self.failed):
             return Content("")
-        return overview_picture(self.overview, self.failed, width, self.size.height)
+        height = self.size.height
+        least = 10 if height > 30 else 8 if height > 18 else 6  # lines of the list
+        return overview_picture(self.overview, self.failed, width, height - least)

@@ -1,105 +1,167 @@
-"""The picture of the overview: a bar of where a step's time goes, its parts, gauges of the devices, and findings."""
+"""The picture of the overview: the answer with its number, where the time goes as one bar, gauges, and findings."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from textual.content import Content
 
 from ...analysis.core import units
 from ...analysis.core.text import display
+from ...analysis.idle.cause_meanings import LABELS, ROLES
+from ...analysis.kernels.family import LETTERS, TITLES
 from ..list import cells
-from ..widgets.drawing import QUIET, A, B, gauge, joined, side_by_side, wrapped
+from ..list.frame import Frame, boxed, dim
+from ..session.themes import content_style
+from ..widgets.drawing import QUIET, A, B, gauge, joined, marked, side_by_side, stacked, verdict, wrapped
 
 if TYPE_CHECKING:
     from ...analysis.table.table import Table
 
 WIDE = 100
+LOW = 18
+"""Lines up to which the findings are those beside the number."""
+BUSY = 0.9
+"""A device busy for this share of its steps has little idle time to win."""
 MOST_DEVICES = 2
-_PAIR = 48
-"""Cells that the parts of two runs and their difference take."""
-_COLOURS = {
-    "Kernel": "$primary", "Memcpy": "$secondary", "Memset": "$secondary dim", "Communication": "$accent",
-    "Runtime": "$warning dim", "DataLoader": "$success", "CPU Exec": "$foreground", "Other": "dim",
+LEAST = 0.005
+"""Idle causes under this share of the time are one part."""
+_CATEGORIES = {
+    "Kernel": "gemm", "Memcpy": "copy", "Memset": "copy", "Communication": "collective", "Runtime": "launch",
+    "DataLoader": "python", "CPU Exec": "op", "Other": "device",
 }
 _GAUGES = (
-    ("busy", "GPU busy"), ("utilisation", "GPU utilisation"), ("sm_efficiency", "SM efficiency"),
-    ("occupancy", "occupancy"), ("tensor_share", "tensor cores"),
+    ("busy", "busy"), ("utilisation", "utilisation"), ("sm_efficiency", "SM in use"),
+    ("occupancy", "occupancy"), ("tensor_share", "tensor time"),
 )
+_SEVERITIES = {"problem": "bad", "hint": "look", "fact": ""}
+_DRAWN = frozenset(("busy", "costliest", "tensor cores"))
+"""Rules whose sentence says what the bars show."""
+
+
+class Part(Struct, frozen=True):
+    """A part of the time: its name, letter ('' for none), role and ns."""
+
+    name: str
+    letter: str
+    role: str
+    ns: float
 
 
 def overview_picture(table: Table | None, failed: str, width: int, height: int) -> Content:
-    """All of it in ``width`` cells; less of it where there are few lines."""
+    """As much of it in ``width`` cells as ``height`` lines hold, the answer first."""
     if table is None:
-        return joined(wrapped(failed, width - 2, " "))
-    rows = [dict(zip((column.name for column in table.columns), values, strict=True))
-            for values in table.window(0, len(table))]
-    pair = any("time_ns_a" in row for row in rows)
-    bars = _stacked(rows, pair, width - 2)
-    half = width // 2 if width >= WIDE else width
-    devices, findings = _devices(table.facts, pair, half - 2), _findings(table, half - 3)
-    if width >= WIDE:
-        right = [*devices, *([Content("")] if devices and findings else []), *findings]
-        return joined([*bars, Content(""), *side_by_side(_parts(rows, pair, half - 2), right, half)])
-    least = 0.0005 if height < 30 else -1.0
-    seen = [row for row in rows if max(row.get(name) or 0.0 for name in ("share", "share_a", "share_b")) > least]
-    if height < 30:
-        return joined([*bars, *_parts(seen, pair, half - 2), *findings, *devices])
-    return joined([*bars, Content(""), *_parts(seen, pair, half - 2), Content(""), *devices, Content(""), *findings])
+        return joined(boxed(wrapped(failed, width - 4), Frame("Overview"), width))
+    facts = table.facts
+    pair = "a" in facts
+    sides = [facts["a"], facts["b"]] if pair else [facts]
+    said = _said(table, pair)
+    made = _answer(table, said[:4], width, 8 if height > LOW else 4)
+    parts = [parts_of(side) or _categories(table, f"_{letter}" if pair else "")
+             for side, letter in zip(sides, "ab", strict=False)]
+    side = min(46, max(30, width // 3)) if width >= 76 else 0
+    gauges = _devices(facts, pair, side - 4) if side else []
+    left = width - (side if gauges else 0)
+    room = min(12 if height > LOW else 6, height - len(made) - 2)
+    if room >= len(sides):
+        bars = _time(parts, left - 4, room - len(sides))
+        lines = max(len(bars), min(len(gauges), room))
+        pad = [Content("")] * lines
+        frame = Frame("Where the time goes", dim(_where(sides[0])))
+        drawn = boxed([*bars, *pad][:lines], frame, left)
+        made += side_by_side(
+            drawn, boxed([*gauges, *pad][:lines], Frame("Gauges"), side), left) if gauges else drawn
+    rest = [line for one in said[4 if height > LOW else 2 :] for line in marked(one, width - 4)]
+    room = height - len(made) - 2
+    return joined([*made, *(boxed(rest[:room], Frame("More findings"), width) if rest and room > 0 else [])])
 
 
-def _stacked(rows: list[dict[str, Any]], pair: bool, width: int) -> list[Content]:
-    """One bar a run, each category as wide as its share, named where its name fits."""
-    made = []
-    for side in ("a", "b") if pair else ("",):
-        shares = [(str(row["category"]), row[f"share_{side}" if side else "share"] or 0.0) for row in rows]
-        label = f" {side.upper()} " if pair else " "
-        named = (label, f"bold {B if side == 'b' else A}")
-        made.append(Content.assemble(named, *_segments(shares, width - len(label))))
-    return made
+def _said(table: Table, pair: bool) -> list[tuple[str, str]]:
+    """What is found, worst first; what is good or plain after it, what was not checked last."""
+    facts = table.facts
+    said = _findings(table, pair)
+    busy = [one["busy"] for one in (facts.get("in_steps") or {}).get("devices", ()) if one["busy"] is not None]
+    well: tuple[str, str] = ("good" if busy and min(busy) >= BUSY else "", display(table.summary[0]))
+    order = list(_SEVERITIES.values())
+    return [said[0], *said[1:]] if pair else sorted(
+        [well, *said], key=lambda one: order.index(one[0]) if one[0] in order else 1 if one[0] == "good" else 9)
 
 
-def _segments(shares: list[tuple[str, float]], width: int) -> list[tuple[str, str]]:
-    made, used, exact = [], 0, 0.0
-    for name, share in shares:
-        exact += share * width
-        size = max(0, min(width, round(exact)) - used)
-        used += size
-        text = f" {name} {100 * share:.0f}%"
-        text = text if len(text) < size else f" {name}" if len(name) + 1 < size else ""
-        made.append((text.ljust(max(0, size - 1)), f"{_COLOURS.get(name, '')} reverse"))
-        made.append((" " * min(1, size), ""))  # a gap, so that parts are told apart without colour
-    return made
+def _answer(table: Table, said: list[tuple[str, str]], width: int, room: int) -> list[Content]:
+    facts, lead = table.facts, table.facts.get("lead")
+    if lead is None and facts.get("step_ns"):
+        number, _, unit = units.duration(facts["step_ns"]).partition(" ")
+        lead = {"number": number, "caption": f"{unit}, mean cycle", "judgement": ""}
+    return verdict(lead, lambda cells: [line for one in said for line in marked(one, cells)], "Overview", width, room)
 
 
-def _parts(rows: list[dict[str, Any]], pair: bool, width: int) -> list[Content]:
-    """Category, time and share, with a bar; for two runs A, where there is room, B and the difference."""
-    made = []
-    if pair:
-        both = width >= _PAIR
-        head = f"{'A':>11}{'B':>11}" if both else f"{'B':>11}"
-        made.append(Content.styled(f" {'mean per cycle':<15}{head}{'Δ':>12}", QUIET))
-        for row in rows:
-            a, b, name = row["time_ns_a"], row["time_ns_b"], str(row["category"])
-            delta = None if a is None or b is None else b - a
-            made.append(Content.assemble(
-                (f" {name:<15}", _COLOURS.get(name, "")), f"{_time(a):>11}" if both else "", f"{_time(b):>11}",
-                (f"{units.MISSING if delta is None else units.duration(delta, signed=True):>12}", "bold"),
-            ))
+def parts_of(facts: dict[str, Any]) -> list[Part]:
+    """Kernel families and causes of idle time of the first device, in its steps where there are any."""
+    families = facts.get("families") or []
+    steps = facts.get("in_steps")
+    device = steps["devices"][0] if steps and steps["devices"] else None
+    of = next((one["families"] for one in families if device is None or (
+        one["device"] == device["device"] and one["rank"] in (None, device["rank"]))), None)
+    if not of:
+        return []
+    scale = device["busy_ns"] / sum(of.values()) if device and sum(of.values()) else 1.0
+    made = [Part(TITLES[one], LETTERS[one], one, ns * scale) for one, ns in of.items() if ns]
+    if device is None:
         return made
-    most = max((row["share"] or 0.0 for row in rows), default=0.0) or 1.0
-    room = max(4, width - 37)
-    for row in rows:
-        name, share = str(row["category"]), row["share"] or 0.0
-        made.append(Content.assemble(
-            f" {name:<14}", f"{_time(row['time_ns']):>11}", (f"{units.percent(100 * share):>7} ", "bold"),
-            (cells.bar(share / most, room), _COLOURS.get(name, "$primary")),
-        ))
+    causes = [(cause, ns) for cause, ns in device["causes"].items() if ns >= LEAST * device["window_ns"]]
+    made += [Part(f"idle: {LABELS[cause]}", "", ROLES.get(cause, "device"), ns) for cause, ns in causes]
+    if (rest := device["idle_ns"] - sum(ns for _, ns in causes)) > 0:
+        made.append(Part("idle: other causes", "", "device", rest))
     return made
 
 
-def _time(value: float | None) -> str:
-    return units.MISSING if value is None else units.duration(value)
+def _categories(table: Table, side: str) -> list[Part]:
+    """The breakdown, where no device tells more."""
+    names = [column.name for column in table.columns]
+    rows = [dict(zip(names, values, strict=True)) for values in table.window(0, len(table))]
+    return [Part(str(row["category"]), "", _CATEGORIES.get(row["category"], "other"), row[f"time_ns{side}"])
+            for row in rows if row[f"time_ns{side}"]]
+
+
+def _where(facts: dict[str, Any]) -> str:
+    steps = facts.get("in_steps")
+    device = steps["devices"][0] if steps and steps["devices"] else None
+    return "" if device is None else f"{device['device'] or 'device'}, {units.duration(device['window_ns'])} in steps"
+
+
+def _time(parts: list[list[Part]], width: int, room: int) -> list[Content]:
+    """One bar a run, then its parts: times and shares of one, shares and their difference of two."""
+    made: list[Content] = []
+    for side, letter in zip(parts, "AB" if len(parts) > 1 else " ", strict=False):
+        bar = stacked([(one.name, one.role, one.ns) for one in side], width - (2 if letter != " " else 0))
+        made.append(Content.assemble((f"{letter} " if letter != " " else "", B if letter == "B" else A), bar))
+    totals = [sum(one.ns for one in side) or 1.0 for side in parts]
+    shares = [{one.name: one.ns / total for one in side} for side, total in zip(parts, totals, strict=True)]
+    every = {one.name: one for side in parts for one in side}
+    most = {name: max(side.get(name, 0.0) for side in shares) for name in every}
+    order = sorted(every, key=lambda name: (not every[name].letter, -most[name]))
+    if len(order) > room:
+        order = sorted(order, key=lambda name: -most[name])
+    wide = min(34, width - 23, max((len(name) for name in order), default=0))
+    for name in order[: room if len(order) <= room else max(0, room - 1)]:
+        one, values = every[name], [side.get(name, 0.0) for side in shares]
+        head = [(f"{one.letter or '·'} ", content_style(one.role)), (cells.fit(name, wide), "")]
+        if len(parts) == 1:
+            head.append((f"{units.duration(one.ns):>11}", ""))
+        head += [(f"{units.percent(100 * value):>7} ", "") for value in values]
+        space = width - sum(len(text) for text, _ in head)
+        if len(parts) > 1:
+            points = 100 * (values[1] - values[0])
+            head.append((f"{units.number(round(points, 1), signed=True) if abs(points) >= 0.05 else '':>7} points"
+                         if space > 14 and abs(points) >= 0.05 else "", content_style("dim")))
+        else:
+            drawn = cells.bar(values[0] / max(most.values()), space) if space > 5 else ""
+            head.append((drawn, content_style(one.role)))
+        made.append(Content.assemble(*head))
+    if room and (left := len(order) - room) > 0:
+        made.append(Content.styled(f"  {left + 1} smaller parts", QUIET))
+    return made
 
 
 def _devices(facts: dict[str, Any], pair: bool, width: int) -> list[Content]:
@@ -111,17 +173,17 @@ def _devices(facts: dict[str, Any], pair: bool, width: int) -> list[Content]:
     for name in names[: MOST_DEVICES * len(sides)]:
         lines = []
         for key, title in _GAUGES:
-            heading = title
+            label = title
             for side, colour in sides:
                 share = next((one.get(key) for one in found[side] if str(one.get("device") or "GPU") == name), None)
                 if share is not None:
-                    label = f"{heading:<16}{side.upper()}" if side else title
-                    lines.append(gauge(label, share, min(width, 64), colour))
-                    heading = ""
+                    named = f"{label:<11}{f' {side.upper()}' if side else ''}"
+                    lines.append(gauge(named, share, width, colour if pair else ""))
+                    label = ""
         if lines:
-            made += [Content.styled(f" {display(name, 24)}", "bold"), *lines]
+            made += [Content.styled(display(name, 24), "bold"), *lines]
     if made and (more := len(names) - MOST_DEVICES * len(sides)) > 0:
-        made.append(Content.styled(f" {units.counted(more, 'more device', 'more devices')} in 9, 8", QUIET))
+        made.append(Content.styled(f"{units.counted(more, 'more device', 'more devices')} in 9, 8", QUIET))
     return made
 
 
@@ -136,13 +198,22 @@ def _gauged(facts: dict[str, Any]) -> list[dict[str, Any]]:
     return made
 
 
-def _findings(table: Table, width: int) -> list[Content]:
-    """What the overview says in words."""
-    said = [display(str(_words(one))) for one in table.facts.get("findings") or []]
-    sentences = dict.fromkeys([*map(display, table.summary), *said])
-    lines = [line for text in sentences for line in wrapped(text, width, "• ")]
-    return [Content.assemble(" ", line) for line in lines]
+def _findings(table: Table, pair: bool) -> list[tuple[str, str]]:
+    """Judgement and sentence of what was found, what the bars show left out; what was not checked last."""
+    facts = table.facts
+    if pair:
+        lead = facts.get("lead") or {}
+        said = [(lead.get("judgement", "") if at == 0 else "", display(str(one)))
+                for at, one in enumerate(facts.get("findings") or []) if " busy " not in str(one)]
+        for side in "ab":
+            said += [(judged, f"{side.upper()}: {sentence}") for judged, sentence in _ruled(facts[side]) if judged]
+        return said
+    said = _ruled(facts)
+    if facts.get("unchecked"):
+        said.append(("unchecked", display(str(facts["unchecked"]))))
+    return said
 
 
-def _words(finding: Any) -> Any:
-    return finding.get("text", finding) if isinstance(finding, dict) else finding
+def _ruled(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(_SEVERITIES.get(one["severity"], ""), display(one["sentence"])) for one in facts.get("rules") or []
+            if one["severity"] != "unchecked" and one["rule"] not in _DRAWN]

@@ -10,15 +10,15 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
 
-MOST_HEIGHT = 0.6
-"""Share of the pane it may take: the 60% of its style."""
+MOST_HEIGHT = 0.75
+"""Share of the pane it may take, as its style says."""
 
 
 class Picture(Widget):
     """Lines drawn by the pane for the width there is; no taller than they are many."""
 
     DEFAULT_CSS = """
-    Picture { height: auto; max-height: 60%; display: none; }
+    Picture { height: auto; max-height: 75%; display: none; }
     Picture:focus { background: $panel; }
     """
     can_focus = False

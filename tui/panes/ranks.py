@@ -9,7 +9,7 @@ from textual.content import Content
 
 from ...analysis.core import units
 from ...analysis.core.text import display
-from ..widgets.drawing import QUIET, A, B, joined, summary
+from ..widgets.drawing import QUIET, A, B
 from .table import TablePane
 
 LEAST_HEIGHT, LEAST_WIDTH = 20, 50
@@ -22,11 +22,10 @@ MOST_LINES = 6
 class RanksPane(TablePane):
     """The ranks view with its heat strip."""
 
-    def picture(self, width: int) -> Content:
-        """What the answer opens with, and below it the strip of each run where there is room."""
-        if self.shown is None or self.message:
-            return Content("")
-        made = [summary(self.shown.table.summary, width)]
+    def evidence(self, width: int) -> list[Content]:
+        """The strip of each run where there is room."""
+        assert self.shown is not None
+        made: list[Content] = []
         if self.app.size.height >= LEAST_HEIGHT and width >= LEAST_WIDTH:
             facts = self.shown.base.facts
             sides = [("", A, facts)] if "heat" in facts else [
@@ -34,12 +33,12 @@ class RanksPane(TablePane):
             ]
             lines = MOST_LINES if len(sides) == 1 else MOST_LINES // 2
             for side, colour, known in sides:
-                made += heat_strip(known.get("heat"), width - 2, lines, side, colour)
-        return joined(made)
+                made += heat_strip(known.get("heat"), width, lines, side, colour)
+        return made
 
 
 def heat_strip(heat: dict[str, Any] | None, width: int, lines: int, side: str = "", colour: str = A) -> list[Content]:
-    """A line a rank and a cell a cycle, darker the longer the others waited for it; nothing where nobody waited.
+    """One line per rank and one cell per cycle, darker the longer others waited for it; nothing where nobody waited.
 
     More cycles than cells are summed, as are those of the ranks that have no line left.
     """
@@ -55,11 +54,11 @@ def heat_strip(heat: dict[str, Any] | None, width: int, lines: int, side: str = 
     left = len(heat["ranks"]) - len(names)
     others = f", {left} more waited for" if left else ""
     made = [Content.styled(
-        f" {side}waits caused by each rank, a cell a {heat['parts']}, up to {units.duration(most)}{others}", QUIET
+        f"{side}waits caused by each rank, a cell a {heat['parts']}, up to {units.duration(most)}{others}", QUIET
     )]
     for name, row in zip(names, grid[: len(names)], strict=True):
         marks = "".join(_SHADES[_shade(value / most)] for value in row)
-        made.append(Content.assemble(f" {name:<{room}}", (marks, colour)))
+        made.append(Content.assemble(f"{name:<{room}}", (marks, colour)))
     return made
 
 

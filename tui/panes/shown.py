@@ -16,23 +16,29 @@ if TYPE_CHECKING:
 
 
 class Shown(Struct, frozen=True):
-    """What a question came to: the answer as built, the same arranged, and what went wrong with the arrangement."""
+    """What a question came to: the answer as built, the same arranged, and what went wrong with the arrangement.
+
+    ``rows`` are those an export writes, where a screen shows them otherwise.
+    """
 
     view: View
     base: Table
     table: Table
     coverage: float | None
     bad_filter: str = ""
+    rows: Table | None = None
 
 
 def arranged(view: View, base: Table, arrangement: Arrangement) -> Shown:
     """The answer filtered and ordered; a filter that cannot be understood leaves all rows and says so."""
     from ...analysis.table.coverage import coverage
-    from ...analysis.table.filters import BadFilter
+    from ...analysis.table.filters import BadFilter, unknown_column
 
     bad = ""
     try:
         table = arrangement.apply(base, view)
+        if arrangement.filter and not len(table) and (wrong := unknown_column(arrangement.filter, base.columns)):
+            raise BadFilter(wrong)
     except BadFilter as error:
         bad = str(error)
         table = replace(arrangement, filter="").apply(base, view)
@@ -43,7 +49,7 @@ def arranged(view: View, base: Table, arrangement: Arrangement) -> Shown:
 
 def scoped_table(table: Table, runs: Runs, options: Options) -> Table:
     """The answer with the sentence that says what it was limited to, which every export carries."""
-    from ...analysis.core.scope_text import scope_text
+    from ...analysis.core.run_labels import scope_text
 
     return replace(table, scope=scope_text(options, len(runs)))
 

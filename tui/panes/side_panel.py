@@ -12,12 +12,12 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from rich.cells import cell_len
 from textual.app import RenderResult
 from textual.content import Content
 from textual.widget import Widget
 
 from ...analysis.core.text import cut, display
+from ..list.frame import Frame, boxed
 from ..session.jobs import QueryRunner
 from ..widgets.sections import HISTOGRAM_LINES, heading, section_lines
 
@@ -121,23 +121,11 @@ class SidePanel(Widget):
         return self._drawn[3]
 
     def _draw(self, width: int, height: int) -> Content:
-        right = self.has_class("right")
         sections = list(self._detail.sections) if self._detail else []
         title = sections.pop(0).title if sections and not sections[0].rows and not sections[0].shape else ""
-        room = width - (2 if right else 0)
-        body = columns_of(sections, room, height - 1) if sections else [Content(self._said)]
-        first = heading(cut(title, room))
-        if not right:
-            label = f" {cut(title, width - 6)} " if title else ""
-            rule = "─" * (width - cell_len(label) - 3)
-            first = Content.assemble(("───", "dim"), (label, "bold $primary"), (rule, "dim"))
-        lines = [first, *body][:height]
-        if not right:
-            return Content("\n").join(line.truncate(width) for line in lines)
-        lines += [Content("")] * (height - len(lines))
-        return Content("\n").join(
-            Content.assemble(("│ ", "dim"), line.truncate(room)) for line in lines
-        )
+        body = columns_of(sections, width - 4, height - 2) if sections else [Content(self._said)]
+        lines = [*body, *[Content("")] * height][: height - 2]
+        return Content("\n").join(boxed(lines, Frame(cut(title, width - 8) or "Details"), width))
 
 
 def _once(make: Callable[[], Glance]) -> Callable[[], Glance]:

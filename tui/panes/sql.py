@@ -11,8 +11,10 @@ from textual.content import Content
 
 from ...analysis.core.text import display
 from ...analysis.views import Entry
+from ..list.frame import boxed
 from ..session import resume
 from ..session.session import Session
+from ..session.themes import content_style
 from ..widgets.drawing import joined, wrapped
 from .shown import Shown, arranged, scoped_table
 from .table import TablePane
@@ -131,13 +133,16 @@ class SqlPane(TablePane):
         self.wrong = reason
         self.drawing.redraw()
 
+    def evidence(self, width: int) -> list[Content]:
+        """What is wrong with the query being typed."""
+        lines = wrapped(self.wrong, width) if self.wrong else []
+        return [Content.styled(line.plain, content_style("bad")) for line in lines]
+
     def picture(self, width: int) -> Content:
         """The query, and what is wrong with the one being typed."""
-        shown = Content("") if self.message else super().picture(width)
-        if not self.wrong:
-            return shown
-        said = [Content.styled(f" {line.plain}", "$error") for line in wrapped(self.wrong, width - 2)]
-        return joined([shown, *said] if shown.plain else said)
+        if self.wrong and (self.message or self.shown is None):
+            return joined(boxed(self.evidence(width - 4), self.answer_frame(), width))
+        return super().picture(width)
 
     def wanted(self) -> list[str]:
         """The keys that matter now."""

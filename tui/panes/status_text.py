@@ -1,4 +1,4 @@
-"""What the lines around a pane say: pure functions from what is shown to a few words."""
+"""What the border of a view and the line above it say: pure functions from what is shown to a few words."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from ...analysis.core import units
 from ...analysis.core.text import display
-from ..session.session import Session
+from ..list.frame import Frame, Pieces, dim, pieces_of
+from ..session.session import Session, ViewState
 
 if TYPE_CHECKING:
     from ...analysis.contract.view import View
     from ...analysis.table.table import Table
+    from ...analysis.views import Entry
     from .shown import Shown
 
 
@@ -21,12 +23,40 @@ def header_text(session: Session, headline: str) -> str:
     return " → ".join(display(run.name, 40) for run in session.inputs) or "no trace is open"
 
 
+def frame_text(
+    session: Session, entry: Entry, state: ViewState, view: View | None, shown: Shown | None, subject: str,
+    narrow: bool,
+) -> Frame:
+    """Order and search, filter and scope, how many rows: what is in force for the rows, in their border."""
+    table = shown.table if shown else None
+    arrangement = state.arrangement
+    found = units.counted(state.matches, "match", "matches") if state.matches else "no match"
+    search = ((f"/{display(state.search, 24)} {found}", "warn"),) if state.search else ()
+    marks: Pieces = ((f"{len(state.marks)} marked", "mark"),) if state.marks else ()
+    filtered = dim("no filter")
+    if arrangement.filter:
+        filtered = ((f" {'not ' if arrangement.invert else ''}{display(arrangement.filter, 40)} ", "match"),)
+    scope: Pieces = ((session.scope_text, "warn"),) if session.scope_text else dim("all cycles")
+    per = dim(f"per {table.per}") if table is not None and table.per else ()
+    which = subject_text(session, view, subject)
+    same = dim(table.same_line) if table is not None else ()
+    return Frame(
+        title=view.noun.capitalize() if view is not None else entry.title,
+        note=pieces_of((dim(order_text(table)), search, marks)),
+        right=pieces_of((filtered, scope, per, ((which, "top"),) if which else (), same), " · "),
+        position=dim(rows_text(shown, session, narrow)),
+    )
+
+
 def order_text(table: Table | None) -> str:
     """The column sorted by and its direction, or what order the view has by itself."""
     if table is None:
         return ""
     if table.sorted_by is None:
-        return {"order": "as recorded", "tree": "as a tree"}.get(table.columns[0].role, "ranked")
+        listed = {"order": "as recorded", "tree": "as a tree", "place": "as ranked"}
+        if table.columns[0].role in listed:
+            return listed[table.columns[0].role]
+        return "worst first" if table.view == "diff" else "largest change first" if table.per else "largest first"
     header = next((column.header for column in table.columns if column.name == table.sorted_by), table.sorted_by)
     return f"{header} {'↓' if table.descending else '↑'}"
 
@@ -40,16 +70,6 @@ def subject_text(session: Session, view: View | None, subject: str) -> str:
         return ""
     now = subject if subject in subjects else subjects[0]
     return {"both": "A and B", "A": "run A", "B": "run B"}[now]
-
-
-def same_text(shown: Shown | None) -> str:
-    """What all rows have in common, and so is no column."""
-    return shown.table.same_line if shown else ""
-
-
-def per_text(shown: Shown | None) -> str:
-    """What the sums of two runs are compared per, where they are."""
-    return f"per {shown.table.per}" if shown and shown.table.per else ""
 
 
 def rows_text(shown: Shown | None, session: Session, narrow: bool) -> str:

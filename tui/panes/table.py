@@ -17,10 +17,13 @@ from textual.message import Message
 from textual.widget import Widget
 
 from ...analysis.views import Entry
+from ..list.frame import Frame, boxed
 from ..list.table_list import TableList
 from ..session.jobs import QueryRunner
 from ..session.keys import bindings
+from ..session.messages import ScopeChanged
 from ..session.session import Arrangement, Session
+from ..widgets.drawing import joined, summary, wrapped
 from .actions import PaneActions
 from .picture import Picture
 from .shown import Shown, arranged, scoped_table, sentence
@@ -38,7 +41,7 @@ class TablePane(PaneActions, can_focus=False):
     DEFAULT_CSS = """
     TablePane { height: 1fr; width: 1fr; }
     TablePane TableList { height: 1fr; width: 1fr; }
-    TablePane .message { height: auto; display: none; padding: 1 2; }
+    TablePane .message { height: auto; display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = bindings("pane")
 
@@ -57,7 +60,7 @@ class TablePane(PaneActions, can_focus=False):
         self.rows = TableList()
         self.side_panel = SidePanel()
         self.drawing = Picture(self, self.picture)
-        self.spoken = Spoken(classes="message")
+        self.spoken = Spoken(entry.title, classes="message")
 
     def compose(self) -> ComposeResult:
         """Picture above, list below; a message in their place where there is no answer."""
@@ -154,6 +157,7 @@ class TablePane(PaneActions, can_focus=False):
                     return
                 self.main.close_prompt()
             self.state.change(arrangement)
+            self.session.deeds.append(self.entry.name)
             self._take(value)
 
         self.arranger.ask(lambda: arranged(shown.view, shown.base, arrangement), take)
@@ -162,6 +166,10 @@ class TablePane(PaneActions, can_focus=False):
         """Whether so arranged the view has another shape than the one shown."""
         view = self.entry.load()
         return view.other is not None and arrangement.shape(view) is not shown.view
+
+    def caption(self, said: Frame) -> None:
+        """What stands in the border of the rows."""
+        self.rows.caption(said)
 
     def tell(self) -> None:
         """The lines around may have changed."""
@@ -194,6 +202,8 @@ class TablePane(PaneActions, can_focus=False):
             self.rows.marks.update(mark for mark in kept[0] if mark < shown.table.total_rows)
             self.rows.go(kept[1])
         self.follow_cursor()
+        self.rows.empty = "No row matches the filter: Esc clears it, f changes it." if len(shown.base) else (
+            "Nothing to list here; w says what the recording lacks.")
         self.drawing.redraw()
         self.call_after_refresh(self._settle)  # an early answer finds a pane that has no height yet
 
@@ -219,7 +229,7 @@ class TablePane(PaneActions, can_focus=False):
 
     def list_lines(self) -> int:
         """Lines the list needs to show all its rows."""
-        return len(self.table or ()) + 1
+        return len(self.table or ()) + 3
 
     def make_room(self) -> None:
         """Let the details stand where there is room for them."""
@@ -270,10 +280,25 @@ class TablePane(PaneActions, can_focus=False):
             self.screen.set_focus(self.focused_part)
 
     def picture(self, width: int) -> Content:
-        """What is drawn above the list: the lines the answer opens with."""
-        from ..widgets.drawing import summary
+        """What is drawn above the list: the answer in words, and its evidence."""
+        if self.shown is None or self.message:
+            return Content("")
+        said, drawn = summary(self.shown.table.summary, width - 4), self.evidence(width - 4)
+        lines = [*said, *drawn]
+        return joined(boxed(lines, self.answer_frame(), width, self.drawing.has_focus)) if lines else Content("")
 
-        return summary(self.shown.table.summary, width) if self.shown and not self.message else Content("")
+    def evidence(self, width: int) -> list[Content]:
+        """What is drawn under the words."""
+        return []
+
+    def drawn_text(self) -> tuple[str, ...]:
+        """The evidence as text, for an export."""
+        lines = self.evidence(96) if self.shown is not None and not self.message else []
+        return tuple(line.plain.rstrip() for line in lines)
+
+    def answer_frame(self) -> Frame:
+        """What stands in the border of the answer."""
+        return Frame(self.entry.title)
 
     def on_table_list_rearranged(self, event: TableList.Rearranged) -> None:
         """The list sorted itself: keep that as the arrangement."""
@@ -283,6 +308,7 @@ class TablePane(PaneActions, can_focus=False):
         self.state.change(
             replace(self.state.arrangement, sort=event.table.sorted_by, descending=event.table.descending)
         )
+        self.session.deeds.append(self.entry.name)
         self.post_message(self.Changed())
 
     def on_resize(self) -> None:
@@ -298,14 +324,21 @@ class TablePane(PaneActions, can_focus=False):
         if self.state.arrangement.filter:
             self.change(invert=not self.state.arrangement.invert)
         else:
-            self.app.bell()
+            self.hint("! inverts a filter, and there is none; f takes one.")
 
     def action_undo(self) -> None:
-        """The filter and order before the last change."""
-        if self.state.undo():
+        """The filter and order of this view, or the scope of all, as it was before the last change."""
+        deeds, scopes = self.session.deeds, self.session.scopes
+        last = deeds.pop() if deeds and deeds[-1] in ("", self.entry.name) else self.entry.name
+        if not last and scopes:
+            before = scopes[-1]
+            self.session.scope(*before)
+            del scopes[-2:]
+            self.post_message(ScopeChanged())
+        elif self.state.undo():
             self.rearrange()
         else:
-            self.app.bell()
+            self.hint("Nothing to undo here: u takes back filters, orders and scopes.")
 
     def action_order(self) -> None:
         """The view's other order."""
@@ -348,15 +381,13 @@ class TablePane(PaneActions, can_focus=False):
 
     def wanted(self) -> list[str]:
         """The names of the keys that matter now, for the footer."""
-        names = "details filter search sort_right reverse mark place export copy open_trace palette help quit".split()
+        names = "details filter search place export palette quit".split()
         if self.shown is not None and len(self.session.subjects(self.shown.view)) > 1:
             names.append("other_run")
         if self.has_other_order():
             names.append("order")
         if self.table is not None and self.table.per is not None:
             names.append("per")
-        if self.state.past:
-            names.append("undo")
         if self.table is not None and {"cycle", "cycle_a"} & {column.name for column in self.table.columns}:
             names.append("scope")
         return names
@@ -365,16 +396,22 @@ class TablePane(PaneActions, can_focus=False):
 class Spoken(Widget, can_focus=True):
     """A sentence in place of what cannot be shown; it takes the keys of the view meanwhile."""
 
-    def __init__(self, classes: str = "") -> None:
+    def __init__(self, title: str, classes: str = "") -> None:
         super().__init__(classes=classes)
-        self._text = Content("")
+        self._title, self._text = title, ""
 
     def say(self, text: str) -> None:
         """Say this; it must be display text."""
-        if text != self._text.plain:
-            self._text = Content(text)
+        if text != self._text:
+            self._text = text
             self.refresh(layout=True)
 
     def render(self) -> RenderResult:
-        """The sentence."""
-        return self._text
+        """The sentence, in a frame."""
+        width = self.size.width or 80
+        lines = wrapped(self._text, width - 4)
+        return joined(boxed([Content(""), *lines, Content("")], Frame(self._title), width, self.has_focus))
+
+    def get_content_height(self, container: object, viewport: object, width: int) -> int:
+        """As many lines as it takes."""
+        return len(wrapped(self._text, width - 4)) + 4

@@ -45,33 +45,34 @@ _IN_LIST = {"details": "list.open"}
 
 
 KEYS: tuple[Key, ...] = (
-    Key("details", "enter", "open", "details", "All details of this row", "list", rank=1),
+    Key("details", "enter", "open", "open", "All details of this row", "list", rank=1),
     Key("side_panel", "D", "side_panel", "panel", "Show or hide the side panel with details, where there is room"),
-    Key("search", "slash", "search", "search", "Search as you type; Enter keeps the search, Esc drops it", rank=3),
+    Key("search", "slash", "search", "search", "Search as you type; Enter keeps the search, Esc drops it", rank=2),
     Key("next_match", "n", "search_next(1)", "", "Next row that matches the search", "list"),
     Key("previous_match", "N", "search_next(-1)", "", "Previous row that matches the search", "list"),
-    Key("filter", "f", "filter", "filter", "Only rows that match: text, total>1ms, name~gemm, share>5%, !copy", rank=2),
+    Key("filter", "f", "filter", "filter", "Only rows that match: text, total>1ms, name~gemm, share>5%, !copy", rank=3),
     Key("invert", "exclamation_mark", "invert", "invert", "Invert the filter"),
     Key("sort_left", "less_than_sign", "sort_next(-1)", "sort", "Sort by the column to the left", "list"),
-    Key("sort_right", "greater_than_sign", "sort_next(1)", "sort", "Sort by the column to the right", "list", rank=4),
-    Key("reverse", "r", "reverse", "reverse", "Sort by this column, or reverse the order", "list", rank=6),
+    Key("sort_right", "greater_than_sign", "sort_next(1)", "sort", "Sort by the column to the right", "list"),
+    Key("reverse", "r", "reverse", "reverse", "Sort by this column, or reverse the order", "list"),
     Key("order", "s", "order", "order", "Switch the order (cycles: as recorded or by rank; diff: by verdict or by "
-        "suspicion; ops: by operator or as a tree)", rank=7),
-    Key("unfold", "plus", "fold(1)", "open", "Open the row of a tree, or all that takes most below it", rank=8),
-    Key("fold", "minus", "fold(-1)", "close", "Close the row of a tree, or the one it stands under", rank=9),
-    Key("undo", "u", "undo", "undo", "Undo the last filter or sort", rank=12),
-    Key("mark", "space", "mark", "mark", "Mark this row; marks stay with their rows", "list", rank=11),
+        "suspicion; ops: by operator or as a tree)", rank=4),
+    Key("unfold", "plus", "fold(1)", "unfold", "Open the row of a tree, or all that takes most below it", rank=5),
+    Key("fold", "minus", "fold(-1)", "fold", "Close the row of a tree, or the one it stands under"),
+    Key("undo", "u", "undo", "undo", "Undo the last filter, order or scope"),
+    Key("mark", "space", "mark", "mark", "Mark this row; marks stay with their rows", "list"),
     Key("note", "i", "note", "", "Write a note on this row; e on the overview carries it away"),
-    Key("scope", "c", "scope", "this cycle", "Restrict every view to the cycle under the cursor", rank=8),
+    Key("scope", "c", "scope", "scope", "Restrict every view to the cycle under the cursor", rank=7),
     Key("unscope", "C", "unscope", "all cycles", "Show all cycles again"),
     Key("cycle_previous", "left_square_bracket", "step_cycle(-1)", "cycle", "Previous cycle"),
     Key("cycle_next", "right_square_bracket", "step_cycle(1)", "cycle", "Next cycle"),
-    Key("other_run", "x", "other_run", "A/B", "Switch between both runs, A and B", rank=5),
-    Key("per", "percent_sign", "per", "per cycle", "Compare the sums of two runs per cycle or per recording", rank=8),
-    Key("place", "t", "place", "timeline", "Show this row in the timeline; Backspace returns", rank=8),
-    Key("export", "e", "export", "export", "Write this view to a markdown file in the current folder", rank=9),
+    Key("other_run", "x", "other_run", "A/B", "Switch between both runs, A and B", rank=8),
+    Key("per", "percent_sign", "per", "per cycle", "Compare the sums of two runs per cycle or per recording", rank=6),
+    Key("place", "t", "place", "timeline", "Show this row in the timeline; Backspace returns", rank=9),
+    Key("export", "e", "export", "export", "Write this view to a markdown file in the current folder", rank=10),
     Key("export_as", "E", "export_as", "export as", "Export to a file you name; its ending chooses the format"),
-    Key("copy", "y", "copy", "copy", "Copy this view as markdown", rank=10),
+    Key("copy", "y", "copy", "copy", "Copy this view as markdown"),
+    Key("copy_command", "Y", "copy_command", "copy command", "Copy the command line that prints this view"),
     Key("maximise", "z", "maximise", "zoom", "Maximise the list, or restore it", "screen"),
     Key("back", "backspace", "back", "back", "Go back to the view before", "screen"),
     Key("escape", "escape", "escape", "clear", "Close an overlay, else clear the search, else the filter",
@@ -79,9 +80,9 @@ KEYS: tuple[Key, ...] = (
     Key("pane_next", "tab", "focus_pane(1)", "pane", "Next part of the view", "screen"),
     Key("pane_previous", "shift+tab", "focus_pane(-1)", "pane", "Previous part of the view", "screen"),
     Key("warnings", "w", "warnings", "warnings", "Problems in the input, and how they were handled", "screen"),
-    Key("open_trace", "o", "open", "open", "Open another trace", "screen", rank=13),
-    Key("palette", "colon", "palette", "commands", "List every command; themes are here", "screen", rank=14),
-    Key("help", "question_mark", "help", "help", "Explain the keys and columns of this view", "screen", rank=15),
+    Key("open_trace", "o", "open", "open", "Open another trace", "screen"),
+    Key("palette", "colon", "palette", "all", "List every command; themes are here", "screen", rank=14),
+    Key("help", "question_mark", "help", "help", "Explain the keys and columns of this view", "screen"),
     Key("stop", "ctrl+c", "stop", "stop", "Cancel the running query or task", "screen"),
     Key("suspend", "ctrl+z", "suspend", "suspend", "Suspend to the shell; fg returns", "screen"),
     Key("quit", "q", "quit_or_close", "quit", "Close an overlay, else quit", "screen", rank=16),
@@ -164,6 +165,17 @@ def footer(wanted: Iterable[str] | None = None) -> list[Key]:
     names = None if wanted is None else set(wanted)
     shown = [key for key in KEYS if key.rank is not None and (names is None or key.name in names)]
     return sorted(shown, key=lambda key: key.rank or 0)
+
+
+_STAYS = ("details", "zoom_to", "palette", "quit")
+_FIRST_TO_GO = ("place", "other_run", "scope", "export")
+
+
+def gives_way(key: Key) -> int:
+    """How soon a key leaves a footer that is too narrow: 0 for never, else the highest first."""
+    if key.name in _STAYS:
+        return 0
+    return 100 + _FIRST_TO_GO.index(key.name) if key.name in _FIRST_TO_GO else key.rank or 0
 
 
 def unknown_key(key: str) -> bool:

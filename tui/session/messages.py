@@ -92,6 +92,14 @@ class TaskWanted(Message):
         self.name, self.job, self.then = name, job, then
 
 
+class TextCopied(Message):
+    """Copy this text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+
 class CopyWanted(Message):
     """Copy the table that ``job`` gives as markdown; ``view`` names the file where no clipboard takes it."""
 

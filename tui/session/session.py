@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ...analysis.contract.column import Per
 from ...analysis.contract.options import Options, Thresholds
-from ...analysis.core.scope_text import scope_text
+from ...analysis.core.run_labels import scope_text
 from .answers import Answers
 from .opening import Run
 from .reopening import MOST_RUNS, Reopening
@@ -63,6 +63,7 @@ class ViewState(Struct):
     marks: set[int] = field(default_factory=set)
     cursor: int = 0
     search: str = ""
+    matches: int = 0
     notes: dict[int, str] = field(default_factory=dict)
     words: dict[int, str] = field(default_factory=dict)
     """What marked rows say, for a page that carries them away; notes are on marked rows."""
@@ -111,6 +112,10 @@ class Session(Struct):
     """Whether the details of the row under the cursor stand beside the list, where there is room."""
     place: tuple[int, dict[str, Any]] | None = None
     """A row to be shown in the timeline, and the run it is of (0 for A)."""
+    hinted: set[str] = field(default_factory=set)
+    deeds: list[str] = field(default_factory=list)
+    """What ``u`` undoes, the last one last: the view whose arrangement changed, or '' for the scope."""
+    scopes: list[tuple[int | None, int | None, int | None, int | None]] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
     """Further options of the command line: cycle_anchor, and scopes that no key changes."""
     opened: Runs = ()
@@ -226,6 +231,7 @@ class Session(Struct):
         self, cycle: int | None, cycle_b: int | None = None, rank: int | None = None, rank_b: int | None = None
     ) -> None:
         """Limit every view to one cycle of each run, and of a job to one rank's; None and None is all of them."""
+        self.scopes.append((self.cycle, self.cycle_b, self.rank, self.rank_b))
         self.cycle, self.cycle_b = cycle, cycle_b
         self.rank, self.rank_b = rank, rank_b
         self.epoch += 1

@@ -28,7 +28,10 @@ class BadTheme(ValueError):
 
 
 class Look(Struct, frozen=True):
-    """The styles of the list. All are complete where they set a background, else they lie on ``base``."""
+    """Styles by role: the list's own, judgement (``good warn bad``), kernel families, what the host did in idle time.
+
+    Every one lies on ``base``. Nothing else on a screen has a colour of its own.
+    """
 
     base: Style
     header: Style
@@ -41,20 +44,49 @@ class Look(Struct, frozen=True):
     top: Style
     dim: Style
     missing: Style
-    spark: Style
-    bar_tensor: Style
-    bar_dram: Style
+    faint: Style
+    frame: Style
+    focus: Style
+    good: Style
+    warn: Style
+    bad: Style
     bar: Style
+    spark: Style
     a: Style
     b: Style
-    up: Style
-    down: Style
+    gemm: Style
+    conv: Style
+    attention: Style
+    norm: Style
+    reduce: Style
+    elementwise: Style
+    move: Style
+    collective: Style
+    copy: Style
+    other: Style
+    python: Style
+    op: Style
+    launch: Style
+    sync: Style
+    device: Style
 
-    @property
-    def slices(self) -> dict[str, Style]:
-        """The styles of slices of the timeline by class; each class also has signs of its own."""
-        return {"kernel": self.bar_tensor, "collective": self.b, "copy": self.bar_dram, "wait": self.dim,
-                "host": self.bar}
+    def role(self, name: str) -> Style:
+        """The style of that role."""
+        style: Style = getattr(self, name)
+        return style
+
+
+def content_style(role: str) -> str:
+    """What a role is called in the style of a ``Content``: a variable of the theme."""
+    return f"$w-{role.replace('_', '-')}"
+
+
+def _variable(style: Style) -> str:
+    """The attributes and the colour of a style as Textual writes them; backgrounds are left to the widget."""
+    said = [name for name in ("bold", "dim", "underline", "reverse") if getattr(style, name)]
+    if style.color is not None and not style.color.is_default:
+        said.append(style.color.name if style.color.triplet else f"ansi_{style.color.name}")
+    return " ".join(said)
 
 
 @cache
@@ -83,21 +115,28 @@ def _read(name: str) -> dict[str, Any]:
 def theme(name: str) -> Theme:
     """The Textual theme of that name. Raises BadTheme."""
     try:
-        return Theme(name=name, **_read(name)["theme"])
+        given = _read(name)["theme"]
+        variables = {content_style(role)[1:]: _variable(style) for role, style in _styles(name).items()}
+        return Theme(name=name, **given | {"variables": given.get("variables", {}) | variables})
     except (KeyError, TypeError) as error:
         raise BadTheme(f"{name}.toml: [theme] is missing or has an unknown key: {error}") from error
 
 
 @cache
-def look(name: str) -> Look:
-    """The list's styles of that theme; the default theme's for a name that is none of ours. Raises BadTheme."""
-    given = _read(name if name in names() else DEFAULT).get("list", {})
+def _styles(name: str) -> dict[str, Style]:
+    """The list's styles of that theme as they are written. Raises BadTheme."""
+    given = _read(name).get("list", {})
     wanted = Look.__struct_fields__
     if odd := set(given) ^ set(wanted):
         raise BadTheme(f"{name}.toml: [list] lacks or should not have {', '.join(sorted(odd))}")
     try:
-        styles = {key: Style.parse(given[key]) for key in wanted}
+        return {role: Style.parse(given[role]) for role in wanted}
     except StyleSyntaxError as error:
         raise BadTheme(f"{name}.toml: {error}") from error
-    base = styles["base"]
-    return Look(**{key: base + style for key, style in styles.items()})
+
+
+@cache
+def look(name: str) -> Look:
+    """The list's styles of that theme; the default theme's for a name that is none of ours. Raises BadTheme."""
+    styles = _styles(name if name in names() else DEFAULT)
+    return Look(**{role: styles["base"] + style for role, style in styles.items()})

@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any
 
 import textual
-from rich.segment import Segment, Segments
 from textual import constants, events
 from textual.app import App
 from textual.await_complete import AwaitComplete
@@ -71,6 +70,8 @@ class HookedApp(App[None]):
 
     by_difference = False
     """Whether ``paint`` writes; else Textual does."""
+    crash: str | None = None
+    """What is to be printed once the screen is gone, where the app failed."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -82,8 +83,8 @@ class HookedApp(App[None]):
     def textual_painted(self) -> None:
         """Textual wrote something itself, so the terminal may show anything."""
 
-    def crash_report(self, error: BaseException | None) -> list[Segment] | None:
-        """What to print after the app failed; None for Textual's traceback."""
+    def crash_report(self, error: BaseException | None) -> str | None:
+        """What is printed after the app failed; None leaves Textual's traceback."""
         return None
 
     @property
@@ -133,12 +134,12 @@ class HookedApp(App[None]):
             self.post_display_hook()
 
     def _fatal_error(self) -> None:
-        report = self.crash_report(getattr(self, "_exception", None))
-        if report is None:
+        self.crash = self.crash_report(getattr(self, "_exception", None))
+        if self.crash is None:
             super()._fatal_error()
             return
         self.bell()
-        self.exit(return_code=1, message=Segments(report))
+        self.exit(return_code=1)
 
 
 def _strips(update: LayoutUpdate | ChopsUpdate) -> Iterator[tuple[int, int, Strip]]:
@@ -164,8 +165,8 @@ def drop_style_cache() -> None:
 
 
 def tolerant(palette: type[Any]) -> type[Any]:
-    """The command palette, which fails where a page is turned before its list was laid out or has no room, and takes a
-    second screen with it where Enter comes twice before it is closed."""
+    """The command palette without three failures: a page turned before its list has a layout or where it has no room;
+    Enter twice before it closes, which closes a second screen; commands that arrive after it was closed."""
     original: Any = getattr(palette, "_action_command_list", None)
     if original is None:
         return palette
@@ -174,6 +175,9 @@ def tolerant(palette: type[Any]) -> type[Any]:
         def _action_command_list(self, action: str) -> None:
             with suppress(KeyError, IndexError):
                 original(self, action)
+
+        def run_worker(self, *args: Any, **options: Any) -> Any:
+            return super().run_worker(*args, **options | {"exit_on_error": False})
 
         def dismiss(self, result: Any = None) -> Any:
             return super().dismiss(result) if self.app.screen is self else AwaitComplete.nothing()

@@ -1,4 +1,4 @@
-"""The lines around a view: header, tabs, loading, state and footer. One cell high each, drawn from plain state.
+"""The lines around a view: header, tabs, loading and footer. One cell high each, drawn from plain state.
 
 They hold no logic: the screen sets what they say. Text is always Content made of display text, never markup.
 """
@@ -18,6 +18,7 @@ from ...analysis.core.text import cut, display
 from ...analysis.views import Entry
 from ..list import cells
 from ..session.opening import Run
+from ..session.themes import content_style
 
 WARNING = "⚠"
 TAB_LEFT, TAB_RIGHT = "▐", "▌"
@@ -59,17 +60,17 @@ def fitted(left: Content, right: Content, width: int) -> Content:
 class Header(Line):
     """Title, what is open, warnings, and how to get help."""
 
-    DEFAULT_CSS = "Header { height: 1; background: $panel; color: $foreground; }"
+    DEFAULT_CSS = "Header { height: 1; color: $foreground; }"
 
     def tell(self, text: str, warnings: int, busy: str, help_key: str) -> None:
         """``text`` says what is open; ``busy`` what is being done right now."""
-        left = Content.assemble((" warplens ", "bold $primary"), " ", text)
+        left = Content.assemble((" warplens ", f"bold {content_style('focus')}"), " ", text)
         parts: list[tuple[str, str]] = []
         if busy:
             parts.append((f" {busy} ", "$accent"))
         if warnings:
             parts.append((f" {WARNING} {warnings} ", "bold $warning"))
-        parts.append((f" {help_key} help ", "dim"))
+        parts.append((f" {help_key} help ", content_style("dim")))
         self.say(left, Content.assemble(*parts))
 
 
@@ -103,18 +104,23 @@ class Tabs(Line):
             self.refresh()
 
     def render(self) -> RenderResult:
-        """Titles where they fit, closer together where they must; else the keys of all, and the current one's title."""
-        for short, before in ((False, " "), (False, ""), (True, " ")):
-            made, self._spans, at = [], [], 0
+        """Titles where they fit, short ones where they must; else the keys of all, and the current one's title."""
+        key, here_style, quiet = content_style("focus"), f"reverse bold {content_style('focus')}", content_style("dim")
+        for how in (0, 1, 2):
+            made, self._spans, at, gap = [], [], 0, (" ", "")
             for entry in [one for one in self._all if one in self._entries or one.name == self._current]:
                 here = entry.name == self._current
-                label = entry.key if short and not here else f"{entry.key} {entry.title}"
-                text = f"{TAB_LEFT}{label}{TAB_RIGHT}" if here else f"{before}{label} "
-                made.append((text, "bold $primary" if here else "dim"))
-                self._spans.append((at, at + len(text), entry.name))
-                at += len(text)
+                name = "" if how == 2 and not here else entry.short or entry.title if how else entry.title
+                if here:
+                    made += [(TAB_LEFT, key), (f"{entry.key} {name}", here_style)]
+                else:
+                    made += [gap, (entry.key, key), (f" {name}" if name else "", quiet)]
+                gap = (TAB_RIGHT, key) if here else (" ", "")
+                self._spans.append((at, at + len(name) + 2 + bool(name), entry.name))
+                at = self._spans[-1][1]
             if at <= self.size.width:
                 break
+        made.append(gap)
         return Content.assemble(*made).truncate(self.size.width)
 
     def on_click(self, event: Click) -> None:
@@ -124,58 +130,28 @@ class Tabs(Line):
                 self.post_message(self.Chosen(view))
 
 
-class State(Line):
-    """Order, filter chip and scope on the left; how many rows and how much of the time on the right."""
-
-    def tell(
-        self, *, order: str, filter: str, invert: bool, scope: str, scoped: bool, subject: str, right: str,
-        search: str = "", marks: int = 0, same: str = "", per: str = "",
-    ) -> None:
-        """What is in force for the view shown."""
-        dot = ("  ", "")
-        parts: list[tuple[str, str]] = [(" ", ""), (order, "dim"), dot]
-        if filter:
-            label = f" {'not ' if invert else ''}{display(filter, 40)} "
-            parts.append((label, "$accent reverse"))
-        else:
-            parts.append(("no filter", "dim"))
-        parts += [dot, (f" {scope} " if scoped else scope, "$primary reverse" if scoped else "dim")]
-        if per:
-            parts += [dot, (f" {per} ", "$primary reverse")]
-        if subject:
-            parts += [dot, (subject, "bold $foreground")]
-        if same:
-            parts += [dot, (same, "dim")]
-        if search:
-            parts += [dot, (f"/{display(search, 24)}", "$accent")]
-        if marks:
-            parts += [dot, (f"{marks} marked", "$accent")]
-        self.say(Content.assemble(*parts), Content.styled(f"{right} ", "dim"))
-
-
 class Footer(Line):
-    """The keys that matter now; as many as fit, the most wanted first."""
+    """The keys that matter now, in one order everywhere; those that matter least go where not all fit."""
 
-    def keys(self, pairs: Sequence[tuple[str, str]]) -> None:
-        """``pairs`` of key and word."""
-        if list(pairs) != self._pairs:
-            self._pairs = list(pairs)
+    _keys: Sequence[tuple[str, str, int]] = ()
+
+    def keys(self, keys: Sequence[tuple[str, str, int]]) -> None:
+        """Key, word, and how soon it gives way; 0 is never."""
+        if list(keys) != self._keys:
+            self._keys = list(keys)
             self.refresh()
 
-    _pairs: Sequence[tuple[str, str]] = ()
-
     def render(self) -> RenderResult:
-        """Key and word, as many whole pairs as fit; the last pair always does."""
-        width, used, made = self.size.width, 1, [Content(" ")]
-        for number, (key, word) in enumerate(self._pairs):
-            piece = Content.assemble((key, "bold $primary"), " ", (word, "dim"), "  ")
-            last = self._pairs[-1]
-            reserve = 0 if number == len(self._pairs) - 1 else len(last[0]) + len(last[1]) + 3
-            if used + piece.cell_length + reserve > width + 2:
-                continue
-            made.append(piece)
-            used += piece.cell_length
-        return Content.assemble(*made).truncate(width)
+        """As many as fit."""
+        shown = list(self._keys)
+        while sum(len(key) + len(word) + 3 for key, word, _ in shown) > self.size.width + 1:
+            worst = max(shown, key=lambda one: one[2])
+            if not worst[2]:
+                break
+            shown.remove(worst)
+        style, quiet = f"bold {content_style('focus')}", content_style("dim")
+        made = [piece for key, word, _ in shown for piece in ((f" {key}", style), (f" {word} ", quiet))]
+        return Content.assemble(*made).truncate(self.size.width)
 
 
 class Loading(Widget):

@@ -1,6 +1,6 @@
 """Pictures in text: summaries, histograms, stacked bars and gauges, as Content of a given width.
 
-Pure functions of numbers and display text. A is drawn in ``$primary``, B in ``$accent``, and each is also named, so
+Pure functions of numbers and display text. A is quiet and B bright, and each is also named, so
 that no meaning rests on colour.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -18,9 +18,12 @@ from ...analysis.core import units
 from ...analysis.core.histogram_lines import histogram_lines
 from ...analysis.core.text import display
 from ..list import cells
+from ..list.frame import Frame, boxed
+from ..session.themes import content_style
+from .digits import big
 
-A, B = "$primary", "$accent"
-QUIET = "dim"
+A, B = content_style("a"), content_style("b")
+QUIET = content_style("dim")
 _LABEL = re.compile(r"^\S{1,14}  +")
 """A word and at least two spaces: the column after it is where the text of all labelled lines begins."""
 
@@ -36,19 +39,25 @@ def wrapped(text: str, width: int, bullet: str = "") -> list[Content]:
     return [Content(line) for line in lines or [""]]
 
 
-def summary(lines: Sequence[str], width: int) -> Content:
-    """The lines an answer opens with, wrapped; a label at the beginning of a line (``GPU     busy…``) stands out."""
+def summary(lines: Sequence[str], width: int, judged: Mapping[str, str] | None = None) -> list[Content]:
+    """The lines an answer opens with, wrapped; a label at the beginning of a line (``GPU     busy…``) stands out.
+
+    ``judged`` gives labels a mark and its colour.
+    """
     column = next((match.end() for line in lines if (match := _LABEL.match(line))), 0)
     made: list[Content] = []
     for line in map(display, lines):
         label = line[:column].rstrip()
         if not label or " " in label or line[column - 1 : column] != " ":
-            made += [Content.assemble(" ", part) for part in wrapped(line, width - 2)]
+            made += wrapped(line, width)
             continue
-        parts = textwrap.wrap(line[column:], max(20, width - column - 2)) or [""]
-        made.append(Content.assemble(" ", (f"{label:<{column}}", "bold $primary"), parts[0]))
-        made += [Content(" " * (column + 1) + part) for part in parts[1:]]
-    return joined(made)
+        judgement = (judged or {}).get(label, "")
+        style = f"bold {judged_style(judgement)}" if judgement else "bold"
+        sign = f"{MARKS[judgement]} " if judgement else "  " if judged else ""
+        parts = textwrap.wrap(line[column:], max(20, width - column - len(sign))) or [""]
+        made.append(Content.assemble((f"{sign}{label:<{column}}", style), parts[0]))
+        made += [Content(" " * (column + len(sign)) + part) for part in parts[1:]]
+    return made
 
 
 def side_by_side(left: Sequence[Content], right: Sequence[Content], width: int) -> list[Content]:
@@ -84,8 +93,52 @@ def histogram(shape: dict[str, Any], width: int, height: int) -> list[Content]:
     return made
 
 
-def gauge(label: str, share: float, width: int, colour: str = "$primary") -> Content:
+def gauge(label: str, share: float, width: int, colour: str = "") -> Content:
     """A name, a bar and a percentage."""
-    bar = max(6, width - 26)
-    drawn = (cells.bar(min(1.0, share), bar), colour)
-    return Content.assemble((f" {label:<17} ", QUIET), drawn, f" {100 * share:5.1f}%")
+    bar = max(4, width - len(label) - 8)
+    drawn = (f"{cells.bar(min(1.0, share), bar):<{bar}}", colour or content_style("bar"))
+    return Content.assemble((f"{label} ", QUIET), drawn, f" {units.percent(100 * share):>6}")
+
+
+MARKS = {"bad": "✗", "look": "!", "good": "✓", "same": "=", "unchecked": "○", "": "·"}
+"""The sign of each judgement: no colour stands without it."""
+_ROLES = {"bad": "bad", "look": "warn", "good": "good", "same": "base", "unchecked": "dim", "": "dim"}
+
+
+def judged_style(judgement: str) -> str:
+    """The style of a judgement."""
+    return "" if judgement == "same" else content_style(_ROLES[judgement])
+
+
+def marked(said: tuple[str, str], width: int) -> list[Content]:
+    """A judgement and its sentence, wrapped beside the mark."""
+    judgement, sentence = said
+    lines = wrapped(sentence, width - 2)
+    first = Content.assemble((MARKS[judgement], f"bold {judged_style(judgement)}".strip()), " ", lines[0])
+    return [first, *(Content.assemble("  ", line) for line in lines[1:])]
+
+
+def stacked(parts: Sequence[tuple[str, str, float]], width: int) -> Content:
+    """One bar: name, role and size of each part, with a gap between parts and the name inside where it fits."""
+    total, made, used, exact = sum(size for _, _, size in parts) or 1.0, [], 0, 0.0
+    for name, role, size in parts:
+        exact += size / total * width
+        room = max(0, min(width, round(exact)) - used)
+        used += room
+        share = f" {name} {100 * size / total:.0f}%"
+        text = share if len(share) < room else f" {name}" if len(name) + 1 < room else ""
+        made.append((text.ljust(max(0, room - 1)), f"reverse {content_style(role)}"))
+        made.append((" " * min(1, room), ""))  # a gap, so that parts are told apart without colour
+    return Content.assemble(*made)
+
+
+def verdict(
+    lead: dict[str, Any] | None, lines: Callable[[int], list[Content]], title: str, width: int, room: int
+) -> list[Content]:
+    """The answer in a frame: its number large where there is room, at most so many lines of sentences beside it."""
+    if lead is None or width < 76:
+        return boxed(lines(width - 4)[:room], Frame(title), width)
+    number = big(lead["number"], lead["caption"], judged_style(lead["judgement"]))
+    left = max(line.cell_length for line in number) + 3
+    said = lines(width - 4 - left)[: max(room, len(number))]
+    return boxed(side_by_side(number, said, left), Frame(title), width)

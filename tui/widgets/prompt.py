@@ -22,7 +22,7 @@ from .chrome import Line
 Kind = Literal["search", "filter", "export", "open", "goto", "note", "sql"]
 _LABEL: dict[Kind, str] = {
     "search": "/", "filter": "filter ", "export": "write to ", "open": "open ", "goto": "go to ", "note": "note ",
-    "sql": "sql ",
+    "sql": "sql, Esc leaves ",
 }
 _OFFERED = 12
 """Completions named at once."""

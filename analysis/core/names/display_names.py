@@ -1,30 +1,34 @@
-"""The names of one table as a list so many cells wide shows them: short, cut in the middle, and no two alike.
+"""The short names of runs, and of one table as a list so many cells wide shows them: no two alike.
 
 Two names may have one short form (two Tensile GEMMs that differ in a tuning field), or forms that look the same once
-they are cut. Those are shown with what tells them apart: first the field or argument in which they differ, then the
-stretch of the form in which they differ, last a number. What must stay true: different names give different text where
-the width allows it, all of it fits, and the time is linear in the names.
+they are cut. They are shown with what tells them apart: first the field or argument in which they differ, then the
+stretch of the form, last a number. What must stay true: different names give different text where the width allows it,
+all of it fits, and the time is linear in the names. What tells two apart is looked for among all activities of the
+runs, never among the rows of one answer: a kernel has one name in ``--top 2``, the details, SQL and every sentence.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from hashlib import blake2b
 
+import polars as pl
 from rich.cells import cell_len
 
-from ..text import cut, cut_end
-from .short_name import full_text, short_name
+from ....loaders.trace import Trace
+from ..derived import derived_value
+from ..text import clean, cut, cut_end
+from .short_name import IN_RUNS, full_text, short_name
 
-_LEAST = 12
-"""Cells under which a form and what tells it from another are no name any more."""
+_LEAST = 12  # Cells under which a form and what tells it from another are no name any more.
 
-_FIELDS = 3
-"""Fields shown at most to tell names apart."""
+_FIELDS = 3  # Fields shown at most to tell names apart.
 
-_COMPARED = 64
-"""Names of one form that are compared with one another; of more the first fields are shown."""
+_COMPARED = 64  # Names of one form that are compared with one another; of more the first fields are shown.
 
 _EVERYWHERE = frozenset(
     "void at native std kernel impl gpu nocast cuda char unsigned const operator lambda instance anonymous namespace ul"
@@ -32,17 +36,13 @@ _EVERYWHERE = frozenset(
 )
 """Words of a name that tell nobody anything."""
 
-_FIELD_CELLS = 12
-"""Cells of a field that is shown alone."""
+_FIELD_CELLS = 12  # Cells of a field that is shown alone.
 
-_DEEPEST = 8
-"""How often what still looks alike is cut once more."""
+_DEEPEST = 8  # How often what still looks alike is cut once more.
 
-_READ = 2_000
-"""Characters of a name that are compared field by field."""
+_READ = 2_000  # Characters of a name that are compared field by field.
 
-_ROOM = 0.6
-"""Share of the width the fields may take."""
+_ROOM = 0.6  # Share of the width the fields may take.
 
 _FIELD = re.compile(r"[A-Za-z]+[A-Za-z0-9]*|-?\d+(?:x\d+)*[A-Za-z]*")
 _SEPARATOR = " ·"
@@ -89,10 +89,8 @@ def _placed(form: str, field: str, width: int | None) -> str:
 
 
 def _differing(group: Sequence[str]) -> dict[str, str]:
-    """What each name of a group has and the others have not: one field where one is enough, else the first few.
-
-    Of names with as many fields the same place is compared, so that ``<4, 1>`` and ``<1, 4>`` differ.
-    """
+    """What each name of a group has and the others have not: one field where one is enough, else the first few. Of
+    names with as many fields the same place is compared, so that ``<4, 1>`` and ``<1, 4>`` differ."""
     split = {name: _fields(name) for name in group}
     as_many = len({len(fields) for fields in split.values()}) == 1
     keyed = {
@@ -111,8 +109,8 @@ def _differing(group: Sequence[str]) -> dict[str, str]:
 
 def _fields(name: str) -> list[str]:
     """The words and numbers of a name, without those that most templates hold."""
-    found = _FIELD.findall(full_text(name)[:_READ])
-    return [field.rstrip("ul") if field[0].isdigit() else field for field in found if field not in _EVERYWHERE]
+    result = _FIELD.findall(full_text(name)[:_READ])
+    return [field.rstrip("ul") if field[0].isdigit() else field for field in result if field not in _EVERYWHERE]
 
 
 def _combined(name: str, own: dict[str, list[tuple[int, str]]]) -> str:
@@ -139,7 +137,20 @@ def _stretches(texts: dict[str, str], width: int, depth: int = 0) -> dict[str, s
     end = _agreed([text[begin:][::-1] for text in texts.values()])
     shown: dict[str, list[str]] = defaultdict(list)
     for name, text in texts.items():
-        shown[_parts(text, begin, len(text) - end, width)].append(name)
+        # The text's begin, what lies from ``start`` to ``stop`` with what is around it, and its end; ``width`` cells
+        stop = len(text) - end
+        room = width - 2
+        head = tail = room // 4
+        middle = room - head - tail
+        before = max(0, middle - (stop - begin)) // 2
+        first = max(0, min(begin - before, len(text) - middle))
+        stretches = [(0, head), (first, first + middle), (len(text) - tail, len(text))]
+        out, at = "", 0
+        for low, high in stretches:
+            if high > at:
+                out += ("…" if low > at else "") + text[max(low, at) : high]
+                at = high
+        shown[out].append(name)
     made: dict[str, str] = {}
     for text, group in shown.items():
         if len(group) == 1 and cell_len(text) <= width:
@@ -153,22 +164,6 @@ def _agreed(texts: Collection[str]) -> int:
     """How many characters all of them begin with."""
     low, high = min(texts), max(texts)
     return next((at for at, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
-
-
-def _parts(text: str, start: int, stop: int, width: int) -> str:
-    """The text's begin, what lies from ``start`` to ``stop`` with what is around it, and its end; ``width`` cells."""
-    room = width - 2
-    head = tail = room // 4
-    middle = room - head - tail
-    before = max(0, middle - (stop - start)) // 2
-    first = max(0, min(start - before, len(text) - middle))
-    kept = [(0, head), (first, first + middle), (len(text) - tail, len(text))]
-    out, at = "", 0
-    for low, high in kept:
-        if high > at:
-            out += ("…" if low > at else "") + text[max(low, at) : high]
-            at = high
-    return out
 
 
 def _numbered(group: list[str], shown: dict[str, str], taken: set[str], width: int | None) -> dict[str, str]:
@@ -187,3 +182,77 @@ def _numbered(group: list[str], shown: dict[str, str], taken: set[str], width: i
         taken.add(text)
         made[name] = text
     return made
+
+
+MOST = 4_096
+"""Names that are compared with one another; of more each carries a digest of what its short form leaves out."""
+_TABLES = (("kernels", "name"), ("kernel_stats", "name"), ("profile", "function"))
+
+
+class ShortNames:
+    """Names that are told apart from one another; ``find`` lists them, when the first is asked for."""
+
+    def __init__(self, find: Callable[[], Collection[str]]) -> None:
+        self._find = find
+        self._shown: dict[int | None, dict[str, str]] = {}
+
+    @cached_property
+    def names(self) -> Collection[str]:
+        """The names; none where they are too many to be compared."""
+        result = self._find()
+        self._many = len(result) > MOST
+        return () if self._many else result
+
+    def fit(self, raw: str, width: int | None) -> str | None:
+        """The name's own text of at most ``width`` cells (any length for None); None where it is not one of these."""
+        names = self.names
+        if self._many:
+            form = short_name(raw)
+            if form == raw and (width is None or cell_len(form) <= width):
+                return form
+            tail = f" ·{blake2b(raw.encode('utf-8', 'surrogatepass'), digest_size=4).hexdigest()}"
+            return form + tail if width is None else cut_end(form, max(1, width - len(tail))) + tail
+        shown = self._shown.get(width)
+        if shown is None:
+            shown = self._shown[width] = display_names(names, width)
+        return shown.get(raw)
+
+
+def of_runs(runs: Sequence[Trace]) -> ShortNames:
+    """The short names of everything that ran on a device in these runs, which are whole."""
+    return ShortNames(lambda: sorted({name for run in runs for name in _activities(run)}))
+
+
+@contextmanager
+def speaking_of(names: ShortNames) -> Iterator[None]:
+    """Inside, ``fit_name`` gives these short names."""
+    before = IN_RUNS.set(names.fit)
+    try:
+        yield
+    finally:
+        IN_RUNS.reset(before)
+
+
+def shown_name(raw: str | None, width: int | None, *names: ShortNames) -> str:
+    """The text of a recorded name by the first of ``names`` that it is one of, else its short form, cut."""
+    if raw is None:
+        return clean(raw)
+    for some in names:
+        text = some.fit(raw, width)
+        if text is not None:
+            return text
+    form = short_name(raw)
+    return form if width is None else cut(form, width)
+
+
+def _activities(run: Trace) -> list[str]:
+    """The different names in the run's tables of activities; a few more than ``MOST`` where there are more."""
+    def find() -> list[str]:
+        result: set[str] = set()
+        for table, column in _TABLES:
+            if run.has(table):
+                some = run.table(table).select(pl.col(column).unique()).head(MOST + 2).collect(engine="streaming")
+                result.update(some[column].cast(pl.String).drop_nulls())
+        return sorted(result)
+
+    return derived_value(run, "activity-names", list[str], find)

@@ -103,10 +103,8 @@ def dtype_of(name: Name) -> str | None:
 
 
 def first_dtype(name: Name, depth: int = 0) -> str | None:
-    """The first type of elements among the arguments, the outer ones before those inside of them.
-
-    The integers a matrix product begins with are those it counts with, not those it multiplies.
-    """
+    """The first type of elements among the arguments, the outer ones before those inside of them. The integers a matrix
+    product begins with are those it counts with, not those it multiplies."""
     arguments = [one for part in name.parts for one in part.arguments or ()]
     kinds = [kind for kind in map(dtype_of, arguments) if kind]
     counts = bool(_PRODUCT.search(name.last.name)) and any(kind in _FLOATS for kind in kinds)
@@ -118,18 +116,14 @@ def first_dtype(name: Name, depth: int = 0) -> str | None:
 
 
 def functor(part: NamePart) -> tuple[str, str | None] | None:
-    """What a generic kernel computes and on what type, from its arguments; None where nothing there says it.
-
-    A foreach kernel names first how it goes through the lists (``BinaryOpScalarFunctor``), then what it does to them.
-    """
-    made = [
-        _meaning(one, 0) for one in part.arguments or () if not (_literal(one) or dtype_of(one) or _idle(one))
-    ]
-    found = [one for one in made if one is not None]
-    if not found:
+    """What a generic kernel computes and on what type, from its arguments; None where nothing there says it. A foreach
+    kernel names first how it goes through the lists (``BinaryOpScalarFunctor``), then what it does to them."""
+    made = [_meaning(one, 0) for one in part.arguments or () if not (_literal(one) or dtype_of(one) or _idle(one))]
+    result = [one for one in made if one is not None]
+    if not result:
         return None
-    through_lists = part.name.startswith("multi_tensor_apply") and len(found) > 1
-    return (found[1][0], found[0][1] or found[1][1]) if through_lists else found[0]
+    through_lists = part.name.startswith("multi_tensor_apply") and len(result) > 1
+    return (result[1][0], result[0][1] or result[1][1]) if through_lists else result[0]
 
 
 def _meaning(name: Name, depth: int) -> tuple[str, str | None] | None:

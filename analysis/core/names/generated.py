@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-_LONGEST = 512
-"""Characters a generated identifier has at most."""
+_LONGEST = 512  # Characters a generated identifier has at most.
 
 _TILE = re.compile(r"(?:tilesize|t|MT|bt)?(\d+x\d+(?:x\d+)?)(?:u\d+)?$")
 _GEMM = re.compile(r"(?:[a-z]?\d*gemm|[hsd]cudnn|[hsdi]?\d*(?:fprop|dgrad|wgrad))\w*$")
@@ -50,9 +49,11 @@ _AUTOGRAD = re.compile(r"autograd::engine::evaluate_function: (.+)$", re.S)
 def short_generated(text: str) -> str | None:
     """What a name written by one of the known patterns says; None for all others. Linear in the text."""
     for rule in _RULES:
-        made = rule(text)
-        if made:
+        if made := rule(text):
             return made
+    for pattern, said in _SPELLED:
+        if match := pattern.match(text):
+            return said(match)
     return None
 
 
@@ -64,10 +65,10 @@ def _library_gemm(text: str) -> str | None:
     at = next((number for number, piece in enumerate(pieces) if _GEMM.match(piece)), None)
     if at is None:
         return None
-    tile = next((found[1] for piece in pieces if (found := _TILE.match(piece)) and "x" in piece), None)
+    tile = next((match[1] for piece in pieces if (match := _TILE.match(piece)) and "x" in piece), None)
     if tile is None:
         return None
-    kinds = [found[1] for piece in pieces if (found := _INPUT.match(piece))]
+    kinds = [match[1] for piece in pieces if (match := _INPUT.match(piece))]
     kind = _DTYPES.get(kinds[0], kinds[0]) if kinds else None
     operation = pieces[at]
     if kind:
@@ -79,74 +80,55 @@ def _library_gemm(text: str) -> str | None:
 
 def _tensile(text: str) -> str | None:
     """``Cijk_Alik_Bljk_BBS_BH_Bias_…_MT128x160x64_…``: a GEMM whose A is summed over its first index is transposed."""
-    found = _TENSILE.match(text)
-    if not found:
+    match = _TENSILE.match(text)
+    if not match:
         return None
-    transposed = ("T" if found[1] == "l" else "N") + ("N" if found[2] == "l" else "T")
-    fields = found[3].split("_")
+    transposed = ("T" if match[1] == "l" else "N") + ("N" if match[2] == "l" else "T")
+    fields = match[3].split("_")
     letters = re.match(r"I8|F8|B8|4xi8|[HBSDCZX]", fields[0])
     kind = _TENSILE_TYPES.get(letters[0], fields[0]) if letters else fields[0]
     bias = "bias" if "Bias" in fields else ""
-    return " ".join(filter(None, ("gemm", kind, found[4], transposed, bias)))
+    return " ".join(filter(None, ("gemm", kind, match[4], transposed, bias)))
 
 
 def _nvjet(text: str) -> str | None:
-    found = _NVJET.match(text)
-    if not found:
+    match = _NVJET.match(text)
+    if not match:
         return None
-    rest = found[3].split("_")
+    rest = match[3].split("_")
     fused = [piece for piece in rest if piece in ("bias", "gelu", "relu", "splitK", "splitk", "aux")]
     layout = [piece for piece in rest[-1:] if re.fullmatch(r"[NT]{2,3}", piece)]
-    return " ".join(("nvjet", found[1], found[2], *layout, *fused))
+    return " ".join(("nvjet", match[1], match[2], *layout, *fused))
 
 
 def _collective(text: str) -> str | None:
     """NCCL and its kin: ``ncclDevKernel_AllReduce_Sum_bf16_RING_LL(…)`` is nccl AllReduce Sum bf16 RING LL."""
-    found = _NCCL.match(text)
-    if not found:
+    match = _NCCL.match(text)
+    if not match:
         return None
-    operation, _, rest = found[2].partition("_")
+    operation, _, rest = match[2].partition("_")
     kind = next((one for one in _NCCL_TYPES if re.search(rf"(?:^|_){one}(?:_|$)", rest)), "")
     pieces = re.sub(rf"(?:^|_){kind}(?=_|$)", "", rest, count=1).split("_") if kind else rest.split("_")
     sums = [piece for piece in pieces if piece in _NCCL_SUMS]
     moves = [piece for piece in pieces if piece not in _NCCL_SUMS]
     if operation in ("SendRecv", "Broadcast", "AllGather"):  # they reduce nothing; the type is bytes
         sums, kind = [], ""
-    return " ".join(filter(None, (found[1], operation, *sums, kind, *moves)))
-
-
-def _igemm(text: str) -> str | None:
-    found = _IGEMM.match(text)
-    return f"igemm {found[1]} {_DTYPES.get(found[3], found[3])} {found[4]} {found[2]}" if found else None
+    return " ".join(filter(None, (match[1], operation, *sums, kind, *moves)))
 
 
 def _copy(text: str) -> str | None:
     """``Memcpy HtoD (Pinned -> Device)``: the side that may be pageable or pinned is the one that matters."""
-    found = _COPY.match(text)
-    if not found:
+    match = _COPY.match(text)
+    if not match:
         return None
-    sides = [side for side in (found[3], found[4]) if side and side not in ("Device", "Unknown", "Host")]
-    return " ".join(filter(None, (found[1], found[2], f"({', '.join(sides)})" if sides else "")))
+    sides = [side for side in (match[3], match[4]) if side and side not in ("Device", "Unknown", "Host")]
+    return " ".join(filter(None, (match[1], match[2], f"({', '.join(sides)})" if sides else "")))
 
 
-def _frame(text: str) -> str | None:
-    """A Python frame without its folders: ``loss.py:41 forward``."""
-    found = _FRAME.match(text)
-    return f"{found[1].strip('<>')}:{found[2]} {found[3]}" if found else None
-
-
-def _built_in(text: str) -> str | None:
-    found = _BUILT_IN.match(text)
-    if not found:
-        return None
-    return f"{found[1]} of {found[2]}" if found[2] else found[1]
-
-
-def _autograd(text: str) -> str | None:
-    found = _AUTOGRAD.match(text)
-    return f"autograd {found[1]}" if found else None
-
-
-_RULES: tuple[Callable[[str], str | None], ...] = (
-    _copy, _collective, _tensile, _nvjet, _igemm, _library_gemm, _frame, _built_in, _autograd,
+_RULES: tuple[Callable[[str], str | None], ...] = (_copy, _collective, _tensile, _nvjet, _library_gemm)
+_SPELLED: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+    (_IGEMM, lambda at: f"igemm {at[1]} {_DTYPES.get(at[3], at[3])} {at[4]} {at[2]}"),
+    (_FRAME, lambda at: f"{at[1].strip('<>')}:{at[2]} {at[3]}"),  # without its folders: loss.py:41 forward
+    (_BUILT_IN, lambda at: f"{at[1]} of {at[2]}" if at[2] else at[1]),
+    (_AUTOGRAD, lambda at: f"autograd {at[1]}"),
 )

@@ -14,14 +14,13 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-from .demangle import demangled
+from .cpp import demangled
 from .short_name import short_name
 
 Function = tuple[str, tuple[str | None, ...]]
 """A name, and where it ran: the device, the kind. What has no name is matched with nothing else."""
 
-_LONGEST = 8192
-"""Characters of a name that are compared."""
+_LONGEST = 8192  # Characters of a name that are compared.
 _CLONE = re.compile(r"\s*\[clone [^\]]*\]\s*$|\.kd$")
 _TRUE = re.compile(r"\(bool\)([01])\b")
 _CAST = re.compile(r"\((?:unsigned |signed )?(?:char|short|int|long|long long)\)(?=-?\d)")
@@ -37,9 +36,7 @@ _DIGITS = re.compile(r"\d+")
 
 def same_functions(a: Mapping[Function, float], b: Mapping[Function, float]) -> dict[Function, str]:
     """Function of B → its name in A, for those that are called otherwise there; values say how often each is launched.
-
-    Only clear cases: one candidate on each side, or the same number of them, then in the order of how often.
-    """
+    Only clear cases: one candidate on each side, or the same number of them, then in the order of how often."""
     left = {function: size for function, size in a.items() if function[0] and function not in b}
     right = {function: size for function, size in b.items() if function[0] and function not in a}
     pairs: dict[Function, str] = {}

@@ -15,12 +15,10 @@ from functools import lru_cache
 
 from ..text import clean, cut
 from . import functors
-from .cpp import Name, parsed
-from .demangle import demangled, is_mangled, source_names
+from .cpp import Name, demangled, is_mangled, parsed, source_names
 from .generated import short_generated
 
-_LONGEST = 8192
-"""Characters of a demangled name that are parsed."""
+_LONGEST = 8192  # Characters of a demangled name that are parsed.
 
 _CPP = re.compile(r"^void |^(?:at|c10|std|native|cub|thrust)::|[\w>]<.|^.+\)$|^\(anonymous namespace\)::", re.S)
 _PYTHON = re.compile(r"^<|^\w+\.py|: ")
@@ -68,12 +66,12 @@ def _cpp(text: str) -> str | None:
     own = name.last
     word = functors.family(own)
     if word is not None:
-        found = functors.functor(own)
-        if found is None:
+        result = functors.functor(own)
+        if result is None:
             return None if own.arguments == [] else word
-        kind = found[1] or functors.first_dtype(name)
+        kind = result[1] or functors.first_dtype(name)
         typed = f"<{kind}>" if kind else ""
-        return f"{word}{typed}" if word in found[0] else f"{found[0]}{typed} {word}"
+        return f"{word}{typed}" if word in result[0] else f"{result[0]}{typed} {word}"
     name = functors.unwrapped(name)
     own = name.last
     generated = short_generated(own.name)

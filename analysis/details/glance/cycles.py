@@ -12,8 +12,7 @@ from ...core import units
 from ...core.names.short_name import fit_name
 from ..cycle_differences import CyclePart, Difference, Differences, differences
 
-LEAST_SHARE = 0.001
-"""A part that moved by less than this share of the cycle is not worth a line."""
+LEAST_SHARE = 0.001  # A part that moved by less than this share of the cycle is not worth a line.
 
 
 def glance(runs: tuple[Trace, ...], options: Options) -> Callable[[dict[str, Any]], list[Section]]:
@@ -46,27 +45,20 @@ def _sections(known: Differences, cycle: int, rank: int | None, title: str) -> l
 
 
 def _against(here: float, usual: float) -> str:
-    change = f" ({100 * (here - usual) / usual:+.1f}%)".replace("-", "−") if usual else ""
-    return f"{units.duration(here)}, {_signed(here - usual)}{change}"
-
-
-def _signed(ns: float) -> str:
-    return f"{'−' if ns < 0 else '+'}{units.duration(abs(ns))}"
+    change = f" ({units.percent(100 * (here - usual) / usual, signed=True)})" if usual else ""
+    return f"{units.duration(here)}, {units.duration(here - usual, signed=True)}{change}"
 
 
 def _parts(found: Difference) -> list[Section]:
     rows = tuple(
-        (_label(one), units.duration(one.here_ns), _signed(one.delta_ns), _launches(one)) for one in found.parts
-        if abs(one.delta_ns) >= LEAST_SHARE * found.time_ns
+        (f"idle: {one.name}" if one.idle else fit_name(one.name, 60),
+         units.duration(one.here_ns), units.duration(one.delta_ns, signed=True), _launches(one))
+        for one in found.parts if abs(one.delta_ns) >= LEAST_SHARE * found.time_ns
     )
     if not rows:
         said = "no kernel and no wait differs" if found.whole else "it was not recorded whole"
         return [Section("What is different", (("", said),))]
     return [Section("What is different", rows, ("kernel, or cause of idle time", "here", "Δ", "launches"))]
-
-
-def _label(one: CyclePart) -> str:
-    return f"idle: {one.name}" if one.idle else fit_name(one.name, 60)
 
 
 def _launches(one: CyclePart) -> str:

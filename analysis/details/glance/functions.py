@@ -18,8 +18,7 @@ from ...kernels.launch_index import LaunchIndex, launch_index
 from ..suspects import pid_of, shape_of, verdict_section
 from .kernels import latency_section
 
-CELLS = 40
-"""Cells of a run's cycles; more cycles are drawn by the longest of each cell."""
+CELLS = 40  # Cells of a run's cycles; more cycles are drawn by the longest of each cell.
 
 
 def glance(runs: tuple[Trace, ...], options: Options) -> Callable[[dict[str, Any]], list[Section]]:

@@ -24,10 +24,8 @@ CALLER_TITLES = ("operator", "from", "count", "total")
 
 
 def callers_section(found: pl.DataFrame, tail: str = "") -> list[Section]:
-    """The operators and the Python lines (else modules) they came from, most time first.
-
-    ``found`` has ``op op_forward module frame count total_ns``; nothing where it has no rows.
-    """
+    """The operators and the Python lines (else modules) they came from, most time first. ``found`` has ``op op_forward
+    module frame count total_ns``; nothing where it has no rows."""
     if found.is_empty():
         return []
     ways = found.group_by("op", "op_forward", pl.coalesce("frame", "module").alias("where"), maintain_order=True).agg(

@@ -16,14 +16,13 @@ from ...contract.options import SIDES, Options
 from ...contract.sections import Detail, Section
 from ...contract.view import CannotAnswer, View
 from ...core import units
-from ...core.names.of_runs import of_runs, speaking_of
+from ...core.names.display_names import of_runs, speaking_of
 from ...core.text import display
 from ...cycles.scope import part
 from ...table.table import Table
 from ..row_details import fields
 
-Glance = Callable[[Table, int], Detail]
-"""What is known of the row at that position of that table, as it is shown."""
+Glance = Callable[[Table, int], Detail]  # What is known of the row at that position of that table, as it is shown.
 
 
 def glance_of(view: View, runs: tuple[Trace, ...], options: Options) -> Glance:

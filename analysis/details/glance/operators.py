@@ -14,7 +14,7 @@ from ...core import units
 from ...core.names.short_name import fit_name, short_name
 from ...core.text import display
 from ...cycles.scope import scoped
-from ...kernels.launchers import with_callers
+from ...kernels.launch_index import with_callers
 
 _NOTHING, _LINES = pl.DataFrame(), ("from", "count", "total")
 

@@ -16,10 +16,8 @@ from ...core import units
 from ..stats.robust_location import Floats
 from .samples import Matched, Side
 
-ALIKE = 0.8
-"""Ranks take part in the same collectives where their launches per cycle agree at least this much."""
-MATERIAL = 0.01
-"""Share of a cycle below which waiting is not worth a sentence."""
+ALIKE = 0.8  # Ranks take part in the same collectives where their launches per cycle agree at least this much.
+MATERIAL = 0.01  # Share of a cycle below which waiting is not worth a sentence.
 
 
 class CollectiveWaits(Struct, frozen=True):
@@ -55,36 +53,36 @@ class CollectiveTiming(Struct, frozen=True):
 
 def split(matched: list[Matched]) -> tuple[list[Matched], CollectiveWaits, list[CollectiveTiming]]:
     """The pairs with collectives reduced to their transfer, the waiting taken out of them, and the timing of each."""
-    waits = CollectiveWaits({}, {})
-    timings: list[CollectiveTiming] = []
-    strict = [one for one in matched if one.pair.strict] or matched
-    ranks = [{one.pair.a for one in strict}, {one.pair.b for one in strict}]
+    waits, timings = CollectiveWaits({}, {}), list[CollectiveTiming]()
+    strict = [at for at, one in enumerate(matched) if one.pair.strict] or list(range(len(matched)))
+    ranks = [{matched[at].pair.a for at in strict}, {matched[at].pair.b for at in strict}]
     if len(strict) < 2 or any(len(side) < len(strict) for side in ranks):
         return matched, waits, timings
-    made = {id(one): [one.a.ms.copy(), one.b.ms.copy()] for one in strict}
-    places = {id(one): place for place, one in enumerate(matched)}
-    for function in _collectives(strict):
-        rows = [(one, _row(one, function)) for one in strict]
-        present = [(one, row) for one, row in rows if row is not None]
-        a, b = (_transfer([(one.a if side == 0 else one.b, row) for one, row in present]) for side in (0, 1))
-        if len(present) < 2 or a is None or b is None:
+    times = {at: (matched[at].a.ms.copy(), matched[at].b.ms.copy()) for at in strict}
+    places: dict[str, list[tuple[int, int]]] = {}
+    for at in strict:
+        rows = matched[at].functions.with_row_index("row").filter(pl.col("kind") == "collective")
+        for row, function in rows.select("row", "function").rows():
+            places.setdefault(function, []).append((at, row))
+    for function, every in places.items():
+        present = [(at, row) for at, row in every if sum(other == at for other, _ in every) == 1]
+        a, b = (_transfer([((matched[at].a, matched[at].b)[side], row) for at, row in present]) for side in (0, 1))
+        if a is None or b is None:
             continue
-        for side, transfer in enumerate((a, b)):
-            for (one, row), ms, wait in zip(present, transfer.transfer_ms, transfer.wait_ms, strict=True):
-                made[id(one)][side][row] = ms
-                (waits.a if side == 0 else waits.b)[places[id(one)], row] = wait
-        devices = _called(present)
+        for side, (transfer, waited) in enumerate(((a, waits.a), (b, waits.b))):
+            for (at, row), ms, wait in zip(present, transfer.transfer_ms, transfer.wait_ms, strict=True):
+                times[at][side][row] = ms
+                waited[at, row] = wait
+        devices = _called([(matched[at], row) for at, row in present])
         timings.append(CollectiveTiming(
             function, a.transfer_us, b.transfer_us, devices[a.last], devices[b.last],
             tuple(RankWait(*wait) for wait in zip(devices, a.wait_ms, b.wait_ms, strict=True)),
         ))
     reduced = [
-        replace(one, a=replace(one.a, ms=made[id(one)][0]), b=replace(one.b, ms=made[id(one)][1]))
-        if id(one) in made else one
-        for one in matched
+        replace(one, a=replace(one.a, ms=times[at][0]), b=replace(one.b, ms=times[at][1])) if at in times else one
+        for at, one in enumerate(matched)
     ]
-    timings.sort(key=lambda timing: -timing.longest_wait_ms)
-    return reduced, waits, timings
+    return reduced, waits, sorted(timings, key=lambda timing: -timing.longest_wait_ms)
 
 
 class _Transfer(Struct, frozen=True):
@@ -92,19 +90,6 @@ class _Transfer(Struct, frozen=True):
     wait_ms: list[float]
     transfer_us: float
     last: int
-
-
-def _collectives(matched: list[Matched]) -> list[str]:
-    found: dict[str, None] = {}
-    for one in matched:
-        for name in one.functions.filter(pl.col("kind") == "collective")["function"]:
-            found.setdefault(name, None)
-    return list(found)
-
-
-def _row(one: Matched, function: str) -> int | None:
-    at = np.flatnonzero(((one.functions["function"] == function) & (one.functions["kind"] == "collective")).to_numpy())
-    return int(at[0]) if len(at) == 1 else None
 
 
 def _called(present: list[tuple[Matched, int]]) -> list[str]:

@@ -13,13 +13,12 @@ from msgspec.structs import replace
 from ....loaders.trace import Trace
 from ...contract.options import Options
 from ...core.derived import derived, is_stored
-from ...cycles.account import find_cycles
+from ...cycles.detection import find_cycles
 from ...idle.cause_meanings import CAUSES, LABELS
 from ..stats.robust_location import Floats
 from .samples import IDLE, Flags, Matched, Side, Work
 
-MOSTLY = 0.5
-"""Share of a device's idle time without a recorded launch from which its causes are not told."""
+MOSTLY = 0.5  # Share of a device's idle time without a recorded launch from which its causes are not told.
 UNKNOWN = "unknown"
 _Idle = dict[tuple[int | None, str | None], pl.DataFrame]
 """By rank and device (as A calls it): ``cycle cause dur_ns covered``."""
@@ -51,15 +50,27 @@ def with_idle_time(
     return [_with_rows(one, taken[at]) if at in taken else one for at, one in enumerate(matched)]
 
 
+def mean_idle_time(run: Trace, options: Options) -> dict[tuple[str | None, str], float]:
+    """Idle ms per cycle by device and cause; without devices whose causes are mostly not recorded."""
+    made: dict[tuple[str | None, str], float] = {}
+    for (_, device), frame in _by_device(run, {}, options).items():
+        known = frame.filter("covered") if frame["covered"].any() else frame
+        if not known.is_empty() and _causes_known(frame):
+            for cause, spent in known.group_by("cause").agg(pl.col("dur_ns").sum()).rows():
+                key = device, cause
+                made[key] = made.get(key, 0.0) + spent / 1e6 / known["cycle"].n_unique()
+    return made
+
+
 def _by_device(run: Trace, moved: dict[str, str], options: Options) -> _Idle:
-    def found() -> pl.DataFrame:
+    def compute() -> pl.DataFrame:
         from ...idle.by_cycle import idle_by_cycle  # a cycle profile records no gaps
 
         return idle_by_cycle(run, find_cycles(run, options).frame)
 
     if run.has("profile"):
         return {}
-    table = derived(run, "idle-cycles", found) if is_stored(run) and options.cycle_anchor is None else found()
+    table = derived(run, "idle-cycles", compute) if is_stored(run) and options.cycle_anchor is None else compute()
     table = table.with_columns(pl.col("device", "cause").cast(pl.String)).with_columns(pl.col("device").replace(moved))
     groups = table.group_by("rank", "device", maintain_order=True)
     return {(rank, device): rows for (rank, device), rows in groups}
@@ -82,7 +93,7 @@ def _with_rows(one: Matched, devices: list[tuple[pl.DataFrame, pl.DataFrame, str
     rows: list[tuple[str, str | None, str]] = []
     a, b = list[Floats](), list[Floats]()
     for *frames, device in devices:
-        known = all(_told(frame) for frame in frames)
+        known = all(_causes_known(frame) for frame in frames)
         causes = [cause for cause in CAUSES if any((frame["cause"] == cause).any() for frame in frames)]
         for cause in causes if known else [UNKNOWN]:
             rows.append((idle_name(cause), device, IDLE))
@@ -94,7 +105,7 @@ def _with_rows(one: Matched, devices: list[tuple[pl.DataFrame, pl.DataFrame, str
     )
 
 
-def _told(frame: pl.DataFrame) -> bool:
+def _causes_known(frame: pl.DataFrame) -> bool:
     unknown = frame.filter(pl.col("cause") == UNKNOWN)["dur_ns"].sum()
     return float(unknown) <= MOSTLY * float(frame["dur_ns"].sum())
 

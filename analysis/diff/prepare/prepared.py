@@ -1,31 +1,32 @@
 """Two runs made ready to be compared: the same devices, kinds of cycles and names, collectives without their waiting.
 
-The table and the details of a suspect both begin here, so that they speak of the same numbers.
+The table and the details of a suspect both begin here, so that they speak of the same numbers. Prefill is compared with
+prefill: a run that holds more of it is not slower. A graph that is replayed has no gaps between its kernels that a run
+launching them one by one could be compared with.
 """
 
 from __future__ import annotations
+
+from collections import Counter
 
 import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ....loaders.trace import Trace
 from ...contract.options import Options
 from ...core import device_pairs as devices
 from . import collectives, renamed
 from .idle_time import with_idle_time
 from .samples import Matched, Work, match
-from .stratify import same_kind
 from .swapped import Key, with_swapped
 
 
 class Prepared(Struct, frozen=True):
     """``names`` are those B has for functions of A called otherwise there, ``moved`` B's devices under A's names.
-
     ``works`` are without their rows: these are the matrices of ``matched`` now, and take three times the memory.
-
     ``waits`` and ``timings`` are what was taken out of collectives, ``notes`` what was done, in sentences. ``parts``
-    are the kernels that were swapped, with the operator's row that each is a part of.
-    """
+    are the kernels that were swapped, with the operator's row that each is a part of."""
 
     works: tuple[Work, Work]
     matched: list[Matched]
@@ -78,3 +79,63 @@ def _under_one_name(
 
     back = {(was, device): now for (now, device), was in pairs.items()}
     return (a, replace(b, rows=under(b.rows), metrics=under(b.metrics))), back
+
+
+MOSTLY = 0.5  # Share of kernel time under graphs from which a run counts as replaying.
+
+
+class Replays(Struct, frozen=True):
+    """How much of a run's kernel time is under graph launches, and how many launches of graphs there are."""
+
+    share: float
+    count: int
+
+
+def replays(run: Trace) -> Replays:
+    """Kernels under one graph launch are one replay; a run without recorded launches has none."""
+    if not run.has("kernels"):
+        return Replays(0.0, 0)
+    work = run.kernels.filter(pl.col("kind").is_in(["kernel", "collective"]))
+    under = pl.col("graph").is_not_null()
+    launch = pl.coalesce(pl.when(pl.col("correlation") > 0).then("correlation"), "graph")
+    result = work.select(
+        (pl.col("dur_ns").filter(under).sum() / pl.col("dur_ns").sum()).alias("share"),
+        pl.struct("rank", "device", launch.alias("launch")).filter(under).n_unique().alias("count"),
+    ).collect(engine="streaming")
+    return Replays(float(result["share"][0] or 0.0), int(result["count"][0]))
+
+
+def replay_reasons(found: tuple[Replays, Replays]) -> list[str]:
+    """One sentence where one run replays graphs and the other launches its kernels one by one."""
+    a, b = (side.share >= MOSTLY for side in found)
+    if a == b:
+        return []
+    return [f"{'A' if a else 'B'} replays graphs, {'B' if a else 'A'} launches its kernels one by one"]
+
+
+def replay_notes(found: tuple[Replays, Replays]) -> list[str]:
+    """What a single captured replay cannot tell."""
+    return [
+        f"{name} holds one captured graph replay: idle time cannot be measured from it."
+        for name, side in zip("AB", found, strict=True) if side.share >= MOSTLY and side.count == 1
+    ]
+
+
+def same_kind(a: Work, b: Work) -> tuple[Work, Work, list[str]]:
+    """Both runs restricted to the kind of cycle that takes most time among those both have; what was left out, in
+    words. Runs whose cycles are all of one kind, the same, stay as they are."""
+    spans = [dict(work.rows.select("cycle", "cycle_ns").unique("cycle").rows()) for work in (a, b)]
+    kinds = [Counter(work.kinds[c] for c in of if c in work.kinds) for work, of in zip((a, b), spans, strict=True)]
+    both = sorted(set(kinds[0]) & set(kinds[1]))
+    if len(set(kinds[0]) | set(kinds[1])) < 2 or not both:
+        return a, b, []
+    numbers = {kind: [[c for c, of in work.kinds.items() if of == kind] for work in (a, b)] for kind in both}
+    chosen = max(both, key=lambda kind: sum(
+        of.get(cycle) or 0 for of, some in zip(spans, numbers[kind], strict=True) for cycle in some))
+    left = sum(sum(side.values()) - side[chosen] for side in kinds)
+    note = f"Only {chosen} cycles are compared with each other; {left} of other kinds are left out."
+    a, b = (
+        replace(work, rows=work.rows.filter(mine), metrics=work.metrics.filter(mine))
+        for work, some in zip((a, b), numbers[chosen], strict=True) for mine in [pl.col("cycle").is_in(some)]
+    )
+    return a, b, [note]

@@ -1,17 +1,20 @@
 """Functions that only changed their name between two versions are one function.
 
-A name that only A has and one that only B has, on the same device and of the same kind, are a pair where the same
-operator launches them, as often and at the same place in the cycle (``launched``); else where they are the same without
-template arguments, parameter lists, address suffixes and tile sizes. Never where something else fits as well.
+Names that only A and only B have, on the same device and of the same kind, are a pair where the same operator launches
+them, as often and at the same place in the cycle; else where they are equal without template arguments, addresses and
+tile sizes. Pairs are made only where nothing else comes near: a wrong pair would hide a new function and a gone one.
 """
 
 from __future__ import annotations
 
 import polars as pl
 
+from ....loaders import schema
+from ....loaders.trace import Trace
 from ...contract.options import Options
 from ...core.names.same_function import Function, same_functions
-from .launchers import by_launch
+from ...cycles import assignment
+from ...cycles.detection import find_cycles
 from .samples import Work, function_runs
 
 
@@ -35,10 +38,8 @@ def _often(alone: pl.DataFrame) -> dict[Function, float]:
 
 
 def _alone(mine: pl.DataFrame, theirs: pl.DataFrame) -> pl.DataFrame:
-    """``function device kind instances cycles`` of the functions that only the first of both has.
-
-    Which these are is found first: to count the cycles of all took 150 MB of a million rows.
-    """
+    """``function device kind instances cycles`` of the functions that only the first of both has. Which these are is
+    found first: to count the cycles of all took 150 MB of a million rows."""
     same = ["function", "device"]
     here, there = (function_runs(rows).select(same).unique() for rows in (mine, theirs))
     alone = here.join(there, on=same, how="anti", nulls_equal=True)
@@ -47,3 +48,81 @@ def _alone(mine: pl.DataFrame, theirs: pl.DataFrame) -> pl.DataFrame:
         pl.col("instances").sum(), pl.col("cycle").n_unique().alias("cycles")
     )
     return counted.with_columns(pl.col(*same, "kind").cast(pl.String))
+
+
+MOSTLY = 0.9  # Share of a function's launches one operator must make to be the one that launches it.
+OFTEN = 0.1  # Launches per cycle agree where they differ by at most this share...
+NEAR = 0.05  # ...and places where they differ by at most this share of the cycle's launches.
+CLEAR = 2.0  # Whoever is within so many times these distances makes a pair ambiguous.
+_PLACES = {"early": 0.1, "middle": 0.5, "late": 0.9}
+_KEYS = ["function", "device", "kind", "op"]
+_Pairs = dict[tuple[str, str | None], str]
+
+
+def by_launch(
+    a: Work, b: Work, only_a: pl.DataFrame, only_b: pl.DataFrame, moved: dict[str, str], options: Options
+) -> _Pairs:
+    """(name in B, device) → name in A where operator, frequency and place agree, and with nothing else. ``only_a`` and
+    ``only_b`` hold the ``function device kind`` without a partner, ``moved`` B's devices under A's."""
+    on_device = pl.col("device") != "Host"
+    sides = only_a.filter(on_device), only_b.filter(on_device)
+    if any(side.is_empty() for side in sides) or a.run is None or b.run is None:
+        return {}
+    there = {mine: theirs for theirs, mine in moved.items()}
+    known_a = _launched(a.run, a, sides[0], {}, options)
+    known_b = _launched(b.run, b, sides[1], there, options) if not known_a.is_empty() else known_a
+    both = known_a.join(known_b, on=["device", "kind", "op"], suffix="_b")
+    rarer = (pl.col("per_cycle") - pl.col("per_cycle_b")).abs() / pl.max_horizontal("per_cycle", "per_cycle_b")
+    place_gaps = [(pl.col(place) - pl.col(f"{place}_b")).abs() for place in _PLACES]
+    distance = pl.max_horizontal(rarer / OFTEN, *(far / NEAR for far in place_gaps)).alias("distance")
+    near = both.select("function", "function_b", "device", distance).filter(pl.col("distance") <= CLEAR)
+    alone = (pl.len().over("function", "device") == 1) & (pl.len().over("function_b", "device") == 1)
+    clear = near.filter(alone & (pl.col("distance") <= 1))
+    return {(now, device): was for was, now, device in clear.select("function", "function_b", "device").rows()}
+
+
+def _launched(run: Trace, work: Work, functions: pl.DataFrame, there: dict[str, str], options: Options) -> pl.DataFrame:
+    """``function device kind op per_cycle early middle late`` of the functions that one operator launches. Places are
+    from 0 to 1 in the order in which a device ran the cycle's launches. ``there`` gives the run's own names of devices
+    that ``functions`` calls otherwise."""
+    rows = placed(run, work, options)
+    wanted = functions.select(
+        pl.col("function").cast(schema.NAME).alias("name"), "kind", pl.col("device").alias("called"),
+        pl.col("device").replace(there).cast(schema.NAME).alias("device"),
+    )
+    cycles = rows.group_by("device").agg(pl.struct("cycle", "rank").n_unique().alias("cycles"))
+    mine = rows.join(cycles, on="device").join(wanted, on=["name", "device"]).select(
+        pl.col("name").alias("function"), pl.col("called").alias("device"),
+        "kind", "rank", "correlation", "place", "cycles",
+    )
+    if mine.is_empty():
+        return pl.DataFrame(schema=dict.fromkeys(_KEYS, pl.String) | dict.fromkeys(["per_cycle", *_PLACES], pl.Float64))
+    from ...operators.tree import launching_operators
+
+    mine = mine.with_columns(launching_operators(run, mine).alias("op"))
+    whole = pl.len().over("function", "device")
+    counted = mine.with_columns(whole.alias("launches")).drop_nulls("op").group_by(_KEYS).agg(
+        (pl.len() / pl.col("launches").first()).alias("share"),
+        (pl.col("launches").first() / pl.col("cycles").first()).alias("per_cycle"),
+        *(pl.col("place").quantile(at).alias(name) for name, at in _PLACES.items()),
+    )
+    mostly = counted.filter(pl.col("share") >= MOSTLY).drop("share")
+    return mostly.with_columns(pl.col("function", "op").cast(pl.String))  # of a few rows: names of kernels are long
+
+
+def placed(run: Trace, work: Work, options: Options) -> pl.DataFrame:
+    """Every launch in a compared cycle that was seen whole, with its ``place``; no rows without operators or times."""
+    columns = ("cycle", "rank", "device", "name", "correlation", "start_ns")
+    cycles = find_cycles(run, options)
+    operators = run.host.select("kind").filter(pl.col("kind") == "op").head(1).collect().height
+    if run.has("profile") or not operators or cycles.frame.is_empty():
+        none = {"cycle": pl.lit(None, pl.Int64), "place": pl.lit(None, pl.Float64)}
+        return run.kernels.head(0).with_columns(**none).collect()
+    numbers = work.rows["cycle"].unique()
+    left = numbers.filter(~numbers.is_in(list(work.warm_up | work.incomplete)))
+    chosen = left if len(left) else numbers
+    launches = assignment.in_cycles(run, cycles.frame, cycles.device_time)
+    rows = launches.filter((pl.col("kind") != "sync") & pl.col("cycle").is_in(chosen.implode())).select(columns)
+    of = ("cycle", "rank", "device")
+    order = rows.drop_nulls("start_ns").sort("start_ns", maintain_order=True).collect(engine="streaming")
+    return order.with_columns(((pl.int_range(pl.len()) + 0.5) / pl.len()).over(of).alias("place"))

@@ -1,6 +1,6 @@
 """The cycles of two runs as matrices: what each function took in each cycle of one process of A and one of B.
 
-Not recorded is never 0, not called is: in a cycle that was not recorded whole, as the account of cycles says, the
+Not recorded is never 0, not called is: in a cycle that was not recorded whole, as their detection says, the
 device's functions are NaN; in a whole one a function without a record took no time. Warm-up cycles are left out where
 enough others remain. All of it is counted in ``SampleCoverage`` so that it can be shown.
 """
@@ -20,34 +20,29 @@ from numpy.typing import NDArray
 from ....loaders.schema import NAME
 from ....loaders.trace import Trace
 from ...contract.options import Options
+from ...core.batches import Ints, ids, numbered
 from ...core.derived import derived, is_stored
-from ...core.launch_calls import Ints, ids, numbered
 from ...core.processes import Processes, ProcessPair, job_pairs, process_pairs, processes_of
-from ...cycles.account import find_cycles
+from ...cycles.detection import find_cycles
 from ...cycles.profile import computed_apart, profile
 from ..stats.robust_location import Floats
 
 Flags = NDArray[np.bool_]
-LEAST_LEFT = 3
-"""Warm-up cycles are left out only if as many others remain."""
+LEAST_LEFT = 3  # Warm-up cycles are left out only if as many others remain.
 HOST = "Host"
-IDLE = "idle"
-"""The kind of rows that are idle time of a device by cause."""
+IDLE = "idle"  # The kind of rows that are idle time of a device by cause.
 SWAPPED = "op"
 """The kind of rows that are an operator's swapped kernels on a device; operators on the host have it too."""
 _WORK = ("cycle", "pid", "function", "device", "kind", "dur_ns", "instances", "cycle_ns")
 _READ = ("cycle", "pid", "function", "device", "metric", "beta", "mu", "dur_ns")
 _NAMES = ("function", "device", "metric")
-_BLOCK = 1 << 18
-"""Rows that are put into a matrix at once."""
+_BLOCK = 1 << 18  # Rows that are put into a matrix at once.
 _DEVICE_API = re.compile(r"^(cu|cuda|hip|hsa)[A-Z_]")
 
 
 class Side(Struct, frozen=True):
-    """One process of one run. Matrices have a row per function and a column per cycle; times are in ms.
-
-    ``whole`` says which cycles have all their device records.
-    """
+    """One process of one run. Matrices have a row per function and a column per cycle; times are in ms. ``whole`` says
+    which cycles have all their device records."""
 
     cycles: NDArray[np.int64]
     cycle_ms: Floats
@@ -83,22 +78,20 @@ class Matched(Struct, frozen=True):
     def on_device(self) -> Flags:
         """Which functions ran on a device: idle time of one did not, and an operator's kernels have their own rows."""
         ran = ~self.functions["kind"].is_in([IDLE, SWAPPED]).fill_null(False)
-        found: Flags = ((self.functions["device"] != HOST).fill_null(True) & ran).to_numpy()
-        return found
+        result: Flags = ((self.functions["device"] != HOST).fill_null(True) & ran).to_numpy()
+        return result
 
     @property
     def on_host(self) -> Flags:
         """Which functions ran on the host."""
-        found: Flags = (self.functions["device"] == HOST).fill_null(False).to_numpy()
-        return found
+        result: Flags = (self.functions["device"] == HOST).fill_null(False).to_numpy()
+        return result
 
 
 class Work(Struct, frozen=True):
     """The recorded work of one run: rows of ``_WORK``, its metrics, its warm-up cycles and those not recorded whole.
-
     ``run`` is the recording itself, for questions the rows cannot answer; None where only the rows are known.
-    ``processes`` are those of a job: ``pid`` of rows and metrics is then what they go by there.
-    """
+    ``processes`` are those of a job: ``pid`` of rows and metrics is then what they go by there."""
 
     rows: pl.DataFrame
     metrics: pl.DataFrame
@@ -110,34 +103,27 @@ class Work(Struct, frozen=True):
 
 
 def work_of(run: Trace, options: Options) -> Work:
-    """What the run's functions took in each cycle; no rows where it has no cycles.
-
-    Rows that were put in order once are kept: two runs of 2 GB are asked again with 0.7 s and 190 MB less each.
-    """
-    found = find_cycles(run, options).frame  # while there is room: of a recorded profile that takes as much as the rows
-    stored = _is_kept(run, options)
+    """What the run's functions took in each cycle; no rows where it has no cycles. Rows that were put in order once are
+    kept: two runs of 2 GB are asked again with 0.7 s and 190 MB less each."""
+    cycles = find_cycles(run, options).frame  # before the rows: of a recorded profile it takes as much memory
+    stored = is_stored(run) and options.cycle_anchor is None and options.warm_up and not run.has("profile")
     tables = cache(lambda: computed_apart(run, options) if stored else (profile(run, options),) * 2)
 
-    def kept(name: str, find: Callable[[], pl.DataFrame]) -> pl.DataFrame:
+    def once(name: str, find: Callable[[], pl.DataFrame]) -> pl.DataFrame:
         return derived(run, name, find) if stored else find()
 
-    processes = processes_of(kept("work-processes", lambda: _processes(tables()[0])))
-    rows = kept("work", lambda: _in_order(tables()[0], processes, _WORK, once=True))
-    metrics = kept("work-metrics", lambda: _in_order(_measured(tables()[1]), processes, _READ))
+    processes = processes_of(once("work-processes", lambda: _processes(tables()[0])))
+    rows = once("work", lambda: _in_order(tables()[0], processes, _WORK, once=True))
+    metrics = once("work-metrics", lambda: _in_order(_measured(tables()[1]), processes, _READ))
     if rows.is_empty():
         return Work(rows, metrics, frozenset(), frozenset(), {}, run)
     return Work(
         rows, metrics,
-        frozenset(found.filter(pl.col("warm_up"))["cycle"].to_list()),
-        frozenset(found.filter(~pl.col("complete"))["cycle"].to_list()),
-        {c: k for c, k in found.select("cycle", pl.col("kind").cast(pl.String)).rows() if k is not None},
+        frozenset(cycles.filter(pl.col("warm_up"))["cycle"].to_list()),
+        frozenset(cycles.filter(~pl.col("complete"))["cycle"].to_list()),
+        {c: k for c, k in cycles.select("cycle", pl.col("kind").cast(pl.String)).rows() if k is not None},
         run, processes,
     )
-
-
-def _is_kept(run: Trace, options: Options) -> bool:
-    """Whether what is found of the run's own cycles is kept; a recorded profile is a table of them already."""
-    return is_stored(run) and options.cycle_anchor is None and options.warm_up and not run.has("profile")
 
 
 def _processes(table: pl.LazyFrame) -> pl.DataFrame:
@@ -162,14 +148,10 @@ def _as_called(table: pl.DataFrame, processes: Processes) -> pl.DataFrame:
     return joined.with_columns(pid="called").drop("called")
 
 
-def _in_order(
-    table: pl.LazyFrame, processes: Processes, columns: tuple[str, ...], once: bool = False
-) -> pl.DataFrame:
-    """These columns by pid, device, function, cycle and metric, ``once`` for each function of a cycle.
-
-    Names stay numbers: texts of three million rows take 600 MB a run to hold and put in order. And what does not decide
-    the order is read a column at a time, when there is an order to put it in.
-    """
+def _in_order(table: pl.LazyFrame, processes: Processes, columns: tuple[str, ...], once: bool = False) -> pl.DataFrame:
+    """These columns by pid, device, function, cycle and metric, ``once`` for each function of a cycle. Names stay
+    numbers: texts of three million rows take 600 MB a run to hold and put in order. And what does not decide the order
+    is read a column at a time, when there is an order to put it in."""
     keys = table.select("cycle", "pid", "rank", *_NAMES).with_columns(pl.col(_NAMES).cast(NAME))
     rows = _as_called(keys.collect(engine="streaming"), processes).drop("rank")
     order = _order(rows, once)
@@ -186,8 +168,8 @@ def _order(rows: pl.DataFrame, once: bool) -> pl.Series:
     function = numbered(ids(rows["pid"]), _ranks(rows["device"]), _ranks(rows["function"]), ids(rows["cycle"]))
     order = np.argsort(numbered(function, _ranks(rows["metric"])), kind="stable")
     if once:
-        found = function[order]
-        order = order[np.append(True, found[1:] != found[:-1])[: len(order)]]
+        result = function[order]
+        order = order[np.append(True, result[1:] != result[:-1])[: len(order)]]
     return pl.Series(order.astype(np.uint32))
 
 
@@ -197,8 +179,8 @@ def _ranks(names: pl.Series) -> Ints:
     codes = distinct.to_physical().to_numpy()
     place = np.full(int(codes.max(initial=0)) + 2, -1, dtype=np.int64)
     place[codes] = distinct.cast(pl.String).rank("ordinal").to_numpy()
-    found: Ints = place[names.to_physical().fill_null(len(place) - 1).to_numpy()]
-    return found
+    result: Ints = place[names.to_physical().fill_null(len(place) - 1).to_numpy()]
+    return result
 
 
 def match(a: Work, b: Work, options: Options) -> list[Matched]:
@@ -206,7 +188,14 @@ def match(a: Work, b: Work, options: Options) -> list[Matched]:
     pairs = job_pairs(a.processes, b.processes, options)
     if pairs is None:
         pairs = process_pairs(a.rows["pid"].unique().to_list(), b.rows["pid"].unique().to_list(), options)
-        pairs = _on_the_same_devices(pairs, a.rows, b.rows)
+        crossed = [pair for pair in pairs if not pair.strict]
+        used = [
+            {pid: frozenset(of_process(rows, pid).filter(pl.col("device") != HOST)["device"].unique()) for pid in pids}
+            for rows, pids in ((a.rows, {pair.a for pair in crossed}), (b.rows, {pair.b for pair in crossed}))
+        ]
+        alike = [pair for pair in crossed if used[0][pair.a] == used[1][pair.b]]
+        whole = {pair.a for pair in alike} == set(used[0]) and {pair.b for pair in alike} == set(used[1])
+        pairs = [pair for pair in pairs if pair.strict or pair in alike] if whole else pairs
     of_a, of_b = (_by_process(work.rows) for work in (a, b))
     made = []
     for pair in pairs:
@@ -222,10 +211,8 @@ def match(a: Work, b: Work, options: Options) -> list[Matched]:
 
 def function_runs(rows: pl.DataFrame) -> pl.DataFrame:
     """``function device kind`` of each row that is of another function than the row before, and the ``length`` in rows
-    until the next one.
-
-    Rows in order have as many of these as functions: what asks for functions looks at a thousand rows of a million.
-    """
+    until the next one. Rows in order have as many of these as functions: what asks for functions looks at a thousand
+    rows of a million."""
     columns = rows.select("function", "device")
     first = np.arange(rows.height) == 0
     for column in columns:
@@ -243,21 +230,6 @@ def _by_process(rows: pl.DataFrame) -> dict[tuple[Any, ...], pl.DataFrame]:
     return rows.partition_by("pid", as_dict=True, maintain_order=True)
 
 
-def _on_the_same_devices(pairs: list[ProcessPair], a: pl.DataFrame, b: pl.DataFrame) -> list[ProcessPair]:
-    """The pairs without those crossed between devices, where each process has a partner on the devices it used itself.
-
-    After a restart the ranks of a job have new pids, but rank 0 is still the one on the first device.
-    """
-    crossed = [pair for pair in pairs if not pair.strict]
-    used = [
-        {pid: frozenset(of_process(rows, pid).filter(pl.col("device") != HOST)["device"].unique()) for pid in pids}
-        for rows, pids in ((a, {pair.a for pair in crossed}), (b, {pair.b for pair in crossed}))
-    ]
-    alike = [pair for pair in crossed if used[0][pair.a] == used[1][pair.b]]
-    whole = {pair.a for pair in alike} == set(used[0]) and {pair.b for pair in alike} == set(used[1])
-    return [pair for pair in pairs if pair.strict or pair in alike] if whole else pairs
-
-
 def of_process(rows: pl.DataFrame, pid: int | None) -> pl.DataFrame:
     """The rows of one process; None takes those without one. Where it is the only one they are not copied."""
     every = rows["pid"]
@@ -270,8 +242,8 @@ def _side(rows: pl.DataFrame, runs: pl.DataFrame, keys: pl.DataFrame, work: Work
     """The rows as matrices with a row for each of ``keys``; ``runs`` are those of ``function_runs``."""
     every = rows.group_by("cycle").agg(pl.col("cycle_ns").first()).sort("cycle")
     left = every.filter(~pl.col("cycle").is_in(list(work.warm_up)))
-    kept = left if left.height >= LEAST_LEFT else every
-    cycles = kept["cycle"].to_numpy()
+    chosen = left if left.height >= LEAST_LEFT else every
+    cycles = chosen["cycle"].to_numpy()
     ms, launches = np.zeros((2, keys.height, len(cycles)))
     same = ["function", "device"]
     places = runs.join(keys.select(same).with_row_index("row"), on=same, nulls_equal=True, maintain_order="left")
@@ -280,21 +252,17 @@ def _side(rows: pl.DataFrame, runs: pl.DataFrame, keys: pl.DataFrame, work: Work
         block = rows.select("cycle", "dur_ns", "instances")[begin : begin + _BLOCK].with_columns(
             row=pl.Series(row[begin : begin + _BLOCK])
         )
-        if kept.height < every.height or block["cycle"].null_count():
-            block = block.filter(pl.col("cycle").is_in(kept["cycle"].implode()))
+        if chosen.height < every.height or block["cycle"].null_count():
+            block = block.filter(pl.col("cycle").is_in(chosen["cycle"].implode()))
         at = block["row"].to_numpy(), np.searchsorted(cycles, block["cycle"].to_numpy())
         np.add.at(ms, at, block["dur_ns"].to_numpy() / 1e6)
         np.add.at(launches, at, block["instances"].fill_null(1).to_numpy())
     device = (keys["device"] != HOST).fill_null(True).to_numpy()
     whole = ~np.isin(cycles, list(work.incomplete))
-    _blank(ms, launches, keys["function"].cast(pl.String), device, whole)
-    side = Side(cycles, kept["cycle_ns"].to_numpy() / 1e6, whole, ms, launches)
-    return side, SampleCoverage(every.height, int((~whole).sum()), every.height - kept.height)
-
-
-def _blank(ms: Floats, launches: Floats, names: pl.Series, device: Flags, whole: Flags) -> None:
-    """What was not recorded becomes NaN: the device in a cycle not whole, and calls its tracer would have seen."""
+    names = keys["function"].cast(pl.String)
     calls = np.array([bool(_DEVICE_API.match(name or "")) for name in names], dtype=bool) & ~device
     lost = (device[:, None] | (calls[:, None] & (launches == 0))) & ~whole[None, :]
     ms[lost] = np.nan
     launches[lost] = np.nan
+    side = Side(cycles, chosen["cycle_ns"].to_numpy() / 1e6, whole, ms, launches)
+    return side, SampleCoverage(every.height, int((~whole).sum()), every.height - chosen.height)

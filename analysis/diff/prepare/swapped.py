@@ -14,17 +14,16 @@ from msgspec.structs import replace
 from ....loaders import schema
 from ...contract.options import Options
 from ..stats.robust_location import Floats, centre
-from .launchers import MOSTLY, placed
+from .renamed import MOSTLY, placed
 from .samples import HOST, SWAPPED, Flags, Matched, Side, Work
 
-AS_OFTEN = 0.02
-"""Launches or calls per cycle that differ by at most this share are as many."""
-Key = tuple[int, str, str | None]
-"""Pair of processes, function and device."""
+AS_OFTEN = 0.02  # Launches or calls per cycle that differ by at most this share are as many.
+Place = tuple[str, str | None]  # Function or operator, and device.
+Key = tuple[int, str, str | None]  # Pair of processes, function and device.
 
 
 def with_swapped(
-    matched: list[Matched], works: tuple[Work, Work], names: dict[tuple[str, str | None], str],
+    matched: list[Matched], works: tuple[Work, Work], names: dict[Place, str],
     moved: dict[str, str], options: Options,
 ) -> tuple[list[Matched], dict[Key, Key]]:
     """The pairs with a row for every operator whose kernels were swapped, and the row that each kernel is a part of."""
@@ -57,13 +56,11 @@ def _changed(one: Matched) -> Flags:
     """The kernels that are launched more or less often in B."""
     a, b = _often(one.a), _often(one.b)
     kernels = (one.functions["kind"] == "kernel").fill_null(False).to_numpy()
-    found: Flags = (np.abs(a - b) > AS_OFTEN * np.maximum(a, b)) & one.on_device & kernels
-    return found
+    result: Flags = (np.abs(a - b) > AS_OFTEN * np.maximum(a, b)) & one.on_device & kernels
+    return result
 
 
-def _launchers(
-    work: Work, called: dict[tuple[str, str | None], tuple[str, str | None]], options: Options
-) -> dict[tuple[str, str | None], str]:
+def _launchers(work: Work, called: dict[Place, Place], options: Options) -> dict[Place, str]:
     """The operator that launches nearly all of each function; ``called`` are the run's own names of them."""
     assert work.run is not None
     rows = placed(work.run, work, options)
@@ -81,19 +78,16 @@ def _launchers(
     return {own[name, device]: op for name, device, op in mostly.rows() if (name, device) in own}
 
 
-def _groups(
-    one: Matched, changed: Flags, launchers: tuple[dict[tuple[str, str | None], str], ...]
-) -> dict[tuple[str, str | None], list[int]]:
+def _groups(one: Matched, changed: Flags, launchers: tuple[dict[Place, str], ...]) -> dict[Place, list[int]]:
     """The rows of swapped kernels by operator and device."""
-    found: dict[tuple[str, str | None], list[int]] = {}
+    result: dict[Place, list[int]] = {}
     names = one.functions.select("function", "device").rows()
     for row in np.flatnonzero(changed).tolist():
         ops = {by_kernel[names[row]] for by_kernel in launchers if names[row] in by_kernel}
         if len(ops) == 1:
-            found.setdefault((ops.pop(), names[row][1]), []).append(row)
+            result.setdefault((ops.pop(), names[row][1]), []).append(row)
     a, b = _often(one.a), _often(one.b)
-    calls = {name: row for row, (name, device, kind) in enumerate(one.functions.rows())
-             if device == HOST and kind == "op"}
+    calls = _on_host(one)
 
     def swapped(op: str, rows: list[int]) -> bool:
         if op not in calls:
@@ -102,14 +96,19 @@ def _groups(
         as_often = min(called) > 0 and abs(called[0] - called[1]) <= AS_OFTEN * max(called)
         return as_often and bool((b[rows] > a[rows]).any() and (b[rows] < a[rows]).any())
 
-    return {(op, device): rows for (op, device), rows in found.items() if swapped(op, rows)}
+    return {(op, device): rows for (op, device), rows in result.items() if swapped(op, rows)}
 
 
-def _with_rows(one: Matched, groups: dict[tuple[str, str | None], list[int]]) -> Matched:
+def _on_host(one: Matched) -> dict[str, int]:
+    """The row of each operator on the host."""
+    rows = enumerate(one.functions.rows())
+    return {name: row for row, (name, device, kind) in rows if device == HOST and kind == SWAPPED}
+
+
+def _with_rows(one: Matched, groups: dict[Place, list[int]]) -> Matched:
     """The pair with a row per operator: the time of its swapped kernels, and its calls as launches."""
     names = pl.DataFrame([(op, device, SWAPPED) for op, device in groups], schema=one.functions.schema, orient="row")
-    host = {name: row for row, (name, device, kind) in enumerate(one.functions.rows())
-            if device == HOST and kind == SWAPPED}
+    host = _on_host(one)
 
     def below(side: Side) -> Side:
         ms = np.stack([side.ms[rows].sum(axis=0) for rows in groups.values()])

@@ -1,13 +1,20 @@
-"""The columns of the diff: names fixed, scripts rely on them; the order says what goes first on a narrow screen."""
+"""The columns of the diff: names fixed, scripts rely on them; ``order`` says what goes first on a narrow screen.
+
+A list shows a pair of numbers in one cell, ``313 → 1,072``; the numbers themselves are columns for exports and sorting.
+"""
 
 from __future__ import annotations
 
+import polars as pl
+
 from ...contract.column import Column
+from ...core import units
+from ...core.metrics import change
 
 COLUMNS: tuple[Column, ...] = (
     Column("function", "kernel", "text", "short form of the name in A", width=28,
            order=0, elastic=True, pinned=True, role="name"),
-    Column("device", "device", "text", "device, or Host", width=6, order=2, role="where"),
+    Column("device", "device", "text", "device, or Host", width=6, order=6, role="where"),
     Column("parts", "parts", "kinds", "rows that are part of it: swapped kernels, the host's side; + opens, - closes",
            width=3, order=5),
     Column("kind", "kind", "text", "kernel, collective, memcpy, idle, oncpu, …", width=10, order=9, role="where"),
@@ -17,9 +24,9 @@ COLUMNS: tuple[Column, ...] = (
     Column("launches_b", "launches B", "number", "launches per cycle in B", width=10, order=None),
     Column("launch_us_a", "µs/launch A", "us", "time per launch in A, µs", width=11, order=None),
     Column("launch_us_b", "µs/launch B", "us", "time per launch in B, µs", width=11, order=None),
-    Column("launches", "launches", "text", "launches per cycle, A → B where they differ", width=8, order=6,
+    Column("launches", "launches", "text", "launches per cycle, A → B where they differ", width=8, order=5,
            sorts="launches_a"),
-    Column("launch_us", "µs/launch A → B", "text", "time per launch, µs", width=17, order=3, sorts="launch_us_b"),
+    Column("launch_us", "µs/launch A → B", "text", "time per launch, µs", width=17, order=2, sorts="launch_us_b"),
     Column("ratio", "×", "ratio", "time per launch, B over A", width=5, order=1),
     Column("a_ms", "A ms", "ms", "ms per cycle in A: launches times time per launch", width=9, order=8),
     Column("b_ms", "B ms", "ms", "ms per cycle in B", width=9, order=8, role="time"),
@@ -28,12 +35,14 @@ COLUMNS: tuple[Column, ...] = (
     Column("ci_high_ms", "to", "ms", "high end of the 95% interval of Δ", width=8, order=7, signed=True),
     Column("q", "q", "number", "false-alarm rate over the list: chance that any row of it moves this far", width=7,
            order=7),
+    Column("lost", "lost", "fraction", "share of the time lost per cycle: of the sum of what the slower rows lost",
+           width=24, order=1, bar="lost"),
     Column("verdict", "verdict", "text", "slower, faster, new, gone, ~ (no sure change), too few cycles", width=7,
-           order=0, brief=(("too few cycles", "too few"),)),
-    Column("path", "path", "text", "exposed: the cycle waits for it; hidden: nothing does", width=7, order=5),
-    Column("metric", "metric", "text", "the most telling metric read while it ran", width=16, order=4,
+           order=4, brief=(("too few cycles", "too few"),)),
+    Column("path", "path", "text", "exposed: the cycle waits for it; hidden: nothing does", width=7, order=3),
+    Column("metric", "metric", "text", "the most telling metric read while it ran", width=16, order=7,
            role="where"),
-    Column("change", "A → B", "text", "the metric's mean while it ran, in its unit", width=16, order=4, sorts="mu_b"),
+    Column("change", "A → B", "text", "the metric's mean while it ran, in its unit", width=16, order=7, sorts="mu_b"),
     Column("mu_a", "metric A", "number", "its mean in A, in its unit", width=9, order=None),
     Column("mu_b", "metric B", "number", "its mean in B, in its unit", width=9, order=None),
     Column("unit", "unit", "text", "unit of the metric", width=5, order=None),
@@ -50,3 +59,37 @@ COLUMNS: tuple[Column, ...] = (
     Column("rank", "rank", "number", "rank of both jobs, where each is one", width=5, order=2, role="where"),
     Column("renamed", "name in B", "text", "its name in B where that differs", width=20, order=None, role="name"),
 )
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return units.MISSING
+    return units.number(round(value) if abs(value) >= 1000 else float(f"{value:.3g}"))
+
+
+def _pair(a: float | None, b: float | None) -> str | None:
+    return None if a is None and b is None else f"{_number(a)} → {_number(b)}"
+
+
+def _once(a: float | None, b: float | None) -> str | None:
+    if a is None and b is None:
+        return None
+    left, right = _number(a), _number(b)
+    return left if left == right else f"{left} → {right}"
+
+
+def _metric(a: float | None, b: float | None, unit: str | None) -> str | None:
+    return None if a is None and b is None else change(a, b, unit or "")
+
+
+def arrows(table: pl.DataFrame) -> pl.DataFrame:
+    """The table with its pairs of numbers as text: ``launches``, ``launch_us`` and ``change``; and ``lost``."""
+    worse = pl.col("delta_ms").clip(0).filter(pl.col("verdict") == "slower").sum()
+    lost = pl.when((pl.col("verdict") == "slower") & (worse > 0)).then(pl.col("delta_ms").clip(0) / worse)
+    table = table.with_columns(lost.alias("lost"))
+    metrics = table.select("mu_a", "mu_b", pl.col("unit").cast(pl.String)).rows()
+    return table.with_columns(
+        pl.Series("launches", [_once(*pair) for pair in table.select("launches_a", "launches_b").rows()], pl.String),
+        pl.Series("launch_us", [_pair(*pair) for pair in table.select("launch_us_a", "launch_us_b").rows()], pl.String),
+        pl.Series("change", [_metric(*row) for row in metrics], pl.String),
+    )

@@ -14,13 +14,13 @@ from ...contract.options import Options
 from ...core.distribution import histogram
 from ...core.metrics import Role, metric
 from ...idle.causes import named_cause
-from ..prepare.counter_units import recorded_units
 from ..prepare.idle_time import idle_name
 from ..prepare.prepared import Prepared, prepared
 from ..prepare.samples import HOST, Matched, Work, of_process, work_of
 from ..stats.reference import compare
 from ..stats.robust_location import Floats
 from ..verdict.cycle_time import spread
+from ..verdict.resources import recorded_units
 
 MOST_LAUNCHERS = 5
 
@@ -78,11 +78,9 @@ class PartDetails(Struct, frozen=True):
 
 
 class FunctionDetails(Struct, frozen=True):
-    """What is known of one function.
-
-    ``cycles_ms`` are its ms per cycle, ``per_launch_us`` its µs per launch (mean of each cycle), ``launches_ns`` the ns
-    of every launch; None where that was not recorded. ``numbers_a`` and ``numbers_b`` are the cycles it is known in.
-    """
+    """What is known of one function. ``cycles_ms`` are its ms per cycle, ``per_launch_us`` its µs per launch (mean of
+    each cycle), ``launches_ns`` the ns of every launch; None where that was not recorded. ``numbers_a`` and
+    ``numbers_b`` are the cycles it is known in."""
 
     cycles_ms: BothSides | None
     per_launch_us: BothSides | None
@@ -140,10 +138,8 @@ class MatchedFunctions(Struct, frozen=True):
     def located(
         self, function: str, device: str | None, pid_a: int | None, pid_b: int | None, rank: int | None = None
     ) -> tuple[Matched, int]:
-        """The pair of processes that has it, and its row there; a pid or rank that is None may be any.
-
-        KeyError for none.
-        """
+        """The pair of processes that has it, and its row there; a pid or rank that is None may be any. KeyError for
+        none."""
         for one, row in self.places.get((function, device), ()):
             pair = one.pair
             if pid_a in (None, pair.pid_a) and pid_b in (None, pair.pid_b) and rank in (None, pair.rank):
@@ -218,8 +214,7 @@ def _metrics(
     works: tuple[Work, Work], one: Matched, function: str, device: str | None, runs: tuple[Trace, Trace]
 ) -> tuple[MetricChange, ...]:
     """All its metrics, most suspicious first, natural units."""
-    where = pl.col("device").is_null() if device is None else pl.col("device") == device
-    mine = (pl.col("function") == function) & where
+    mine = (pl.col("function") == function) & pl.col("device").eq_missing(pl.lit(device, pl.String))
     pids = one.pair.a, one.pair.b
     sides = [of_process(work.metrics, pid).filter(mine) for work, pid in zip(works, pids, strict=True)]
     if all(side.is_empty() for side in sides):
@@ -237,11 +232,11 @@ def _metrics(
 def _launches(run: Trace, function: str, device: str | None, rank: int | None) -> Floats:
     if not run.has("kernels"):
         return np.empty(0)
-    where = pl.col("device").is_null() if device is None else pl.col("device") == device
-    rows = run.kernels.filter((pl.col("name") == function) & where).select("rank", pl.col("dur_ns").cast(pl.Float64))
+    mine = (pl.col("name") == function) & pl.col("device").eq_missing(pl.lit(device, pl.String))
     if rank is not None:
-        rows = rows.filter(pl.col("rank") == rank)
-    return rows.collect()["dur_ns"].drop_nulls().to_numpy()
+        mine &= pl.col("rank") == rank
+    spans = run.kernels.filter(mine).select(pl.col("dur_ns").cast(pl.Float64).drop_nulls()).collect()
+    return spans["dur_ns"].to_numpy()
 
 
 def _launchers(run: Trace, function: str) -> tuple[Launcher, ...]:

@@ -1,16 +1,21 @@
-"""The verdict in words: Cycle, GPU and Data (``causes`` has the others), each a line that says what it rests on."""
+"""The verdict in words: the lines Cycle, GPU, Ranks, Idle, Cause and Data, and the explanation in one sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ...core import units
+from ...core.metrics import change, title
 from ..prepare.collectives import CollectiveTiming
 from ..prepare.collectives import sentence as collective_sentence
 from ..prepare.samples import Matched
 from ..verdict.comparability import Comparability
 from ..verdict.cycle_time import CycleTime, SlowCycle
 from ..verdict.device_work import CHANGED, DeviceWork
+from ..verdict.function_change import IdleChange
+from ..verdict.resources import ChangedResource
+from ..verdict.suspects import LaunchChange
+from ..verdict.verdict import Cause, Reach
 
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
@@ -31,10 +36,8 @@ def cycle_line(cycles: CycleTime) -> str:
 
 
 def cycle_sentence(cycles: CycleTime) -> str:
-    """The one headline of two runs, in the same words in every view.
-
-    Whether the cycle got slower, by how much, and which cycles stand out with what is special in them.
-    """
+    """The one headline of two runs, in the same words in every view. Whether the cycle got slower, by how much, and
+    which cycles stand out with what is special in them."""
     a, b = cycles.median_a_ms, cycles.median_b_ms
     if cycles.verdict == "not comparable":
         of = f" {cycles.unit}" if cycles.unit else ""
@@ -98,17 +101,13 @@ def device_lines(
         prefix = f"{row.device} " if devices > 1 else ""
         if devices < len(work) and row.rank is not None:  # hosts name their devices alike
             prefix = f"rank {row.rank} ({row.device}) "
-        made.append(line(_label(row.device), prefix + _device_text(row)))
+        made.append(line((row.device or "Device").split()[0], prefix + _device_text(row)))
     if len(changed_most) > 2:
         made[-1] += f"; {len(changed_most) - 2} more process pairs or devices in the facts"
     ranks = collective_sentence(timings, names, cycle_ms)
     if ranks:
         made.append(line("Ranks", ranks))
     return made
-
-
-def _label(device: str | None) -> str:
-    return (device or "Device").split()[0]
 
 
 def _device_text(row: DeviceWork) -> str:
@@ -120,7 +119,8 @@ def _device_text(row: DeviceWork) -> str:
     if ratio is None:
         return f"{text} ({'new' if row.busy_b_ms else 'none'})"
     if abs(ratio - 1) > CHANGED:
-        times = f"{ratio:.1f}×" if ratio >= 1.5 or ratio <= 0.67 else f"{100 * (ratio - 1):+.0f}%".replace("-", "−")
+        share = units.percent(100 * (ratio - 1), signed=True, places=0)
+        times = f"{ratio:.1f}×" if ratio >= 1.5 or ratio <= 0.67 else share
         same = per_launch is not None and abs(per_launch - 1) <= CHANGED
         text += f" ({times}{', per launch unchanged' if same else ''})"
     else:
@@ -164,7 +164,140 @@ def left_out(matched: list[Matched]) -> tuple[int, int, int]:
     """Cycles in all, those without whole device records and those of warm-up, over both runs and all processes."""
     seen: dict[tuple[str, int | None], tuple[int, int, int]] = {}
     for one in matched:
-        for run, pid, kept in (("a", one.pair.a, one.coverage_a), ("b", one.pair.b, one.coverage_b)):
-            seen[run, pid] = (kept.cycles, kept.not_whole, kept.warm_up)
+        for run, pid, lengths in (("a", one.pair.a, one.coverage_a), ("b", one.pair.b, one.coverage_b)):
+            seen[run, pid] = (lengths.cycles, lengths.not_whole, lengths.warm_up)
     columns = list(zip(*seen.values(), strict=True)) or [(0,), (0,), (0,)]
     return sum(columns[0]), sum(columns[1]), sum(columns[2])
+
+
+_REACHES: dict[Reach, str] = {
+    "slower cycle": "It explains the slower cycle.",
+    "slower cycle, not the work": "It explains the slower cycle; GPU work per launch is unchanged.",
+    "host, nothing slower": "Nothing on the host got slower under it: it does not explain the slower cycle.",
+    "maybe outliers": "It may explain the {outliers}.",
+    "no slower cycle": "It explains no slower cycle: {length}.",
+    "nothing slower": "No kernel got slower under it: it explains nothing.",
+    "hidden work": "It explains the GPU work, which is hidden behind the host, not the slower cycle.",
+    "work, cycle unknown": "It explains the GPU work; whether the cycle waits for that work is not recorded.",
+    "work, not outliers": "It explains the GPU work, not the {outliers}.",
+    "work": "It explains the GPU work; {length}.",
+    "maybe faster cycle": "It may explain the faster cycle.",
+}
+
+
+def cause_lines(
+    cause: Cause, resources: Sequence[ChangedResource], cycles: CycleTime | None, comparability: Comparability
+) -> list[str]:
+    """What the cycle gained or lost in idle time, and the resource most likely to be why."""
+    made = []
+    if cause.idle is not None and comparability.comparable:
+        made.append(line("Idle", f"{_idle(cause.idle, cycles)}."))
+    if cause.resource is not None:
+        text = f"{resource_sentence(cause.resource)}."
+        made.append(line("Cause", f"{text} {_reach(cause, cycles)}" if comparability.comparable else text))
+    elif resources:
+        made.append(line("Cause", f"no clock, power, link or processor reading changed; {_changed(resources[0])} "
+                                  "follows from the work."))
+    return made
+
+
+def explanation(
+    cause: Cause, cycles: CycleTime | None, regressions: int, comparability: Comparability, readings: bool,
+    changes: Sequence[LaunchChange] = (),
+) -> str:
+    """The whole in a sentence or two, for those who read only one; ``readings`` says that the machine was read.
+    ``changes`` are what is left to say where the runs do different work."""
+    if not comparability.comparable:
+        return not_comparable(comparability, changes, cause.resource)
+    cycle = {
+        "slower": "The cycle got slower", "faster": "The cycle got faster", "unchanged": "The cycle kept its length",
+    }.get(cycles.verdict if cycles is not None else "", "It is unclear whether the cycle changed")
+    if cycles is not None and cycles.undecided_by:
+        cycle += f" because of {slow_ones(cycles.undecided_by)}"
+    count = "no function significantly slower" if not regressions else (
+        f"{units.counted(regressions, 'function', 'functions')} significantly slower"
+    )
+    said = [f"{cycle}, {count}."]
+    if cause.idle is not None:
+        said.append(f"{_idle(cause.idle, cycles)}.")
+    if cause.resource is not None:
+        said.append(f"{resource_sentence(cause.resource)}. {_reach(cause, cycles)}")
+    elif cause.idle is None:
+        said.append(_without_a_resource(cause, readings))
+    return " ".join(said)
+
+
+def not_comparable(
+    comparability: Comparability, changes: Sequence[LaunchChange], resource: ChangedResource | None = None
+) -> str:
+    """Why neither run is faster or slower, what one launch takes now, and what else changed."""
+    said = [f"These runs cannot be compared as one thing changed: {comparability.why}."]
+    if changes:
+        said.append(f"{launches_text(changes)}.")
+    if resource is not None:
+        said.append(f"{_changed(resource)}, which may be a cause.")
+    return " ".join(said)
+
+
+def launches_text(changes: Sequence[LaunchChange]) -> str:
+    """'A launch of the 40 kernels in both runs takes 3.5× as long (median by time)'."""
+    what = {"device": "kernels", "host": "host functions"}
+    parts = [
+        f"{'a launch' if one.category == 'device' else 'a call'} of the {one.functions:,} {what[one.category]} in both "
+        f"runs takes {units.factor(one.ratio)} as long" for one in changes
+    ]
+    text = f"{', '.join(parts)} (median by time)"
+    return text[0].upper() + text[1:]
+
+
+def _without_a_resource(cause: Cause, readings: bool) -> str:
+    match cause.where:
+        case "gpu work":
+            return "The cycle waits for more GPU work."
+        case "host":
+            return "GPU work is unchanged and the GPU waits longer: the time is lost on the host."
+        case "nothing needed":
+            return "No cause needs to be found."
+    return f"No likely cause: no capacity {'that was read changed' if readings else 'was read'}."
+
+
+def _idle(one: IdleChange, cycles: CycleTime | None) -> str:
+    """'GPU 0 idle on DataLoader (input) fell 57.8 → 0.37 ms per cycle: 117% of the cycle's change'."""
+    where = f"Rank {one.rank}" if one.rank is not None else one.device or "The device"
+    went = "rose" if one.delta_ms > 0 else "fell"
+    text = f"{where}: idle on {one.label} {went} {units.amount(one.a_ms, one.b_ms)} per cycle"
+    if cycles is None or one.share is None:
+        return text
+    shift = units.amount(cycles.shift_ms, signed=True)
+    return f"{text}, {'all' if one.share >= 0.9 else units.percent(100 * one.share, places=0)} of the cycle's {shift}"
+
+
+def resource_sentence(row: ChangedResource) -> str:
+    """A changed resource: what it is, where, values in natural units, and which functions ran under it."""
+    text = _changed(row)
+    slower, under = row.functions, row.seen_by
+    if not slower:
+        return text
+    if slower < under:
+        return f"{text}; {slower} of the {under} functions that ran under it got slower"
+    who = "the one function" if under == 1 else "both functions" if under == 2 else f"all {under} functions"
+    return f"{text}; {who} that ran under it got slower"
+
+
+def _changed(row: ChangedResource) -> str:
+    """'SM clock of GPU 7 fell 1,187 → 210 MHz'."""
+    went = "fell" if row.mu_b < row.mu_a else "rose"
+    where = "the host" if row.device == "Host" else row.device
+    return f"{title(row.metric)} of {where} {went} {change(row.mu_a, row.mu_b, row.unit)}"
+
+
+def _reach(cause: Cause, cycles: CycleTime | None) -> str:
+    if cause.reach is None:
+        return ""
+    verdict = cycles.verdict if cycles is not None else "cannot tell"
+    lengths = {"unchanged": "the cycle kept its length", "faster": "the cycle got no slower"}
+    outliers = len(cycles.slow_in_b) if cycles is not None else 0
+    return _REACHES[cause.reach].format(
+        length=lengths.get(verdict, "whether the cycle changed is unclear"),
+        outliers=units.counted(outliers, "outlier", "outliers"),
+    )

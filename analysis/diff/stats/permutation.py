@@ -11,7 +11,7 @@ per cycle (mostly constant, where any steady change is real and a statistic in s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import combinations
 from math import comb
@@ -25,28 +25,22 @@ from .robust_location import PRIOR_WEIGHT, Floats, pulled_in, trimmed
 
 Flags = NDArray[np.bool_]
 Family = Literal["time", "count"]
-PERMUTATIONS = 999
-"""Random permutations of the cycles, where all there are would be more."""
+PERMUTATIONS = 999  # Random permutations of the cycles, where all there are would be more.
 COUNT_GRAIN = 0.02
 """Launches per cycle are told apart in steps of this share of them: a difference of half a step is none."""
 HALVINGS = 300
 """Random halvings of the baseline that its own noise is taken from, where there are more than PERMUTATIONS of them."""
-_CHUNK = 250_000
-"""Numbers of a step of the arithmetic: 2 MB, of which there are several at once."""
-_WIDEST = 500_000
-"""Cycles times permutations that are numbers at once: 4 MB."""
-_WIDEST_ORDER = 8192
-"""Cycles whose random orders are kept: 16 MB."""
+_CHUNK = 250_000  # Numbers of a step of the arithmetic: 2 MB, of which there are several at once.
+_WIDEST = 500_000  # Cycles times permutations that are numbers at once: 4 MB.
+_WIDEST_ORDER = 8192  # Cycles whose random orders are kept: 16 MB.
 _SEED = 20_261_121
 TOGETHER = 2_000_000
 """Functions times cycles that are compared at once, where each is on its own: 16 MB, and some of it several times."""
 
 
 class Block(Struct, frozen=True):
-    """Functions seen in the same cycles: values per function (row) and cycle (column) of each side.
-
-    ``rows`` are their places in the list of all functions, ``prior`` the usual variance of each.
-    """
+    """Functions seen in the same cycles: values per function (row) and cycle (column) of each side. ``rows`` are their
+    places in the list of all functions, ``prior`` the usual variance of each."""
 
     rows: NDArray[np.intp]
     a: Floats | list[Floats]
@@ -72,10 +66,8 @@ def together(cycles: int) -> int:
 
 
 def assignments(n_a: int, n_b: int, random: int = PERMUTATIONS) -> Flags:
-    """Ways to assign n_a + n_b cycles, True for those that go to B: all, or so many random ones, fixed by a seed.
-
-    All are taken where there are at most PERMUTATIONS. The first is the cycles as they were.
-    """
+    """Ways to assign n_a + n_b cycles, True for those that go to B: all, or so many random ones, fixed by a seed. All
+    are taken where there are at most PERMUTATIONS. The first is the cycles as they were."""
     return np.unpackbits(_assigned(n_a, n_b, random), axis=1, count=n_a + n_b).view(np.bool_)
 
 
@@ -99,11 +91,9 @@ def _assigned(n_a: int, n_b: int, random: int) -> NDArray[np.uint8]:
 
 
 def _keys(random: int, n: int) -> Iterator[NDArray[np.uint16] | Floats]:
-    """Random numbers, different from each other, of n cycles (columns) in each permutation (row), in turn.
-
-    Functions are seen in hundreds of different numbers of cycles: all of up to ``_WIDEST_ORDER`` take theirs from the
-    same random orders, of 16 bits, which takes a tenth of the time of drawing and sorting anew for each.
-    """
+    """Random numbers, different from each other, of n cycles (columns) in each permutation (row), in turn. Functions
+    are seen in hundreds of different numbers of cycles: all of up to ``_WIDEST_ORDER`` take theirs from the same random
+    orders, of 16 bits, which takes a tenth of the time of drawing and sorting anew for each."""
     if n <= _WIDEST_ORDER:
         yield _orders(max(64, 1 << (n - 1).bit_length()))[:random, :n]
         return
@@ -145,15 +135,15 @@ def _time_statistic(sums: _Sums, prior: Floats) -> Floats:
     delta: Floats = np.abs(sums.b - sums.a)
     freedom = sums.n_a + sums.n_b - 2 + PRIOR_WEIGHT
     error = np.sqrt((sums.squares + PRIOR_WEIGHT * prior) / freedom * (1 / sums.n_a + 1 / sums.n_b))
-    found: Floats = np.where(delta <= 1e-12, 0.0, delta / np.maximum(error, 1e-9))
-    return found
+    result: Floats = np.where(delta <= 1e-12, 0.0, delta / np.maximum(error, 1e-9))
+    return result
 
 
 def _count_statistic(sums: _Sums, prior: Floats) -> Floats:
     n = sums.n_a + sums.n_b
     grain = COUNT_GRAIN * (sums.a * sums.n_a + sums.b * sums.n_b) / n
-    found: Floats = np.abs(sums.b - sums.a) / np.maximum(np.sqrt(sums.squares / n) + grain, 1e-12)
-    return found
+    result: Floats = np.abs(sums.b - sums.a) / np.maximum(np.sqrt(sums.squares / n) + grain, 1e-12)
+    return result
 
 
 def _as_it_was(a: Floats, b: Floats) -> _Sums:
@@ -162,30 +152,23 @@ def _as_it_was(a: Floats, b: Floats) -> _Sums:
 
 
 def familywise_q(families: dict[Family, list[Block]], functions: int) -> dict[Family, Floats]:
-    """Per family and function the chance that some function of the family moves this far; NaN where not tested.
-
-    Blocks of as many cycles follow each other, whatever their family: they share their permutations.
-    """
-    found: dict[Family, dict[int, tuple[Floats, Floats]]] = {family: {} for family in families}
+    """Per family and function the chance that some function of the family moves this far; NaN where not tested. Blocks
+    of as many cycles follow each other, whatever their family: they share their permutations."""
+    result: dict[Family, dict[int, tuple[Floats, Floats]]] = {family: {} for family in families}
     every = [(block, family, at) for family, blocks in families.items() for at, block in enumerate(blocks)]
     for block, family, at in sorted(every, key=lambda one: one[0].cycles):
-        found[family][at] = _chance_and_own(block, family)
+        statistic = _time_statistic if family == "time" else _count_statistic
+        largest: Floats = np.zeros(1)
+        own: list[Floats] = []
+        for a, b, prior in block.pieces():
+            sides = pulled_in(a, b, prior) if family == "time" else (a, b)
+            largest = np.maximum(largest, _largest(sides, prior, statistic))
+            own.append(statistic(_as_it_was(*sides), prior))
+        result[family][at] = np.sort(largest), np.concatenate(own)
     return {
-        family: _adjusted(blocks, [found[family][at] for at in range(len(blocks))], functions)
+        family: _adjusted(blocks, [result[family][at] for at in range(len(blocks))], functions)
         for family, blocks in families.items()
     }
-
-
-def _chance_and_own(block: Block, family: Family) -> tuple[Floats, Floats]:
-    """The largest statistic of a block in each permutation, in order, and each function's own."""
-    statistic = _time_statistic if family == "time" else _count_statistic
-    largest: Floats = np.zeros(1)
-    own: list[Floats] = []
-    for a, b, prior in block.pieces():
-        sides = pulled_in(a, b, prior) if family == "time" else (a, b)
-        largest = np.maximum(largest, _largest(sides, prior, statistic))
-        own.append(statistic(_as_it_was(*sides), prior))
-    return np.sort(largest), np.concatenate(own)
 
 
 def _adjusted(blocks: list[Block], found: list[tuple[Floats, Floats]], functions: int) -> Floats:
@@ -206,50 +189,34 @@ def _adjusted(blocks: list[Block], found: list[tuple[Floats, Floats]], functions
     return q
 
 
-def _largest(
-    sides: tuple[Floats, Floats], prior: Floats, statistic: Callable[[_Sums, Floats], Floats]
-) -> Floats:
-    """The largest statistic over the functions in each permutation; the cycles as they were are among them.
-
-    Means and squares of every permutation are matrix products of the values with the assignments, so a thousand
-    functions take milliseconds. Values are taken relative to their mean, which keeps the squares exact.
-    """
+def _largest(sides: tuple[Floats, Floats], prior: Floats, statistic: Callable[[_Sums, Floats], Floats]) -> Floats:
+    """The largest statistic over the functions in each permutation; the cycles as they were are among them. Means and
+    squares of every permutation are matrix products of the values with the assignments, so a thousand functions take
+    milliseconds. Values are taken relative to their mean, which keeps the squares exact."""
     values = np.concatenate(sides, axis=1)
     n_a, n_b = sides[0].shape[1], sides[1].shape[1]
     every = assignments(n_a, n_b)
+    largest: Floats = np.zeros(len(every))
     width = max(1, _WIDEST // every.shape[1])
-    return np.concatenate([
-        _largest_of(values, every[at : at + width], (n_a, n_b), prior, statistic) for at in range(0, len(every), width)
-    ])
-
-
-def _largest_of(
-    values: Floats, some: Flags, sides: tuple[int, int], prior: Floats,
-    statistic: Callable[[_Sums, Floats], Floats],
-) -> Floats:
-    """``_largest`` of some of the permutations."""
-    n_a, n_b = sides
-    to_b = some.T.astype(np.float64)
-    largest: Floats = np.zeros(to_b.shape[1])
-    step = max(1, _CHUNK // to_b.shape[1])
-    for start in range(0, len(values), step):
-        rows = values[start : start + step]
-        middle = rows.mean(axis=1, keepdims=True)
-        near = rows - middle
-        b = near @ to_b / n_b
-        a = -b * n_b / n_a
-        squares = np.maximum((near**2).sum(axis=1, keepdims=True) - n_a * a**2 - n_b * b**2, 0.0)
-        found = statistic(_Sums(n_a, n_b, a + middle, b + middle, squares), prior[start : start + step, None])
-        largest = np.maximum(largest, found.max(axis=0))
+    for at in range(0, len(every), width):
+        to_b, some = every[at : at + width].T.astype(np.float64), largest[at : at + width]
+        step = max(1, _CHUNK // len(some))
+        for start in range(0, len(values), step):
+            rows = values[start : start + step]
+            middle = rows.mean(axis=1, keepdims=True)
+            near = rows - middle
+            b = near @ to_b / n_b
+            a = -b * n_b / n_a
+            squares = np.maximum((near**2).sum(axis=1, keepdims=True) - n_a * a**2 - n_b * b**2, 0.0)
+            sums = _Sums(n_a, n_b, a + middle, b + middle, squares)
+            np.maximum(some, statistic(sums, prior[start : start + step, None]).max(axis=0), out=some)
     return largest
 
 
 def half_noise(values: Floats) -> Floats:
-    """How far the centres of two random halves of the cycles (columns) lie apart, at most, in 95 of 100 halvings.
-
-    A row is put in order once; which of its values a half keeps then follows from counting how many of the half come
-    before. To put the halves of every halving in order took eight times as long.
-    """
+    """How far the centres of two random halves of the cycles (columns) lie apart, at most, in 95 of 100 halvings. A row
+    is put in order once; which of its values a half keeps then follows from counting how many of the half come before.
+    To put the halves of every halving in order took eight times as long."""
     n = values.shape[1]
     halves = assignments(n // 2, n - n // 2, HALVINGS - 1)
     out: Floats = np.zeros(len(values))
@@ -259,16 +226,14 @@ def half_noise(values: Floats) -> Floats:
         rows = values[start : start + step]
         order = np.argsort(rows, axis=1)
         ordered = np.take_along_axis(rows, order, axis=1)
-        apart = [_apart(ordered, halves[at : at + width].take(order, axis=1)) for at in range(0, len(halves), width)]
-        out[start : start + step] = np.quantile(np.concatenate(apart), 0.95, axis=0)
+        gaps = [_distance(ordered, halves[at : at + width].take(order, axis=1)) for at in range(0, len(halves), width)]
+        out[start : start + step] = np.quantile(np.concatenate(gaps), 0.95, axis=0)
     return out
 
 
-def _apart(ordered: Floats, second: Flags) -> Floats:
-    """How far ``centre`` of both halves lie apart, per way to halve and row.
-
-    ``ordered`` are rows of values in order; ``second`` (ways, rows, values) tells those of the second half.
-    """
+def _distance(ordered: Floats, second: Flags) -> Floats:
+    """How far ``centre`` of both halves lie apart, per way to halve and row. ``ordered`` are rows of values in order;
+    ``second`` (ways, rows, values) tells those of the second half."""
     n = ordered.shape[1]
     counted = np.uint16 if n < 1 << 16 else np.uint32
     rank_second = np.cumsum(second, axis=2, dtype=counted)
@@ -277,7 +242,20 @@ def _apart(ordered: Floats, second: Flags) -> Floats:
     for chosen, rank, size in ((second, rank_second, n - n // 2), (~second, rank_first, n // 2)):
         trim = trimmed(size)
         rank -= trim + 1  # those cut off below are now the largest numbers there are
-        kept = chosen & (rank < size - 2 * trim)
-        centres.append(np.einsum("wrn,rn->wr", kept.astype(np.float64), ordered) / (size - 2 * trim))
-    found: Floats = np.abs(centres[0] - centres[1])
-    return found
+        used = chosen & (rank < size - 2 * trim)
+        centres.append(np.einsum("wrn,rn->wr", used.astype(np.float64), ordered) / (size - 2 * trim))
+    result: Floats = np.abs(centres[0] - centres[1])
+    return result
+
+
+def q_values(p_values: Sequence[float | None]) -> list[float | None]:
+    """q of every p-value, in their order; None where nothing was tested. Benjamini and Hochberg, 1995: q of the i-th of
+    n ascending p-values is the least of p·n/j over all j from i on."""
+    made: list[float | None] = [None] * len(p_values)
+    tested = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
+    smallest = 1.0
+    for rank in range(len(tested), 0, -1):
+        p, place = tested[rank - 1]
+        smallest = min(smallest, p * len(tested) / rank)
+        made[place] = smallest
+    return made

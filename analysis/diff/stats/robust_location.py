@@ -13,14 +13,10 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-PRIOR_WEIGHT = 3.0
-"""How many cycles' worth of say the usual spread of a function's kind has against its own."""
-SIDE_WEIGHT = 4.0
-"""The same for the spread of both sides together against that of one side."""
-OUTLYING = 4.0
-"""Values further than this many standard deviations from their side's centre are pulled in to there."""
-_SMALL = {1: 1.0, 2: 0.5, 3: 0.449, 4: 0.298}
-"""Variance of the trimmed mean of n normal values, in units of theirs."""
+PRIOR_WEIGHT = 3.0  # How many cycles' worth of say the usual spread of a function's kind has against its own.
+SIDE_WEIGHT = 4.0  # The same for the spread of both sides together against that of one side.
+OUTLYING = 4.0  # Values further than this many standard deviations from their side's centre are pulled in to there.
+_SMALL = {1: 1.0, 2: 0.5, 3: 0.449, 4: 0.298}  # Variance of the trimmed mean of n normal values, in units of theirs.
 
 
 class LocationShift(Struct, frozen=True):
@@ -43,8 +39,7 @@ class LocationShift(Struct, frozen=True):
         return np.hypot(self.error_a, self.error_b)
 
 
-_MOST_PAIRS = 4_000_000
-"""Pairs of cycles whose differences are all made."""
+_MOST_PAIRS = 4_000_000  # Pairs of cycles whose differences are all made.
 
 
 def trimmed(n: int) -> int:
@@ -69,16 +64,16 @@ def variance(values: Floats) -> tuple[Floats, float]:
         return spread * _SMALL[n] * n, float(n - 1)
     g = trimmed(n)
     h = n - 2 * g
-    kept = ordered[..., g : n - g]
-    low, high = kept[..., :1], kept[..., -1:]
-    winsorised = np.concatenate([low] * g + [kept] + [high] * g, axis=-1).var(axis=-1, ddof=1)
+    middle = ordered[..., g : n - g]
+    low, high = middle[..., :1], middle[..., -1:]
+    winsorised = np.concatenate([low] * g + [middle] + [high] * g, axis=-1).var(axis=-1, ddof=1)
     return winsorised * n * (n - 1) / (h * (h - 1)), float(h - 1)
 
 
 def usual_variance(sides: list[Floats]) -> float:
     """The median over functions (rows) of the variance within a side: what is usual for their kind."""
-    found = [variance(values)[0] for values in sides if values.size and values.shape[-1] > 1]
-    return float(np.median(np.concatenate(found))) if found else 0.0
+    result = [variance(values)[0] for values in sides if values.size and values.shape[-1] > 1]
+    return float(np.median(np.concatenate(result))) if result else 0.0
 
 
 def location_shift(a: Floats, b: Floats, prior: Floats | float) -> LocationShift:
@@ -115,19 +110,14 @@ def hodges_lehmann(a: Floats, b: Floats) -> tuple[float, float, float]:
     margin = 1.959964 * np.sqrt(n * m * (n + m + 1) / 12)
     k = int(np.floor(n * m / 2 - margin))
     if n * m > _MOST_PAIRS:
-        return _of_many(np.sort(a), np.sort(b), k)
+        a, b = np.sort(a), np.sort(b)  # whose differences are not all made
+        low, high = _difference(a, b, (n * m - 1) // 2), _difference(a, b, n * m // 2)
+        return (low + high) / 2, _difference(a, b, k), _difference(a, b, n * m - k - 1)
     differences = np.sort((b[None, :] - a[:, None]).ravel())
     middle = float(np.median(differences))
     if k < 0 or n * m < 16:
         return middle, float("-inf"), float("inf")
     return middle, float(differences[k]), float(differences[-k - 1])
-
-
-def _of_many(a: Floats, b: Floats, k: int) -> tuple[float, float, float]:
-    """``hodges_lehmann`` of two long sides in order, whose differences are not all made."""
-    pairs = len(a) * len(b)
-    low, high = _difference(a, b, (pairs - 1) // 2), _difference(a, b, pairs // 2)
-    return (low + high) / 2, _difference(a, b, k), _difference(a, b, pairs - k - 1)
 
 
 def _difference(a: Floats, b: Floats, rank: int) -> float:

@@ -1,9 +1,9 @@
 """Can these two runs be compared at all? Said before anything else where they cannot.
 
-Two cycles are the same work when they run the same operators as often; kernels do not matter then, for another device
-has others. Where operators are not recorded it is the device, the functions that take the time and how often they are
-launched. How long anything took never counts: that may be the fault looked for. Of runs that do different work none is
-called faster or slower.
+Two cycles are the same work when they run the same operators as often: those that launched device work, weighted by its
+time. Kernels do not matter then, for another device or library has others. Without recorded operators it is the device,
+the functions that take the time and how often they are launched. How long anything took never counts: that may be the
+fault looked for. Of runs that do different work none is called faster or slower.
 """
 
 from __future__ import annotations
@@ -15,29 +15,28 @@ import polars as pl
 from msgspec import Struct
 
 from ....loaders.trace import Trace
-from ...contract.options import Options
+from ...contract.options import SIDES, Options
+from ...contract.options import Side as RunSide
+from ...core.callers import callers_of
 from ...core.text import display
-from ...cycles.account import find_cycles
-from ..prepare.same_work import operator_likeness
+from ...cycles.assignment import in_cycles
+from ...cycles.detection import find_cycles
+from ...cycles.whole import whole_cycles
+from ..prepare.prepared import replay_reasons, replays
 from ..prepare.samples import Matched, Side
-from ..prepare.stratify import replay_reasons, replays
 from ..stats.robust_location import Floats
+from .cycle_time import CycleTime, cycle_time
 
-LEAST_SHARED = 0.5
-"""Below this share of device time in functions both runs have, they are different workloads."""
+LEAST_SHARED = 0.5  # Below this share of device time in functions both runs have, they are different workloads.
 MOSTLY_SHARED = 0.9
-LAUNCHES = 0.9
-"""Below this likeness of launches per cycle, the cycles may do different work."""
-OPERATORS = 0.9
-"""Below this likeness of the operators' calls per cycle, the cycles do different work."""
+LAUNCHES = 0.9  # Below this likeness of launches per cycle, the cycles may do different work.
+OPERATORS = 0.9  # Below this likeness of the operators' calls per cycle, the cycles do different work.
 
 
 class Comparability(Struct, frozen=True):
     """Whether two runs can be compared, how alike they are (``score``, 0-1), and what speaks against it, gravest first.
-
     ``shared_time`` is the share of time in functions both have, ``launch_likeness`` how far launches per cycle agree;
-    ``operator_likeness`` how far the operators' calls do, which decides where it is known; None where one is not.
-    """
+    ``operator_likeness`` how far the operators' calls do, which decides where it is known; None where one is not."""
 
     comparable: bool = True
     score: float | None = None
@@ -57,7 +56,14 @@ def comparability(runs: tuple[Trace, Trace], matched: list[Matched], options: Op
     reasons = [*different_devices(runs), *_different_cycles(runs, options)]
     reasons += replay_reasons((replays(runs[0]), replays(runs[1])))
     grave = bool(different_devices(runs))
-    shared, alike = _shared(matched), _alike(matched)
+    # Share of device time in functions both have, the smaller of both runs; None where neither has any time
+    shares = []
+    for one in matched:
+        a, b = _time(one, one.a), _time(one, one.b)
+        both = (a > 0) & (b > 0)
+        if a.sum() > 0 and b.sum() > 0:
+            shares.append(min(a[both].sum() / a.sum(), b[both].sum() / b.sum()))
+    shared, alike = (float(max(shares)) if shares else None), _alike(matched)
     if (judged := by_operators(runs, options, reasons, shared, alike)) is not None:
         return judged
     if shared is not None and shared < MOSTLY_SHARED:
@@ -84,8 +90,8 @@ def by_operators(
         said = f"operators per cycle agree to {operators:.0%}: the cycles do different work"
         return Comparability(False, round(operators, 4), (said, *reasons), shared, alike, operators)
     kernels = shared is not None and shared < MOSTLY_SHARED
-    told = [f"the same operators run other kernels, {shared:.0%} of their time is in common ones"] if kernels else []
-    return Comparability(True, round(operators, 4), (*reasons, *told), shared, alike, operators)
+    notes = [f"the same operators run other kernels, {shared:.0%} of their time is in common ones"] if kernels else []
+    return Comparability(True, round(operators, 4), (*reasons, *notes), shared, alike, operators)
 
 
 def different_devices(runs: tuple[Trace, Trace]) -> list[str]:
@@ -124,17 +130,6 @@ def _time(one: Matched, side: Side) -> Floats:
     return np.where(rows, np.nan_to_num(side.ms).sum(axis=1), 0.0)
 
 
-def _shared(matched: list[Matched]) -> float | None:
-    """Share of device time in functions both have, the smaller of both runs; None where neither has any time."""
-    shares = []
-    for one in matched:
-        a, b = _time(one, one.a), _time(one, one.b)
-        both = (a > 0) & (b > 0)
-        if a.sum() > 0 and b.sum() > 0:
-            shares.append(min(a[both].sum() / a.sum(), b[both].sum() / b.sum()))
-    return float(max(shares)) if shares else None
-
-
 def _without_partner(matched: list[Matched]) -> tuple[int, int]:
     """Device functions only one run has, and all of them."""
     lone = every = 0
@@ -164,3 +159,56 @@ def _alike(matched: list[Matched]) -> float | None:
             value = float((np.minimum(a, b) * weight).sum()) / total
             best = value if best is None else max(best, value)
     return best
+
+
+LEAST_CLAIMED = 0.9
+"""Share of the device time in whole cycles that must have an operator; with less, operators do not tell the work."""
+
+
+def operator_likeness(runs: tuple[Trace, Trace], options: Options) -> float | None:
+    """How far the calls of operators per cycle agree, 0-1; None where a run does not say what launched its work."""
+    sides = [_calls(run, options, side) for run, side in zip(runs, SIDES, strict=True)]
+    a, b = sides
+    if a is None or b is None:
+        return None
+    both = a.join(b, on="op", how="full", suffix="_b", coalesce=True).with_columns(
+        pl.col("calls", "calls_b").fill_null(0.0), weight=pl.coalesce("ns", "ns_b"),
+    )
+    least, most = both.select(
+        (which("calls", "calls_b") * pl.col("weight")).sum().alias(name)
+        for name, which in (("least", pl.min_horizontal), ("most", pl.max_horizontal))
+    ).row(0)
+    return least / most if most else None
+
+
+def _calls(run: Trace, options: Options, side: RunSide) -> pl.DataFrame | None:
+    """``op calls ns``: operators that launched device work, their calls per whole cycle and the time of one, ns."""
+    cycles = whole_cycles(run, options, side)
+    callers = callers_of(run) if cycles else None
+    if callers is None:
+        return None
+    detected, some = find_cycles(run, options), cycles[0].some
+    for other in cycles[1:]:
+        some = some | other.some
+    launched_by = run.kernels.select("index").collect(engine="streaming").with_columns(
+        callers.frame["op"], call=pl.Series(callers.operator))
+    work = in_cycles(run, detected.frame, detected.device_time, some).filter(
+        pl.col("kind").is_in(["kernel", "memcpy", "memset"])).select("index", "dur_ns")
+    rows = work.join(launched_by.lazy(), on="index", how="left").collect(engine="streaming")
+    claimed = rows.drop_nulls("op")
+    time, total = (int(frame["dur_ns"].sum()) for frame in (claimed, rows))
+    if not total or time < LEAST_CLAIMED * total:
+        return None
+    count = sum(one.frame.height for one in cycles)
+    return claimed.group_by(pl.col("op").cast(pl.String)).agg(
+        calls=pl.col("call").n_unique() / count, ns=pl.col("dur_ns").sum() / pl.col("call").n_unique(),
+    )
+
+
+def judged(runs: tuple[Trace, Trace], matched: list[Matched], options: Options) -> tuple[CycleTime, Comparability]:
+    """How long a cycle takes in both runs, and whether they can be compared; remembered for the next view."""
+    def judge() -> tuple[list[Matched], tuple[CycleTime, Comparability]]:
+        comparable, cycles = comparability(runs, matched, options), cycle_time(matched)
+        return matched, (cycles if comparable.comparable else cycles.of_other_work, comparable)
+
+    return runs[0].remember("judged", (runs[1], id(matched), options), judge, most=1)[1]  # which keeps the id its own

@@ -17,27 +17,20 @@ from ...core.distribution import fence
 from ..prepare.samples import Matched, Side
 from ..stats.robust_location import Floats, hodges_lehmann
 
-LEAST_SHIFT = 0.01
-"""A shift below this share of the cycle is called unchanged however sure it is."""
-CLEAR = 0.1
-"""An interval around zero wider than this share of the cycle shows nothing."""
-LARGE_PART = 0.25
-"""Share of a slow cycle's excess that host or device time must make up to be named."""
+LEAST_SHIFT = 0.01  # A shift below this share of the cycle is called unchanged however sure it is.
+CLEAR = 0.1  # An interval around zero wider than this share of the cycle shows nothing.
+LARGE_PART = 0.25  # Share of a slow cycle's excess that host or device time must make up to be named.
 SLOW = 3.0
 """Cycles this many spreads above the median are set aside to see whether they are why a comparison is undecided..."""
-FEW = 1 / 3
-"""...as long as they are at most this share of their run."""
+FEW = 1 / 3  # ...as long as they are at most this share of their run.
 HOST_BUSY = ("oncpu", "sched")
 CycleCall = Literal["slower", "faster", "unchanged", "cannot tell", "not comparable"]
-Reason = Literal["host", "device", "idle"]
-"""What a slow cycle has more of."""
+Reason = Literal["host", "device", "idle"]  # What a slow cycle has more of.
 
 
 class SlowCycle(Struct, frozen=True):
     """A cycle far slower than the rest of its run; ``more_…`` is against the usual ones, None where not known.
-
-    ``cycle`` is None where the run is known by its ranked times only, and then ``reasons`` is empty.
-    """
+    ``cycle`` is None where the run is known by its ranked times only, and then ``reasons`` is empty."""
 
     run: Literal["A", "B"]
     cycle: int | None
@@ -50,11 +43,9 @@ class SlowCycle(Struct, frozen=True):
 
 class CycleTime(Struct, frozen=True):
     """How long a cycle takes in both runs, in ms; ``shift_ms`` with its 95% interval, None where cycles are too few.
-
     ``undecided_by`` are the slow cycles without which it could tell, and ``outliers`` those that stand out of their
     run. ``unit`` says what one sample is where that is no cycle ("per call of gemm"). ``others`` are further pairs of
-    processes whose shift differs.
-    """
+    processes whose shift differs."""
 
     verdict: CycleCall
     cycles_a: int
@@ -104,6 +95,7 @@ def compare_lengths(a: Floats, b: Floats) -> CycleTime:
     """Two sets of cycle times in ms, neither empty; slow cycles are found by their time alone."""
     middle, low, high = hodges_lehmann(a, b)
     known = bool(np.isfinite(low))
+    sides: tuple[tuple[Literal["A", "B"], Floats], ...] = ("A", a), ("B", b)
     return CycleTime(
         verdict=_verdict(float(np.median(a)), middle, low, high), cycles_a=len(a), cycles_b=len(b),
         mean_a_ms=float(a.mean()), mean_b_ms=float(b.mean()), median_a_ms=float(np.median(a)),
@@ -111,38 +103,28 @@ def compare_lengths(a: Floats, b: Floats) -> CycleTime:
         ci_high_ms=high if known else None, spread_a_ms=spread(a), spread_b_ms=spread(b),
         outliers=tuple(
             SlowCycle(run, None, float(side[i]), float(side[i]) - float(np.median(side[~slow])))
-            for run, side in _sides(a, b) for slow in [side > fence(side)] for i in np.flatnonzero(slow)
+            for run, side in sides for slow in [side > fence(side)] for i in np.flatnonzero(slow)
         ),
     )
-
-
-def _sides(a: Floats, b: Floats) -> tuple[tuple[Literal["A", "B"], Floats], ...]:
-    return ("A", a), ("B", b)
 
 
 def _of_pair(one: Matched) -> CycleTime:
     a, b = one.a.cycle_ms, one.b.cycle_ms
     compared = compare_lengths(a, b)
-    outliers = _named(one, a > fence(a), b > fence(b))
-    decisive = _named(one, *_undecided_by(a, b)) if compared.verdict == "cannot tell" else ()
-    return replace(
-        compared, pid_a=one.pair.pid_a, pid_b=one.pair.pid_b, outliers=outliers, undecided_by=decisive
+    decisive = _undecided_by(a, b) if compared.verdict == "cannot tell" else None
+    outliers, undecided_by = (
+        (*_slow_cycles("A", one.a, one, slow[0]), *_slow_cycles("B", one.b, one, slow[1])) if slow is not None else ()
+        for slow in ((a > fence(a), b > fence(b)), decisive)
     )
+    return replace(compared, pid_a=one.pair.pid_a, pid_b=one.pair.pid_b, outliers=outliers, undecided_by=undecided_by)
 
 
-def _named(one: Matched, slow_a: NDArray[np.bool_], slow_b: NDArray[np.bool_]) -> tuple[SlowCycle, ...]:
-    return (*_slow_cycles("A", one.a, one, slow_a), *_slow_cycles("B", one.b, one, slow_b))
-
-
-def _undecided_by(a: Floats, b: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """The few slow cycles of both sides without which the comparison is decided; none where it is not even then."""
-    slow = [side > np.median(side) + SLOW * spread(side) for side in (a, b)]
-    few = all(mask.sum() <= FEW * len(mask) for mask in slow)
-    if few and any(mask.any() for mask in slow):
-        rest = [side[~mask] for side, mask in zip((a, b), slow, strict=True)]
-        if compare_lengths(rest[0], rest[1]).verdict != "cannot tell":
-            return slow[0], slow[1]
-    return np.zeros(len(a), dtype=np.bool_), np.zeros(len(b), dtype=np.bool_)
+def _undecided_by(a: Floats, b: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_]] | None:
+    """The few slow cycles of both sides without which the comparison is decided; None where it is not even then."""
+    slow_a, slow_b = (side > np.median(side) + SLOW * spread(side) for side in (a, b))
+    if slow_a.sum() > FEW * len(a) or slow_b.sum() > FEW * len(b) or not (slow_a.any() or slow_b.any()):
+        return None
+    return (slow_a, slow_b) if compare_lengths(a[~slow_a], b[~slow_b]).verdict != "cannot tell" else None
 
 
 def _verdict(base: float, middle: float, low: float, high: float) -> CycleCall:
@@ -173,27 +155,21 @@ def device_busy(one: Matched, side: Side) -> Floats | None:
     return side.ms[rows].sum(axis=0) if rows.any() else None
 
 
-def _slow_cycles(
-    run: Literal["A", "B"], side: Side, one: Matched, slow: NDArray[np.bool_]
-) -> list[SlowCycle]:
+def _slow_cycles(run: Literal["A", "B"], side: Side, one: Matched, slow: NDArray[np.bool_]) -> list[SlowCycle]:
     if not slow.any():
         return []
     usual = float(np.median(side.cycle_ms[~slow]))
-    host, device = host_busy(one, side), device_busy(one, side)
-    found = []
-    for i in np.flatnonzero(slow):
-        excess = float(side.cycle_ms[i]) - usual
-        more_host, more_device = _more(host, int(i), slow), _more(device, int(i), slow)
-        reasons: list[Reason] = []
-        if more_host is not None and more_host >= LARGE_PART * excess:
-            reasons.append("host")
-        if more_device is not None and more_device >= LARGE_PART * excess:
-            reasons.append("device")
-        found.append(SlowCycle(
-            run, int(side.cycles[i]), float(side.cycle_ms[i]), excess, more_host, more_device,
-            tuple(reasons) or ("idle",),
+    busy: tuple[tuple[Reason, Floats | None], ...] = ("host", host_busy(one, side)), ("device", device_busy(one, side))
+    made = []
+    for at in np.flatnonzero(slow):
+        excess = float(side.cycle_ms[at]) - usual
+        more = {reason: _more(values, int(at), slow) for reason, values in busy}
+        reasons = tuple(reason for reason, ms in more.items() if ms is not None and ms >= LARGE_PART * excess)
+        made.append(SlowCycle(
+            run, int(side.cycles[at]), float(side.cycle_ms[at]), excess, more["host"], more["device"],
+            reasons or ("idle",),
         ))
-    return found
+    return made
 
 
 def _more(values: Floats | None, at: int, slow: NDArray[np.bool_]) -> float | None:

@@ -1,7 +1,12 @@
-"""What each device did per cycle, and whether anybody waited for it.
+"""What each device did per cycle, and whether the cycle waits for a function that got slower.
 
 A device that works longer in a cycle that takes no longer is hidden behind the host; one that works longer while the
-cycle grows by as much is on the path. In between nothing is claimed.
+cycle grows by as much is exposed. In between nothing is claimed.
+
+Of a function exposed time is what would vanish if it took none: its busy interval less what other functions on the
+device cover. It is exposed where that time grew and the device's growth is the cycle's; hidden where the cycle did not
+grow although the function did, and either the device had idle time to absorb it or others cover it. Collectives are
+left out: their time is mostly waiting for other ranks.
 """
 
 from __future__ import annotations
@@ -10,26 +15,31 @@ from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
+import polars as pl
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 from numpy.typing import NDArray
 
-from ..prepare.samples import Matched, Side
-from ..stats.robust_location import Floats, centre, location_shift
+from ...contract.options import Options
+from ...core.intervals import Ints, busy_and_exposed, union
+from ...core.quantiles import codes, dense
+from ...cycles import assignment
+from ...cycles.detection import find_cycles
+from ..prepare.prepared import Prepared
+from ..prepare.samples import Matched, Side, Work
+from ..stats.robust_location import Floats, centre, hodges_lehmann, location_shift
 from .cycle_time import CycleTime
+from .function_change import FunctionChange
 
-CHANGED = 0.03
-"""Work per cycle or per launch that changed by less than this share is called unchanged."""
+CHANGED = 0.03  # Work per cycle or per launch that changed by less than this share is called unchanged.
 Path = Literal["exposed", "hidden"]
 Flags = NDArray[np.bool_]
 
 
 class DeviceWork(Struct, frozen=True):
     """One device for one pair of processes: computing time per cycle (collectives apart), launches, idle share.
-
     ``path`` says whether the cycle waits for what it does more; ``others_waited_for`` that its idle time may be waiting
-    for other ranks.
-    """
+    for other ranks."""
 
     device: str | None
     pid_a: int | None
@@ -76,15 +86,15 @@ class DeviceWork(Struct, frozen=True):
 
 def device_work(matched: list[Matched], cycles: CycleTime, others_waited_for: bool) -> list[DeviceWork]:
     """The work of every device of every pair of processes."""
-    found = []
+    made = []
     for one in matched:
         names = one.functions["device"]
         for device in names.filter(one.on_device).unique(maintain_order=True):
             rows: Flags = np.array([name == device for name in names], dtype=bool) & one.on_device
             work = _of_device(one, device, rows)
             if work is not None:
-                found.append(replace(work, path=_path(work, cycles), others_waited_for=others_waited_for))
-    return found
+                made.append(replace(work, path=_path(work, cycles), others_waited_for=others_waited_for))
+    return made
 
 
 def _of_device(one: Matched, device: str | None, rows: Flags) -> DeviceWork | None:
@@ -113,8 +123,8 @@ def _of_device(one: Matched, device: str | None, rows: Flags) -> DeviceWork | No
 
 
 def _known(side: Side, rows: Flags) -> Flags:
-    found: Flags = np.asarray(~np.isnan(side.ms[rows]).any(axis=0), dtype=np.bool_)
-    return found
+    result: Flags = np.asarray(~np.isnan(side.ms[rows]).any(axis=0), dtype=np.bool_)
+    return result
 
 
 def _busy(side: Side, rows: Flags) -> Floats:
@@ -136,13 +146,140 @@ def _path(work: DeviceWork, cycles: CycleTime) -> Path | None:
 
 
 def agreed(work: DeviceWork, paths: Iterable[str | None]) -> DeviceWork:
-    """The device with the path its slower functions have, where that is known of all of them and the same.
-
-    A screen whose rows all say "hidden" must not say above them that nobody can tell.
-    """
+    """The device with the path its slower functions have, where that is known of all of them and the same. A screen
+    whose rows all say "hidden" must not say above them that nobody can tell."""
     known = set(paths)
     if known == {"hidden"}:
         return replace(work, path="hidden")
     if known == {"exposed"}:
         return replace(work, path="exposed")
     return work if not known or known == {None} or work.path in known else replace(work, path=None)
+
+
+MOSTLY_BUSY = 0.9  # Share of the cycle a device must work, in both runs, for its growth to be the cycle's.
+IDLE = 0.05  # Share of the cycle a device must be idle for it to absorb anything.
+FACTOR = 2.2  # Student's factor for the usual number of cycles, at 95%.
+Key = tuple[str, str | None, int | None, int | None]  # Function, device and the pids of A and B.
+
+
+class DeviceTime(Struct, frozen=True):
+    """One device in the whole cycles of one process, ms per cycle: ``exposed`` per function, ``work`` without and
+    ``busy`` with collectives (overlap counted once), and how long the cycle took.
+    """
+
+    exposed: dict[str, Floats]
+    work: Floats
+    busy: Floats
+    cycle: Floats
+
+
+def paths(ready: Prepared, slowed: list[FunctionChange], options: Options) -> dict[Key, Path | None]:
+    """'exposed', 'hidden' or None for each of the ``slowed`` rows whose devices have times; the others are left out."""
+    result: dict[Key, Path | None] = {}
+    theirs = {mine: name for name, mine in ready.moved.items()}
+    by_device: dict[tuple[str | None, int | None, int | None], list[FunctionChange]] = {}
+    for row in slowed:
+        if row.kind not in ("collective", "idle") and row.device not in (None, "Host"):
+            by_device.setdefault((row.device, row.pid_a, row.pid_b), []).append(row)
+    pairs = {(one.pair.a, one.pair.b): one for one in ready.matched}
+    for (device, pid_a, pid_b), rows in by_device.items():
+        one, name = pairs[pid_a, pid_b], str(device)
+        a = _device(ready.works[0], one.a, name, one.pair.rank, options)
+        b = _device(ready.works[1], one.b, theirs.get(name, name), one.pair.rank, options)
+        if a is None or b is None:
+            continue
+        _, least, most = hodges_lehmann(one.a.cycle_ms, one.b.cycle_ms)
+        low, high = _grown(a.work, b.work)
+        spare = float(np.median(a.cycle - a.busy))
+        idle = float(np.median(1 - b.busy / b.cycle))
+        busy = min(float(np.median(side.work / side.cycle)) for side in (a, b))
+        path: Path | None = None
+        if low > 0 and max(0.0, most) < 0.5 * low and idle > IDLE:
+            path = "hidden"
+        elif low > 0 and least > 0 and (busy >= MOSTLY_BUSY or (least >= 0.5 * high and most <= 2 * high)):
+            path = "exposed"
+        growth = _DeviceGrowth(path, least, most, spare, idle)
+        for row in rows:
+            there = ready.names.get((row.function, device), row.function)
+            result[row.function, device, pid_a, pid_b] = _of_function(row, a, b, there, growth)
+    return result
+
+
+class _DeviceGrowth(Struct, frozen=True):
+    """What is known of the device as a whole; the cycle's shift in ms, at least and at most."""
+
+    path: Path | None
+    least: float
+    most: float
+    spare_ms: float
+    idle: float
+
+
+def _of_function(row: FunctionChange, a: DeviceTime, b: DeviceTime, there: str, growth: _DeviceGrowth) -> Path | None:
+    if growth.path == "hidden":
+        return "hidden"
+    own = row.ci_low_ms
+    if own is None or own <= 0 or not np.isfinite([growth.least, growth.most]).all():
+        return None
+    none = np.zeros(len(a.cycle)), np.zeros(len(b.cycle))
+    low, high = _grown(a.exposed.get(row.function, none[0]), b.exposed.get(there, none[1]))
+    if growth.path == "exposed":
+        return "exposed" if 0 < low <= growth.most else None
+    still = max(0.0, growth.most) < 0.5 * own
+    absorbed = growth.idle > IDLE and growth.spare_ms >= (row.delta_ms or 0.0)
+    covered = high < 0.5 * own
+    return "hidden" if still and (absorbed or covered) else None
+
+
+def _grown(a: Floats, b: Floats) -> tuple[float, float]:
+    """By how much the centre grew, at least and at most; unknown for fewer than three cycles."""
+    if min(len(a), len(b)) < 3:
+        return float("-inf"), float("inf")
+    moved = location_shift(a[None, :], b[None, :], float(np.median([a.var(), b.var()])))
+    middle = float(moved.b[0] - moved.a[0])
+    margin = FACTOR * float(np.hypot(moved.error_a[0], moved.error_b[0]))
+    return middle - margin, middle + margin
+
+
+def _device(work: Work, side: Side, device: str, of_rank: int | None, options: Options) -> DeviceTime | None:
+    """The device in the side's whole cycles; None without times, or where several processes or ranks share its name."""
+    run = work.run
+    if run is None or run.has("profile") or not run.has("kernels"):
+        return None
+    cycles = find_cycles(run, options)
+    if cycles.frame.is_empty() or cycles.frame["start_ns"].null_count():
+        return None
+    wanted = pl.col("device").eq_missing(pl.lit(device, pl.String)) & (pl.col("kind") != "sync")
+    if of_rank is not None:
+        wanted &= pl.col("rank") == of_rank
+    mine = run.kernels.filter(wanted)
+    launched = assignment.in_cycles(run, cycles.frame, cycles.device_time).filter(wanted)
+    rows = launched.select("cycle", "rank", "pid", "name", "start_ns", "dur_ns").collect(engine="streaming")
+    if rows.is_empty() or rows["start_ns"].null_count() or rows["pid"].n_unique() > 1 or rows["rank"].n_unique() > 1:
+        return None
+    rank, numbers = rows["rank"][0], side.cycles[side.whole]
+    theirs = cycles.frame if rank is None else cycles.frame.filter((pl.col("rank") == rank).fill_null(True))
+    frame = theirs.filter(pl.col("cycle").is_in(numbers.tolist())).sort("cycle")
+    if not len(numbers) or frame["cycle"].to_list() != numbers.tolist():
+        return None
+    begin, length = frame["start_ns"].to_numpy(), frame["dur_ns"].to_numpy()
+    if (length <= 0).any():
+        return None
+    every = mine.select("kind", "start_ns", "dur_ns").drop_nulls().collect(engine="streaming")
+    working, busy = (
+        union(some["start_ns"].to_numpy(), (some["start_ns"] + some["dur_ns"]).to_numpy())
+        .within(begin, begin + length) / 1e6 for some in (every.filter(pl.col("kind") != "collective"), every)
+    )
+    return DeviceTime(_exposed(rows, numbers), working, busy, length / 1e6)
+
+
+def _exposed(rows: pl.DataFrame, numbers: Ints) -> dict[str, Floats]:
+    """Exposed ms of each function in each of these cycles (ascending); what other cycles ran covers too."""
+    number, first = dense(codes(rows["name"]))
+    functions, of = rows["name"].gather(pl.Series(first)).cast(pl.String), number.astype(np.int64)
+    cycles, at = np.unique(rows["cycle"].to_numpy(), return_inverse=True)
+    starts = rows["start_ns"].to_numpy()
+    owners = len(functions) * len(cycles)
+    _, alone = busy_and_exposed(starts, starts + rows["dur_ns"].to_numpy(), of * len(cycles) + at, owners)
+    times = alone.reshape(len(functions), len(cycles))[:, np.isin(cycles, numbers)] / 1e6
+    return {str(name): values for name, values in zip(functions, times, strict=True)}

@@ -1,13 +1,16 @@
 """One row of the diff: what a function took in both runs, whether the difference is significant, and why it may be.
 
-Every way to compare two runs (cycles, launches, repeated runs, sums, a finished comparison) makes these rows, so that
-the table, the gate and the exports know one shape. Launches and milliseconds are per cycle, or per run where there are
-no cycles. What is not known is None.
+Every way to compare two runs (cycles, launches, repeated runs, sums, a finished comparison) makes these rows. Launches
+and milliseconds are per cycle, or per run where there are no cycles; what is not known is None.
+
+Idle time is the part of a cycle in which a device ran nothing, so a millisecond more of it is one of the cycle. A cause
+of it explains the cycle where it moved beyond chance, the same way as the cycle, and makes up most of that. Some rows
+are part of another: the host's side of an idle cause, kernels swapped under one operator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import UnionType
 from typing import Literal, get_args, get_type_hints
 
@@ -15,7 +18,10 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from ..prepare.samples import IDLE
+from ...idle.causes import named_cause
+from ..prepare.idle_time import UNKNOWN, idle_name
+from ..prepare.samples import HOST, IDLE
+from .cycle_time import LEAST_SHIFT, CycleTime
 
 Call = Literal["slower", "faster", "new", "gone", "~", "too few cycles"]
 """The verdict of a row; ``~`` is no sure change."""
@@ -25,12 +31,9 @@ REGRESSIONS: tuple[Call, ...] = ("slower", "new")
 
 class FunctionChange(Struct):
     """``sure_ms`` is the near end of the interval of what is lost or won per cycle, ``noise_ms`` what two halves of A
-    differ by themselves.
-
-    ``lost_here_ms`` is the part of ``sure_ms`` the function itself accounts for: without what the calls inside it take
-    and without waiting for a device. Rows are ranked by it; None is all of ``sure_ms``. ``parts`` counts the rows that
-    are part of this one, which has the name ``part_of`` and the device ``part_on`` for them.
-    """
+    differ by themselves. ``lost_here_ms`` is the part of ``sure_ms`` the function itself accounts for: without what the
+    calls inside it take and without waiting for a device. Rows are ranked by it; None is all of ``sure_ms``. ``parts``
+    counts the rows that are part of this one, which has the name ``part_of`` and the device ``part_on`` for them."""
 
     function: str
     device: str | None = None
@@ -75,11 +78,11 @@ _TYPES: dict[type, pl.DataType] = {int: pl.Int64(), float: pl.Float64(), str: pl
 
 
 def _schema() -> dict[str, pl.DataType]:
-    found: dict[str, pl.DataType] = {}
+    result: dict[str, pl.DataType] = {}
     for name, hint in get_type_hints(FunctionChange).items():
         kinds = [kind for kind in get_args(hint) if kind in _TYPES] if isinstance(hint, UnionType) else [hint]
-        found[name] = _TYPES.get(kinds[0], pl.String())
-    return found
+        result[name] = _TYPES.get(kinds[0], pl.String())
+    return result
 
 
 SCHEMA = _schema()
@@ -100,10 +103,8 @@ def category(kind: str | None, device: str | None) -> Category:
 
 
 def in_order(table: pl.DataFrame) -> pl.DataFrame:
-    """What explains the cycle, then regressions, then improvements, then the rest; each by ``sure_ms``.
-
-    An idle cause that the cycle waits for in one run and not in the other is the difference, whichever way it went.
-    """
+    """What explains the cycle, then regressions, then improvements, then the rest; each by ``sure_ms``. An idle cause
+    that the cycle waits for in one run and not in the other is the difference, whichever way it went."""
     groups = {"slower": 0, "new": 0, "faster": 1, "gone": 1}
     here = pl.min_horizontal("sure_ms", pl.col("lost_here_ms").fill_null(float("inf")))
     explains = (pl.col("kind") == IDLE).fill_null(False) & (pl.col("path") == "exposed").fill_null(False)
@@ -114,3 +115,83 @@ def in_order(table: pl.DataFrame) -> pl.DataFrame:
         "function", "rank", "device", "pid_a", "pid_b",
         maintain_order=True, nulls_last=True,
     )
+
+
+MOST = 0.5  # Share of the cycle's shift that a cause must make up to explain it.
+
+
+class IdleChange(Struct, frozen=True):
+    """Idle time of one device by one cause, ms per cycle; ``function`` is the row's name. ``share`` is how much of the
+    cycle's shift it makes up (1: all); None where the cycle kept its length, and for idle time of which no cause was
+    recorded."""
+
+    function: str
+    device: str | None
+    rank: int | None
+    a_ms: float
+    b_ms: float
+    delta_ms: float
+    ci_low_ms: float | None
+    ci_high_ms: float | None
+    q: float | None
+    share: float | None
+
+    @property
+    def explains_cycle(self) -> bool:
+        """Whether it is most of what the cycle gained or lost."""
+        return self.share is not None and self.share >= MOST
+
+    @property
+    def label(self) -> str:
+        """The cause in words: 'DataLoader (input)'."""
+        return self.function.removeprefix("idle: ")
+
+
+def idle_changes(rows: Sequence[FunctionChange], cycles: CycleTime) -> list[IdleChange]:
+    """The causes that changed beyond chance, those that explain the cycle first, then by size."""
+    moved = abs(cycles.shift_ms) >= LEAST_SHIFT * cycles.median_a_ms and cycles.verdict != "unchanged"
+    made = []
+    for row in rows:
+        if row.kind == IDLE and row.verdict in ("slower", "faster") and row.a_ms is not None and row.b_ms is not None:
+            delta = row.b_ms - row.a_ms
+            caused = row.function != idle_name(UNKNOWN)
+            share = delta / cycles.shift_ms if moved and caused and cycles.shift_ms else None
+            made.append(IdleChange(
+                row.function, row.device, row.rank, row.a_ms, row.b_ms, delta, row.ci_low_ms, row.ci_high_ms, row.q,
+                share,
+            ))
+    return sorted(made, key=lambda one: (not one.explains_cycle, -abs(one.delta_ms)))
+
+
+MOSTLY = 0.75
+"""Share of a host function's change that idle time must make up to be all there is to it: what is left was hidden."""
+_CALLED = ("slower", "faster", "new", "gone")
+
+
+def fold_into_idle(rows: Sequence[FunctionChange]) -> None:
+    """Mark the host rows whose whole change is the idle time of a device by the cause they are."""
+    waited = [row for row in rows if row.kind == IDLE and row.verdict in _CALLED]
+    for idle in sorted(waited, key=lambda row: -abs(row.delta_ms or 0.0)):
+        mine = [
+            row for row in rows
+            if row.device == HOST and row.part_of is None and row.verdict in _CALLED
+            and (row.pid_a, row.pid_b) == (idle.pid_a, idle.pid_b)
+            and (cause := named_cause(row.function, row.kind)) is not None and idle_name(cause) == idle.function
+        ]
+        moved, change = sum(row.delta_ms or 0.0 for row in mine), idle.delta_ms or 0.0
+        if mine and change * moved > 0 and abs(change) >= MOSTLY * abs(moved):
+            for row in mine:
+                row.part_of, row.part_on = idle.function, idle.device
+            idle.parts = len(mine)
+
+
+def under_their_rows(table: pl.DataFrame) -> pl.DataFrame:
+    """The ordered table with every part below the row it is part of."""
+    numbered = table.with_row_index("at")
+    keys = ["function", "device", "pid_a", "pid_b"]
+    parents = numbered.filter(pl.col("part_of").is_null()).select(*keys, pl.col("at").alias("parent"))
+    placed = numbered.join(
+        parents, left_on=["part_of", "part_on", "pid_a", "pid_b"], right_on=keys, how="left", nulls_equal=True,
+        maintain_order="left",
+    ).with_columns(pl.when(pl.col("part_of").is_null()).then("at").otherwise("parent").alias("under"))
+    return placed.sort("under", pl.col("part_of").is_not_null(), "at").drop("at", "parent", "under")

@@ -16,7 +16,7 @@ import polars as pl
 from ...core import units
 from ...core.names.short_name import fit_name
 from ...table.table import Table
-from ..present.causes import resource_sentence
+from ..present.sentences import resource_sentence
 from .function_change import REGRESSIONS
 from .gate_rule import Condition
 from .resources import ChangedResource
@@ -26,7 +26,7 @@ _ON_DEVICE = ("device", "communication")
 
 
 class Gate(NamedTuple):
-    """Whether the gate lets the run pass, and why in one line."""
+    """Whether the gate, or one of its conditions, lets the run pass, and why in one line."""
 
     passed: bool
     sentence: str
@@ -40,27 +40,19 @@ class _Loss(NamedTuple):
     first: str
 
 
-class _Judged(NamedTuple):
-    """Whether a condition lets the run pass, and what it rests on, without a full stop."""
-
-    passed: bool
-    why: str
-
-
 def gate(table: Table, conditions: Sequence[Condition] = (Condition("regression"),)) -> Gate:
     """Hold the answer of the view ``diff`` against the conditions."""
     verdict = verdict_of({name: value for name, value in table.facts.items() if name != "histogram"})
     if not verdict.comparability.comparable:
         return Gate(False, f"FAIL: the runs cannot be compared: {'; '.join(verdict.comparability.reasons)}")
     judged = [_JUDGES[one.name](table, verdict, one.percent) for one in conditions]
-    failed = [one.why for one in judged if not one.passed]
-    if failed:
+    if failed := [one.sentence for one in judged if not one.passed]:
         return Gate(False, f"FAIL: {'; '.join(failed)}")
     named = {one.name for one in conditions}
-    return Gate(True, f"PASS: {'; '.join([*(one.why for one in judged), *_passed_over(table, verdict, named)])}")
+    return Gate(True, f"PASS: {'; '.join([*(one.sentence for one in judged), *_passed_over(table, verdict, named)])}")
 
 
-def _regression(table: Table, verdict: Verdict, percent: float) -> _Judged:
+def _regression(table: Table, verdict: Verdict, percent: float) -> Gate:
     cycles = verdict.cycle_time
     lost = _largest_loss(table)
     first = f", first {fit_name(lost.first, 60)}" if lost.functions else ""
@@ -68,17 +60,19 @@ def _regression(table: Table, verdict: Verdict, percent: float) -> _Judged:
         sure = cycles.ci_low_ms if cycles.ci_low_ms is not None else cycles.shift_ms
         share = 100 * sure / cycles.median_a_ms if cycles.median_a_ms else 0.0
         if cycles.verdict != "slower" or share <= percent:
-            return _Judged(True, f"no cycle-time regression above {percent:g}%")
-        return _Judged(False, f"cycle at least {units.amount(sure)} slower ({share:+.1f}%){first}")
-    share = 100 * lost.ms / _reference(table, verdict) if lost.functions else 0.0
+            return Gate(True, f"no cycle-time regression above {percent:g}%")
+        return Gate(False, f"cycle at least {units.amount(sure)} slower ({share:+.1f}%){first}")
+    # percents are of the cycle of A, else of all its functions took
+    reference = (cycles.median_a_ms if cycles is not None else 0.0) or float(table.frame["a_ms"].sum()) or 1.0
+    share = 100 * lost.ms / reference if lost.functions else 0.0
     if share > percent:
         what = units.counted(lost.functions, "function loses", "functions lose")
-        return _Judged(False, f"{what} at least {units.amount(lost.ms)} per cycle ({share:.1f}%){first}")
+        return Gate(False, f"{what} at least {units.amount(lost.ms)} per cycle ({share:.1f}%){first}")
     unknown = "no cycles" if cycles is None else "cycle time cannot tell"
-    return _Judged(True, f"{unknown}, and no functions that lose more than {percent:g}% of a cycle")
+    return Gate(True, f"{unknown}, and no functions that lose more than {percent:g}% of a cycle")
 
 
-def _gpu(table: Table, verdict: Verdict, percent: float) -> _Judged:
+def _gpu(table: Table, verdict: Verdict, percent: float) -> Gate:
     """By device; where devices have no sums of their own, over all functions that ran on one."""
     work = [(one.device or "device", one.busy_a_ms, one.busy_b_ms, one.ci_low_ms) for one in verdict.work]
     if not work:
@@ -91,33 +85,32 @@ def _gpu(table: Table, verdict: Verdict, percent: float) -> _Judged:
         if near > percent / 100 * a_ms:
             least = f"at least {100 * near / a_ms:+.1f}%" if a_ms else "new"
             failed.append(f"GPU work of {device} {units.amount(a_ms, b_ms)} per cycle ({least})")
-    return _Judged(not failed, "; ".join(failed) or f"no GPU work per cycle above +{percent:g}%")
+    return Gate(not failed, "; ".join(failed) or f"no GPU work per cycle above +{percent:g}%")
 
 
-def _kernel(table: Table, verdict: Verdict, percent: float) -> _Judged:
+def _kernel(table: Table, verdict: Verdict, percent: float) -> Gate:
     slower = table.frame.filter(pl.col("category").is_in(_ON_DEVICE) & (pl.col("verdict") == "slower"))
     beyond = slower.filter(pl.col("sure_ms") > percent / 100 * pl.col("a_ms"))
     if beyond.is_empty():
-        return _Judged(True, f"no kernel slower by more than {percent:g}%")
+        return Gate(True, f"no kernel slower by more than {percent:g}%")
     name, sure, a_ms = beyond.select("function", "sure_ms", "a_ms").row(0)
     share = f" at least {100 * sure / a_ms:+.1f}%" if a_ms else ""
     count = units.counted(beyond.height, "kernel", "kernels")
-    return _Judged(False, f"{count} slower by more than {percent:g}%, first {fit_name(name, 60)}{share}")
+    return Gate(False, f"{count} slower by more than {percent:g}%, first {fit_name(name, 60)}{share}")
 
 
-def _outliers(table: Table, verdict: Verdict, percent: float) -> _Judged:
+def _outliers(table: Table, verdict: Verdict, percent: float) -> Gate:
     if verdict.cycle_time is None:
-        return _Judged(True, "outliers not checked: no cycles")
+        return Gate(True, "outliers not checked: no cycles")
     a, b = _outlier_counts(verdict)
-    return _Judged(b <= a, f"{units.counted(b, 'outlier', 'outliers')} in B, {a} in A" if b > a else
-                   f"no more outliers than in A ({b} of {a})")
+    more = f"{units.counted(b, 'outlier', 'outliers')} in B, {a} in A"
+    return Gate(b <= a, more if b > a else f"no more outliers than in A ({b} of {a})")
 
 
-def _cause(table: Table, verdict: Verdict, percent: float) -> _Judged:
-    worse = _worse(verdict)
-    if not worse:
-        return _Judged(True, "no changed resource that explains slower functions")
-    return _Judged(False, resource_sentence(worse[0]))
+def _cause(table: Table, verdict: Verdict, percent: float) -> Gate:
+    if worse := _worse(verdict):
+        return Gate(False, resource_sentence(worse))
+    return Gate(True, "no changed resource that explains slower functions")
 
 
 _JUDGES = {"regression": _regression, "gpu": _gpu, "kernel": _kernel, "outliers": _outliers, "cause": _cause}
@@ -142,7 +135,7 @@ def _passed_over(table: Table, verdict: Verdict, named: set[str]) -> list[str]:
     if b > a and "outliers" not in named:
         said.append(f"{units.counted(b, 'outlier', 'outliers')} in B, {a} in A")
     if "cause" not in named and (worse := _worse(verdict)):
-        said.append(resource_sentence(worse[0]))
+        said.append(resource_sentence(worse))
     if few := rows.filter(pl.col("verdict") == "too few cycles").height:
         said.append(f"{units.counted(few, 'row has', 'rows have')} too few cycles to tell")
     return said
@@ -153,22 +146,13 @@ def _outlier_counts(verdict: Verdict) -> tuple[int, int]:
     return sum(one.run == "A" for one in outliers), sum(one.run == "B" for one in outliers)
 
 
-def _worse(verdict: Verdict) -> list[ChangedResource]:
-    return [one for one in verdict.resources if one.role == "capacity" and one.loss > 0 and one.functions]
-
-
-def _reference(table: Table, verdict: Verdict) -> float:
-    """What percents are of: the cycle of A, else all its functions took."""
-    if verdict.cycle_time is not None and verdict.cycle_time.median_a_ms:
-        return verdict.cycle_time.median_a_ms
-    return float(table.frame["a_ms"].sum()) or 1.0
+def _worse(verdict: Verdict) -> ChangedResource | None:
+    return next((one for one in verdict.resources if one.role == "capacity" and one.loss > 0 and one.functions), None)
 
 
 def _largest_loss(table: Table) -> _Loss:
-    """Of device, host and communication the one that loses most: what runs beside each other is not added up.
-
-    The idle time of a device is what the others lost already.
-    """
+    """Of device, host and communication the one that loses most: what runs beside each other is not added up. The idle
+    time of a device is what the others lost already."""
     called = table.frame.filter(pl.col("verdict").is_in(["slower", "new", "faster", "gone"]))
     rows = called.select("category", "verdict", "function", "path", "sure_ms", "lost_here_ms", "delta_ms").rows()
     losses: dict[str, _Loss] = {}
@@ -176,9 +160,8 @@ def _largest_loss(table: Table) -> _Loss:
         if path == "hidden":
             continue
         amount = min(sure_ms or abs(delta_ms or 0.0), here_ms if here_ms is not None else float("inf"))
-        before = losses.get(category, _Loss(0.0, 0, ""))
-        if verdict in REGRESSIONS:
-            losses[category] = _Loss(before.ms + amount, before.functions + 1, before.first or function)
-        else:
-            losses[category] = before._replace(ms=before.ms - amount)
+        ms, functions, first = losses.get(category, _Loss(0.0, 0, ""))
+        lost = verdict in REGRESSIONS
+        losses[category] = (
+            _Loss(ms + amount, functions + 1, first or function) if lost else _Loss(ms - amount, functions, first))
     return max(losses.values(), default=_Loss(0.0, 0, ""))

@@ -7,34 +7,31 @@ was lost of them, and more so where the functions that ran under it got slower.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ....loaders.trace import Trace
 from ...core import metrics as m
 from ..prepare.samples import Work, of_process
-from ..stats.fdr import q_values
+from ..stats.permutation import q_values
+from ..stats.reference import compare
 from ..stats.robust_location import Floats, centre
 
 LEVEL = 0.05
-STEADY = 0.01
-"""Readings are never trusted to less than this much of a logarithm."""
-LEAST = 0.02
-"""A change of less than this much of a logarithm is no news."""
+STEADY = 0.01  # Readings are never trusted to less than this much of a logarithm.
+LEAST = 0.02  # A change of less than this much of a logarithm is no news.
 _ROLES: dict[m.Role, int] = {"capacity": 0, "room": 1, "own use": 2}
-Key = tuple[str, str]
-"""Metric and device."""
+Key = tuple[str, str]  # Metric and device.
 
 
 class ChangedResource(Struct, frozen=True):
     """A metric on one device: means in its natural unit, and ``loss``, how much less there is of it (a logarithm).
-
     ``seen_by`` counts the functions it was read under, ``functions`` those of them that got slower. The interval of the
-    loss is None where only means are known.
-    """
+    loss is None where only means are known."""
 
     metric: str
     device: str
@@ -78,12 +75,10 @@ def resources(
     work_a: Work, work_b: Work, pids: list[tuple[int | None, int | None]], units: dict[str, str],
     slowed: Collection[tuple[str, str]], cycle_ratio: float,
 ) -> list[ChangedResource]:
-    """What changed, most likely cause first.
-
-    ``units`` are those of the recorded counters, ``slowed`` the (function, device) that got slower, ``cycle_ratio`` how
-    many times as long a cycle takes in B (own use of a bus per second falls by as much).
-    """
-    found = []
+    """What changed, most likely cause first. ``units`` are those of the recorded counters, ``slowed`` the (function,
+    device) that got slower, ``cycle_ratio`` how many times as long a cycle takes in B (own use of a bus per second
+    falls by as much)."""
+    made = []
     under = _functions_under(work_b)
     for pid_a, pid_b in pids:
         sides = _series(readings(work_a, pid_a)), _series(readings(work_b, pid_b))
@@ -93,12 +88,15 @@ def resources(
                 continue
             largest = max(float(np.max(side[key])) for side in sides)
             one = m.metric(name, units.get(name), largest)
-            use = tuple(side.get((one.own_use, device)) if one.own_use else None for side in sides)
-            own = own_use(one, (_centre(use[0]), _centre(use[1])), float(centre(sides[0][key])), cycle_ratio)
+            use_a, use_b = (
+                float(centre(side[one.own_use, device])) if one.own_use and (one.own_use, device) in side else 0.0
+                for side in sides
+            )
+            own = own_use(one, (use_a, use_b), float(centre(sides[0][key])), cycle_ratio)
             values = sides[0][key] / one.divisor, sides[1][key] / one.divisor
             seen = under.get(key) or set()
-            found.append(_reading(one, device, values, own, (pid_a, pid_b), seen, len(seen & set(slowed))))
-    return ranked(_one_per_device(found))
+            made.append(_reading(one, device, values, own, (pid_a, pid_b), seen, len(seen & set(slowed))))
+    return ranked(_one_per_device(made))
 
 
 def _series(frame: pl.DataFrame) -> dict[Key, Floats]:
@@ -106,18 +104,10 @@ def _series(frame: pl.DataFrame) -> dict[Key, Floats]:
     return {(str(key[0]), str(key[1])): group["mu"].to_numpy() for key, group in groups}
 
 
-def _centre(values: Floats | None) -> float:
-    return float(centre(values)) if values is not None else 0.0
-
-
-def own_use(
-    one: m.Metric, processor: tuple[float, float], traffic: float, cycle_ratio: float
-) -> tuple[float, float]:
-    """What the process itself uses of it on each side, natural units.
-
-    ``processor`` is the reading of ``one.own_use`` on both sides, ``traffic`` that of the metric itself in A: a cycle
-    that takes longer moves as many bytes, so fewer a second.
-    """
+def own_use(one: m.Metric, processor: tuple[float, float], traffic: float, cycle_ratio: float) -> tuple[float, float]:
+    """What the process itself uses of it on each side, natural units. ``processor`` is the reading of ``one.own_use``
+    on both sides, ``traffic`` that of the metric itself in A: a cycle that takes longer moves as many bytes, so fewer a
+    second."""
     if one.means == "processor":
         return processor
     if one.means == "traffic":
@@ -155,14 +145,11 @@ def log_change(a: float, b: float) -> float | None:
 
 def _functions_under(work_b: Work) -> dict[Key, set[tuple[str, str]]]:
     """The functions each metric of each device was read under."""
-    found: dict[Key, set[tuple[str, str]]] = {}
-    for metric, function, device in _distinct(work_b.metrics).rows():
-        found.setdefault((metric, device), set()).add((function, device))
-    return found
-
-
-def _distinct(metrics: pl.DataFrame) -> pl.DataFrame:
-    return metrics.lazy().select("metric", "function", "device").unique().collect(engine="streaming")
+    under: dict[Key, set[tuple[str, str]]] = {}
+    rows = work_b.metrics.lazy().select("metric", "function", "device").unique().collect(engine="streaming")
+    for metric, function, device in rows.rows():
+        under.setdefault((metric, device), set()).add((function, device))
+    return under
 
 
 def _one_per_device(found: list[Reading]) -> list[Reading]:
@@ -198,3 +185,63 @@ def _rank(row: ChangedResource) -> int:
     """A capacity that grew took nothing from anybody: it comes after those that shrank."""
     place = 2 * _ROLES[row.role]
     return place if row.loss > 0 else place + 1 if row.role == "own use" else 2 * _ROLES["own use"]
+
+
+_KEYS = ["function", "device", "pid_a", "pid_b"]
+_FILLED = ["metric", "mu_a", "mu_b", "unit", "suspicion"]
+
+
+def with_metrics(table: pl.DataFrame, scored: pl.DataFrame, changed: Sequence[ChangedResource]) -> pl.DataFrame:
+    """``table`` with ``metric mu_a mu_b unit`` (natural units) and the largest ``suspicion`` of each row's metrics."""
+    if scored.is_empty():
+        return table
+    rank = pl.DataFrame(
+        [(row.metric, row.device, place) for place, row in enumerate(changed)],
+        schema={"metric": pl.String, "device": pl.String, "place": pl.Int64}, orient="row",
+    )
+    best = (
+        scored.join(rank, on=["metric", "device"], how="left", nulls_equal=True, maintain_order="left")
+        .sort("place", "suspicion", descending=[False, True], nulls_last=True, maintain_order=True)
+        .group_by(_KEYS, maintain_order=True)
+        .agg(pl.col("metric", "mu_a", "mu_b", "unit").first(), pl.col("suspicion").max())
+    )
+    return table.drop(_FILLED).join(best, on=_KEYS, how="left", nulls_equal=True, maintain_order="left")
+
+
+def _readings(work: Work, pid: int | None) -> pl.DataFrame:
+    """The process's metrics without those of its own memory, which say nothing of why it took longer."""
+    names = work.metrics["metric"].unique().cast(pl.String).drop_nulls()
+    own = [name for name in names if m.is_memory_counter(name)]
+    rows = of_process(work.metrics, pid)
+    return rows.filter(~pl.col("metric").cast(pl.String).is_in(own)) if own else rows
+
+
+def scored_metrics(works: tuple[Work, Work], table: pl.DataFrame, units: dict[str, str]) -> pl.DataFrame:
+    """The reference score of every metric of every function and process pair, μ in natural units."""
+    pieces = []
+    for pid_a, pid_b in table.select("pid_a", "pid_b").unique(maintain_order=True).rows():
+        a, b = (_readings(work, pid) for work, pid in zip(works, (pid_a, pid_b), strict=True))
+        if a.is_empty() and b.is_empty():
+            continue
+        both = pl.lit(pid_a, pl.Int64).alias("pid_a"), pl.lit(pid_b, pl.Int64).alias("pid_b")
+        pieces.append(compare(a, b).with_columns(*both, pl.col("function", "metric", "device").cast(pl.String)))
+    if not pieces:
+        return pl.DataFrame()
+    scores = pl.concat(pieces)
+    largest = scores.group_by("metric", maintain_order=True).agg(pl.max_horizontal("mu_a", "mu_b").max())
+    known = [m.metric(name, units.get(name), most or 0.0) for name, most in largest.rows()]
+    natural = pl.DataFrame(
+        [(one.name, one.unit, one.divisor) for one in known],
+        schema={"metric": pl.String, "unit": pl.String, "divisor": pl.Float64}, orient="row",
+    )
+    joined = scores.join(natural, on="metric", how="left", maintain_order="left")
+    return joined.with_columns(pl.col("mu_a", "mu_b") / pl.col("divisor")).drop("divisor")
+
+
+def recorded_units(runs: Iterable[Trace]) -> dict[str, str]:
+    """Metric → unit, of every counter that has one."""
+    result: dict[str, str] = {}
+    for run in runs:
+        pairs = run.metrics.select(pl.col("metric", "unit").cast(pl.String)).unique().collect(engine="streaming")
+        result |= {metric: unit for metric, unit in pairs.rows() if metric and unit}
+    return result

@@ -8,7 +8,8 @@ is beyond what one run differs from the next by anyway.
 
 from __future__ import annotations
 
-from typing import TypeVar, get_args
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, TypeVar, get_args
 
 import numpy as np
 from msgspec import Struct
@@ -20,18 +21,15 @@ from ..stats import permutation
 from ..stats.robust_location import Floats, LocationShift, centre, location_shift, usual_variance
 from .function_change import Call, Category, FunctionChange, category
 
-LEVEL = 0.05
-"""Of a hundred comparisons without any difference, in how many some function may be called changed."""
-FAMILY_LEVEL = 0.03
-"""The same for each of the two families that are tested (time per launch, launches), which overlap."""
+LEVEL = 0.05  # Of a hundred comparisons without any difference, in how many some function may be called changed.
+FAMILY_LEVEL = 0.03  # The same for each of the two families that are tested (time per launch, launches), which overlap.
 DOMINANCE = 0.75
 """Of all pairs of a cycle of A and one of B, the share that must show the change in its direction: a function with two
 kinds of cycles (a sampler, a cache that hits or not) has centres that jump, but not this.
 One odd cycle in five passes."""
 BETWEEN_RUNS = 0.02
 """A steady function differs by this share from run to run (clocks, placement); one run a side cannot show it."""
-MATERIAL = 1e-5
-"""Share of a cycle below which a change is no news."""
+MATERIAL = 1e-5  # Share of a cycle below which a change is no news.
 IDLE_MATERIAL = 0.01
 """The same for idle time: it is what the rest of the cycle leaves over, so a change that would leave the cycle's length
 "unchanged" is none of it either."""
@@ -39,21 +37,19 @@ IDLE_GRAIN = 0.01
 """Share of the cycle that idle times get before their logarithm is taken: a cycle without any is one like the others,
 and a microsecond more or less in little of it is nothing."""
 LEAST_CYCLES = 2
-MOST_KEPT = 8
-"""Comparisons whose suspects are kept with a baseline: the ones that were found last."""
+MOST_KEPT = 8  # Comparisons whose suspects are kept with a baseline: the ones that were found last.
 _KEPT = "suspects-"
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 
 
 _Row = TypeVar("_Row")
+_Key = TypeVar("_Key")
 
 
 class _FunctionSamples(Struct, frozen=True):
     """One function of one process pair: its launches per cycle and ln(ms per launch) on both sides, where known.
-
     ``seen`` and ``ran`` tell the cycles it was recorded in and those it ran in, as keys to group by. ``grain_ms`` was
-    added before the logarithm was taken; it is 0 for what is no idle time.
-    """
+    added before the logarithm was taken; it is 0 for what is no idle time."""
 
     matched: Matched
     function: str
@@ -97,15 +93,13 @@ def _rows_of(one: Matched) -> list[_FunctionSamples]:
 
 def _where(values: Floats, known: Flags) -> Floats:
     """The values there, not copied where that is all of them."""
-    found: Floats = values if known.all() else values[known]
-    return found
+    result: Floats = values if known.all() else values[known]
+    return result
 
 
 def known_suspects(matched: list[Matched], baseline: Trace) -> list[FunctionChange]:
-    """``suspects``, kept with what is known of ``baseline`` under a digest of all they follow from.
-
-    Of two runs of 2 GB they take 4 s and their digest 0.06 s.
-    """
+    """``suspects``, kept with what is known of ``baseline`` under a digest of all they follow from. Of two runs of 2 GB
+    they take 4 s and their digest 0.06 s."""
     if not is_stored(baseline):
         return suspects(matched)
     known = derived_value(baseline, f"{_KEPT}{_digest(matched)}", list[FunctionChange], lambda: suspects(matched))
@@ -158,6 +152,14 @@ def _priors(rows: list[_FunctionSamples]) -> Floats:
     return np.array([usual[name] or usual["device"] for name in classes])
 
 
+def _grouped(places: Iterable[int], key: Callable[[int], _Key]) -> dict[_Key, list[int]]:
+    """The places of rows by key, both in order of first appearance."""
+    groups: dict[_Key, list[int]] = {}
+    for place in places:
+        groups.setdefault(key(place), []).append(place)
+    return groups
+
+
 def _pieces(rows: list[_Row], cycles: int) -> list[list[_Row]]:
     """The rows, of so many cycles each, as many at a time as are compared at once."""
     step = permutation.together(cycles)
@@ -168,15 +170,12 @@ def _blocks(
     keys: list[tuple[bytes, bytes]], values: list[tuple[Floats, Floats]], priors: Floats, material: list[bool]
 ) -> list[permutation.Block]:
     """The rows worth testing, those known in the same cycles together."""
-    grouped: dict[tuple[bytes, bytes], list[int]] = {}
-    for i, key in enumerate(keys):
-        if material[i] and min(len(side) for side in values[i]) >= LEAST_CYCLES:
-            grouped.setdefault(key, []).append(i)
+    worth = (i for i, few in enumerate(values) if material[i] and min(map(len, few)) >= LEAST_CYCLES)
     return [
         permutation.Block(
             np.array(places), [values[i][0] for i in places], [values[i][1] for i in places], priors[places],
         )
-        for places in grouped.values()
+        for places in _grouped(worth, keys.__getitem__).values()
     ]
 
 
@@ -229,10 +228,8 @@ def _launch_times(rows: list[_FunctionSamples], priors: Floats) -> list[_LaunchT
     """The time per launch of each row; rows with as many cycles on either side are computed together."""
     from scipy.special import stdtrit
 
-    found: list[_LaunchTimes] = [_LaunchTimes(None, None, 0.0, 0.0, 2.36)] * len(rows)
-    grouped: dict[tuple[int, int], list[int]] = {}
-    for i, row in enumerate(rows):
-        grouped.setdefault((len(row.log_ms[0]), len(row.log_ms[1])), []).append(i)
+    made: list[_LaunchTimes] = [_LaunchTimes(None, None, 0.0, 0.0, 2.36)] * len(rows)
+    grouped = _grouped(range(len(rows)), lambda i: (len(rows[i].log_ms[0]), len(rows[i].log_ms[1])))
     some = (((n_a, n_b), few) for (n_a, n_b), places in grouped.items() for few in _pieces(places, n_a + n_b))
     for (n_a, n_b), places in some:
         if not n_a and not n_b:
@@ -242,11 +239,11 @@ def _launch_times(rows: list[_FunctionSamples], priors: Floats) -> list[_LaunchT
         one: LocationShift = location_shift(a, b, priors[places])
         factor = float(stdtrit(one.freedom[0], 0.975))
         for place, i in enumerate(places):
-            found[i] = _LaunchTimes(
+            made[i] = _LaunchTimes(
                 float(one.a[place]) if n_a else None, float(one.b[place]) if n_b else None,
                 float(one.error_a[place]) if n_a else 0.0, float(one.error_b[place]) if n_b else 0.0, factor,
             )
-    return found
+    return made
 
 
 def _margin(a_ms: float, b_ms: float, times: _LaunchTimes, n_a: Floats, n_b: Floats) -> float:
@@ -263,16 +260,13 @@ def _margin(a_ms: float, b_ms: float, times: _LaunchTimes, n_a: Floats, n_b: Flo
 
 def _noise(rows: list[_FunctionSamples]) -> list[float | None]:
     """ms per cycle by which two random halves of the baseline differ, at most, in 95 of 100 halvings; None for few."""
-    found: list[float | None] = [None] * len(rows)
-    grouped: dict[int, list[int]] = {}
-    for i, row in enumerate(rows):
-        if len(row.baseline_ms) >= 4:
-            grouped.setdefault(len(row.baseline_ms), []).append(i)
-    for places in [few for n, alike in grouped.items() for few in _pieces(alike, n)]:
+    made: list[float | None] = [None] * len(rows)
+    grouped = _grouped(range(len(rows)), lambda i: len(rows[i].baseline_ms))
+    for places in [few for n, alike in grouped.items() if n >= 4 for few in _pieces(alike, n)]:
         noise = permutation.half_noise(np.stack([rows[i].baseline_ms for i in places]))
         for i, value in zip(places, noise, strict=True):
-            found[i] = float(value)
-    return found
+            made[i] = float(value)
+    return made
 
 
 def _verdict(
@@ -318,3 +312,43 @@ def _throughout(row: _FunctionSamples) -> bool:
     n_a, n_b = row.launches
     there = n_a if n_a.any() else n_b
     return bool((there > 0).all()) and min(len(n_a), len(n_b)) >= LEAST_CYCLES
+
+
+CHANGED_LAUNCH = 0.1  # Launches that take less than this share longer or shorter are not mentioned.
+LEAST_FUNCTIONS = 3  # Of fewer functions in both runs nothing general is said.
+
+
+class LaunchChange(Struct, frozen=True):
+    """The typical ratio (B over A) of the time per launch of the functions in both runs, and how many these are."""
+
+    category: Literal["device", "host"]
+    functions: int
+    ratio: float
+
+
+def judge_by_launch(rows: Sequence[FunctionChange]) -> None:
+    """Leave a function slower or faster only where a launch of it is: cycles of other work hold more or fewer."""
+    for row in rows:
+        if row.kind == IDLE:
+            row.verdict = "~"  # what other work leaves over is no more or less of anything
+        towards = (row.ratio or 1.0) - 1.0 if row.verdict == "slower" else 1.0 - (row.ratio or 1.0)
+        if row.verdict in ("slower", "faster") and towards < BETWEEN_RUNS:
+            row.verdict = "~"
+
+
+def per_launch(rows: Sequence[FunctionChange]) -> tuple[LaunchChange, ...]:
+    """Device and host, each with the median ratio by time of the functions both have; those that changed."""
+    made = []
+    categories: tuple[Literal["device", "host"], ...] = ("device", "host")
+    for where in categories:
+        both = [
+            (row.launch_us_b / row.launch_us_a, row.launch_us_a * min(row.launches_a, row.launches_b)) for row in rows
+            if row.category == where and row.launch_us_a and row.launch_us_b and row.launches_a and row.launches_b
+        ]
+        if len(both) < LEAST_FUNCTIONS:
+            continue
+        ratio, weight = np.array(sorted(both)).T
+        middle = float(ratio[np.searchsorted(np.cumsum(weight), weight.sum() / 2)])
+        if abs(middle - 1) > CHANGED_LAUNCH:
+            made.append(LaunchChange(where, len(both), middle))
+    return tuple(made)

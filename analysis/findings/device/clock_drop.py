@@ -2,46 +2,33 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from ...core import units
 from ...core.text import display
 from ..evidence.samples import Clock
 from ..rule import Evidence, Rule, Unchecked
 
-LEAST = 0.05
-"""Share of the samples that must be low."""
-ENOUGH = 10
-"""Fewer samples show nothing."""
+LEAST = 0.05  # Share of the samples that must be low.
+ENOUGH = 10  # Fewer samples show nothing.
 
 
-class Dropped(Struct, frozen=True):
-    """The clock that dropped."""
-
-    clock: Clock
-
-
-def _find(evidence: Evidence) -> Dropped | Unchecked | None:
+def _find(evidence: Evidence) -> Clock | Unchecked | None:
     samples = evidence.measured.samples
     clock = samples.clock if samples is not None else None
     if clock is None or clock.samples < ENOUGH:
         return Unchecked("clocks were not sampled while kernels ran")
-    return Dropped(clock) if clock.low > LEAST * clock.samples else None
+    return clock if clock.low > LEAST * clock.samples else None
 
 
-def _sentence(found: Dropped) -> str:
-    clock = found.clock
+def _sentence(clock: Clock) -> str:
     low, high = (f"{units.number(value)} {clock.unit}".rstrip() for value in (clock.lowest, clock.high))
-    device = display(clock.device or "the device", 24)
     part = f"low in {units.percent(100 * clock.low / clock.samples, places=0)} of the samples"
-    if clock.peers:
-        return (f"The clock of {device} is low while it works: {low} at the lowest, where devices of this recording "
-                f"reach {high}; {part}.")
-    return f"The clock of {device} drops while it works: {low} at the lowest, usually {high}; {part}."
+    what, usual = ("is low", f"devices of this recording reach {high}") if clock.peers else ("drops", f"usually {high}")
+    device = display(clock.device or "the device", 24)
+    return f"The clock of {device} {what} while it works: {low} at the lowest, {usual}; {part}."
 
 
 RULE = Rule(
     "clock drop", "problem", _find, _sentence,
-    rows=lambda found: ({"device": found.clock.device, "metric": found.clock.metric, "low": found.clock.low,
-                         "samples": found.clock.samples},), view="metrics",
+    rows=lambda clock: (
+        {"device": clock.device, "metric": clock.metric, "low": clock.low, "samples": clock.samples},), view="metrics",
 )

@@ -10,8 +10,7 @@ from ..evidence.kernel_times import Named
 from ..rule import Evidence, Rule, Unchecked
 from ..spread import share_text
 
-LEAST = 0.05
-"""Share of the kernel time below which this is not mentioned."""
+LEAST = 0.05  # Share of the kernel time below which this is not mentioned.
 _KERNEL = 40
 
 
@@ -34,17 +33,16 @@ def _find(evidence: Evidence) -> FullPrecision | Unchecked | None:
     return FullPrecision(kernels.fp32, kernels.total_ns, kernels.tensor_types)
 
 
-def _sentence(found: FullPrecision) -> str:
-    some = found.kernels
-    share = share_text(some.total_ns / found.total_ns)
-    types = " or ".join((", ".join(found.types[:-1]), found.types[-1])) if found.types[1:] else found.types[0]
-    return (f"FP32 products and convolutions take {share} of the kernel time without tensor cores, most "
-            f"{fit_name(some.name, _KERNEL)} ({units.duration(some.name_ns)}): {types} would use them.")
+def _sentence(products: FullPrecision) -> str:
+    kernels, types = products.kernels, products.types
+    share = share_text(kernels.total_ns / products.total_ns)
+    either = " or ".join((", ".join(types[:-1]), types[-1])) if types[1:] else types[0]
+    return (f"FP32 GEMMs and convolutions take {share} of the kernel time without tensor cores, most "
+            f"{fit_name(kernels.name, _KERNEL)} ({units.duration(kernels.name_ns)}): {either} would use them.")
 
 
 RULE = Rule(
-    "fp32", "hint", _find, _sentence,
-    rows=lambda found: ({"name": found.kernels.name, "total_ns": found.kernels.name_ns},),
+    "fp32", "hint", _find, _sentence, rows=lambda products: products.kernels.rows,
     # twice as fast is the least a tensor core gives over an FP32 unit
-    time_to_win_ns=lambda found: found.kernels.total_ns / 2, view="kernels", filter="name~sgemm|cudnn|grad|simt",
+    cost_ns=lambda products: products.kernels.total_ns / 2, view="kernels", filter="name~sgemm|cudnn|grad|simt",
 )

@@ -1,4 +1,4 @@
-"""Kernels that keep few warps on a multiprocessor, and what limits them."""
+"""Kernels that keep few warps on an SM, and what limits them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from ..evidence.kernel_times import Starved
 from ..rule import Evidence, Rule, Unchecked
 from ..spread import share_text
 
-LEAST = 0.1
-"""Share of the kernel time below which this is not mentioned."""
+LEAST = 0.1  # Share of the kernel time below which this is not mentioned.
 _KERNEL = 40
 
 
@@ -32,16 +31,15 @@ def _find(evidence: Evidence) -> LowOccupancy | Unchecked | None:
     return LowOccupancy(starved, kernels.total_ns)
 
 
-def _sentence(found: LowOccupancy) -> str:
-    some = found.starved.kernels
-    share = share_text(some.total_ns / found.total_ns)
-    return (f"Low occupancy, {share_text(found.starved.occupancy)}, in {share} of the kernel time, limited by "
-            f"{found.starved.limiter}: most {fit_name(some.name, _KERNEL)} ({units.duration(some.name_ns)}).")
+def _sentence(low: LowOccupancy) -> str:
+    kernels = low.starved.kernels
+    share = share_text(kernels.total_ns / low.total_ns)
+    return (f"Low occupancy, {share_text(low.starved.occupancy)}, in {share} of the kernel time, limited by "
+            f"{low.starved.limiter}; most in {fit_name(kernels.name, _KERNEL)} ({units.duration(kernels.name_ns)}).")
 
 
 RULE = Rule(
     "occupancy", "hint", _find, _sentence,
-    rows=lambda found: ({"name": found.starved.kernels.name, "total_ns": found.starved.kernels.name_ns,
-                         "limiter": found.starved.limiter, "occupancy": found.starved.occupancy},),
-    view="kernels",
+    rows=lambda low: ({**low.starved.kernels.rows[0], "limiter": low.starved.limiter,
+                       "occupancy": low.starved.occupancy},), view="kernels",
 )

@@ -33,14 +33,14 @@ def _find(evidence: Evidence) -> ShortKernels | Unchecked | None:
     return ShortKernels(short, kernels.count, kernels.total_ns) if short.total_ns > SHARE * kernels.total_ns else None
 
 
-def _sentence(found: ShortKernels) -> str:
-    return (f"Many tiny kernels: {units.count(found.short.count)} of {units.count(found.count)} take under "
-            f"{units.duration(SHORT_NS)} each, together {share_text(found.short.total_ns / found.total_ns)} of the "
-            f"kernel time, most {fit_name(found.short.name, _KERNEL)}: fusing them or a graph would help.")
+def _sentence(kernels: ShortKernels) -> str:
+    short = kernels.short
+    return (f"Tiny kernels: {units.count(short.count)} of {units.count(kernels.count)} take under "
+            f"{units.duration(SHORT_NS)} each, {share_text(short.total_ns / kernels.total_ns)} of the kernel time in "
+            f"all, most {fit_name(short.name, _KERNEL)}; fusing them or a CUDA graph would help.")
 
 
 RULE = Rule(
-    "short kernels", "hint", _find, _sentence,
-    rows=lambda found: ({"name": found.short.name, "total_ns": found.short.name_ns},), view="kernels",
+    "short kernels", "hint", _find, _sentence, rows=lambda kernels: kernels.short.rows, view="kernels",
     filter="p50_ns<5us",
 )

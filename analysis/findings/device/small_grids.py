@@ -1,12 +1,11 @@
-"""Kernels that leave multiprocessors empty while they run."""
+"""Kernels that leave SMs empty while they run."""
 
 from __future__ import annotations
 
 from ..rule import Evidence, Rule
 from ..spread import Spread
 
-FILLED = 0.6
-"""Below this share of multiprocessors with work, while kernels run, grids are too small."""
+FILLED = 0.6  # Below this share of SMs with work, while kernels run, grids are too small.
 
 
 def _find(evidence: Evidence) -> Spread | None:
@@ -14,17 +13,12 @@ def _find(evidence: Evidence) -> Spread | None:
     for device in evidence.devices:
         used, filled = device.get("utilisation"), device.get("sm_efficiency")
         if used and filled is not None and filled / used < FILLED:
-            small.append((str(device["device"] or "The device"), filled / used))
+            small.append((str(device["device"] or "the device"), filled / used))
     return Spread(tuple(small)) if small else None
 
 
-def _sentence(found: Spread) -> str:
-    fill = "they fill" if len(found.shares) == 1 else "these fill"
-    whose = "its" if len(found.shares) == 1 else "their"
-    return f"While kernels run on {found.who} {fill} {found.text} of {whose} multiprocessors: grids are small."
-
-
 RULE = Rule(
-    "small grids", "hint", _find, _sentence,
-    rows=lambda found: tuple({"device": name, "filled": share} for name, share in found.shares), view="kernels",
+    "small grids", "hint", _find,
+    lambda occupied: f"On {occupied.who} kernels occupy {occupied.text} of the SMs: grids too small.",
+    rows=lambda occupied: tuple({"device": name, "filled": share} for name, share in occupied.shares), view="kernels",
 )

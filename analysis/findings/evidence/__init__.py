@@ -1,1 +1,1 @@
-"""What the rules look at: figures of the whole recording, each taken once from the account that owns it."""
+"""What the rules look at: figures of the whole recording, each taken once from where it is computed."""

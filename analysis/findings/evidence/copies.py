@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,6 +14,7 @@ from ....loaders.trace import Trace
 from ...core.derived import derived_value
 from ...core.intervals import union
 from ...core.run_labels import device_labels
+from ...core.text import display
 from ...kernels.sources import ACTIVITIES
 
 _PAGEABLE, _PLACE = re.compile(r"pageable", re.I), re.compile(r"pageable|pinned", re.I)
@@ -28,12 +30,15 @@ class CopyTime(Struct, frozen=True):
     bytes: int | None = None
     name: str | None = None
 
+    @property
+    def rows(self) -> tuple[dict[str, Any], ...]:
+        """The commonest as a row of evidence."""
+        return ({"name": self.name, "count": self.count, "total_ns": self.total_ns, "exposed_ns": self.exposed_ns},)
+
 
 class Copies(Struct, frozen=True):
     """``pageable``, and ``other`` ones between host and device with all sets; ``placed``: memory kinds are recorded.
-
-    ``work_ns`` is how long kernels ran: no more of the copies could run beside them.
-    """
+    ``work_ns`` is how long kernels ran: no more of the copies could run beside them."""
 
     device: str | None
     window_ns: int
@@ -41,6 +46,11 @@ class Copies(Struct, frozen=True):
     other: CopyTime
     placed: bool
     work_ns: int
+
+    @property
+    def who(self) -> str:
+        """The device as sentences name it."""
+        return display(self.device or "the device", 24)
 
 
 def copies_of(piece: Trace) -> Copies | None:

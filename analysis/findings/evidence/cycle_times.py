@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from ....loaders.trace import Trace
 from ...contract.options import Options
-from ...cycles.account import counted_cycles
 from ...cycles.completeness import like
+from ...cycles.detection import counted_cycles
 
 
 class Excess(Struct, frozen=True):

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 from msgspec import Struct
 
 from ....loaders.schema import NAME
 from ....loaders.trace import Device, Trace
 from ...core.derived import derived_value
-from ...kernels.tensor_core_types import is_other_maker, tensor_core_types
-from ...kernels.tensor_cores import FP32, named
+from ...kernels.tensor_cores import FP32, is_other_maker, named, tensor_core_types
 from ...kernels.tensor_cores import KERNEL as ON_TENSOR_CORES
 
-SHORT_NS = 5_000
-"""A kernel this short takes about as long as launching it."""
-LOW = 0.25
-"""Occupancy below this is low."""
-_PARTS = 1e9
-"""Parts of an occupancy of 1 in which it is added up."""
+SHORT_NS = 5_000  # A kernel this short takes about as long as launching it.
+LOW = 0.25  # Occupancy below this is low.
+_PARTS = 1e9  # Parts of an occupancy of 1 in which it is added up.
 _MATRIX = "(?i)gemm|conv|fprop|[dw]grad|attention|flash|fmha|cudnn|winograd|nvjet"
 _SIZE = ("block", "registers", "shared_bytes")
 REGISTERS, UNIT, WARP, MOST_BLOCKS = 65_536, 8, 32, 32
@@ -31,6 +29,11 @@ class Named(Struct, frozen=True):
     name: str
     name_ns: int
 
+    @property
+    def rows(self) -> tuple[dict[str, Any], ...]:
+        """That one as a row of evidence."""
+        return ({"name": self.name, "total_ns": self.name_ns},)
+
 
 class Starved(Struct, frozen=True):
     """Kernels whose registers or shared memory leave room for few warps, by what limits them."""
@@ -42,9 +45,7 @@ class Starved(Struct, frozen=True):
 
 class KernelTimes(Struct, frozen=True):
     """All kernels that compute: launches, summed time in ns, and those that stand out. None where nothing does.
-
-    ``tensor_types`` is what tensor cores of the devices multiply, None where that is not known.
-    """
+    ``tensor_types`` is what tensor cores of the devices multiply, None where that is not known."""
 
     count: int
     total_ns: int
@@ -92,13 +93,9 @@ def _low_names(rows: pl.DataFrame) -> list[str]:
     return low["name"].unique().drop_nulls().to_list()
 
 
-def _starved(
-    launches: pl.LazyFrame, low_ns: pl.Expr, names: list[str], devices: tuple[Device, ...]
-) -> Starved | None:
-    """Of the kernels of these names those whose own size keeps their occupancy low.
-
-    Only of these launches are told apart by size: there may be as many sizes as launches.
-    """
+def _starved(launches: pl.LazyFrame, low_ns: pl.Expr, names: list[str], devices: tuple[Device, ...]) -> Starved | None:
+    """Of the kernels of these names those whose own size keeps their occupancy low. Only of these launches are told
+    apart by size: there may be as many sizes as launches."""
     if not names or any(is_other_maker(one) for one in devices):  # registers and warps are other ones there
         return None
     properties = next((one.properties for one in devices if one.properties), {})
@@ -129,9 +126,7 @@ def limiter(
     block: str | None, registers: int | None, shared: int | None, properties: dict[str, object]
 ) -> tuple[str, float] | None:
     """What limits the warps of a multiprocessor, and the occupancy it allows, 0-1; after NVIDIA's occupancy rules.
-
-    Registers are given to warps in units of eight a thread. None where block size or registers were not recorded.
-    """
+    Registers are given to warps in units of eight a thread. None where block size or registers were not recorded."""
     threads = 1
     for part in (block or "0").split(","):
         threads *= int(part) if part.strip().isdigit() else 0

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from ....loaders.trace import Trace
 from ...contract.options import Options
-from ...cycles.steps import Steps, in_steps
+from ...cycles.whole import Steps, in_steps
 from .copies import Copies, copies_of
 from .cycle_times import CycleTimes, cycle_times_of
 from .kernel_times import KernelTimes, kernel_times_of

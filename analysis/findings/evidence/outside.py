@@ -8,16 +8,13 @@ import polars as pl
 from msgspec import Struct
 
 from ....loaders.trace import Trace
-from ...core.launch_calls import CALLS
-from ...cycles.steps import Steps
+from ...core.batches import CALLS
+from ...cycles.whole import Steps
 
-LEAST = 0.05
-"""Share of the recording that must lie outside its steps to be mentioned."""
-TELLING = 0.1
-"""Share of that time that a call or a slice must take to be named..."""
+LEAST = 0.05  # Share of the recording that must lie outside its steps to be mentioned.
+TELLING = 0.1  # Share of that time that a call or a slice must take to be named...
 _LAUNCHES = re.compile(r"Launch", re.I)
-MODULE_NS = 1_000_000
-"""...and a launch call this long did not launch: it loaded the module that the kernel is in."""
+MODULE_NS = 1_000_000  # ...and a launch call this long did not launch: it loaded the module that the kernel is in.
 
 
 class Longest(Struct, frozen=True):
@@ -67,11 +64,9 @@ def outside_of(run: Trace, steps: Steps | None) -> Outside | None:
 
 
 def _longest(run: Trace, begin: int, end: int) -> Longest | None:
-    """The call, else the operator or function, else the range, that took most of the time between two moments.
-
-    One slice that takes half of what all of its name take is named alone. What also runs in the steps, as the frames
-    around a training loop do, explains nothing.
-    """
+    """The call, else the operator or function, else the range, that took most of the time between two moments. One
+    slice that takes half of what all of its name take is named alone. What also runs in the steps, as the frames around
+    a training loop do, explains nothing."""
     span = end - begin
     last = pl.col("start_ns") + pl.col("dur_ns")
     inside = pl.min_horizontal(last, end) - pl.max_horizontal("start_ns", begin)

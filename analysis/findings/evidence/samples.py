@@ -12,23 +12,18 @@ from ....loaders.trace import Device, Trace
 from ...core.intervals import EMPTY, Intervals, union
 from ...core.metrics import metric as metric_of
 
-DROPPED = 0.75
-"""A clock below this share of its usual high has dropped."""
-HIGH = 0.95
-"""The usual high: this quantile of the samples."""
+DROPPED = 0.75  # A clock below this share of its usual high has dropped.
+HIGH = 0.95  # The usual high: this quantile of the samples.
 _CLOCK = re.compile(r"(sm|gpu|gr|graphics|core|gfx|sclk).*(freq|clock)|^sclk|^clock", re.I)
 _OTHER_CLOCK = re.compile(r"mem|cpu|video|dram|throttle", re.I)
 _MEMORY = re.compile(r"memory reserved|mem(ory)?[ _](used|usage)|fb_used|vram.*used", re.I)
-OF_ALL = 0.7
-"""A clock below this share of the highest that any device of the recording shows has dropped."""
+OF_ALL = 0.7  # A clock below this share of the highest that any device of the recording shows has dropped.
 _TOTAL = ("totalGlobalMem", "totalMemory", "memory_bytes")
 
 
 class Clock(Struct, frozen=True):
-    """The clock of one device while it worked: samples, how many were low, the usual high and the lowest.
-
-    ``peers`` says that the high is what devices of the recording reach, not what this one was seen at.
-    """
+    """The clock of one device while it worked: samples, how many were low, the usual high and the lowest. ``peers``
+    says that the high is what devices of the recording reach, not what this one was seen at."""
 
     device: str | None
     metric: str
@@ -61,7 +56,8 @@ def samples_of(run: Trace, piece: Trace) -> Samples:
     """The counters of a piece of a run."""
     if not piece.has("metrics"):
         return Samples(None, None)
-    names = [name for name in _names(piece) if _MEMORY.search(name) or _is_clock(name)]
+    listed = piece.metrics.select(pl.col("metric").unique().cast(pl.String)).collect(engine="streaming")["metric"]
+    names = [name for name in listed.drop_nulls() if _MEMORY.search(name) or _is_clock(name)]
     rows = piece.metrics.filter(pl.col("metric").cast(pl.String).is_in(names)).select(
         "ts_ns", pl.col("metric", "device", "unit").cast(pl.String), "value",
     ).drop_nulls(["value", "ts_ns"]).filter(pl.col("device").ne_missing("Host")).collect(engine="streaming")
@@ -86,11 +82,6 @@ def samples_of(run: Trace, piece: Trace) -> Samples:
         max(clocks, key=lambda one: one.low / one.samples, default=None),
         max(memories, key=lambda one: one.used / one.total, default=None),
     )
-
-
-def _names(piece: Trace) -> list[str]:
-    found = piece.metrics.select(pl.col("metric").unique().cast(pl.String)).collect(engine="streaming")["metric"]
-    return found.drop_nulls().to_list()
 
 
 def _is_clock(name: str) -> bool:

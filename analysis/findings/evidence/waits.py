@@ -6,23 +6,22 @@ import polars as pl
 from msgspec import Struct
 
 from ....loaders.trace import Trace
-from ...core.launch_calls import CALLS
+from ...core import units
+from ...core.batches import CALLS
 from ...core.run_labels import device_labels
-from ...cycles.steps import Steps
-from ...idle.account import DeviceIdle, Idle, idle_of
+from ...core.text import display
+from ...cycles.whole import Steps
+from ...idle.attribution import DeviceIdle, Idle, idle_of
 from ...idle.causes import cause_of_call
 from ...idle.scope import Part
 
-DOUBT = 0.5
-"""From this share of idle time without a recorded launch on nothing is said of its causes."""
+DOUBT = 0.5  # From this share of idle time without a recorded launch on nothing is said of its causes.
 
 
 class Waits(Struct, frozen=True):
     """The device with most idle time of all: its window and idle time in ns, idle time by cause, and the parts.
-
     ``in_steps`` is whether that is of the steps, not of the whole recording. ``doubt`` says why causes cannot be told;
-    None where they can. ``allocations`` are calls that took most host time.
-    """
+    None where they can. ``allocations`` are calls that took most host time."""
 
     device: str | None
     devices: int
@@ -43,16 +42,22 @@ class Waits(Struct, frozen=True):
         return ns / self.window_ns if self.window_ns else 0.0
 
     @property
-    def where(self) -> str:
-        """' in steps' where that is what is spoken of."""
-        return " in steps" if self.in_steps else ""
+    def who(self) -> str:
+        """The device as sentences name it."""
+        return display(self.device or "the device", 24)
+
+    def of(self, ns: float) -> str:
+        """A time as a part of the device's window: '6.66 of 14.52 s in steps'."""
+        return f"{units.part_of(ns, self.window_ns)}{' in steps' if self.in_steps else ''}"
+
+    def of_idle(self, ns: float) -> str:
+        """A time as a share of the idle time: '68% of its idle time'."""
+        return f"{units.percent(100 * ns / self.idle_ns, places=0)} of its idle time"
 
 
 def waits_of(run: Trace, piece: Trace, steps: Steps | None, within: Trace) -> Waits | None:
-    """The waits of a run between the activities of a piece of it; None where no device activity has a time.
-
-    ``within`` is what of the piece begins in the steps.
-    """
+    """The waits of a run between the activities of a piece of it; None where no device activity has a time. ``within``
+    is what of the piece begins in the steps."""
     idle = idle_of(run, piece, steps) if piece.has("kernels") else None
     if idle is None or not idle.scope:
         return None

@@ -16,16 +16,16 @@ class Busy(Struct, frozen=True):
 
 
 def _find(evidence: Evidence) -> Busy | None:
-    found = spread(evidence.busy, "busy")
-    return None if found is None else Busy(found, evidence.where)
+    devices = spread(evidence.busy, "busy")
+    return None if devices is None else Busy(devices, evidence.where)
 
 
-def _sentence(found: Busy) -> str:
-    are = "is" if len(found.devices.shares) == 1 else "are"
-    return f"{found.devices.who} {are} busy {found.devices.text} of the time{found.where}."
+def _sentence(busy: Busy) -> str:
+    are = "is" if len(busy.devices.shares) == 1 else "are"
+    return f"{busy.devices.who} {are} busy {busy.devices.text} of the time{busy.where}."
 
 
 RULE = Rule(
     "busy", "fact", _find, _sentence,
-    rows=lambda found: tuple({"device": name, "busy": share} for name, share in found.devices.shares), view="idle",
+    rows=lambda busy: tuple({"device": name, "busy": share} for name, share in busy.devices.shares), view="idle",
 )

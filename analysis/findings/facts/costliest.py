@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Any
 
 from ...core import units
 from ...core.names.short_name import fit_name
 from ..rule import Evidence, Rule
 
-_KERNEL = 40
-"""Cells for the name of a kernel: about what the list below gives it, so that the eye finds it there."""
+_KERNEL = 40  # Cells for the name of a kernel: about what the list below gives it, so that the eye finds it there.
 
 
-class Costliest(Struct, frozen=True):
-    """A kernel, its share of the time of all devices 0-1, its time in ns and its launches on them."""
-
-    name: str
-    share: float
-    total_ns: float
-    count: int | None
-    devices: int = 1
-
-
-def _find(evidence: Evidence) -> Costliest | None:
+def _find(evidence: Evidence) -> dict[str, Any] | None:
     first = evidence.costliest or (evidence.top[0] if evidence.top else None)
-    if first is None or not first["share"]:
-        return None
-    return Costliest(first["name"], first["share"], first["total_ns"], first["count"], first.get("devices") or 1)
+    return first if first is not None and first["share"] else None
 
 
-def _sentence(found: Costliest) -> str:
-    count = f" in {units.counted(found.count, 'launch', 'launches')}" if found.count else ""
-    where, whose = ("the device", "its") if found.devices == 1 else (f"{units.count(found.devices)} devices", "their")
-    share = f"{units.percent(100 * found.share)} of {whose} time"
-    return (f"Costliest on {where}: {fit_name(found.name, _KERNEL)}, {share} "
-            f"({units.duration(found.total_ns)}{count}).")
+def _sentence(kernel: dict[str, Any]) -> str:
+    count = f" in {units.counted(kernel['count'], 'launch', 'launches')}" if kernel["count"] else ""
+    devices = kernel.get("devices") or 1
+    whose = "device time" if devices == 1 else f"the time of {units.count(devices)} devices"
+    what = kernel.get("kind") if kernel.get("kind") in ("kernel", "collective") else "activity"
+    return (f"Top {what}: {fit_name(kernel['name'], _KERNEL)}, {units.percent(100 * kernel['share'])} of {whose} "
+            f"({units.duration(kernel['total_ns'])}{count}).")
 
 
 RULE = Rule(
     "costliest", "fact", _find, _sentence,
-    rows=lambda found: ({"name": found.name, "share": found.share, "total_ns": found.total_ns},), view="kernels",
+    rows=lambda kernel: ({name: kernel[name] for name in ("name", "share", "total_ns")},), view="kernels",
 )

@@ -22,16 +22,14 @@ def _find(evidence: Evidence) -> OnTensorCores | None:
     return OnTensorCores(shares, least) if shares is not None and shares.highest[1] else None
 
 
-def _sentence(found: OnTensorCores) -> str:
-    shares = found.shares
-    if found.least:
-        return (f"At least {shares.text} of the kernel time on {shares.who} is on tensor cores, by kernel names; other "
-                "kernels may be, and their names do not say.")
+def _sentence(on: OnTensorCores) -> str:
+    shares = on.shares
+    if on.least:
+        return f"At least {shares.text} of the kernel time on {shares.who} is on tensor cores, by kernel names."
     return f"{shares.text} of the kernel time on {shares.who} is on tensor cores, by kernel names."
 
 
 RULE = Rule(
     "tensor cores", "fact", _find, _sentence,
-    rows=lambda found: tuple({"device": name, "tensor_share": share} for name, share in found.shares.shares),
-    view="kernels",
+    rows=lambda on: tuple({"device": name, "tensor_share": each} for name, each in on.shares.shares), view="kernels",
 )

@@ -1,4 +1,4 @@
-"""Communication of a device that none of its computation covers."""
+"""Communication of a device that is not overlapped with its computation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..rule import WAITING, Evidence, PartOfStep, Rule, Unchecked
 _NAME = 24
 
 
-class BareCommunication(Struct, frozen=True):
+class ExposedCommunication(Struct, frozen=True):
     """The devices that communicated, means per step; ``part`` is the step."""
 
     devices: tuple[Communication, ...]
@@ -25,36 +25,34 @@ class BareCommunication(Struct, frozen=True):
         return max(self.devices, key=lambda one: one.exposed_ns)
 
 
-def _find(evidence: Evidence) -> BareCommunication | Unchecked | None:
-    found = BareCommunication(tuple(one for one in evidence.communication if one.comm_ns), evidence.part,
-                              evidence.steps_each)
+def _find(evidence: Evidence) -> ExposedCommunication | Unchecked | None:
+    exposed = ExposedCommunication(
+        tuple(one for one in evidence.communication if one.comm_ns), evidence.part, evidence.steps_each)
     if not evidence.communication and any(
         row.get("kind") == "collective" and (row.get("share") or 0.0) > WAITING for row in evidence.top
     ):
         return Unchecked("collectives are not recorded one by one")
-    if not evidence.step_ns or not found.devices or found.most.exposed_ns <= WAITING * evidence.step_ns:
+    if not evidence.step_ns or not exposed.devices or exposed.most.exposed_ns <= WAITING * evidence.step_ns:
         return None
     if not evidence.times.get("Kernel"):
         return Unchecked("no kernels that compute are recorded beside collectives")
-    return found
+    return exposed
 
 
-def _sentence(found: BareCommunication) -> str:
-    most = found.most
-    where = ""
-    if len(found.devices) > 1:
-        all_of_them = units.count(len(found.devices))
-        where = f" on {display(most.device or 'one device', _NAME)}, the most of {all_of_them} devices"
+def _sentence(exposed: ExposedCommunication) -> str:
+    most, where = exposed.most, ""
+    if len(exposed.devices) > 1:
+        where = f" on {display(most.device or 'one device', _NAME)}, the most of {len(exposed.devices):,} devices"
     covered = most.comm_ns - most.exposed_ns
-    hidden = f"; another {units.duration(covered)} is hidden behind kernels" if covered else ""
-    return f"Communication that no kernel covers takes {found.part.of(most.exposed_ns)}{where}{hidden}."
+    overlapped = f"; another {units.duration(covered)} is overlapped with kernels" if covered else ""
+    return f"Exposed communication takes {exposed.part.of(most.exposed_ns)}{where}{overlapped}."
 
 
 RULE = Rule(
     "communication", "problem", _find, _sentence,
-    rows=lambda found: tuple(
+    rows=lambda exposed: tuple(
         {"device": one.device, "rank": one.rank, "comm_ns": one.comm_ns, "exposed_ns": one.exposed_ns}
-        for one in found.devices
+        for one in exposed.devices
     ),
-    time_to_win_ns=lambda found: float(found.most.exposed_ns) * found.steps, view="kernels",
+    cost_ns=lambda exposed: float(exposed.most.exposed_ns) * exposed.steps, view="kernels",
 )

@@ -28,15 +28,15 @@ def _find(evidence: Evidence) -> SlowCycles | Unchecked | None:
     return SlowCycles(cycles.slow, cycles.count, cycles.median_ns, evidence.step_word)
 
 
-def _sentence(found: SlowCycles) -> str:
-    slow, many = found.slow, len(found.slow.cycles)
-    are = "is an outlier" if many == 1 else "are outliers"
-    longest = f"number {slow.longest} takes {units.duration(slow.longest_ns)}"
-    return f"{many} of {found.count} {found.word}s {are}: {longest}, the median {units.duration(found.median_ns)}."
+def _sentence(cycles: SlowCycles) -> str:
+    slow, many = cycles.slow, len(cycles.slow.cycles)
+    are = "is an outlier:" if many == 1 else "are outliers, the longest"
+    return (f"{many} of {cycles.count} {cycles.word}s {are} #{slow.longest}, {units.duration(slow.longest_ns)} (median "
+            f"{units.duration(cycles.median_ns)}).")
 
 
 RULE = Rule(
     "slow cycles", "problem", _find, _sentence,
-    rows=lambda found: tuple({"cycle": number} for number in found.slow.cycles[:10]),
-    time_to_win_ns=lambda found: found.slow.above_ns, view="cycles", filter="outlier=true",
+    rows=lambda cycles: tuple({"cycle": number} for number in cycles.slow.cycles[:10]),
+    cost_ns=lambda cycles: cycles.slow.above_ns, view="cycles", filter="outlier=true",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...core import units
+from ...core.names.short_name import short_name
 from ...core.text import display
 from ..evidence.outside import Outside, Stretch
 from ..rule import Evidence, Rule, Unchecked
@@ -14,11 +15,11 @@ def _find(evidence: Evidence) -> Outside | Unchecked | None:
     return evidence.measured.outside
 
 
-def _sentence(found: Outside) -> str:
+def _sentence(outside: Outside) -> str:
     parts = [
         _stretch(stretch, where)
         for stretch, where in (
-            (found.before, "before the first whole step"), (found.after, "after the last whole step"))
+            (outside.before, "before the first whole step"), (outside.after, "after the last whole step"))
         if stretch is not None
     ]
     return f"Outside the steps: {'; '.join(parts)}."
@@ -29,11 +30,9 @@ def _stretch(stretch: Stretch, where: str) -> str:
     longest = stretch.longest
     if longest is None:
         return text
-    what = f"one {display(longest.name, _NAME)}"
-    if longest.count > 1:
-        what = f"{units.count(longest.count)} calls of {display(longest.name, _NAME)}"
+    what = "one" if longest.count == 1 else f"{units.count(longest.count)} calls of"
     loaded = ": modules were loaded" if longest.loads_modules else ""
-    return f"{text}, {units.duration(longest.total_ns)} of it {what}{loaded}"
+    return f"{text}, {units.duration(longest.total_ns)} of it {what} {display(short_name(longest.name), _NAME)}{loaded}"
 
 
 RULE = Rule("start-up", "fact", _find, _sentence, view="timeline")

@@ -1,4 +1,4 @@
-"""Devices do nothing, and nothing that was recorded says why."""
+"""Devices are idle, and nothing that was recorded says why."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ def _find(evidence: Evidence) -> Unexplained | None:
         return None
     if evidence.measured.waits is not None:
         return None
-    seen = any(name in evidence.times for name in ("Runtime", "CPU Exec"))
-    return Unexplained(other, evidence.part, seen)
+    return Unexplained(other, evidence.part, any(name in evidence.times for name in ("Runtime", "CPU Exec")))
 
 
-def _sentence(found: Unexplained) -> str:
-    seen = "Devices wait for something no recorded operator or call shows"
-    return f"{seen if found.host_seen else 'Devices do nothing'}, {found.part.of(found.idle_ns)}."
+def _sentence(idle: Unexplained) -> str:
+    why = "no recorded operator or call shows why" if idle.host_seen else "the host was not recorded"
+    return f"Devices are idle {idle.part.of(idle.idle_ns)}; {why}."
 
 
 RULE = Rule("unexplained", "fact", _find, _sentence, view="launches")

@@ -24,15 +24,15 @@ def _find(evidence: Evidence) -> WarmUp | Unchecked | None:
     return None if cycles.warm_up is None else WarmUp(cycles.warm_up, cycles.median_ns, evidence.step_word)
 
 
-def _sentence(found: WarmUp) -> str:
-    many = len(found.warm_up.cycles)
-    first = f"The first {found.word} is" if many == 1 else f"{many} {found.word}s at the start are"
-    return (f"{first} warm-up: up to {units.duration(found.warm_up.longest_ns)} where the median is "
-            f"{units.duration(found.median_ns)}.")
+def _sentence(cycles: WarmUp) -> str:
+    many = len(cycles.warm_up.cycles)
+    first = f"The first {cycles.word} is" if many == 1 else f"{many} {cycles.word}s at the start are"
+    return (f"{first} warm-up: up to {units.duration(cycles.warm_up.longest_ns)}, where the median is "
+            f"{units.duration(cycles.median_ns)}.")
 
 
 RULE = Rule(
     "warm-up", "fact", _find, _sentence,
-    rows=lambda found: tuple({"cycle": number} for number in found.warm_up.cycles[:10]), view="cycles",
+    rows=lambda cycles: tuple({"cycle": number} for number in cycles.warm_up.cycles[:10]), view="cycles",
     filter="warm_up=true",
 )

@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 
 
 class Format(Struct, frozen=True):
-    """An export format: its name on the command line, file suffix, module, and the line shown in lists.
-
-    ``several`` says whether a summary of several views fits in one file of it.
-    """
+    """An export format: its name on the command line, file suffix, module, and the line shown in lists. ``several``
+    says whether a summary of several views fits in one file of it."""
 
     name: str
     suffix: str

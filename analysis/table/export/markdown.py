@@ -10,10 +10,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from .... import __version__
 from ...contract.column import Column
-from ...contract.page import PageSection
+from ...contract.sections import PageSection
 from ...core import units
-from ...core.histogram_lines import HistogramLine, histogram_lines
+from ...core.histogram_lines import histogram_lines
 from ...core.text import clean, cut
 from ..table import Table
 from .state import findings, notes, state_line
@@ -95,12 +96,9 @@ def _full_names(table: Table) -> list[str]:
 def histogram_text(histogram: dict[str, Any], width: int = 32) -> list[str]:
     """The distribution of cycle times as text: one line a bin and run, both on one axis; ⋮ stands for empty bins."""
     unit, lines = histogram_lines(histogram, most=24)
-    return [_bar(line, unit, width) if line.side else "⋮" for line in lines]
-
-
-def _bar(line: HistogramLine, unit: str, width: int) -> str:
-    label = f"{line.label} {unit}" if line.label else ""
-    return f"{label:<20} {line.side.upper()} {'█' * round(width * line.share)} {line.cycles}"
+    labels = [f"{line.label} {unit}" if line.label else "" for line in lines]
+    return [f"{label:<20} {line.side.upper()} {'█' * round(width * line.share)} {line.cycles}" if line.side else "⋮"
+            for label, line in zip(labels, lines, strict=True)]
 
 
 def section(table: Table, level: int = 2) -> list[str]:
@@ -166,6 +164,9 @@ def render(tables: Sequence[Table]) -> bytes:
         size = f", {units.size(source.bytes)}" if source.bytes else ""
         prefix = f"{letter}: " if len(sources) > 1 else ""
         lines.append(f"- {prefix}{code(source.path)} ({escape(source.format)}{size})")
+    if commands := [table.command for table in tables if table.command]:
+        lines += [f"- {code(command)}" for command in commands]
+        lines.append(f"- warplens {__version__}")
     lines.append("")
     for table in tables:
         lines += section(table)

@@ -8,15 +8,14 @@ from typing import Any
 from rich.cells import cell_len
 
 from ...contract.column import Column
-from ...contract.page import PageSection
+from ...contract.sections import PageSection
 from ...core import units
 from ...core.text import clean, cut, display
 from ..table import Table
 from .state import findings, notes, state_line
 
 _BLOCK = 20_000
-_MEASURED = 2_000
-"""Widths come from this many rows; a longer cell further down only moves its own row."""
+_MEASURED = 2_000  # Widths come from this many rows; a longer cell further down only moves its own row.
 _NAME = 72
 
 

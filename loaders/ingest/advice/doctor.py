@@ -1,4 +1,4 @@
-"""What this installation, machine and terminal can do, for somebody who asks why it does not."""
+"""What this installation, machine and terminal can do and what was made of an input, for whoever asks why it is not."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from ... import private
+from ... import private, registry
 from ...native.build import programs
 from ...native.program import SHIPPED, can_compile, compiled_here, locate
+from ...trace import TABLE_NAMES, Trace
 from .. import cache
 
 PACKAGES = ("textual", "polars", "numpy", "scipy", "orjson", "msgspec", "isal", "zstandard", "numba")
+_NAMED = 12
+"""Of a long list so many are named."""
 TERMINAL = ("TERM", "COLORTERM", "NO_COLOR", "TMUX", "LANG")
 
 
@@ -58,3 +61,67 @@ def _writable(folder: Path) -> str:
     except OSError as error:
         return f"cannot be written: {error.strerror or error}"
     return "can be written"
+
+
+def examined(traces: tuple[Trace, ...]) -> Iterator[tuple[str, str]]:
+    """Name and value per line: what a file holds, every table, what nobody recorded, what was dropped or is wrong.
+
+    Nothing of the recording but its names of devices and tools is told: no command lines, no environment.
+    """
+    for number, trace in enumerate(traces):
+        if len(traces) > 1:
+            yield "run", f"{number} of {len(traces)}, {trace.info.label}"
+        yield from _about(trace)
+        filled = [name for name in TABLE_NAMES if trace.has(name)]
+        for name in filled:
+            yield name, _table(trace, name)
+        if lacking := [name for name in TABLE_NAMES if name not in filled]:
+            yield "not in it", ", ".join(lacking)
+        unused = trace.info.facts.get("unused_metrics") or []
+        if unused:
+            yield "no column", f"{len(unused):,} metrics are shown in details only: {_listed(unused)}"
+        ignored = trace.info.facts.get("ignored") or {}
+        if ignored:
+            yield "no table", _listed([f"{count:,} {what}" for what, count in ignored.items()])
+        for warning in trace.info.warnings or ("nothing was wrong",):
+            yield "found", warning
+
+
+def _about(trace: Trace) -> Iterator[tuple[str, str]]:
+    info = trace.info
+    title = next((loader.title for loader in registry.loaders() if loader.name == info.format), "")
+    yield "file", f"{info.source}{f', {info.bytes:,} bytes' if info.bytes is not None else ''}"
+    yield "format", f"{info.format}: {title}"
+    if info.tool:
+        yield "written by", info.tool
+    yield "clock", info.clock or "not recorded"
+    yield "zero is", f"{info.epoch_ns:,} ns since 1970" if info.epoch_ns is not None else "not known as a wall clock"
+    yield "devices", _listed([f"{one.id} ({one.name})" if one.name else one.id for one in info.devices]) or "none named"
+    if info.ranks:
+        yield "ranks", _listed([str(rank) for rank in info.ranks])
+    if info.coverage is not None:
+        yield "read", f"{100 * info.coverage:.0f}% of the file"
+    if info.serialised:
+        yield "replayed", "launches ran one by one: their sum is no wall time"
+
+
+def _table(trace: Trace, name: str) -> str:
+    """How many rows, over what time, and the columns that are empty in all of them."""
+    import polars as pl
+
+    frame = trace.table(name)
+    columns = frame.collect_schema().names()
+    counted = frame.select(pl.len().alias("_rows"), *(pl.col(column).null_count() for column in columns)).collect()
+    rows = int(counted["_rows"][0])
+    empty = [column for column in columns if counted[column][0] == rows]
+    partly = [f"{column} ({100 * (rows - counted[column][0]) / rows:.0f}%)" for column in columns
+              if 0 < counted[column][0] < rows]
+    text = f"{rows:,} rows"
+    if partly:
+        text += f"; in part: {_listed(partly)}"
+    return text + (f"; never recorded: {', '.join(empty)}" if empty else "")
+
+
+def _listed(texts: list[str]) -> str:
+    more = f" and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
+    return ", ".join(texts[:_NAMED]) + more

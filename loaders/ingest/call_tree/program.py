@@ -1,4 +1,4 @@
-"""The sweep as a program. Apart from ``state``, for building a package imports this without polars."""
+"""The sweep as a program, in a file of its own: building a package imports this without polars."""
 
 from __future__ import annotations
 

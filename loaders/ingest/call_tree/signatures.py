@@ -20,5 +20,5 @@ def _array(item: Any) -> Any:
 
 _LONG, _SHORT, _FLAG = _array(types.int64), _array(types.int32), _array(types.uint8)
 SIGNATURES = {
-    "compiled_sweep": (_LONG, _SHORT, _LONG, _LONG, _SHORT, _LONG, _SHORT, _FLAG, _SHORT, _LONG, types.int64),
+    "compiled_sweep": (_LONG, _SHORT, _LONG, _LONG, _SHORT, _LONG, _SHORT, _FLAG, types.int64),
 }

@@ -86,11 +86,13 @@ def file_of(display_name: str, path: Path, request: Request) -> InputFile:
         names = " and ".join(loader.name for loader in claimed)
         advice = "This is a fault of warplens: report it."
         raise Unreadable(display_name, f"is claimed by several formats ({names})", advice)
-    from ..advice import nearest, offers, unsupported  # with every loader: only for what no loader claims
+    from .. import discovery
+    from ..advice import nearest, unsupported  # with every loader: only for what no loader claims
 
-    refusal = unsupported.recognise(path, head) or offers.part_of(path) or nearest.nearest(head)
+    refusal = unsupported.recognise(path, head) or discovery.part_of(path) or nearest.nearest(head)
     if refusal is None:
-        kind = "is a text file, but not" if _is_text(head) else "is not in"
+        is_text = b"\0" not in head and sum(byte < 9 or 13 < byte < 32 for byte in head[:4096]) < 8
+        kind = "is a text file, but not" if is_text else "is not in"
         refusal = f"{kind} a trace format warplens recognises", nearest.RECORD
     raise Unreadable(display_name, *refusal)
 
@@ -112,10 +114,6 @@ def _head(display_name: str, path: Path) -> bytes:
     raise Unreadable(display_name, "is empty", _AGAIN)
 
 
-def _is_text(head: bytes) -> bool:
-    return b"\0" not in head and sum(byte < 9 or 13 < byte < 32 for byte in head[:4096]) < 8
-
-
 def in_folder(display_name: str, folder: Path, request: Request, depth: int = 0) -> tuple[list[InputFile], list[str]]:
     """The traces of a folder, of one job or just one, and what of it cannot be read, as sentences.
 
@@ -124,7 +122,8 @@ def in_folder(display_name: str, folder: Path, request: Request, depth: int = 0)
     """
     if (ready := in_place(folder)) is not None:
         return [file_of(str(ready), ready, request)], []
-    folder = _inside(folder)
+    inside_names = registry.directories_within()  # where some format always puts its recording
+    folder = next((folder / name for name in inside_names if (folder / name).is_dir()), folder)
     try:
         names = sorted(entry.path for entry in os.scandir(folder) if not entry.name.startswith("."))
     except OSError as error:
@@ -157,7 +156,7 @@ def in_folder(display_name: str, folder: Path, request: Request, depth: int = 0)
             if len(parts) > SCANNED:
                 break
     if not parts:
-        from ..advice.offers import runs_under
+        from ..discovery import runs_under
 
         one = len(files or folders) == 1
         inside = f"{len(files)} other file" if files else f"{len(folders)} folder"
@@ -165,13 +164,14 @@ def in_folder(display_name: str, folder: Path, request: Request, depth: int = 0)
         inside += "" if files else " without one"
         raise Unreadable(display_name, f"holds no trace ({inside})", runs_under(folder) or _GIVE)
     parts = _recordings(_without_twins(parts))
-    twice = _lie_unpacked(parts)
+    paths = {part.path for part in parts}
+    twice = {path for path in paths if path.suffix in (".gz", ".zst") and path.with_suffix("") in paths}
     parts = [part for part in parts if part.path not in twice]
     unread += [f"{path} was left out: {path.stem} beside it is the same, unpacked" for path in sorted(twice)]
     counter_formats = registry.samplers()
     formats = sorted({part.format for part in parts} - counter_formats)
     if len(formats) > 1:
-        from ..advice.offers import runs_under
+        from ..discovery import runs_under
 
         advice = runs_under(folder, [part.path for part in parts])
         raise Unreadable(display_name, f"holds recordings of several formats ({', '.join(formats)})", advice)
@@ -181,11 +181,6 @@ def in_folder(display_name: str, folder: Path, request: Request, depth: int = 0)
 def left_out(error: Unreadable) -> str:
     """That a file of several was not read, and why."""
     return f"{error.path} was left out: it {error.reason}"
-
-
-def _inside(folder: Path) -> Path:
-    """The folder, or the one in it that some format always puts its recording in."""
-    return next((folder / name for name in registry.directories_within() if (folder / name).is_dir()), folder)
 
 
 def _without_twins(files: list[InputFile]) -> list[InputFile]:
@@ -198,12 +193,6 @@ def _without_twins(files: list[InputFile]) -> list[InputFile]:
         file for file in files
         if not any(file.path.name.endswith(ends) for name, ends in twins.items() if ends and name != file.format)
     ]
-
-
-def _lie_unpacked(parts: list[InputFile]) -> set[Path]:
-    """The files that lie among the others under their name without the suffix of what packed them, too."""
-    paths = {part.path for part in parts}
-    return {path for path in paths if path.suffix in (".gz", ".zst") and path.with_suffix("") in paths}
 
 
 def _recordings(files: list[InputFile]) -> list[InputFile]:

@@ -7,15 +7,19 @@ after the other: they are joined first, if all know when they were recorded.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from ... import registry
 from ...errors import Unreadable
 from ...trace import Trace
-from .. import ranks, windows
-from ..advice import offers
-from .layout import HELPER, recordings
+from .. import discovery, ranks
+
+DRIVER = re.compile(
+    r"async_?llm|scheduler|tokenizer|front_?end|api_?server|engine_?core|router|controller", re.IGNORECASE,
+)
+"""Names of the processes of a serving engine that drive ranks and are none."""
 
 
 def job_of(display_name: str, singles: Sequence[Trace]) -> Trace:
@@ -45,7 +49,7 @@ def _without_drivers(singles: Sequence[Trace]) -> tuple[list[Trace], list[Trace]
     """The recordings of ranks, and those of a serving engine's other processes; without any rank all are taken."""
     drivers = [
         trace for trace in singles
-        if not trace.info.ranks and HELPER.search(Path(trace.info.source).name) and not trace.has("kernels")
+        if not trace.info.ranks and DRIVER.search(Path(trace.info.source).name) and not trace.has("kernels")
     ]
     others = [trace for trace in singles if not any(trace is driver for driver in drivers)]
     return (others, drivers) if others else (list(singles), [])
@@ -63,7 +67,7 @@ def _joined(display_name: str, label: str, singles: Sequence[Trace]) -> Trace:
         if (run := _windowed(display_name, label, files, singles)) is not None:
             return run
     reason = f"holds {len(files)} recordings that are not the ranks of one job{_twice(files, singles)}"
-    raise Unreadable(display_name, reason, offers.runs_under(Path(display_name), files))
+    raise Unreadable(display_name, reason, discovery.runs_under(Path(display_name), files))
 
 
 def _twice(files: Sequence[Path], singles: Sequence[Trace]) -> str:
@@ -83,13 +87,13 @@ def _twice(files: Sequence[Path], singles: Sequence[Trace]) -> str:
 def _windowed(display_name: str, label: str, files: list[Path], singles: Sequence[Trace]) -> Trace | None:
     """The windows of each process joined, and the processes merged; None where that makes no job of them."""
     of_file = dict(zip(files, singles, strict=True))
-    groups = [[of_file[file] for file in group] for group in recordings(files)]
+    groups = [[of_file[file] for file in group] for group in ranks.recordings(files)]
     if len(groups) == len(files) or not all(map(_of_one_process, groups)):
         return None
     if len(groups) == 1:
-        return windows.joined(display_name, label, groups[0])
+        return ranks.joined(display_name, label, groups[0])
     processes = [
-        group[0] if len(group) == 1 else windows.joined(group[0].info.source, group[0].info.label, group)
+        group[0] if len(group) == 1 else ranks.joined(group[0].info.source, group[0].info.label, group)
         for group in groups
     ]
     sources = [Path(run.info.source) for run in processes]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from functools import partial
 from itertools import pairwise
 from mmap import mmap
 from typing import Any
@@ -37,47 +36,20 @@ from ..columns import (
 from ..decode import decode
 from ..info import Tally
 from ..recovery import walk
-from ..tables import Routed, SortedRows, Tables
-from .compiled_step import CompiledStep
-from .layout import (
-    ASIDE,
-    AT,
-    CLOSED,
-    COMMA,
-    DEVICES,
-    EVENTS,
-    FLOWS,
-    FULL,
-    HOSTS,
-    INCOMPLETE,
-    INSTANTS,
-    NAMES,
-    ODD,
-    PAD,
-    PREDICTED_WORDS,
-    PREDICTIONS,
-    ROWS,
-    STATE,
-    STRINGS,
-    SYNTAX,
-    WANTED,
-)  # fmt: skip
+from ..tables import SortedRows, Tables
+from . import layout
 
 Text = bytearray | mmap
 _ROWS = (1 << 15) - 24
 """Rows of the tables: no power of two, or the columns would fight for the same lines of the processor's cache."""
-_WINDOW = 256 << 10
-"""Bytes looked at around damage before the whole rest of the block is."""
-_MOST_WALKED = 1 << 12
-"""Events read one by one at most where damage follows damage."""
+_WINDOW = 256 << 10  # Bytes looked at around damage before the whole rest of the block is.
+_MOST_WALKED = 1 << 12  # Events read one by one at most where damage follows damage.
 
 
 class Outcome(Struct):
-    """What a block gave: ``place`` is the first position not used, ``closed`` that the list ended there.
-
-    ``deferred`` are (offset, text), ``instants`` columns of ``INSTANT_INTS``. ``incomplete`` says that an event
-    begins at ``place`` which does not end, ``comma`` that the block ended with a comma.
-    """
+    """What a block gave: ``place`` is the first position not used, ``closed`` that the list ended there. ``deferred``
+    are (offset, text), ``instants`` columns of ``INSTANT_INTS``. ``incomplete`` says that an event begins at ``place``
+    which does not end, ``comma`` that the block ended with a comma."""
 
     rows: list[SortedRows] = field(default_factory=list)
     deferred: list[tuple[int, bytes]] = field(default_factory=list)
@@ -108,18 +80,14 @@ class BlockScanner:
         self._floats, self._device_floats = (np.empty((len(FLOATS), rows), np.float64) for _ in range(2))
         self._host_codes = np.empty((len(HOST_CODES), rows), np.int32)
         self._instants = np.empty((len(INSTANT_INTS), rows), np.int64)
-        self._device_step = CompiledStep(
-            native, tables.texts, self._device_ints, self._device_codes, self._device_floats
-        )
-        self._host_step = CompiledStep(native, tables.texts, self._host_ints, self._host_codes)
         self._route = np.zeros(1, np.uint8)
         self._learned: set[int] = set()
         self._odd = np.empty((4096, 3), np.int64)
         self._deferred = np.empty((16384, 2), np.int64)
-        self._state = np.zeros(STATE, np.int64)
+        self._state = np.zeros(layout.STATE, np.int64)
         self._seed = np.uint64(int.from_bytes(os.urandom(8)))
-        self._predicted = np.zeros(PREDICTIONS * PREDICTED_WORDS, np.uint64)
-        self._notes = np.zeros(PREDICTIONS, np.int64)
+        self._predicted = np.zeros(layout.PREDICTIONS * layout.PREDICTED_WORDS, np.uint64)
+        self._notes = np.zeros(layout.PREDICTIONS, np.int64)
         self._heap = np.zeros(1 << 20, np.uint8)
         self._ends = np.zeros(1 << 14, np.int64)
         self._hashes = np.zeros(1 << 14, np.uint64)
@@ -129,14 +97,12 @@ class BlockScanner:
 
     def scan(self, data: Text, stop: int, base: int, comma: bool, final: bool, begin: int = 0) -> Outcome:
         """Read ``data[begin:stop]``, which begins between two events; there are ``PAD`` bytes of any kind behind it.
-
-        ``comma`` says that no comma is due before the first event, ``final`` that no text follows.
-        """
-        if not 0 <= begin <= stop <= len(data) - PAD:
+        ``comma`` says that no comma is due before the first event, ``final`` that no text follows."""
+        if not 0 <= begin <= stop <= len(data) - layout.PAD:
             raise ValueError("the buffer has no room behind its text")
         buf = np.frombuffer(data, np.uint8)
         out, state = Outcome(), self._state
-        state[AT], state[COMMA] = begin, comma
+        state[layout.AT], state[layout.COMMA] = begin, comma
         self._mended = -_WINDOW
         while not self._over():
             code = self._native.call(
@@ -146,26 +112,26 @@ class BlockScanner:
                 self._predicted, self._notes, state,
             )  # fmt: skip
             self._take(data, base, out)
-            if code == STRINGS:
+            if code == layout.STRINGS:
                 self._grow()
-            elif code == SYNTAX or (code == INCOMPLETE and final):
+            elif code == layout.SYNTAX or (code == layout.INCOMPLETE and final):
                 if not self._around(data, stop, base, final, out):
                     out.incomplete = True
                     break
-            elif code != FULL:
-                out.closed, out.incomplete = code == CLOSED, code == INCOMPLETE
+            elif code != layout.FULL:
+                out.closed, out.incomplete = code == layout.CLOSED, code == layout.INCOMPLETE
                 break
-        out.place, out.comma = int(state[AT]), bool(state[COMMA])
+        out.place, out.comma = int(state[layout.AT]), bool(state[layout.COMMA])
         return out
 
     def _take(self, data: Text, base: int, out: Outcome) -> None:
         """Turn the rows of a scan into rows of tables."""
         state = self._state
-        rows, devices, hosts = int(state[ROWS]), int(state[DEVICES]), int(state[HOSTS])
-        odds, deferrals = int(state[ODD]), int(state[ASIDE])
-        out.tally.flows += int(state[FLOWS])
-        out.tally.events += int(state[EVENTS])
-        if instants := int(state[INSTANTS]):
+        rows, devices, hosts = int(state[layout.ROWS]), int(state[layout.DEVICES]), int(state[layout.HOSTS])
+        odds, deferrals = int(state[layout.ODD]), int(state[layout.ASIDE])
+        out.tally.flows += int(state[layout.FLOWS])
+        out.tally.events += int(state[layout.EVENTS])
+        if instants := int(state[layout.INSTANTS]):
             out.instants.append(self._instants[:, :instants].copy())
             out.instants[-1][INSTANT_INTS.index("offset")] += base
         out.deferred += [(base + begin, bytes(data[begin:end])) for begin, end in self._deferred[:deferrals].tolist()]
@@ -173,13 +139,8 @@ class BlockScanner:
         if not rows + devices + hosts:
             return
         block = self._block(self._ints, self._codes, self._floats, rows, base)
-        device = host = None
-        if devices:
-            device_block = self._block(self._device_ints, self._device_codes, self._device_floats, devices, base)
-            device = Routed(device_block, partial(self._device_step.chunk, devices, base, self._global))
-        if hosts:
-            device_block = self._block(self._host_ints, self._host_codes, self._floats, hosts, base)
-            host = Routed(device_block, partial(self._host_step.chunk, hosts, base, self._global))
+        device = self._block(self._device_ints, self._device_codes, self._device_floats, devices, base)
+        host = self._block(self._host_ints, self._host_codes, self._floats, hosts, base)
         if rows:
             self._learn(self._codes[CODES.index("cat"), :rows])
         self._add(self._read_odd(data, self._odd[:odds], block, out) if odds else block, data, out, device, host)
@@ -201,7 +162,7 @@ class BlockScanner:
         return longer
 
     def _add(
-        self, block: Block, data: Text, out: Outcome, device: Routed | None = None, host: Routed | None = None
+        self, block: Block, data: Text, out: Outcome, device: Block | None = None, host: Block | None = None
     ) -> None:
         rows = self._tables.rows_of(block, device, host)
         out.rows.append(rows)
@@ -209,7 +170,7 @@ class BlockScanner:
 
     def _number_texts(self) -> None:
         """Give the texts that are new in this thread's table their shared numbers."""
-        last, names = len(self._global) - 1, int(self._state[NAMES])
+        last, names = len(self._global) - 1, int(self._state[layout.NAMES])
         if names == last:
             return
         ends = self._ends[last : names + 1]
@@ -232,6 +193,7 @@ class BlockScanner:
                 else:
                     keep[row] = False
             alone = rows.block(block.base)
+            out.tally.flows += rows.flows
         block.ints[:, positions], block.codes[:, positions] = alone.ints, alone.codes
         block.floats[:, positions] = alone.floats
         if keep.all():
@@ -239,12 +201,10 @@ class BlockScanner:
         return Block(block.ints[:, keep], block.codes[:, keep], block.floats[:, keep], block.base)
 
     def _around(self, data: Text, stop: int, base: int, final: bool, out: Outcome) -> bool:
-        """Lead the scan past damage at its place; false where only more text can tell.
-
-        The scan takes over behind the next event, or later where the damage before was close: each time costs a copy
-        of the window, and a list without commas is damaged at every event.
-        """
-        start, comma = int(self._state[AT]), bool(self._state[COMMA])
+        """Lead the scan past damage at its place; false where only more text can tell. The scan takes over behind the
+        next event, or later where the damage before was close: each time costs a copy of the window, and a list without
+        commas is damaged at every event."""
+        start, comma = int(self._state[layout.AT]), bool(self._state[layout.COMMA])
         self._walked = min(2 * self._walked, _MOST_WALKED) if start - self._mended < _WINDOW else 1
         for end in sorted({min(stop, start + _WINDOW), stop}):
             with self._lock:
@@ -253,25 +213,27 @@ class BlockScanner:
                 def take(event: dict[str, Any], begin: int, behind: int, repaired: bool, rows: Rows = rows) -> None:
                     out.tally.repaired += repaired
                     out.tally.events += 1
-                    _place(event, bytes(data[start + begin : start + behind]), start + begin, base, rows, out)
+                    if not rows.sort(event, start + begin, start + behind):
+                        out.deferred.append((base + start + begin, bytes(data[start + begin : start + behind])))
 
                 text, last = bytes(data[start:end]), final and end == stop
                 walked = walk(text, 0, last, take, tally, limit=self._walked, comma=comma)
                 block = rows.block(base)
+                out.tally.flows += rows.flows
             if walked.moved or walked.closed:
                 if len(rows):
                     self._add(block, data, out)
                 out.tally.skipped_stretches += tally.skipped_stretches
                 out.tally.skipped_bytes += tally.skipped_bytes
-                self._state[AT], self._state[COMMA] = start + walked.place, walked.comma
+                self._state[layout.AT], self._state[layout.COMMA] = start + walked.place, walked.comma
                 self._mended = start + walked.place
                 return True
         return False
 
     def _grow(self) -> None:
         """Make the string table at least twice as large, and large enough for the text that did not fit."""
-        names = int(self._state[NAMES])
-        room = int(self._ends[names]) + int(self._state[WANTED]) + PAD
+        names = int(self._state[layout.NAMES])
+        room = int(self._ends[names]) + int(self._state[layout.WANTED]) + layout.PAD
         if 2 * len(self._heap) >= room and room > len(self._heap):
             self._heap = _longer(self._heap, 2 * len(self._heap))
         elif room > len(self._heap):
@@ -319,18 +281,7 @@ def _sort(raw: bytes, begin: int, end: int, base: int, rows: Rows, out: Outcome)
     out.tally.odd += 1
     out.tally.repaired += repaired
     before = len(rows)
-    if isinstance(event, dict):
-        _place(event, raw, begin, base, rows, out)
-    return len(rows) > before
-
-
-def _place(event: dict[str, Any], raw: bytes, begin: int, base: int, rows: Rows, out: Outcome) -> None:
-    phase = event.get("ph")
-    if phase == "X" and type(event.get("cat")) is str:
-        rows.add(event, begin, begin + len(raw))
-    elif phase in ("s", "t", "f"):
-        out.tally.flows += 1
-        rows.arrow(event.get("cat"), event.get("name"))
-    else:
+    if isinstance(event, dict) and not rows.sort(event, begin, end):
         out.deferred.append((base + begin, raw))
+    return len(rows) > before
 

@@ -15,8 +15,7 @@ from ...native.jit import inlined
 from ...native.simd import WIDTH, item, same, word_at
 from .layout import PREDICTED_WORDS, PREDICTIONS
 
-LONGEST = 8 * PREDICTED_WORDS
-"""Bytes of a text that can be kept."""
+LONGEST = 8 * PREDICTED_WORDS  # Bytes of a text that can be kept.
 assert LONGEST == WIDTH
 BEGIN, _EVENT, _ARGS, FIRST_ARG = range(0, PREDICTIONS, 64)
 AFTER_ARGS = _EVENT + 63

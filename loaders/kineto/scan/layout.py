@@ -5,8 +5,7 @@ Here, because the caller must know it without importing what the code is compile
 
 from __future__ import annotations
 
-PAD = 64
-"""Bytes a buffer has behind the end of its text; no load reaches further."""
+PAD = 64  # Bytes a buffer has behind the end of its text; no load reaches further.
 
 AT, ROWS, DEVICES, HOSTS, ODD, ASIDE, FLOWS, EVENTS, NAMES, COMMA, WANTED, INSTANTS = range(12)
 """The state: position; counts since the scan began; size of the string table; comma seen; bytes wanted."""
@@ -18,11 +17,4 @@ UNKNOWN, DEVICE, HOST = range(3)
 DONE, CLOSED, FULL, STRINGS, SYNTAX, INCOMPLETE = range(6)
 """Why a scan ended: text used up; list closed; tables full; string table full; no JSON; in the middle of an event."""
 
-UNKNOWN_TEXTS, IMPLAUSIBLE = 1, 2
-"""Why rows are not made: texts to be understood first; times that no clock shows."""
-EARLIEST, NEGATIVE, SEQUENCED, STEPS, PAIRS = range(5)
-"""What is said of rows: earliest time; negative durations; whether one has a sequence number; steps and stretches."""
-FACTS = 5
-
-PREDICTIONS, PREDICTED_WORDS = 256, 4
-"""Slots for what usually comes next, and 64-bit words of text in each."""
+PREDICTIONS, PREDICTED_WORDS = 256, 4  # Slots for what usually comes next, and 64-bit words of text in each.

@@ -14,10 +14,8 @@ from .layout import NAMES, PAD, WANTED
 
 string_mask = mask_of(b'"\\', below=0x20)
 """Bytes that end a string or are special in one: quotes, backslashes, control characters."""
-ink_mask = mask_of(b" \n\r\t", others=True)
-"""Bytes that are no white space."""
-special_mask = mask_of(b"\\", below=0x20)
-"""Bytes that are special in a string, its end aside."""
+ink_mask = mask_of(b" \n\r\t", others=True)  # Bytes that are no white space.
+special_mask = mask_of(b"\\", below=0x20)  # Bytes that are special in a string, its end aside.
 quote_mask, opening_mask, closing_mask = mask_of(b'"'), mask_of(b"[{"), mask_of(b"]}")
 """Bytes that matter when a nested value is skipped."""
 
@@ -51,10 +49,8 @@ def blank(buf, i, stop):
 
 @inlined
 def string_end(buf, i, stop):
-    """The index of the quote that ends the string whose inside begins at ``i``, and flags; -1 where the text ends.
-
-    Flag 1: it has a backslash. Flag 2: it has a control character.
-    """
+    """The index of the quote that ends the string whose inside begins at ``i``, and flags; -1 where the text ends. Flag
+    1: it has a backslash. Flag 2: it has a control character."""
     flags = 0
     while i < stop:
         bits = string_mask(buf, i)
@@ -88,9 +84,7 @@ def _inside(quotes):
 @compiled
 def nested_end(buf, i, stop):
     """The index behind the object or list that begins at ``i``, and whether a string in it has control characters.
-
-    Bytes are taken ``WIDTH`` at a time, fewer where one is special in strings; what is in strings is masked out.
-    """
+    Bytes are taken ``WIDTH`` at a time, fewer where one is special in strings; what is in strings is masked out."""
     depth, control = np.int64(0), 0
     while i < stop:
         room = min(stop - i, WIDTH)
@@ -158,9 +152,7 @@ def _number(word, count):
 @inlined
 def digits(buf, i, stop):
     """The integer at ``i``, the index behind it, and how many digits it has; -1 digits for what JSON does not allow.
-
-    With more than 18 digits the integer means nothing.
-    """
+    With more than 18 digits the integer means nothing."""
     negative = i < stop and item(buf, i) == 45
     if negative:
         i += 1
@@ -219,11 +211,9 @@ def timestamp(buf, i, stop):
 
 @inlined
 def real_number(buf, i, stop, exact):
-    """A number at ``i`` as (float, index behind, whether it is certain).
-
-    Up to 15 digits over a power of ten divide to the nearest double. With more the double may be off by a little,
-    which is good enough unless it could change the Float32 the column holds; ``exact`` asks for the former.
-    """
+    """A number at ``i`` as (float, index behind, whether it is certain). Up to 15 digits over a power of ten divide to
+    the nearest double. With more the double may be off by a little, which is good enough unless it could change the
+    Float32 the column holds; ``exact`` asks for the former."""
     negative = i < stop and item(buf, i) == 45
     if negative:
         i += 1

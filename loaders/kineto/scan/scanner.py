@@ -9,48 +9,17 @@ with ``SYNTAX`` at the event it is in. Nested values nobody asks for are passed 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numba import types
 
 from ...native.jit import compiled, inlined
 from ...native.simd import item, word_at
 from ..columns import CODES, FLOATS, HOST_CODES, HOST_INTS, INSTANT_KEYS, INTS, NULL
+from . import layout, lexer
 from .key_prediction import AFTER_ARGS, BEGIN, FIRST_ARG, LONGEST, TWISTS, expected, keep, noted, slot_after
-from .keys import AMOUNT, ARGS, LANE, LISTED, OLD_ID, PHASE, REAL, SKIP, TEXT, TIME, TRIPLE, WHOLE, args_key, event_key
-from .layout import (
-    ASIDE,
-    AT,
-    CLOSED,
-    COMMA,
-    DEVICE,
-    DEVICES,
-    DONE,
-    EVENTS,
-    FLOWS,
-    FULL,
-    HOST,
-    HOSTS,
-    INCOMPLETE,
-    INSTANTS,
-    ODD,
-    ROWS,
-    STRINGS,
-    SYNTAX,
-    UNKNOWN,
-)  # fmt: skip
-from .lexer import (
-    blank,
-    delimiter,
-    digits,
-    intern,
-    may_end,
-    nested_end,
-    number_end,
-    real_number,
-    string_end,
-    timestamp,
-    triple_end,
-    word_end,
-)  # isort: skip
+from .keys import AMOUNT, ARGS, LANE, LISTED, NESTED, OLD_ID, PHASE, REAL, SKIP, TEXT, TIME, TRIPLE, WHOLE, meaning
 
 _NULL = np.int64(NULL)
 _N_INT, _N_CODE, _N_FLOAT = len(INTS), len(CODES), len(FLOATS)
@@ -61,6 +30,23 @@ _TS, _TID, _RANK, _NAME = INTS.index("ts"), INTS.index("tid"), INTS.index("rank"
 _MEMORY = np.uint64(int.from_bytes(b"[memory]", "little"))
 _PID, _PID_TEXT, _TID_TEXT = INTS.index("pid"), CODES.index("pid_text"), CODES.index("tid_text")
 _OCCUPANCY = FLOATS.index("occupancy")
+
+
+def _array(item: Any, dimensions: int = 1) -> Any:
+    return types.Array(item, dimensions, "C")
+
+
+_INT, _BYTES, _INTS = types.int64, _array(types.uint8), _array(types.int64)
+_TABLE, _CODES, _FLOATS = _array(types.int64, 2), _array(types.int32, 2), _array(types.float64, 2)
+_HASHES, _SLOTS = _array(types.uint64), _array(types.int32)
+SIGNATURES = {
+    "scan": (
+        _BYTES, _INT, _INTS, _array(types.int32), _array(types.float64), _TABLE, _CODES, _FLOATS, _TABLE, _CODES,
+        _FLOATS, _TABLE, _CODES, _TABLE, _BYTES, _TABLE, _TABLE, _BYTES, _INTS, _HASHES, _SLOTS, types.uint64,
+        _HASHES, _INTS, _INTS,
+    ),
+    "rehash": (_HASHES, _INT, _SLOTS),
+}  # fmt: skip
 
 
 @inlined
@@ -85,20 +71,18 @@ def scan(
     state,
 ):  # fmt: skip
     """Read events from ``state[AT]`` on until ``stop``; returns why it ended, with ``state[AT]`` behind the last event.
-
     ``predicted`` and ``notes`` have ``PREDICTIONS`` slots, empty to begin with. ``row_...`` have room for one row.
     ``ints``, ``codes``, ``floats`` are the columns of ``Block``, and there are two more of those for events with a time
     whose category ``route`` (by the number of its text) is known to be of devices or of the host. ``instants`` are the
-    columns of ``INSTANT_INTS`` for memory instants without anything unusual.
-    ``odd`` gets (row, begin, end) of rows to be read alone, ``deferred`` (begin, end) of all other events.
-    """
+    columns of ``INSTANT_INTS`` for memory instants without anything unusual. ``odd`` gets (row, begin, end) of rows to
+    be read alone, ``deferred`` (begin, end) of all other events."""
     rows = devices = hosts = odds = deferrals = memories = 0
     flows = events = 0
-    comma = state[COMMA] != 0
-    i = np.int64(state[AT])
-    code = DONE
+    comma = state[layout.COMMA] != 0
+    i = np.int64(state[layout.AT])
+    code = layout.DONE
     while True:
-        i = blank(buf, i, stop)
+        i = lexer.blank(buf, i, stop)
         if i >= stop:
             i = stop
             break
@@ -108,16 +92,16 @@ def scan(
             i += 1
             continue
         if byte == 93:
-            code = CLOSED
+            code = layout.CLOSED
             break
         if byte != 123 or not comma:
-            code = SYNTAX
+            code = layout.SYNTAX
             break
         if rows >= ints.shape[1] or devices >= device_ints.shape[1] or hosts >= host_ints.shape[1]:
-            code = FULL
+            code = layout.FULL
             break
         if odds >= odd.shape[0] or deferrals >= deferred.shape[0] or memories >= instants.shape[1]:
-            code = FULL
+            code = layout.FULL
             break
         begin = i
         for column in range(_N_ALL):
@@ -134,9 +118,9 @@ def scan(
             before, bucket = i, slot ^ twist
             note = expected(buf, i, stop, bucket, predicted, notes)
             if note == 0:
-                i = blank(buf, i, stop)
+                i = lexer.blank(buf, i, stop)
                 if i >= stop:
-                    code = INCOMPLETE
+                    code = layout.INCOMPLETE
                     break
                 if item(buf, i) == 125:
                     i += 1
@@ -147,34 +131,34 @@ def scan(
                     continue
                 if not first:
                     if item(buf, i) != 44:
-                        code = SYNTAX
+                        code = layout.SYNTAX
                         break
-                    i = blank(buf, i + 1, stop)
+                    i = lexer.blank(buf, i + 1, stop)
                     if i >= stop:
-                        code = INCOMPLETE
+                        code = layout.INCOMPLETE
                         break
                 first = False
                 if item(buf, i) != 34:
-                    code = SYNTAX
+                    code = layout.SYNTAX
                     break
                 key = i + 1
-                i, flags = string_end(buf, key, stop)
+                i, flags = lexer.string_end(buf, key, stop)
                 if i < 0:
-                    code = INCOMPLETE
+                    code = layout.INCOMPLETE
                     break
                 size = i - key
-                i = blank(buf, i + 1, stop)
+                i = lexer.blank(buf, i + 1, stop)
                 if i >= stop:
-                    code = INCOMPLETE
+                    code = layout.INCOMPLETE
                     break
                 if item(buf, i) != 58:
-                    code = SYNTAX
+                    code = layout.SYNTAX
                     break
-                i = blank(buf, i + 1, stop)
+                i = lexer.blank(buf, i + 1, stop)
                 if i >= stop:
-                    code = INCOMPLETE
+                    code = layout.INCOMPLETE
                     break
-                what, column = args_key(buf, key, size) if in_args else event_key(buf, key, size)
+                what, column = meaning(buf, key, size, in_args)
                 slot = slot_after(buf, key, size, in_args)
                 if flags:
                     strange = True
@@ -182,9 +166,9 @@ def scan(
                     keep(buf, before, i - before, what, column, slot, bucket, predicted, notes)
             else:
                 length, what, column, slot = noted(note)
-                i, first = blank(buf, i + length, stop), False
+                i, first = lexer.blank(buf, i + length, stop), False
                 if i >= stop:
-                    code = INCOMPLETE
+                    code = layout.INCOMPLETE
                     break
             byte = item(buf, i)
             if what == OLD_ID:
@@ -196,9 +180,9 @@ def scan(
                 strange = True
             if byte == 34:
                 start = i + 1
-                i, flags = string_end(buf, start, stop)
+                i, flags = lexer.string_end(buf, start, stop)
                 if i < 0:
-                    code = INCOMPLETE
+                    code = layout.INCOMPLETE
                     break
                 size = i - start
                 i += 1
@@ -208,9 +192,9 @@ def scan(
                     if what == LANE:
                         row_ints[column] = _NULL
                         column = _PID_TEXT if column == _PID else _TID_TEXT
-                    number = intern(buf, start, size, heap, ends, hashes, slots, seed, state)
+                    number = lexer.intern(buf, start, size, heap, ends, hashes, slots, seed, state)
                     if number < 0:
-                        code = STRINGS
+                        code = layout.STRINGS
                         break
                     row_codes[column] = number
                 elif what == PHASE:
@@ -219,16 +203,16 @@ def scan(
                     if flags:
                         strange = True
                 elif what == WHOLE:
-                    value, behind, count = digits(buf, start, stop)
+                    value, behind, count = lexer.digits(buf, start, stop)
                     if flags or (count < 0 and behind == start + size and behind > start + 1):
                         strange = True
                     row_ints[column] = value if 0 < count <= 18 and behind == start + size else _NULL
                 elif what == TIME:
-                    value, behind, sure = timestamp(buf, start, stop)
+                    value, behind, sure = lexer.timestamp(buf, start, stop)
                     row_ints[column] = value
                     if not sure or behind != start + size:
                         strange = True
-                elif what == TRIPLE:
+                elif what == TRIPLE or what == NESTED:
                     row_codes[column] = -1
                 elif what == REAL:
                     row_floats[column] = np.nan
@@ -244,68 +228,74 @@ def scan(
                 i += 1
             elif byte == 123 or byte == 91:
                 inside = i + 1
-                i, control = nested_end(buf, i, stop)
+                i, control = lexer.nested_end(buf, i, stop)
                 if i < 0:
-                    code = INCOMPLETE
+                    code = layout.INCOMPLETE
                     break
                 if control:
                     strange = True
                 if (what == TRIPLE or what == LISTED) and byte == 91:
-                    behind = triple_end(buf, inside, i)
+                    behind = lexer.triple_end(buf, inside, i)
                     if behind != i - 1:
                         strange = True
                     else:
                         number = np.int64(-1)
-                        inside = blank(buf, inside, behind)
+                        inside = lexer.blank(buf, inside, behind)
                         if behind > inside:
-                            number = intern(buf, inside, behind - inside, heap, ends, hashes, slots, seed, state)
+                            number = lexer.intern(buf, inside, behind - inside, heap, ends, hashes, slots, seed, state)
                             if number < 0:
-                                code = STRINGS
+                                code = layout.STRINGS
                                 break
                         row_codes[column] = number
+                elif what == NESTED and byte == 91:
+                    number = lexer.intern(buf, inside - 1, i - inside + 1, heap, ends, hashes, slots, seed, state)
+                    if number < 0:
+                        code = layout.STRINGS
+                        break
+                    row_codes[column] = number
                 elif what == AMOUNT:
                     doubtful = True
                 elif what != SKIP:
                     strange = True
             elif byte == 45 or 48 <= byte <= 57:
                 if what == TIME:
-                    value, i, sure = timestamp(buf, i, stop)
+                    value, i, sure = lexer.timestamp(buf, i, stop)
                     row_ints[column] = value
                 elif what == WHOLE or what == LANE:
-                    value, i, count = digits(buf, i, stop)
+                    value, i, count = lexer.digits(buf, i, stop)
                     row_ints[column] = value
                     sure = 0 < count <= 18
                     if what == LANE:
                         row_codes[_PID_TEXT if column == _PID else _TID_TEXT] = -1
                 elif what == REAL:
-                    real, i, sure = real_number(buf, i, stop, column == _OCCUPANCY)
+                    real, i, sure = lexer.real_number(buf, i, stop, column == _OCCUPANCY)
                     row_floats[column] = real
                 elif what == AMOUNT:
-                    value, i, count = digits(buf, i, stop)
+                    value, i, count = lexer.digits(buf, i, stop)
                     row_ints[column] = value
                     sure = count > 0
                     doubtful = doubtful or count > 18
                 else:
-                    i = number_end(buf, i + 1, stop)
+                    i = lexer.number_end(buf, i + 1, stop)
                     sure = what == SKIP
                 if i >= stop:
-                    code = INCOMPLETE
+                    code = layout.INCOMPLETE
                     break
-                if not sure or not may_end(buf, i, stop):
+                if not sure or not lexer.may_end(buf, i, stop):
                     strange = True
-                    i = delimiter(buf, i, stop)
+                    i = lexer.delimiter(buf, i, stop)
                     if i >= stop:
-                        code = INCOMPLETE
+                        code = layout.INCOMPLETE
                         break
             else:
-                behind = word_end(buf, i, stop)
-                if behind >= 0 and may_end(buf, behind, stop):
+                behind = lexer.word_end(buf, i, stop)
+                if behind >= 0 and lexer.may_end(buf, behind, stop):
                     i = behind
                     if what == WHOLE or what == TIME or what == LANE:
                         row_ints[column] = _NULL
                     if what == LANE:
                         row_codes[_PID_TEXT if column == _PID else _TID_TEXT] = -1
-                    elif what == TEXT or what == TRIPLE or what == LISTED:
+                    elif what == TEXT or what == TRIPLE or what == LISTED or what == NESTED:
                         row_codes[column] = -1
                     elif what == REAL:
                         row_floats[column] = np.nan
@@ -316,18 +306,18 @@ def scan(
                         doubtful = doubtful or byte != 110
                 else:
                     strange = True
-                    i = delimiter(buf, i, stop)
+                    i = lexer.delimiter(buf, i, stop)
                     if i >= stop:
-                        code = INCOMPLETE
+                        code = layout.INCOMPLETE
                         break
-        if code == STRINGS or code == SYNTAX or code == INCOMPLETE:
+        if code == layout.STRINGS or code == layout.SYNTAX or code == layout.INCOMPLETE:
             i = begin
             break
         comma = False
         events += 1
         row_ints[_OFFSET] = begin
         row_ints[_END] = i
-        where = np.uint8(UNKNOWN)
+        where = np.uint8(layout.UNKNOWN)
         if strange:
             odd[odds, 0] = rows
             odd[odds, 1] = begin
@@ -356,28 +346,28 @@ def scan(
             deferred[deferrals, 1] = i
             deferrals += 1
             continue
-        if where == HOST:
+        if where == layout.HOST:
             for column in range(_N_HOST_INT):
                 host_ints[column, hosts] = row_ints[column]
             for column in range(_N_HOST_CODE):
                 host_codes[column, hosts] = row_codes[column]
             hosts += 1
-        elif where == DEVICE:
+        elif where == layout.DEVICE:
             _copy(row_ints, row_codes, row_floats, device_ints, device_codes, device_floats, devices)
             devices += 1
         else:
             _copy(row_ints, row_codes, row_floats, ints, codes, floats, rows)
             rows += 1
-    state[AT] = i
-    state[ROWS] = rows
-    state[DEVICES] = devices
-    state[HOSTS] = hosts
-    state[INSTANTS] = memories
-    state[ODD] = odds
-    state[ASIDE] = deferrals
-    state[FLOWS] = flows
-    state[EVENTS] = events
-    state[COMMA] = comma
+    state[layout.AT] = i
+    state[layout.ROWS] = rows
+    state[layout.DEVICES] = devices
+    state[layout.HOSTS] = hosts
+    state[layout.INSTANTS] = memories
+    state[layout.ODD] = odds
+    state[layout.ASIDE] = deferrals
+    state[layout.FLOWS] = flows
+    state[layout.EVENTS] = events
+    state[layout.COMMA] = comma
     return code
 
 

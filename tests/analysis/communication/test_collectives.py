@@ -17,7 +17,7 @@ from warplens.analysis.communication.row_details import sections
 from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import CannotAnswer
 from warplens.analysis.query.ask import ask
-from warplens.analysis.ranks.straggler import straggler_of
+from warplens.analysis.ranks.beginnings import straggler_of
 from warplens.analysis.table.table import Table
 from warplens.analysis.views import view
 from warplens.loaders.trace import Trace

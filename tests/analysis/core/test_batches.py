@@ -10,9 +10,17 @@ from hypothesis import strategies as st
 from runs import kernel, run_of
 
 from warplens.analysis.communication.devices import communication
-from warplens.analysis.core.batches import batches, in_one, numbers
-from warplens.analysis.core.launch_calls import ABSENT, in_order, match, of_devices, values_at
-from warplens.analysis.core.text_column import TextColumn
+from warplens.analysis.core.batches import (
+    ABSENT,
+    TextColumn,
+    batches,
+    in_one,
+    in_order,
+    match,
+    numbers,
+    of_devices,
+    values_at,
+)
 
 SOME = st.none() | st.integers(-3, 3) | st.sampled_from([2**31 - 1, 2**31, -(2**31) - 1, 2**62])
 

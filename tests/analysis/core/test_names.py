@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from warplens.analysis.core.names import demangle
-from warplens.analysis.core.names.demangle import demangled, unfolded
+from warplens.analysis.core.names import cpp
+from warplens.analysis.core.names.cpp import demangled, unfolded
 from warplens.analysis.core.names.display_names import display_names
 from warplens.analysis.core.names.short_name import fit_name, short_name
 
@@ -148,7 +148,7 @@ def doubling(times: int) -> str:
 
 def test_a_name_that_would_unfold_to_gigabytes_is_not_demangled(monkeypatch: pytest.MonkeyPatch) -> None:
     assert demangled(doubling(3)) is not None
-    assert unfolded(doubling(28)) > demangle._UNFOLDED
+    assert unfolded(doubling(28)) > cpp._UNFOLDED
     assert demangled(doubling(28)) is None
     assert short_name(doubling(28))
 

@@ -7,7 +7,7 @@ import pytest
 from runs import kernel, run_of
 
 from warplens.analysis.contract.options import Options
-from warplens.analysis.core.names.of_runs import MOST, ShortNames, of_runs
+from warplens.analysis.core.names.display_names import MOST, ShortNames, of_runs
 from warplens.analysis.query.report import report
 from warplens.analysis.table.filters import Filter
 from warplens.analysis.table.sql import query

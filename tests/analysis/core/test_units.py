@@ -35,7 +35,7 @@ def test_a_value_in_its_unit(value: float | None, unit: Unit, text: str) -> None
     assert units.short(value, Column("x", "x", unit, "")) == text
 
 
-@pytest.mark.parametrize(("value", "text"), [(1_500_000, "+1.50 ms"), (-2_300_000, "−2.30 ms"), (0, "+0 ns")])
+@pytest.mark.parametrize(("value", "text"), [(1_500_000, "+1.50 ms"), (-2_300_000, "−2.30 ms"), (0, "0 ns")])
 def test_a_difference_has_its_sign(value: int, text: str) -> None:
     assert units.short(value, Column("x", "x", "ns", "", signed=True)) == text
 
@@ -68,3 +68,12 @@ def test_the_setting_of_units_holds_for_sentences_and_axes_too() -> None:
     assert (unit, lines[0].label) == ("µs", "0–1,000")
     cycles = CycleTime("unchanged", 8, 8, 750.0, 751.0, 750.0, 751.0, 1.0, -1.0, 3.0, 1.0, 1.0)
     assert cycle_sentence(cycles) == "unchanged (median 750,000 → 751,000 µs, 95% CI −1,000…+3,000)"
+
+
+@pytest.mark.parametrize(("value", "unit", "text"), [
+    (-1536, "bytes", "−1.5 KiB"), (1536, "bytes", "+1.5 KiB"), (-3, "bytes", "−3 B"), (0, "bytes", "0 B"),
+    (-0.04, "percent", "0.0%"), (0.04, "percent", "0.0%"), (-0.0004, "fraction", "0.0%"), (-0.2, "percent", "−0.2%"),
+    (-0.3, "ns", "0 ns"), (-0.2, "count", "0"), (-2e9, "rate", "−2 GB/s"),
+])
+def test_a_delta_has_a_real_sign_and_what_rounds_to_zero_has_none(value: float, unit: Unit, text: str) -> None:
+    assert units.short(value, Column("x", "x", unit, "", signed=True)) == text

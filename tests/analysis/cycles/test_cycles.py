@@ -13,8 +13,8 @@ from runs import host, kernel, run_of, steps
 from warplens.analysis.contract.column import Column
 from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import Answer, CannotAnswer, Runs, View
-from warplens.analysis.cycles import account, assignment, statement
-from warplens.analysis.cycles.account import cycles_of, find_cycles, homeless, left_out
+from warplens.analysis.cycles import assignment, detection, statement
+from warplens.analysis.cycles.detection import cycles_of, find_cycles, homeless, left_out
 from warplens.analysis.cycles.scope import scoped
 from warplens.analysis.query.ask import ask
 from warplens.analysis.query.report import report
@@ -91,8 +91,8 @@ def test_who_launched_what_is_found_once_however_often_it_is_asked(monkeypatch: 
     launches = [kernel(0, 10, 5, stream=1), kernel(1, 120, 5, correlation=7, stream=2)]
     run = run_of(cycles=steps(100, 100), kernels=launches, host=calls)
     found: list[Trace] = []
-    find = assignment._found
-    monkeypatch.setattr(assignment, "_found", lambda trace: (found.append(trace), find(trace))[1])
+    find = assignment._launches_of_kernels
+    monkeypatch.setattr(assignment, "_launches_of_kernels", lambda trace: (found.append(trace), find(trace))[1])
     frame = find_cycles(run, Options()).frame
     for _ in range(2):
         mine = assignment.in_cycles(run, frame, device_time=False).select("index", "cycle", "pid").collect()
@@ -349,8 +349,8 @@ def test_cycles_found_ahead_are_those_that_are_asked_for(monkeypatch: pytest.Mon
     assert statement.find_ahead((run,), Options()) is None, "a small recording is not worth a thread"
     monkeypatch.setattr(statement, "LEAST_BYTES", 0)
     found: list[Trace] = []
-    find = account._find
-    monkeypatch.setattr(account, "_find", lambda trace, anchor: (found.append(trace), find(trace, anchor))[1])
+    find = detection._find
+    monkeypatch.setattr(detection, "_find", lambda trace, anchor: (found.append(trace), find(trace, anchor))[1])
     thread = statement.find_ahead((run,), Options())
     assert thread is not None
     first = find_cycles(run, Options())

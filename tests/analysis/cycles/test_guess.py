@@ -9,7 +9,7 @@ import pytest
 
 from tests.analysis.runs import host, kernel, run_of, steps
 from warplens.analysis.contract.options import Options
-from warplens.analysis.cycles.account import counted_cycles, find_cycles, homeless
+from warplens.analysis.cycles.detection import counted_cycles, find_cycles, homeless
 from warplens.analysis.cycles.scope import part
 from warplens.analysis.cycles.statement import cycle_facts
 from warplens.analysis.query.ask import ask

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from runs import kernel, run_of
 
 from warplens.analysis.contract.options import Options
-from warplens.analysis.cycles.account import cycles_of
+from warplens.analysis.cycles.detection import cycles_of
 from warplens.analysis.cycles.patterns import find_patterns
 from warplens.analysis.query.ask import ask
 from warplens.analysis.views.cycles import VIEW

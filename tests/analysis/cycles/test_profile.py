@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from runs import host, kernel, run_of, samples, steps
 
 from warplens.analysis.contract.options import Options
-from warplens.analysis.core.sampling import during
 from warplens.analysis.cycles import events
-from warplens.analysis.cycles.profile import _timed, belongs, computed_apart, function_cycles, metric_group, profile
+from warplens.analysis.cycles.profile import _timed, belongs, computed_apart, during, metric_group, profile
 from warplens.loaders import schema
 from warplens.loaders.trace import Trace
 
@@ -97,15 +96,6 @@ def test_a_recorded_profile_is_returned_as_it_is() -> None:
                  "instances": 2} for m in ("gpu_usage", "gpu_frequency")]
     run = run_of(profile=recorded)
     assert profile(run, Options()) is run.profile
-    assert function_cycles(run, Options()).select("function", "dur_ns", "instances", "beta").collect().rows() == [
-        ("f", 4, 2, 3.0)
-    ]
-
-
-def test_without_cycles_the_run_is_one_cycle_without_number_or_length() -> None:
-    run = run_of(kernels=[kernel(0, 0, 10), kernel(1, 90, 30), kernel(2, 20, 1, "copy")])
-    assert function_cycles(run, Options()).select("cycle", "function", "dur_ns", "instances", "beta").collect().rows() \
-        == [(None, "gemm", 40, 2, None), (None, "copy", 1, 1, None)]
 
 
 def test_a_kernel_belongs_to_the_process_that_launched_it() -> None:
@@ -140,10 +130,8 @@ def test_the_fast_way_gives_what_one_interval_at_a_time_gives(
 def test_warm_up_cycles_are_left_out_where_the_options_say_so() -> None:
     launches = [kernel(i, start + 1, 10) for i, start in enumerate([0, 900, 1000, 1100, 1200])]
     run = run_of(cycles=steps(900, 100, 100, 100, 100), kernels=launches)
-    for ask in (profile, function_cycles):
-        assert ask(run, Options()).collect()["cycle"].to_list() == [0, 1, 2, 3, 4]
-        assert ask(run, Options(warm_up=False)).collect()["cycle"].to_list() == [1, 2, 3, 4]
-    assert function_cycles(run_of(kernels=launches), Options(warm_up=False)).collect()["dur_ns"].to_list() == [50]
+    assert profile(run, Options()).collect()["cycle"].to_list() == [0, 1, 2, 3, 4]
+    assert profile(run, Options(warm_up=False)).collect()["cycle"].to_list() == [1, 2, 3, 4]
 
 
 def test_ranks_that_number_their_cycles_alike_keep_their_own_lengths() -> None:

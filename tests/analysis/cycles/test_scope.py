@@ -11,8 +11,8 @@ from runs import host, kernel, run_of, samples
 
 from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import CannotAnswer, ScopeRefused
-from warplens.analysis.core.scope_text import scope_text
-from warplens.analysis.cycles.account import find_cycles
+from warplens.analysis.core.run_labels import scope_text
+from warplens.analysis.cycles.detection import find_cycles
 from warplens.analysis.cycles.scope import part
 from warplens.analysis.query.ask import ask
 from warplens.analysis.query.report import report

@@ -300,8 +300,8 @@ def test_launches_are_the_samples_where_there_are_no_cycles() -> None:
 
 
 def test_decode_cycles_are_compared_with_decode_cycles_only() -> None:
+    from warplens.analysis.diff.prepare.prepared import same_kind
     from warplens.analysis.diff.prepare.samples import Work
-    from warplens.analysis.diff.prepare.stratify import same_kind
 
     def work(kinds: dict[int, str]) -> Work:
         rows = pl.DataFrame({"cycle": list(kinds), "cycle_ns": [100 if k == "decode" else 90 for k in kinds.values()]})
@@ -315,7 +315,7 @@ def test_decode_cycles_are_compared_with_decode_cycles_only() -> None:
 
 
 def test_one_captured_replay_tells_nothing_about_idle_time() -> None:
-    from warplens.analysis.diff.prepare.stratify import replay_notes, replay_reasons, replays
+    from warplens.analysis.diff.prepare.prepared import replay_notes, replay_reasons, replays
 
     def run(graph: int | None, launches: int) -> Trace:
         rows = [{"name": "k", "dur_ns": 10, "kind": "kernel", "graph": graph, "correlation": 1 + i // 4, "index": i,

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from runs import kernel, run_of, steps
+from typing import Any
 
+import pytest
+from runs import host, kernel, run_of, steps
+
+from warplens.analysis.diff.pooled import pooled
 from warplens.analysis.query.ask import ask
 from warplens.analysis.views.diff import VIEW
+from warplens.loaders.trace import Trace
 
 
 def test_device_figures_are_per_step_that_was_seen_whole() -> None:
@@ -14,3 +19,37 @@ def test_device_figures_are_per_step_that_was_seen_whole() -> None:
     run = run_of(kernels=[kernel(at, 10_000 * at, 5_000) for at in range(8)], cycles=cycles)
     (row,) = ask(VIEW, (run, run)).frame.to_dicts()
     assert (row["launches_a"], row["a_ms"]) == (8, 0.04)
+
+
+MS = 1_000_000
+
+
+def loading(wait: int, cycles: int = 1, seed: int = 0) -> Trace:
+    """Steps in which four kernels of 1 ms run, each after that many ms of loading input."""
+    kernels: list[dict[str, Any]] = []
+    calls, loads, now, lengths = [], [], 0, []
+    for _ in range(cycles):
+        start = now
+        for _ in range(4):
+            number = len(kernels)
+            length = wait * MS + (seed * 7919 + number * 104_729) % 30_000  # of the last digits no two are alike
+            loads.append(host("enumerate(DataLoader)#x", now, length, "dataloader"))
+            calls.append(host("cudaLaunchKernel", now + length, 10_000, "runtime", correlation=number + 1))
+            kernels.append(kernel(number, now + length + 10_000, MS, correlation=number + 1))
+            now += length + MS + 20_000
+        lengths.append(now - start)
+    return run_of(f"{wait}-{seed}", kernels=kernels, host=[*loads, *calls], cycles=steps(*lengths))
+
+
+def test_a_pair_of_single_steps_has_the_idle_time_of_both_by_cause() -> None:
+    rows = ask(VIEW, (loading(2), loading(9))).frame.to_dicts()
+    (idle,) = (row for row in rows if row["function"] == "idle: DataLoader (input)")
+    # before the first activity nobody knows since when the device was idle
+    assert (idle["a_ms"], idle["b_ms"]) == (pytest.approx(6, abs=0.1), pytest.approx(27, abs=0.1))
+    assert idle["verdict"] == "too few cycles" and idle["device"] == "GPU 0"
+
+
+def test_repeated_runs_are_compared_by_cause_of_idle_time() -> None:
+    table = pooled([loading(2, 6, seed) for seed in range(3)], [loading(9, 6, seed) for seed in range(3, 6)])
+    (idle,) = (row for row in table.frame.to_dicts() if row["function"] == "idle: DataLoader (input)")
+    assert idle["delta_ms"] == pytest.approx(28, rel=0.05)

@@ -6,7 +6,7 @@ import numpy as np
 from runs import host, kernel, run_of, steps
 
 from warplens.analysis.contract.options import Options
-from warplens.analysis.diff.prepare.same_work import operator_likeness
+from warplens.analysis.diff.verdict.comparability import operator_likeness
 from warplens.analysis.diff.verdict.gate import gate
 from warplens.analysis.query.ask import ask
 from warplens.analysis.table.table import Table

@@ -11,15 +11,13 @@ from runs import run_of, steps
 
 from warplens.analysis.core.metrics import metric
 from warplens.analysis.core.run_labels import distinct_labels
-from warplens.analysis.diff.present.causes import cause_lines
-from warplens.analysis.diff.present.sentences import cycle_sentence, device_lines
+from warplens.analysis.diff.present.sentences import cause_lines, cycle_sentence, device_lines
 from warplens.analysis.diff.verdict.comparability import Comparability
 from warplens.analysis.diff.verdict.cycle_time import CycleTime, SlowCycle
 from warplens.analysis.diff.verdict.device_work import DeviceWork, agreed
-from warplens.analysis.diff.verdict.explanation import cause_of
 from warplens.analysis.diff.verdict.gate import gate
 from warplens.analysis.diff.verdict.resources import ChangedResource
-from warplens.analysis.diff.verdict.verdict import verdict_of
+from warplens.analysis.diff.verdict.verdict import cause_of, verdict_of
 from warplens.analysis.overview.headline import headline
 from warplens.analysis.query.ask import ask
 from warplens.analysis.table.table import Table

@@ -39,14 +39,15 @@ def test_eight_devices_are_one_line() -> None:
     assert len(checked(replace(BLANK, busy=busy))[0].rows) == 8
 
 
-def test_a_finding_says_what_could_be_won_and_where_to_look() -> None:
+def test_a_finding_has_its_cost_and_promises_nothing() -> None:
     found = checked(replace(BLANK, times={"DataLoader": 600.0}))
-    assert [(one.rule, one.severity, one.time_to_win_ns) for one in found] == [("input", "problem", 600.0)]
+    assert [(one.rule, one.cost_ns, one.time_to_win_ns) for one in found] == [("input", 600.0, None)]
+    assert "cost_ns" not in found[0].fact
 
 
 def test_a_run_is_bound_by_input_only_where_most_idle_time_goes_to_it() -> None:
-    assert said(replace(BLANK, times={"DataLoader": 80.0, "Other": 20.0}))[0].startswith("Bound by input data:")
-    assert said(replace(BLANK, times={"DataLoader": 80.0, "Other": 500.0}))[0].startswith("Input data comes late:")
+    assert said(replace(BLANK, times={"DataLoader": 80.0, "Other": 20.0}))[0].startswith("Input-bound:")
+    assert said(replace(BLANK, times={"DataLoader": 80.0, "Other": 500.0}))[0].startswith("Input is late:")
 
 
 def test_communication_is_what_devices_did_and_not_the_calls_that_asked_for_it() -> None:
@@ -62,8 +63,8 @@ def test_communication_is_what_devices_did_and_not_the_calls_that_asked_for_it()
 def test_exposed_communication_is_one_line_for_all_devices() -> None:
     talks = (Communication("GPU 0", 0, 100, 60), Communication("GPU 1", 1, 300, 200))
     assert said(replace(BLANK, times={"Kernel": 100.0}, communication=talks)) == [
-        "Communication that no kernel covers takes 20% of the step (200 ns of 1.00 µs) on GPU 1, the most of 2 "
-        "devices; another 100 ns is hidden behind kernels."
+        "Exposed communication takes 20% of the step (200 ns of 1.00 µs) on GPU 1, the most of 2 devices; "
+        "another 100 ns is overlapped with kernels."
     ]
     assert said(replace(BLANK, times={"Communication": 900.0})) == []
 

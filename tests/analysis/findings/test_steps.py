@@ -8,9 +8,9 @@ import pytest
 from runs import Rows, host, kernel, run_of, steps
 
 from warplens.analysis.contract.options import Options
-from warplens.analysis.cycles.account import find_cycles
-from warplens.analysis.cycles.steps import steps_of
-from warplens.analysis.idle.account import idle_of
+from warplens.analysis.cycles.detection import find_cycles
+from warplens.analysis.cycles.whole import steps_of
+from warplens.analysis.idle.attribution import idle_of
 from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view
 from warplens.loaders.trace import Trace
@@ -53,7 +53,7 @@ def test_findings_and_headlines_are_about_the_steps_and_start_up_has_a_sentence_
     said = answer.facts["findings"]
     # five times 69 ms of input in 500 ms, of which kernels take 100 ms
     assert said[0] == (
-        "Bound by input data: input, 86% of idle, DataLoader: GPU 0 waits 345.0 ms of 500.0 ms in steps for it."
+        "Input-bound: GPU 0 waits 345.0 of 500.0 ms in steps for the DataLoader (86% of its idle time)."
     )
     assert (
         "Outside the steps: 3.90 s before the first whole step, 1.57 s of it one cudaLaunchKernel: modules were loaded."
@@ -136,7 +136,7 @@ def test_of_one_cycle_nothing_is_said_of_the_others() -> None:
     kernels, calls = launches(*(100 * MS * i + 10 * MS for i in range(10)))
     marks = steps(*[100 * MS] * 9, 900 * MS)
     run = run_of(cycles=marks, kernels=kernels, host=calls)
-    assert any("is an outlier: number 9" in one for one in facts(run)["findings"])
+    assert any("is an outlier: #9" in one for one in facts(run)["findings"])
     assert ask(view("cycles"), (run,)).facts["outliers"] == 1
     of_one = facts(run, options=Options(cycle=3))
     assert not any("outlier" in one or "Outside the steps" in one for one in of_one["findings"])

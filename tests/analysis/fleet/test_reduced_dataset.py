@@ -12,9 +12,8 @@ from made_job import reduce_here, write_job
 from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import CannotAnswer, ScopeRefused
 from warplens.analysis.diff.present.details import function_details
-from warplens.analysis.fleet.lost import ANSWERED
 from warplens.analysis.overview.headline import headline
-from warplens.analysis.query.ask import ask
+from warplens.analysis.query.ask import ANSWERED, ask
 from warplens.analysis.table.table import Table
 from warplens.analysis.views import VIEWS, view
 from warplens.loaders import schema
@@ -136,14 +135,12 @@ def test_a_scope_it_cannot_tell_is_refused(both: tuple[Trace, Trace], scope: dic
 def test_findings_of_single_ranks_say_how_many_show_them(both: tuple[Trace, Trace]) -> None:
     told = [(0, "drained", "hint", "A loop waits.", 5.0), (2, "drained", "hint", "Another loop waits.", 9.0),
             (1, "warm-up", "hint", "One step is slow.", None), (3, "pageable", "unchecked", "no copies", None)]
-    names = ["rank", "rule", "severity", "sentence", "time_to_win_ns"]
+    names = ["rank", "rule", "severity", "sentence", "cost_ns"]
     rows = pl.LazyFrame(told, schema=names, orient="row")
     run = both[1].with_tables(findings=schema.conform("findings", rows))
     rules = {one["rule"]: one["sentence"] for one in answer(run, "overview").facts["rules"]}
-    assert rules["drained"] == (
-        "Another loop waits. So on rank 2; 2 of 4 ranks show it, of which it is the one with most to win."
-    )
-    assert rules["warm-up"] == "One step is slow. So on rank 1; 1 of 4 ranks show it."
+    assert rules["drained"] == "On rank 2: Another loop waits. 2 of 4 ranks show this, rank 2 most."
+    assert rules["warm-up"] == "On rank 1 only: One step is slow."
     assert "busy" in rules  # what follows from sums is said of all ranks
     assert "pageable (no copies)" in answer(run, "overview").facts["unchecked"]
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warplens.analysis.idle.account import idle_of
+from warplens.analysis.idle.attribution import idle_of
 from warplens.analysis.idle.by_cycle import idle_by_cycle
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.trace import Trace

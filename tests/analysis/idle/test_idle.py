@@ -8,12 +8,13 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from runs import host, kernel, run_of
 
 from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import CannotAnswer
 from warplens.analysis.details.row_details import details
-from warplens.analysis.idle.account import idle_of
+from warplens.analysis.idle.attribution import idle_of
 from warplens.analysis.idle.cause_meanings import CAUSES
 from warplens.analysis.idle.causes import cause_of_call
 from warplens.analysis.query.ask import ask
@@ -233,9 +234,24 @@ def test_causes_are_those_of_the_definition_step_by_step(
 
 
 def test_causes_that_are_not_named_are_summed():
-    from warplens.analysis.idle.account import DeviceIdle, Idle
+    from warplens.analysis.idle.attribution import DeviceIdle, Idle
     from warplens.analysis.views.idle import _summary
 
     causes = {"op": 40, "untraced": 25, "allocation": 15, "sync": 12, "input": 8}
     one = Idle(pl.LazyFrame(), (DeviceIdle("GPU 0", None, 200, 100, 100, causes, 9),), ())
     assert _summary(one, None)[0].endswith("op 40%, untraced 25%, allocation 15%, sync 12%, other 8%")
+
+
+def test_of_many_devices_one_sentence_names_those_that_waited_most():
+    def busy(rank: int) -> list[dict[str, Any]]:
+        own = {"rank": rank, "device": f"GPU {rank}"}
+        return [kernel(at, at * (1000 + 100 * rank), 1000) | own for at in range(3)]
+
+    few, many = (run_of(kernels=[row for rank in range(ranks) for row in busy(rank)]) for ranks in (4, 8))
+    runs = [replace(run, info=replace(run.info, ranks=tuple(range(count)))) for run, count in ((few, 4), (many, 8))]
+    assert len(ask(view("idle"), (runs[0],)).summary) == 4
+    assert ask(view("idle"), (runs[1],)).summary == (
+        "8 devices idle 19% of their time, 14 gaps: unknown 100%; most: GPU 7 of rank 7 32%, GPU 6 of rank 6 29%, "
+        "GPU 5 of rank 5 25%",)
+    pair = ask(view("idle"), (runs[1], runs[1])).summary
+    assert [line[:13] for line in pair if "devices idle" in line] == ["A: 8 devices ", "B: 8 devices "]

@@ -1,4 +1,4 @@
-"""Gaps are explained some at a time, from the slices near to them: the account is that of all gaps at once."""
+"""Gaps are explained some at a time, from the slices near to them: the causes are those of all gaps at once."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 from runs import host, kernel, run_of
 
-from warplens.analysis.idle import account
+from warplens.analysis.idle import attribution
 from warplens.analysis.idle import host as host_side
-from warplens.analysis.idle.account import Idle, idle_of
+from warplens.analysis.idle.attribution import Idle, idle_of
 
 US = 1_000
 NAMES = {
@@ -53,7 +53,7 @@ def test_however_many_gaps_at_once_the_account_is_the_same(
 ) -> None:
     whole = idle(rows, [*activities])
     for at_once, block in ((1, 1), (2, 3), (5, 1 << 16), (1 << 17, 2)):
-        with mock.patch.object(account, "AT_ONCE", at_once), mock.patch.object(host_side, "_BLOCK", block):
+        with mock.patch.object(attribution, "AT_ONCE", at_once), mock.patch.object(host_side, "_BLOCK", block):
             some = idle(rows, [*activities])
         assert_frame_equal(some.gaps.collect(), whole.gaps.collect(), categorical_as_str=True)
         assert (some.devices, some.notes) == (whole.devices, whole.notes)
@@ -61,7 +61,7 @@ def test_however_many_gaps_at_once_the_account_is_the_same(
 
 @pytest.mark.parametrize("block", [1, 3, 1 << 16])
 def test_what_began_long_before_the_gaps_still_explains_them(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(account, "AT_ONCE", 1)
+    monkeypatch.setattr(attribution, "AT_ONCE", 1)
     monkeypatch.setattr(host_side, "_BLOCK", block)
     rows = [host("train.py(3): loop", 0, 900 * US, "python")]
     for at in range(8):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from warplens.analysis.contract.options import Options, Thresholds
 from warplens.analysis.contract.view import CannotAnswer
-from warplens.analysis.kernels.groups import kinds
+from warplens.analysis.kernels.launch_groups import kinds
 from warplens.analysis.table.filters import Filter
 
 

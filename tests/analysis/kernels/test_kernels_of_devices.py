@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from warplens.analysis.contract.options import Options
 from warplens.analysis.query.ask import ask
 from warplens.analysis.query.report import summary
+from warplens.analysis.views import view
 from warplens.analysis.views.kernels import VIEW, in_overview
 from warplens.loaders.trace import Device
 
@@ -86,3 +87,22 @@ def test_sums_and_extremes_equal_a_plain_loop(launches):
         )
     else:
         assert sorted(rows) == sorted((name, sum(each.values()), None, None, None) for name, each in where.items())
+
+
+def test_a_table_that_names_no_device_is_compared_with_all_devices_of_the_other_together():
+    several = job(("gemm", 30, "GPU 0", 0), ("gemm", 50, "GPU 1", 1), ranks=(0, 1))
+    table = job(("gemm", 70, None, None))
+    for pair, times in (((table, several), (70, 80)), ((several, table), (80, 70))):
+        (row,) = ask(VIEW, pair, Options()).frame.to_dicts()
+        assert (row["total_ns_a"], row["total_ns_b"]) == times
+        (row,) = ask(view("diff"), pair, Options()).frame.to_dicts()
+        assert (row["a_ms"] * 1e6, row["b_ms"] * 1e6, row["device"]) == (*times, None)
+
+
+def test_the_overview_has_one_top_row_for_a_kernel_of_several_ranks():
+    top = ask(view("overview"), (JOB,), Options()).facts["top_kernels"]
+    assert [(row["name"], row["device"], row["count"], row["total_ns"]) for row in top] == [
+        ("gemm", "GPU 0", 3, 100), ("norm", "GPU 0", 1, 5)]
+    two = job(("gemm", 30, "GPU 0", None), ("gemm", 50, "GPU 1", None))
+    (one,) = ask(view("overview"), (two,)).facts["top_kernels"]
+    assert (one["device"], one["share"]) == (None, 1.0)

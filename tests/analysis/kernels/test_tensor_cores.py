@@ -5,8 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from warplens.analysis.kernels.tensor_core_types import tensor_core_types
-from warplens.analysis.kernels.tensor_cores import LONGEST, by_tensor_cores, on_tensor_cores
+from warplens.analysis.kernels.tensor_cores import LONGEST, by_tensor_cores, on_tensor_cores, tensor_core_types
 from warplens.loaders import schema
 from warplens.loaders.trace import Device
 

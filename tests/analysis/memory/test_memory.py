@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import CannotAnswer
-from warplens.analysis.memory.frames import BEFORE, UNKNOWN, asking
-from warplens.analysis.memory.peak import memory_of
+from warplens.analysis.memory.peak import BEFORE, UNKNOWN, asking, memory_of
 from warplens.analysis.query.ask import ask
 from warplens.analysis.table.table import Table
 from warplens.analysis.views import view

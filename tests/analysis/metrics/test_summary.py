@@ -16,7 +16,7 @@ import pytest
 from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import CannotAnswer
 from warplens.analysis.core.metrics import display_unit
-from warplens.analysis.metrics.summary import PARTS, summarised
+from warplens.analysis.metrics.series import PARTS, summarised
 from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view
 from warplens.loaders import schema

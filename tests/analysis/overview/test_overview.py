@@ -141,7 +141,7 @@ def test_devices_of_one_number_on_several_ranks_are_told_apart(run_of, asked):
     names = ["NPU 0 of rank 0", "NPU 0 of rank 1", "NPU 1"]
     assert [device["device"] for device in one.facts["devices"]] == names
     assert all(name in one.summary[0] for name in names)
-    assert any("Costliest on 3 devices" in line for line in one.facts["findings"])
+    assert any("of the time of 3 devices" in line for line in one.facts["findings"])
     assert [device["device"] for device in job("GPU 0", "GPU 1").facts["devices"]] == ["GPU 0", "GPU 1"]
 
 
@@ -169,7 +169,7 @@ def test_a_breakdown_of_another_tool_is_shown_as_it_is(run_of, asked):
     rows = [{"step": None, "category": "Kernel", "time_ns": 300}, {"step": None, "category": "Other", "time_ns": 100},
             {"step": "1", "category": "Kernel", "time_ns": 300}]
     answer = asked("overview", run_of(breakdown=rows))
-    assert answer.frame.rows() == [("Kernel", 300, 0.75), ("Other", 100, 0.25)]
+    assert answer.frame.rows() == [("Kernel", 300, 0.75, "device"), ("Other", 100, 0.25, None)]
 
 
 def test_a_profile_gives_busy_time_per_cycle(run_of, asked):
@@ -201,9 +201,9 @@ def test_launches_without_times_divide_by_kind_and_say_why(run_of, asked):
     kernels = [{"name": "a", "kind": "kernel", "dur_ns": 80_000, "tensor": 0.9, "dram": 0.1},
                {"name": "b", "kind": "kernel", "dur_ns": 20_000, "tensor": 0.0, "dram": 0.8}]
     answer = asked("overview", run_of(serialised=True, kernels=kernels))
-    assert answer.frame.rows() == [("Kernel", 100_000, 1.0)]
+    assert answer.frame.rows() == [("Kernel", 100_000, 1.0, "device")]
     assert "no timestamps" in answer.notes[0]
-    assert "By what holds kernels back, of their time: 80% compute, 20% memory." in answer.facts["findings"]
+    assert "Bottlenecks by kernel time: 80% compute, 20% memory." in answer.facts["findings"]
 
 
 def test_findings_name_what_devices_wait_for(run_of, asked):
@@ -211,8 +211,10 @@ def test_findings_name_what_devices_wait_for(run_of, asked):
     run = run_of(cycles=[step(1, 0, 1000)], host=[op(0, 600, loader, "dataloader"), call(600, 5, 1)],
                  kernels=[work(610, 390, 1)])
     said = asked("overview", run).facts["findings"]
+    rows = asked("overview", run).frame.select("category", "on").rows()
+    assert {("Kernel", "device"), ("DataLoader", "host"), ("Runtime", "host")} <= set(rows)
     assert said[1] == "GPU 0 is busy 100% of the time in steps."  # from its first activity to its last
-    assert said[0].startswith("Bound by input data: the host waits for the DataLoader 60% of the step")
+    assert said[0].startswith("Input-bound: the host waits for the DataLoader 60% of the step")
 
 
 def test_two_runs_stand_side_by_side_in_the_order_of_categories(run_of, asked):

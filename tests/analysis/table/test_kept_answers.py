@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from warplens.analysis.contract.column import Column
 from warplens.analysis.contract.options import Options
-from warplens.analysis.contract.page import PageSection
+from warplens.analysis.contract.sections import PageSection
 from warplens.analysis.contract.view import Answer, CannotAnswer, Runs, View
 from warplens.analysis.core import derived
-from warplens.analysis.query import stored_answers as kept_answers
+from warplens.analysis.query import ask as kept_answers
 from warplens.analysis.query.ask import ask
 from warplens.analysis.table.table import Table
 from warplens.loaders.ingest import cache

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warplens.analysis.contract.options import Options
+from warplens.analysis.operators.tree_view import TREE
 from warplens.analysis.query.ask import ask
 from warplens.analysis.table.filters import Filter
-from warplens.analysis.views.ops_tree import TREE
 
 STEP = 1_000
 
@@ -172,3 +172,22 @@ def test_idle_time_is_that_of_the_windows(run_of, rows_of):
     rows = rows_of("idle", waiting("a", 12, 100), waiting("b", 5, 250))
     a, b = (sum(row[f"per_cycle_ns_{side}"] for row in rows) for side in "ab")
     assert abs(a - (STEP - 200)) <= 2 and abs(b - (STEP - 500)) <= 2
+
+
+@pytest.mark.parametrize(("view", "each"), [("kernels", 200), ("calls", 10), ("idle", 800)])
+def test_cycles_of_warm_up_are_in_no_sum_per_cycle(run_of, asked, view, each):
+    def warmed(label: str, times: int) -> Any:
+        """Twelve steps of two launches, the first with that many times as much of everything."""
+        marks, work, now = [], [], STEP
+        for number in range(1, 13):
+            more = times if number == 1 else 1
+            marks.append({**step(number), "start_ns": now, "dur_ns": more * STEP})
+            work += [launched(now + 1 + 200 * one, 100 * more) for one in range(2)]
+            now += more * STEP
+        return run_of(label, cycles=marks, host=[call for call, _ in work], kernels=[kernel for _, kernel in work])
+
+    table = asked(view, warmed("a", 1), warmed("b", 9))
+    assert "(12 whole cycles in A, 11 whole cycles in B)" in table.summary[0]
+    assert table.frame["per_cycle_ns_a"].sum() == table.frame["per_cycle_ns_b"].sum() == each
+    if view != "calls":  # whose first two take as long as the others
+        assert table.frame["total_ns_delta"].sum() > each

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from warplens.loaders.ascend.database import LOADER
+from warplens.loaders.ascend import DATABASE as LOADER
 from warplens.loaders.errors import Unreadable
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.loader import Job

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import polars as pl
@@ -13,7 +12,8 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from warplens.loaders import schema
-from warplens.loaders.ingest.call_tree import columns, state
+from warplens.loaders.ingest import call_tree as tree_of
+from warplens.loaders.ingest.call_tree import columns
 from warplens.loaders.ingest.call_tree.columns import call_tree
 from warplens.loaders.ingest.call_tree.program import SWEEP
 from warplens.loaders.ingest.opening import open_run
@@ -63,7 +63,7 @@ def test_self_times_of_a_thread_add_up_to_the_time_it_spent_in_slices(rows: list
         covered = {at for who, start, dur in rows if who == tid for at in range(start, start + dur)}
         within = int(mine["self_ns"].sum())
         # a slice that is cut to the end of its parent may lose a microsecond that nothing else covers
-        assert len(covered) - state.SLACK_NS * len(rows) <= within <= len(covered)
+        assert len(covered) - columns.SLACK_NS * len(rows) <= within <= len(covered)
 
 
 @given(calls)
@@ -73,61 +73,32 @@ def test_a_parent_encloses_its_children(rows: list[tuple[int, int, int]]) -> Non
         if parent is not None:
             (who, start, dur), (there, begin, length) = rows[child], rows[parent]
             assert who == there and begin <= start
-            assert start + dur <= begin + length + state.SLACK_NS * len(rows)
+            assert start + dur <= begin + length + columns.SLACK_NS * len(rows)
 
 
 hostile = st.one_of(
     st.integers(0, 40), st.integers(0, 9_000), st.integers(-(2**62), 2**62), st.sampled_from([None, 2**63 - 1, -5]))
 
 
-@given(
-    st.lists(st.tuples(
-        st.sampled_from([None, 1, 2]), hostile, hostile, st.sampled_from(["op", "op", "python", "sched", None])
-    ), min_size=1, max_size=24),
-    st.booleans(),
-)
-def test_in_blocks_of_any_size_the_tree_is_that_of_one_block(
-    rows: list[tuple[int | None, int | None, int | None, str | None]], is_in_order: bool
+@given(st.lists(st.tuples(
+    st.sampled_from([None, 1, 2]), hostile, hostile, st.sampled_from(["op", "op", "python", "sched", None])
+), min_size=1, max_size=24))
+def test_whatever_the_times_and_threads_are_every_slice_has_its_row(
+    rows: list[tuple[int | None, int | None, int | None, str | None]]
 ) -> None:
-    if is_in_order:
-        rows.sort(key=lambda row: row[1] or 0)
     tid, start, dur, kind = zip(*rows, strict=True)
     types = {"tid": pl.Int64, "start_ns": pl.Int64, "dur_ns": pl.Int64, "kind": pl.String}
     table = schema.conform("host", pl.LazyFrame(
         {"tid": tid, "start_ns": start, "dur_ns": dur, "kind": kind}, schema=types))
-    whole = call_tree(table)
-    for size in (1, 2, 3, 7):
-        with mock.patch.object(columns, "MOST_ROWS", size):
-            assert_frame_equal(call_tree(table), whole, check_dtypes=False)
+    tree = call_tree(table)
+    is_call = [None not in row[1:] and row[3] != "sched" for row in rows]
+    assert tree["depth"].is_not_null().to_list() == is_call
+    for child, parent in enumerate(tree["parent"].to_list()):
+        depth = tree["depth"][child] or 0
+        assert parent is None or (rows[parent][0] == rows[child][0] and tree["depth"][parent] == depth - 1)
 
 
-def sections(slices: int) -> pl.LazyFrame:
-    """A step that lasts to the end; operators in it on two threads, and after all of them what each called."""
-    at = np.arange(slices) * 100
-    thread, nothing = at // 100 % 2 + 1, at * 0
-    kinds = [([1], [0], [slices * 100]), (thread, at, nothing + 80), (thread, at + 10, nothing + 30)]
-    return pl.concat([host(*zip(*(np.asarray(values).tolist() for values in some), strict=True)) for some in kinds])
-
-
-def test_what_lasts_beyond_its_block_gets_the_time_of_its_own_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = call_tree(sections(200))
-    monkeypatch.setattr(columns, "MOST_ROWS", 16)
-    late: dict[int, int] = {}
-    given_at = list(columns.trees(columns.blocks_of([sections(200)]), late))
-    assert late[0] == whole["self_ns"][0] > given_at[0][1]["self_ns"][0]
-    assert_frame_equal(call_tree(sections(200)), whole, check_dtypes=False)
-
-
-def test_sections_of_one_time_after_the_other_do_not_wait_for_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "MOST_ROWS", 16)
-    blocks = columns.blocks_of([sections(400)])
-    order = [number for number, _ in columns.trees(blocks, {})]
-    assert sorted(order) == list(range(len(blocks)))
-    assert order.index(len(blocks) // 2 + 2) < 8, "the second section is told as time goes by, not after the first"
-
-
-@pytest.mark.parametrize("rows", [37, 600, 5_000])
-def test_the_compiled_sweep_gives_what_the_plain_one_gives(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_compiled_sweep_gives_what_the_plain_one_gives(monkeypatch: pytest.MonkeyPatch) -> None:
     from kept_code import native
 
     random = np.random.default_rng(3)
@@ -136,9 +107,8 @@ def test_the_compiled_sweep_gives_what_the_plain_one_gives(rows: int, monkeypatc
                       random.integers(0, 90_000, 5_000).tolist(), strict=True))
     plain = call_tree(table, compiled=False)
     code = native(SWEEP)
-    monkeypatch.setattr(state, "WORTH_COMPILING", 0)
+    monkeypatch.setattr(columns, "WORTH_COMPILING", 0)
     monkeypatch.setattr(type(SWEEP), "functions", lambda self: code)
-    monkeypatch.setattr(columns, "MOST_ROWS", rows)
     compiled = call_tree(table)
     assert plain["crosses"].any()
     assert_frame_equal(plain, compiled, check_dtypes=False)
@@ -160,12 +130,12 @@ def test_depth_and_time_of_its_own_are_told_however_large_they_are() -> None:
 def test_kept_or_found_when_asked_for_the_tree_is_the_same(
     samples: Path, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(columns, "MOST_ROWS", rows)
+    monkeypatch.setattr(tree_of, "ROWS", rows)
     path = str(next(samples.rglob("*.pt.trace.json*")))
     (kept,), (deferred,) = open_run(path), open_run(path, use_cache=False)
     wanted = ("parent", "depth", "self_ns", "name")
     assert_frame_equal(call_tree(deferred.host).select(pl.all().cast(pl.Int64)),
-                       deferred.host.select(pl.col(columns.COLUMNS).cast(pl.Int64)).collect())
+                       deferred.host.select(pl.col(tree_of.COLUMNS).cast(pl.Int64)).collect())
     assert_frame_equal(kept.host.select(wanted).head(77).collect(), kept.host.select(wanted).collect().head(77),
                        categorical_as_str=True)
     assert_frame_equal(kept.host.select(wanted).collect(), deferred.host.select(wanted).collect(),

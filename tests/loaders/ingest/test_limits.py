@@ -96,5 +96,5 @@ def test_a_header_is_passed_over_without_being_made_into_objects() -> None:
     document = open_document(Once(), 1 << 20)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert document.found and document.values["y"] == [{}] and document.values["schemaVersion"] == 1
+    assert document.has_events and document.values["y"] == [{}] and document.values["schemaVersion"] == 1
     assert most < 8 * len(data), "a list of lists takes sixty times its text"

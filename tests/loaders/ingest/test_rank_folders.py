@@ -142,6 +142,28 @@ def test_a_wrong_checksum_around_an_archive_is_said(tmp_path: Path) -> None:
     assert run.has("kernels") and any("checksum of the gzip data is wrong" in said for said in run.info.warnings)
 
 
+def test_a_damaged_entry_is_named_and_the_others_open(tmp_path: Path) -> None:
+    packed = tmp_path / "job.zip"
+    with zipfile.ZipFile(packed, "w") as out:
+        for rank in range(3):
+            out.writestr(f"rank{rank}.json", trace())
+    data = bytearray(packed.read_bytes())
+    with zipfile.ZipFile(packed) as archive:
+        begin = archive.getinfo("rank1.json").header_offset
+    data[begin + 100] ^= 1
+    packed.write_bytes(data)
+    run = opened(packed)
+    assert run.info.ranks == (0, 2)
+    assert any("rank1.json was left out: it is damaged (Bad CRC-32" in said for said in run.info.warnings)
+
+
+def test_the_readable_entries_of_a_cut_tar_open(tmp_path: Path) -> None:
+    packed = tar(tmp_path / "job.tar", "w", rank0=trace(), rank1=trace())
+    packed.write_bytes(packed.read_bytes()[: 1024 + -(-len(trace()) // 512) * 512 + 40])
+    run = opened(packed)
+    assert run.has("kernels") and any("is damaged" in said for said in run.info.warnings)
+
+
 def test_names_with_a_time_of_day_are_taken_and_what_a_system_hides_is_passed_over(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "job.zip", "w") as packed:
         packed.writestr("2026-03-02T14:07:30/rank0.json", trace())

@@ -63,7 +63,7 @@ def test_threads_are_kept_whatever_the_parts_of_a_file_hold() -> None:
     for tids in parts:
         ts = np.array([next(moments) for _ in tids])
         same = np.full(len(ts), 9)
-        collected.add_all(ts, same, np.array(tids), np.full(len(ts), none), np.zeros(len(ts), np.int64), same, ts)
+        collected.add(ts, same, np.array(tids), np.full(len(ts), none), np.zeros(len(ts), np.int64), same, ts)
     frame = collected.table(0, 5).collect()
     assert frame["tid"].to_list() == [None if tid == none else tid for tids in parts for tid in tids]
     assert set(frame["pid"]) == {9} and set(frame["rank"]) == {5} and frame["address"].to_list() == list(range(1, 13))

@@ -20,10 +20,9 @@ from warplens.loaders.kineto import LOADER, load
 from warplens.loaders.kineto.columns import Strings
 from warplens.loaders.kineto.deferred_events import DeferredEvents
 from warplens.loaders.kineto.recovery import walk
-from warplens.loaders.kineto.scan import blocks
+from warplens.loaders.kineto.scan import SCANNER, blocks
 from warplens.loaders.kineto.scan.blocks import BlockScanner
 from warplens.loaders.kineto.scan.layout import PAD
-from warplens.loaders.kineto.scan.program import SCANNER
 from warplens.loaders.kineto.tables import Tables
 from warplens.loaders.loader import Job
 from warplens.loaders.native.functions import Native, Objects
@@ -117,7 +116,7 @@ def test_instants_read_alone_come_in_batches(tmp_path: Path, monkeypatch: pytest
         sample(self, found)
 
     monkeypatch.setattr(Tables, "sample", counted)
-    text = json.dumps([memory(), memory(**{"Total Reserved": 1.5})] * 500)
+    text = json.dumps([memory(), memory(**{"Total Reserved": 1500.0})] * 500)
     found = read(text.encode(), tmp_path, compiled=True, block=1 << 20)
     assert batches == [len(found.metrics)] == [1500]
 

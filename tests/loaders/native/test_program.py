@@ -151,7 +151,7 @@ def test_where_nothing_fits_a_process_of_its_own_compiles_once(
 
 def test_what_was_compiled_here_is_used_from_a_folder_that_is_ours_alone(program: Program) -> None:
     folder = private.make(compiled_here())
-    write(folder, program, HOST, emit.objects(emit.compile_all(program.module, program.names)))
+    write(folder, program, HOST, emit.objects(emit.compile_all(program.module, program.names)), program.digest())
     located = locate(program)
     assert located is not None and located.folder == folder and answers(located.native) == EXPECTED
     locate.cache_clear()
@@ -167,8 +167,9 @@ def test_without_numba_nothing_is_started(program: Program, monkeypatch: pytest.
 
 
 def test_every_program_is_built() -> None:
-    root = Path(build.__file__).parents[1]
-    defining = [path for path in root.rglob("*.py") if "= Program(" in path.read_text()]
+    root = Path(build.__file__).parents[2]
+    sources = [*(root / "loaders").rglob("*.py"), *(root / "analysis").rglob("*.py")]
+    defining = [path for path in sources if "= Program(" in path.read_text()]
     assert len(defining) == len(build.PROGRAMS) == len({program.name for program in build.programs()})
 
 
@@ -185,7 +186,8 @@ def test_doctor_says_whether_the_readers_are_compiled(program: Program, monkeypa
     monkeypatch.setattr(doctor, "can_compile", lambda: False)
     facts = dict(doctor.facts())
     assert facts["readers"].startswith("not compiled for this processor") and "warplens[compile]" in facts["readers"]
-    write(private.make(compiled_here()), program, HOST, emit.objects(emit.compile_all(program.module, program.names)))
+    code = emit.objects(emit.compile_all(program.module, program.names))
+    write(private.make(compiled_here()), program, HOST, code, program.digest())
     locate.cache_clear()
     assert dict(doctor.facts())["readers"] == f"compiled for host, in {compiled_here()}"
     assert facts["cache"].endswith("can be written")

@@ -6,6 +6,7 @@ import csv
 import random
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,9 +15,10 @@ import polars as pl
 import pytest
 
 from warplens.analysis.contract.options import Options
+from warplens.analysis.contract.view import CannotAnswer
 from warplens.analysis.details.row_details import details
 from warplens.analysis.query.ask import ask
-from warplens.analysis.views import view
+from warplens.analysis.views import VIEWS, view
 from warplens.loaders.errors import Unreadable
 from warplens.loaders.ingest.event_arguments import arguments
 from warplens.loaders.ingest.opening import open_run
@@ -95,6 +97,26 @@ def test_pages_of_one_profile_are_one_recording_whichever_is_opened(tmp_path: Pa
         assert rows == [("k0", 5_000, None), ("k1", 7_000, pytest.approx(0.44))]
         assert "Occupancy: Block Limit Registers" in arguments(run.info, None, 0, "k0")
         assert "read together: 2 pages of one profile" in run.info.warnings
+
+
+@pytest.mark.parametrize("first", [0, 1], ids=["A has durations", "B has durations"])
+def test_pages_of_other_sections_are_a_pair_and_what_one_did_not_time_is_not_0(tmp_path: Path, first: int) -> None:
+    runs = []
+    for name, text in (("timed", DETAILS), ("occupancy", OCCUPANCY)):
+        (tmp_path / name).mkdir()
+        (path := tmp_path / name / "run.csv").write_text(text)
+        runs.append(opened(path))
+    pair, lacks = ((runs[0], runs[1]), "b") if not first else ((runs[1], runs[0]), "a")
+    answered = {}
+    for entry in VIEWS:
+        with suppress(CannotAnswer):
+            answered[entry.name] = ask(view(entry.name), pair)
+    assert {"overview", "kernels", "launches", "diff", "triage", "pairs"} <= set(answered)
+    assert answered["diff"].summary[0] == f"GPU     durations are not recorded in {lacks.upper()}"
+    (row,) = answered["overview"].frame.to_dicts()
+    assert (row[f"time_ns_{lacks}"], row["time_ns_delta"]) == (None, None)
+    assert [row[f"total_ns_{lacks}"] for row in answered["kernels"].frame.to_dicts()] == [None, None]
+    assert not any("0 ns" in said for table in answered.values() for said in table.summary)
 
 
 def test_every_page_of_a_real_profile_is_shown(data: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from warplens.loaders.errors import Unreadable
 from warplens.loaders.ingest import opening
 from warplens.loaders.loader import Job
-from warplens.loaders.nsys import LOADER, parquet, report
+from warplens.loaders.nsys import LOADER, PARQUET, report
 from warplens.loaders.trace import TABLE_NAMES, Trace
 
 
@@ -154,7 +154,7 @@ def test_parquet_with_bytes_changed_opens_or_is_refused(samples: Path, tmp_path:
             data[chance.randrange(len(data))] = chance.randrange(256)
         file.write_bytes(bytes(data))
         try:
-            (run,) = parquet.LOADER.load(Job(folder / "StringIds.parquet", tmp_path))
+            (run,) = PARQUET.load(Job(folder / "StringIds.parquet", tmp_path))
         except Unreadable:
             ended["refused"] += 1
             continue

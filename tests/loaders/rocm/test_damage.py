@@ -13,13 +13,11 @@ import pytest
 from fuzz_files import fuzz
 from fuzz_rocm import FILES, Amd, target
 
-from warplens.loaders import registry
+from warplens.loaders import registry, rocm
 from warplens.loaders.errors import Cancelled, Unreadable
 from warplens.loaders.ingest import stream
 from warplens.loaders.ingest.opening import open_run
 from warplens.loaders.loader import Job, Loader
-from warplens.loaders.rocm import rocpd, rocprofv3_json, rpd
-from warplens.loaders.rocm.csv_files import rocprofv3
 from warplens.loaders.trace import Trace
 
 SAMPLES = Path(__file__).resolve().parents[3] / "samples"
@@ -59,7 +57,7 @@ def test_text_where_numbers_should_be_is_null_and_counted(tmp_path: Path) -> Non
         "update rocpd_kernel_dispatch set end = 'later', grid_size_x = 1.5 where id = 2",
         "update rocpd_kernel_dispatch set end = 9223372036854775807 where id = 3",
     )
-    run = load(rocpd.LOADER, path, tmp_path)
+    run = load(rocm.ROCPD, path, tmp_path)
     kernels = run.kernels.filter(pl.col("kind") != "memcpy").select("dur_ns", "grid").collect()
     assert kernels.height == 11
     assert kernels["dur_ns"].null_count() == 2 and kernels["grid"].null_count() == 1
@@ -73,7 +71,7 @@ def test_a_view_that_never_ends_is_not_run(tmp_path: Path) -> None:
         "select x as id, x as start, x as end from c"
     )
     path = edited(tmp_path, "rocpd_results.db", "drop view rocpd_kernel_dispatch", endless)
-    assert load(rocpd.LOADER, path, tmp_path).kernels.collect().height == 16
+    assert load(rocm.ROCPD, path, tmp_path).kernels.collect().height == 16
 
 
 def test_a_view_over_several_tables_is_all_of_them(tmp_path: Path) -> None:
@@ -90,7 +88,7 @@ def test_a_view_over_several_tables_is_all_of_them(tmp_path: Path) -> None:
             f"create view {table.removesuffix(suffix)} as select * from `{table}` union all select * from `{other}`",
         ]
     path = edited(tmp_path, "rocpd_results.db", *copies, "update rocpd_info_process_ffff set pid = 99")
-    run = load(rocpd.LOADER, path, tmp_path)
+    run = load(rocm.ROCPD, path, tmp_path)
     ties = run.kernels.select("pid", "correlation").collect()
     assert ties.height == 32 and ties["correlation"].n_unique() == 32
     assert ties["pid"].value_counts().sort("pid").rows() == [(99, 16), (4242, 16)]
@@ -101,13 +99,13 @@ def test_generated_columns_are_not_computed(tmp_path: Path) -> None:
         tmp_path, "rocm.rpd", "alter table rocpd_string rename column string to was",
         "alter table rocpd_string add column string text generated always as (hex(zeroblob(400000000))) virtual",
     )
-    run = load(rpd.LOADER, path, tmp_path)
+    run = load(rocm.RPD, path, tmp_path)
     assert run.kernels.collect().height == 16
 
 
 def test_names_of_a_megabyte_are_cut(tmp_path: Path) -> None:
     path = edited(tmp_path, "rocm.rpd", "update rocpd_string set string = printf('%.*c', 3000000, 'x') where id > 3")
-    names = load(rpd.LOADER, path, tmp_path).kernels.select(pl.col("name").cast(pl.String).str.len_chars().max())
+    names = load(rocm.RPD, path, tmp_path).kernels.select(pl.col("name").cast(pl.String).str.len_chars().max())
     assert names.collect().item() == 65536
 
 
@@ -121,13 +119,13 @@ def test_a_database_may_be_stopped(tmp_path: Path) -> None:
         raise Cancelled
 
     with pytest.raises(Cancelled):
-        rpd.LOADER.load(Job(path, tmp_path, stop))
+        rocm.RPD.load(Job(path, tmp_path, stop))
 
 
 def test_a_compressed_database_is_read(tmp_path: Path) -> None:
     (tmp_path / "run.rpd.gz").write_bytes(gzip.compress((SAMPLES / "rocm.rpd").read_bytes()))
-    assert registry.claims(stream.head(tmp_path / "run.rpd.gz")) == (rpd.LOADER,)
-    run = load(rpd.LOADER, tmp_path / "run.rpd.gz", tmp_path)
+    assert registry.claims(stream.head(tmp_path / "run.rpd.gz")) == (rocm.RPD,)
+    run = load(rocm.RPD, tmp_path / "run.rpd.gz", tmp_path)
     assert run.info.label == "run" and run.kernels.collect().height == 16
 
 
@@ -135,7 +133,7 @@ def test_a_document_that_was_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -
     whole = (SAMPLES / "rocprofv3_results.json").read_bytes()
     end = whole.index(b'"kernel_dispatch"') + (whole.index(b'"hip_api":') - whole.index(b'"kernel_dispatch"')) // 2
     (tmp_path / "cut.json").write_bytes(whole[:end])
-    run = load(rocprofv3_json.LOADER, tmp_path / "cut.json", tmp_path)
+    run = load(rocm.JSON, tmp_path / "cut.json", tmp_path)
     assert run.kernels.collect().height == 5
     assert run.info.coverage is not None and 0 < run.info.coverage < 1
     assert any(warning.startswith("truncated: read ") for warning in run.info.warnings)
@@ -149,7 +147,7 @@ def test_records_of_a_document_that_are_none_are_counted(tmp_path: Path) -> None
     dispatches[3]["dispatch_info"]["kernel_id"] = 4000
     process["agents"][1]["name"] = None
     (tmp_path / "odd.json").write_text(json.dumps(document))
-    run = load(rocprofv3_json.LOADER, tmp_path / "odd.json", tmp_path)
+    run = load(rocm.JSON, tmp_path / "odd.json", tmp_path)
     kernels = run.kernels.filter(pl.col("kind") != "memcpy")
     assert kernels.collect().height == 9
     assert "[kernel 4000]" in set(kernels.select(pl.col("name").cast(pl.String)).collect()["name"])
@@ -160,7 +158,7 @@ def test_records_of_a_document_that_are_none_are_counted(tmp_path: Path) -> None
 def test_a_document_without_records_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "odd.json").write_text(f'{{"rocprofiler-sdk-tool":{text}}}')
     with pytest.raises(Unreadable):
-        rocprofv3_json.LOADER.load(Job(tmp_path / "odd.json", tmp_path))
+        rocm.JSON.load(Job(tmp_path / "odd.json", tmp_path))
 
 
 def test_numbers_nobody_can_read_are_null_and_counted(tmp_path: Path) -> None:
@@ -176,7 +174,7 @@ def test_numbers_nobody_can_read_are_null_and_counted(tmp_path: Path) -> None:
             row[columns.index(column)] = value
             made.append(",".join(row))
     (tmp_path / "a_kernel_trace.csv").write_text("\n".join([names, *made, *others, '"KERNEL_DISPATCH","Agent']))
-    run = load(rocprofv3.LOADER, tmp_path / "a_kernel_trace.csv", tmp_path)
+    run = load(rocm.CSV, tmp_path / "a_kernel_trace.csv", tmp_path)
     kernels = run.kernels.collect()
     assert kernels.height == 11 + 3 and kernels["dur_ns"].null_count() == 2
     assert any("values of a_kernel_trace.csv could not be read" in warning for warning in run.info.warnings)
@@ -186,7 +184,7 @@ def test_numbers_nobody_can_read_are_null_and_counted(tmp_path: Path) -> None:
 def test_a_marker_may_hold_lines_and_quotes(tmp_path: Path) -> None:
     text = 'Domain,Function,Process_Id,Thread_Id,Correlation_Id,Start_Timestamp,End_Timestamp\n'
     (tmp_path / "marker.csv").write_text(text + 'MARKER_CORE_API,"two\nlines, ""quoted""",1,1,1,10,20\n')
-    run = load(rocprofv3.LOADER, tmp_path / "marker.csv", tmp_path)
+    run = load(rocm.CSV, tmp_path / "marker.csv", tmp_path)
     assert run.host.select(pl.col("name").cast(pl.String), "kind").collect().rows() == [
         ('two\nlines, "quoted"', "annotation")
     ]
@@ -207,16 +205,16 @@ def test_blocks_of_a_large_file_go_together(tmp_path: Path, monkeypatch: pytest.
     header, *lines = (SAMPLES / KERNELS).read_text().splitlines()
     (tmp_path / "big_kernel_trace.csv.gz").write_bytes(gzip.compress("\n".join([header, *lines * 500]).encode()))
     monkeypatch.setattr(stream, "BLOCK_BYTES", 10_000)
-    from warplens.loaders.rocm.csv_files import blocks as csv_blocks
+    from warplens.loaders.rocm import csv_files
 
     with stream.Source(tmp_path / "big_kernel_trace.csv.gz") as source:
-        blocks = list(csv_blocks.frames(source, 10_000))
+        blocks = list(csv_files.frames(source, 10_000))
     assert len(blocks) > 50 and sum(block.height for block in blocks) == 6000
-    run = load(rocprofv3.LOADER, tmp_path / "big_kernel_trace.csv.gz", tmp_path)
+    run = load(rocm.CSV, tmp_path / "big_kernel_trace.csv.gz", tmp_path)
     assert run.info.label == "big" and run.kernels.collect().height == 6000
 
 
 def test_a_later_schema_is_refused_by_name(tmp_path: Path) -> None:
     path = edited(tmp_path, "rocpd_plain.db", "alter table rocpd_kernel_dispatch rename column start to start_id")
     with pytest.raises(Unreadable, match="schema version 4"):
-        load(rocpd.LOADER, path, tmp_path)
+        load(rocm.ROCPD, path, tmp_path)

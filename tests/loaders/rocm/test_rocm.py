@@ -261,6 +261,33 @@ def test_without_limits_or_counters_utilisation_is_not_known(lost: str, tmp_path
     assert set(rows(run.kernels, "tensor", "dram")) == {(None, None)}
 
 
+def renumbered(folder: Path, later: int, lost: int = 0) -> None:
+    """The timed dispatches count from 1, are timed in a pass of their own, and the last of them are missing."""
+    header, *lines = (folder / "timestamps.csv").read_text().splitlines()
+    cells = [line.rsplit(",", 2) for line in lines[: len(lines) - lost]]
+    (folder / "timestamps.csv").write_text("\n".join([header, *(
+        f"{number},{start.partition(',')[2]},{int(begin) + later},{int(end) + later}"
+        for number, (start, begin, end) in enumerate(cells, 1)
+    )]) + "\n")
+
+
+@pytest.mark.parametrize("later", [0, 77_777])
+def test_counters_go_to_their_launch_however_the_files_count(later: int, tmp_path: Path) -> None:
+    shutil.copytree(SAMPLES / "rocprofiler_compute", tmp_path / "workload")
+    renumbered(tmp_path / "workload", later)
+    before, after = (open_run(str(folder))[0] for folder in (SAMPLES / "rocprofiler_compute", tmp_path / "workload"))
+    assert rows(after.kernels, "name", "tensor", "dram") == rows(before.kernels, "name", "tensor", "dram")
+    assert rows(after.metrics, "ts_ns", "metric", "value") == rows(before.metrics, "ts_ns", "metric", "value")
+
+
+def test_counters_that_fit_no_launch_are_counted(tmp_path: Path) -> None:
+    shutil.copytree(SAMPLES / "rocprofiler_compute", tmp_path / "workload")
+    renumbered(tmp_path / "workload", 77_777, lost=1)
+    (run,) = open_run(str(tmp_path / "workload"))
+    assert run.kernels.collect().height == 11
+    assert any("dispatches fit no timed launch and were left out" in said for said in run.info.warnings)
+
+
 def test_rocprof_results_with_and_without_header_are_the_same_launches(tmp_path: Path) -> None:
     columns = ("start_ns", "dur_ns", "name", "kind", "device", "stream", "pid", "grid", "block", "registers")
     named, bare = (load(SAMPLES / f"rocprof_{how}.csv", tmp_path) for how in ("results", "bare"))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import signal
+from typing import Any
 
 import pytest
 from app_runs import app_on, press, screen_text, settled
+from textual.command import CommandPalette
+from textual.screen import Screen
 
 from warplens.tui.app.app import WarplensApp
 
@@ -32,7 +35,7 @@ async def test_two_runs_stand_side_by_side() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         shown = screen_text(app)
-        assert "A █" in shown and "B █" in shown
+        assert "A 1" in shown and "B 1" in shown and "waiting" in shown
         assert "normal → abnormal" in shown or "normal (90 launches) → abnormal" in shown
         await press(pilot, "3")
         assert "▐3 Kernels▌" in screen_text(app)
@@ -43,7 +46,7 @@ async def test_idle_shows_its_causes_above_the_gaps_and_enter_the_launches_aroun
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         shown = screen_text(app)
-        assert "▐8 Idle▌" in shown and "100.0%" in shown, shown
+        assert "▐8 Idle▌" in shown and "launch not recorded 100%" in shown, shown
         assert "unknown" in shown and "gaps" in shown
         await press(pilot, "enter")
         assert "Launches around it" in screen_text(app)
@@ -84,6 +87,30 @@ async def test_a_palette_that_is_closed_twice_takes_no_other_screen_with_it() ->
         palette.dismiss()  # Enter twice, before the first was heard
         await settled(pilot)
         assert app.screen is app.main
+
+
+async def test_commands_that_reach_a_palette_after_it_closed_are_dropped() -> None:
+    app = app_on("a", view="kernels")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "colon")
+        palette: Any = app.screen
+        await palette.query("*").remove()
+        palette._gather_commands("view")
+        await settled(pilot)
+        assert app.is_running and app._exception is None
+
+
+async def test_the_palette_opens_once_even_below_another_screen() -> None:
+    app = app_on("a", view="kernels")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        app.action_command_palette()
+        await settled(pilot)
+        app.push_screen(Screen())
+        app.action_command_palette()
+        await settled(pilot)
+        assert sum(isinstance(screen, CommandPalette) for screen in app.screen_stack) == 1
 
 
 async def test_a_view_that_is_asked_for_while_the_app_ends_is_not_opened() -> None:

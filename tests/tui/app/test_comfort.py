@@ -20,7 +20,7 @@ from warplens.analysis.contract.view import Answer, View
 from warplens.loaders.events import FirstRows, Loaded, Progress
 from warplens.loaders.ingest.discovery import TraceFound
 from warplens.tui.app.app import WarplensApp
-from warplens.tui.app.crash import crash_lines
+from warplens.tui.app.crash import crash_report
 from warplens.tui.overlays.details import DetailsScreen
 from warplens.tui.overlays.help import HelpScreen
 from warplens.tui.panes import table
@@ -367,7 +367,7 @@ def test_a_crash_tells_places_and_no_data() -> None:
     try:
         raise ValueError("secret name from the trace")
     except ValueError as error:
-        text = "".join(segment.text for segment in crash_lines(error))
+        text = crash_report(error)
     assert "ValueError" in text and "test_comfort.py" in text and "secret" not in text
 
 

@@ -42,6 +42,7 @@ async def test_plus_and_minus_open_and_close_a_row_under_the_cursor() -> None:
         assert pane is not None
         await press(pilot, "slash", *"conv", "enter")
         await settled(pilot)
+        assert "7 unchanged" in screen_text(app)  # one row
         for _ in range(len(pane.rows.table or ())):
             if pane.row()["parts"]:
                 break

@@ -29,7 +29,7 @@ async def test_the_tree_opens_and_closes_under_the_cursor() -> None:
     app = app_on("a", shelf=Shelf(a=with_calls()), view="ops")
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
-        assert "ranked" in screen_text(app)
+        assert "largest first" in screen_text(app)
         await press(pilot, "s")
         text = screen_text(app)
         assert "as a tree" in text and "▾ Layer_" in text and "aten::[red]mm" in text
@@ -44,7 +44,7 @@ async def test_the_tree_opens_and_closes_under_the_cursor() -> None:
         await press(pilot, "down", "minus")
         assert pane.row()["name"] == "aten::[red]mm", "what cannot be closed closes the row it stands under"
         await press(pilot, "s")
-        assert "ranked" in screen_text(app) and "▾" not in screen_text(app)
+        assert "largest first" in screen_text(app) and "▾" not in screen_text(app)
 
 
 async def test_a_filter_and_a_sort_make_a_list_of_the_tree() -> None:

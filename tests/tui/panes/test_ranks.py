@@ -40,8 +40,8 @@ async def test_the_screen_names_the_late_rank_and_shows_when() -> None:
         text = screen_text(app)
         assert "Rank 2 (GPU 2) comes last at 16 of 24" in " ".join(text.split())
         assert "waits caused by each rank, a cell a cycle" in text
-        strip = next(line for line in text.splitlines() if line.startswith(" rank 2  "))
-        assert strip.rstrip() == " rank 2  ████"
+        strip = next(line for line in text.splitlines() if line.startswith("│ rank 2  "))
+        assert strip.rstrip("│ ") == "│ rank 2  ████"
 
 
 async def test_a_small_screen_leaves_the_strip_out() -> None:
@@ -55,6 +55,6 @@ def test_more_cycles_than_cells_are_summed() -> None:
     heat = {"ranks": ["rank 1", "rank 0"], "parts": "cycle", "caused_ns": [[5] * 100, [1] * 50 + [0] * 50]}
     head, first, second = (line.plain for line in heat_strip(heat, 28, 4))
     assert "up to 25 ns" in head
-    assert first == " rank 1  " + "█" * 20
-    assert second == " rank 0  " + "░" * 10 + " " * 10
+    assert first == "rank 1  " + "█" * 20
+    assert second == "rank 0  " + "░" * 10 + " " * 10
     assert heat_strip(None, 80, 4) == []

@@ -80,7 +80,7 @@ async def test_a_key_that_is_held_down_asks_once(monkeypatch: pytest.MonkeyPatch
         assert asked == [] and details(app).runner.busy
         monkeypatch.setattr(side_panel, "REST", 0.0)
         await press(pilot, "j")
-        assert asked == [9] and text(app).startswith("│ row 9") and len(looked) == 1
+        assert asked == [9] and text(app).startswith("╭─ row 9 ") and len(looked) == 1
 
 
 async def test_details_that_fail_say_so_and_nothing_else_stops(monkeypatch: pytest.MonkeyPatch) -> None:

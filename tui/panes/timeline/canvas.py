@@ -1,4 +1,4 @@
-"""The timeline as it is drawn and moved in: a minimap, a ruler, a line a lane, and what lies under the cursor.
+"""The timeline as it is drawn and moved in: a minimap, a ruler, one line per lane, and what lies under the cursor.
 
 The window, the column and the lane of the cursor are the only state; every key changes them and draws the lines in
 sight anew. All moments are in the time of run A; a second run is drawn at the same place by its offset.
@@ -16,12 +16,13 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from ...list import frame
 from ...session import themes
 from ...session.keys import bindings
 from . import painter
 
 if TYPE_CHECKING:
-    from ....analysis.core.names.of_runs import ShortNames
+    from ....analysis.core.names.display_names import ShortNames
     from ....analysis.timeline.lanes import Lane, Timeline
     from ....analysis.timeline.picture import Row
     from ....analysis.timeline.place import Place
@@ -32,8 +33,8 @@ LEAST_NS = 100
 ZOOM = 2
 PAN = 8
 """A key moves by one in so many parts of the window."""
-_HEAD, _FOOT = 2, 2
-"""Lines above and below the lanes: minimap and ruler; what lies under the cursor."""
+_HEAD, _FOOT = 3, 3
+"""Lines above and below the lanes: border, minimap and ruler; what lies under the cursor, and the border."""
 
 
 class TimelineCanvas(Widget, can_focus=True):
@@ -61,6 +62,7 @@ class TimelineCanvas(Widget, can_focus=True):
         self._rows: list[tuple[int, Row]] = []
         self._laid_out: tuple[object, ...] = ()
         self._painted: tuple[tuple[object, ...], list[Strip]] | None = None
+        self._frame = frame.Frame()
 
     # State -----------------------------------------------------------------------------------------------------------
 
@@ -74,6 +76,13 @@ class TimelineCanvas(Widget, can_focus=True):
             self.column = self.window(0).columns // 2
         self._laid_out = ()
         self._changed()
+
+    def caption(self, said: frame.Frame) -> None:
+        """What stands in the border."""
+        if said != self._frame:
+            self._frame = said
+            self._painted = None
+            self.refresh()
 
     def whole(self) -> tuple[int, int]:
         """Everything recorded, in the time of run A."""
@@ -318,7 +327,7 @@ class TimelineCanvas(Widget, can_focus=True):
         """The lines in sight, drawn once for each place they show: Textual asks for all of them when one changed."""
         key = (themes.look(self.app.theme), self.size, self.background_colors[1])
         if self._painted is None or self._painted[0] != key:
-            from ....analysis.core.names.of_runs import speaking_of
+            from ....analysis.core.names.display_names import speaking_of
 
             with speaking_of(self.names) if self.names is not None else nullcontext():
                 self._painted = key, self._filtered(self._draw())
@@ -336,13 +345,21 @@ class TimelineCanvas(Widget, can_focus=True):
         if not self.runs or height < 4:
             return [Strip.blank(width, look.base)] * height
         windows, label = [self.window(run) for run in range(len(self.runs))], self._label()
-        head = painter.head(self.runs, windows[0], label, look, width)
+        upper = frame.strip(frame.upper(self._frame, width, self.has_focus), look)
+        head = [upper, *painter.head(self.runs, windows[0], label, look, width)]
         room = height - len(head) - _FOOT
         rows = self.rows()[self._top : self._top + room]
         cursor = self.selected - self._top, self.column
         lanes = painter.lanes(self.runs, rows, windows, cursor, label, look, width)
         blank = [Strip.blank(width, look.base)] * (room - len(lanes))
         return [*head, *lanes, *blank, *self._foot()][:height]
+
+    def on_focus(self) -> None:
+        """The border shows whether keys go here."""
+        self._painted = None
+        self.refresh()
+
+    on_blur = on_focus
 
     def _foot(self) -> list[Strip]:
         from ....analysis.timeline.place import describe
@@ -354,4 +371,6 @@ class TimelineCanvas(Widget, can_focus=True):
             text = painter.calls(rows[self.selected][1]) if rows else ""
         if len(rows) > (room := self._room()):
             text = f"lanes {self._top + 1}–{min(self._top + room, len(rows))} of {len(rows)} · {text}"
-        return painter.foot(text, self.told, themes.look(self.app.theme), self.size.width)
+        look, width = themes.look(self.app.theme), self.size.width
+        lower = frame.strip(frame.lower(self._frame, width, self.has_focus), look)
+        return [*painter.foot(text, self.told, look, width), lower]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ....analysis.timeline.picture import Line, Row
     from ....analysis.timeline.window import Window
 
+_ROLES = {"kernel": "gemm", "collective": "collective", "copy": "copy", "wait": "dim", "host": "python"}
 _REVERSE = Style(reverse=True)
 _BOLD = Style(bold=True)
 
@@ -72,7 +73,7 @@ def _coloured(line: Line, column: int, here: bool, look: Look) -> list[Segment]:
     bold, of_column = False, codes.tolist()
     for begin, stop in pairwise(sorted(edge for edge in edges if edge <= len(text))):
         bold = begin in firsts or (bold and begin not in ends)
-        style = look.slices[CLASSES[of_column[begin]]] if begin < len(of_column) else look.base
+        style = look.role(_ROLES[CLASSES[of_column[begin]]]) if begin < len(of_column) else look.base
         style = style + _BOLD if bold else style
         if begin == column:
             style = look.cursor if here else style + look.cursor_blurred

@@ -17,6 +17,7 @@ from textual.binding import BindingType
 
 from ....analysis.core.text import display
 from ....analysis.views import Entry
+from ...list.frame import Frame
 from ...session.exporting import free_name, new_trace
 from ...session.jobs import QueryRunner
 from ...session.keys import bindings
@@ -29,7 +30,7 @@ from .canvas import TimelineCanvas
 
 if TYPE_CHECKING:
     from ....analysis.contract.view import Runs, View
-    from ....analysis.core.names.of_runs import ShortNames
+    from ....analysis.core.names.display_names import ShortNames
     from ....analysis.table.table import Table
     from ....analysis.timeline.lanes import Marks, Timeline
 
@@ -72,7 +73,7 @@ class TimelinePane(TablePane):
 
         def job() -> tuple[View, Runs, tuple[Timeline, ...], tuple[int, ...], ShortNames]:
             from ....analysis.contract.view import CannotAnswer
-            from ....analysis.core.names.of_runs import of_runs
+            from ....analysis.core.names.display_names import of_runs
             from ....analysis.timeline.lanes import timeline_of
             from ....analysis.views.timeline import aligned
 
@@ -147,6 +148,10 @@ class TimelinePane(TablePane):
 
     def make_room(self) -> None:
         """The lanes take all the room."""
+
+    def caption(self, said: Frame) -> None:
+        """What stands in the border of the lanes."""
+        self.canvas.caption(said)
 
     def export_job(self) -> Callable[[], Table] | None:
         """The window as it stands, as the view answers it."""

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from warplens.loaders.ingest.job.layout import HELPER, recordings
+from warplens.loaders.ingest.job.together import DRIVER
+from warplens.loaders.ingest.ranks import recordings
 
 
 def groups(*names: str) -> list[list[str]]:
@@ -47,4 +48,4 @@ def test_the_same_name_in_another_folder_is_another_rank() -> None:
      ("rank0.pt.trace.json", False), ("1754000000-TP-0-DECODE.trace.json", False)],
 )
 def test_processes_that_drive_ranks_are_told_by_their_names(name: str, helper: bool) -> None:
-    assert bool(HELPER.search(name)) is helper
+    assert bool(DRIVER.search(name)) is helper

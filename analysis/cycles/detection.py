@@ -1,0 +1,318 @@
+"""The cycles of a run: how long each took, how busy its devices were, which stand out, and what two runs differ by.
+
+``find_cycles`` is the one answer to "which cycles does this run have"; every view asks it, so that all of them speak of
+the same cycles. A cycle takes as long as its mark; what its devices did is taken over its window (see ``assignment``).
+A cycle the recorder did not see whole is ``complete = false``: its length is known, what its devices did is not, and
+stays null. Nothing is left out silently: warm-up cycles are marked, and counted even when ``Options.warm_up`` leaves
+them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import RLock
+from typing import Any, cast
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...loaders import schema
+from ...loaders.trace import Trace
+from ..contract.options import Options
+from ..core import units
+from ..core.batches import batches
+from ..core.derived import derived_value
+from ..core.distribution import fence, statistics
+from . import assignment, completeness, launch_runs, reduced
+from . import sources as cycle_sources
+from .completeness import with_phases
+from .sourced_cycles import LIMITED, SourcedCycles, why_ignored
+
+WARM_UP_FACTOR = 1.5  # A first cycle this many times the median is warm-up, and so is each after it that still is...
+WARM_UP_SHARE = 0.25  # ...as long as at most this share of all cycles are.
+LEAST_HELD = 0.5
+"""Share of the device time that cycles found by regularity must hold; less explains nothing of the run."""
+TOGETHER = 1_000_000  # Rows of a profile that are told apart at once.
+
+EXTRA = {
+    "busy_ns": pl.Int64, "idle_ns": pl.Int64, "warm_up": pl.Boolean, "outlier": pl.Boolean, "records": pl.Int64,
+    **dict.fromkeys(assignment.WINDOW, pl.Int64),
+}
+"""What ``cycles_of`` has beside the columns of the table: device time, flags, the number of device activities, and the
+window in which the cycle happens on host and devices together."""
+
+
+class Cycles(Struct, frozen=True):
+    """The cycles of one run: ``frame`` (schema of ``cycles`` and ``EXTRA``), where they are from, what to know.
+
+    ``before`` and ``elsewhere`` count the device activities that belong to no cycle: those before the first one, and
+    the others. ``held`` is the share of the device time that does belong to one, None where nobody measured any.
+    ``earlier`` counts those that were launched before the recording began. ``marked`` is what the source itself said of
+    each being whole. ``guessed`` cycles were marked by nobody; ``ignored`` says why such a guess describes nothing,
+    None where the cycles count.
+    """
+
+    frame: pl.DataFrame
+    source: str | None
+    anchor: str | None
+    device_time: bool = False
+    notes: tuple[str, ...] = ()
+    before: int = 0
+    elsewhere: int = 0
+    held: float | None = None
+    earlier: int = 0
+    guessed: bool = False
+    ignored: str | None = None
+    marked: pl.Series | None = None
+
+
+_finding = RLock()
+
+
+def find_cycles(run: Trace, options: Options) -> Cycles:
+    """The cycles of the run by the first source that has any; an empty frame and a note where nothing repeats."""
+    with _finding:  # who asks while another thread finds them waits for that
+        anchor = options.cycle_anchor
+        return run.remember("cycles", (anchor,), lambda: (
+            _find(run, anchor) if anchor is not None else derived_value(run, "cycles", Cycles, lambda: _find(run, None))
+        ))
+
+
+def cycles_of(run: Trace, options: Options) -> pl.LazyFrame:
+    """The run's cycles in the schema of the table ``cycles`` with the columns of ``EXTRA`` added."""
+    return find_cycles(run, options).frame.lazy()
+
+
+SOURCES = (
+    cycle_sources.recorded, cycle_sources.annotated, cycle_sources.anchored, launch_runs.executed, launch_runs.repeated,
+)
+"""Where cycles are looked for, in the order they are trusted."""
+
+
+def _find(run: Trace, anchor: str | None) -> Cycles:
+    if anchor is not None:
+        result = cycle_sources.overridden(run, anchor)
+        if result is None:
+            return _none(f"no host function or kernel matches the cycle anchor {anchor!r}")
+        return _complete(run, result)
+    if run.info.facts.get(LIMITED) and not run.has("cycles"):
+        return _none("no cycles in what it is limited to")
+    first: Cycles | None = None
+    for source in SOURCES:
+        result = source(run)
+        if result is None:
+            continue
+        cycles = _complete(run, result)
+        if result.certain or cycles.held is None or cycles.held >= LEAST_HELD:
+            return cycles
+        first = first or cycles
+    return first or _none("no cycles: no step marks, and no annotation, function or run of launches that repeats")
+
+
+def _none(note: str) -> Cycles:
+    frame = schema.empty("cycles").with_columns(pl.lit(None, dtype=kind).alias(name) for name, kind in EXTRA.items())
+    return Cycles(frame.collect(), None, None, notes=(note,))
+
+
+def _complete(run: Trace, found: SourcedCycles) -> Cycles:
+    """The source's cycles with everything that follows from the rest of the recording."""
+    anchor = found.anchor
+    if reduced.is_reduced(run):
+        frame, anchor = reduced.with_figures(run, found.frame), reduced.anchor(run) or anchor
+        records = _Records([], [], *reduced.outside(run))
+    else:
+        frame = assignment.with_windows(run, found.frame, found.device_time)
+        frame = with_phases(run, frame, found.device_time)
+        records = _records(run, frame, found.device_time)
+        frame = frame.with_columns(
+            pl.Series("records", records.count, dtype=pl.Int64), pl.Series("busy_ns", records.busy_ns, dtype=pl.Int64)
+        )
+    marked = frame["complete"]
+    complete = pl.col("complete").fill_null(True) & completeness.whole(frame)
+    frame = frame.with_columns(complete=complete).with_columns(
+        pl.when("complete").then("busy_ns").alias("busy_ns"), _warm_up(frame),
+    )
+    timed = pl.col("start_ns").is_not_null()  # without timestamps nobody saw what lies between two launches
+    window = pl.col(assignment.WINDOW[1]) - pl.col(assignment.WINDOW[0])
+    marks = [False] * frame.height  # the one rule: what is said of outliers anywhere is said of these
+    for _, group in frame.with_row_index("row").group_by(completeness.like(frame)):
+        limit = fence(group.filter(~pl.col("warm_up"))["dur_ns"].cast(pl.Float64).to_numpy())
+        for row, span, warm_up in group.select("row", "dur_ns", "warm_up").iter_rows():
+            marks[row] = span > limit and not warm_up
+    frame = frame.with_columns(
+        pl.when((pl.col("busy_ns") <= window) & timed).then(window - pl.col("busy_ns")).alias("idle_ns"),
+        pl.Series("outlier", marks, dtype=pl.Boolean),
+    )
+    order = [*schema.polars_schema("cycles"), *EXTRA]
+    return Cycles(
+        frame.select(order), found.source, anchor, found.device_time, found.notes,
+        records.before, records.elsewhere, records.held, records.earlier, found.guessed,
+        why_ignored(run, frame, records.held) if found.guessed else None, marked,
+    )
+
+
+class _Records(Struct, frozen=True):
+    """Per cycle the device activities that belong to it and how long devices were busy; what belongs to none."""
+
+    count: Sequence[int | None]
+    busy_ns: Sequence[int | None]
+    before: int = 0
+    elsewhere: int = 0
+    held: float | None = None
+    earlier: int = 0
+
+
+def _records(run: Trace, frame: pl.DataFrame, device_time: bool) -> _Records:
+    if run.has("kernels") and frame["start_ns"].null_count():
+        counts = assignment.in_cycles(run, frame, device_time).filter(pl.col("kind") != "sync").group_by("cycle").len()
+        counted = frame.join(counts.collect(engine="streaming"), on="cycle", how="left", maintain_order="left")
+        return _Records(counted["len"].fill_null(0).to_list(), [int(span) for span in frame["dur_ns"]])
+    if run.has("kernels"):
+        return _timed_records(run, frame, device_time)
+    if run.has("profile"):
+        # two processes may each have a cycle 3, which began at different times
+        same = ["cycle", "start_ns"]
+        functions = run.profile.filter(pl.col("device") != "Host").rename({"cycle_start_ns": "start_ns"})
+        sums = pl.concat([
+            functions.filter(pl.col("cycle").is_in(some, nulls_equal=True))
+            .unique([*same, "pid", "function", "device"]).group_by(same).agg(
+                pl.col("instances").sum().alias("records"), pl.col("dur_ns").sum().alias("busy"),
+                pl.col("device").n_unique().alias("devices"),
+            ).collect(engine="streaming")
+            for some in _some_cycles(run)
+        ])
+        joined = frame.join(sums, on=same, how="left", nulls_equal=True, maintain_order="left")
+        return _Records(joined["records"].fill_null(0).to_list(), (joined["busy"] // joined["devices"]).to_list())
+    return _Records([None] * frame.height, [None] * frame.height)
+
+
+def _some_cycles(run: Trace) -> list[pl.Series]:
+    """The cycles of the profile, as many at a time as have about ``TOGETHER`` rows: few enough to be told apart."""
+    counts = run.profile.group_by("cycle").len().sort("cycle").collect(engine="streaming")
+    batch = pl.Series(counts["len"].cum_sum() // TOGETHER)
+    return [part["cycle"].implode() for part in counts.with_columns(batch.alias("batch")).partition_by("batch")]
+
+
+def _timed_records(run: Trace, frame: pl.DataFrame, device_time: bool) -> _Records:
+    first = cast(int | None, frame["start_ns"].min())
+    count = np.zeros(frame.height, dtype=np.int64)
+    homeless, before, earlier = 0, 0, 0
+    total, held = 0.0, 0.0  # times as floats: durations may be longer than integers add up
+    for work in batches(assignment.launched(run).filter(pl.col("kind") != "sync").select(
+        "launch_ns", "start_ns", "dur_ns", "rank", "earlier"
+    )):
+        at = assignment.place(work, frame, device_time)
+        inside, spent = at >= 0, work["dur_ns"].fill_null(0).to_numpy()
+        count += np.bincount(at[inside], minlength=frame.height)
+        total, held = total + float(spent.sum(dtype=np.float64)), held + float(spent[inside].sum(dtype=np.float64))
+        early = work["earlier"].to_numpy() & ~inside
+        earlier += int(early.sum())
+        begun = work.filter(pl.Series(~inside & ~early)).select(pl.coalesce("launch_ns", "start_ns")).to_series()
+        homeless += len(begun)
+        before += 0 if first is None else int((begun < first).sum())
+    return _Records(
+        count.tolist(), assignment.busy_ns(run, frame), before, homeless - before, held / total if total else None,
+        earlier,
+    )
+
+
+def _warm_up(frame: pl.DataFrame) -> pl.Series:
+    """Whether each is one of the first cycles of a rank, and these are clearly slower than the rest of their kind."""
+    if frame["start_ns"].null_count():
+        # launches without times were replayed, or are the layers of one iteration
+        return pl.repeat(False, frame.height, eager=True).alias("warm_up")
+    same, span = ["rank", completeness.like(frame)], pl.col("dur_ns")
+    placed = frame.select(*same, span, place=pl.int_range(pl.len()).over(same), of=pl.len().over(same)).with_columns(
+        first=pl.col("place") < (pl.col("of") * WARM_UP_SHARE).floor()
+    )
+    steady = span.filter(~pl.col("first")).median().over(same)
+    slow = pl.col("first") & (span > WARM_UP_FACTOR * steady)
+    return placed.with_columns(slow=slow).select(
+        warm_up=pl.col("slow").fill_null(False).cum_min().over(same)
+    ).to_series()
+
+
+def spoken_of(run: Trace, options: Options) -> Cycles:
+    """The cycles every view speaks of: all that were found, without the warm-up where the options leave it out."""
+    cycles = find_cycles(run, options)
+    if options.warm_up or not cycles.frame["warm_up"].any():
+        return cycles
+    left = int(cycles.frame["warm_up"].sum())
+    return replace(
+        cycles, frame=cycles.frame.filter(~pl.col("warm_up")),
+        notes=(*cycles.notes, f"{left} warm-up cycle{'s' if left > 1 else ''} of {run.info.label} left out"),
+    )
+
+
+def counted_cycles(run: Trace, options: Options) -> Cycles:
+    """The cycles that findings, headlines and gauges describe: none where they are a guess that explains too little."""
+    cycles = spoken_of(run, options)
+    return cycles if cycles.ignored is None else without_guess(cycles)
+
+
+def without_guess(cycles: Cycles) -> Cycles:
+    """No cycles, with what was guessed said in a note."""
+    return replace(cycles, frame=cycles.frame.clear(), notes=tuple(filter(None, (*cycles.notes, why_guessed(cycles)))))
+
+
+def why_none(run: Trace, cycles: Cycles) -> str:
+    """Why a run has no cycles, and what would give it some, as a sentence."""
+    why = cycles.notes[0] if cycles.notes else "no cycles"
+    if why.startswith("no cycles"):
+        return f"{run.info.label} has {why}; --cycle-anchor names a function or kernel to take them from."
+    return f"{run.info.label}: {why}."
+
+
+def left_out(cycles: Cycles) -> str | None:
+    """How many cycles are missing from device figures, as a sentence; None where all were recorded whole."""
+    count, lacking = cycles.frame.height, int((~cycles.frame["complete"]).sum())
+    if not lacking:
+        return None
+    were, are = ("was", "is") if lacking == 1 else ("were", "are")
+    return f"{lacking} of {count} cycles {were} not recorded whole and {are} left out of device figures."
+
+
+def homeless(cycles: Cycles) -> str | None:
+    """How many device activities belong to no cycle, as sentences; None where all belong to one."""
+    said = []
+    if cycles.earlier:
+        were = "activity was" if cycles.earlier == 1 else "activities were"
+        said.append(f"{units.count(cycles.earlier)} {were} launched before the recording and belong"
+                    f"{'s' if cycles.earlier == 1 else ''} to no cycle.")
+    parts = []
+    if cycles.before:
+        parts.append(f"{units.count(cycles.before)} before the first one")
+    if cycles.elsewhere:
+        parts.append(f"{units.count(cycles.elsewhere)} between or after them")
+    if parts:
+        held = "" if cycles.held is None else f"; the cycles hold {units.percent(100 * cycles.held)} of the device time"
+        said.append(f"Device activities that belong to no cycle: {' and '.join(parts)}{held}.")
+    return " ".join(said) or None
+
+
+def why_guessed(cycles: Cycles) -> str | None:
+    """That the cycles are a guess, and whether anything is said by them, as a sentence; None for recorded ones."""
+    if not cycles.guessed or cycles.frame.is_empty():
+        return None
+    if cycles.ignored is None:
+        return "No cycles are marked in the recording: these are a guess, from what repeats."
+    count = units.counted(cycles.frame.height, "guessed cycle is", "guessed cycles are")
+    return f"{count} not used for findings, headlines and gauges: {cycles.ignored}."
+
+
+def facts_of(cycles: Cycles) -> dict[str, Any]:
+    """Numbers about one run's cycles: the statistics of their durations, their source, and how many of what."""
+    frame = cycles.frame
+    facts = statistics(frame["dur_ns"].cast(pl.Float64).to_numpy())
+    facts |= {
+        "source": cycles.source, "anchor": cycles.anchor, "guessed": cycles.guessed,
+        "incomplete": int((~frame["complete"]).sum()),
+        "warm_up": int(frame["warm_up"].sum()), "outliers": int(frame["outlier"].sum()),
+        "kinds": {
+            str(kind): statistics(group["dur_ns"].cast(pl.Float64).to_numpy())
+            for (kind,), group in frame.group_by(pl.col(completeness.like(frame)).cast(pl.String), maintain_order=True)
+        },
+    }
+    return facts

@@ -1,0 +1,88 @@
+"""The rows of a diff as a reader takes them in: those with one cause under it, those that are unchanged as one.
+
+For a screen: exports and programs have the rows themselves. A group is a row before its own, with their sum, whose
+``parts`` counts them (``table.parts`` opens and closes it); its ``kind`` is ``cause`` or ``unchanged``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+from msgspec.structs import replace
+
+from ...core import units
+from ...core.metrics import change, title
+from ...table.parts import children
+from ...table.rows import Rows
+from ...table.table import Table
+
+CAUSE, UNCHANGED = "cause", "unchanged"
+_UNDECIDED = ("~", "too few cycles")
+
+
+def grouped(table: Table) -> Table:
+    """The table with its groups, the cause open and the unchanged closed; the table itself where there are none."""
+    if table.sorted_by is not None or table.filter is not None or "parts" not in table.rows.schema:
+        return table
+    frame = table.rows.gather(None)
+    parts = frame["parts"].fill_null(0).to_list()
+    blocks: list[tuple[int, int]] = []  # rows with what is part of them: first row, rows
+    while (at := sum(blocks[-1]) if blocks else 0) < frame.height:
+        blocks.append((at, 1 + parts[at]))
+    resource = (table.facts.get("cause") or {}).get("resource")
+    caused, same, rest = [], [], []
+    for first, count in blocks:
+        row = frame.row(first, named=True)
+        if row["verdict"] in _UNDECIDED and count == 1:  # what was swapped under an operator stays in sight
+            same.append((first, count))
+        elif resource and row["verdict"] == "slower" and (row["metric"], row["device"]) == (
+            resource["metric"], resource["device"]
+        ):
+            caused.append((first, count))
+        else:
+            rest.append((first, count))
+    made: list[pl.DataFrame] = []
+    for members, head in ((caused, _cause(frame, caused, resource)), (rest, None), (same, _unchanged(frame, same))):
+        if head is not None and len(members) > 1:
+            made.append(pl.DataFrame([head | {"parts": sum(count for _, count in members)}], schema=frame.schema))
+        made += [frame[first : first + count] for first, count in members]
+    if len(made) == len(blocks):
+        return table
+    whole = pl.concat(made)
+    counts = whole["parts"].fill_null(0).to_list()
+    shown, at = [], 0
+    while at < whole.height:
+        shown.append(at)
+        if whole["kind"][at] == CAUSE:
+            shown += children(counts, at)
+        at += 1 + counts[at]
+    order = pl.Series(shown, dtype=pl.UInt32)
+    return replace(table, rows=Rows(whole, named=table.rows.named), order=order, kept=order, passed=None)
+
+
+def _sums(frame: pl.DataFrame, members: list[tuple[int, int]]) -> dict[str, Any]:
+    rows = frame[[first for first, _ in members]]
+    return {name: rows[name].sum() for name in ("a_ms", "b_ms", "delta_ms", "lost") if rows[name].count()}
+
+
+def _cause(
+    frame: pl.DataFrame, members: list[tuple[int, int]], resource: dict[str, Any] | None
+) -> dict[str, Any] | None:
+    if not members or resource is None:
+        return None
+    text = (f"{title(resource['metric'])} {resource['device']} "
+            f"{change(resource['mu_a'], resource['mu_b'], resource['unit'])}")
+    paths = {frame["path"][first] for first, _ in members}
+    return _sums(frame, members) | {
+        "function": f"{text} · {units.count(len(members))} kernels slower", "verdict": "slower", "kind": CAUSE,
+        "path": paths.pop() if len(paths) == 1 else None, "device": resource["device"],
+    }
+
+
+def _unchanged(frame: pl.DataFrame, members: list[tuple[int, int]]) -> dict[str, Any] | None:
+    if not members:
+        return None
+    few = sum(frame["verdict"][first] == _UNDECIDED[1] for first, _ in members)
+    said = "unchanged · within the noise floor" if not few else "not flagged · within the noise floor or too few cycles"
+    return {"function": f"{units.count(len(members))} {said}", "verdict": "~", "kind": UNCHANGED}

@@ -1,0 +1,292 @@
+"""The attribution of a run's idle time: every gap of every device with its causes, and what drained the queue.
+
+The causes of a gap sum to its length, and those of a device to its idle time, to the nanosecond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from zlib import crc32
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from ...loaders.schema import NAME
+from ...loaders.trace import Trace
+from ..core.batches import ABSENT, CALLS, ids
+from ..core.call_tree import HostSlices, Ints, Mask, crossing_notes, crossings
+from ..core.derived import derived_rows, derived_value
+from ..core.intervals import EMPTY, Intervals
+from ..cycles.whole import Steps
+from .cause_meanings import CAUSES
+from .causes import BY_SLICE, DISPATCH_NS
+from .gaps import DeviceGaps, activities_of, gaps_of
+from .host import Host, drained_by, host_of, timeline_of
+from .scope import Part, ScopeSums
+from .thread_time import ThreadWindows, time_by_cause
+
+AT_ONCE = 1 << 17  # Gaps that are explained, or put in order, at once.
+_NAMES = tuple(CAUSES)
+
+
+class DeviceIdle(Struct, frozen=True):
+    """One device: first start to last end, busy and idle time in ns, idle time by cause (those above 0), gaps."""
+
+    device: str | None
+    rank: int | None
+    window_ns: int
+    busy_ns: int
+    idle_ns: int
+    causes: dict[str, int]
+    gaps: int
+
+
+class DeviceScope(Struct, frozen=True):
+    """What a sentence about a device is about: its sums over the steps, and the ``parts`` of ``scope``."""
+
+    sums: DeviceIdle
+    parts: dict[str, Part]
+
+
+class Idle(Struct, frozen=True):
+    """Every gap as a row of ``gaps``, longest first, sums per device, and notes on what could not be known. ``scope``
+    are the devices in the steps asked about, those that ran nothing in them left out; without steps, in all. Gaps of a
+    big recording are on disk: 60 bytes each in memory, of which most questions need a few or some columns. ``gaps``:
+    ``device rank start_ns dur_ns cause cause_ns before after call op frame drained_by drain_ns index``, where ``cause``
+    is the one that most of the gap had, for ``cause_ns``, and ``index`` the launch that ended it."""
+
+    gaps: pl.LazyFrame
+    devices: tuple[DeviceIdle, ...]
+    notes: tuple[str, ...]
+    scope: tuple[DeviceScope, ...] = ()
+
+
+def idle_of(run: Trace, piece: Trace, steps: Steps | None = None) -> Idle | None:
+    """Idle time between the activities of ``piece``, which is the run or a part of it; None without any times."""
+    return piece.remember("idle", (steps,), lambda: _kept(run, steps) if piece is run else _found(run, piece, steps))
+
+
+def _found(run: Trace, piece: Trace, steps: Steps | None) -> Idle | None:
+    """The idle time of a part of the run, by cause."""
+    attributed = _attributed(run, activities_of(piece), steps)
+    if attributed is None:
+        return None
+    return Idle(pl.concat(attributed.longest_first()).lazy(), attributed.devices, attributed.notes, attributed.scope)
+
+
+def _kept(run: Trace, steps: Steps | None) -> Idle | None:
+    """The idle time of the whole run, by cause."""
+    made = list[_Attribution | None]()
+
+    def found() -> _Attribution | None:
+        if not made:
+            made.append(_attributed(run, activities_of(run), steps))
+        return made[0]
+
+    def about() -> _About | None:
+        attributed = found()
+        return None if attributed is None else _About(attributed.devices, attributed.notes, attributed.scope)
+
+    def gaps() -> Iterable[pl.DataFrame]:
+        attributed = found()
+        return () if attributed is None else attributed.longest_first()
+
+    of_steps = "" if steps is None else f"-{crc32(repr(steps.windows).encode())}"
+    told = derived_value(run, f"gaps-about{of_steps}", _About | None, about)
+    return None if told is None else Idle(derived_rows(run, "gaps", gaps), told.devices, told.notes, told.scope)
+
+
+class _About(Struct, frozen=True):
+    """What is kept of the attribution beside its gaps."""
+
+    devices: tuple[DeviceIdle, ...]
+    notes: tuple[str, ...]
+    scope: tuple[DeviceScope, ...]
+
+
+class _Attribution(Struct, frozen=True):
+    """The attribution as it was found: the gaps some at a time, by device and time."""
+
+    gaps: list[pl.DataFrame]
+    devices: tuple[DeviceIdle, ...]
+    notes: tuple[str, ...]
+    scope: tuple[DeviceScope, ...]
+
+    def longest_first(self) -> Iterator[pl.DataFrame]:
+        """The gaps in the order of ``Idle.gaps``, some at a time: a copy of all of them is never made."""
+        gaps = pl.concat(self.gaps)
+        order = gaps.select("dur_ns", "start_ns", "rank").with_row_index("place").sort(
+            "dur_ns", "start_ns", "rank", descending=[True, False, False], maintain_order=True)["place"]
+        for at in range(0, max(len(order), 1), AT_ONCE):
+            yield gaps[order[at : at + AT_ONCE]]
+
+
+def _attributed(run: Trace, activities: pl.DataFrame, steps: Steps | None) -> _Attribution | None:
+    if activities.is_empty():
+        return None
+    found = gaps_of(activities)
+    activities = activities.select("index", "name", "correlation")  # the rest makes room for what the host did
+    host = host_of(run)
+    frames, devices, scope = [], [], []
+    for device in found:
+        bounds = (device.begin_ns, device.begin_ns + device.window_ns)
+        if steps is not None:
+            mine = steps.of(device.rank) or (0, 0)
+            bounds = max(bounds[0], mine[0]), min(bounds[1], mine[1])
+        some, sums, within = _of_device(run, host, activities, device, bounds)
+        frames += some
+        devices.append(sums)
+        if bounds[1] > bounds[0]:
+            scope.append(within)
+    return _Attribution(frames, tuple(devices), tuple(_notes(run, host, devices)), tuple(scope))
+
+
+def _of_device(
+    run: Trace, host: Host | None, activities: pl.DataFrame, gaps: DeviceGaps, bounds: tuple[int, int]
+) -> tuple[list[pl.DataFrame], DeviceIdle, DeviceScope]:
+    launches = None if host is None else launches_of(run, host, activities, gaps)
+    frames, total, scope = [], np.zeros(len(_NAMES), dtype=np.int64), ScopeSums()
+    count = len(gaps.starts)
+    for at in range(0, max(count, 1), AT_ONCE):
+        some = slice(at, at + AT_ONCE)
+        picked = gaps.pick(some)
+        frame, parts = _explained(host, activities, picked, None if launches is None else launches.pick(some))
+        frames.append(frame)
+        total += parts.sum(axis=1)
+        inside = np.flatnonzero(picked.inside(*bounds))
+        scope.add(frame if len(inside) == frame.height else frame[inside], parts[:, inside])
+    across = np.flatnonzero((gaps.starts < bounds[1]) & (gaps.ends > bounds[0]) & ~gaps.inside(*bounds))
+    if len(across):
+        mine = None if launches is None else launches.pick(across)
+        pieces, _ = gaps.pick(across).within(*(np.array([moment]) for moment in bounds))
+        scope.add(*_explained(host, activities, pieces, mine))
+    idle, window = int(scope.by_cause.sum()), max(bounds[1] - bounds[0], 0)
+    return frames, _sums(gaps, gaps.window_ns, gaps.busy_ns, total, count), DeviceScope(
+        _sums(gaps, window, window - idle, scope.by_cause, scope.gaps), scope.parts())
+
+
+def _sums(gaps: DeviceGaps, window_ns: int, busy_ns: int, by_cause: Ints, count: int) -> DeviceIdle:
+    causes = {name: int(total) for name, total in zip(_NAMES, by_cause, strict=True) if total}
+    return DeviceIdle(gaps.device, gaps.rank, window_ns, busy_ns, window_ns - busy_ns, causes, count)
+
+
+class Launches(Struct, frozen=True):
+    """Of what ended each gap the row among all launches and the launch call (-1: none); ``graph``: the same as before.
+    ``overhead`` is when a profiler was at work in the process."""
+
+    row: Ints
+    call: Ints
+    graph: Mask
+    overhead: Intervals
+
+    def pick(self, some: slice | Ints) -> Launches:
+        """Those of some gaps."""
+        return Launches(self.row[some], self.call[some], self.graph[some], self.overhead)
+
+
+def launches_of(run: Trace, host: Host, activities: pl.DataFrame, gaps: DeviceGaps) -> Launches:
+    """What launched the activities that end the gaps."""
+    row = _rows_of(run, activities["index"].gather(pl.Series(gaps.after)))
+    call, correlation = host.callers.call[row], ids(activities["correlation"])
+    graph = (call >= 0) & (correlation[gaps.before] == correlation[gaps.after])
+    explained = np.flatnonzero((call >= 0) & ~graph)
+    rank = int(host.slices.rank[call[explained[0]]]) if len(explained) else ABSENT
+    return Launches(row, call, graph, host.overhead.get(rank, EMPTY))
+
+
+def _explained(
+    host: Host | None, activities: pl.DataFrame, gaps: DeviceGaps, launches: Launches | None
+) -> tuple[pl.DataFrame, Ints]:
+    """Some gaps of a device as rows, and their time (ns) by cause: an array (causes, gaps)."""
+    count = len(gaps.starts)
+    parts = by_cause(host, gaps, launches)
+    none = pl.Series([None] * count, dtype=NAME)
+    told = {"call": none, "op": none, "frame": none, "drained_by": none,
+            "drain_ns": pl.Series([None] * count, dtype=pl.Int64)}
+    if host is not None and launches is not None:
+        rows, callers = pl.Series(launches.row), host.callers.frame
+        told = {
+            "call": host.slices.names_of(launches.call), "op": callers["op"].gather(rows),
+            "frame": callers["frame"].gather(rows), **drained_by(host, gaps.starts, launches.call),
+        }
+    most = parts.argmax(axis=0) if count else np.zeros(0, dtype=np.int64)
+    before, after = pl.Series(gaps.before), pl.Series(gaps.after)
+    frame = pl.DataFrame({
+        "device": pl.Series([gaps.device] * count, dtype=NAME), "rank": pl.Series([gaps.rank] * count, dtype=pl.Int64),
+        "start_ns": gaps.starts, "dur_ns": gaps.ends - gaps.starts,
+        "cause": pl.Series(_NAMES, dtype=NAME).gather(pl.Series(most)),
+        "cause_ns": parts[most, np.arange(count)], "before": activities["name"].gather(before),
+        "after": activities["name"].gather(after), **told, "index": activities["index"].gather(after),
+    })
+    return frame, parts
+
+
+def _rows_of(run: Trace, index: pl.Series) -> Ints:
+    """The rows of ``run.kernels`` with these launch numbers."""
+    every = run.kernels.select("index").collect(engine="streaming")["index"].to_numpy()
+    wanted = index.to_numpy()
+    if len(every) and every[0] == 0 and every[-1] == len(every) - 1 and bool((np.diff(every) == 1).all()):
+        return wanted
+    order = np.argsort(every, kind="stable")
+    return order[np.searchsorted(every[order], wanted)]
+
+
+def by_cause(host: Host | None, gaps: DeviceGaps, launches: Launches | None) -> Ints:
+    """Every nanosecond of the gaps by its cause: an array (``CAUSES``, gaps) in ns."""
+    length = gaps.ends - gaps.starts
+    parts = np.zeros((len(_NAMES), len(length)), dtype=np.int64)
+    if host is None or launches is None:
+        parts[_NAMES.index("unknown")] = length
+        return parts
+    slices, known = host.slices, launches.call >= 0
+    parts[_NAMES.index("unknown")] = np.where(known, 0, length)
+    parts[_NAMES.index("graph")] = np.where(launches.graph, length, 0)
+    some = np.flatnonzero(known & ~launches.graph)
+    if not len(some):
+        return parts
+    launch, begin, end, overhead = launches.call[some], gaps.starts[some], gaps.ends[some], launches.overhead
+    called = np.clip(slices.start[launch], begin, end)
+    returned = np.clip(slices.ends(launch), begin, end)
+    windows = ThreadWindows(slices.thread[launch].astype(np.int64), begin, called)
+    inside = time_by_cause(timeline_of(host, windows), windows, overhead)
+    for number, cause in enumerate(BY_SLICE):
+        parts[_NAMES.index(cause), some] = inside[number]
+    before, during = overhead.within(begin, called), overhead.within(called, returned)
+    parts[_NAMES.index("untraced"), some] = called - begin - before - inside.sum(axis=0)
+    parts[_NAMES.index("profiler"), some] = before + during
+    parts[_NAMES.index("launch"), some] = returned - called - during
+    ready = np.maximum(slices.ends(launch), gaps.since[some])
+    dispatched = np.clip(ready + DISPATCH_NS, returned, end)
+    parts[_NAMES.index("dispatch"), some] = dispatched - returned
+    parts[_NAMES.index("queued"), some] = end - dispatched
+    return parts
+
+
+def _notes(run: Trace, host: Host | None, devices: list[DeviceIdle]) -> list[str]:
+    idle, unknown = (sum(d.idle_ns for d in devices), sum(d.causes.get("unknown", 0) for d in devices))
+    notes = []
+    if host is None or (idle and unknown == idle):
+        notes.append(
+            "No launch calls were recorded for these activities: the gaps are times in which nothing was recorded on "
+            "the device; the cause is unknown."
+        )
+    elif unknown:
+        share = 100 * unknown / idle
+        notes.append(f"{share:.1f}% of the idle time ended with an activity whose launch is not recorded.")
+    if host is not None:
+        notes += crossing_notes(crossings(run.host))
+    if host is not None and (bare := _bare_graphs(run, host.slices)):
+        notes.append(
+            f"{bare:,} graph launches have no kernels recorded: the device may have run them in what counts as idle."
+        )
+    return notes
+
+
+def _bare_graphs(run: Trace, slices: HostSlices) -> int:
+    """How many graph launches no device activity belongs to."""
+    launches = slices.named(lambda name: "GraphLaunch" in name, slices.of_kind(*CALLS))
+    if not launches.any():
+        return 0
+    known = run.kernels.select(pl.col("correlation").unique()).collect(engine="streaming")["correlation"].drop_nulls()
+    return int((~np.isin(slices.at(np.flatnonzero(launches), "correlation"), known.to_numpy())).sum())

@@ -1,0 +1,78 @@
+"""The family of a device activity: what kind of work it is, as its colour and letter say it on every screen.
+
+It is read from the recorded kind and the short form of the name; ``other`` where the name says nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from ..core.names.short_name import short_name
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Family = Literal[
+    "gemm", "conv", "attention", "norm", "reduce", "elementwise", "move", "collective", "copy", "other",
+]
+FAMILIES: tuple[Family, ...] = get_args(Family)
+LETTERS: dict[str, str] = {
+    "gemm": "g", "conv": "v", "attention": "a", "norm": "n", "reduce": "r", "elementwise": "e", "move": "m",
+    "collective": "c", "copy": "y", "other": "o",
+}
+TITLES: dict[str, str] = {
+    "gemm": "GEMM", "conv": "convolution", "attention": "attention", "norm": "norm", "reduce": "reduce",
+    "elementwise": "element-wise", "move": "data movement", "collective": "collective", "copy": "copy, set",
+    "other": "other",
+}
+_BY_KIND: dict[str, Family] = {"collective": "collective", "memcpy": "copy", "memset": "copy"}
+ACTIVITIES = frozenset(("kernel", *_BY_KIND))
+"""The kinds that have a family."""
+_BY_NAME: dict[Family, str] = {
+    "attention": r"flash|fmha|attention|attn|pagedkv|mha_|_mha|sdpa",
+    "conv": r"conv(?!ert)|[wd]grad|winograd|fprop|im2col",
+    "gemm": r"gemm|gemv|xmma|matmul|cutlass|cublas|nvjet|cijk|splitk|_mm_|bmm|mma_",
+    "norm": r"norm|softmax|\bbn_",
+    "move": r"copy|\bcat|index|gather|scatter|transpose|permute|embedding|nhwcto|nchwto|concat|fill|arange|roll|pad",
+    "reduce": r"reduc|\bsum|mean|argm|topk|sort|scan|cum|pool|triton_(red|per)|loss|sampling",
+    "elementwise": r"elementwise|pointwise|triton_poi|act_|silu|gelu|relu|sigmoid|tanh|add|mul|sub|div|exp|pow|cast|"
+                   r"dropout|adam|multi_tensor|rotary|rope|lamb|sgd|mask|where|clamp|compare",
+}
+"""What the short form of a name holds, in lower case; the first that fits counts."""
+_PATTERNS = [(family, re.compile(pattern)) for family, pattern in _BY_NAME.items()]
+
+
+def device_families(frame: pl.DataFrame) -> list[dict[str, Any]]:
+    """Of each device how much summed time (ns) each family takes, most first; of a table of kernels by name."""
+    made: dict[tuple[Any, Any], dict[str, int]] = {}
+    for rank, device, one, ns in _summed(frame, ["rank", "device"]):
+        made.setdefault((rank, device), {})[one] = ns
+    return [{"device": device, "rank": rank, "families": sums} for (rank, device), sums in made.items()]
+
+
+def family_sums(frame: pl.DataFrame) -> dict[str, int]:
+    """How much summed time (ns) each family takes on all devices, most first."""
+    return {one: ns for one, ns in _summed(frame, []) if ns}
+
+
+def _summed(frame: pl.DataFrame, by: list[str]) -> list[tuple[Any, ...]]:
+    import polars as pl  # lists import this module before the first frame
+
+    keys = frame.select(pl.col("name", "kind").cast(pl.String)).unique()
+    kinds = [family(name, kind) for name, kind in keys.rows()]
+    named = frame.select(*by, pl.col("name", "kind").cast(pl.String), "total_ns").join(
+        keys.with_columns(pl.Series("family", kinds, dtype=pl.String)), on=["name", "kind"], nulls_equal=True)
+    sums = named.with_columns(pl.col("device").cast(pl.String)) if "device" in by else named
+    sums = sums.group_by(*by, "family").agg(pl.col("total_ns").sum())
+    return sums.sort(*by, "total_ns", "family", descending=[False] * len(by) + [True, False]).rows()
+
+
+@lru_cache(maxsize=65_536)
+def family(name: str | None, kind: str | None) -> Family:
+    """The family of an activity of that name and kind."""
+    if kind in _BY_KIND:
+        return _BY_KIND[str(kind)]
+    text = short_name(name).lower()
+    return next((one for one, pattern in _PATTERNS if pattern.search(text)), "other")

@@ -1,0 +1,137 @@
+"""How far a replay can be trusted: the unchanged run against its recording, and each cycle against the next one.
+
+The length alone proves little, for where calls keep their recorded length even a replay without any waits ends on time.
+So a cycle is also replayed with the durations and host times of the next one and held against that one, and what was
+replayed as recorded or waited for nothing recorded is counted.
+"""
+
+from __future__ import annotations
+
+from difflib import SequenceMatcher
+from itertools import pairwise
+
+import numpy as np
+from msgspec import Struct
+
+from ..core.call_tree import Ints
+from .model import Knobs, Model, Outcome
+
+PREDICTS, TRUSTED, UNKNOWN = 0.02, 0.01, 0.10
+"""Largest error with which a replay predicts, and is trusted; largest share kept as recorded, or unexplained."""
+_ALIGNED = 0.9
+"""Share of the launches of two cycles that must be the same for one to be replayed with the durations of the other."""
+_MOST = 5_000
+"""Calls of a cycle that are aligned with those of another that differs."""
+
+
+class Accuracy(Struct, frozen=True):
+    """How far a replay of the unchanged run is from the recording.
+
+    ``error`` is replayed / recorded − 1; ``cross_error`` that of a cycle with the next one's durations against that
+    one, None where there are not enough cycles; ``kept`` and ``unexplained`` are shares of the recorded length.
+    ``reason`` says why nothing is predicted, None where it is.
+    """
+
+    recorded_ns: int | None = None
+    replayed_ns: int | None = None
+    error: float | None = None
+    cross_error: float | None = None
+    kept: float | None = None
+    unexplained: float | None = None
+    trusted: bool = False
+    reason: str | None = None
+    cycles: int = 0
+
+
+def accuracy_of(model: Model, unchanged: Outcome) -> Accuracy:
+    """The measures and the verdict."""
+    recorded, replayed = model.recording.end - model.recording.begin, model.total(unchanged)
+    order, error = model.order, replayed / max(recorded, 1) - 1
+    kept = sum(order.kept_ns.values()) / max(recorded, 1)
+    unexplained = sum(order.unexplained_ns.values()) / max(recorded, 1)
+    crossed = _crossed(model)
+    reason = None
+    if kept > UNKNOWN:
+        reason = f"{kept:.0%} of the time is replayed as recorded: {max(order.kept_ns, key=order.kept_ns.__getitem__)}"
+    elif unexplained > UNKNOWN:
+        what = max(order.unexplained_ns, key=order.unexplained_ns.__getitem__)
+        reason = f"{unexplained:.0%} of the time has no recorded cause: {what}"
+    elif crossed is not None and crossed[0] > max(PREDICTS, crossed[1] / 2):
+        reason = f"a cycle replayed with the durations of the next one is off by {crossed[0]:.1%}"
+    elif abs(error) > PREDICTS:
+        reason = f"the replay of the unchanged run is off by {error:+.1%}"
+    return Accuracy(
+        recorded, replayed, error, None if crossed is None else crossed[0], kept, unexplained,
+        reason is None and abs(error) <= TRUSTED, reason, model.cycles,
+    )
+
+
+def _crossed(model: Model) -> tuple[float, float] | None:
+    """How far cycles with the durations of the next are from it, and how far cycles are from the next, as medians.
+
+    The first cycle began before the recording did and is left out.
+    """
+    rows = [one for one in model.cycle_rows if len(one) > 2]
+    if not rows:
+        return None
+    knobs, pairs = model.knobs(), list[tuple[int, int, int]]()
+    of_cycle, key = _calls_by_cycle(model)
+    for number, cycles in enumerate(rows):
+        whole = [place for place in range(1, len(cycles)) if len(of_cycle[cycles[place]])]
+        for place, other in zip(whole, [*whole[1:], *whole[:1]], strict=True) if len(whole) > 1 else ():
+            x, y = of_cycle[cycles[place]], of_cycle[cycles[other]]
+            same = _aligned(key[x], key[y])
+            if same is None:
+                continue
+            pairs.append((number, place, other))
+            _exchange(model, knobs, x[same[0]], y[same[1]])
+    if not pairs:
+        return None
+    outcome = model.replay(knobs)
+    recorded, replayed = model.cycle_ends(), model.cycle_ends(outcome)
+    own = [np.diff(one) for one in recorded if len(one) > 2]
+    got = [np.diff(one) for one in replayed if len(one) > 2]
+    off = [abs(got[n][m - 1] / own[n][o - 1] - 1) for n, m, o in pairs if own[n][o - 1] > 0]
+    differ = [abs(own[n][m - 1] / own[n][o - 1] - 1) for n, m, o in pairs if own[n][o - 1] > 0]
+    return (float(np.median(off)), float(np.median(differ))) if off else None
+
+
+def _calls_by_cycle(model: Model) -> tuple[list[Ints], Ints]:
+    """The launch calls of each cycle in order, and a number for each call that tells what it launched."""
+    a, c, cycles = model.recording.activities, model.recording.calls, model.recording.cycles
+    cycle = np.full(len(c.start), -1, dtype=np.int64)
+    launched = np.flatnonzero(a.call >= 0)
+    cycle[a.call[launched[::-1]]] = a.cycle[launched[::-1]]
+    key = c.name.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    names = (a.name.number[launched].astype(np.uint64) + np.uint64(1)) * np.uint64(0xC2B2AE3D27D4EB4F)
+    np.add.at(key, a.call[launched], names ^ (names >> np.uint64(29)))
+    some = np.flatnonzero(cycle >= 0)
+    order = some[np.argsort(cycle[some], kind="stable")]
+    edges = np.searchsorted(cycle[order], np.arange(cycles.height + 1))
+    return [order[low:high] for low, high in pairwise(edges)], key.astype(np.int64)
+
+
+def _aligned(x: Ints, y: Ints) -> tuple[Ints, Ints] | None:
+    """The places of the same launches in two cycles; None where too few are the same."""
+    if np.array_equal(x, y):
+        return np.arange(len(x)), np.arange(len(y))
+    if max(len(x), len(y)) > _MOST:
+        return None
+    blocks = SequenceMatcher(None, x.tolist(), y.tolist(), autojunk=False).get_matching_blocks()
+    if sum(block.size for block in blocks) < _ALIGNED * max(len(x), len(y)):
+        return None
+    places = [(np.arange(b.size) + b.a, np.arange(b.size) + b.b) for b in blocks]
+    return np.concatenate([one for one, _ in places]), np.concatenate([other for _, other in places])
+
+
+def _exchange(model: Model, knobs: Knobs, x: Ints, y: Ints) -> None:
+    """The calls ``x`` get the host times, lengths and activities' durations of ``y``, which launch as many."""
+    a, c = model.recording.activities, model.recording.calls
+    knobs.gap[x], knobs.length[x] = model.gap[y], (c.end - c.start)[y]
+    order, edges = model.by_call
+    counts = edges[x + 1] - edges[x]
+    same = counts == edges[y + 1] - edges[y]
+    x, y, counts = x[same], y[same], counts[same]
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    knobs.dur[order[np.repeat(edges[x], counts) + within]] = a.dur[order[np.repeat(edges[y], counts) + within]]
+

@@ -1,0 +1,164 @@
+"""The critical path of a replay: which activities, calls and host code follow each other up to the end of a cycle.
+
+It is walked backwards from what ended last. Every link is tight: what comes next begins when the one before it ended
+plus a fixed time, so the parts of the path add up to the cycle.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+from msgspec import Struct
+
+from .host_time import HostTime
+from .model import Model, Outcome
+
+DEVICE, LAUNCH, HOST, CALL, RETURN, QUEUE, START = (
+    "device", "launch", "host", "call", "return", "queue", "before"
+)
+LETTERS = {"kernel": "k", "collective": "c", "copy": "y", HOST: "h", CALL: "r", LAUNCH: "l", RETURN: "w", QUEUE: "q",
+           START: "?"}
+MEANINGS = {"kernel": "kernels", "collective": "collectives", "copy": "copies and sets", HOST: "host code",
+            CALL: "runtime calls", LAUNCH: "launch latency", RETURN: "return from a wait",
+            QUEUE: "gaps between activities", START: "work from before"}
+
+
+class Step(Struct, frozen=True):
+    """One link: ``kind`` of ``LETTERS``, its name, and begin and end in the replay, ns."""
+
+    kind: str
+    name: str
+    begin: int
+    end: int
+
+    @property
+    def ns(self) -> int:
+        """Its length."""
+        return self.end - self.begin
+
+
+class Path(Struct, frozen=True):
+    """The critical path of one cycle, in order; ``cycle`` is its row in the account, None for the whole recording."""
+
+    cycle: int | None
+    begin: int
+    end: int
+    steps: tuple[Step, ...]
+
+    def parts(self) -> list[tuple[str, str, int]]:
+        """Kind, name and time (ns) of everything on the path, most first."""
+        sums: dict[tuple[str, str], int] = defaultdict(int)
+        for step in self.steps:
+            sums[step.kind, step.name] += step.ns
+        return sorted(((*key, ns) for key, ns in sums.items()), key=lambda part: -part[2])
+
+    def by_kind(self) -> dict[str, int]:
+        """Time (ns) of each kind on the path, most first."""
+        sums: dict[str, int] = defaultdict(int)
+        for step in self.steps:
+            sums[step.kind] += step.ns
+        return dict(sorted(sums.items(), key=lambda item: -item[1]))
+
+    def strip(self, width: int) -> list[str]:
+        """For each of as many columns the kind that takes most of it."""
+        if self.end <= self.begin:
+            return []
+        columns: list[dict[str, int]] = [defaultdict(int) for _ in range(width)]
+        span = self.end - self.begin
+        for step in self.steps:
+            low, high = ((moment - self.begin) * width / span for moment in (step.begin, step.end))
+            for column in range(int(low), min(int(np.ceil(high)), width)):
+                columns[column][step.kind] += round(1000 * (min(high, column + 1) - max(low, column)))
+        return [max(column, key=column.__getitem__) if column else START for column in columns]
+
+
+def critical_path(model: Model, host: HostTime, outcome: Outcome) -> Path:
+    """The path through the cycle of median length in the replay; through everything where there are no two cycles."""
+    a, c = model.recording.activities, model.recording.calls
+    rows, ends = max(zip(model.cycle_rows, model.cycle_ends(outcome), strict=True), key=lambda one: len(one[0]),
+                     default=(np.zeros(0, dtype=np.int64), np.zeros(0)))
+    if len(rows) < 2:
+        begin = int(min(outcome.begin[0], outcome.start.min()))
+        last, host_end = int(outcome.end.argmax()), int(outcome.finish.argmax())
+        device_last = outcome.end[last] >= outcome.finish[host_end]
+        end = int(max(outcome.end[last], outcome.finish[host_end]))
+        return Path(None, begin, end, _walked(model, host, outcome, begin, end, last if device_last else -1, host_end))
+    lengths = np.diff(ends)
+    at = 1 + int(np.argsort(lengths, kind="stable")[(len(lengths) - 1) // 2])
+    begin, end = int(ends[at - 1]), int(ends[at])
+    mine = np.flatnonzero(a.cycle == rows[at])
+    last = int(mine[outcome.end[mine].argmax()]) if len(mine) else -1
+    chain = model.chain_of(rows)
+    before = np.flatnonzero((c.chain == chain) & (outcome.begin <= end))
+    call = int(before[-1]) if len(before) else 0
+    on_device = last >= 0 and int(outcome.end[last]) >= end - 1
+    return Path(int(rows[at]), begin, end, _walked(model, host, outcome, begin, end, last if on_device else -1, call))
+
+
+def _walked(
+    model: Model, host: HostTime, outcome: Outcome, begin: int, end: int, activity: int, call: int
+) -> tuple[Step, ...]:
+    """The steps between two moments, backwards from an activity (or, where that is -1, from a call)."""
+    a, c = model.recording.activities, model.recording.calls
+    steps, cursor = list[Step](), end
+
+    def step(kind: str, name: str, low: int) -> None:
+        nonlocal cursor
+        low = max(int(low), begin)
+        if low < cursor:
+            steps.append(Step(kind, name, low, cursor))
+            cursor = low
+
+    returned = False
+    if activity < 0 and int(outcome.finish[call]) < cursor:
+        step(HOST, _host_name(host, min(call + 1, len(c.start) - 1)), int(outcome.finish[call]))
+    returned = activity < 0
+    most = 4 * (len(a.start) + len(c.start)) + 8
+    while cursor > begin and most:
+        most -= 1
+        if activity >= 0:
+            step(_kind(a.kind.texts[a.kind.number[activity]]), a.name.texts[a.name.number[activity]] or "",
+                 int(outcome.start[activity]))
+            by = int(outcome.activity_by[activity])
+            if by >= 0:
+                step(QUEUE, "gap before it" if by == a.before[activity] else "wait for another stream",
+                     int(outcome.end[by]))
+                activity = by
+            elif by <= -2:
+                call = -2 - by
+                step(LAUNCH, c.names[c.name[call]], int(outcome.begin[call]))
+                activity, returned = -1, False
+            else:
+                break
+        elif returned:
+            by, name = int(outcome.call_by[call]), c.names[c.name[call]]
+            if by >= 0:
+                step(RETURN, name, int(outcome.end[by]))
+                activity = by
+            else:
+                step(CALL, name, int(outcome.begin[call]))
+                returned = False
+        else:
+            before = int(model.anchor[call])
+            if before < 0:
+                break
+            step(HOST, _host_name(host, call), int(outcome.finish[before]))
+            call, returned = before, True
+    if cursor > begin:
+        step(START, "before the recording began", begin)
+    return tuple(steps[::-1])
+
+
+def _kind(kind: str | None) -> str:
+    return kind if kind in ("kernel", "collective") else "copy"
+
+
+_CAUSES = {"input": "loading input", "python": "Python", "op": "operators", "untraced": "not traced",
+           "profiler": "profiler"}
+
+
+def _host_name(host: HostTime, call: int) -> str:
+    """What most of the host time before a call was."""
+    cause = max(host.by_cause, key=lambda name: int(host.by_cause[name][call]))
+    return _CAUSES.get(cause, f"{cause} calls")

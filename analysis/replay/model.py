@@ -1,0 +1,208 @@
+"""The model of a run: replayed unchanged it ends when the run did, replayed with changes it says what they buy."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from ..core.call_tree import Ints
+from .loop import BEGIN, FINISH, NEVER, START, run
+from .program import REPLAY
+from .recording import Recording
+from .waits import Order, order_of, plain
+
+Floats = npt.NDArray[np.float64]
+
+
+class Knobs(Struct):
+    """What a change turns: time of activities, host time before calls, length of calls (ns), share of waits left.
+
+    ``launch_lag``, ``before_lag`` and ``floor`` are as in ``Order``.
+    """
+
+    dur: Ints
+    gap: Ints
+    length: Ints
+    floor: Ints
+    wait_share: Floats
+    launch_lag: Ints
+    before_lag: Ints
+
+
+class Outcome(Struct, frozen=True):
+    """Where a replay puts everything, ns; ``call_by`` and ``activity_by`` say what came before (``loop.run``)."""
+
+    begin: Ints
+    finish: Ints
+    start: Ints
+    end: Ints
+    call_by: Ints
+    activity_by: Ints
+
+
+class Model:
+    """A recording with what orders it, ready to be replayed any number of times."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording, self.order = recording, order_of(recording)
+        a, c = recording.activities, recording.calls
+        self.events, self.gap, self.anchor, self.advances = _events(recording, self.order)
+        self.group = np.full(len(a.start), -1, dtype=np.int64)
+        self.transfer = np.zeros(0, dtype=np.int64)
+        chains = int(c.chain.max()) + 1
+        self.first = np.full(chains, np.iinfo(np.int64).max)
+        np.minimum.at(self.first, c.chain, c.start)
+        order = self.order
+        self._native = REPLAY.functions()
+        fixed = {
+            "events": self.events, "chain": c.chain, "advances": self.advances, "waits_to": order.waits.to,
+            "wait_on": order.waits.on, "wait_lag": order.wait_lag, "launch": a.call, "fixed": order.fixed,
+            "base": order.base, "base_lag": order.base_lag, "before": a.before,
+        }
+        self._cross = [self._made(one) for one in (order.cross.to, order.cross.on, order.cross.lag)]
+        self._fixed = {
+            name: self._made(values) for name, values in fixed.items()
+        }
+
+    def knobs(self) -> Knobs:
+        """Everything as recorded."""
+        a, c, order = self.recording.activities, self.recording.calls, self.order
+        return Knobs(
+            a.dur.copy(), self.gap.copy(), c.end - c.start, order.floor.copy(), np.ones(len(c.start)),
+            order.launch_lag.copy(), order.before_lag.copy(),
+        )
+
+    def replay(self, knobs: Knobs | None = None) -> Outcome:
+        """Replay the run, as recorded or with the knobs turned."""
+        knobs = knobs or self.knobs()
+        made, fixed = self._made, self._fixed
+        calls, activities = len(knobs.gap), len(knobs.dur)
+        now = self.first.astype(np.int64)
+        arrival = np.full(len(self.transfer), NEVER, dtype=np.int64)
+        outputs = [made(np.full(size, value, dtype=np.int64)) for size, value in (
+            (calls, 0), (calls, 0), (activities, NEVER), (activities, NEVER), (calls, -1), (activities, -1),
+        )]
+        arguments = [
+            fixed["events"], made(knobs.gap), made(knobs.length), made(knobs.floor), made(knobs.wait_share),
+            fixed["chain"], fixed["advances"], fixed["waits_to"], fixed["wait_on"], fixed["wait_lag"], fixed["launch"],
+            made(knobs.launch_lag), fixed["fixed"], fixed["base"], fixed["base_lag"], fixed["before"],
+            made(knobs.before_lag), *self._cross, made(knobs.dur), made(self.group), made(self.transfer),
+            made(arrival), made(now),
+        ]
+        if self._native is not None:
+            self._native.call("compiled_run", *arguments, *outputs)
+        else:
+            run(*arguments, *outputs)
+        begin, finish, start, end, call_by, activity_by = (np.asarray(one, dtype=np.int64) for one in outputs)
+        return Outcome(begin, finish, start, end, call_by, activity_by)
+
+    def _made(self, values: npt.NDArray[Any]) -> Any:
+        return plain(values) if self._native is not None else values.tolist()
+
+    def total(self, outcome: Outcome) -> int:
+        """How long a replay took from the first event to the last, ns."""
+        calls = self.recording.calls.row >= 0  # edges of cycles may lie outside
+        return int(max(outcome.end.max(), outcome.finish[calls].max())) - self.recording.begin
+
+    def host_time(self, outcome: Outcome, moments: Floats, chain: int) -> Floats:
+        """Where a replay has moments (ns) of a host timeline."""
+        c = self.recording.calls
+        mine = np.flatnonzero((c.chain == chain) & (self.advances > 0))
+        recorded = np.stack((c.start[mine], c.end[mine]), axis=1).ravel()
+        replayed = np.stack((outcome.begin[mine], outcome.finish[mine]), axis=1).ravel()
+        forward = np.append(True, recorded[1:] > np.maximum.accumulate(recorded)[:-1])
+        forward[1:] |= (np.diff(recorded) == 0) & (replayed[1:] >= replayed[:-1])
+        recorded, replayed = recorded[forward], replayed[forward]
+        at = np.interp(moments, recorded, replayed)
+        at = np.where(moments < recorded[0], moments - recorded[0] + replayed[0], at)
+        return np.asarray(np.where(moments > recorded[-1], moments - recorded[-1] + replayed[-1], at))
+
+    @cached_property
+    def cycle_rows(self) -> list[Ints]:
+        """For each rank the rows of its cycles, by start."""
+        cycles = self.recording.cycles.with_row_index("at").sort("start_ns", maintain_order=True)
+        return [group["at"].to_numpy().astype(np.int64) for _, group in cycles.group_by("rank", maintain_order=True)]
+
+    @cached_property
+    def by_call(self) -> tuple[Ints, Ints]:
+        """The activities by call, and where those of each call begin among them."""
+        call = self.recording.activities.call
+        order = np.flatnonzero(call >= 0)
+        order = order[np.argsort(call[order], kind="stable")]
+        return order, np.searchsorted(call[order], np.arange(len(self.gap) + 1))
+
+    def cycle_ends(self, outcome: Outcome | None = None) -> list[Floats]:
+        """For each rank where its cycles' work ends, ns: with their mark or the last activity launched in them."""
+        a, cycles = self.recording.activities, self.recording.cycles
+        marks = (cycles["start_ns"] + cycles["dur_ns"]).to_numpy().astype(np.float64)
+        reach = np.full(len(marks), NEVER, dtype=np.int64)
+        inside = a.cycle >= 0
+        np.maximum.at(reach, a.cycle[inside], (a.end if outcome is None else outcome.end)[inside])
+        found = []
+        for rows in self.cycle_rows:
+            ends = marks[rows]
+            if outcome is not None:
+                ends = self.host_time(outcome, ends, self.chain_of(rows))
+            work = reach[rows]
+            found.append(np.where(work == NEVER, ends, work if self.recording.device_time else np.maximum(ends, work)))
+        return found
+
+    def chain_of(self, cycles: Ints) -> int:
+        """The host timeline that most of the activities of some cycles were launched from."""
+        a, c = self.recording.activities, self.recording.calls
+        mine = (a.call >= 0) & np.isin(a.cycle, cycles)
+        chains = c.chain[a.call[mine]] if mine.any() else c.chain
+        return int(np.bincount(chains).argmax())
+
+    def cycle_ns(self, outcome: Outcome) -> float:
+        """Time of a cycle in a replay: from the end of the first's work to that of the last's, over their number.
+
+        The mean over the ranks; the whole length where there are fewer than two cycles.
+        """
+        spans = [(one.max() - one[0]) / (len(one) - 1) for one in self.cycle_ends(outcome) if len(one) > 1]
+        return float(np.mean(spans)) if spans else float(self.total(outcome))
+
+    @property
+    def cycles(self) -> int:
+        """How many cycles the times are means of; 0 where they are of the whole recording."""
+        return max((len(one) - 1 for one in self.cycle_ends() if len(one) > 1), default=0)
+
+
+def _events(recording: Recording, order: Order) -> tuple[Ints, Ints, Ints, Ints]:
+    """The events in recorded order; of each call the host time before it, the call that ended then, and whether it
+    moves its host timeline on."""
+    a, c = recording.activities, recording.calls
+    calls, activities = np.arange(len(c.start)), np.arange(len(a.start))
+    begun = np.where(a.call >= 0, np.maximum(a.start, c.start[np.maximum(a.call, 0)]), a.start)
+    instant = np.diff(order.waits.to) == 0  # when it returns is known as it begins
+    returns = calls[~instant]
+    time = np.concatenate((c.start, begun, c.end[returns]))
+    code = np.concatenate((3 * calls + BEGIN, 3 * activities + START, 3 * returns + FINISH))
+    kind = np.concatenate((np.full(len(calls), 1), np.full(len(activities), 2), np.zeros(len(returns), dtype=np.int64)))
+    events = code[np.lexsort((kind, time))]
+    gap, anchor = np.zeros(len(calls), dtype=np.int64), np.full(len(calls), -1, dtype=np.int64)
+    advances = np.zeros(len(calls), dtype=np.int64)
+    of_calls = events[events % 3 != START]
+    moves = of_calls[(of_calls % 3 == FINISH) | instant[of_calls // 3]] // 3
+    begins = events[events % 3 == BEGIN] // 3
+    place = {kind: np.full(len(calls), -1, dtype=np.int64) for kind in (BEGIN, FINISH)}
+    for one in (BEGIN, FINISH):
+        at = np.flatnonzero(events % 3 == one)
+        place[one][events[at] // 3] = at
+    place[FINISH][instant] = place[BEGIN][instant]
+    for chain in np.unique(c.chain):
+        mine = moves[c.chain[moves] == chain]
+        reach = np.maximum.accumulate(c.end[mine])
+        forward = c.end[mine] >= reach
+        mine, reach = mine[forward], reach[forward]
+        advances[mine] = 1
+        own = begins[c.chain[begins] == chain]
+        last = np.searchsorted(place[FINISH][mine], place[BEGIN][own], side="left") - 1
+        first = int(c.start[own].min())
+        gap[own] = c.start[own] - np.where(last >= 0, c.end[mine[np.maximum(last, 0)]], first)
+        anchor[own] = np.where(last >= 0, mine[np.maximum(last, 0)], -1)
+    return events.astype(np.int64), gap, anchor, advances

@@ -1,0 +1,225 @@
+"""What a replay needs of a run, as arrays: its device activities, the calls that launch or wait, its cycles.
+
+All else that the host did is time between these calls.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from msgspec import Struct
+
+from ...loaders.trace import Trace
+from ..contract.options import Options
+from ..core.batches import ABSENT, TextColumn, match, numbered, numbers
+from ..core.call_tree import HostSlices, Ints, Mask, pack
+from ..cycles import assignment
+from ..cycles.detection import counted_cycles
+from ..operators.tree import Calls, calls_of
+
+WAITS = re.compile(
+    r"(Stream|Device|Event|Ctx)Synchronize|^(cuda|hip)(Memcpy(?!.*Async)|Free|Malloc|HostAlloc|HostFree|FreeHost"
+    r"|HostUnregister)|MemcpyWithStream|MemcpyAsync|signal_wait"
+)
+"""Calls that may return when the device is done."""
+STREAM_WAITS = re.compile("StreamWaitEvent")
+EDGE = "edge of a cycle"
+"""The name of the calls of no length that stand where cycles begin and end."""
+
+
+class DeviceActivities(Struct, frozen=True):
+    """Device activities by start: ``row`` of the kernels table, times in ns, numbers of stream, device and process.
+
+    ``call`` is the row among the replayed calls of what launched each, -1 for none; ``first`` are the first of their
+    call; ``before`` is the activity before it on its stream; ``cycle`` the row of its cycle, -1 for none.
+    """
+
+    row: Ints
+    start: Ints
+    end: Ints
+    name: TextColumn
+    kind: TextColumn
+    stream: Ints
+    device: Ints
+    owner: Ints
+    call: Ints
+    first: Mask
+    before: Ints
+    cycle: Ints
+
+    @property
+    def dur(self) -> Ints:
+        """Duration of each, ns."""
+        return self.end - self.start
+
+
+class HostCalls(Struct, frozen=True):
+    """Calls that launch or may wait, and edges of cycles, by start: ``row`` of the host table (-1 for an edge).
+
+    ``chain`` numbers the host timelines, one of each process; ``thread`` is as in ``HostSlices``.
+    """
+
+    row: Ints
+    start: Ints
+    end: Ints
+    chain: Ints
+    thread: Ints
+    name: Ints
+    names: tuple[str, ...]
+
+    def named(self, pattern: re.Pattern[str]) -> Mask:
+        """Which have a name in which the pattern is found."""
+        return np.array([bool(pattern.search(name)) for name in self.names], dtype=bool)[self.name]
+
+
+class Recording(Struct, frozen=True):
+    """A run as it is replayed. ``stream_waits`` are thread and start of calls that tell a stream to wait for another.
+
+    ``cycles`` are the rows of the account of cycles with a start; ``device_time`` as there.
+    """
+
+    activities: DeviceActivities
+    calls: HostCalls
+    stream_waits: tuple[Ints, Ints]
+    cycles: pl.DataFrame
+    device_time: bool
+    slices: HostSlices
+
+    @property
+    def begin(self) -> int:
+        """When the first call began or the first activity started, ns."""
+        return int(min(self.calls.start[self.calls.row >= 0][0], self.activities.start[0]))
+
+    @property
+    def end(self) -> int:
+        """When the last call had returned and the last activity had ended, ns."""
+        return int(max(self.calls.end[self.calls.row >= 0].max(), self.activities.end.max()))
+
+
+def recording_of(run: Trace, options: Options) -> Recording | str:
+    """What a replay of the run needs; the reason where it cannot be replayed."""
+    timed = pl.col("start_ns").is_not_null() & pl.col("dur_ns").is_not_null()
+    kernels = run.kernels.with_row_index("row").filter(timed, pl.col("kind") != "sync")
+    ids = numbers(kernels.select(
+        pl.col("row").cast(pl.Int64), "start_ns", "dur_ns", "stream", "pid", "rank", "correlation",
+        device=pl.col("device").to_physical().cast(pl.Int64)), "row", "correlation")
+    if not len(ids["row"]):
+        return "nothing ran on a device, or its times were not recorded"
+    if not run.has("host"):
+        return "no launch calls were recorded"
+    order = np.lexsort((ids["dur_ns"], ids["start_ns"]))
+    ids = {name: values[order] for name, values in ids.items()}
+    every, slices = calls_of(run), HostSlices(run)
+    asked = np.where(ids["correlation"] == 0, ABSENT, ids["correlation"])
+    call = match((ids["rank"], asked), (every.rank, every.correlation)) if len(every.row) else np.full(len(order), -1)
+    if not (call >= 0).any():
+        return "no launch calls were recorded"
+    outer, names = _outermost(every), slices.name
+    call = np.where(call >= 0, outer[np.maximum(call, 0)], -1)
+    account = counted_cycles(run, options)
+    cycles = account.frame.filter(pl.col("start_ns").is_not_null())
+    calls, number = _calls(every, outer, call, slices, cycles if not account.device_time else cycles.clear())
+    placed = assignment.launched(run).select("launch_ns", "start_ns", "rank", "earlier").collect(engine="streaming")
+    cycle = assignment.place(placed, cycles, account.device_time)[ids["row"]]
+    named = run.kernels.select("name", "kind").collect(engine="streaming")[ids["row"]]
+    process = np.where(call >= 0, every.pid[np.maximum(call, 0)], ids["pid"])
+    activities = _activities(ids, number[call], process, named, cycle)
+    waits = names.where(lambda name: name is not None and STREAM_WAITS.search(name))[every.row]
+    return Recording(
+        activities, calls, (slices.thread[every.row[waits]].astype(np.int64), every.starts[waits]), cycles,
+        account.device_time, slices,
+    )
+
+
+def _activities(ids: dict[str, Ints], call: Ints, process: Ints, named: pl.DataFrame, cycle: Ints) -> DeviceActivities:
+    stream = numbered(ids["rank"], process, ids["device"], ids["stream"])
+    order = np.argsort(stream, kind="stable")
+    before = np.full(len(order), -1, dtype=np.int64)
+    same = stream[order[1:]] == stream[order[:-1]]
+    before[order[1:][same]] = order[:-1][same]
+    first = np.zeros(len(order), dtype=bool)
+    launched = np.flatnonzero(call >= 0)
+    first[launched[np.unique(call[launched], return_index=True)[1]]] = True
+    start = ids["start_ns"]
+    return DeviceActivities(
+        ids["row"], start, start + np.maximum(ids["dur_ns"], 0), TextColumn.of(named["name"]),
+        TextColumn.of(named["kind"]), stream, numbered(ids["rank"], ids["device"]), numbered(ids["rank"], process),
+        call, first, before, cycle,
+    )
+
+
+def _outermost(calls: Calls) -> Ints:
+    """For each call the outermost call of its thread that it began in, which may be itself."""
+    thread = numbered(calls.rank, calls.pid, calls.tid)
+    order = np.lexsort((-calls.ends, calls.starts, thread))
+    outer = np.where(calls.outermost[order], np.arange(len(order)), 0)
+    found = np.empty(len(order), dtype=np.int64)
+    found[order] = order[np.maximum.accumulate(outer)]
+    return found
+
+
+def _calls(
+    every: Calls, outer: Ints, launched: Ints, slices: HostSlices, cycles: pl.DataFrame
+) -> tuple[HostCalls, npt.NDArray[np.int64]]:
+    """The calls that are replayed, and the number among them of each of ``every``, -1 for the others."""
+    itself = outer == np.arange(len(outer))
+    use = slices.name.where(lambda name: name is not None and WAITS.search(name))[every.row] & itself
+    use[launched[launched >= 0]] = True
+    chain = numbered(every.rank, every.pid)
+    last = np.lexsort((every.ends, chain))
+    use[last[np.append(np.diff(chain[last]) != 0, True)]] = True
+    rows = np.flatnonzero(use)
+    texts = [text or "" for text in slices.name.texts]
+    names = (*texts, EDGE)
+    start, end, chain = every.starts[rows], every.ends[rows], chain[rows]
+    _, chain = np.unique(chain, return_inverse=True)
+    thread, name = slices.thread[every.row[rows]].astype(np.int64), slices.name.number[every.row[rows]].astype(np.int64)
+    follows = np.lexsort((start, thread))
+    same = thread[follows[1:]] == thread[follows[:-1]]
+    earlier, later = follows[:-1][same], follows[1:][same]
+    end[earlier] = np.minimum(end[earlier], start[later])  # rounded times overlap
+    edges, of_chain = _edges(cycles, start, end, chain, every.rank[rows])
+    host_row = np.concatenate((every.row[rows], np.full(len(edges), -1)))
+    moment = np.concatenate((start, edges))
+    order = np.lexsort((host_row >= 0, moment))  # an edge comes before the call that begins with its cycle
+    number = np.full(len(every.row) + 1, -1, dtype=np.int64)  # the last is that of -1
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    number[rows] = place[: len(rows)]
+    chains = np.concatenate((chain, of_chain))[order]
+    threads = np.concatenate((thread, np.full(len(edges), -1)))[order]
+    for one in np.unique(of_chain):  # an edge is on the thread of the call after it
+        mine = np.flatnonzero(chains == one)
+        after = np.where(threads[mine] >= 0, np.arange(len(mine)), len(mine) - 1)
+        after = np.minimum.accumulate(after[::-1])[::-1]
+        threads[mine] = np.where(threads[mine[after]] >= 0, threads[mine[after]], threads[mine].max())
+    return HostCalls(
+        host_row[order], moment[order], np.concatenate((end, edges))[order], chains, threads,
+        np.concatenate((name, np.full(len(edges), len(names) - 1)))[order], names,
+    ), number
+
+
+def _edges(cycles: pl.DataFrame, start: Ints, end: Ints, chain: Ints, rank: Ints) -> tuple[Ints, Ints]:
+    """Moments at which cycles begin or end outside of the calls of their chain, and that chain."""
+    moments, chains = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    for (of_rank,), marks in cycles.group_by("rank"):
+        mine = np.ones(len(rank), dtype=bool) if of_rank is None else rank == of_rank
+        if not mine.any():
+            continue
+        one = int(np.bincount(chain[mine]).argmax())
+        mine = chain == one
+        begins, reach = start[mine], np.maximum.accumulate(end[mine])
+        edges = np.unique(np.concatenate((marks["start_ns"], marks["start_ns"] + marks["dur_ns"])))
+        at = np.searchsorted(begins, edges, side="right") - 1
+        free = (at < 0) | (reach[np.maximum(at, 0)] <= edges)
+        moments.append(edges[free])
+        chains.append(np.full(int(free.sum()), one, dtype=np.int64))
+    return np.concatenate(moments), np.concatenate(chains)
+
+
+def stream_keys(stream: Ints, moment: Ints) -> Ints:
+    """One number per (stream, moment) that sorts like the pair."""
+    return pack(stream, moment)

@@ -1,0 +1,70 @@
+"""A run with its model, replayed once unchanged: what every question about changes begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from ...loaders.trace import Trace
+from ..contract.changes import Change
+from ..contract.options import Options
+from ..work.roofline import least_of
+from .accuracy import Accuracy, accuracy_of
+from .apply import apply
+from .host_time import HostTime
+from .model import Floats, Model, Outcome
+from .recording import recording_of
+
+
+class Replayed:
+    """The unchanged replay of a run and its accuracy. ``model`` is None where the run cannot be replayed at all."""
+
+    def __init__(self, run: Trace, options: Options) -> None:
+        recording = recording_of(run, options)
+        self.model = None if isinstance(recording, str) else Model(recording)
+        if isinstance(recording, str) or self.model is None:
+            self.accuracy = Accuracy(reason=str(recording))
+            return
+        self.unchanged = self.model.replay()
+        self.cycle_ns = self.model.cycle_ns(self.unchanged)
+        self.accuracy = accuracy_of(self.model, self.unchanged)
+        self._run = run
+
+    @property
+    def predicts(self) -> bool:
+        """Whether anything may be said of changes."""
+        return self.accuracy.reason is None
+
+    @cached_property
+    def host(self) -> HostTime:
+        """The host time before each call."""
+        assert self.model is not None
+        return HostTime(self._run, self.model.recording, self.model.gap, self.model.anchor)
+
+    @cached_property
+    def least(self) -> Floats:
+        """The least time of each activity at the peak of its device, ns; NaN where it is not known."""
+        assert self.model is not None
+        rows = self.model.recording.activities.row
+        least = least_of(self._run)
+        return np.full(len(rows), np.nan) if least is None else least.gather(rows).fill_null(np.nan).to_numpy()
+
+    def with_changes(self, changes: Sequence[Change]) -> tuple[Outcome, tuple[str, ...]]:
+        """The replay with the changes, and those of them that match nothing."""
+        assert self.model is not None
+        knobs, unmatched = apply(self.model, self.host, changes, lambda: self.least)
+        return self.model.replay(knobs), unmatched
+
+    def saved_ns(self, *changes: Change) -> float:
+        """How much shorter a cycle is with the changes, ns; negative where it is longer."""
+        assert self.model is not None
+        return self.cycle_ns - self.model.cycle_ns(self.with_changes(changes)[0])
+
+
+def replay_of(run: Trace, options: Options) -> Replayed:
+    """The replay of a run, found once."""
+    return run.remember("replay", (options.cycle_anchor,), lambda: Replayed(run, options))
+
+

@@ -1,0 +1,354 @@
+"""What ordered a recording: launch latencies, waits of streams for each other, waits of the host for the device.
+
+Streams' waits are not recorded one by one by most tools: they are inferred where work starts right when other work
+ends, later than its launch and its stream explain. What stays without a cause is counted, not guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from ..core.call_tree import Ints, Mask
+from .loop import NEVER, bind
+from .program import REPLAY
+from .recording import WAITS, Recording, stream_keys
+
+NEAR_NS, FAR_NS = 5_000, 25_000
+"""Work starts so soon after other work without, and with, a recorded wait before its launch: ROCm's streams start 15 to
+19 us after what they waited for, NCCL's kernels 14 to 19 us."""
+LAG_NS = 30_000
+"""A call returns so soon after the work it waited for."""
+LONG_NS = 20_000
+"""Time without a recorded cause counts as unexplained from here on."""
+AFTER_EVENT_NS = 2_000
+FULL = 500
+"""Launches in flight from which a queue may be full."""
+_LATENCY_NS, _GAP_NS, _RETURN_NS = 8_000, 1_000, 3_000
+"""Launch latency, gap between activities and return from a wait where the recording shows none."""
+_BUSY_NS, _BLOCKED_NS = 8_000, 50_000
+"""Calls that may have waited last so long; copies and launches that were blocked."""
+_LOW = 0.2
+"""Quantile that stands for what a latency is when nothing else delays it."""
+_ALL = re.compile(r"(Device|Ctx)Synchronize")
+_STREAM_OR_DEVICE = re.compile(r"(Stream|Device|Ctx)Synchronize|^hipStreamSynchronize")
+_BLOCKING = re.compile(r"Synchronize|^(cuda|hip)Memcpy(?!.*Async)|MemcpyWithStream|signal_wait")
+_ASYNC = re.compile("Async")
+Floats = npt.NDArray[np.float64]
+
+
+class Links(Struct, frozen=True):
+    """For each row a list of others: those of row ``n`` are ``on[to[n]:to[n + 1]]``, each with its ``lag`` in ns."""
+
+    to: Ints
+    on: Ints
+    lag: Ints
+
+
+class Order(Struct, frozen=True):
+    """What each activity starts after and each call waits for; times in ns, -1 for no row, ``NEVER`` for no bound.
+
+    ``kept_ns`` is time replayed as it was recorded, ``unexplained_ns`` time that waited for nothing recorded.
+    """
+
+    launch_lag: Ints
+    fixed: Ints
+    base: Ints
+    base_lag: Ints
+    before_lag: Ints
+    cross: Links
+    waits: Links
+    wait_lag: Ints
+    floor: Ints
+    kept_ns: dict[str, int]
+    unexplained_ns: dict[str, int]
+
+
+def order_of(recording: Recording) -> Order:
+    """What orders the recording."""
+    return _Inference(recording).order()
+
+
+class _Inference:
+    """One recording while it is looked at."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording, self.a, self.c = recording, recording.activities, recording.calls
+        self.kept, self.unexplained = Counter[str](), Counter[str]()
+        a, c = self.a, self.c
+        self.count, self.launched = len(a.start), a.call >= 0
+        call = np.maximum(a.call, 0)
+        self.called = np.where(self.launched, c.start[call], NEVER)
+        self.before_end = np.where(a.before >= 0, a.end[np.maximum(a.before, 0)], NEVER)
+        self.by_end = np.argsort(a.end, kind="stable")
+        self.end_times = a.end[self.by_end]
+        self.is_wait, self.length = c.named(WAITS), c.end - c.start
+        self.launches = np.zeros(len(c.start), dtype=bool)
+        self.launches[a.call[self.launched]] = True
+        self.usual = _by_name(self.length, c.name, len(c.names), 0.5)
+        launched = np.flatnonzero(self.launched)
+        keys = stream_keys(a.stream[launched], self.called[launched])
+        self.queue = launched[np.argsort(keys, kind="stable")]  # by stream, then launch
+        self.streams = int(a.stream.max()) + 1
+        self.of_stream = np.searchsorted(a.stream[self.queue], np.arange(self.streams + 1))
+
+    def order(self) -> Order:
+        """Everything, in the order in which one thing needs another."""
+        a = self.a
+        latency, gap = self.latencies()
+        ready = np.maximum(
+            np.where(self.launched, self.called + latency, NEVER),
+            np.where(a.before >= 0, self.before_end + gap, NEVER),
+        )
+        inner = self.launched & ~a.first
+        base, base_lag, launch_lag, before_lag = self.inside_graphs(inner, latency, gap)
+        source, lag = self.stream_waits(ready, inner, launch_lag)
+        fixed = self.pinned(latency, source)
+        stray = ~self.launched
+        own = a.start - self.before_end
+        before_lag = np.where(stray & (source < 0) & (a.before >= 0), np.maximum(own, 0), before_lag)
+        held = stray & (source < 0) & (a.before >= 0) & (own > LONG_NS)
+        self.kept["gaps between activities without a launch"] += int(own[held].sum())
+        cross = _links(self.count, np.flatnonzero(source >= 0), source[source >= 0], lag[source >= 0])
+        waits, wait_lag, floor = self.host_waits()
+        blocked = np.flatnonzero(self.launched & a.first & np.isin(a.call, self.blocked))
+        launch_lag[blocked] -= self.hand[a.call[blocked]]  # the call was long because it waited
+        return Order(
+            launch_lag, fixed, base, base_lag, before_lag, cross, waits, wait_lag, floor, dict(self.kept),
+            dict(self.unexplained),
+        )
+
+    def latencies(self) -> tuple[Ints, int]:
+        """From the begin of its launch call to the start of each activity where nothing delays it; the gap of a queue.
+
+        A launch that took long, as one that loads a module does, hands over at its end.
+        """
+        a, c = self.a, self.c
+        some = self.launched & a.first & (a.before >= 0)
+        idle, spans = some & (self.before_end < self.called), a.start - self.called
+        name = c.name[np.maximum(a.call, 0)]
+        latency = _by_name(spans[idle], name[idle], len(c.names), _LOW, least=5, default=_LATENCY_NS)[name]
+        gaps = (a.start - self.before_end)[some & ~idle & (spans > LONG_NS)]
+        late = self.length - self.usual[c.name]
+        hand = np.where(self.launches & (late > LONG_NS), late, 0)
+        first = np.flatnonzero(a.first)
+        hand[a.call[first[a.start[first] < c.end[a.call[first]] - self.usual[name[first]]]]] = 0
+        self.hand = hand
+        latency += np.where(self.launched, hand[np.maximum(a.call, 0)], 0)
+        gaps = gaps[gaps <= LONG_NS]  # a longer one is a wait
+        return latency, int(np.median(gaps)) if len(gaps) else _GAP_NS
+
+    def inside_graphs(self, inner: Mask, latency: Ints, gap: int) -> tuple[Ints, Ints, Ints, Ints]:
+        """Later activities of one launch follow the one before them of that launch, or its first one, as recorded."""
+        a = self.a
+        first_of = np.full(len(self.c.start), -1, dtype=np.int64)
+        firsts = np.flatnonzero(a.first)
+        first_of[a.call[firsts]] = firsts
+        follows = inner & (a.before >= 0) & (a.call[np.maximum(a.before, 0)] == a.call)
+        own = a.start - self.before_end
+        base = np.where(inner & ~follows, first_of[np.maximum(a.call, 0)], -1)
+        base_lag = np.where(base >= 0, a.start - a.start[np.maximum(base, 0)], 0)
+        before_lag = np.where(a.before < 0, 0, np.where(follows, own, np.where(inner, np.minimum(own, gap), gap)))
+        self.kept["gaps inside graph launches"] += int(own[follows & (own > LONG_NS)].sum())
+        return base, base_lag, np.where(self.launched & ~inner, latency, NEVER), before_lag
+
+    def asked(self) -> Mask:
+        """Of each activity whether a stream was told to wait on its thread since the launch before it."""
+        thread, moment = self.recording.stream_waits
+        c, launches = self.c, np.flatnonzero(self.launches)
+        keys = stream_keys(np.concatenate((c.thread[launches], thread)), np.concatenate((c.start[launches], moment)))
+        order = np.argsort(keys, kind="stable")
+        is_wait = order >= len(launches)
+        owner = np.concatenate((c.thread[launches], thread))[order]
+        hit = np.zeros(len(c.start), dtype=bool)
+        after = np.flatnonzero(~is_wait[1:] & is_wait[:-1] & (owner[1:] == owner[:-1])) + 1
+        hit[launches[order[after]]] = True
+        return self.launched & self.a.first & hit[np.maximum(self.a.call, 0)]
+
+    def stream_waits(self, ready: Ints, inner: Mask, launch_lag: Ints) -> tuple[Ints, Ints]:
+        """For each activity the one of another stream it waited for, -1 for none, and how long after it started."""
+        a, asked = self.a, self.asked()
+        source, lags = np.full(self.count, -1, dtype=np.int64), np.zeros(self.count, dtype=np.int64)
+        rest = np.where(ready == NEVER, 0, a.start - ready)
+        rows = np.flatnonzero((rest >= AFTER_EVENT_NS) & ~inner)
+        ended = np.searchsorted(self.end_times, a.start[rows] + AFTER_EVENT_NS, side="right")
+        reach = np.where(asked[rows] | ~self.launched[rows], FAR_NS, NEAR_NS)
+        src, lag, room = (np.full(len(rows), -1, dtype=np.int64) for _ in range(3))
+        arrays = [
+            rows, a.start, a.end, a.stream, a.owner, self.called, rest[rows], reach, self.by_end, self.end_times, ended,
+        ]
+        outputs = [src, lag, room]
+        native = REPLAY.functions()
+        if native is not None:
+            native.call("compiled_bind", *map(plain, arrays), LONG_NS, *outputs)
+        else:
+            lists: list[Any] = [one.tolist() for one in outputs]
+            given: list[Any] = [*(one.tolist() for one in arrays), LONG_NS, *lists]
+            bind(*given)
+            src, lag, room = (np.array(one, dtype=np.int64) for one in lists)
+        learned: dict[int, Counter[int]] = {}
+        for stream, other in zip(a.stream[rows[src >= 0]].tolist(), a.stream[src[src >= 0]].tolist(), strict=True):
+            learned.setdefault(stream, Counter())[other] += 1
+        held = (src < 0) & (room >= 0)
+        for at in np.flatnonzero(held).tolist():
+            row, full = int(rows[at]), int(room[at])
+            if ready[row] >= a.start[full] - LONG_NS:
+                src[at], lag[at] = full, a.start[row] - a.end[full]
+                continue
+            low, high = np.searchsorted(self.end_times, (a.start[full] - LONG_NS, a.start[row]), side="left")
+            free = self.by_end[low:high]
+            free = free[a.stream[free] != a.stream[row]]
+            if len(free):  # it was released while that kernel ran, by the last that ended then
+                src[at], lag[at] = free[-1], a.start[row] - a.end[free[-1]]
+                self.kept["waits for room on the device"] += int(lag[at])
+        source[rows], lags[rows] = src, np.where(src >= 0, lag, 0)
+        staged = self.staged(rows[src < 0])
+        launch_lag[staged] = a.start[staged] - self.called[staged]
+        left = rows[(src < 0) & (rest[rows] > LONG_NS)]
+        self.rest = np.zeros(self.count, dtype=np.int64)
+        self.rest[left] = rest[left]
+        self.rest[staged] = 0
+        self.unbound(np.flatnonzero(asked & (source < 0)), learned, source, lags)
+        return source, lags
+
+    def staged(self, rows: Ints) -> Ints:
+        """Those of the activities that are copies of pageable memory, made by the host inside their call."""
+        a = self.a
+        pageable = a.name.where(lambda name: name is not None and "Pageable" in name)
+        inside = self.launched[rows] & (a.start[rows] <= self.c.end[np.maximum(a.call[rows], 0)])
+        return rows[pageable[rows] & inside]
+
+    def unbound(self, rows: Ints, learned: dict[int, Counter[int]], source: Ints, lags: Ints) -> None:
+        """Waits that did not delay anything, for the stream waited for elsewhere, or the only other one there is."""
+        a = self.a
+        _, first = np.unique(a.stream, return_index=True)
+        others: dict[int, Ints] = {}
+        for row in rows.tolist():
+            stream = int(a.stream[row])
+            if stream in learned:
+                other = learned[stream].most_common(1)[0][0]
+            else:
+                if stream not in others:
+                    same = (a.device[first] == a.device[row]) & (a.owner[first] == a.owner[row])
+                    others[stream] = a.stream[first][same & (a.stream[first] != stream)]
+                if len(others[stream]) != 1:
+                    continue
+                other = int(others[stream][0])
+            found = self.last_launched(other, int(self.called[row]))
+            if found >= 0 and a.end[found] <= a.start[row] + AFTER_EVENT_NS:
+                source[row], lags[row] = found, AFTER_EVENT_NS
+
+    def last_launched(self, stream: int, moment: int) -> int:
+        """The last activity of a stream launched before a moment, -1 for none."""
+        low, high = self.of_stream[stream], self.of_stream[stream + 1]
+        at = int(np.searchsorted(self.called[self.queue[low:high]], moment, side="left")) - 1
+        return int(self.queue[low + at]) if at >= 0 else -1
+
+    def pinned(self, latency: Ints, source: Ints) -> Ints:
+        """Recorded starts that are kept: what waited for work from before the recording, and the first of a stream
+        without a launch."""
+        a = self.a
+        fixed = np.where((a.before < 0) & ~self.launched, a.start, NEVER)
+        first = np.unique(a.device, return_index=True)[1]
+        late = ~self.launched[first] | (a.start[first] - self.called[first] > latency[first] + LONG_NS)
+        some = first[late & (source[first] < 0)]
+        fixed[some] = a.start[some]
+        self.rest[some] = 0
+        launched = some[self.launched[some]]
+        self.kept["work from before the recording"] += int((a.start[launched] - self.called[launched]).sum())
+        self.unexplained["waits nobody recorded"] += int(self.rest.sum())
+        return fixed
+
+    def host_waits(self) -> tuple[Links, Ints, Ints]:
+        """For each call the activities it waits for, how long after them it returns, and how long it takes at least."""
+        a, c = self.a, self.c
+        last = np.searchsorted(self.end_times, c.end + 1_000, side="right") - 1  # the last to end before it returned
+        ended, done = self.by_end[np.maximum(last, 0)], np.where(last >= 0, self.end_times[np.maximum(last, 0)], NEVER)
+        rows, on = list[Ints](), list[Ints]()
+        lag = np.zeros(len(c.start), dtype=np.int64)
+        waiting = np.zeros(len(c.start), dtype=bool)
+
+        def add(some: Ints, activities: Ints, lags: Ints) -> None:
+            rows.append(some)
+            on.append(activities)
+            lag[some], waiting[some] = lags, True
+
+        # copies that returned when they were done
+        own = np.flatnonzero(self.launched)
+        own = own[self.is_wait[a.call[own]] & (a.end[own] <= c.end[a.call[own]] + 1_000)]
+        final = own[np.argsort(a.call[own], kind="stable")]
+        final = final[np.append(np.diff(a.call[final]) != 0, True)] if len(final) else final
+        pageable = a.name.where(lambda name: name is not None and "Pageable" in name)[final]
+        by = a.call[final]
+        blocks = pageable | ~c.named(_ASYNC)[by] | (self.length[by] > _BLOCKED_NS)
+        add(by[blocks], final[blocks], c.end[by[blocks]] - a.end[final[blocks]])
+        # calls that returned right after work ended
+        near = (self.length >= _BUSY_NS) & (done > c.start) & (c.end - done < LAG_NS)
+        waits = np.flatnonzero(self.is_wait & ~self.launches & near)
+        lags = _by_name(c.end[waits] - done[waits], c.name[waits], len(c.names), 0.5, default=_RETURN_NS)
+        add(waits, ended[waits], lags[c.name[waits]])
+        short = np.flatnonzero(self.is_wait & ~self.launches & ~near)
+        base = _by_name(self.length[short], c.name[short], len(c.names), _LOW, default=AFTER_EVENT_NS)
+        base = np.where(np.array([bool(WAITS.search(name)) for name in c.names]), base, self.usual)
+        # launches into a full queue
+        sent, gone = np.sort(self.called[self.launched]), np.sort(a.end[self.launched])
+        flight = np.searchsorted(sent, c.start, side="left") - np.searchsorted(gone, c.end + 1_000, side="right")
+        full = self.launches & ~waiting & (self.length > _BLOCKED_NS) & (done > c.start) & (c.end - done < LAG_NS)
+        blocked = np.flatnonzero(full & (flight > FULL))
+        add(blocked, ended[blocked], c.end[blocked] - done[blocked])
+        self.blocked = blocked
+        # what did not wait, yet would if the device were slower; and whatever else a device is waited for
+        everything, some = c.named(_ALL), c.named(_STREAM_OR_DEVICE)
+        for call in np.flatnonzero(some & ~self.launches & (~waiting | everything)).tolist():
+            streams = range(self.streams) if everything[call] else self.stream_used(call)
+            last_of = np.array([self.last_launched(stream, int(c.start[call])) for stream in streams], dtype=np.int64)
+            last_of = last_of[last_of >= 0]
+            last_of = last_of[(a.end[last_of] <= c.end[call] + 1_000)]
+            if len(last_of):
+                at = np.full(len(last_of), call, dtype=np.int64)
+                add(at, last_of, lag[at] if waiting[call] else lags[c.name[at]])
+        bare = self.is_wait & c.named(_BLOCKING) & ~waiting & (self.length > LONG_NS)
+        self.unexplained["blocking calls that nothing recorded explains"] += int(self.length[bare].sum())
+        links = _links(len(c.start), np.concatenate(rows), np.concatenate(on), np.zeros(sum(map(len, on)), np.int64))
+        return links, lag, np.minimum(self.length, base[c.name])
+
+    def stream_used(self, call: int) -> list[int]:
+        """The stream that the thread of a call launched on last before it."""
+        if not hasattr(self, "_threads"):
+            c, first = self.c, np.flatnonzero(self.a.first)
+            key = stream_keys(c.thread[self.a.call[first]], self.called[first])
+            self._threads = first[np.argsort(key, kind="stable")]
+            self._thread_of = c.thread[self.a.call[self._threads]]
+        low, high = np.searchsorted(self._thread_of, (self.c.thread[call], self.c.thread[call] + 1))
+        at = int(np.searchsorted(self.called[self._threads[low:high]], self.c.start[call])) - 1
+        return [int(self.a.stream[self._threads[low + at]])] if at >= 0 else []
+
+
+def _by_name(
+    values: Ints, names: Ints, count: int, quantile: float, least: int = 1, default: int = 0
+) -> Ints:
+    """For each name that quantile of its values; of all values where it has too few, the default without any."""
+    whole = int(np.sort(values)[int(len(values) * quantile)]) if len(values) else default
+    out = np.full(count, whole if least > 1 else default, dtype=np.int64)
+    order = np.lexsort((values, names))
+    edges = np.searchsorted(names[order], np.arange(count + 1))
+    sizes = np.diff(edges)
+    enough = sizes >= least
+    out[enough] = values[order[(edges[:-1] + (sizes * quantile).astype(np.int64))[enough]]]
+    return out
+
+
+def _links(count: int, rows: Ints, on: Ints, lag: Ints) -> Links:
+    order = np.argsort(rows, kind="stable")
+    return Links(np.searchsorted(rows[order], np.arange(count + 1)).astype(np.int64), on[order], lag[order])
+
+
+def plain(values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    """The values as compiled code takes them: in one piece and writeable."""
+    kind = np.float64 if values.dtype.kind == "f" else np.int64
+    return np.require(values, kind, ["C", "W", "O"])

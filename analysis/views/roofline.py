@@ -1,0 +1,138 @@
+"""Roofline: how far each operator is from what its device can do, by its shapes, and what is lost above the least.
+
+Work follows from recorded shapes (``analysis/work``), peaks from data sheets. One row per operator, shapes and type;
+the rows are of everything in scope, warm-up and incomplete cycles too, MFU of whole cycles alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from ...loaders.trace import Trace
+from ..contract.column import Column, pair_columns
+from ..contract.options import Options, Side
+from ..contract.view import Answer, CannotAnswer, Runs, View
+from ..core import units
+from ..core.text import display
+from ..cycles.paired import OneRun, paired
+from ..work.details import sections
+from ..work.peaks import BadPeaks
+from ..work.roofline import WRONG, Roofline, facts_of, roofline_of
+
+COLUMNS = (
+    Column("op", "operator", "text", "operator as recorded", 30, order=0, elastic=True, pinned=True, role="name",
+           pairs="key"),
+    Column("shapes", "shapes", "text", "shapes of its inputs as recorded", 26, order=2, role="label", pairs="key"),
+    Column("dtype", "type", "text", "type of its operands, by which its peak is chosen; empty where it has none", 5,
+           order=3, role="label", pairs="key"),
+    Column("device", "device", "text", "device it ran on", 7, order=8, role="where", pairs="key"),
+    Column("calls", "calls", "count", "calls", 7, order=4, role="count", pairs="sum"),
+    Column("device_ns", "device time", "ns", "time of everything it launched, copies and sets too", 11, order=1,
+           role="time", pairs="sum"),
+    Column("flops", "FLOPs", "number", "FLOPs of one call", 9, order=6, pairs="side"),
+    Column("bytes", "bytes", "bytes", "bytes one call must move at least", 9, order=6, pairs="side"),
+    Column("intensity", "FLOP/B", "number", "FLOPs per byte", 8, order=7, pairs="side"),
+    Column("flops_per_s", "FLOP/s", "number", "FLOP/s achieved", 9, order=None),
+    Column("bytes_per_s", "achieved", "rate", "B/s achieved, of the least bytes", 9, order=None),
+    Column("compute_of_peak", "of compute", "fraction", "FLOP/s achieved, of peak", 11, order=0, bar="tensor"),
+    Column("memory_of_peak", "of memory", "fraction", "B/s achieved, of peak", 11, order=0, bar="dram"),
+    Column("bound", "bound", "text", "which of the two peaks sets its least time", 7, order=3, role="label"),
+    Column("least_ns", "least", "ns", "time all its calls take at peak", 9, order=5, pairs="sum"),
+    Column("lost_ns", "lost", "ns", "device time above the least", 9, order=0, pairs="sum"),
+    Column("above_peak", "> peak", "bool", "above 110% of a peak, so something is wrong", 6, order=None),
+    Column("inputs", "inputs", "text", "values of its other inputs, where the work of these shapes differs by them",
+           10, order=None, role="label", pairs="key"),
+)
+_NAMES = [column.name for column in COLUMNS]
+
+
+def one(run: Trace, options: Options, side: Side = "a") -> OneRun:
+    """The rows of one run, its facts and what to know of them. Raises CannotAnswer."""
+    if not run.has("kernels"):
+        raise CannotAnswer(f"{run.info.label} holds no launches, so there is nothing to hold against a peak.")
+    try:
+        found = roofline_of(run)
+    except BadPeaks as error:
+        raise CannotAnswer(str(error)) from None
+    if found is None or not (run.has("host.shapes") or run.captures is not None):
+        raise CannotAnswer(
+            f"{run.info.label} holds no shapes of operators; record with torch.profiler.profile(record_shapes=True).")
+    facts = facts_of(run, options, side)
+    return OneRun(found.rows.select(_NAMES), facts, _sentences(found, facts), _notes(run, found))
+
+
+def _sentences(found: Roofline, facts: dict[str, Any]) -> tuple[str, ...]:
+    """What is lost and where first, and how much of the device's time the rows explain."""
+    lines = []
+    rows = found.rows.filter(pl.col("lost_ns") > 0)
+    total = int(found.activities.filter(pl.col("kind") != "sync")["dur_ns"].sum())
+    if rows.height and total:
+        top = rows.row(0, named=True)
+        of = top["compute_of_peak"] if top["bound"] == "compute" else top["memory_of_peak"]
+        peak = f"{top['dtype']} peak" if top["bound"] == "compute" else "peak memory bandwidth"
+        lines.append(
+            f"{display(top['op'])} {display(top['shapes'] or '')} runs at {units.percent(100 * of)} of {peak} for "
+            f"{units.percent(100 * top['device_ns'] / total)} of the device time: "
+            f"{units.duration(top['lost_ns'])} above its least time.")
+    parts = []
+    if facts["mfu"] is not None:
+        parts.append(f"{'HFU' if found.recomputes else 'MFU'} {units.percent(100 * facts['mfu'])}")
+    if facts["flops_per_cycle"] is not None:
+        parts.append(f"{facts['flops_per_cycle'] / 1e12:,.4g} TFLOP per cycle")
+    if facts["covered"] is not None:
+        parts.append(f"work known for {units.percent(100 * facts['covered'])} of the device time")
+    return (*lines, " · ".join(parts)) if parts else tuple(lines)
+
+
+def _notes(run: Trace, found: Roofline) -> tuple[str, ...]:
+    """Peaks that are unknown, claimed or scaled, and time whose work is not known."""
+    notes = []
+    for device in run.info.devices:
+        peak, name = found.peaks.get(device.id), device.name or "a device without a name"
+        if peak is None:
+            notes.append(f"No peak is known for {name}; give one under [peaks] in the settings.")
+            continue
+        if peak.claimed:
+            notes.append(f"Peaks of {peak.model} are claimed: no second source confirms them.")
+        if peak.scaled < 1:
+            notes.append(f"{name} has {units.percent(100 * peak.scaled)} of the units of {peak.model}: peaks are "
+                         "scaled.")
+    rows = found.rows
+    above = rows.filter("above_peak")
+    if above.height:
+        notes.append(f"{units.counted(above.height, 'row is', 'rows are')} above {WRONG:.0%} of a "
+                     "peak: data that stays in a cache, or work counted that the kernel does not do.")
+    wrong = rows.filter("contradicts")
+    if wrong.height:
+        notes.append(f"Shapes of {units.counted(int(wrong['calls'].sum()), 'call', 'calls')} contradict the operator "
+                     f"({_names(wrong['op'].unique(maintain_order=True))}): no work is counted for them.")
+    unknown = rows.filter(pl.col("flops").is_null()).group_by("op").agg(pl.col("device_ns").sum()).sort(
+        "device_ns", descending=True)
+    total = int(rows["device_ns"].sum())
+    if unknown.height and total:
+        share = int(unknown["device_ns"].sum()) / total
+        notes.append(f"The work of {units.percent(100 * share)} of the operators' time is not known, most of it "
+                     f"{_names(unknown['op'])}.")
+    counted = found.activities.filter(pl.col("kind") != "sync")
+    nobody = int(counted.filter(pl.col("signature") < 0)["dur_ns"].sum())
+    every = int(counted["dur_ns"].sum())
+    if nobody and every:
+        notes.append(f"{units.percent(100 * nobody / every)} of the device time was launched by no recorded operator.")
+    return tuple(dict.fromkeys(notes))
+
+
+def _names(operators: pl.Series) -> str:
+    return ", ".join(map(display, operators.head(3)))
+
+
+def build(runs: Runs, options: Options) -> Answer:
+    """The operators of one run by time lost, or of two side by side."""
+    if len(runs) == 1:
+        return one(runs[0], options).answer()
+    return paired(runs, options, COLUMNS, one)
+
+
+VIEW = View("roofline", COLUMNS, build, pair_columns=pair_columns(COLUMNS), noun="operators", details=sections)
+"""Raises CannotAnswer where no shapes were recorded."""

@@ -1,0 +1,187 @@
+"""The recorded arguments of one operator call: shapes, types and values, read from their text and never evaluated.
+
+The recorder writes three lists with one entry per argument: ``Input Dims`` (a list of sizes, or of such lists for a
+list of tensors), ``Input type`` and ``Concrete Inputs`` (the values of arguments that are no tensors, as text).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from math import prod
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+SIZES = {
+    "float": 4, "double": 8, "c10::Half": 2, "half": 2, "c10::BFloat16": 2, "long int": 8, "long": 8, "long long": 8,
+    "int": 4, "unsigned int": 4, "unsigned long": 8, "short int": 2, "short": 2, "unsigned short": 2, "char": 1,
+    "bool": 1, "unsigned char": 1, "signed char": 1, "c10::Float8_e4m3fn": 1, "c10::Float8_e4m3fnuz": 1,
+    "c10::Float8_e5m2": 1, "c10::Float8_e5m2fnuz": 1, "c10::Float8_e8m0fnu": 1, "c10::Float4_e2m1fn_x2": 1,
+    "c10::complex<float>": 8, "c10::complex<double>": 16, "c10::complex<c10::Half>": 4,
+}
+"""Bytes of an element by its recorded type; two fp4 values share a byte."""
+PRECISIONS = {
+    "float": "fp32", "double": "fp64", "c10::Half": "fp16", "half": "fp16", "c10::BFloat16": "bf16", "char": "int8",
+    "signed char": "int8", "unsigned char": "int8", "c10::Float8_e4m3fn": "fp8", "c10::Float8_e4m3fnuz": "fp8",
+    "c10::Float8_e5m2": "fp8", "c10::Float8_e5m2fnuz": "fp8", "c10::Float4_e2m1fn_x2": "fp4",
+}
+"""What peaks call these types; others have none."""
+LARGEST = 1 << 63
+"""No size, FLOPs or bytes of one call reach this; what does is no recording."""
+_NUMBER = re.compile(r"-?\d{1,19}")
+_REAL = re.compile(r"-?\d{1,40}\.\d{0,40}(?:[eE][-+]?\d{1,3})?|-?\d{1,19}[eE][-+]?\d{1,3}")
+_LIST = re.compile(r"[\[(]([^\[\]()]*)[\])]")
+_WORDS: dict[str, Any] = {"True": True, "False": False, "": None, "None": None}
+
+
+class Unknown(Exception):
+    """The arguments do not tell the work: a value is missing, or it hangs on values that shapes do not give."""
+
+
+class Contradiction(Exception):
+    """The shapes cannot be those of this operator."""
+
+
+class Tensor(Struct, frozen=True):
+    """A tensor argument: its sizes, and its type as recorded ('' where it is not, as in a list of tensors)."""
+
+    shape: tuple[int, ...]
+    type: str
+
+    @property
+    def count(self) -> int:
+        """Elements."""
+        return prod(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element. Raises Unknown."""
+        try:
+            return SIZES[self.type]
+        except KeyError:
+            raise Unknown("type of an element") from None
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all elements, by shape: an expanded dimension counts whole."""
+        return self.count * self.size
+
+
+class Call(NamedTuple):
+    """One operator with its arguments by position: tensors, lists of tensors, and values of the others."""
+
+    name: str
+    tensors: tuple[Tensor | tuple[Tensor, ...] | None, ...]
+    values: tuple[Any, ...]
+
+    def optional(self, at: int) -> Tensor | None:
+        """The tensor at a position; None where there is none."""
+        found = self.tensors[at] if -len(self.tensors) <= at < len(self.tensors) else None
+        return found if isinstance(found, Tensor) else None
+
+    def tensor(self, at: int, dimensions: int | None = None) -> Tensor:
+        """The tensor at a position. Raises Unknown where none is, Contradiction where it has other dimensions."""
+        found = self.optional(at)
+        if found is None:
+            raise Unknown(f"argument {at}")
+        require(dimensions is None or len(found.shape) == dimensions)
+        return found
+
+    def listed(self, at: int) -> tuple[Tensor, ...]:
+        """The list of tensors at a position. Raises Unknown."""
+        found = self.tensors[at] if at < len(self.tensors) else None
+        if isinstance(found, Tensor) or not found or not any(tensor.shape for tensor in found):
+            raise Unknown(f"list {at}")
+        return found
+
+    def all(self) -> tuple[Tensor, ...]:
+        """Every tensor argument, those of lists left out."""
+        return tuple(tensor for tensor in self.tensors if isinstance(tensor, Tensor))
+
+    def of_elements(self, type: str) -> Call:
+        """The same call with that type for the elements of its lists."""
+        return self._replace(tensors=tuple(
+            one if one is None or isinstance(one, Tensor)
+            else tuple(tensor if tensor.type else replace(tensor, type=type) for tensor in one)
+            for one in self.tensors
+        ))
+
+    def value(self, at: int) -> Any:
+        """The value at a position; None where none was recorded."""
+        return self.values[at] if at < len(self.values) else None
+
+    def known(self, at: int, kind: type) -> Any:
+        """The value at a position, which must be of that type. Raises Unknown."""
+        value = self.value(at)
+        if type(value) is not kind:
+            raise Unknown(f"value {at}")
+        return value
+
+    def numbers(self, at: int, count: int) -> tuple[int, ...]:
+        """A list of whole numbers at a position, one number standing for ``count`` equal ones. Raises Unknown."""
+        values: tuple[int, ...] = self.known(at, tuple)
+        if not values or not all(type(value) is int for value in values):
+            raise Unknown(f"value {at}")
+        require(len(values) in (1, count))
+        return values * count if len(values) == 1 else values
+
+
+def require(condition: bool) -> None:
+    """Raises Contradiction unless the condition holds."""
+    if not condition:
+        raise Contradiction
+
+
+def literal(text: Any) -> Any:
+    """A recorded value: a number, a truth, a list of those as a tuple; None for nothing; other text as it is."""
+    if not isinstance(text, str):
+        return None
+    text = text.strip()
+    if text in _WORDS:
+        return _WORDS[text]
+    if _NUMBER.fullmatch(text):
+        return int(text)
+    if _REAL.fullmatch(text):
+        return float(text)
+    inside = _LIST.fullmatch(text)
+    if inside is None:
+        return text
+    return tuple(literal(item) for item in inside[1].split(",") if item.strip())
+
+
+def call_of(name: str, shapes: str | None, types: str | None, inputs: str | None) -> Call | None:
+    """The call whose arguments were recorded so, each as the JSON of a list; None where they were not.
+
+    Raises Contradiction where sizes are none.
+    """
+    dims, kinds, values = (_list(text) for text in (shapes, types, inputs))
+    if dims is None or kinds is None:
+        return None
+    tensors = tuple(_argument(size, kinds[at] if at < len(kinds) else "") for at, size in enumerate(dims))
+    return Call(name, tensors, tuple(map(literal, values or ())))
+
+
+def _list(text: str | None) -> list[Any] | None:
+    try:
+        value = json.loads(text or "null")
+    except (ValueError, RecursionError):
+        raise Contradiction from None
+    return value if isinstance(value, list) else None
+
+
+def _argument(sizes: Any, kind: Any) -> Tensor | tuple[Tensor, ...] | None:
+    if not isinstance(sizes, list):
+        return None
+    if any(isinstance(size, list) for size in sizes):
+        lists = [_sizes(size) for size in sizes if isinstance(size, list)]
+        element = kind.partition("<")[2].removesuffix(">") if isinstance(kind, str) else ""
+        return tuple(Tensor(size, element if element in SIZES else "") for size in lists)
+    return Tensor(_sizes(sizes), kind) if kind in SIZES else None
+
+
+def _sizes(sizes: list[Any]) -> tuple[int, ...]:
+    if not all(type(size) is int and 0 <= size < LARGEST for size in sizes):
+        raise Contradiction
+    return tuple(sizes)

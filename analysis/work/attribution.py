@@ -1,0 +1,221 @@
+"""Which operator the work of every device activity belongs to, and what one call of it computes and moves.
+
+Work belongs to the outermost operator with an entry, once; a composite has work only where nothing below it does. Of
+what an operator launched every activity counts, copies and sets too, and its work is divided among them by their time.
+Distinct operators with distinct arguments are few: each is worked out once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from msgspec import Struct
+
+from ...loaders.trace import Trace
+from ..core.batches import numbered, numbers
+from ..core.call_tree import HostSlices, Ints, Mask, nearest
+from ..core.callers import callers_of
+from ..core.captures import Joined
+from ..core.derived import derived
+from .arguments import PRECISIONS, Contradiction, Unknown, call_of
+from .formulas import Cost
+from .operators import entry, work_of
+
+ARGUMENTS = ("name", "shapes", "types", "inputs")
+_NONE, _COMPOSITE, _OWN = range(3)
+_ELEMENT = re.compile(r"\b(?:OpaqueType<(?P<size>\d+)u>|(?P<type>c10::BFloat16|c10::Half|double|float)\b)")
+_OPAQUE = {"1": "unsigned char", "2": "c10::Half", "4": "float", "8": "long"}
+_TF32 = re.compile(r"tf32|s1688", re.IGNORECASE)
+
+
+class Signature(Struct, frozen=True):
+    """One operator with its recorded arguments, and its work; ``contradicts`` where the shapes cannot be its own.
+
+    ``dtype`` is what peaks call the type of its operands; fp32 products are ``tf32`` where a kernel's name says so.
+    """
+
+    name: str
+    shapes: str | None
+    types: str | None
+    inputs: str | None
+    work: Cost | None
+    contradicts: bool
+    dtype: str | None
+
+
+class Attribution(Struct, frozen=True):
+    """One entry per row of ``run.kernels``: ``owner``, the row of its operator in the host table, and the number of
+    that one's ``signature``; -1 where no operator is known.
+    """
+
+    owner: Ints
+    signature: Ints
+    signatures: tuple[Signature, ...]
+
+
+def attribution_of(run: Trace) -> Attribution | None:
+    """The operators of the run's activities; None where no operator was recorded."""
+    return run.remember("work", (), lambda: _attribution(run))
+
+
+def _attribution(run: Trace) -> Attribution | None:
+    callers = callers_of(run)
+    if callers is None:
+        return None
+    kernels = run.kernels.select("name").collect(engine="streaming")["name"]
+    stored = derived(run, "work-owners", lambda: pl.DataFrame({"owner": _owners(run, callers.operator, kernels)}))
+    owner = stored["owner"].cast(pl.Int64).to_numpy()
+    signature, signatures = _signatures(run, owner, kernels)
+    if callers.joined is not None:
+        owner, signature, signatures = _with_captures(callers.joined, owner.copy(), signature, signatures)
+    return Attribution(owner, signature, signatures)
+
+
+def _with_captures(
+    found: Joined, owner: Ints, signature: Ints, signatures: tuple[Signature, ...]
+) -> tuple[Ints, Ints, tuple[Signature, ...]]:
+    """The same with graphs' kernels as their captures have them: a replay counts one call of each operator."""
+    for at, captured in enumerate(found.captures):
+        rows = np.flatnonzero((found.capture == at) & ~found.unclear)
+        if not len(rows):
+            continue
+        owners = _owners(captured.run, captured.operator, captured.names)
+        number, more = _signatures(captured.run, owners, captured.names)
+        launch = found.launch[rows]
+        signature[rows] = np.where(number[launch] >= 0, number[launch] + len(signatures), -1)
+        calls = numbered(found.replay[rows], owners[launch]) + int(owner.max(initial=-1)) + 1
+        owner[rows] = np.where(owners[launch] >= 0, calls, -1)
+        signatures += more
+    return owner, signature, signatures
+
+
+def _signatures(run: Trace, owner: Ints, kernels: pl.Series) -> tuple[Ints, tuple[Signature, ...]]:
+    """The number of each owner's signature, -1 for none, and the signatures."""
+    rows, inverse = np.unique(owner, return_inverse=True)
+    known = rows[rows >= 0]
+    arguments = _arguments(run, known)
+    keys = [arguments[name].to_physical().cast(pl.Int64).fill_null(-1).to_numpy() for name in ARGUMENTS]
+    number = numbered(*keys) if len(known) else np.zeros(0, np.int64)
+    signature = np.concatenate([np.full(len(rows) - len(known), -1), number])[inverse]
+    first = np.unique(number, return_index=True)[1]
+    names = _kernel_names(kernels, signature)
+    texts = _texts(arguments[pl.Series(first.astype(np.int64))])
+    return signature, tuple(_signature(*text, names.get(at, ())) for at, text in enumerate(texts))
+
+
+def _arguments(run: Trace, rows: Ints) -> pl.DataFrame:
+    """The recorded arguments of these host rows, in their order."""
+    wanted = pl.DataFrame({"row": rows}, schema={"row": pl.UInt32})
+    found = run.host.select(*ARGUMENTS).with_row_index("row").join(wanted.lazy(), on="row", how="semi")
+    return found.sort("row").collect(engine="streaming").drop("row")
+
+
+def _texts(arguments: pl.DataFrame) -> list[tuple[Any, Any, Any, Any]]:
+    return [(name, shapes, types, inputs) for name, shapes, types, inputs in arguments.cast(pl.String).rows()]
+
+
+def _signature(
+    name: str, shapes: str | None, types: str | None, inputs: str | None, kernels: Iterable[str]
+) -> Signature:
+    work, contradicts = _work(name, shapes, types, inputs, kernels)
+    dtype = PRECISIONS.get(work.type) if work is not None else None
+    if dtype == "fp32" and work is not None and work.matrix and any(map(_TF32.search, kernels)):
+        dtype = "tf32"
+    return Signature(name, shapes, types, inputs, work, contradicts, dtype)
+
+
+def _work(
+    name: str, shapes: str | None, types: str | None, inputs: str | None, kernels: Iterable[str] = ()
+) -> tuple[Cost | None, bool]:
+    """The work of a call, and whether its shapes contradict its operator.
+
+    Recorders do not say the type of the elements of a list; where the kernels' names do, it is that.
+    """
+    try:
+        call = call_of(name, shapes, types, inputs)
+        if call is None:
+            return None, False
+        try:
+            return work_of(call), False
+        except Unknown:
+            element = next(filter(None, map(_element, kernels)), None)
+            return (None if element is None else work_of(call.of_elements(element))), False
+    except Unknown:
+        return None, False
+    except Contradiction:
+        return None, True
+
+
+def _element(kernel: str) -> str | None:
+    found = _ELEMENT.search(kernel)
+    if found is None:
+        return None
+    return _OPAQUE.get(found["size"]) if found["size"] else found["type"]
+
+
+def _owners(run: Trace, rows: Ints, kernels: pl.Series) -> Ints:
+    """The row of the operator that work belongs to, for the innermost one around the launch of each of the kernels."""
+    parent = HostSlices(run).parent
+    launching, inverse = np.unique(rows, return_inverse=True)
+    own, composite = _entries(run, parent, rows, kernels)
+    found = nearest(parent, launching, own)
+    while True:
+        above = nearest(parent, np.where(found >= 0, parent[found], -1), own)
+        if (above < 0).all():
+            break
+        found = np.where(above >= 0, above, found)
+    inner = nearest(parent, launching, composite)
+    found = np.where(found >= 0, found, np.where(inner >= 0, inner, launching))
+    owners: Ints = found[inverse].astype(np.int64)
+    return owners
+
+
+def _entries(
+    run: Trace, parent: npt.NDArray[np.int32], operator: Ints, kernels: pl.Series
+) -> tuple[Mask, Mask]:
+    """Which host rows are operators whose work is known, composites apart."""
+    height = len(parent)
+    some = pl.col("kind") == "op", pl.col("shapes").is_not_null()
+    columns = (pl.col(name).to_physical().cast(pl.Int64).alias(name) for name in ARGUMENTS)
+    found = numbers(run.host.with_row_index("row").filter(*some).select("row", *columns), "row", *ARGUMENTS)
+    if not len(found["row"]):
+        return np.zeros(height, bool), np.zeros(height, bool)
+    number = numbered(*(found[name] for name in ARGUMENTS))
+    first = found["row"][np.unique(number, return_index=True)[1]]
+    order = np.argsort(first)
+    texts: dict[int, tuple[Any, Any, Any, Any]] = dict(
+        zip(order.tolist(), _texts(_arguments(run, first[order])), strict=True))
+    states = np.array([_state(*texts[at]) for at in range(len(first))] + [_NONE], np.int8)
+    signature = np.full(height, -1, np.int32)
+    signature[found["row"]] = number
+    unsure = nearest(parent, operator, states[signature] < 0)
+    names = _kernel_names(kernels, np.where(unsure >= 0, signature[unsure], -1))
+    for at in np.flatnonzero(states < 0).tolist():
+        states[at] = _known(texts[at][0], _work(*texts[at], names.get(at, ()))[0])
+    state = states[signature]
+    return state == _OWN, state == _COMPOSITE
+
+
+def _known(name: str, work: Cost | None) -> int:
+    found = entry(name)
+    return _NONE if work is None or found is None else _COMPOSITE if found.composite else _OWN
+
+
+def _state(name: str, shapes: str | None, types: str | None, inputs: str | None) -> int:
+    """Whether a call has work of its own, as a composite, or none; -1 where the names of its kernels may tell."""
+    if entry(name) is None:
+        return _NONE
+    state = _known(name, _work(name, shapes, types, inputs)[0])
+    return -1 if state == _NONE and types and "TensorList" in types else state
+
+
+def _kernel_names(name: pl.Series, group: Ints) -> dict[int, list[str]]:
+    """The distinct names of the activities of each group."""
+    frame = pl.DataFrame({"group": group, "name": name}).filter(pl.col("group") >= 0).unique(maintain_order=True)
+    found = frame.group_by("group").agg(pl.col("name").cast(pl.String).drop_nulls()).rows()
+    return dict(found)

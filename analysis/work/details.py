@@ -1,0 +1,89 @@
+"""What Enter shows of a row of the roofline: the formula with its numbers, the peaks, kernels and callers."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import polars as pl
+
+from ...loaders.trace import Trace
+from ..contract.options import Options
+from ..contract.sections import MOST, Section
+from ..core import units
+from ..core.callers import callers_of
+from ..core.names.short_name import fit_name, short_name
+from ..core.text import display
+from .attribution import Signature
+from .operators import entry
+from .roofline import Roofline, roofline_of
+
+
+def sections(row: dict[str, Any], runs: tuple[Trace, ...], options: Options) -> list[Section]:
+    """The sections of a row, of one run or two."""
+    made = []
+    for side, run in zip("AB", runs, strict=False):
+        found = roofline_of(run)
+        if found is None:
+            continue
+        tail = f" in {side}" if len(runs) > 1 else ""
+        same = [
+            at for at, one in enumerate(found.attribution.signatures)
+            if (one.name, one.shapes, one.dtype) == (row["op"], row["shapes"], row["dtype"])
+            and row["inputs"] in (None, one.inputs)
+        ]
+        if same:
+            one = found.attribution.signatures[same[0]]
+            made += [*_formula(one, tail), *_peak(found, one, row["device"], tail)]
+            made += _launched(run, found, same, tail)
+    return made
+
+
+def _formula(one: Signature, tail: str) -> list[Section]:
+    rows = [("shapes", display(one.shapes or "not recorded")), ("types", display(one.types or "not recorded"))]
+    rows += [("values", display(one.inputs))] if one.inputs else []
+    known = entry(one.name)
+    if one.work is None or known is None:
+        why = "these shapes contradict the operator" if one.contradicts else (
+            "the operator is not in the table" if known is None else
+            "it hangs on values that the recorded arguments do not give")
+        return [Section(f"Work{tail}", (*rows, ("not known", why)))]
+    rows += [
+        ("FLOPs", f"{known.formula} = {one.work.flops:,}"),
+        ("with", ", ".join(f"{letter} = {value:,}" for letter, value in one.work.terms)),
+        ("bytes", f"{one.work.bytes:,}: each input and the output once"), ("arguments after", known.source),
+    ]
+    return [Section(f"Work of one call{tail}", tuple(rows))]
+
+
+def _peak(found: Roofline, one: Signature, device: str | None, tail: str) -> list[Section]:
+    peak = found.peaks.get(device or "")
+    if peak is None or one.work is None:
+        return []
+    rate = peak.flops_per_s(one.dtype, one.work.matrix)
+    kind = (one.dtype or "") if one.work.matrix else "fp64" if one.dtype == "fp64" else "fp32, not a product"
+    rows = [("device", peak.model), ("FLOP/s", f"{rate / 1e12:,.4g} TFLOP/s ({kind})" if rate else "not known")]
+    rows += [("memory", units.rate(peak.bytes_per_s))] if peak.bytes_per_s else []
+    rows += [("source", peak.source), *([("doubt", peak.doubt)] if peak.doubt else [])]
+    return [Section(f"Peak{tail}{' (claimed)' if peak.claimed else ''}", tuple(rows))]
+
+
+def _launched(run: Trace, found: Roofline, signatures: list[int], tail: str) -> list[Section]:
+    """The kernels of these calls, and the Python lines (else modules) they came from, most time first."""
+    callers = callers_of(run)
+    if callers is None:
+        return []
+    place = pl.coalesce(pl.col("frame", "module").cast(pl.String)).alias("where")
+    rows = pl.concat([
+        run.kernels.select(pl.col("name").cast(pl.String)).collect(engine="streaming"),
+        found.activities.select("signature", "dur_ns", "kind"), callers.frame.select(place),
+    ], how="horizontal").filter(pl.col("signature").is_in(signatures), pl.col("kind") != "sync")
+    made = []
+    titles = ("Kernels", "name", partial(fit_name, width=60)), ("Called from", "where", short_name)
+    for title, column, shorten in titles:
+        sums = rows.drop_nulls(column).group_by(column).agg(pl.len(), pl.col("dur_ns").sum()).sort(
+            "dur_ns", column, descending=[True, False]).head(MOST)
+        lines = tuple((shorten(text), units.count(count), units.duration(ns)) for text, count, ns in sums.rows())
+        if lines:
+            made.append(Section(f"{title}{tail}", lines, ("kernel" if column == "name" else "from", "count", "total")))
+    return made

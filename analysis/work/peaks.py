@@ -1,0 +1,181 @@
+"""What a device can do at most: FLOP/s of each type and B/s of its memory, from one table of data sheets.
+
+``peaks.toml`` has the figures with their sources and doubts, dense and per device as a program sees it; ``[peaks]`` in
+the settings adds devices and corrects figures. A device that nobody knows has no peak, and is never taken for another.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from ...loaders.trace import Device
+
+TYPES = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")
+MATRIX = {"fp64": "fp64_tensor", "fp32": "fp32_matrix"}
+"""Columns of matrix units beside those of vector units."""
+SLACK = 0.15
+"""How far a recorded memory size may be from the sold one."""
+_VENDOR = re.compile(r"^(NVIDIA |AMD Instinct |AMD |Tesla |Intel\(R\) )+")
+_OTHER_PART = re.compile(r"[ -]?(Ti|SUPER|Laptop|Max-Q|Mobile|D|NVL)\b", re.IGNORECASE)
+_NAMELESS = re.compile(r"|AMD Radeon Graphics|AMD Instinct")
+_CHIPS = {(9, 4, 304): ("MI300X", "MI325X"), (9, 0, 104): ("MI210",), (9, 0, 110): ("MI250X (per die)",),
+          (9, 0, 120): ("MI100",)}
+"""Chips of AMD that are recorded without a name, by capability and units; of two the second has more memory."""
+
+
+class BadPeaks(ValueError):
+    """``[peaks]`` in the settings cannot be used; the message says why."""
+
+
+class DevicePeak(Struct, frozen=True):
+    """What one kind of device can do; ``scaled`` is the part of it that was recorded (a slice has fewer units)."""
+
+    model: str
+    names: tuple[str, ...] = ()
+    size: dict[str, float] = field(default_factory=dict)
+    flops: dict[str, float] = field(default_factory=dict)
+    source: str = ""
+    doubt: str = ""
+    claimed: bool = False
+    scaled: float = 1.0
+
+    @property
+    def bytes_per_s(self) -> float | None:
+        """B/s of its memory."""
+        return self.size.get("bytes_per_s")
+
+    def flops_per_s(self, type: str | None, matrix: bool) -> float | None:
+        """FLOP/s of operations on a type, which matrix units do or not; None where the table has none.
+
+        What is not a product counts at the rate of fp32, whatever its type, or of fp64.
+        """
+        if not matrix:
+            return self.flops.get("fp64" if type == "fp64" else "fp32")
+        if type is None:
+            return None
+        found = self.flops.get(MATRIX.get(type, type), self.flops.get(type))
+        # before Ampere, and on Pascal, there is no path for bf16 but that of fp32
+        return self.flops.get("fp32") if found is None and type in ("bf16", "tf32") else found
+
+    @property
+    def of_types(self) -> dict[str, float]:
+        """FLOP/s of products by type."""
+        found = {type: self.flops.get(MATRIX.get(type, type), self.flops.get(type)) for type in TYPES}
+        return {type: value for type, value in found.items() if value is not None}
+
+
+@cache
+def _table() -> tuple[DevicePeak, ...]:
+    raw = tomllib.loads(Path(__file__).with_name("peaks.toml").read_text(encoding="utf-8"))
+    return tuple(DevicePeak(**{**device, "names": tuple(device["names"])}) for device in raw["device"])
+
+
+def peak_of(device: Device, settings: Mapping[str, Mapping[str, float]] | None = None) -> DevicePeak | None:
+    """The peak of a recorded device; None where it is not known. Raises BadPeaks for settings that cannot be."""
+    found = _by_name(device) or _by_chip(device)
+    found = _scaled(found, device) if found is not None else None
+    own = (_of_settings() if settings is None else checked(settings)).get(device.name or "")
+    if own is not None:
+        base = found or DevicePeak(device.name or "")
+        size = {key: value for key, value in own.items() if key == "bytes_per_s"}
+        flops = {MATRIX.get(key, key): value for key, value in own.items() if key != "bytes_per_s"}
+        found = replace(base, size=base.size | size, flops=base.flops | flops, source="settings", claimed=False)
+    bandwidth = device.properties.get("memoryBandwidth")
+    if found is not None and isinstance(bandwidth, int | float) and bandwidth > 0:
+        found = replace(found, size=found.size | {"bytes_per_s": float(bandwidth)},
+                        source=f"{found.source}; memory bandwidth as recorded")
+    return found
+
+
+def _by_name(device: Device) -> DevicePeak | None:
+    """Exact name first, then the longest name that stands in it as whole words; of equal ones by memory."""
+    name = device.name or ""
+    exact = [peak for peak in _table() if name in peak.names]
+    if not exact:
+        inside = [(len(key), peak) for peak in _table() for key in {_VENDOR.sub("", known) for known in peak.names}
+                  if _is_in(key, name)]
+        longest = max((length for length, _ in inside), default=0)
+        exact = [peak for length, peak in inside if length == longest]
+    memory = _memory(device)
+    if len(exact) > 1:
+        exact = [peak for peak in exact if memory and abs(memory / peak.size.get("memory", 1) - 1) <= SLACK]
+    return exact[0] if len(exact) == 1 else None
+
+
+def _is_in(key: str, name: str) -> bool:
+    found = re.search(rf"(?<![\w-]){re.escape(key)}(?![\w-])", name, re.IGNORECASE)
+    return found is not None and not _OTHER_PART.match(name[found.end() :])
+
+
+def _by_chip(device: Device) -> DevicePeak | None:
+    """A chip of AMD whose name was not recorded, by its capability, units and memory."""
+    if not _NAMELESS.fullmatch(device.name or ""):
+        return None
+    numbers = device.properties
+    models = _CHIPS.get((numbers.get("computeMajor"), numbers.get("computeMinor"), _units(device)))  # type: ignore[arg-type]
+    memory = _memory(device)
+    if models is None or memory is None:
+        return None
+    model = models[-1] if memory > 230e9 else models[0]
+    return next(peak for peak in _table() if peak.model == model)
+
+
+def _scaled(peak: DevicePeak, device: Device) -> DevicePeak | None:
+    """The peak of as many units as were recorded; None where there are more than such a device has."""
+    units, every, memory = _units(device), peak.size.get("units"), _memory(device)
+    if not units or not every or units == every:
+        return peak
+    if units > every:
+        return None
+    share = units / every
+    part = memory / peak.size["memory"] if memory and "memory" in peak.size else 1.0
+    size = peak.size | ({"bytes_per_s": peak.size["bytes_per_s"] * part} if part < 1 - SLACK else {})
+    return replace(peak, size=size, flops={key: value * share for key, value in peak.flops.items()}, scaled=share)
+
+
+def _units(device: Device) -> int | None:
+    found = next((device.properties[key] for key in ("numSms", "smCount") if key in device.properties), None)
+    return int(found) if isinstance(found, int | float) and found > 0 else None
+
+
+def _memory(device: Device) -> float | None:
+    known = (device.properties.get(key) for key in ("totalGlobalMem", "totalMemory"))
+    found = next((value for value in known if value is not None), None)
+    return float(found) if isinstance(found, int | float) and found > 0 else None
+
+
+def checked(peaks: Any) -> dict[str, dict[str, float]]:
+    """``[peaks]`` of the settings: for a device's recorded name FLOP/s by type and ``bytes_per_s``. Raises BadPeaks."""
+    allowed = (*TYPES, "bytes_per_s")
+    if not isinstance(peaks, Mapping):
+        raise BadPeaks("peaks is a table of devices by name")
+    for name, figures in peaks.items():
+        if not isinstance(figures, Mapping) or not figures:
+            raise BadPeaks(f"peaks of {name!r} are a table: {', '.join(allowed)}")
+        for key, value in figures.items():
+            if key not in allowed:
+                raise BadPeaks(f"peaks of {name!r} have no {key}; there are {', '.join(allowed)}")
+            if type(value) not in (int, float) or not 0 < value < 1e20:
+                raise BadPeaks(f"{key} of {name!r} is a number above 0, in FLOP/s or B/s")
+    return {name: {key: float(value) for key, value in figures.items()} for name, figures in peaks.items()}
+
+
+@cache
+def _of_settings() -> dict[str, dict[str, float]]:
+    from platformdirs import user_config_path
+
+    path = user_config_path("warplens") / "config.toml"
+    try:
+        return checked(tomllib.loads(path.read_text(encoding="utf-8")).get("peaks", {}))
+    except (OSError, ValueError) as error:
+        if isinstance(error, BadPeaks):
+            raise BadPeaks(f"{path}: {error}") from None
+        return {}  # whoever opens the app is told what is wrong with the file

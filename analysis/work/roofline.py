@@ -1,0 +1,200 @@
+"""How far operators are from what their device can do: achieved rates, peaks, least time and time lost.
+
+The least time of a call is the larger of FLOPs / peak and bytes / peak of its memory; what its activities took above
+that is lost. Work above a peak loses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+from msgspec import Struct
+
+from ...loaders.trace import Trace
+from ..contract.options import Options, Side
+from ..core.callers import callers_of
+from ..cycles.whole import whole_cycles
+from .attribution import Attribution, attribution_of
+from .peaks import DevicePeak, peak_of
+
+COMPUTE, MEMORY = "compute", "memory"
+WRONG = 1.1
+"""A share of a peak above which something is wrong: clocks above the data sheet's explain less."""
+KEYS = ("op", "shapes", "dtype", "device", "inputs")
+_SIGNATURE = {
+    "signature": pl.Int64(), "op": pl.String(), "shapes": pl.String(), "inputs": pl.String(), "dtype": pl.String(),
+    "flops": pl.Int64(), "bytes": pl.Int64(), "matrix": pl.Boolean(), "contradicts": pl.Boolean(),
+}
+
+
+class Roofline(Struct, frozen=True):
+    """``activities`` has one row per activity of ``run.kernels`` in their order: ``index device dur_ns kind launched
+    owner signature flops bytes compute_ns memory_ns least_ns``, work divided by time. ``rows`` are those of the view.
+    """
+
+    activities: pl.DataFrame
+    rows: pl.DataFrame
+    peaks: dict[str, DevicePeak]
+    attribution: Attribution
+
+    @property
+    def covered(self) -> float | None:
+        """Share of the time of activities with a launch record, collectives apart, whose work is known."""
+        counted = self.activities.filter("launched", pl.col("kind") != "collective")
+        total = int(counted["dur_ns"].sum())
+        return int(counted.filter(pl.col("flops").is_not_null())["dur_ns"].sum()) / total if total else None
+
+    @property
+    def recomputes(self) -> bool:
+        """Whether FLOPs of a recomputation are among them: attention's backward does the forward again."""
+        return any(
+            one.work is not None and "attention" in one.name and one.name.endswith("_backward")
+            for one in self.attribution.signatures
+        )
+
+
+def roofline_of(run: Trace) -> Roofline | None:
+    """The roofline of a run; None where no operator or nothing a device did was recorded. Raises BadPeaks."""
+    return run.remember("roofline", (), lambda: _roofline(run))
+
+
+def least_of(run: Trace) -> pl.Series | None:
+    """The least time of each activity of ``run.kernels``, in their order (Float64, ns); null where it is not known."""
+    found = roofline_of(run)
+    return None if found is None else found.activities["least_ns"]
+
+
+def peaks_of(run: Trace) -> dict[str, DevicePeak]:
+    """The peaks of the run's devices by the name the tables use, those that are known. Raises BadPeaks."""
+    found = {device.id: peak_of(device) for device in run.info.devices}
+    return {device: peak for device, peak in found.items() if peak is not None}
+
+
+def _roofline(run: Trace) -> Roofline | None:
+    attribution, callers = attribution_of(run), callers_of(run)
+    if attribution is None or callers is None:
+        return None
+    peaks = peaks_of(run)
+    signatures = _signatures(attribution)
+    recorded = run.kernels.select(
+        "index", pl.col("device").cast(pl.String), "dur_ns", pl.col("kind").cast(pl.String),
+    ).collect(engine="streaming")
+    rows = recorded.with_columns(
+        owner=pl.Series(attribution.owner), signature=pl.Series(attribution.signature.astype("int64")),
+        launched=pl.Series((callers.call >= 0) | (callers.operator >= 0)),
+    )
+    rates = _rates(signatures, peaks, rows["device"].unique().to_list())
+    joined = rows.join(signatures.drop("inputs", "shapes", "dtype"), on="signature", how="left", maintain_order="left")
+    joined = joined.join(rates, on=["signature", "device"], how="left", nulls_equal=True, maintain_order="left")
+    of_call = pl.col("dur_ns").filter(pl.col("kind") != "sync").sum().over("owner")
+    share = pl.when(pl.col("kind") != "sync", of_call > 0).then(pl.col("dur_ns") / of_call)
+    activities = joined.select(
+        "index", "device", "dur_ns", "kind", "launched", "owner", "signature", "matrix",
+        *((pl.col(name) * share).alias(name) for name in ("flops", "bytes", "compute_ns", "memory_ns", "least_ns")),
+    )
+    return Roofline(activities, _rows(rows, signatures, rates), peaks, attribution)
+
+
+def _signatures(attribution: Attribution) -> pl.DataFrame:
+    """One row per signature: its operator, shapes, type and the work of one call; values only where they matter."""
+    made = [
+        (at, one.name, one.shapes, one.inputs, one.dtype, one.work.flops if one.work else None,
+         one.work.bytes if one.work else None, one.work.matrix if one.work else None, one.contradicts)
+        for at, one in enumerate(attribution.signatures)
+    ]
+    frame = pl.DataFrame(made, schema=_SIGNATURE, orient="row")
+    several = pl.struct("flops", "bytes").n_unique().over("op", "shapes", "dtype") > 1
+    return frame.with_columns(inputs=pl.when(several).then("inputs"))
+
+
+def _rates(signatures: pl.DataFrame, peaks: dict[str, DevicePeak], devices: Sequence[str | None]) -> pl.DataFrame:
+    """The least time of one call of each signature on each device, ns: for its FLOPs, its bytes, and both."""
+    made = []
+    for signature, dtype, flops, moved, matrix in signatures.select(
+            "signature", "dtype", "flops", "bytes", "matrix").rows():
+        for device in devices if flops is not None else ():
+            peak = peaks.get(device or "")
+            rate = peak.flops_per_s(dtype, matrix) if peak is not None else None
+            compute = 0.0 if not flops and peak is not None else flops / rate * 1e9 if rate else None
+            memory = moved / peak.bytes_per_s * 1e9 if peak is not None and peak.bytes_per_s else None
+            least = max(compute, memory) if compute is not None and memory is not None else None
+            made.append((signature, device, compute, memory, least))
+    schema = {"signature": pl.Int64, "device": pl.String, "compute_ns": pl.Float64, "memory_ns": pl.Float64,
+              "least_ns": pl.Float64}
+    return pl.DataFrame(made, schema=schema, orient="row")
+
+
+def _rows(activities: pl.DataFrame, signatures: pl.DataFrame, rates: pl.DataFrame) -> pl.DataFrame:
+    """One row per operator, shapes and type on a device, most time lost first."""
+    calls = activities.filter(pl.col("kind") != "sync", pl.col("signature") >= 0).group_by("signature", "device").agg(
+        pl.col("owner").n_unique().alias("calls").cast(pl.Int64), pl.col("dur_ns").sum().alias("device_ns"),
+    )
+    told = calls.join(signatures, on="signature").join(
+        rates, on=["signature", "device"], how="left", nulls_equal=True)
+    summed = told.group_by(*KEYS).agg(
+        pl.col("calls", "device_ns").sum(), pl.col("flops", "bytes", "matrix", "compute_ns", "memory_ns",
+                                                   "least_ns").first(), pl.col("contradicts").any())
+    took = pl.when(pl.col("device_ns") > 0).then(pl.col("device_ns"))
+    compute, memory = (pl.col(name) * pl.col("calls") for name in ("compute_ns", "memory_ns"))
+    least = (pl.col("least_ns") * pl.col("calls")).round().cast(pl.Int64)
+    rows = summed.with_columns(
+        intensity=pl.when(pl.col("bytes") > 0).then(pl.col("flops") / pl.col("bytes")),
+        flops_per_s=pl.col("flops") * pl.col("calls") / took * 1e9,
+        bytes_per_s=pl.col("bytes") * pl.col("calls") / took * 1e9,
+        compute_of_peak=compute / took, memory_of_peak=memory / took,
+        bound=pl.when(pl.col("least_ns").is_not_null()).then(
+            pl.when(pl.col("compute_ns") > pl.col("memory_ns")).then(pl.lit(COMPUTE)).otherwise(pl.lit(MEMORY))),
+        least_ns=least, lost_ns=(pl.col("device_ns") - least).clip(0),
+    ).with_columns(above_peak=pl.max_horizontal("compute_of_peak", "memory_of_peak") > WRONG)
+    return rows.sort("lost_ns", "device_ns", "op", "shapes", "inputs", "device",
+                     descending=[True, True, False, False, False, False], nulls_last=True)
+
+
+class PerCycle(Struct, frozen=True):
+    """FLOPs per whole cycle (of each rank of a job), and the share of their windows that they would take at peak."""
+
+    flops: float | None = None
+    mfu: float | None = None
+
+
+def per_cycle(run: Trace, options: Options, side: Side = "a") -> PerCycle:
+    """What the whole cycles of a run compute; empty where it has none, or no work is known."""
+    found, cycles = roofline_of(run), whole_cycles(run, options, side)
+    count = sum(kind.frame.height for kind in cycles)
+    if found is None or not count:
+        return PerCycle()
+    indices = pl.concat([kind.part.kernels.select("index") for kind in cycles]).collect(engine="streaming")
+    inside = found.activities.join(indices, on="index", how="semi")
+    if not inside["flops"].count():
+        return PerCycle()
+    window = sum(kind.window_ns(None) for kind in cycles)
+    devices = inside.filter(pl.col("flops") > 0)["device"].n_unique() or 1
+    ranks = max(kind.ranks for kind in cycles)
+    at_peak = inside.filter(pl.col("flops") > 0)["compute_ns"]
+    known = not at_peak.null_count() and window > 0 and bool(found.peaks)
+    return PerCycle(
+        float(inside["flops"].sum()) / count,
+        float(at_peak.sum()) / (window * max(1.0, devices / ranks)) if known else None,
+    )
+
+
+def facts_of(run: Trace, options: Options, side: Side = "a") -> dict[str, Any]:
+    """``covered``, ``mfu``, ``flops_per_cycle`` and ``devices`` of a run that has a roofline."""
+    found = roofline_of(run)
+    assert found is not None
+    callers = callers_of(run)
+    cycle = per_cycle(run, options, side)
+    used = set(found.activities["device"].drop_nulls().unique())
+    names = {device.id: device.name for device in run.info.devices}
+    return {
+        **(callers.facts if callers is not None else {}),
+        "covered": found.covered, "mfu": cycle.mfu, "flops_per_cycle": cycle.flops,
+        "devices": [
+            {"device": device, "model": names.get(device) or (peak.model if peak else None),
+             "peak_flops": peak.of_types if peak else {}, "peak_bytes": peak.bytes_per_s if peak else None,
+             "source": peak.source if peak else None, "claimed": peak.claimed if peak else None}
+            for device in sorted(used, key=lambda name: (len(name), name)) for peak in (found.peaks.get(device),)
+        ],
+    }

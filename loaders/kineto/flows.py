@@ -1,0 +1,215 @@
+"""Arrows of a trace (flow events) that say what nothing else in the file does, found by a second reading of its text.
+
+Few files need it: Ascend's, where nothing but arrows ties an operator to its activities, and those whose backward
+operators have no sequence number. All others are read once.
+
+Ascend: operators put work into a queue that another thread empties, so an operator is often over when its launch
+begins, and only the recorded arrows say whose the launch is: ``torch_to_npu`` leads from the operator to the activity,
+``HostToDevice`` from the launching call to it. Both are matched by the places they begin and end at. An operator that
+an arrow names gets a negative external id, and so do the calls that launched its activities: the id is right whenever
+the call was made. The profiler: https://gitee.com/ascend/pytorch/tree/master/torch_npu/profiler.
+
+Backward operators usually carry the sequence number of their forward operator, and then ``fwdbwd`` arrows say the same:
+in seven recordings all 9,201 device activities that arrows lead to have the same forward operator by its number. So
+arrows are read only where no operator has a number, because looking for them takes a third as long as reading the
+trace. Each pair then gets a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from .. import schema
+from ..ingest.stream import Source
+from ..loader import Job
+from ..trace import Trace
+from .columns import NULL, integer, nanoseconds
+from .decode import decode
+from .dialect import BACKWARD_ARROW
+
+_BLOCK = 4 << 20
+_LONGEST = 4096  # Bytes of an arrow's text.
+_MOST = 50_000_000
+_NESTED = 2  # Objects an arrow may hold behind its name, its arguments among them.
+_SIBLINGS = 64  # Calls inside the one that is looked for, which were over before the arrow began.
+_CALLS = ("runtime", "driver")
+
+
+class Arrows(NamedTuple):
+    """Arrows of one kind by their id: (thread, time in ns) where each begins, and where it ends."""
+
+    begins: dict[Any, tuple[int, int]]
+    ends: dict[Any, tuple[int, int]]
+
+    def frame(self) -> pl.DataFrame:
+        """One row an arrow that has both."""
+        both = [(*begin, *self.ends[key]) for key, begin in self.begins.items() if key in self.ends]
+        return pl.DataFrame(both, schema=dict.fromkeys(("tid", "from", "stream", "to"), pl.Int64), orient="row")
+
+
+def read(path: Path, *words: str, per_process: bool = False) -> tuple[Arrows, ...]:
+    """The arrows of each category or name; ids may be counted in each process anew. Raises OSError as ``open`` does."""
+    arrows = {word: Arrows({}, {}) for word in words}
+    for event in _events(path, [f'"{word}"'.encode() for word in words]):
+        if sum(len(kind.begins) for kind in arrows.values()) > _MOST:
+            break
+        kind = arrows.get(str(event.get("cat"))) or arrows.get(str(event.get("name")))
+        endpoint = integer(event.get("tid")), nanoseconds(event.get("ts"))
+        key, phase = event.get("id"), event.get("ph")
+        if kind is None or NULL in endpoint or not isinstance(key, (int, str)) or phase not in ("s", "f"):
+            continue
+        key = (integer(event.get("pid")), key) if per_process else key
+        (kind.begins if phase == "s" else kind.ends).setdefault(key, endpoint)
+    return tuple(arrows.values())
+
+
+def _events(path: Path, words: list[bytes]) -> Iterator[dict[str, Any]]:
+    """What may be arrows: the objects around one of the words, which may hold other objects behind it."""
+    with Source(path) as source:
+        rest = b""
+        while block := source.read(_BLOCK):
+            data = rest + block
+            for word in words:
+                at = data.find(word)
+                while at >= 0:
+                    begin = data.rfind(b"{", max(0, at - _LONGEST), at)
+                    if begin >= 0 and (event := _object(data, begin, at)) is not None:
+                        yield event
+                    at = data.find(word, at + 1)
+            rest = data[-_LONGEST:]  # an arrow on the border is met twice, and counts once
+
+
+def _object(data: bytes, begin: int, end: int) -> dict[str, Any] | None:
+    """The object that begins there and ends at one of the next few braces; None where that is none."""
+    for _ in range(_NESTED + 1):
+        end = data.find(b"}", end, begin + _LONGEST) + 1
+        if not end:
+            break
+        try:
+            event, _ = decode(data[begin:end])
+        except ValueError:
+            continue
+        return event if isinstance(event, dict) else None
+    return None
+
+
+def changed(name: str, table: pl.LazyFrame, rows: pl.DataFrame, job: Job) -> pl.LazyFrame:
+    """The table with some columns of some rows replaced, in the files of the workspace where it must last."""
+    columns = [column for column in rows.columns if column != "row"]
+    changes = rows.lazy().rename({column: f"{column}_new" for column in columns})
+    merged = table.with_row_index("row").join(changes, on="row", how="left", maintain_order="left").with_columns(
+        pl.coalesce(f"{column}_new", column).alias(column) for column in columns
+    )
+    merged = schema.conform(name, merged.drop("row", *(f"{column}_new" for column in columns)))
+    if not job.lasting:
+        return merged.collect().lazy()
+    unfinished, path = job.workspace / f".{name}.arrow", job.workspace / f"{name}.arrow"
+    merged.sink_ipc(unfinished, compression="lz4", maintain_order=True)
+    for old in (*job.workspace.glob(f"{name}.arrow"), *job.workspace.glob(f"{name}-*.arrow")):
+        old.unlink()
+    unfinished.rename(path)
+    return schema.conform(name, pl.scan_ipc(path))
+
+
+def tie_launches(trace: Trace, job: Job, origin: int) -> Trace:
+    """The trace with operators, calls and activities tied; ``origin`` is the absolute time of its zero."""
+    requested, launched = (kind.frame() for kind in read(job.path, "torch_to_npu", "HostToDevice"))
+    if requested.is_empty() and launched.is_empty():
+        return trace
+    requested, launched = (
+        frame.with_columns(pl.col("from") - origin, pl.col("to") - origin) for frame in (requested, launched)
+    )
+    kernels = trace.kernels.select("start_ns", "stream", "correlation").with_row_index("row").collect()
+    columns = ["op", *_CALLS]
+    host = (
+        trace.host.with_row_index("row").filter(pl.col("kind").cast(pl.String).is_in(columns))
+        .select("row", "start_ns", "dur_ns", "tid", "correlation", calls=pl.col("kind").cast(pl.String) != "op")
+        .collect()
+    )
+    calls = host.filter("calls")
+    correlation = _launches(kernels, calls, launched)
+    operator = (
+        requested.join(host.filter(~pl.col("calls")).unique(["tid", "start_ns"], keep="first", maintain_order=True),
+                   left_on=["tid", "from"], right_on=["tid", "start_ns"], how="inner")
+        .select("stream", "to", op="row")
+    )  # fmt: skip
+    owner = kernels.join(operator, left_on=["start_ns", "stream"], right_on=["to", "stream"], how="inner").unique("row")
+    owner = owner.select("row", op_id=-1 - pl.col("op").cast(pl.Int64))
+    tied = kernels.select("row").join(correlation, on="row", how="left").join(owner, on="row", how="left")
+    by_call = tied.drop_nulls(["correlation", "op_id"]).unique("correlation").select("correlation", id="op_id")
+    external = pl.concat([
+        calls.join(by_call, on="correlation", how="inner").select("row", "id"),
+        owner.select(row=(-1 - pl.col("op_id")).cast(pl.UInt32), id="op_id").unique("row"),
+    ])  # fmt: skip
+    changes = {
+        "kernels": tied.select("row", "correlation", "op_id"),
+        "host": external.select("row", external_id="id").unique("row"),
+    }
+    return trace.with_tables(**{
+        name: changed(name, trace.table(name), rows, job) for name, rows in changes.items()
+    })  # fmt: skip
+
+
+def _launches(kernels: pl.DataFrame, calls: pl.DataFrame, launched: pl.DataFrame) -> pl.DataFrame:
+    """The correlation of each activity: its own where a call has it, else that of the call its arrow begins in."""
+    linked = kernels.join(calls.select("correlation").unique(), on="correlation", how="semi")
+    linked = linked.select("row", "correlation")
+    lost = kernels.join(linked, on="row", how="anti").join(
+        launched, left_on=["start_ns", "stream"], right_on=["to", "stream"], how="inner"
+    ).unique("row", maintain_order=True)
+    launches = linked.clear()
+    if lost.height and calls.height:
+        around = _enclosing(calls.drop_nulls(["start_ns", "dur_ns", "correlation", "tid"]), lost)
+        launches = lost.select("row").with_columns(correlation=around).drop_nulls()
+    rest = kernels.select("row", "correlation").join(pl.concat([linked, launches]), on="row", how="anti")
+    return pl.concat([linked, launches, rest])
+
+
+def _enclosing(calls: pl.DataFrame, arrows: pl.DataFrame) -> pl.Series:
+    """Correlation of the innermost call that each arrow begins in on its thread, null for none."""
+    out = np.full(arrows.height, NULL, np.int64)
+    tids, times = arrows["tid"].to_numpy(), arrows["from"].to_numpy()
+    for (tid,), thread_calls in calls.sort("start_ns").group_by("tid"):
+        start, correlation = thread_calls["start_ns"].to_numpy(), thread_calls["correlation"].to_numpy()
+        end = start + thread_calls["dur_ns"].to_numpy()
+        thread_rows = np.flatnonzero(tids == tid)
+        at = np.searchsorted(start, times[thread_rows], side="right") - 1
+        for _ in range(_SIBLINGS):
+            over = (at >= 0) & (end[np.maximum(at, 0)] < times[thread_rows])
+            at -= over
+            if not over.any():
+                break
+        inside = (at >= 0) & (end[np.maximum(at, 0)] >= times[thread_rows])
+        out[thread_rows[inside]] = correlation[at[inside]]
+    return pl.Series(out).replace(NULL, None)
+
+
+def tie_backward(trace: Trace, job: Job, origin: int) -> Trace:
+    """The trace with a sequence number on both operators of each arrow; ``origin`` is the absolute time of its zero."""
+    begins, ends = read(job.path, BACKWARD_ARROW, per_process=True)[0]
+    both = [(key[0], *begin, *ends[key]) for key, begin in begins.items() if key in ends]
+    if not both:
+        return trace
+    columns = dict.fromkeys(("pid", "tid", "from", "backward_tid", "to"), pl.Int64)
+    pairs = pl.DataFrame(both, schema=columns, orient="row").with_columns(
+        pl.col("from") - origin, pl.col("to") - origin, sequence=pl.int_range(pl.len(), dtype=pl.Int64)
+    )
+    where = ["pid", "tid", "start_ns"]
+    operators = (
+        trace.host.with_row_index("row").filter(pl.col("kind").cast(pl.String) == "op")
+        .select("row", *where).collect().unique(where, keep="last", maintain_order=True)
+    )  # fmt: skip
+    forward = operators.rename({"row": "forward"})
+    tied = pairs.join(forward, left_on=["pid", "tid", "from"], right_on=where, how="inner").join(
+        operators, left_on=["pid", "backward_tid", "to"], right_on=where, how="inner"
+    )
+    rows = pl.concat([
+        tied.select("row", "sequence", forward_tid="tid"),
+        tied.select(row="forward", sequence="sequence", forward_tid=pl.lit(None, pl.Int64)),
+    ]).unique("row", keep="first", maintain_order=True)  # fmt: skip
+    return trace.with_tables(host=changed("host", trace.host, rows, job))

@@ -1,0 +1,104 @@
+"""AMD's CSV files: what they are called, what their first lines hold, and their rows as frames of text.
+
+Imported to recognise a file, so polars is imported only where rows are read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .. import csv_table
+from ..ingest.stream import Source, line_blocks
+
+if TYPE_CHECKING:
+    import polars as pl
+
+COUNTERS, TIMES, SYSTEM = "pmc_perf.csv", "timestamps.csv", "sysinfo.csv"
+"""The files of a workload of rocprofiler-compute."""
+COLUMNS = (
+    "index", "kernelname", "gpu-id", "queue-id", "queue-index", "pid", "tid", "grd", "wgr", "lds", "scr", "vgpr",
+    "sgpr", "fbar", "sig", "obj", "dispatchns", "beginns", "endns", "completens", "durationns",
+)
+"""What the columns are where no header says it: rocprof with ``--timestamp on`` and without counters."""
+_ROCPROF = frozenset({"index", "kernelname", "gpu-id", "beginns", "endns"})
+_TIMES = {"start_timestamp", "end_timestamp"}
+TABLES: dict[str, frozenset[str]] = {
+    "counters": frozenset({"counter_name", "counter_value", "kernel_name", "dispatch_id", *_TIMES}),
+    "kernels": frozenset({"kind", "agent_id", "kernel_name", *_TIMES}),
+    "copies": frozenset({"direction", "source_agent_id", "destination_agent_id", *_TIMES}),
+    "calls": frozenset({"domain", "function", *_TIMES}),
+    "memory": frozenset({"kind", "operation", "agent_id", *_TIMES}),
+    "statistics": frozenset({"name", "calls", "totaldurationns", "averagens", "percentage"}),
+    "agents": frozenset({"node_id", "logical_node_id", "agent_type"}),
+}
+"""Table → columns its header must have, in lower case (a later version writes ``Lds_Block_Size`` for ``LDS_…``)."""
+
+
+def columns(head: bytes) -> list[str]:
+    """The header's names in lower case; [] where the first line is none."""
+    line = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].strip()
+    if b"\0" in line:
+        return []
+    return [cell.replace('"', "").strip().lower() for cell in line.decode("utf-8", "replace").split(",")]
+
+
+def table_of(head: bytes) -> str | None:
+    """Which table a file holds; None for what is none of them."""
+    have = set(columns(head))
+    return next((table for table, needed in TABLES.items() if needed <= have), None)
+
+
+def has_header(head: bytes) -> bool:
+    """Whether the first line names the columns of a results file of rocprof with timestamps."""
+    return set(columns(head)) >= _ROCPROF
+
+
+_MEMBER = re.compile(
+    r"(?P<prefix>.+?)_(?:(?:kernel|memory_copy|memory_allocation|scratch_memory|regions?|marker(?:_api)?|ompt|kfd"
+    r"|(?:hip|hsa|rccl|rocdecode|rocjpeg)(?:_[a-z]+){0,3})_trace|counter_collection|agent_info|[a-z_]+_stats)\.csv(?:\.gz|\.zst)?"
+)
+_MOST_JOINED = 4
+"""Blocks that are put together to close a quote."""
+
+
+def run_of(path: Path) -> str | None:
+    """The prefix that the files of a run of rocprofv3 share; None for a name without one."""
+    match = _MEMBER.fullmatch(path.name)
+    return match and match["prefix"]
+
+
+def frames(source: Source, size: int = 8 << 20, header: list[str] | None = None) -> Iterator[pl.DataFrame]:
+    """Rows as text, a block at a time, under lower-case names; none where the first line names no column.
+
+    ``header`` names the columns where the file does not. A block ends at the end of a line that is outside quotes, for
+    what a program says in a marker may hold a line's end.
+    """
+    import polars as pl
+
+    for block in _whole_rows(source, size):
+        if header is None:
+            header = columns(block)
+            if not header:
+                return
+            cut = block.find(b"\n") + 1
+            block = block[cut:] if cut else b""
+            header = [name if header.index(name) == at else f"{name} ({at})" for at, name in enumerate(header)]
+        if block.strip():
+            rows = csv_table.read(block, header)
+            if rows.columns != header and rows.width == len(header):  # a damaged header is not read alike by all
+                rows.columns = header
+            yield rows.filter(~pl.all_horizontal(pl.all().is_null()))
+
+
+def _whole_rows(source: Source, size: int) -> Iterator[bytes]:
+    waiting, joined = b"", 0
+    for block in line_blocks(source, size):
+        waiting, joined = waiting + block, joined + 1
+        if waiting.count(b'"') % 2 == 0 or joined == _MOST_JOINED:
+            yield waiting
+            waiting, joined = b"", 0
+    if waiting:
+        yield waiting

@@ -1,0 +1,221 @@
+"""A workload of rocprofiler-compute to a Trace.
+
+Utilisation follows the tool's own definitions (its performance model: "MFMA utilization", "L2-Fabric" and "HBM"):
+
+- ``tensor`` is SQ_VALU_MFMA_BUSY_CYCLES over the cycles of all matrix units, GRBM_GUI_ACTIVE per die · CUs · SIMDs.
+- ``dram`` is the bytes that went to HBM over what its bandwidth could have moved meanwhile. The L2 counts requests of
+  32, 64 and, on MI300, 128 bytes (TCC_BUBBLE), and how many of them went to HBM rather than to a peer or the host. On
+  gfx950 requests have other sizes too, which these counters do not tell apart: it has counters of its own for them.
+
+Where a counter or a limit is missing the fraction is null. Times are those of the pass without counters.
+"""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import polars as pl
+
+from ..ingest import stream
+from ..loader import Job
+from ..trace import Device, Info, Trace
+from . import values
+from .csv_files import COUNTERS, SYSTEM, TIMES, frames
+from .recording import Recording, fraction, one_axis
+
+_INTS = (
+    "dispatch_id", "gpu_id", "queue-id", "queue_id", "pid", "tid", "grid_size", "workgroup_size", "lds_per_workgroup",
+    "arch_vgpr", "start_timestamp", "end_timestamp",
+)
+_NOT_COUNTERS = re.compile(
+    r"(?:dispatch_?id|kernel_?(?:name|id)|gpu_id|queue.?(?:id|index)|pid|tid|grid_size|workgroup_size|correlation_id"
+    r"|lds_per_workgroup|scratch_per_workitem|arch_vgpr|accum_vgpr|sgpr|wave_size|sig|obj|\w*ns|\w+_timestamp|node"
+    r"|grd|wgr|lds|scr)(?:_\d+)?(?: \(\d+\))?"
+)
+_INSTANCE = re.compile(r"(\w+)\[\d+\]")
+_LIMITS = ("gpu_model", "gpu_arch", "cu_per_gpu", "simd_per_cu", "hbm_bw", "num_xcd")
+"""What is taken from the machine's description; it has the command line that was profiled and host names as well."""
+
+
+def load(job: Job, companions: tuple[Path, ...]) -> tuple[Trace, ...]:
+    """Read the opened file and those that belong to it. Raises Unreadable where nothing has a time."""
+    files = {path.name: path for path in (job.path, *companions)}
+    counters = job.path if job.path.name != TIMES else files.get(COUNTERS)
+    times = files.get(TIMES, job.path)
+    file_names = (COUNTERS, TIMES)
+    named = job.path.resolve().parent if job.path.name in file_names and SYSTEM in files else None
+    label = f"{named.parent.name}/{named.name}" if named is not None else job.path.name.split(".")[0]
+    info = Info(
+        source=str(job.path), label=label, format="rocprofiler-compute", tool="rocprofiler-compute",
+        bytes=sum(path.stat().st_size for path in files.values()), clock="since boot, ns",
+    )
+    with ThreadPoolExecutor(1) as writer:
+        recording = Recording(job, info, writer)
+        limits = _limits(files.get(SYSTEM), recording)
+        rows = _rows(times, recording)
+        if rows.is_empty() and counters is not None and counters != times:
+            warning = f"{times.name} holds no dispatch: times are those of the pass with counters"
+            recording.faults.sentences.append(warning)
+            times, rows = counters, _rows(counters, recording)
+        rows, counted = rows.with_row_index("launch"), None
+        if counters is not None:
+            counted = _matched(rows, rows if counters == times else _rows(counters, recording), recording)
+        rows = _utilised(rows, counted, limits)
+        _describe(recording, rows, limits)
+        recording.activities(rows.select(
+            "start", "end", "pid", "device", "tensor", "dram", name="kernel_name",
+            stream=pl.coalesce("queue-id", "queue_id"), grid=one_axis("grid_size"), block=one_axis("workgroup_size"),
+            registers="arch_vgpr", shared_bytes="lds_per_workgroup",
+        ), times.name)
+        if counted is not None:
+            _samples(recording, rows, counted)
+        job.progress(info.bytes or 0, info.bytes or 0, recording.rows)
+        return (recording.finish(serialised=counters == times),)
+
+
+def _rows(path: Path, recording: Recording) -> pl.DataFrame:
+    """A file of dispatches, counters as text still."""
+    try:
+        with stream.Source(path) as source:
+            blocks = list(frames(source))
+            if source.fault:
+                recording.faults.sentences.append(f"{path.name}: {source.fault}")
+    except OSError as error:
+        recording.faults.sentences.append(f"{path.name} cannot be read ({(error.strerror or str(error)).lower()})")
+        blocks = []
+    rows = pl.concat(blocks) if blocks else pl.DataFrame(schema={"kernel_name": pl.String})
+    rows = values.numbers(rows, path.name, recording.faults, _INTS, texts=["kernel_name"])
+    return rows.with_columns(
+        start="start_timestamp", end="end_timestamp", device=pl.format("GPU {}", "gpu_id")
+    )
+
+
+def _matched(rows: pl.DataFrame, counted: pl.DataFrame, recording: Recording) -> pl.DataFrame:
+    """The dispatches with counters and the ``launch`` of each in ``rows``; those without one are left out and counted.
+
+    Numbers of dispatches begin at 0 in one file and at 1 in another, so they are joined by kernel and start. Where that
+    does not fit, for files of two passes, by kernel and order, if both have as many dispatches of the kernel.
+    """
+    kernel, counted = ["device", "kernel_name"], counted.drop("launch", strict=False)
+    joined = counted.join(rows.select(*kernel, "start", "launch").unique([*kernel, "start"], keep="first"),
+                          on=[*kernel, "start"], how="left", maintain_order="left")
+    if joined["launch"].null_count():
+        first, second = (frame.sort("start", "dispatch_id", maintain_order=True).with_columns(
+            at=pl.int_range(pl.len()).over(kernel), of=pl.len().over(kernel)) for frame in (counted, rows))
+        joined = first.join(second.select(*kernel, "at", "of", "launch"), on=[*kernel, "at", "of"], how="left")
+    if lost := joined["launch"].null_count():
+        recording.faults.sentences.append(
+            f"the counters of {lost:,} of {joined.height:,} dispatches fit no timed launch and were left out"
+        )
+    return joined.drop_nulls("launch")
+
+
+def _limits(path: Path | None, recording: Recording) -> dict[str, str]:
+    """What the machine's description says of its device; {} where there is none."""
+    if path is None:
+        return {}
+    try:
+        with stream.Source(path) as source:
+            first = next(frames(source, 1 << 20), pl.DataFrame())
+    except OSError:
+        return {}
+    if first.is_empty():
+        recording.faults.sentences.append(f"{path.name} could not be read: utilisation is not known")
+        return {}
+    row = first.row(0, named=True)
+    limits = {name: str(row[name]).strip() for name in _LIMITS if row.get(name)}
+    return {name: value for name, value in limits.items() if re.fullmatch(r"[\w. ]{1,40}", value)}
+
+
+def _number(limits: dict[str, str], name: str) -> float | None:
+    try:
+        number = float(limits[name])
+    except (KeyError, ValueError):
+        return None
+    return number if 0 < number < 1e12 else None
+
+
+def _describe(recording: Recording, rows: pl.DataFrame, limits: dict[str, str]) -> None:
+    for device in rows["device"].unique().drop_nulls():
+        facts: dict[str, object] = {name: limits[name] for name in _LIMITS if name in limits and name != "gpu_model"}
+        recording.known[device] = Device(device, limits.get("gpu_model"), facts)
+
+
+def _utilised(rows: pl.DataFrame, counted: pl.DataFrame | None, limits: dict[str, str]) -> pl.DataFrame:
+    """Launches with ``tensor`` and ``dram``, from the counters of the same launch."""
+    if counted is None:
+        nothing = pl.lit(None, pl.Float64)
+        return rows.with_columns(tensor=nothing, dram=nothing)
+    cycles, moved = _matrix_cycles(counted, limits), _hbm_bytes(counted, limits)
+    used = counted.select("launch", tensor=cycles, moved=moved)
+    bandwidth, time = _number(limits, "hbm_bw"), pl.col("end") - pl.col("start")
+    share = pl.col("moved") / (time * bandwidth) if bandwidth else pl.lit(None, pl.Float64)
+    rows = rows.join(used, on="launch", how="left", maintain_order="left")
+    return rows.with_columns(fraction(pl.col("tensor"), "tensor"), fraction(share, "dram"))
+
+
+def _counter(rows: pl.DataFrame, *names: str) -> pl.Series | None:
+    """The first of the counters that was collected."""
+    for name in names:
+        if name.lower() in rows.columns:
+            return values.reals(rows[name.lower()].cast(pl.String))[0]
+    return None
+
+
+def _unknown(rows: pl.DataFrame) -> pl.Series:
+    return pl.repeat(None, rows.height, dtype=pl.Float64, eager=True)
+
+
+def _matrix_cycles(rows: pl.DataFrame, limits: dict[str, str]) -> pl.Series:
+    busy, active = _counter(rows, "SQ_VALU_MFMA_BUSY_CYCLES"), _counter(rows, "GRBM_GUI_ACTIVE")
+    units, simds = _number(limits, "cu_per_gpu"), _number(limits, "simd_per_cu") or 4.0
+    if busy is None or active is None or units is None:
+        return _unknown(rows)
+    return busy / (active / (_number(limits, "num_xcd") or 1.0) * units * simds)
+
+
+def _hbm_bytes(rows: pl.DataFrame, limits: dict[str, str]) -> pl.Series:
+    def sums(name: str) -> pl.Series | None:
+        return _counter(rows, f"TCC_EA0_{name}_sum", f"TCC_EA_{name}_sum")
+
+    reads, writes = sums("RDREQ"), sums("WRREQ")
+    small, large = sums("RDREQ_32B"), sums("WRREQ_64B")
+    read_there, written_there = sums("RDREQ_DRAM"), sums("WRREQ_DRAM")
+    if reads is None or writes is None or small is None or large is None or read_there is None or written_there is None:
+        return _unknown(rows)
+    wide = _counter(rows, "TCC_BUBBLE_sum")
+    if limits.get("gpu_arch", "").startswith("gfx950"):
+        wide, medium = sums("RDREQ_128B"), sums("RDREQ_64B")
+        if wide is None or medium is None:
+            return _unknown(rows)
+        bytes_read = small * 32 + medium * 64 + wide * 128
+    else:
+        bytes_read = small * 32 + (reads - small) * 64 + (wide * 64 if wide is not None else 0)
+    written = large * 64 + (writes - large) * 32
+    return bytes_read * _share(read_there, reads) + written * _share(written_there, writes)
+
+
+def _share(numerator: pl.Series, denominator: pl.Series) -> pl.Series:
+    """Which part of the requests; 0 of none."""
+    return (numerator / denominator).fill_nan(0.0).clip(0.0, 1.0)
+
+
+def _samples(recording: Recording, rows: pl.DataFrame, counted: pl.DataFrame) -> None:
+    """Every counter as a sample at the start of its dispatch; those of single channels are summed."""
+    placed = counted.drop("start").join(rows.select("launch", "start"), on="launch", how="left", maintain_order="left")
+    sums: dict[str, pl.Series] = {}
+    for name in placed.columns:
+        if _NOT_COUNTERS.fullmatch(name) or name in ("start", "end", "device", "launch", "at", "of"):
+            continue
+        single = _INSTANCE.fullmatch(name)
+        if single and f"{single[1]}_sum" in placed.columns:
+            continue
+        numbers = values.reals(placed[name].cast(pl.String))[0]
+        key = (f"{single[1]}_sum" if single else name).upper().replace("_SUM", "_sum")
+        sums[key] = sums[key] + numbers if key in sums else numbers
+    for name, numbers in sums.items():
+        recording.samples(placed.select(
+            "device", "pid", ts_ns="start", metric=pl.lit(name), unit=pl.lit(""), value=numbers
+        ).drop_nulls(["value", "ts_ns"]), "counters")

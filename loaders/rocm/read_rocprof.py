@@ -1,0 +1,54 @@
+"""rocprof's results to a Trace: one row is one kernel dispatch, with its counters where any were collected.
+
+The order of rows is that of completion; ``Index`` counts dispatches. Whoever collects counters lets kernels run one by
+one, so a file that has any is a serialised run.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import polars as pl
+
+from ..ingest import stream
+from ..loader import Job
+from ..trace import Info, Trace
+from . import values
+from .csv_files import COLUMNS, frames, has_header
+from .recording import Recording, one_axis
+
+_INTS = ("beginns", "endns", "gpu-id", "queue-id", "pid", "tid", "grd", "wgr", "lds", "vgpr", "arch_vgpr")
+_KNOWN = frozenset((
+    *COLUMNS, "arch_vgpr", "accum_vgpr", "wave_size", "accum_offset", "dispatch_id", "correlation_id", "kernel_id",
+))
+
+
+def load(job: Job, companions: tuple[Path, ...] = ()) -> tuple[Trace, ...]:
+    """Read the file. Raises Unreadable where nothing has a time."""
+    table = job.path.name
+    with ThreadPoolExecutor(1) as writer, stream.Source(job.path) as source:
+        info = Info(
+            source=str(job.path), label=table.split(".")[0], format="rocprof", tool="rocprof", bytes=source.size,
+            clock="since boot, ns",
+        )
+        recording, counted = Recording(job, info, writer), False
+        header = None if has_header(stream.head(job.path, 8192)) else list(COLUMNS)
+        for block in frames(source, header=header):
+            rows = values.numbers(block, table, recording.faults, _INTS, texts=["kernelname"])
+            rows = rows.with_columns(start="beginns", end="endns", device=pl.format("GPU {}", "gpu-id"))
+            recording.activities(rows.select(
+                "start", "end", "pid", "device", name="kernelname", stream="queue-id", grid=one_axis("grd"),
+                block=one_axis("wgr"), registers=pl.coalesce("arch_vgpr", "vgpr"), shared_bytes="lds",
+            ), table)
+            names = [name for name in block.columns if name not in _KNOWN]
+            counted = counted or bool(names)
+            for name in names:
+                numbers, _ = values.reals(block[name])
+                recording.samples(rows.select(
+                    "device", "pid", ts_ns="start", metric=pl.lit(name.upper()), unit=pl.lit(""), value=numbers
+                ).drop_nulls("value"), table)
+            job.progress(source.position, source.size, recording.rows)
+        if source.fault:
+            recording.faults.sentences.append(source.fault)
+        return (recording.finish(serialised=counted),)

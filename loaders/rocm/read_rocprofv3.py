@@ -1,0 +1,284 @@
+"""The CSV files of one run of rocprofv3 to one Trace.
+
+Kernels carry the correlation id of the call that launched them. Kernel records name no process, so theirs is that of
+the calls, where all calls are of one; where files of several processes were put together (``rocpd2csv`` adds a column
+``Guid``), ids are widened by it. Agents are named as recorded ('Agent 4'), or 'GPU n' where the list of agents lies
+beside; a copy is on the agent that is no host.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import polars as pl
+
+from .. import csv_table, schema
+from ..collective_names import kernel_kind
+from ..errors import Unreadable
+from ..ingest import stream
+from ..loader import Job
+from ..trace import Device, Info, Trace
+from . import values
+from .csv_files import frames, run_of, table_of
+from .recording import Recording, fraction, kind_of_domain, one_axis, size
+
+_FAR = 3_600 * 10**9
+"""Files whose events lie further apart than this are not of one run, whatever their names say."""
+_LOOK = 1 << 16
+"""Bytes at either end of a file that tell when it was recorded."""
+_WIDTH = 1 << 40
+_GRID = ("grid_size_x", "grid_size_y", "grid_size_z")
+_BLOCK = ("workgroup_size_x", "workgroup_size_y", "workgroup_size_z")
+_TIMES = ("start_timestamp", "end_timestamp", "correlation_id")
+_KERNEL = (
+    "queue_id", "stream_id", "thread_id", "lds_block_size", "group_segment_size", "vgpr_count", *_GRID, *_BLOCK,
+)
+_TEXTS = (
+    "agent_id", "kernel_name", "domain", "function", "direction", "operation", "kind", "source_agent_id",
+    "destination_agent_id", "counter_name", "counter_value",
+)
+_DISPATCH = ("run", "dispatch_id", "start")
+_FRACTIONS = {"MfmaUtil": "tensor", "OccupancyPercent": "occupancy"}
+"""Percent of the time that the matrix cores were busy, and of the wave slots in use (counters of rocprofiler-sdk). What
+a byte counter is of the peak cannot be told without the device's bandwidth, so ``dram`` stays null."""
+_API_NAME = re.compile(r"_*(?:hip|hsa|roc|rocDec|rocJpeg|roctx|[nr]ccl(?!Dev|Kernel))(?:_[a-z]|[A-Z])\w*\Z")
+"""Names of API calls, for reports that name no domain. ``ncclDevKernel…`` is a kernel."""
+_ORDER = ("agents", "calls", "kernels", "copies", "memory", "counters")
+
+
+def load(job: Job, companions: tuple[Path, ...]) -> tuple[Trace, ...]:
+    """The file with those beside it. Raises Unreadable where nothing has a time."""
+    tables = {path: table_of(stream.head(path, 4096)) for path in (job.path, *companions)}
+    label = run_of(job.path) or job.path.name.split(".")[0]
+    if tables[job.path] == "statistics":
+        return (_statistics(job, label),)
+    files = [path for table in _ORDER for path in tables if tables[path] == table]
+    info = Info(
+        source=str(job.path), label=label, format="rocprofv3-csv", tool="rocprofv3",
+        bytes=sum(path.stat().st_size for path in files), clock="since boot, ns",
+    )
+    with ThreadPoolExecutor(1) as writer:
+        return (_Reader(job, Recording(job, info, writer), {path: str(tables[path]) for path in files}).read(),)
+
+
+class _Reader:
+    """Reads the files of one run, the opened one first: it says what time it was."""
+
+    def __init__(self, job: Job, recording: Recording, files: dict[Path, str]) -> None:
+        self._job, self._recording, self._files = job, recording, files
+        self._agents: dict[str, str] = {}
+        self._guids: dict[str, int] = {}
+        self._pids: dict[int, set[int]] = {}
+        self._counts: list[pl.DataFrame] = []
+        self._allocated: list[pl.DataFrame] = []
+        self._total, self._done = sum(path.stat().st_size for path in files), 0
+
+    def read(self) -> Trace:
+        """All files, then the Trace."""
+        readers: dict[str, Callable[[pl.DataFrame, str], None]] = {
+            "agents": self._list_agents, "calls": self._calls, "kernels": self._kernels, "copies": self._copies,
+            "memory": self._memory, "counters": self._count,
+        }
+        when = self._span(self._job.path)
+        unread = []
+        for path, table in self._files.items():
+            other = self._span(path) if when is not None and table != "agents" and path != self._job.path else None
+            if when and other and (other[0] > when[1] + _FAR or other[1] < when[0] - _FAR):
+                unread.append(path.name)
+                continue
+            with stream.Source(path) as source:
+                for frame in frames(source):
+                    readers[table](frame, path.name)
+                    self._job.progress(self._done + source.position, self._total, self._recording.rows)
+                if source.fault:
+                    self._recording.faults.sentences.append(f"{path.name}: {source.fault}")
+                self._done += source.size
+        if unread:
+            self._recording.faults.sentences.append(
+                f"not read with it, for their times are of another run: {', '.join(sorted(unread))}"
+            )
+        self._recording.allocations(self._allocated)
+        if self._counts:
+            self._add_counters(pl.concat(self._counts, how="diagonal"))
+        return self._recording.finish()
+
+    def _span(self, path: Path) -> tuple[int, int] | None:
+        """When a file begins and ends, of its first and last rows; None where that cannot be seen at once."""
+        with stream.Source(path) as source:
+            if source.compressed:
+                return None
+            first = next(frames(source, _LOOK), None)
+            if first is None or "start_timestamp" not in first.columns:
+                return None
+            starts = [first["start_timestamp"]]
+            if source.size > source.position:
+                source.skip(max(source.size - source.position - _LOOK, 0))
+                lines = source.read(2 * _LOOK).partition(b"\n")[2]
+                starts.append(csv_table.read(lines, first.columns)["start_timestamp"])
+        times = values.integers(pl.concat(starts))[0]
+        times = times.filter((times > 0) & (times < values.LIMIT))
+        low, high = times.min(), times.max()
+        return (low, high) if isinstance(low, int) and isinstance(high, int) else None
+
+    def _list_agents(self, rows: pl.DataFrame, name: str) -> None:
+        rows = values.numbers(
+            rows, name, self._recording.faults, ["node_id", "logical_node_type_id"],
+            texts=["agent_type", "product_name", "name"],
+        )
+        rows = rows.drop_nulls("node_id").sort("node_id")
+        gpus = 0
+        for row in rows.iter_rows(named=True):
+            gpu = str(row["agent_type"]).strip().upper() == "GPU"
+            number = gpus if row["logical_node_type_id"] is None else row["logical_node_type_id"]
+            gpus += gpu
+            device = f"GPU {number}" if gpu else "Host"
+            self._agents[f"Agent {row['node_id']}"] = device
+            if gpu:
+                product, chip = row["product_name"], row["name"]
+                self._recording.known[device] = Device(device, product or chip or None, {"chip": chip} if chip else {})
+
+    def _device(self, column: str) -> pl.Expr:
+        """An agent as the tables name it; a bare number is an agent's."""
+        text = pl.col(column).str.strip_chars()
+        agent = pl.when(text.str.contains(r"^\d+$")).then(pl.format("Agent {}", text)).otherwise(text)
+        agent = agent.str.replace(r"^Agent-(\d+)$", "Agent $1").str.replace(r"^(GPU|CPU)-(\d+)$", "$1 $2")
+        device = agent.replace(self._agents) if self._agents else agent
+        return pl.when(device.str.starts_with("CPU")).then(pl.lit("Host")).when(device != "").then(device)
+
+    def _timed(self, rows: pl.DataFrame, table: str, ints: tuple[str, ...]) -> pl.DataFrame:
+        """Numbers, times under the names all readers use, and the correlation, wide where there are several runs."""
+        rows = values.numbers(rows, table, self._recording.faults, (*_TIMES, *ints), texts=_TEXTS)
+        rows = rows.with_columns(start="start_timestamp", end="end_timestamp")
+        good = (pl.col("correlation_id") > 0) & (pl.col("correlation_id") < _WIDTH)
+        number: pl.Expr = pl.lit(0, pl.Int64)
+        if "guid" in rows.columns:
+            for guid in rows["guid"].unique(maintain_order=True).drop_nulls():
+                self._guids.setdefault(guid, len(self._guids))
+            number = pl.col("guid").replace_strict(self._guids, default=0, return_dtype=pl.Int64)
+        rows = rows.with_columns(run=number)
+        return rows.with_columns(correlation=pl.when(good).then(pl.col("correlation_id") + pl.col("run") * _WIDTH))
+
+    def _process(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """``pid`` of records that name none: the process of their run's calls, where that is one."""
+        pid_of_run = {run: next(iter(pids)) for run, pids in self._pids.items() if len(pids) == 1}
+        return rows.with_columns(pid=pl.col("run").replace_strict(pid_of_run, default=None, return_dtype=pl.Int64))
+
+    def _calls(self, rows: pl.DataFrame, table: str) -> None:
+        rows = self._timed(rows, table, ("process_id", "thread_id"))
+        for run, pid in rows.select("run", "process_id").unique().drop_nulls().iter_rows():
+            self._pids.setdefault(run, set()).add(pid)
+        kinds = {domain: kind_of_domain(domain) for domain in rows["domain"].unique().drop_nulls()}
+        kind = pl.col("domain").replace_strict(kinds, default="annotation", return_dtype=pl.String)
+        self._recording.calls(rows.select(
+            "start", "end", "correlation", name="function", kind=kind, pid="process_id", tid="thread_id"
+        ), table)
+
+    def _of_kind(self, rows: pl.DataFrame, kind: str, table: str) -> pl.DataFrame:
+        """The rows that say they are of this kind; what else stands in the file is counted."""
+        valid = rows.filter(pl.col("kind").str.strip_chars() == kind) if "kind" in rows.columns else rows.clear()
+        if lost := rows.height - valid.height:
+            self._recording.faults.left_out[table] += lost
+        return valid
+
+    def _kernels(self, rows: pl.DataFrame, table: str) -> None:
+        rows = self._process(self._timed(self._of_kind(rows, "KERNEL_DISPATCH", table), table, _KERNEL))
+        self._recording.activities(rows.select(
+            "start", "end", "pid", "correlation", name="kernel_name", device=self._device("agent_id"),
+            stream="stream_id" if self._recording.by_stream(rows["stream_id"]) else "queue_id",
+            grid=size(*_GRID), block=size(*_BLOCK), registers="vgpr_count",
+            shared_bytes=pl.coalesce("lds_block_size", "group_segment_size"),
+        ), table)
+
+    def _copies(self, rows: pl.DataFrame, table: str) -> None:
+        rows = self._of_kind(rows, "MEMORY_COPY", table)
+        rows = self._process(self._timed(rows, table, ("stream_id", "size", "bytes", "copy_bytes"))).with_columns(
+            to=self._device("destination_agent_id"), origin=self._device("source_agent_id")
+        )
+        both = pl.col("direction").str
+        device = pl.when(both.contains("DEVICE_TO_HOST")).then("origin").when(both.contains("TO_DEVICE")).then("to")
+        self._recording.activities(rows.select(
+            "start", "end", "pid", "correlation", name="direction", device=device, stream="stream_id",
+            bytes=pl.coalesce("bytes", "size", "copy_bytes"),
+        ), table, "memcpy")
+
+    def _memory(self, rows: pl.DataFrame, table: str) -> None:
+        rows = self._process(self._timed(rows, table, ("thread_id", "allocation_size")))
+        rows = rows.with_columns(device=self._device("agent_id"))
+        self._recording.calls(
+            rows.select("start", "end", "pid", "correlation", name="operation", tid="thread_id"), table, "driver"
+        )
+        if "address" in rows.columns:
+            free = pl.col("operation").str.contains("FREE").fill_null(False)
+            self._allocated.append(rows.filter(pl.col("kind") == "MEMORY_ALLOCATION").select(
+                "device", at="end", key="address", free=free, size="allocation_size"
+            ))
+
+    def _count(self, rows: pl.DataFrame, table: str) -> None:
+        rows = self._process(self._timed(rows, table, (*_KERNEL, "dispatch_id", "grid_size", "workgroup_size")))
+        rows = values.numbers(rows, table, self._recording.faults, floats=["counter_value"])
+        self._counts.append(rows.select(
+            "start", "end", "run", "pid", "correlation", "dispatch_id", "grid_size", "workgroup_size",
+            pl.coalesce("lds_block_size", "group_segment_size").alias("shared_bytes"), name="kernel_name",
+            stream="queue_id", registers="vgpr_count", device=self._device("agent_id"),
+            metric="counter_name", value="counter_value",
+        ))
+
+    def _add_counters(self, rows: pl.DataFrame) -> None:
+        """Counters as samples at the start of their dispatch, so that the metrics view shows their mean per kernel.
+
+        Without a trace of kernels their dispatches are the kernels.
+        """
+        rows = rows.with_columns(pl.col("name", "metric", "device").cast(pl.String))
+        summed = rows.drop_nulls(["metric", "value"]).group_by(*_DISPATCH, "metric", maintain_order=True).agg(
+            pl.col("value").sum(), pl.col("device", "pid").first()
+        )
+        if "kernels" not in self._files.values():
+            launches = rows.group_by(*_DISPATCH, maintain_order=True).agg(pl.all().first()).drop("metric", "value")
+            for counter, column in _FRACTIONS.items():
+                share = fraction(pl.col("value") / 100, column)
+                of_launch = summed.filter(pl.col("metric") == counter).select(*_DISPATCH, share)
+                launches = launches.join(of_launch, on=_DISPATCH, how="left", nulls_equal=True, maintain_order="left")
+            grid, block = one_axis("grid_size"), one_axis("workgroup_size")
+            self._recording.activities(launches.with_columns(grid=grid, block=block), "counters")
+        self._recording.samples(summed.with_columns(ts_ns="start", unit=pl.lit("")), "counters")
+
+
+def _statistics(job: Job, label: str) -> Trace:
+    """A summary: of kernels and copies as ``kernel_stats``, of API calls as ``operators``."""
+    with stream.Source(job.path) as source:
+        blocks = list(frames(source))
+        warnings = [source.fault] if source.fault else []
+    if not blocks:
+        raise Unreadable(job.path, "is a summary without a row", "Check what was recorded.")
+    rows, faults = pl.concat(blocks), values.Faults()
+    rows = values.numbers(
+        rows, job.path.name, faults, ["calls", "totaldurationns", "minns", "maxns"], ["averagens"], ["name"]
+    ).drop_nulls(["name", "calls", "totaldurationns"])
+    names = rows["name"].to_list()
+    if names and all(name.isupper() and "_" in name and not name.startswith("MEMORY_COPY_") for name in names):
+        raise Unreadable(
+            job.path, "sums up whole domains of calls and names no kernel or call",
+            "Give the traces or the other summaries of the same run (kernel_trace.csv, kernel_stats.csv).",
+        )
+    calls = rows.filter(pl.Series([bool(_API_NAME.match(name)) for name in names], dtype=pl.Boolean))
+    work = rows.join(calls.select("name"), on="name", how="anti", maintain_order="left")
+    kinds = {name: "memcpy" if name.startswith("MEMORY_COPY") else kernel_kind(name) for name in work["name"].unique()}
+    if rows.is_empty():
+        raise Unreadable(job.path, "is a summary without a row that can be read", "Write or copy it again.")
+    info = Info(
+        source=str(job.path), label=label, format="rocprofv3-csv", tool="rocprof", bytes=job.path.stat().st_size,
+        warnings=(*warnings, *faults.warnings()),
+    )
+    return Trace(
+        info,
+        kernel_stats=schema.conform("kernel_stats", work.lazy().select(
+            "name", kind=pl.col("name").replace_strict(kinds, default="kernel", return_dtype=pl.String),
+            count="calls", total_ns="totaldurationns", mean_ns="averagens", min_ns="minns", max_ns="maxns",
+        )),
+        operators=schema.conform("operators", calls.lazy().select(
+            "name", "calls", host_total_ns="totaldurationns"
+        )),
+    )

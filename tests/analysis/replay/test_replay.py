@@ -1,0 +1,126 @@
+"""A replay ends when the run did, knows what every change saves, and refuses where what orders the run is missing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from runs import host, kernel, run_of, steps
+from simulator import KINDS, simulate
+
+from warplens.analysis.contract.changes import Change, NotAChange, parse
+from warplens.analysis.contract.options import Options
+from warplens.analysis.replay.replayed import Replayed
+from warplens.analysis.views import view
+
+CHANGES = [
+    ("kernel", "gemm_forward", 0.0), ("kernel", "gemm_backward", 0.5), ("kernel", "norm", 1.7),
+    ("collective", "nccl", 0.0), ("copy", "Memcpy HtoD", 0.0), ("host", "aten::addmm", 0.3), ("host", "train.py", 2.0),
+    ("host", "DataLoader", 0.0), ("sync", "cudaStreamSynchronize", 0.0),
+]
+
+
+@pytest.mark.parametrize("pace", KINDS)
+def test_an_unchanged_run_ends_when_it_did(pace: str) -> None:
+    run, cycle = simulate(3, pace)
+    replayed = Replayed(run, Options())
+    assert replayed.accuracy.trusted and replayed.accuracy.reason is None
+    assert abs(replayed.accuracy.error or 0.0) < 1e-3 and (replayed.accuracy.cross_error or 0.0) < 1e-2
+    assert replayed.cycle_ns == pytest.approx(cycle, rel=1e-3)
+
+
+@pytest.mark.parametrize("pace", KINDS)
+@pytest.mark.parametrize(("kind", "name", "factor"), CHANGES)
+def test_a_change_saves_what_it_saves_in_the_simulator(pace: str, kind: str, name: str, factor: float) -> None:
+    run, cycle = simulate(5, pace)
+    _, after = simulate(5, pace, lambda what, of: factor if what == kind and name in of else 1.0)
+    saved = Replayed(run, Options()).saved_ns(Change(kind, name, factor))
+    assert saved == pytest.approx(cycle - after, abs=max(0.02 * abs(cycle - after), 0.002 * cycle))
+
+
+def test_several_changes_are_replayed_as_one() -> None:
+    run, cycle = simulate(6, "host")
+    both = {"kernel": 0.0, "host": 0.5}
+    _, after = simulate(6, "host", lambda what, of: both.get(what, 1.0))
+    saved = Replayed(run, Options()).saved_ns(Change("kernel"), Change("host", "", 0.5))
+    assert saved == pytest.approx(cycle - after, rel=0.03)
+
+
+def test_input_as_a_cause_of_idle_time_is_the_loader_with_all_it_calls() -> None:
+    run, cycle = simulate(7, "input")
+    _, after = simulate(7, "input", lambda what, of: 0.0 if "DataLoader" in of else 1.0)
+    assert Replayed(run, Options()).saved_ns(Change("idle", "input")) == pytest.approx(cycle - after, rel=0.01)
+
+
+def test_a_graph_removes_the_launches_and_keeps_the_kernels() -> None:
+    run, _ = simulate(8, "host")
+    replayed = Replayed(run, Options())
+    saved = replayed.saved_ns(Change("graph"))
+    device = (12 * 25e3 * (1 + 0.3 + 1.6) + 2 * 25e3 + 120e3) * 0.95
+    assert 0 < saved < replayed.cycle_ns - device
+
+
+@pytest.mark.parametrize("pace", KINDS)
+def test_the_critical_path_adds_up_to_the_cycle(pace: str) -> None:
+    answer = view("whatif").build((simulate(9, pace)[0],), Options())
+    assert sum(answer.facts["critical_path"]["kinds"].values()) == pytest.approx(1.0)
+    on_path = max(answer.facts["critical_path"]["kinds"], key=answer.facts["critical_path"]["kinds"].__getitem__)
+    assert on_path == {"host": "host", "input": "host", "communication": "collective"}.get(pace, "kernel")
+
+
+def test_what_takes_most_is_not_what_wins_most_where_nobody_waits_for_it() -> None:
+    frame = view("whatif").build((simulate(10, "host")[0],), Options()).frame.collect()
+    kernels = frame.filter(kind="kernel", name="all kernels").row(0, named=True)
+    code = frame.filter(kind="host", name="all host code").row(0, named=True)
+    assert kernels["takes"] > 0.3 and kernels["share"] < 0.05 < code["share"]
+
+
+def test_a_scenario_says_old_and_new_cycle_and_what_matches_nothing() -> None:
+    run, cycle = simulate(11, "device")
+    answer = view("whatif").build((run,), Options(changes=("kernel:gemm=0", "kernel:absent=0")))
+    scenario = answer.facts["scenario"]
+    assert scenario["cycle_ns"] == pytest.approx(cycle, rel=1e-3)
+    assert scenario["saved_ns"] == scenario["cycle_ns"] - scenario["predicted_ns"] > 0
+    assert any("kernel:absent=0 matches nothing" in note for note in answer.notes)
+
+
+def test_a_pair_says_what_was_predicted_and_what_came() -> None:
+    before, _ = simulate(12, "input")
+    after, _ = simulate(12, "input", lambda what, of: 0.0 if "DataLoader" in of else 1.0)
+    answer = view("whatif").build((before, after), Options(changes=("host:DataLoader=0",)))
+    assert answer.facts["a"]["replay"]["trusted"] and answer.facts["b"]["replay"]["trusted"]
+    assert any(line.startswith("Predicted for A") for line in answer.summary)
+
+
+def test_without_launch_calls_nothing_is_replayed_and_it_says_why() -> None:
+    answer = view("whatif").build((run_of(kernels=[kernel(0, 0, 10), kernel(1, 20, 10)]),), Options())
+    assert answer.facts["replay"] is None and answer.frame.collect().is_empty()
+    assert "no launch calls were recorded" in answer.summary[0]
+
+
+def test_waits_that_nobody_recorded_are_refused() -> None:
+    kernels = [kernel(n, 1_000_000 * n, 50_000, correlation=n + 1, pid=1) for n in range(10)]
+    calls = [host("cudaLaunchKernel", 10_000 * n, 5_000, "runtime", correlation=n + 1) for n in range(10)]
+    accuracy = Replayed(run_of(kernels=kernels, host=calls, cycles=steps(100_000)), Options()).accuracy
+    assert not accuracy.trusted and accuracy.reason is not None and "no recorded cause" in accuracy.reason
+    assert accuracy.unexplained is not None and accuracy.unexplained > 0.1
+
+
+@pytest.mark.parametrize("text", ["kernel", "gpu:x=0", "kernel:(=0", "kernel:x=-1", "kernel:x=fast", "sync:x=peak"])
+def test_what_is_no_change_is_refused(text: str) -> None:
+    with pytest.raises(NotAChange):
+        parse(text)
+
+
+@pytest.mark.parametrize("text", ["kernel:a=b=0.5", "host=0", "graph", "op:aten::mm=peak"])
+def test_a_change_is_written_as_it_is_typed(text: str) -> None:
+    assert parse(text).text == text
+
+
+def test_peak_takes_what_is_known_to_its_least_time_and_leaves_the_rest() -> None:
+    replayed = Replayed(simulate(13, "device")[0], Options())
+    work = replayed.model.recording.activities if replayed.model else None
+    assert work is not None and np.isnan(replayed.least).all()
+    assert replayed.with_changes((Change("kernel", "", None),))[1] == ("kernel=peak",)
+    replayed.least = np.where(work.name.where(lambda name: name == "norm"), work.dur / 4, np.nan)
+    saved = replayed.saved_ns(Change("kernel", "norm", 0.25))
+    assert replayed.saved_ns(Change("kernel", "", None)) == pytest.approx(saved, rel=1e-4)

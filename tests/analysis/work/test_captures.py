@@ -1,0 +1,81 @@
+"""Graph replays get their operators from the capture recorded beside them, and from no other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+from runs import host, kernel, run_of
+from test_roofline import BIG, H100, HALF, op, rows
+
+from warplens.analysis.contract.options import Options
+from warplens.analysis.query.ask import ask
+from warplens.analysis.views import view
+from warplens.loaders.trace import Trace
+
+SMALL = [[64, 4096], [4096, 4096]]
+
+
+def launch(start: int, name: str) -> dict[str, Any]:
+    return host("hipLaunchKernel", start, 5, "runtime", kernel=name)
+
+
+def captured(*shapes: Any, names: tuple[str, ...] = ("gemm", "copy")) -> Trace:
+    """A capture of one graph after the other, each of a product and a copy."""
+    hosts = [host("model.py(7): forward", 0, 10_000, "python"), launch(1, "fill")]
+    for at, one in enumerate(shapes):
+        start = 100 * (at + 1)
+        hosts += [op("aten::mm", start, 40, 2 * at + 1, one, [HALF, HALF]), launch(start + 10, names[0]),
+                  op("aten::copy_", start + 50, 40, 2 * at + 2, [[8], [8]], [HALF, HALF]), launch(start + 60, names[1])]
+    return run_of("capture", host=hosts)
+
+
+def replays(*names: str, captures: tuple[Any, ...], times: int = 2) -> Trace:
+    """A run that replays a graph of these kernels."""
+    hosts = [host("hipGraphLaunch", 10_000 * at, 50, "runtime", correlation=at + 1) for at in range(times)]
+    kernels = [kernel(at * len(names) + place, 10_000 * at + 1_000 * place + 100, 900, name, correlation=at + 1)
+               for at in range(times) for place, name in enumerate(names)]
+    made = run_of(host=hosts, kernels=kernels)
+    return replace(made, info=replace(made.info, devices=(H100,)), captures=lambda: captures)
+
+
+def launches(run: Trace) -> tuple[list[str | None], dict[str, Any]]:
+    table = ask(view("launches"), (run,), Options())
+    at = [column.name for column in table.columns].index("op")
+    return [row[at] for row in table.window(0, 99)], table.facts["capture"]
+
+
+def test_a_graph_whose_kernels_are_a_stretch_of_the_capture_has_its_operators() -> None:
+    run = replays("gemm", "copy", captures=(captured(BIG),))
+    operators, facts = launches(run)
+    assert operators == ["aten::mm", "aten::copy_"] * 2
+    assert facts == {"file": "capture.json", "matched": 4, "of": 4, "refused": None}
+    table = ask(view("launches"), (run,), Options())
+    assert table.window(0, 1)[0][[column.name for column in table.columns].index("frame")] == "model.py(7): forward"
+
+
+def test_a_replay_counts_one_call_of_each_operator() -> None:
+    run = replays("gemm", "copy", captures=(captured(BIG),))
+    found = {row["op"]: (row["calls"], row["flops"]) for row in rows(run)}
+    assert found == {"aten::mm": (2, 2 * 4096**3), "aten::copy_": (2, 0)}
+
+
+def test_names_that_were_rewritten_are_the_same_kernels() -> None:
+    run = replays("_Z4gemmv.kd", "copy [clone .kd]", captures=(captured(BIG, names=("_Z4gemmv", "copy")),))
+    assert launches(run)[1]["matched"] == 4
+
+
+def test_a_capture_of_something_else_is_refused_and_said() -> None:
+    run = replays("gemm", "relu", captures=(captured(BIG),))
+    operators, facts = launches(run)
+    assert operators == [None] * 4 and facts["matched"] == 0 and "no sequence" in facts["refused"]
+    assert any("capture.json is refused" in note for note in ask(view("launches"), (run,), Options()).notes)
+    assert "cannot be read" in launches(replays("gemm", captures=("capture.json: it is empty.",)))[1]["refused"]
+
+
+def test_where_several_captured_graphs_fit_operators_are_known_and_work_is_not() -> None:
+    run = replays("gemm", "copy", captures=(captured(BIG, SMALL),))
+    assert launches(run)[0] == ["aten::mm", "aten::copy_"] * 2
+    assert rows(run) == []
+    both = rows(replays("gemm", "copy", captures=(captured(BIG, BIG),)))
+    assert sorted(row["flops"] for row in both) == [0, 2 * 4096**3]

@@ -1,0 +1,148 @@
+"""The roofline of a run: which operator work belongs to, what is lost above the least, and what is not known."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from runs import host, kernel, run_of, steps
+
+from warplens.analysis.contract.options import Options
+from warplens.analysis.contract.view import CannotAnswer
+from warplens.analysis.details.row_details import details
+from warplens.analysis.query.ask import ask
+from warplens.analysis.views import answerable, view
+from warplens.analysis.work.roofline import least_of
+from warplens.loaders.trace import Device, Trace
+
+H100 = Device("GPU 0", "NVIDIA H100 80GB HBM3", {})
+HALF = "c10::BFloat16"
+
+
+def op(name: str, start: int, dur: int, external_id: int, shapes: Any = None, types: Any = None, inputs: Any = None,
+       **more: Any) -> dict[str, Any]:
+    recorded = {key: None if value is None else json.dumps(value)
+                for key, value in (("shapes", shapes), ("types", types), ("inputs", inputs))}
+    return host(name, start, dur, external_id=external_id, **recorded, **more)
+
+
+def call(start: int, correlation: int) -> dict[str, Any]:
+    return host("cudaLaunchKernel", start, 5, "runtime", correlation=correlation)
+
+
+def run(hosts: list[dict[str, Any]], kernels: list[dict[str, Any]], device: Device = H100, **tables: Any) -> Trace:
+    made = run_of(host=hosts, kernels=kernels, **tables)
+    return replace(made, info=replace(made.info, devices=(device,)))
+
+
+def rows(made: Trace) -> list[dict[str, Any]]:
+    table = ask(view("roofline"), (made,), Options())
+    return [dict(zip([column.name for column in table.columns], row, strict=True)) for row in table.window(0, 99)]
+
+
+BIG = [[4096, 4096], [4096, 4096]]
+LINEAR = [
+    op("aten::linear", 0, 100, 1, BIG, [HALF, HALF]),
+    op("aten::matmul", 10, 80, 2, BIG, [HALF, HALF]),
+    op("aten::mm", 20, 50, 3, BIG, [HALF, HALF]), call(30, 1), call(40, 2),
+]
+KERNELS = [kernel(0, 100, 900_000, correlation=1), kernel(1, 1_000_000, 100_000, correlation=2, kind="memset")]
+
+
+def test_work_belongs_to_the_outermost_operator_that_is_no_composite_and_all_it_launched_is_its_time() -> None:
+    (row,) = rows(run(LINEAR, KERNELS))
+    assert (row["op"], row["calls"], row["device_ns"], row["dtype"]) == ("aten::mm", 1, 1_000_000, "bf16")
+    assert row["flops"] == 2 * 4096**3 and row["bytes"] == 3 * 2 * 4096**2
+    least = 2 * 4096**3 / 989.4e12 * 1e9
+    assert row["least_ns"] == round(least) and row["lost_ns"] == 1_000_000 - round(least)
+    assert row["compute_of_peak"] == pytest.approx(least / 1e6) and row["bound"] == "compute"
+
+
+def test_a_composite_has_work_where_nothing_below_it_has() -> None:
+    (row,) = rows(run([LINEAR[0], call(30, 1)], KERNELS[:1]))
+    assert (row["op"], row["flops"]) == ("aten::linear", 2 * 4096**3)
+
+
+def test_work_is_divided_among_the_activities_of_a_call_by_their_time() -> None:
+    least = least_of(run(LINEAR, KERNELS))
+    assert least is not None
+    assert least.sum() == pytest.approx(2 * 4096**3 / 989.4e12 * 1e9) and least[0] == pytest.approx(9 * least[1])
+
+
+def test_work_above_a_peak_loses_nothing_and_is_marked() -> None:
+    made = run(LINEAR, [kernel(0, 100, 10_000, correlation=1)])
+    (row,) = rows(made)
+    assert row["lost_ns"] == 0 and row["above_peak"] and row["compute_of_peak"] > 1.1
+    assert any("above 110%" in note for note in ask(view("roofline"), (made,), Options()).notes)
+
+
+def test_what_is_not_in_the_table_and_what_contradicts_itself_has_no_work_and_is_counted() -> None:
+    hosts = [
+        op("my::op", 0, 10, 1, BIG, [HALF, HALF]), call(1, 1),
+        op("aten::mm", 20, 10, 2, [[2, 3], [4, 5]], [HALF, HALF]), call(21, 2),
+    ]
+    made = run(hosts, [kernel(0, 100, 30, correlation=1), kernel(1, 200, 10, correlation=2),
+                       kernel(2, 300, 60, correlation=9)])
+    assert [(row["op"], row["flops"], row["lost_ns"]) for row in rows(made)] == [
+        ("my::op", None, None), ("aten::mm", None, None)]
+    table = ask(view("roofline"), (made,), Options())
+    assert table.facts["covered"] == 0 and any("contradict" in note for note in table.notes)
+    assert any("60.0% of the device time was launched by no recorded operator" in note for note in table.notes)
+
+
+def test_an_unknown_device_has_work_and_no_peak() -> None:
+    made = run(LINEAR, KERNELS, Device("GPU 0", "NVIDIA Next 1"))
+    (row,) = rows(made)
+    assert row["flops"] == 2 * 4096**3 and row["least_ns"] is None and row["compute_of_peak"] is None
+    assert any("No peak is known for NVIDIA Next 1" in note for note in ask(view("roofline"), (made,), Options()).notes)
+
+
+def test_fp32_products_are_tf32_only_where_a_kernel_says_so() -> None:
+    hosts = [op("aten::mm", 0, 50, 1, BIG, ["float", "float"]), call(10, 1)]
+    assert rows(run(hosts, [kernel(0, 100, 10_000_000, correlation=1)]))[0]["dtype"] == "fp32"
+    tensor = kernel(0, 100, 10_000_000, "sm80_xmma_gemm_f32f32_tf32f32_f32_nn", correlation=1)
+    assert rows(run(hosts, [tensor]))[0]["dtype"] == "tf32"
+
+
+def test_the_elements_of_a_list_have_the_type_that_its_kernel_names() -> None:
+    hosts = [op("aten::cat", 0, 50, 1, [[[4, 4], [4, 4]], []], ["TensorList", "Scalar"], ["", "0"]), call(10, 1)]
+    copy = kernel(0, 100, 500, "CatArrayBatchedCopy<OpaqueType<2u>, unsigned int, 2>", correlation=1)
+    assert [row["bytes"] for row in rows(run(hosts, [copy]))] == [2 * 2 * 32]
+    assert [row["bytes"] for row in rows(run(hosts, [kernel(0, 100, 500, correlation=1)]))] == [None]
+
+
+def test_mfu_and_flops_are_of_whole_cycles() -> None:
+    hosts, kernels = [], []
+    for at in range(4):
+        start = 2_000_000 * at
+        hosts += [op("aten::mm", start + 10, 50, at + 1, BIG, [HALF, HALF]), call(start + 20, at + 1)]
+        kernels.append(kernel(at, start + 100, 1_000_000, correlation=at + 1))
+    facts = ask(view("roofline"), (run(hosts, kernels, cycles=steps(*[2_000_000] * 4)),), Options()).facts
+    assert facts["flops_per_cycle"] == 2 * 4096**3 and facts["covered"] == 1
+    assert facts["mfu"] == pytest.approx(2 * 4096**3 / 989.4e12 * 1e9 / 2_000_000)
+
+
+def test_without_shapes_the_view_says_how_to_record_them_and_has_no_tab() -> None:
+    made = run([op("aten::mm", 0, 50, 1), call(10, 1)], KERNELS[:1])
+    with pytest.raises(CannotAnswer, match="record_shapes=True"):
+        ask(view("roofline"), (made,), Options())
+    assert "roofline" not in [entry.name for entry in answerable((made,))]
+    assert "roofline" in [entry.name for entry in answerable((run(LINEAR, KERNELS),))]
+
+
+def test_two_runs_stand_side_by_side() -> None:
+    slower = [kernel(0, 100, 2_000_000, correlation=1)]
+    table = ask(view("roofline"), (run(LINEAR, KERNELS), run(LINEAR, slower)), Options())
+    names = [column.name for column in table.columns]
+    (row,) = table.window(0, 9)
+    assert row[names.index("device_ns_delta")] == 1_000_000 and row[names.index("flops_b")] == 2 * 4096**3
+
+
+def test_enter_shows_the_formula_with_its_numbers_and_the_kernels() -> None:
+    made = run(LINEAR, KERNELS)
+    table = ask(view("roofline"), (made,), Options())
+    text = str(details(view("roofline"), table, 0, (made,), Options()))
+    assert "2·B·M·N·K = 137,438,953,472" in text and "M = 4,096" in text and "989.4 TFLOP/s (bf16)" in text
+    assert "Kernels" in text and "gemm" in text

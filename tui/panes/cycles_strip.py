@@ -1,0 +1,103 @@
+"""The times of cycles in the order they happened, as bars from 0: how much of each the devices were busy, outliers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
+
+from msgspec import Struct
+from textual.content import Content
+
+from ...analysis.core import units
+from ..list.frame import Pieces
+from ..session.themes import content_style
+from ..widgets.drawing import QUIET, A, B
+
+LEGEND: Pieces = (("█", "top"), (" busy  ", "dim"), ("█", "bar"), (" waiting  ", "dim"), ("▒", "faint"),
+                  (" no device records  ", "dim"), ("▲", "bad"), (" outlier", "dim"))
+_LABEL = 9
+_LEVELS = " ▁▂▃▄▅▆▇█"
+
+
+class Bar(Struct, frozen=True):
+    """A cycle, or the longest of several: number, ns, busy ns (None where nobody knows), whether it is an outlier."""
+
+    cycle: int | None
+    ns: float
+    busy: float | None
+    outlier: bool
+
+
+def strip(sides: Sequence[Sequence[Bar]], width: int, height: int) -> list[Content]:
+    """The bars of one run, or of both next to one another on one scale, in ``height`` lines with their numbers."""
+    sides = [side for side in sides if side]
+    room = (width - _LABEL - 4 * (len(sides) - 1)) // max(1, len(sides))
+    if not sides or room < 10 or height < 4:
+        return []
+    most = max(bar.ns for side in sides for bar in side)
+    wide = max(1, min(5, room // max(map(len, sides))))
+    drawn = [_side(side, most, room, wide, height - 2) for side in sides]
+    made = []
+    factor, unit = units.axis(most)
+    for line in range(height - 1):
+        label = ""
+        if line in (1, height // 2):
+            label = units.number(float(f"{most * (height - 1 - line) / (height - 2) / factor:.2g}"))
+            label = f"{label} {unit.strip()}" if line == 1 else label
+        pieces: list[tuple[str, str]] = [(f"{label:>{_LABEL - 1}} ", QUIET)]
+        for at, rows in enumerate(drawn):
+            pieces += [(" " * 4, ""), *rows[line]] if at else rows[line]
+        made.append(Content.assemble(*pieces))
+    feet = [_foot(side, room, wide) for side in sides]
+    letters = [("A ", A), ("B ", B)] if len(sides) > 1 else [("  ", "")]
+    under: list[tuple[str, str]] = [(" " * (_LABEL - 2), "")]
+    for letter, foot in zip(letters, feet, strict=False):
+        under += [letter, (f"{foot:<{room}}  ", QUIET)]
+    return [*made, Content.assemble(*under)]
+
+
+def _merged(side: Sequence[Bar], room: int) -> list[Bar]:
+    """As many bars as fit: where there are more cycles the longest of each stretch stands for it."""
+    if len(side) <= room:
+        return list(side)
+    return [max(side[at * len(side) // room : (at + 1) * len(side) // room], key=lambda bar: bar.ns)
+            for at in range(room)]
+
+
+def _side(side: Sequence[Bar], most: float, room: int, wide: int, height: int) -> list[list[tuple[str, str]]]:
+    """``height`` + 1 lines of runs of one style, the first for what stands above the tallest bar."""
+    bars = _merged(side, room)
+    body = max(1, wide - (wide > 1))
+    lines = []
+    for line in range(height + 1):
+        cells: list[tuple[str, str]] = []
+        for bar in bars:
+            eighths = bar.ns / most * height * 8
+            level = eighths - 8 * (height - line)
+            shown, style = _LEVELS[max(0, min(8, round(level)))], content_style("bar")
+            if bar.busy is None:
+                shown, style = ("▒" if level > 0 else " "), content_style("faint")
+            elif bar.busy / most * height * 8 >= 8 * (height - line) + 4:
+                style = content_style("top")
+            if bar.outlier and level > 0:
+                style = content_style("bad")
+            if bar.outlier and -8 < level <= 0:
+                shown, style = "▲", content_style("bad")
+                cells += [(shown, style)] + [(" ", "")] * (wide - 1)
+                continue
+            cells += [(shown, style)] * body + [(" ", "")] * (wide - body)
+        cells += [(" ", "")] * (room - len(cells))
+        lines.append([("".join(text for text, _ in run), style) for style, run in groupby(cells, itemgetter(1))])
+    return lines
+
+
+def _foot(side: Sequence[Bar], room: int, wide: int) -> str:
+    """The numbers of the cycles, as many as fit under their bars."""
+    bars = _merged(side, room)
+    line = ""
+    for at, bar in enumerate(bars):
+        text = "" if bar.cycle is None else str(bar.cycle)
+        if at * wide >= len(line) + bool(line) and at * wide + len(text) <= room:
+            line = line.ljust(at * wide) + text
+    return line

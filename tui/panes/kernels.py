@@ -1,0 +1,45 @@
+"""Kernels: how the device time divides by family, as one bar a run, above the list."""
+
+from __future__ import annotations
+
+from textual.content import Content
+
+from ...analysis.core import units
+from ...analysis.kernels.family import LETTERS, TITLES
+from ..list.frame import Frame, Pieces, dim, pieces_of
+from ..widgets.drawing import A, B, stacked
+from .table import TablePane
+
+LEAST_HEIGHT = 14
+"""Lines of the pane from which there is room for the bar."""
+
+
+class KernelsPane(TablePane):
+    """The kernels view with its families."""
+
+    def _families(self) -> list[dict[str, int]]:
+        facts = self.shown.base.facts if self.shown is not None else {}
+        sides = [facts] if "families" in facts else [facts.get("a") or {}, facts.get("b") or {}]
+        return [side["families"] for side in sides if side.get("families")]
+
+    def evidence(self, width: int) -> list[Content]:
+        """A bar a run, on two lines where there is one run and room."""
+        sides = self._families()
+        if not sides or self.size.height < LEAST_HEIGHT:
+            return []
+        made: list[Content] = []
+        for side, style in zip(sides, (A, B), strict=False):
+            letter = (f"{'AB'[len(made)]} ", style) if len(sides) > 1 else ("", "")
+            parts = [(TITLES[one], one, float(ns)) for one, ns in side.items()]
+            made.append(Content.assemble(letter, stacked(parts, width - len(letter[0]))))
+        return made
+
+    def answer_frame(self) -> Frame:
+        """The families in the border, each in its colour with its letter."""
+        sides = self._families()
+        most = {one: max(side.get(one, 0) for side in sides) for side in sides for one in side}
+        order = sorted(most, key=lambda one: -most[one])
+        legend: tuple[Pieces, ...] = tuple((((LETTERS[one], one), (f" {TITLES[one]}", "dim"))) for one in order)
+        rows = self.shown.table.total_rows if self.shown is not None else 0
+        note = dim("device time by family" if sides else "")
+        return Frame(units.counted(rows, "kernel", "kernels"), note, legend=pieces_of(legend))

@@ -1,0 +1,31 @@
+"""The command line that prints what a view shows: for a ticket, a script or a colleague."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import TYPE_CHECKING
+
+from .session import Session, ViewState
+
+if TYPE_CHECKING:
+    from ...analysis.table.table import Table
+
+
+def command_line(session: Session, view: str, state: ViewState, table: Table | None, subject: str) -> str:
+    """``warplens report`` with the runs, the view, and what is in force for it; what no option says is left out."""
+    paths = [os.path.abspath(run.path) if run.path != "-" else "-" for run in session.inputs]
+    if len(paths) > 1 and subject in ("A", "B"):
+        paths = [paths["AB".index(subject)]]
+    words = ["warplens", "report", *paths, "--view", view]
+    arrangement = state.arrangement
+    if arrangement.filter and (not arrangement.invert or " " not in arrangement.filter):
+        words += ["--filter", f"{'!' if arrangement.invert else ''}{arrangement.filter}"]
+    if table is not None and table.sorted_by is not None:
+        words += ["--sort", table.sorted_by, *([] if table.descending else ["--ascending"])]
+    cycle = session.cycle_b if subject == "B" else session.cycle
+    rank = session.rank_b if subject == "B" else session.rank
+    words += ["--cycle", str(cycle)] if cycle is not None else []
+    words += ["--rank", str(rank)] if rank is not None else []
+    words += ["--per", "recording"] if table is not None and table.per == "recording" and len(paths) > 1 else []
+    return shlex.join(words)
