@@ -82,10 +82,12 @@ def _said(table: Table, pair: bool) -> list[tuple[str, str]]:
     facts = table.facts
     said = _findings(table, pair)
     busy = [one["busy"] for one in (facts.get("in_steps") or {}).get("devices", ()) if one["busy"] is not None]
-    well: tuple[str, str] = ("good" if busy and min(busy) >= BUSY else "", display(table.summary[0]))
+    well = [("good" if busy and min(busy) >= BUSY else "", display(line)) for line in table.summary[:1]]
+    if pair:
+        return said or well
     order = list(_SEVERITIES.values())
-    return [said[0], *said[1:]] if pair else sorted(
-        [well, *said], key=lambda one: order.index(one[0]) if one[0] in order else 1 if one[0] == "good" else 9)
+    return sorted(
+        [*well, *said], key=lambda one: order.index(one[0]) if one[0] in order else 1 if one[0] == "good" else 9)
 
 
 def _answer(table: Table, said: list[tuple[str, str]], width: int, room: int) -> list[Content]:

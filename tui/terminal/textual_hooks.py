@@ -165,16 +165,32 @@ def drop_style_cache() -> None:
 
 
 def tolerant(palette: type[Any]) -> type[Any]:
-    """The command palette without three failures: a page turned before its list has a layout or where it has no room;
-    Enter twice before it closes, which closes a second screen; commands that arrive after it was closed."""
+    """The command palette without five failures: a page turned before its list has a layout or where it has no room; a
+    key before its parts are there; a click on an entry that has just gone; Enter twice before it closes, which closes
+    a second screen; commands that arrive after it was closed."""
+    from textual.css.query import NoMatches
+    from textual.widgets import OptionList
+
     original: Any = getattr(palette, "_action_command_list", None)
-    if original is None:
+    down: Any = getattr(palette, "_action_cursor_down", None)
+    if original is None or down is None:
         return palette
+    click: Any = OptionList._on_click
+
+    async def click_on_a_line(self: OptionList, event: events.Click) -> None:
+        with suppress(IndexError):  # the list has changed since the line under the pointer was drawn
+            await click(self, event)
+
+    OptionList._on_click = click_on_a_line  # type: ignore[method-assign]
 
     class Tolerant(palette):  # type: ignore[misc]
         def _action_command_list(self, action: str) -> None:
-            with suppress(KeyError, IndexError):
+            with suppress(KeyError, IndexError, NoMatches):
                 original(self, action)
+
+        def _action_cursor_down(self) -> None:
+            with suppress(NoMatches):
+                down(self)
 
         def run_worker(self, *args: Any, **options: Any) -> Any:
             return super().run_worker(*args, **options | {"exit_on_error": False})

@@ -10,7 +10,7 @@ import threading
 import tomllib
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import textual
@@ -20,7 +20,9 @@ from terminal import QUESTION, list_app
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 from textual.events import Key
+from textual.widgets import OptionList
 
+from warplens.tui.overlays.palette import Palette as CommandPalette
 from warplens.tui.terminal import textual_hooks
 from warplens.tui.terminal.textual_hooks import INTRODUCERS, LOOKS, Keys, quiet
 
@@ -162,6 +164,19 @@ async def test_an_app_without_the_hooks_works(monkeypatch: pytest.MonkeyPatch) -
     for name in ("_driver", "_batch_count", "_sync_available"):
         monkeypatch.delattr(app, name)
     assert app.driver is None and not app.painting_is_held and not app.synchronised_output and not app.paints
+
+
+async def test_keys_and_clicks_before_the_palette_has_its_list_do_nothing() -> None:
+    class Stale:
+        class style:
+            meta: ClassVar = {"option": 3}
+
+    palette = CommandPalette()
+    palette._action_command_list("page_down")
+    palette._action_cursor_down()
+    entries = OptionList()
+    await entries._on_click(Stale())  # type: ignore[arg-type]
+    assert entries.highlighted is None
 
 
 def test_what_textual_no_longer_has_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
