@@ -61,6 +61,6 @@ class CompileOnBuild(BuildHookInterface):
         levels = os.environ.get("WARPLENS_BUILD_LEVELS")
         if levels is not None:
             return levels.split()
-        program = f"from warplens.loaders.native.levels import levels_here; print(*levels_here()[:{most}])"
+        program = f"from warplens.loaders.native.processor import levels_here; print(*levels_here()[:{most}])"
         done = subprocess.run([sys.executable, "-P", "-c", program], env=here, capture_output=True, text=True)
         return done.stdout.split()

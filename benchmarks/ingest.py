@@ -35,7 +35,7 @@ import nsys
 from measured import MEASURE
 from traces import write
 
-from warplens.loaders.native.cores import SETTING, cores
+from warplens.loaders.native.processor import SETTING, cores
 
 PACKAGES = {
     "HolisticTraceAnalysis": ["HolisticTraceAnalysis", "setuptools<81"],

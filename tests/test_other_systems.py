@@ -37,8 +37,7 @@ sys.platform = {platform!r}
 import pkgutil, importlib, warplens
 for room in ("loaders", "analysis", "cli"):
     for found in pkgutil.walk_packages([warplens.__path__[0] + "/" + room], f"warplens.{{room}}."):
-        if not any(part in found.name for part in ("native.emit", "native.jit", "native.simd", "signatures", "scan.",
-                                                   "nsys.decode", "protobuf.walk")):
+        if not any(part in found.name for part in ("native.emit", "native.jit", "scan.", "compiled_walk")):
             importlib.import_module(found.name)
 from warplens.cli.main import main
 for path in sys.argv[1:] * 2:  # the second time from the cache

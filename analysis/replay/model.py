@@ -57,7 +57,7 @@ class Model:
         self.first = np.full(chains, np.iinfo(np.int64).max)
         np.minimum.at(self.first, c.chain, c.start)
         order = self.order
-        self._native = REPLAY.functions()
+        self._native = REPLAY.load()
         fixed = {
             "events": self.events, "chain": c.chain, "advances": self.advances, "waits_to": order.waits.to,
             "wait_on": order.waits.on, "wait_lag": order.wait_lag, "launch": a.call, "fixed": order.fixed,
@@ -94,7 +94,7 @@ class Model:
             made(arrival), made(now),
         ]
         if self._native is not None:
-            self._native.call("compiled_run", *arguments, *outputs)
+            self._native.call("run", *arguments, *outputs)
         else:
             run(*arguments, *outputs)
         begin, finish, start, end, call_by, activity_by = (np.asarray(one, dtype=np.int64) for one in outputs)

@@ -6,9 +6,13 @@ from pathlib import Path
 
 from ...loaders.native.program import Program
 
+_LONG = "int64[::1]"
 REPLAY = Program(
     name="replay",
-    module=f"{__package__}.signatures",
-    names=("compiled_run", "compiled_bind"),
-    sources=tuple(str(Path(__file__).with_name(f"{name}.py")) for name in ("loop", "signatures")),
+    module=f"{__package__}.loop",
+    functions=(
+        ("run", ", ".join([*[_LONG] * 4, "float64[::1]", *[_LONG] * 26])),
+        ("bind", ", ".join([*[_LONG] * 11, "int64", *[_LONG] * 3])),
+    ),
+    sources=(str(Path(__file__).with_name("loop.py")),),
 )

@@ -183,9 +183,9 @@ class _Inference:
             rows, a.start, a.end, a.stream, a.owner, self.called, rest[rows], reach, self.by_end, self.end_times, ended,
         ]
         outputs = [src, lag, room]
-        native = REPLAY.functions()
+        native = REPLAY.load()
         if native is not None:
-            native.call("compiled_bind", *map(plain, arrays), LONG_NS, *outputs)
+            native.call("bind", *map(plain, arrays), LONG_NS, *outputs)
         else:
             lists: list[Any] = [one.tolist() for one in outputs]
             given: list[Any] = [*(one.tolist() for one in arrays), LONG_NS, *lists]

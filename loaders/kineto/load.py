@@ -106,7 +106,7 @@ def _read(
 ) -> None:
     """Read the events: small files plainly, big ones compiled where there is compiled code."""
     size = (source.size - source.position) * (8 if source.compressed else 1)
-    native = SCANNER.functions() if job.compiled and size > COMPILED_BYTES else None
+    native = SCANNER.load() if job.compiled and size > COMPILED_BYTES else None
     if native is None:
         if job.compiled and size > _PREPARED_BYTES:
             SCANNER.prepare()

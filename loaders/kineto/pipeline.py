@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable
 
 from ..ingest.stream import Source
-from ..native.cores import threads
 from ..native.functions import Native
+from ..native.processor import threads
 from .deferred_events import DeferredEvents
 from .document import Document, Trailer
 from .info import Tally

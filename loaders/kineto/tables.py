@@ -18,7 +18,7 @@ import numpy.typing as npt
 from msgspec import Struct, field
 
 from ..ingest import limits
-from ..native.cores import threads
+from ..native.processor import threads
 from ..schema_limits import LATEST_NS, LONGEST_NS
 from . import dialect
 from .allocations import Allocations

@@ -1,6 +1,6 @@
 """Compile every program for one target into a folder: ``python -m warplens.loaders.native.build DIR TARGET``.
 
-TARGET is a level of x86-64 (``levels``) or ``host``. Run when the package is built (``.ci/compile_on_build.py``) and,
+TARGET is a level of x86-64 or ``host``. Run when the package is built (``.ci/compile_on_build.py``) and,
 with ``warplens[compile]``, where the package has no code for the processor. numba reads the processor it compiles for
 from its environment when it is imported, which is why this is a process of its own.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 from .program import HOST, Program, write
 
 PROGRAMS = (
-    "loaders.kineto.scan:SCANNER", "loaders.ingest.call_tree.program:SWEEP", "loaders.protobuf.program:WALKER",
+    "loaders.kineto.scan:SCANNER", "loaders.ingest.call_tree.sweep:SWEEP", "loaders.protobuf.walk:WALKER",
     "analysis.replay.program:REPLAY",
 )
 """Where the programs are."""
@@ -36,7 +36,7 @@ def build(folder: Path, target: str) -> list[Path]:
     files = []
     for program in programs():
         digest = program.digest()  # before compiling: a source that is saved meanwhile is not what was compiled
-        functions = compile_all(program.module, program.names)
+        functions = compile_all(program)
         code = objects(functions) if target == HOST else image(functions, target)
         files.append(write(folder, program, target, code, digest))
     return files

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import llvmlite.binding as llvm
-from numba import types
-from numba.core import compiler
+from numba.core import compiler, sigutils
 from numba.core.registry import cpu_target
 
 from .functions import Image, Objects, llvm_processor
 from .link import ALIGNED, link
+from .program import Program
 
 
-def compile_all(module: str, names: Sequence[str]) -> list[tuple[str, str]]:
-    """The symbol of each of the functions and LLVM's text of it, by the module's ``SIGNATURES``."""
-    functions = import_module(module)
-    return [_compiled(getattr(functions, name).py_func, functions.SIGNATURES[name]) for name in names]
+def compile_all(program: Program) -> list[tuple[str, str]]:
+    """The symbol of each of the functions and LLVM's text of it. Functions of the module may be plain or ``jit``'s."""
+    module = import_module(program.module)
+    return [_compiled(getattr(module, name), f"int64({arguments})") for name, arguments in program.functions]
 
 
 def image(functions: Sequence[tuple[str, str]], level: str) -> Image:
@@ -43,13 +43,15 @@ def objects(functions: Sequence[tuple[str, str]]) -> Objects:
     return Objects(llvm_processor(llvm), tuple(symbol for symbol, _ in functions), files)
 
 
-def _compiled(function: Any, signature: Sequence[Any]) -> tuple[str, str]:
-    numba: Any = compiler  # it has annotations for some of its names only
+def _compiled(function: Any, signature: str) -> tuple[str, str]:
+    numba, signatures = cast(Any, compiler), cast(Any, sigutils)  # annotated in part only
+    arguments, returned = signatures.normalize_signature(signature)
     flags = numba.Flags()
     flags.nrt, flags.boundscheck, flags.error_model = False, False, "numpy"
     flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.release_gil = True
     target = cpu_target.typing_context, cpu_target.target_context
-    result = numba.compile_extra(*target, function, signature, types.int64, flags, {})
+    plain = getattr(function, "py_func", function)
+    result = numba.compile_extra(*target, plain, arguments, returned, flags, {})
     return result.fndesc.llvm_func_name, result.library.get_llvm_str()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from .levels import levels_here
+from .processor import levels_here
 
 _READ_AND_RUN = 1 | 4  # PROT_READ and PROT_EXEC.
 

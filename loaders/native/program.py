@@ -19,31 +19,36 @@ from msgspec import DecodeError, Struct, msgpack
 from .. import private
 from ..digest import blake2b
 from .functions import Code, Native, Unusable
-from .levels import levels_here
+from .processor import levels_here
 
 SHIPPED = Path(__file__).with_name("built")
 HOST = "host"  # The target of code for this very processor, where none of the levels is known.
-_COMPILER_SOURCES = ("jit.py", "simd.py", "emit.py", "link.py", "functions.py")
+_COMPILER_SOURCES = ("jit.py", "emit.py", "link.py", "functions.py")
 
 
 class Program(Struct, frozen=True):
-    """Functions that are compiled together and called by their names. ``module`` has them and ``SIGNATURES``, the numba
-    types of their arguments by name, and is imported only where they are compiled; each of them returns an int64.
-    ``sources`` are the paths of the files that make up their code."""
+    """Functions that are compiled together and called by their names. ``module`` has them and is imported only where
+    they are compiled. ``functions`` are (name, numba's types of the arguments, as in "int64[::1], int64"); each returns
+    an int64. ``sources`` are the paths of the files that make up their code."""
 
     name: str
     module: str
-    names: tuple[str, ...]
+    functions: tuple[tuple[str, str], ...]
     sources: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the functions are called, in the order of the code."""
+        return tuple(name for name, _ in self.functions)
 
     def digest(self) -> str:
         """Of everything the code is compiled from."""
-        digest = blake2b(repr((self.module, self.names)).encode(), digest_size=16)
+        digest = blake2b(repr((self.module, self.functions)).encode(), digest_size=16)
         for source in (*self.sources, *(str(Path(__file__).with_name(name)) for name in _COMPILER_SOURCES)):
             digest.update(Path(source).read_bytes())
         return digest.hexdigest()
 
-    def functions(self) -> Native | None:
+    def load(self) -> Native | None:
         """The compiled functions; None where no code fits these sources and this processor."""
         located = locate(self)
         return None if located is None else located.native

@@ -12,8 +12,8 @@ import numpy as np
 
 from ..ingest.stream import Source, head
 from ..kineto.columns import Strings
-from ..protobuf.program import walk_for
 from ..protobuf.stretches import Stretches
+from ..protobuf.walk import walk_for
 from .events import Begins, events_of
 from .packets import PACKETS
 from .sequences import Sequences

@@ -7,7 +7,7 @@ defaults that earlier packets of the same sequence gave. The messages: https://p
 from __future__ import annotations
 
 from ..protobuf.layout import BYTES, FIXED, NUMBER, TEXT
-from ..protobuf.shape import Fields, Shape
+from ..protobuf.tokens import Fields, Shape
 
 BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4  # Types of track events.
 CLEARED = 1  # Flag of a packet from which on its sequence has forgotten texts and defaults.

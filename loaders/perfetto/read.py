@@ -21,9 +21,9 @@ from ..kineto.info import devices_of, label_of, rank_of
 from ..kineto.tables import Tables
 from ..loader import Job
 from ..native.allocator import keep_freed
-from ..protobuf.program import walk_for
 from ..protobuf.stretches import Stretch, Stretches
 from ..protobuf.tokens import Ints, map_distinct
+from ..protobuf.walk import walk_for
 from ..trace import Device, Info, Trace
 from .counters import Counters
 from .events import Begins, TrackEvents, counts, events_of, kinds

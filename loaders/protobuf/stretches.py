@@ -1,4 +1,4 @@
-"""A file's items stretch by stretch: read, walked, and given as columns, in bounded memory.
+"""A file's messages in bounded memory: its items as columns, stretch by stretch, or only where its fields are.
 
 The data of a message may be gigabytes. It is read into one buffer after the other; an item that does not fit waits for
 the next. What is larger than ``LARGEST`` is passed over and counted: no profiler writes such an event.
@@ -12,14 +12,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .layout import DAMAGED, FULL, INCOMPLETE, PAD
-from .shape import Shape
-from .tokens import Tokens, Walk, Walker, header
+from .layout import (
+    DAMAGED,
+    EIGHT_BYTES,
+    FOUR_BYTES,
+    FULL,
+    INCOMPLETE,
+    LENGTH,
+    PAD,
+    VARINT,
+    WIRE_TYPES,
+    varint,
+)
+from .tokens import Shape, Tokens, Walk, Walker, header
 
 BUFFER = 1 << 20  # Bytes of data walked at once: with the tokens made of them they stay in the processor's cache.
 LARGEST = 8 << 20  # Bytes of the largest item that is entered.
 Read = Callable[[memoryview], int]
 """Fills a buffer with the bytes that come next; fewer than it has room for only at the end."""
+_WINDOW = 64 << 10
+_HEADER = 20  # Bytes of the longest tag and length.
 
 
 class Stretch(NamedTuple):
@@ -113,3 +125,42 @@ def part_of(file: int, begin: int, end: int) -> Read:
         return got
 
     return read
+
+
+class WireField(NamedTuple):
+    """A field: its number, where the field itself, its content and what follows begin. A number's content is empty."""
+
+    number: int
+    start: int
+    begin: int
+    end: int
+    value: int
+
+
+class Cut(Exception):
+    """The message ends in the middle of a field, or goes on as no message does; ``at`` is where in the file."""
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+
+
+def parts(file: int, begin: int, end: int) -> Iterator[WireField]:
+    """The fields of the message between two places of an open file, of which little more than headers is read: for
+    messages of which a few fields are most of the file. Raises Cut where it is damaged."""
+    window, base = b"", begin
+    at = begin
+    while at < end:
+        if at + _HEADER > base + len(window):
+            window, base = os.pread(file, _WINDOW, at), at
+        tag, behind = varint(window, at - base)
+        wire, number = tag & 7, tag >> 3
+        value, size = 0, {EIGHT_BYTES: 8, FOUR_BYTES: 4}.get(wire, 0)
+        if wire in (VARINT, LENGTH) and behind >= 0:
+            value, behind = varint(window, behind)
+        if wire == LENGTH:
+            size, value = value, 0
+        content = base + behind
+        if behind < 0 or wire not in WIRE_TYPES or number == 0 or size > end - content:
+            raise Cut(at)
+        yield WireField(number, at, content, content + size, value)
+        at = content + size

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ..ingest.stream import Source
-from ..protobuf.outline import Cut, WireField, parts
-from ..protobuf.program import in_python
+from ..protobuf.stretches import Cut, WireField, parts
+from ..protobuf.walk import in_python
 from .space import Plane, space_of
 
 _EVENT, _NAME, _STATISTIC = 4, 1, 4

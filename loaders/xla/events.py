@@ -15,9 +15,8 @@ import numpy.typing as npt
 
 from ..kineto.columns import CODES, FLOATS, INTS, NULL, Block, Strings
 from ..protobuf.layout import NUMBER
-from ..protobuf.shape import Shape
 from ..protobuf.stretches import Stretches, part_of
-from ..protobuf.tokens import Ints, Tokens, Walk, map_distinct
+from ..protobuf.tokens import Ints, Shape, Tokens, Walk, map_distinct
 from .space import STATISTIC, Line, Plane
 
 EVENTS = Shape({4: ("event", {1: ("name", NUMBER), 2: ("start", NUMBER), 3: ("dur", NUMBER), 4: ("stat", STATISTIC)})})

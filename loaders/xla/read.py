@@ -26,8 +26,8 @@ from ..kineto.info import label_of
 from ..kineto.tables import Tables
 from ..loader import Job
 from ..native.allocator import keep_freed
-from ..protobuf.program import walk_for
 from ..protobuf.tokens import Ints, map_distinct
+from ..protobuf.walk import walk_for
 from ..trace import Device, Info, Trace
 from .events import Details, XPlaneEvents, XPlaneReader, block
 from .operators import Operators

@@ -15,10 +15,8 @@ import numpy as np
 from msgspec import Struct, field
 
 from ..protobuf.layout import FIXED, LENGTH, NUMBER, SKIP, TEXT
-from ..protobuf.outline import Cut, WireField, parts
-from ..protobuf.shape import Fields, Shape
-from ..protobuf.stretches import Stretches, part_of
-from ..protobuf.tokens import Tokens, Walk, header, reals
+from ..protobuf.stretches import Cut, Stretches, WireField, part_of, parts
+from ..protobuf.tokens import Fields, Shape, Tokens, Walk, header, reals
 
 PLANE, HOSTNAME, ERROR, WARNING = 1, 4, 2, 3
 _LINE, _EVENT_NAMES, _STAT_NAMES = 3, 4, 5

@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from warplens.loaders.native.functions import Native
-from warplens.loaders.native.levels import levels_here
+from warplens.loaders.native.processor import levels_here
 from warplens.loaders.native.program import Program
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,7 +34,7 @@ def compiled(program: Program) -> list[tuple[str, str]]:
     try:
         return [(symbol, text) for symbol, text in json.loads(place.read_bytes())]
     except (OSError, ValueError):
-        made = compile_all(program.module, program.names)
+        made = compile_all(program)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=place.parent, mode="w", delete=False) as file:

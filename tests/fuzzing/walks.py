@@ -13,16 +13,15 @@ import numpy as np
 from fuzz_kineto import Guarded
 
 from warplens.loaders.native.functions import Native
-from warplens.loaders.protobuf import program
+from warplens.loaders.protobuf import walk as walks_of
 from warplens.loaders.protobuf.layout import AT, PAD, TEXT, TOKENS
-from warplens.loaders.protobuf.shape import Shape
-from warplens.loaders.protobuf.tokens import Room, Walk
+from warplens.loaders.protobuf.tokens import Room, Shape, Walk
 
 
 @cache
 def native() -> Native:
     """The compiled walk."""
-    return kept_code.native(program.WALKER)
+    return kept_code.native(walks_of.WALKER)
 
 
 def answer(walk: Walk, data: np.ndarray[tuple[int], np.dtype[np.uint8]], at: int, end: int, room: Room) -> list[object]:
@@ -48,10 +47,10 @@ class Compared:
     def sometimes(self, data: bytes, chance: random.Random) -> Walk:
         """The walk to load these bytes with; one time in eight they are compared first, and the slow one taken."""
         if chance.random() < 0.875:
-            return program.compiled(native())
+            return walks_of.compiled(native())
         plain, quick = self.both(data, chance)
         assert plain == quick
-        return program.in_python
+        return walks_of.in_python
 
     def both(self, data: bytes, chance: random.Random) -> tuple[list[object], list[object]]:
         """What the two walks leave behind of these bytes, from some place on, with some room."""
@@ -60,6 +59,6 @@ class Compared:
         held[len(data) :] = 0
         shape, at = chance.choice(self._shapes), chance.choice((0, 0, 0, chance.randrange(len(data) + 1)))
         room = chance.choice((40, 400, 4 * len(data) + 64))
-        walks = program.in_python, program.compiled(native())
+        walks = walks_of.in_python, walks_of.compiled(native())
         plain, quick = (answer(walk, held, at, len(data), Room(shape, room)) for walk in walks)
         return plain, quick

@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from .program import SWEEP
-from .sweep import sweep
+from .sweep import SWEEP, sweep
 
 NOT_CALLS = ("sched", "overhead")
 """Kinds of slices that are no calls."""
@@ -93,9 +92,9 @@ def _order(thread: npt.NDArray[np.int32], start: Ints, end: Ints) -> Ints:
 
 def _sweep(*arrays: npt.NDArray[Any], compiled: bool) -> None:
     """Run the sweep, compiled where that is there and worth it."""
-    native = SWEEP.functions() if compiled and len(arrays[0]) >= WORTH_COMPILING else None
+    native = SWEEP.load() if compiled and len(arrays[0]) >= WORTH_COMPILING else None
     if native is not None:
-        native.call("compiled_sweep", *arrays, SLACK_NS)
+        native.call("sweep", *arrays, SLACK_NS)
         return
     if compiled and len(arrays[0]) >= WORTH_COMPILING:
         SWEEP.prepare()

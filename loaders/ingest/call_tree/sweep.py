@@ -4,15 +4,24 @@ The stack needs no room of its own: what encloses a slice is its parent, so popp
 that overlap without being nested the later one takes over: the earlier ends before it and can never be innermost again,
 so it is no parent of what follows, and the tree stays as flat as the calls really were. Self time is the time in which
 a slice is the innermost one, so that self times add up to the time the thread spent in slices at all. The same text
-runs compiled over arrays and plainly over lists.
+runs compiled over arrays and plainly over memoryviews. Building the package imports this, without polars.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-_NEVER = 2**63 - 1
-"""After every end."""
+from ...native.program import Program
+
+SWEEP = Program(
+    name="call-tree",
+    module=__name__,
+    functions=(("sweep", "int64[::1], int32[::1], int64[::1], int64[::1], int32[::1], int64[::1], int32[::1], "
+                         "uint8[::1], int64"),),
+    sources=(str(Path(__file__)),),
+)  # fmt: skip
+_NEVER = 2**63 - 1  # After every end.
 
 
 def sweep(

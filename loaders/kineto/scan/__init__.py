@@ -6,12 +6,17 @@ from pathlib import Path
 
 from ...native.program import Program
 
+_ROW = "int64[::1], int32[::1], float64[::1]"
+_COLUMNS = "int64[:, ::1], int32[:, ::1], float64[:, ::1]"
 SCANNER = Program(
     name="scanner",
     module=f"{__package__}.scanner",
-    names=("scan", "rehash"),
-    sources=tuple(
-        str(Path(__file__).parent / name)
-        for name in ("layout.py", "lexer.py", "keys.py", "key_prediction.py", "scanner.py", "../columns.py")
+    functions=(
+        ("scan", f"uint8[::1], int64, {_ROW}, {_COLUMNS}, {_COLUMNS}, int64[:, ::1], int32[:, ::1], int64[:, ::1], "
+                 "uint8[::1], int64[:, ::1], int64[:, ::1], uint8[::1], int64[::1], uint64[::1], int32[::1], uint64, "
+                 "uint64[::1], int64[::1], int64[::1]"),
+        ("rehash", "uint64[::1], int64, int32[::1]"),
     ),
-)
+    sources=tuple(str(Path(__file__).parent / f"{name}.py") for name in
+                  ("layout", "lexer", "keys", "scanner", "../columns")),
+)  # fmt: skip

@@ -1,16 +1,22 @@
-"""Which keys the scanner reads: a table of them, compared a word (eight bytes as one integer) at a time.
+"""The keys of events: which of them the scanner reads, and which it expects next.
 
-The comparison is a plain loop: ``key_prediction`` spares it for nearly all keys.
+A table has the keys, compared a word (eight bytes as one integer) at a time. Recorders write the same keys in the same
+order with the same white space, so the text between the end of one value and the beginning of the next (comma, blanks,
+key, colon) is kept in a slot with what its key means. Where the same text comes to the same slot again, one comparison
+gives what reading it would. A slot follows from the key before, within events also from their phase and within
+``args`` from the category, and never serves two contexts: the first key of an event, another one, the first of
+``args``, another one. Which slot of a context is taken decides only how often it is right.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ...native.jit import inlined
-from ...native.simd import word_at
+from ...native.jit import WIDTH, inlined, item, same, word_at
 from ..columns import ARGS_READ, CODES, FLOATS, INSTANT_KEYS, INTS
+from .layout import PREDICTED_WORDS, PREDICTIONS
 
+_MIX, _ONE, _EIGHT = np.uint64(0x9E3779B97F4A7C15), np.uint64(1), np.uint64(8)
 SKIP, WHOLE, TIME, TEXT, LANE, TRIPLE, REAL, PHASE, ARGS, OLD_ID, AMOUNT, LISTED, NESTED = range(13)
 """What a value is: nothing we need; integer; time; text; pid or tid; list of three; real; ``ph``; ``args``; an id; a
 number that only memory instants are asked for, whose columns are behind those of all events; a list or its text;
@@ -33,7 +39,6 @@ _MOST_WORDS = max(-(-len(key) // 8) for key, _, _ in _KEYS)
 _WORDS = np.array([np.frombuffer(key.encode().ljust(8 * _MOST_WORDS, b"\0"), np.uint64) for key, _, _ in _KEYS])
 _SIZES, _WHAT, _COLUMNS = np.array([(len(key), what, column) for key, what, column in _KEYS]).T.copy()
 _EVENT_KEYS, _ALL_KEYS = len(_OF_EVENT), len(_KEYS)
-_ONE, _EIGHT = np.uint64(1), np.uint64(8)
 
 
 @inlined
@@ -51,3 +56,49 @@ def meaning(buf, start, size, in_args):
             if equal:
                 return _WHAT[key], _COLUMNS[key]
     return np.int64(SKIP), np.int64(0)
+
+
+LONGEST = 8 * PREDICTED_WORDS  # Bytes of a text that can be kept.
+assert LONGEST == WIDTH
+BEGIN, _IN_EVENT, _IN_ARGS, FIRST_ARG = range(0, PREDICTIONS, 64)
+AFTER_ARGS = _IN_EVENT + 63
+"""Slots of contexts come in 64s: xor with a number below that gives another slot of the same context."""
+TWISTS = np.int64(63)
+
+_WHAT_BITS, _COLUMN_BITS, _NEXT_BITS = 8, 16, 24
+_LOW = np.int64(255)
+
+
+@inlined
+def slot_after(buf, key, size, in_args):
+    """The slot for what follows the value of a key."""
+    word = word_at(buf, key)
+    if size < 8:
+        word &= (_ONE << (_EIGHT * np.uint64(size))) - _ONE
+    mixed = np.int64(((word ^ np.uint64(size)) * _MIX) >> np.uint64(58))
+    return (_IN_ARGS if in_args else _IN_EVENT) + mixed
+
+
+@inlined
+def expected(buf, i, stop, slot, predicted, notes):
+    """The note kept at a slot where the text at ``i`` is the one kept with it, else 0."""
+    note = item(notes, slot)
+    length = note & _LOW
+    if length == 0 or i + length >= stop:
+        return np.int64(0)
+    mask = (_ONE << np.uint64(length)) - _ONE
+    return note if same(buf, i, predicted, slot * PREDICTED_WORDS) & mask == mask else np.int64(0)
+
+
+@inlined
+def noted(note):
+    """Of a note: how long the text is, what the value behind it is and its column, and the slot for what follows."""
+    return note & _LOW, (note >> _WHAT_BITS) & _LOW, (note >> _COLUMN_BITS) & _LOW, note >> _NEXT_BITS
+
+
+@inlined
+def keep(buf, begin, length, what, column, following, slot, predicted, notes):
+    """Keep the text from ``begin`` on, of at most ``LONGEST`` bytes, and what it means at a slot."""
+    for at in range(PREDICTED_WORDS):
+        predicted[slot * PREDICTED_WORDS + at] = word_at(buf, begin + 8 * at)
+    notes[slot] = length | what << _WHAT_BITS | column << _COLUMN_BITS | following << _NEXT_BITS

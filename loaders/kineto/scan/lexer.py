@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...native.jit import compiled, inlined
-from ...native.simd import WIDTH, first_bit, item, last_bit, mask_of, ones, same, word_at
+from ...native.jit import WIDTH, compiled, first_bit, inlined, item, last_bit, mask_of, ones, same, word_at
 from .layout import NAMES, PAD, WANTED
 
 string_mask = mask_of(b'"\\', below=0x20)

@@ -9,17 +9,12 @@ with ``SYNTAX`` at the event it is in. Nested values nobody asks for are passed 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import types
 
-from ...native.jit import compiled, inlined
-from ...native.simd import item, word_at
+from ...native.jit import compiled, inlined, item, word_at
 from ..columns import CODES, FLOATS, HOST_CODES, HOST_INTS, INSTANT_KEYS, INTS, NULL
-from . import layout, lexer
-from .key_prediction import AFTER_ARGS, BEGIN, FIRST_ARG, LONGEST, TWISTS, expected, keep, noted, slot_after
-from .keys import AMOUNT, ARGS, LANE, LISTED, NESTED, OLD_ID, PHASE, REAL, SKIP, TEXT, TIME, TRIPLE, WHOLE, meaning
+from . import keys, layout, lexer
+from .keys import AMOUNT, ARGS, LANE, LISTED, NESTED, OLD_ID, PHASE, REAL, SKIP, TEXT, TIME, TRIPLE, WHOLE
 
 _NULL = np.int64(NULL)
 _N_INT, _N_CODE, _N_FLOAT = len(INTS), len(CODES), len(FLOATS)
@@ -30,23 +25,6 @@ _TS, _TID, _RANK, _NAME = INTS.index("ts"), INTS.index("tid"), INTS.index("rank"
 _MEMORY = np.uint64(int.from_bytes(b"[memory]", "little"))
 _PID, _PID_TEXT, _TID_TEXT = INTS.index("pid"), CODES.index("pid_text"), CODES.index("tid_text")
 _OCCUPANCY = FLOATS.index("occupancy")
-
-
-def _array(item: Any, dimensions: int = 1) -> Any:
-    return types.Array(item, dimensions, "C")
-
-
-_INT, _BYTES, _INTS = types.int64, _array(types.uint8), _array(types.int64)
-_TABLE, _CODES, _FLOATS = _array(types.int64, 2), _array(types.int32, 2), _array(types.float64, 2)
-_HASHES, _SLOTS = _array(types.uint64), _array(types.int32)
-SIGNATURES = {
-    "scan": (
-        _BYTES, _INT, _INTS, _array(types.int32), _array(types.float64), _TABLE, _CODES, _FLOATS, _TABLE, _CODES,
-        _FLOATS, _TABLE, _CODES, _TABLE, _BYTES, _TABLE, _TABLE, _BYTES, _INTS, _HASHES, _SLOTS, types.uint64,
-        _HASHES, _INTS, _INTS,
-    ),
-    "rehash": (_HASHES, _INT, _SLOTS),
-}  # fmt: skip
 
 
 @inlined
@@ -112,11 +90,11 @@ def scan(
             row_floats[column] = np.nan
         phase, in_args, seen_args, seen_old, seen_new = np.uint8(0), False, False, False, False
         strange, doubtful, first = False, False, True
-        slot, twist = np.int64(BEGIN), np.int64(0)
+        slot, twist = np.int64(keys.BEGIN), np.int64(0)
         i += 1
         while True:
             before, bucket = i, slot ^ twist
-            note = expected(buf, i, stop, bucket, predicted, notes)
+            note = keys.expected(buf, i, stop, bucket, predicted, notes)
             if note == 0:
                 i = lexer.blank(buf, i, stop)
                 if i >= stop:
@@ -127,7 +105,7 @@ def scan(
                     if not in_args:
                         break
                     in_args, first = False, False
-                    slot, twist = np.int64(AFTER_ARGS), np.int64(phase) & TWISTS
+                    slot, twist = np.int64(keys.AFTER_ARGS), np.int64(phase) & keys.TWISTS
                     continue
                 if not first:
                     if item(buf, i) != 44:
@@ -158,14 +136,14 @@ def scan(
                 if i >= stop:
                     code = layout.INCOMPLETE
                     break
-                what, column = meaning(buf, key, size, in_args)
-                slot = slot_after(buf, key, size, in_args)
+                what, column = keys.meaning(buf, key, size, in_args)
+                slot = keys.slot_after(buf, key, size, in_args)
                 if flags:
                     strange = True
-                elif i - before <= LONGEST:
-                    keep(buf, before, i - before, what, column, slot, bucket, predicted, notes)
+                elif i - before <= keys.LONGEST:
+                    keys.keep(buf, before, i - before, what, column, slot, bucket, predicted, notes)
             else:
-                length, what, column, slot = noted(note)
+                length, what, column, slot = keys.noted(note)
                 i, first = lexer.blank(buf, i + length, stop), False
                 if i >= stop:
                     code = layout.INCOMPLETE
@@ -199,7 +177,7 @@ def scan(
                     row_codes[column] = number
                 elif what == PHASE:
                     phase = item(buf, start) if size == 1 else np.uint8(0)
-                    twist = np.int64(phase) & TWISTS
+                    twist = np.int64(phase) & keys.TWISTS
                     if flags:
                         strange = True
                 elif what == WHOLE:
@@ -224,7 +202,7 @@ def scan(
                 if seen_args:
                     strange = True
                 seen_args = in_args = first = True
-                slot, twist = np.int64(FIRST_ARG), np.int64(row_codes[_CAT]) & TWISTS
+                slot, twist = np.int64(keys.FIRST_ARG), np.int64(row_codes[_CAT]) & keys.TWISTS
                 i += 1
             elif byte == 123 or byte == 91:
                 inside = i + 1

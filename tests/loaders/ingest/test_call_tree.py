@@ -15,7 +15,7 @@ from warplens.loaders import schema
 from warplens.loaders.ingest import call_tree as tree_of
 from warplens.loaders.ingest.call_tree import columns
 from warplens.loaders.ingest.call_tree.columns import call_tree
-from warplens.loaders.ingest.call_tree.program import SWEEP
+from warplens.loaders.ingest.call_tree.sweep import SWEEP
 from warplens.loaders.ingest.opening import open_run
 
 calls = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9_000), st.integers(0, 8_000)), min_size=1, max_size=14)

@@ -26,7 +26,7 @@ from warplens.loaders.kineto.scan.layout import PAD
 from warplens.loaders.kineto.tables import Tables
 from warplens.loaders.loader import Job
 from warplens.loaders.native.functions import Native, Objects
-from warplens.loaders.native.levels import levels_here
+from warplens.loaders.native.processor import levels_here
 from warplens.loaders.native.program import Program
 
 BLOCKS = (90, 1000, 1 << 20)
@@ -259,7 +259,7 @@ def test_a_short_fuzz_finds_nothing(tmp_path: Path, deep: bool) -> None:
 
 def test_without_compiled_code_the_plain_reader_does_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "COMPILED_BYTES", 0)
-    monkeypatch.setattr(Program, "functions", lambda _: None)
+    monkeypatch.setattr(Program, "load", lambda _: None)
     (tmp_path / "t.json").write_text(json.dumps(EVENTS))
     (trace,) = LOADER.load(Job(tmp_path / "t.json", tmp_path))
     assert trace.kernels.collect().height == len(reference(json.dumps(EVENTS).encode())[0])

@@ -13,7 +13,7 @@ import pytest
 
 from warplens.loaders import private
 from warplens.loaders.ingest.advice import doctor
-from warplens.loaders.native import build, emit, levels
+from warplens.loaders.native import build, emit, processor
 from warplens.loaders.native import program as programs
 from warplens.loaders.native.functions import Code, Image, Native, Objects, Unusable
 from warplens.loaders.native.link import NotLinked, link
@@ -21,9 +21,7 @@ from warplens.loaders.native.program import HOST, Program, compiled_here, locate
 
 SOURCE = """
 import numpy as np
-from numba import types
-from warplens.loaders.native.jit import compiled, inlined
-from warplens.loaders.native.simd import item, word_at
+from warplens.loaders.native.jit import compiled, inlined, item, word_at
 
 PRIMES = np.array([2, 3, 5, 7, 11])
 
@@ -44,11 +42,9 @@ def weighed(numbers, by):
 def word(text, at):
     return np.int64(word_at(text, at))
 
-NUMBERS, TEXT = types.Array(types.int64, 2, "C"), types.Array(types.uint8, 1, "C")
-SIGNATURES = {"word": (TEXT, types.int64), "weighed": (NUMBERS, types.int64)}
 """
-NAMES = "weighed", "word"
-LEVEL = next(iter(levels.levels_here()), None)
+FUNCTIONS = ("weighed", "int64[:, ::1], int64"), ("word", "uint8[::1], int64")
+LEVEL = next(iter(processor.levels_here()), None)
 needs_level = pytest.mark.skipif(LEVEL is None, reason="no level of x86-64 is known here")
 
 
@@ -61,7 +57,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
     monkeypatch.delitem(sys.modules, source.stem, raising=False)
     monkeypatch.setattr(programs, "SHIPPED", tmp_path / "built")
     locate.cache_clear()
-    return Program("test", source.stem, NAMES, (str(source),))
+    return Program("test", source.stem, FUNCTIONS, (str(source),))
 
 
 @pytest.fixture
@@ -83,14 +79,14 @@ EXPECTED = -2 * (2 + 6 + 15 + 8 + 15 + 30), [[-2, -4, -6], [-8, -10, -12]], int.
 
 
 def test_functions_answer_by_name_as_image_of_every_level_and_as_object_files(program: Program) -> None:
-    functions = emit.compile_all(program.module, program.names)
-    codes: list[Code] = [emit.objects(functions), *(emit.image(functions, level) for level in levels.levels_here())]
+    functions = emit.compile_all(program)
+    codes: list[Code] = [emit.objects(functions), *(emit.image(functions, level) for level in processor.levels_here())]
     for code in codes:
         assert answers(Native(code, program.names)) == EXPECTED
 
 
 def test_an_array_in_pieces_or_of_somebody_elses_bytes_is_refused(program: Program) -> None:
-    native = Native(emit.objects(emit.compile_all(program.module, program.names)), program.names)
+    native = Native(emit.objects(emit.compile_all(program)), program.names)
     with pytest.raises(ValueError, match="one piece"):
         native.call("weighed", np.ones((4, 4), np.int64)[:, ::2], 1)
     with pytest.raises(ValueError, match="writeable"):
@@ -103,15 +99,15 @@ def test_shipped_code_is_used_without_numba(shipped: Program, monkeypatch: pytes
     monkeypatch.setitem(sys.modules, "llvmlite", None)
     monkeypatch.setattr("subprocess.Popen", lambda *_, **__: pytest.fail("compiles"))
     shipped.prepare()
-    native = shipped.functions()
+    native = shipped.load()
     assert native is not None and answers(native) == EXPECTED
 
 
 def test_code_of_other_sources_is_not_used(shipped: Program) -> None:
-    assert shipped.functions() is not None
+    assert shipped.load() is not None
     Path(shipped.sources[0]).write_text(SOURCE + "# changed")
     locate.cache_clear()
-    assert shipped.functions() is None
+    assert shipped.load() is None
 
 
 @needs_level
@@ -119,7 +115,7 @@ def test_code_of_a_level_that_this_processor_lacks_is_not_used(
     shipped: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("warplens.loaders.native.functions.levels_here", lambda: ())
-    assert shipped.functions() is None
+    assert shipped.load() is None
 
 
 @pytest.mark.parametrize("damage", [b"", b"half of it", None], ids=["empty", "cut", "flipped"])
@@ -128,7 +124,7 @@ def test_damaged_code_is_not_used(shipped: Program, damage: bytes | None) -> Non
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
     file.write_bytes(data if damage is None else damage)
-    assert shipped.functions() is None
+    assert shipped.load() is None
 
 
 def test_where_nothing_fits_a_process_of_its_own_compiles_once(
@@ -151,7 +147,7 @@ def test_where_nothing_fits_a_process_of_its_own_compiles_once(
 
 def test_what_was_compiled_here_is_used_from_a_folder_that_is_ours_alone(program: Program) -> None:
     folder = private.make(compiled_here())
-    write(folder, program, HOST, emit.objects(emit.compile_all(program.module, program.names)), program.digest())
+    write(folder, program, HOST, emit.objects(emit.compile_all(program)), program.digest())
     located = locate(program)
     assert located is not None and located.folder == folder and answers(located.native) == EXPECTED
     locate.cache_clear()
@@ -186,7 +182,7 @@ def test_doctor_says_whether_the_readers_are_compiled(program: Program, monkeypa
     monkeypatch.setattr(doctor, "can_compile", lambda: False)
     facts = dict(doctor.facts())
     assert facts["readers"].startswith("not compiled for this processor") and "warplens[compile]" in facts["readers"]
-    code = emit.objects(emit.compile_all(program.module, program.names))
+    code = emit.objects(emit.compile_all(program))
     write(private.make(compiled_here()), program, HOST, code, program.digest())
     locate.cache_clear()
     assert dict(doctor.facts())["readers"] == f"compiled for host, in {compiled_here()}"
@@ -204,9 +200,9 @@ def test_code_for_another_processor_is_refused(code: Code) -> None:
 
 def test_a_processor_has_the_levels_whose_abilities_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     def here(flags: str) -> tuple[str, ...]:
-        levels.levels_here.cache_clear()
-        monkeypatch.setattr(levels, "_processor_lines", lambda: [b"model name : x", b"flags : " + flags.encode()])
-        return levels.levels_here()
+        processor.levels_here.cache_clear()
+        monkeypatch.setattr(processor, "_processor_lines", lambda: [b"model name : x", b"flags : " + flags.encode()])
+        return processor.levels_here()
 
     second = "cx16 lahf_lm popcnt sse4_1 sse4_2 ssse3"
     try:
@@ -215,7 +211,7 @@ def test_a_processor_has_the_levels_whose_abilities_it_has(monkeypatch: pytest.M
         assert here(second + " avx avx2 bmi1 bmi2 f16c fma movbe abm") == ("x86-64-v3", "x86-64-v2")
         assert here(second + " avx avx2") == ("x86-64-v2",)
     finally:
-        levels.levels_here.cache_clear()
+        processor.levels_here.cache_clear()
 
 
 def test_building_writes_every_file_of_a_target(tmp_path: Path) -> None:

@@ -15,11 +15,9 @@ from hypothesis import strategies as st
 
 from warplens.loaders.protobuf import stretches
 from warplens.loaders.protobuf.layout import FIXED, NUMBER, TEXT
-from warplens.loaders.protobuf.outline import Cut, parts
-from warplens.loaders.protobuf.program import in_python
-from warplens.loaders.protobuf.shape import Shape
-from warplens.loaders.protobuf.stretches import Stretches
-from warplens.loaders.protobuf.tokens import NULL, reals
+from warplens.loaders.protobuf.stretches import Cut, Stretches, parts
+from warplens.loaders.protobuf.tokens import NULL, Shape, reals
+from warplens.loaders.protobuf.walk import in_python
 
 SAMPLES = Path(__file__).resolve().parents[3] / "samples"
 SHAPE = Shape({
@@ -157,7 +155,7 @@ def test_texts_are_told_apart_by_all_of_their_bytes() -> None:
     pytest.importorskip("numba")
     from walks import native
 
-    from warplens.loaders.protobuf.program import compiled
+    from warplens.loaders.protobuf.walk import compiled
 
     chance = random.Random(2)
     texts = ["", *("x" * size for size in range(1, 40)), *("y" * size + chance.choice("ab") for size in range(40))]

@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from warplens.loaders.native import cores
+from warplens.loaders.native import processor
 
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine of 16 cores without limits; the folder of its control group."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(16)), raising=False)
-    monkeypatch.setattr(cores, "_GROUPS", tmp_path)
-    monkeypatch.delenv(cores.SETTING, raising=False)
+    monkeypatch.setattr(processor, "_GROUPS", tmp_path)
+    monkeypatch.delenv(processor.SETTING, raising=False)
     return tmp_path
 
 
 @pytest.mark.parametrize(("text", "count"), [("max 100000", 16), ("400000 100000", 4), ("50000 100000", 1), ("?", 16)])
 def test_the_share_of_a_container_counts(machine: Path, text: str, count: int) -> None:
     (machine / "cpu.max").write_text(text)
-    assert cores.cores() == count
+    assert processor.cores() == count
 
 
 @pytest.mark.parametrize(("quota", "count"), [(-1, 16), (250_000, 3)])
@@ -30,12 +30,12 @@ def test_the_older_control_groups_count_as_well(machine: Path, quota: int, count
     (machine / "cpu").mkdir()
     (machine / "cpu" / "cpu.cfs_quota_us").write_text(f"{quota}\n")
     (machine / "cpu" / "cpu.cfs_period_us").write_text("100000\n")
-    assert cores.cores() == count
+    assert processor.cores() == count
 
 
 @pytest.mark.parametrize(("asked", "given"), [("3", 3), ("1", 1), ("0", 1), ("99", 8), ("many", 8), ("", 8)])
 def test_the_setting_takes_away_and_never_adds(
     machine: Path, asked: str, given: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(cores.SETTING, asked)
-    assert cores.threads(2, 8) == given
+    monkeypatch.setenv(processor.SETTING, asked)
+    assert processor.threads(2, 8) == given

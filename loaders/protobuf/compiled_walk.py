@@ -1,0 +1,53 @@
+"""What numba makes the walk of: how it reads a varint, hashes a text and takes eight bytes without the interpreter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..native.jit import inlined, item, word_at
+from .walk import walking
+
+_MIX, _OTHER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+_SHIFT, _EIGHT, _ONE = np.uint64(29), np.uint64(8), np.uint64(1)
+
+
+@inlined
+def _varint(data: Any, at: Any, end: Any) -> Any:
+    """The number there as 64 bits and the place behind it, which is 0 where it is cut off or too long."""
+    value, shift = np.int64(0), np.int64(0)
+    while at < end and shift < 70:
+        byte = np.int64(item(data, at))
+        at += 1
+        if shift < 64:
+            value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+    return np.int64(0), np.int64(0)
+
+
+@inlined
+def _hash(data: Any, at: Any, size: Any, seed: Any) -> Any:
+    """64 bits that tell texts apart; the seed is not known to whoever made them."""
+    mixed = np.uint64(seed) ^ (np.uint64(size) * _OTHER)
+    offset, remaining = at, size
+    while remaining > 0:
+        word = word_at(data, offset)
+        if remaining < 8:
+            word &= (_ONE << (_EIGHT * np.uint64(remaining))) - _ONE
+        mixed = (mixed ^ word) * _MIX
+        mixed ^= mixed >> _SHIFT
+        mixed = mixed * _OTHER + np.uint64(seed)
+        offset += 8
+        remaining -= 8
+    return np.int64(mixed ^ (mixed >> _SHIFT))
+
+
+@inlined
+def _fixed(data: Any, at: Any) -> Any:
+    return np.int64(word_at(data, at))
+
+
+walk = walking(_varint, _hash, _fixed)
