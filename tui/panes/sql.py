@@ -51,7 +51,7 @@ class SqlPane(TablePane):
     def _tables(self) -> Any:
         from ...analysis.table.sql import tables
 
-        return tables(len(self.session.traces))
+        return tables(len(self.session.traces) or 1)  # none while a run is read again under an open prompt
 
     def asked_again(self) -> None:
         """Take a query, starting from the last one."""

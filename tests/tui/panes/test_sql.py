@@ -61,6 +61,15 @@ async def test_tab_completes_and_says_what_is_possible() -> None:
         assert "kernels kernel_stats" in screen_text(app)
 
 
+async def test_tab_completes_while_the_run_is_read_again() -> None:
+    app = app_on("run", shelf=Shelf(run=small_run()), view="sql")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        app.session.inputs[0].traces = ()
+        await typed(pilot, "select * from ker", "tab")
+        assert app.main.prompt._input.value == "select * from kernel"
+
+
 async def test_arrows_go_through_what_was_typed_in_this_session_and_before() -> None:
     resume.keep_query("select 1 as before")
     app = app_on("run", shelf=Shelf(run=small_run()), view="sql")
