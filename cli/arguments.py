@@ -1,19 +1,18 @@
 """What commands are made of: the arguments several of them take, and what those become.
 
 A path becomes runs, the arguments become options, a question becomes tables and tables become output. Importing this
-loads nothing heavy. A command that cannot be carried out as typed raises ``Wrong``.
+loads nothing heavy. A command that cannot be carried out as typed raises ``UsageError``.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import re
-import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..library import UsageError, table
 
 if TYPE_CHECKING:
     from ..analysis.contract.options import Options
@@ -22,15 +21,6 @@ if TYPE_CHECKING:
 
 FINE, GATE_FAILED, USAGE, UNREADABLE = 0, 1, 2, 3
 FORMATS = ("text", "md", "json", "svg", "csv", "parquet", "kernel-table")
-_READ = ("text", "md")
-"""What somebody reads on the terminal, or an assistant: of it the beginning comes unless more is wanted."""
-MOST_ROWS, MOST_BYTES = 50, 24_500
-_ACTING = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]")
-"""What JSON leaves as it is and a terminal acts on."""
-
-
-class Wrong(Exception):
-    """The command cannot be carried out as typed; the message says why."""
 
 
 class Command(NamedTuple):
@@ -51,7 +41,7 @@ def open_runs(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[Trac
     runs: list[Trace] = []
     capture = getattr(arguments, "capture", None)
     if capture is not None and not Path(capture).is_file():
-        raise Wrong(f"--capture {capture}: there is no such file")
+        raise UsageError(f"--capture {capture}: there is no such file")
     for path in paths:
         with ProgressLine(path) as progress:
             runs += open_run(
@@ -59,20 +49,20 @@ def open_runs(paths: Sequence[str], arguments: argparse.Namespace) -> tuple[Trac
                 progress=progress.update, capture=capture,
             )
     if arguments.align is not None and not any(run.info.facts.get("metric_files") for run in runs):
-        raise Wrong("--align moves counters beside a trace; give the folder that holds the trace and their files")
+        raise UsageError("--align moves counters beside a trace; give the folder that holds the trace and their files")
     if len(runs) > 2:
-        raise Wrong(f"{len(runs)} runs, but only two can be compared; choose one of a file with --worker")
+        raise UsageError(f"{len(runs)} runs, but only two can be compared; choose one of a file with --worker")
     return distinct_labels(tuple(runs))
 
 
 def open_sides(arguments: argparse.Namespace) -> tuple[list[Trace], list[Trace]]:
-    """The runs of ``--baseline`` and of ``--candidate``; recordings of different ranks are one run. Raises Wrong."""
+    """The runs of ``--baseline`` and of ``--candidate``; those of different ranks are one run. Raises UsageError."""
     from ..loaders.ingest.job.together import ranks_together
 
     if arguments.runs:
-        raise Wrong("name the runs either with --baseline and --candidate or without, not both")
+        raise UsageError("name the runs either with --baseline and --candidate or without, not both")
     if not arguments.baseline or not arguments.candidate:
-        raise Wrong("--baseline and --candidate go together")
+        raise UsageError("--baseline and --candidate go together")
     sides = []
     for paths in (arguments.baseline, arguments.candidate):
         runs = [open_runs([path], arguments)[0] for path in paths]
@@ -106,14 +96,14 @@ def scope_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def pids_of(text: str | None) -> tuple[int | None, int | None]:
-    """The processes in ``A`` or ``A:B``. Raises Wrong."""
+    """The processes in ``A`` or ``A:B``. Raises UsageError."""
     if text is None:
         return None, None
     first, _, second = text.partition(":")
     try:
         return int(first), int(second or first)
     except ValueError:
-        raise Wrong(f"--pid {text}: give A or A:B, two process numbers") from None
+        raise UsageError(f"--pid {text}: give A or A:B, two process numbers") from None
 
 
 def no_arguments(parser: argparse.ArgumentParser) -> None:
@@ -244,98 +234,26 @@ def _moment(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text} is not a time; give nanoseconds or a unit: 1.5ms, 20us, 2s") from None
 
 
-def _format_of(arguments: argparse.Namespace, tables: Sequence[Table]) -> str:
-    if arguments.format:
-        return str(arguments.format)
-    suffix = Path(arguments.output).suffix if arguments.output else ""
-    chosen = {".md": "md", ".json": "json", ".svg": "svg", ".csv": "csv", ".parquet": "parquet"}.get(suffix)
-    return chosen or ("md" if any(table.page for table in tables) else "text")
-
-
-def emit(tables: Sequence[Table], arguments: argparse.Namespace) -> None:
-    """Render the first rows of the tables, as many as are wanted, to stdout or the file that was named."""
-    from ..analysis.core.text import display
-    from ..analysis.table.export import WrongFormat, render
-
-    chosen = _format_of(arguments, tables)
-    if chosen == "parquet" and not arguments.output and sys.stdout.isatty():
-        raise Wrong("parquet is binary; name a file with -o")
-    to_file = arguments.output and arguments.output != "-"
-    is_read = not to_file and arguments.top is None and chosen in _READ
-    try:
-        if is_read:
-            made = _some_rows(tables, partial(render, format=chosen))
-        else:
-            made = render([table.head(arguments.top) if arguments.top else table for table in tables], chosen)
-    except WrongFormat as error:
-        raise Wrong(str(error)) from error
-    if to_file:
-        Path(arguments.output).write_bytes(made)
-        print(f"wrote {display(arguments.output)}", file=sys.stderr)
-    else:
-        sys.stdout.buffer.write(_for_terminal(made, chosen) if sys.stdout.isatty() else made)
-        sys.stdout.buffer.flush()
-
-
-def _some_rows(tables: Sequence[Table], render: Callable[[Sequence[Table]], bytes]) -> bytes:
-    """As many first rows as somebody reads, and how to see the others."""
-    rows = MOST_ROWS
-    made = render([table if len(table) <= rows else table.head(rows) for table in tables])
-    while len(made) > MOST_BYTES and rows > 1 and any(len(table) > 1 for table in tables):
-        rows //= 2
-        made = render([table if len(table) <= rows else table.head(rows) for table in tables])
-    if len(made) > MOST_BYTES:  # sentences and notes alone
-        made = made[:MOST_BYTES].rpartition(b"\n")[0] + b"\n"
-    elif all(len(table) <= rows for table in tables):
-        return made
-    return made + b"\nThis is the beginning; --top 0 prints all of it.\n"
-
-
-def _for_terminal(made: bytes, format: str) -> bytes:
-    """What scripts get as recorded, made harmless for the eye: JSON by its own escapes, else by visible symbols."""
-    import json
-
-    from ..analysis.core.text import visible
-
-    text = made.decode(errors="replace")
-    if format == "json":
-        text = _ACTING.sub(lambda match: json.dumps(match[0])[1:-1], text)
-    return "\n".join(visible(line) for line in text.split("\n")).encode()
-
-
-def print_path(path: Path) -> None:
-    """A path on stdout: its bytes as they are for a script, display text for a terminal."""
-    from ..analysis.core.text import display
-
-    shown = display(str(path)).encode() if sys.stdout.isatty() else os.fsencode(path)
-    sys.stdout.buffer.write(shown + b"\n")
-    sys.stdout.buffer.flush()
-
-
 def ask(arguments: argparse.Namespace, runs: tuple[Trace, ...], name: str | None) -> list[Table]:
-    """The answer of a view, or of the summary where none is named, of the runs or the one chosen. Raises Wrong."""
+    """The answer of a view, or of the summary where none is named, of the runs or the one chosen. Raises UsageError."""
     from ..analysis.contract.view import CannotAnswer
     from ..analysis.cycles.statement import find_ahead
-    from ..analysis.query.report import NoSuchColumn, report, summary
-    from ..analysis.table.filters import BadFilter, Filter
+    from ..analysis.query.report import summary
 
     options, run = options_of(arguments), getattr(arguments, "run", None)
     if run is not None:
         if len(runs) < 2:
-            raise Wrong(f"--run {run} chooses one of two runs; only one is given")
+            raise UsageError(f"--run {run} chooses one of two runs; only one is given")
         runs, options = (runs[:1], options) if run == "a" else (runs[1:], options.swapped())
     if arguments.format == "json" and options == options.without_part():
         find_ahead(runs, options)  # JSON speaks of them beside every answer
+    rows: dict[str, Any] = {
+        "top": arguments.top or None, "name_width": arguments.name_width, "per": arguments.per
+    }
+    if name is not None:
+        return [table(name, runs, options, filter=arguments.filter, sort=arguments.sort, ascending=arguments.ascending,
+                      tree=getattr(arguments, "tree", False), **rows)]
     try:
-        if name is None:
-            return summary(runs, options, top=arguments.top or None, name_width=arguments.name_width, per=arguments.per)
-        condition = Filter(arguments.filter) if arguments.filter else None
-        return [
-            report(
-                name, runs, options, condition=condition, sort=arguments.sort,
-                ascending=arguments.ascending, top=arguments.top or None, name_width=arguments.name_width,
-                tree=getattr(arguments, "tree", False), per=arguments.per,
-            )
-        ]
-    except (BadFilter, NoSuchColumn, CannotAnswer) as error:
-        raise Wrong(str(error)) from error
+        return summary(runs, options, **rows)
+    except CannotAnswer as error:
+        raise UsageError(str(error)) from error

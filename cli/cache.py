@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from .arguments import FINE, Command, print_path
+from .arguments import FINE, Command
+from .output import print_path
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from .arguments import FINE, Command, open_runs, opening_arguments, print_path
+from .arguments import FINE, Command, open_runs, opening_arguments
+from .output import print_path
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,13 +10,12 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from ..library import UsageError
 from .arguments import (
     FINE,
     GATE_FAILED,
     Command,
-    Wrong,
     ask,
-    emit,
     open_runs,
     open_sides,
     opening_arguments,
@@ -26,6 +25,7 @@ from .arguments import (
     scope_arguments,
     side_arguments,
 )
+from .output import emit
 
 if TYPE_CHECKING:
     from ..analysis.table.table import Table
@@ -50,7 +50,7 @@ def _diff(arguments: argparse.Namespace) -> int:
     try:
         conditions = [condition_of(text) for text in arguments.fail_on or ()]
     except ValueError as error:
-        raise Wrong(str(error)) from error
+        raise UsageError(str(error)) from error
     top, arguments.top = arguments.top, None
     table = _compared(arguments)
     arguments.top = top
@@ -68,7 +68,7 @@ def _diff(arguments: argparse.Namespace) -> int:
 def _compared(arguments: argparse.Namespace) -> Table:
     if not arguments.baseline and not arguments.candidate:
         if len(arguments.runs) not in (1, 2):
-            raise Wrong(f"{len(arguments.runs)} runs: name two to compare, or one file that holds two")
+            raise UsageError(f"{len(arguments.runs)} runs: name two to compare, or one file that holds two")
         return ask(arguments, open_runs(arguments.runs, arguments), "diff")[0]
     sides = open_sides(arguments)
     if all(len(side) == 1 for side in sides):
@@ -84,7 +84,7 @@ def labelled(sides: tuple[list[Trace], list[Trace]]) -> tuple[Trace, ...]:
 
 
 def repeated(sides: tuple[list[Trace], list[Trace]], arguments: argparse.Namespace) -> Table:
-    """The diff of repeated runs, each limited to what was asked for. Raises Wrong."""
+    """The diff of repeated runs, each limited to what was asked for. Raises UsageError."""
     from ..analysis.contract.options import SIDES
     from ..analysis.contract.view import CannotAnswer
     from ..analysis.cycles.scope import scoped
@@ -97,7 +97,7 @@ def repeated(sides: tuple[list[Trace], list[Trace]], arguments: argparse.Namespa
         )
         return pooled(baseline, candidate, options.without_part().any_cycle())
     except CannotAnswer as error:
-        raise Wrong(str(error)) from error
+        raise UsageError(str(error)) from error
 
 
 COMMAND = Command("diff", "Compare two runs; the same as report --view diff.", _diff_arguments, _diff)

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from .. import __version__
-from .arguments import FINE, Command, Wrong, open_runs, opening_arguments
+from ..library import UsageError
+from .arguments import FINE, Command, open_runs, opening_arguments
 
 _WIDTH = 110
 
@@ -43,7 +44,7 @@ def _environment(arguments: argparse.Namespace) -> int:
     from ..loaders.environment import recorded
 
     if arguments.run is None:
-        raise Wrong("--environment is of a run: warplens doctor RUN --environment")
+        raise UsageError("--environment is of a run: warplens doctor RUN --environment")
     for run in open_runs([arguments.run], arguments):
         files = run.info.facts.get("files", {}).values() or [run.info.source]
         for file in files:

@@ -10,18 +10,22 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from itertools import pairwise
 from typing import NoReturn
 
 from .. import __version__
-from .arguments import FINE, UNREADABLE, USAGE, Command, Wrong
+from ..library import UsageError
+from .arguments import FINE, UNREADABLE, USAGE, Command
 
 NAMES = (
     "open", "report", "diff", "sql", "convert", "slice", "reduce", "formats", "views", "cache", "demo", "doctor",
 )
 """Every command, in the order of the help. The first is what is meant where none is named."""
+INTERRUPTED = 130
 _COLLECT = 100_000
 """New objects between two looks for dead ones. What is imported stays, and looking through it is a tenth of a start."""
 
@@ -40,56 +44,95 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("_RJEM_MALLOC_CONF", "narenas:2")
     gc.set_threshold(_COLLECT)
     words = list(sys.argv[1:] if argv is None else argv)
+    return _guarded(lambda: _run(words), "--format=json" in words or ("--format", "json") in pairwise(words))
+
+
+def _run(words: list[str]) -> int:
+    """Parse what was typed and do it. Raises UsageError."""
     named = command_of(words[0]) if words and words[0] in NAMES[1:] else None
-    command = named or command_of(NAMES[0])
+    if named is None and words:
+        _refuse_misspelt(words[0])
+    parser = parser_of(named or command_of(NAMES[0]))
+    arguments, unknown = parser.parse_known_args(words[1:] if named else words)
+    if unknown:
+        from ..analysis.core.text import display, nearest
+
+        word = unknown[0].partition("=")[0]
+        options = [option for action in parser._actions for option in action.option_strings]
+        hint = nearest(word, options) if word.startswith("-") else f"{parser.prog} --help says what it takes."
+        raise UsageError(f"no argument {display(word)}", hint)
+    run: Callable[[argparse.Namespace], int] = (named or command_of(NAMES[0])).run
+    return run(arguments)
+
+
+def parser_of(command: Command) -> argparse.ArgumentParser:
+    """The parser of a command; that of the first one is what ``warplens`` alone takes."""
+    alone = command.name == NAMES[0]
     parser = _Parser(
-        prog=f"warplens {named.name}" if named else "warplens", description=command.help, allow_abbrev=False,
-        epilog=None if named else _overview(), formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="warplens" if alone else f"warplens {command.name}", description=command.help, allow_abbrev=False,
+        epilog=_overview() if alone else None, formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    if named is None:
+    if alone:
         parser.add_argument("--version", action="version", version=f"warplens {__version__}")
     command.arguments(parser)
-    arguments = parser.parse_args(words[1:] if named else words)
-    return _guarded(command.run, arguments)
+    return parser
+
+
+def _refuse_misspelt(word: str) -> None:
+    """Raise UsageError where the first word is no file but almost a command."""
+    if word.startswith("-") or os.path.lexists(word):
+        return
+    from difflib import get_close_matches
+
+    if near := get_close_matches(word, NAMES[1:], 2, 0.7):
+        raise UsageError(f"no command and no file {word}", f"Nearest: {', '.join(near)}.")
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong with what was typed in display text: a name of a file may stand among the words."""
+    """Says in one line what is wrong with what was typed, and what it is nearest to."""
 
     def error(self, message: str) -> NoReturn:
-        from ..analysis.core.text import display
+        from ..analysis.core.text import display, nearest
 
-        super().error(display(message))
+        hint = f"{self.prog} --help says what it takes."
+        if wrong := re.fullmatch(r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)", message):
+            message = f"{wrong[1]}: no {wrong[2]}"
+            hint = nearest(wrong[2], re.findall(r"[\w-]+", wrong[3]))
+        raise UsageError(display(message), hint)
 
 
-def _guarded(run: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
-    """Run a command; every error a user can cause becomes one sentence on stderr and its exit status."""
+def _guarded(run: Callable[[], int], as_json: bool) -> int:
+    """Run a command; every error a user can cause becomes one sentence on stderr, or a JSON object, and its status."""
     from ..loaders.errors import Unreadable
 
+    def say(message: str, status: int, hint: str = "") -> int:
+        return _say(message, status, hint, as_json)
+
     try:
-        status = run(arguments)
+        status = run()
         sys.stdout.flush()
         return status
     except Unreadable as error:
-        return _say(str(error), UNREADABLE)
-    except Wrong as error:
-        return _say(str(error), USAGE)
+        return say(f"{error.path}: {error.reason}.", UNREADABLE, error.advice)
+    except UsageError as error:
+        return say(error.message, USAGE, error.hint)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINE
     except KeyboardInterrupt:
-        return _say("stopped", 130)
+        return say("stopped", INTERRUPTED)
     except OSError as error:
-        return _say(f"{error.filename or 'output'}: {error.strerror or error}.", USAGE)
+        return say(f"{error.filename or 'output'}: {error.strerror or error}.", USAGE)
     except MemoryError:
-        return _say("Out of memory.", UNREADABLE)
+        return say("Out of memory.", UNREADABLE)
     except BaseException as error:  # a mistake of ours, or what a damaged input led to that nobody thought of
-        if os.environ.get("WARPLENS_DEBUG") or not (isinstance(error, Exception) or _is_panic(error)):
+        if isinstance(error, SystemExit) or os.environ.get("WARPLENS_DEBUG") or not (
+                isinstance(error, Exception) or _is_panic(error)):
             raise
         said = (str(error).splitlines() or [""])[0][:160]
         what = f"{type(error).__name__}: {said}" if said else type(error).__name__
-        advice = "WARPLENS_DEBUG=1 shows where it stopped."
-        return _say(f"This recording cannot be analysed ({what}). {advice}", UNREADABLE)
+        return say(f"This recording cannot be analysed ({what}).", UNREADABLE,
+                   "WARPLENS_DEBUG=1 shows where it stopped.")
 
 
 def _is_panic(error: BaseException) -> bool:
@@ -98,10 +141,20 @@ def _is_panic(error: BaseException) -> bool:
     return known is not None and isinstance(error, known.PanicException)
 
 
-def _say(message: str, status: int) -> int:
+_KINDS = {USAGE: "usage", UNREADABLE: "unreadable", INTERRUPTED: "interrupted"}
+
+
+def _say(message: str, status: int, hint: str, as_json: bool) -> int:
     from ..analysis.core.text import display
 
-    print(f"warplens: {display(message)}", file=sys.stderr)
+    message, hint = display(message), display(hint)
+    if as_json:
+        import json
+
+        said = json.dumps({"error": {"kind": _KINDS[status], "message": message, "hint": hint}})
+    else:
+        said = f"warplens: {message.rstrip('.')}. {hint}" if hint else f"warplens: {message}"
+    print(said, file=sys.stderr)
     return status
 
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..analysis.views import VIEWS
-from .arguments import Command, Wrong, opening_arguments, pair_arguments, scope_arguments, scope_of
+from ..library import UsageError
+from .arguments import Command, opening_arguments, pair_arguments, scope_arguments, scope_of
 from .report import print_report
 
 if TYPE_CHECKING:
@@ -45,10 +46,10 @@ def app_arguments(parser: argparse.ArgumentParser) -> None:
 def open_runs_in_app(arguments: argparse.Namespace) -> int:
     """The app; where no terminal can show it, the report."""
     if len(arguments.runs) > 2:
-        raise Wrong(f"{len(arguments.runs)} runs: name one, or two to compare")
+        raise UsageError(f"{len(arguments.runs)} runs: name one, or two to compare")
     if not sys.stdout.isatty() or os.environ.get("TERM") in ("dumb", "unknown"):
         if not arguments.runs:
-            raise Wrong("name a run; without a terminal there is nothing to choose from")
+            raise UsageError("name a run; without a terminal there is nothing to choose from")
         arguments.format = arguments.output = arguments.top = arguments.sort = arguments.filter = arguments.run = None
         arguments.name_width = None
         arguments.ascending = False
@@ -85,7 +86,7 @@ def _open_app(arguments: argparse.Namespace) -> int:
     try:
         settings = load(theme=arguments.theme, ascii=arguments.ascii)
     except BadSettings as error:
-        raise Wrong(str(error)) from error
+        raise UsageError(str(error)) from error
 
     def discover(folder: Path) -> Iterator[TraceFound]:
         from ..loaders.ingest.discovery import discover

@@ -9,7 +9,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .arguments import FINE, UNREADABLE, Command, Wrong, limit_argument, print_path, whole_number
+from ..library import UsageError
+from .arguments import FINE, UNREADABLE, Command, limit_argument, whole_number
+from .output import print_path
 
 if TYPE_CHECKING:
     from ..loaders.dataset.layout import Part
@@ -38,10 +40,10 @@ def _reduce(arguments: argparse.Namespace) -> int:
 
     dataset = Path(arguments.output)
     if dataset.exists() and not dataset.is_dir():
-        raise Wrong(f"{dataset} is a file; name a folder to write the dataset to")
+        raise UsageError(f"{dataset} is a file; name a folder to write the dataset to")
     todo = plan(arguments.paths, dataset, write.parts(dataset), VERSION)
     if _foreign(dataset):
-        raise Wrong(f"{dataset} holds other files and no dataset; name a new folder")
+        raise UsageError(f"{dataset} holds other files and no dataset; name a new folder")
     dataset.mkdir(parents=True, exist_ok=True)
     made = _Made(dataset, todo)
     try:

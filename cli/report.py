@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 
 from ..analysis.views import VIEWS
+from ..library import UsageError
 from .arguments import (
     FINE,
     Command,
-    Wrong,
     ask,
-    emit,
     open_runs,
     open_sides,
     opening_arguments,
@@ -20,6 +19,7 @@ from .arguments import (
     side_arguments,
 )
 from .diff import labelled, repeated
+from .output import emit
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,17 +40,17 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def print_report(arguments: argparse.Namespace) -> int:
     """What ``report`` does, and ``open`` where there is no terminal."""
     if len(arguments.runs) > 2:
-        raise Wrong(f"{len(arguments.runs)} runs: name one, or two to compare")
+        raise UsageError(f"{len(arguments.runs)} runs: name one, or two to compare")
     samples = getattr(arguments, "samples", False)
     if samples and arguments.view != "metrics":
-        raise Wrong("--samples goes with --view metrics")
+        raise UsageError("--samples goes with --view metrics")
     if getattr(arguments, "baseline", None) or getattr(arguments, "candidate", None):
         return _print_sides(arguments)
     if not arguments.runs:
-        raise Wrong("name a run, or two to compare")
+        raise UsageError("name a run, or two to compare")
     runs = open_runs(arguments.runs, arguments)
     if arguments.view is None and (arguments.filter or arguments.sort or getattr(arguments, "tree", False)):
-        raise Wrong("--filter, --sort and --tree are for one view; name it with --view")
+        raise UsageError("--filter, --sort and --tree are for one view; name it with --view")
     emit(ask(arguments, runs, "samples" if samples else arguments.view), arguments)
     return FINE
 
@@ -62,7 +62,7 @@ def _print_sides(arguments: argparse.Namespace) -> int:
         emit(ask(arguments, labelled(sides), arguments.view), arguments)
         return FINE
     if arguments.view not in (None, "diff"):
-        raise Wrong(f"repeated runs are compared in the view diff, not in {arguments.view}")
+        raise UsageError(f"repeated runs are compared in the view diff, not in {arguments.view}")
     table = repeated(sides, arguments)
     emit([table], arguments)
     return FINE

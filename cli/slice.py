@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from .arguments import FINE, Command, Wrong, open_runs, opening_arguments, options_of, print_path, scope_arguments
+from ..library import UsageError
+from .arguments import FINE, Command, open_runs, opening_arguments, options_of, scope_arguments
+from .output import print_path
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,12 +26,12 @@ def _slice(arguments: argparse.Namespace) -> int:
     try:
         pieces = sliced(run, options)
     except CannotAnswer as error:
-        raise Wrong(str(error)) from None
+        raise UsageError(str(error)) from None
     path = Path(arguments.output)
     try:
         save(pieces, path)
     except OSError as error:
-        raise Wrong(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from None
+        raise UsageError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from None
     print_path(path)
     return FINE
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from .arguments import FINE, Command, Wrong, emit, open_runs, opening_arguments, output_arguments
+from ..library import UsageError
+from .arguments import FINE, Command, open_runs, opening_arguments, output_arguments
+from .output import emit
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,11 +24,11 @@ def _sql(arguments: argparse.Namespace) -> int:
 
     *paths, statement = arguments.runs
     if not 1 <= len(paths) <= 2:
-        raise Wrong('give one run or two, then the query: warplens sql A "select count(*) from kernels"')
+        raise UsageError('give one run or two, then the query: warplens sql A "select count(*) from kernels"')
     try:
         table = query(open_runs(paths, arguments), statement, allow_files=arguments.allow_files)
     except BadQuery as error:
-        raise Wrong(str(error)) from error
+        raise UsageError(str(error)) from error
     emit([table], arguments)
     return FINE
 

@@ -7,6 +7,7 @@ Unicode or a megabyte of text. ``display`` makes any of that safe and visible, i
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
 
 from rich.cells import cell_len
 
@@ -89,3 +90,13 @@ def display(raw: str, width: int | None = None) -> str:
     """Any recorded string as display text, at most ``width`` cells wide where given."""
     text = clean(raw)
     return text if width is None else cut(text, width)
+
+
+def nearest(word: str, names: Iterable[str], all_of: str = "There are") -> str:
+    """A sentence with the names that a misspelt word is nearest to, or with all of them where it is near to none."""
+    from difflib import SequenceMatcher, get_close_matches
+
+    names = list(names)
+    best = "".join(get_close_matches(word, names, 1, 0.5))
+    near = get_close_matches(word, names, 3, SequenceMatcher(None, best, word).ratio() - 0.1) if best else []
+    return f"Nearest: {', '.join(near)}." if near else f"{all_of}: {', '.join(names)}."

@@ -15,7 +15,8 @@ from ..contract.column import Per
 from ..contract.options import Options
 from ..contract.view import CannotAnswer, ScopeRefused, View
 from ..core.run_labels import scope_text
-from ..table.filters import Filter, unknown_column
+from ..core.text import nearest
+from ..table.filters import BadFilter, Filter, unknown_column
 from ..table.table import Table
 from ..views import VIEWS, view
 from .ask import ask, unanswered
@@ -27,7 +28,7 @@ SUMMARY_MEMORY = ("memory", "metrics")
 
 
 class NoSuchColumn(ValueError):
-    """The column to sort by is not in the view; the message lists those that are."""
+    """The column to sort by is not in the view; the message has the nearest."""
 
 
 def _answer(one: View, runs: tuple[Trace, ...], options: Options) -> Table:
@@ -66,11 +67,11 @@ def report(
     if condition is not None:
         table = table.filtered(condition)
         if not len(table) and (typed := unknown_column(condition.text, table.columns)):
-            table = replace(table, notes=(*table.notes, typed))
+            raise BadFilter(typed)
     if sort is not None:
         names = {column.name: column for column in table.columns}
         if sort not in names:
-            raise NoSuchColumn(f"{name} has no column {sort}; it has {', '.join(names)}")
+            raise NoSuchColumn(f"{one.name} has no column {sort}. {nearest(sort, names)}")
         table = table.sort(sort, not ascending and names[sort].unit != "text")
     table = table if top is None else table.head(top)
     return table if name_width is None else table.with_shown(name_width)

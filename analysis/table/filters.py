@@ -13,7 +13,6 @@ import operator
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from functools import reduce
 from typing import Any
 
@@ -21,6 +20,7 @@ import polars as pl
 from msgspec import Struct
 
 from ..contract.column import Column
+from ..core.text import nearest
 from .rows import Rows
 
 _TERM = re.compile(r"^(?P<column>[A-Za-z_]\w*)\s*(?P<op>!=|>=|<=|=|>|<|~)\s*(?P<value>.+)$", re.DOTALL)
@@ -115,11 +115,8 @@ def unknown_column(text: str, columns: Sequence[Column]) -> str | None:
     for term in _split(text):
         match = _TERM.match(term.removeprefix("!"))
         if match and not _columns(match["column"], columns):
-            names = [column.name for column in columns]
-            near = ", ".join(get_close_matches(match["column"], names, 3, 0.4))
-            listed = f"Nearest: {near}. " if near else ""
-            return (f"Unknown column '{match['column']}'. {listed}Columns: {', '.join(names)}. "
-                    f"Searched for {term} as text.")
+            near = nearest(match["column"], [column.name for column in columns], "Columns")
+            return f"Unknown column '{match['column']}'. {near} Searched for {term} as text."
     return None
 
 

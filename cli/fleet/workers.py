@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
+from ...library import UsageError
 from ...loaders.ingest.failures import ended
 from ...loaders.ingest.job import pool
-from ..arguments import Wrong
 from .recording import Recording, Reduced, Stamp, reduce_recording
 
 RETRIES = 2
@@ -36,11 +36,11 @@ def here(work: Sequence[Recording], jobs: int | None) -> Answers:
 
 
 def on_cluster(work: Sequence[Recording], address: str) -> Answers:
-    """The recordings reduced on the cluster of that scheduler, a task each. Raises Wrong where there is none."""
+    """The recordings reduced on the cluster of that scheduler, a task each. Raises UsageError where there is none."""
     try:
         distributed: Any = import_module("distributed")
     except ImportError:
-        raise Wrong("--scheduler needs the package distributed: pip install 'warplens[fleet]'") from None
+        raise UsageError("--scheduler needs the package distributed: pip install 'warplens[fleet]'") from None
     import logging
     import warnings
 
@@ -50,9 +50,9 @@ def on_cluster(work: Sequence[Recording], address: str) -> Answers:
             warnings.simplefilter("ignore")  # versions that differ in what is not used here
             client = distributed.Client(address, timeout=_CONNECT_S)
     except (OSError, TimeoutError, ValueError) as error:
-        raise Wrong(f"no Dask scheduler answers at {address} ({type(error).__name__})") from None
+        raise UsageError(f"no Dask scheduler answers at {address} ({type(error).__name__})") from None
     except TypeError:  # how distributed says that it has no certificate
-        raise Wrong(f"{address} takes a certificate: set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, "
+        raise UsageError(f"{address} takes a certificate: set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, "
                     "DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY") from None
     with client:
         futures = {

@@ -131,9 +131,7 @@ def test_a_wrong_command_is_one_sentence_and_exit_2(
 def test_a_wrong_number_is_told_in_the_users_words(
     table: Path, words: list[str], says: bytes, capsysbinary: Captured
 ) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        main(["report", str(table), *words])
-    assert stopped.value.code == USAGE
+    assert main(["report", str(table), *words]) == USAGE
     assert says in capsysbinary.readouterr().err
 
 
@@ -171,9 +169,51 @@ def test_every_command_explains_itself(words: list[str], capsysbinary: Captured)
 
 
 def test_an_unknown_option_is_exit_2() -> None:
-    with pytest.raises(SystemExit) as stopped:
-        main(["report", "x", "--no-such"])
-    assert stopped.value.code == USAGE
+    assert main(["report", "x", "--no-such"]) == USAGE
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["rport", "{}"], "no command and no file rport. Nearest: report."),
+        (["report", "{}", "--view", "kernel"], "--view: no kernel. Nearest: kernels."),
+        (["report", "{}", "--view", "kernels", "--sort", "totl_ns"],
+         "kernels has no column totl_ns. Nearest: total_ns."),
+        (["report", "{}", "--view", "kernels", "--filter", "totl_ns>1"],
+         "Unknown column 'totl_ns'. Nearest: total_ns. Searched for totl_ns>1 as text."),
+        (["report", "{}", "--veiw", "kernels"], "no argument --veiw. Nearest: --view."),
+        (["diff", "{}", "{}", "--fail-on", "regresion"],
+         "--fail-on regresion: give regression[:PCT], gpu:PCT, kernel:PCT, outliers, cause, as regression:5"),
+    ],
+)
+def test_what_is_misspelt_is_answered_by_the_nearest_in_one_line(
+    table: Path, words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([word.format(table) for word in words]) == USAGE
+    assert capsys.readouterr().err == f"warplens: {says}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "error"),
+    [
+        (["report", "/nowhere/x.json", "--format", "json"], UNREADABLE,
+         {"kind": "unreadable", "message": "/nowhere/x.json: no such file or directory.",
+          "hint": "Check the name; `warplens` alone lists what is here."}),
+        (["report", "{}", "--view", "kernel", "--format=json"], USAGE,
+         {"kind": "usage", "message": "--view: no kernel", "hint": "Nearest: kernels."}),
+    ],
+)
+def test_an_error_is_an_object_where_json_was_asked_for(
+    table: Path, words: list[str], status: int, error: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([word.format(table) for word in words]) == status
+    assert json.loads(capsys.readouterr().err) == {"error": error}
+
+
+def test_json_begins_with_its_schema(table: Path, capsysbinary: Captured) -> None:
+    for words in (["--view", "kernels"], []):
+        assert main(["report", str(table), *words, "--format", "json"]) == FINE
+        assert capsysbinary.readouterr().out.startswith(b'{"schema":1,"view')
 
 
 @pytest.mark.parametrize("command", ["formats", "views", "doctor", "cache"])
@@ -319,7 +359,7 @@ def test_what_stays_short_is_printed_as_it_is(table: Path, capsysbinary: Capture
 def test_long_rows_leave_room_for_fewer_of_them(
     long_table: Path, capsysbinary: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("warplens.cli.arguments.MOST_BYTES", 2_000)
+    monkeypatch.setattr("warplens.cli.output.MOST_BYTES", 2_000)
     assert main(["report", str(long_table), "--view", "launches"]) == FINE
     out = capsysbinary.readouterr().out
     assert len(out) < 2_100 and b"kernel_" in out and b"of 180 rows" in out

@@ -31,7 +31,7 @@ SAMPLES = sorted(
     path.relative_to(samples).as_posix()
     for samples in [Path(__file__).resolve().parents[2] / "samples"]
     for path in samples.iterdir()
-    if path.name not in ("demo", "__pycache__", "README.md") and path.suffix != ".py"
+    if path.name not in ("demo", "__pycache__", "README.md") and path.suffix not in (".py", ".ipynb")
 )
 NUMBER = re.compile(r"[-−+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?", re.IGNORECASE)
 Captured = pytest.CaptureFixture[str]

@@ -1,4 +1,4 @@
-"""JSON: ``{"view", "columns", "rows", "total_rows", "facts", "notes", "sources"}`` with raw numbers.
+"""JSON: ``{"schema", "view", "columns", "rows", "total_rows", "facts", "notes", "sources"}`` with raw numbers.
 
 Numbers are in the unit the column's name says. What was not measured is null; NaN and infinities, which JSON does not
 know, are null too. Strings are as recorded.
@@ -15,12 +15,15 @@ import orjson
 from ..table import Table
 from .state import notes, state
 
+SCHEMA = 1
+"""Which shape the documents have: a name that goes or changes its meaning raises it, one that is added does not."""
 _BLOCK = 50_000
 
 
 def document(table: Table) -> dict[str, Any]:
     """All of the table but its rows."""
     return {
+        "schema": SCHEMA,
         "view": table.view,
         "columns": [{"name": column.name, "unit": column.unit} for column in table.columns],
         "total_rows": table.total_rows,
@@ -82,4 +85,4 @@ def render(tables: Sequence[Table]) -> bytes:
     """One object for one view, ``{"views": [...]}`` for several."""
     if len(tables) == 1:
         return _one(tables[0]) + b"\n"
-    return b'{"views":[' + b",".join(_one(table) for table in tables) + b"]}\n"
+    return b'{"schema":%d,"views":[' % SCHEMA + b",".join(_one(table) for table in tables) + b"]}\n"

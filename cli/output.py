@@ -1,0 +1,91 @@
+"""What commands print: tables in a format, on stdout or in a file, bounded where somebody reads them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..library import UsageError
+
+if TYPE_CHECKING:
+    from ..analysis.table.table import Table
+
+_READ = ("text", "md")
+"""What somebody reads on the terminal, or an assistant: of it the beginning comes unless more is wanted."""
+MOST_ROWS, MOST_BYTES = 50, 24_500
+_ACTING = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]")
+"""What JSON leaves as it is and a terminal acts on."""
+
+
+def _format_of(arguments: argparse.Namespace, tables: Sequence[Table]) -> str:
+    if arguments.format:
+        return str(arguments.format)
+    suffix = Path(arguments.output).suffix if arguments.output else ""
+    chosen = {".md": "md", ".json": "json", ".svg": "svg", ".csv": "csv", ".parquet": "parquet"}.get(suffix)
+    return chosen or ("md" if any(table.page for table in tables) else "text")
+
+
+def emit(tables: Sequence[Table], arguments: argparse.Namespace) -> None:
+    """Render the first rows of the tables, as many as are wanted, to stdout or the file that was named."""
+    from ..analysis.core.text import display
+    from ..analysis.table.export import WrongFormat, render
+
+    chosen = _format_of(arguments, tables)
+    if chosen == "parquet" and not arguments.output and sys.stdout.isatty():
+        raise UsageError("parquet is binary; name a file with -o")
+    to_file = arguments.output and arguments.output != "-"
+    is_read = not to_file and arguments.top is None and chosen in _READ
+    try:
+        if is_read:
+            made = _some_rows(tables, partial(render, format=chosen))
+        else:
+            made = render([table.head(arguments.top) if arguments.top else table for table in tables], chosen)
+    except WrongFormat as error:
+        raise UsageError(str(error)) from error
+    if to_file:
+        Path(arguments.output).write_bytes(made)
+        print(f"wrote {display(arguments.output)}", file=sys.stderr)
+    else:
+        sys.stdout.buffer.write(_for_terminal(made, chosen) if sys.stdout.isatty() else made)
+        sys.stdout.buffer.flush()
+
+
+def _some_rows(tables: Sequence[Table], render: Callable[[Sequence[Table]], bytes]) -> bytes:
+    """As many first rows as somebody reads, and how to see the others."""
+    rows = MOST_ROWS
+    made = render([table if len(table) <= rows else table.head(rows) for table in tables])
+    while len(made) > MOST_BYTES and rows > 1 and any(len(table) > 1 for table in tables):
+        rows //= 2
+        made = render([table if len(table) <= rows else table.head(rows) for table in tables])
+    if len(made) > MOST_BYTES:  # sentences and notes alone
+        made = made[:MOST_BYTES].rpartition(b"\n")[0] + b"\n"
+    elif all(len(table) <= rows for table in tables):
+        return made
+    return made + b"\nThis is the beginning; --top 0 prints all of it.\n"
+
+
+def _for_terminal(made: bytes, format: str) -> bytes:
+    """What scripts get as recorded, made harmless for the eye: JSON by its own escapes, else by visible symbols."""
+    import json
+
+    from ..analysis.core.text import visible
+
+    text = made.decode(errors="replace")
+    if format == "json":
+        text = _ACTING.sub(lambda match: json.dumps(match[0])[1:-1], text)
+    return "\n".join(visible(line) for line in text.split("\n")).encode()
+
+
+def print_path(path: Path) -> None:
+    """A path on stdout: its bytes as they are for a script, display text for a terminal."""
+    from ..analysis.core.text import display
+
+    shown = display(str(path)).encode() if sys.stdout.isatty() else os.fsencode(path)
+    sys.stdout.buffer.write(shown + b"\n")
+    sys.stdout.buffer.flush()

@@ -1,0 +1,214 @@
+"""warplens from a script or a notebook: open runs, ask them what the screens ask, take the answer away.
+
+``import warplens`` has what stands here. Nothing heavy is imported before a run is opened; tables stay lazy until
+somebody collects them. Names and arguments documented in docs/python.md stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from .loaders.errors import Unreadable
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    import polars as pl
+
+    from .analysis.contract.options import Options
+    from .analysis.table.table import Table
+    from .loaders.trace import Info, Trace
+
+__all__ = ["Answer", "Run", "Unreadable", "UsageError", "diff", "history", "open"]
+
+
+class UsageError(ValueError):
+    """What was asked for cannot be: a view, column or scope that is not there, or a question these runs do not answer.
+    ``hint`` says what to do about it, as the nearest names where one was misspelt; it ends the message."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        self.message, self.hint = message, hint
+        super().__init__(f"{message.rstrip('.')}. {hint}" if hint else message)
+
+
+class ViewOptions(TypedDict, total=False):
+    """What a view may be asked with, as on the command line: scope, rows and order; times in ns from the start."""
+
+    cycle: int
+    rank: int
+    device: str
+    pid: int
+    from_ns: int
+    to_ns: int
+    warm_up: bool
+    cycle_anchor: str
+    columns: int
+    changes: Sequence[str]
+    per: str
+    filter: str
+    sort: str
+    ascending: bool
+    top: int
+    tree: bool
+
+
+class Answer:
+    """A view's answer. ``frame`` has its rows, in the units that the column names say; ``facts`` the values beside
+    them, ``summary`` the sentences above and ``notes`` what was left out or could not be known."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self.frame: pl.DataFrame = table.shown()
+        self.facts: dict[str, Any] = table.all_facts
+        self.summary = list(table.summary)
+
+    @property
+    def notes(self) -> list[str]:
+        """What was left out, repaired or could not be known, and what was wrong in the recordings."""
+        from .analysis.table.export.state import notes
+
+        return notes(self._table)
+
+    def to_markdown(self) -> str:
+        """The view for a ticket: sentences, rows, notes and a legend."""
+        return self._rendered("md")
+
+    def to_json(self) -> str:
+        """What ``warplens report --format json`` prints."""
+        return self._rendered("json")
+
+    def _rendered(self, form: str) -> str:
+        from .analysis.table.export import render
+
+        return render(self._table, form).decode("utf-8", "replace")
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the sentences and the first rows."""
+        from html import escape
+
+        from .analysis.core.text import clean
+
+        said = "".join(f"<p>{escape(clean(line))}</p>" for line in (*self.summary, *self.notes))
+        return said + self.frame._repr_html_()
+
+    def __repr__(self) -> str:
+        return "\n".join([f"<{self._table.view}: {self.frame.height:,} rows>", *self.summary])
+
+
+class _TableOf:
+    """A table of the recording as a lazy frame; docs/data-model.md has its columns."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, run: Run, owner: type) -> pl.LazyFrame:
+        return run.trace.table(self._name)
+
+
+class Run:
+    """One recording, as ``open`` gives it. Its tables are lazy frames; a table the format cannot fill has no rows."""
+
+    kernels = _TableOf()
+    host = _TableOf()
+    metrics = _TableOf()
+    allocations = _TableOf()
+    profile = _TableOf()
+    operators = _TableOf()
+    kernel_stats = _TableOf()
+    breakdown = _TableOf()
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+
+    @property
+    def info(self) -> Info:
+        """What is known of the recording as a whole: source, format, devices, ranks, warnings."""
+        return self.trace.info
+
+    @property
+    def cycles(self) -> pl.LazyFrame:
+        """The cycles all views speak of, recorded or found: ``cycle start_ns dur_ns busy_ns complete warm_up …``."""
+        from .analysis.contract.options import Options
+        from .analysis.cycles.detection import cycles_of
+
+        return cycles_of(self.trace, Options())
+
+    def view(self, name: str, *, b: Run | None = None, **options: Unpack[ViewOptions]) -> Answer:
+        """The answer of the view of that name, of this run or of it and ``b``, a run to compare it with. Raises
+        UsageError."""
+        from .analysis.core.run_labels import distinct_labels
+
+        runs = distinct_labels((self.trace, *([b.trace] if b is not None else [])))
+        given: dict[str, Any] = dict(options)
+        table_options = {key: given.pop(key) for key in ("per", "filter", "sort", "ascending", "top", "tree")
+                         if key in given}
+        return Answer(table(name, runs, _options(given), **table_options))
+
+    def __repr__(self) -> str:
+        return f"<Run {self.info.label} ({self.info.format})>"
+
+
+Source = str | PathLike[str] | Run
+
+
+def open(
+    path: str | PathLike[str], *, worker: int | None = None, capture: str | PathLike[str] | None = None,
+    cache: bool = True, progress: Callable[[int, int, int], None] | None = None,
+) -> Run:
+    """Open a file, or a folder with the ranks of a job. Of a file with several runs ``worker`` takes one, from 0;
+    ``capture`` is a recording of the graphs being captured; ``progress`` is called with bytes read, bytes in all and
+    events. Raises Unreadable, or UsageError where the file holds several runs and none was chosen."""
+    from .loaders.ingest.opening import open_run
+
+    runs = open_run(
+        fspath(path), worker=worker, use_cache=cache, progress=progress, capture=fspath(capture) if capture else None
+    )
+    if len(runs) > 1:
+        raise UsageError(f"{fspath(path)} holds {len(runs)} runs: choose one with worker=0 or worker=1")
+    return Run(runs[0])
+
+
+def diff(a: Source, b: Source, **options: Unpack[ViewOptions]) -> Answer:
+    """What changed from ``a`` to ``b`` beyond chance, and which resource explains it: the view ``diff`` of two runs or
+    paths. Raises Unreadable, UsageError."""
+    first, second = (one if isinstance(one, Run) else open(one) for one in (a, b))
+    return first.view("diff", b=second, **options)
+
+
+def history(runs: Sequence[Source], **options: Any) -> Answer:
+    """What stepped over many runs of one job, in this order: the view ``history``. Raises Unreadable, UsageError."""
+    raise UsageError("history is not there yet")
+
+
+def _options(given: dict[str, Any]) -> Options:
+    from .analysis.contract.options import Options
+
+    pid, rank, cycle = (given.pop(name, None) for name in ("pid", "rank", "cycle"))
+    given["changes"] = tuple(given.get("changes", ()))
+    try:
+        return Options(pid_a=pid, pid_b=pid, rank=rank, rank_b=rank, cycle=cycle, cycle_b=cycle, **given)
+    except TypeError:
+        from .analysis.core.text import nearest
+
+        names = sorted(ViewOptions.__annotations__)
+        unknown = next(name for name in given if name not in names)
+        raise UsageError(f"no option {unknown}", nearest(unknown, names)) from None
+
+
+def table(name: str, runs: tuple[Trace, ...], options: Options, *, filter: str | None = None, **how: Any) -> Table:
+    """The view's answer as the table that is rendered; ``how`` as in ``report``. Raises UsageError."""
+    from .analysis.contract.view import CannotAnswer
+    from .analysis.core.text import nearest
+    from .analysis.query.report import NoSuchColumn, report
+    from .analysis.table.filters import BadFilter, Filter
+    from .analysis.views import VIEWS
+
+    names = [entry.name for entry in VIEWS]
+    if name not in names:
+        raise UsageError(f"no view {name}", nearest(name, names))
+    try:
+        return report(name, runs, options, condition=Filter(filter) if filter else None, **how)
+    except (BadFilter, NoSuchColumn, CannotAnswer) as error:
+        raise UsageError(str(error)) from error

@@ -1,0 +1,93 @@
+"""``import warplens``: what docs/python.md and the notebook say is so, and what may go wrong says what it is."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import warplens
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def in_samples(samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(samples)
+
+
+@pytest.mark.usefixtures("in_samples")
+def test_the_page_runs_from_top_to_bottom(capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(encoding="utf-8"), re.DOTALL)
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, "docs/python.md", "exec"), names)
+    said = capsys.readouterr().out
+    assert len(blocks) == 5 and "kineto" in said and "| kernel |" in said
+    assert "SM clock of GPU 7 fell 1,187 → 210 MHz" in said and "no view kernals. Nearest: kernels." in said
+
+
+@pytest.mark.usefixtures("in_samples")
+def test_the_notebook_runs_from_top_to_bottom() -> None:
+    book = json.loads(Path("demo.ipynb").read_text(encoding="utf-8"))
+    assert book["nbformat"] == 4 and all(not cell.get("outputs") for cell in book["cells"])
+    names: dict[str, object] = {}
+    for cell in book["cells"]:
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), "samples/demo.ipynb", "exec"), names)
+    plot = names["plot"]
+    assert isinstance(plot, str) and plot.startswith("<svg") and plot.count("<circle") == 12 + 10
+    assert names["saved_ms"] == pytest.approx(names["cycle_ms"] / 2, rel=0.05), "half the host time of a host-bound run"
+
+
+def test_a_table_the_format_cannot_fill_has_no_rows(samples: Path) -> None:
+    run = warplens.open(samples / "kernel_table_bert_training.txt", cache=False)
+    assert run.kernels.select(pl.len()).collect().item() == 1626 and run.host.collect().is_empty()
+
+
+def test_a_view_is_that_of_the_command_line(samples: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    from warplens.cli.main import main
+
+    path = str(samples / "kernel_table_bert_training.txt")
+    answer = warplens.open(path).view("kernels", filter="share>5%", sort="count", top=3)
+    rows = ["--filter", "share>5%", "--sort", "count", "--top", "3"]
+    main(["report", path, "--view", "kernels", *rows, "--format", "json"])
+    assert json.loads(answer.to_json()) == json.loads(capsysbinary.readouterr().out)
+    assert answer.frame["name"].to_list() == [row["name"] for row in json.loads(answer.to_json())["rows"]]
+    assert "<table" in answer._repr_html_() and "3 rows" in repr(answer)
+
+
+def test_names_cannot_act_in_a_notebook(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    event = {"ph": "X", "cat": "kernel", "name": "<script>x</script>", "pid": 0, "tid": 7, "ts": 0, "dur": 5,
+             "args": {"device": 0, "stream": 7}}
+    path.write_text(json.dumps({"traceEvents": [event]}))
+    shown = warplens.open(path, cache=False).view("kernels")._repr_html_()
+    assert "<script>" not in shown and "&lt;script&gt;" in shown
+
+
+@pytest.mark.parametrize(
+    ("ask", "says"),
+    [
+        (lambda run: run.view("kernals"), r"no view kernals\. Nearest: kernels"),
+        (lambda run: run.view("kernels", sort="totl_ns"), r"no column totl_ns\. Nearest: total_ns"),
+        (lambda run: run.view("kernels", filter="totl_ns>1"), r"'totl_ns'\. Nearest: total_ns"),
+        (lambda run: run.view("kernels", devise="GPU 0"), r"no option devise\. Nearest: device"),
+        (lambda run: run.view("kernels", device="GPU 9"), "no device GPU 9"),
+        (lambda run: run.view("diff"), "compares two runs"),
+    ],
+)
+def test_what_cannot_be_asked_is_said_in_a_sentence(ask, says: str, samples: Path) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(warplens.UsageError, match=says):
+        ask(warplens.open(samples / "kineto.pt.trace.json", cache=False))
+
+
+def test_what_cannot_be_read_is_said(samples: Path) -> None:
+    with pytest.raises(warplens.Unreadable, match="nowhere"):
+        warplens.open("/nowhere/at/all.json")
+    with pytest.raises(warplens.UsageError, match="holds 2 runs: choose one with worker=0 or worker=1"):
+        warplens.open(samples / "tb_views.jsonl", cache=False)
+    assert warplens.open(samples / "tb_views.jsonl", worker=1, cache=False).info.format == "tb-views"
