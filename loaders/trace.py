@@ -128,16 +128,18 @@ class Trace(Struct, frozen=True):
         return frame
 
     def has(self, name: str) -> bool:
-        """Whether the table has at least one row, or ``table.column`` a value."""
+        """Whether the table has a row, ``table.column`` any value, or ``table.column=value`` a row with that one."""
         import polars as pl
 
         from . import schema
 
-        whole, _, column = name.partition(".")
+        whole, _, rest = name.partition(".")
+        column, _, value = rest.partition("=")
         table = self.table(whole)
         before = self.filled.get(name)
         if before is None or before[0] is not table:  # with other tables the same is known of those that stayed
             rows = table.select(column).drop_nulls() if column else table.select(pl.first())
+            rows = rows.filter(pl.col(column) == value) if value else rows
             has_rows = table is not schema.empty(whole) and not rows.head(1).collect().is_empty()
             before = self.filled[name] = table, has_rows
         return before[1]

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 class Entry(NamedTuple):
     """A view as the registry knows it: ``key`` opens it in the app ('' for none), ``question`` says what it answers.
     ``module`` is one of this folder, ``.module:NAME`` of it, or ``package.module:VIEW``. It has nothing to answer from
-    where there are fewer ``runs``, or where none of them fills any of ``tables`` (``table.column``: that column).
-    ``short`` is the title of a narrow tab."""
+    where there are fewer ``runs`` or ``ranks`` (or devices), or where none of them fills any of ``tables``
+    (``table.column``: that column, ``table.column=value``: a row with that value). ``short`` is the title of a narrow
+    tab."""
 
     name: str
     key: str
@@ -30,6 +31,7 @@ class Entry(NamedTuple):
     tables: tuple[str, ...] = ()
     runs: int = 1
     short: str = ""
+    ranks: int = 1
 
     def load(self) -> View:
         """The view itself; imports its module."""
@@ -52,15 +54,15 @@ OURS: tuple[Entry, ...] = (
     Entry("idle", "8", "Idle", "Why did each device wait, and what emptied its queue?", "idle",
           ("kernels", "idle_causes")),
     Entry("ranks", "9", "Ranks", "Which rank is late, for whom do the others wait, and why?", "ranks",
-          ("kernels", "rank_sums"), short="Rank"),
+          ("kernels", "rank_sums"), short="Rank", ranks=2),
     Entry("sql", "0", "SQL", "Your own SQL over the tables (polars)", "sql"),
     Entry("collectives", "v", "Collectives", "What does communication cost, and which rank is last?",
-          "collectives", ("kernels", "collectives"), short="Coll"),
-    Entry("whatif", "", "What-if", "What would a change buy per cycle, and how far can that be trusted?", "whatif",
+          "collectives", ("kernels.kind=collective", "collectives"), short="Coll"),
+    Entry("whatif", "b", "What-if", "What would a change buy per cycle, and how far can that be trusted?", "whatif",
           ("kernels",), short="What"),
     Entry("metrics", "m", "Metrics", "What did the counters read over time?", "metrics", ("metrics",), short="Met"),
     Entry("roofline", "p", "Roofline", "How far is each operator from what the hardware can do?", "roofline",
-          ("host.shapes",)),
+          ("host.shapes",), short="Roof"),
     Entry("samples", "", "Samples", "What did each counter read, sample by sample?", ".metrics:SAMPLES"),
     Entry("memory", "", "Memory", "How much memory was allocated at most, and what held it?", "memory"),
     Entry("ranges", "", "Ranges", "How long do marked ranges take, and what device time is under them?", "ranges"),
@@ -85,13 +87,29 @@ def _installed() -> tuple[Entry, ...]:
 VIEWS = (*OURS, *_installed())
 
 
+_NEEDS = {
+    "kernels": "device activities", "host": "host calls", "metrics": "counters",
+    "kernels.kind=collective": "collectives", "host.shapes": "shapes of operators (record_shapes=True)",
+}
+"""What the tables that a view is made of hold, for the sentence that it has none of them."""
+
+
+def lacking(entry: Entry, runs: Runs) -> str:
+    """Why these runs have nothing for the view to answer from; '' where they have, or where there is no run yet."""
+    if not runs:
+        return ""
+    if len(runs) < entry.runs:
+        return "takes two runs; o opens the other one"
+    if entry.ranks > max(1, *(len(run.info.ranks) or len(run.info.devices) for run in runs)):
+        return "takes a recording of several ranks or devices"
+    if not entry.tables or any(run.has(table) for table in entry.tables for run in runs):
+        return ""
+    return f"not recorded: {' or '.join(_NEEDS[table] for table in entry.tables if table in _NEEDS)}"
+
+
 def answerable(runs: Runs) -> tuple[Entry, ...]:
     """The views that these runs have something to answer from, in order; all of them where there is no run yet."""
-    filled = {table for entry in VIEWS for table in entry.tables if any(run.has(table) for run in runs)}
-    return tuple(
-        entry for entry in VIEWS
-        if not runs or (len(runs) >= entry.runs and (not entry.tables or filled.intersection(entry.tables)))
-    )
+    return tuple(entry for entry in VIEWS if not lacking(entry, runs))
 
 
 def view(name: str) -> View:

@@ -97,6 +97,8 @@ class MainScreen(Screen[None]):
             pane = pane_class(entry.name)(entry, self.session)
             self.panes.mount(pane)
         if self.pane is not None and self.pane is not pane:
+            if self.prompt.display:
+                self.prompt.action_drop()  # what it takes is of the pane that goes
             self.pane.display = False
         self.pane, pane.display = pane, True
         self.tabs.choose(entry.name)

@@ -7,9 +7,11 @@ with order None are never in a list.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 from rich.cells import cell_len
 
 from ...analysis.contract.column import Column
@@ -22,6 +24,8 @@ NAME_SHARE = 0.4
 SHARE_LEAST = 7
 """Cells of the number of a share; its bar has as many at least where one run is listed."""
 GRAPHIC = frozenset({"trend", "list"})
+Choice = Literal["shown", "hidden", "wide"]
+"""What a user wants of a column."""
 
 
 class Placed(Struct, frozen=True):
@@ -60,6 +64,13 @@ def least(column: Column) -> int:
     if column.bar in ("share", "lost"):
         width = min(width, SHARE_LEAST if column.side else 2 * SHARE_LEAST)
     return max(width, cell_len(column.header))
+
+
+def chosen(columns: Sequence[Column], choices: Mapping[str, Choice]) -> tuple[Column, ...]:
+    """The columns as the user wants them: what was chosen never gives way, what was hidden is in no list."""
+    return tuple(replace(
+        column, order=None if choice == "hidden" else 0, width=column.width * (2 if choice == "wide" else 1),
+    ) if (choice := choices.get(column.name)) else column for column in columns)
 
 
 def listed(columns: Sequence[Column]) -> list[int]:

@@ -8,9 +8,10 @@ filtering, marks belong to rows and not to places, and every recorded string pas
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from msgspec.structs import replace
 from rich.segment import Segment
 from textual import events
 from textual.binding import Binding, BindingType
@@ -99,6 +100,7 @@ class TableList(ScrollView, can_focus=True):
         self._page: row_painter.Page | None = None
         self.runner, self._preparing = QueryRunner(self.app), QueryRunner(self.app)
         self._frame = frame.Frame()
+        self._choices: dict[str, columns.Choice] = {}
         self.empty = ""
 
     # What the rest of the app asks for ------------------------------------------------------------------------------
@@ -124,6 +126,23 @@ class TableList(ScrollView, can_focus=True):
             self.call_after_refresh(self._preparing.ask, table.prepare, lambda _: self._repaint())
         if table is not None and len(table):
             self.post_message(self.Highlighted(self, self.cursor))
+
+    def choose(self, choices: Mapping[str, columns.Choice]) -> None:
+        """Show, hide and widen columns by their names; what is not named goes by the width there is."""
+        self._choices = dict(choices)
+        self._first = None
+        self._repaint()
+
+    @property
+    def in_sight(self) -> set[str]:
+        """The names of the columns in sight."""
+        return set() if self.table is None else {one.column.name for one in self._layout(self._first).placed}
+
+    @property
+    def listed(self) -> Sequence[Column]:
+        """The columns of the table as the user wants them."""
+        assert self.table is not None
+        return columns.chosen(self.table.columns, self._choices) if self._choices else self.table.columns
 
     def caption(self, said: frame.Frame) -> None:
         """What stands in the border."""
@@ -205,7 +224,7 @@ class TableList(ScrollView, can_focus=True):
         """Select the column to the left or right, scrolling sideways where it is out of sight."""
         if self.table is None:
             return
-        order = columns.listed(self.table.columns)
+        order = columns.listed(self.listed)
         at = order.index(self._column) if self._column in order else -1 if step > 0 else len(order)
         self._select(order[max(0, min(len(order) - 1, at + step))])
 
@@ -322,7 +341,9 @@ class TableList(ScrollView, can_focus=True):
             upper = frame.upper(self._frame if self._inset else self._frame.on_one_line, width, self.has_focus)
             strips.insert(0, frame.strip(upper, look))
         if lines.stop > last:
-            strips += [frame.strip(frame.lower(self._frame, width, self.has_focus), look)] * (lines.stop - last)
+            cut = self._lines().layout.hidden_right
+            below = replace(self._frame, legend=frame.dim("# more columns")) if cut else self._frame
+            strips += [frame.strip(frame.lower(below, width, self.has_focus), look)] * (lines.stop - last)
         return strips
 
     def _lines(self) -> row_painter.Page:
@@ -342,7 +363,7 @@ class TableList(ScrollView, can_focus=True):
         assert self.table is not None
         table = self.table
         return columns.arrange(
-            table.columns, self.size.width - FRAME * self._inset, row_painter.start(table), first,
+            self.listed, self.size.width - FRAME * self._inset, row_painter.start(table), first,
             lambda column: table.widest(column.name),
         )
 
@@ -379,7 +400,7 @@ class TableList(ScrollView, can_focus=True):
     def _select(self, index: int) -> None:
         assert self.table is not None
         self._column = index
-        self._first = columns.scrolled(self.table.columns, index, self._first, self._layout)
+        self._first = columns.scrolled(self.listed, index, self._first, self._layout)
         self._repaint()
 
     def _find(self, start: int, backwards: bool) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any, cast
 
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
-from ...analysis.views import VIEWS
+from ...analysis.views import VIEWS, lacking
 from ..session.keys import KEYS
 from ..session.messages import ActionWanted, ViewWanted, WarningsWanted
 from ..terminal.textual_hooks import tolerant
@@ -21,9 +22,9 @@ class Commands(Provider):
         """Name, help, what to do."""
         from ..session.themes import names
 
-        send = self.app.post_message
+        send, runs = self.app.post_message, cast(Any, self.app).session.traces
         for entry in VIEWS:
-            yield f"View: {entry.title}", entry.question, partial(send, ViewWanted(entry.name))
+            yield f"View: {entry.title}", lacking(entry, runs) or entry.question, partial(send, ViewWanted(entry.name))
         for name in names():
             yield f"Theme: {name}", "colours of everything", partial(setattr, self.app, "theme", name)
         for key in KEYS:

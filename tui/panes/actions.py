@@ -15,7 +15,9 @@ from textual.containers import Container
 
 from ...analysis.core.text import display
 from ...analysis.views import Entry
+from ..list.columns import Choice
 from ..list.table_list import TableList
+from ..session import resume
 from ..session.command_line import command_line
 from ..session.exporting import exported, file_name
 from ..session.jobs import QueryRunner
@@ -77,6 +79,24 @@ class PaneActions(Container):
     def action_filter(self) -> None:
         """Type a filter; it starts from the one in force."""
         self.main.ask_for("filter", self.state.arrangement.filter, "gemm   total>1ms   share>5%   name~^void   !copy")
+
+    def action_columns(self) -> None:
+        """Choose what columns the list shows."""
+        from ..overlays.columns import ColumnsScreen
+
+        if self.rows.table is None or self.shown is None:
+            self.app.bell()
+            return
+        view = self.shown.view.name
+
+        def choose(choices: dict[str, Choice]) -> None:
+            self.session.columns[view] = choices
+            self.rows.choose(choices)
+            resume.keep_columns(view, choices)
+
+        offered = [one for one in self.rows.table.columns if one.per in ("", self.rows.table.per)]
+        self.app.push_screen(
+            ColumnsScreen(offered, lambda: self.rows.in_sight, self.session.columns.get(view, {}), choose))
 
     def action_fold(self, step: int) -> None:
         """Open or close a row of a tree; most lists are none."""

@@ -19,6 +19,7 @@ from textual.widget import Widget
 from ...analysis.views import Entry
 from ..list.frame import Frame, boxed
 from ..list.table_list import TableList
+from ..session import resume
 from ..session.jobs import QueryRunner
 from ..session.keys import bindings
 from ..session.messages import ScopeChanged
@@ -195,6 +196,9 @@ class TablePane(PaneActions, can_focus=False):
     def show(self, shown: Shown) -> None:
         """Put the answer on the screen."""
         self.make_room()
+        if (name := shown.view.name) not in self.session.columns:
+            self.session.columns[name] = dict(resume.columns(name))
+        self.rows.choose(self.session.columns[name])
         kept = None if self._restored else (set(self.state.marks), self.state.cursor)
         self.rows.show(shown.table)
         if kept is not None:
@@ -381,7 +385,7 @@ class TablePane(PaneActions, can_focus=False):
 
     def wanted(self) -> list[str]:
         """The names of the keys that matter now, for the footer."""
-        names = "details filter search place export palette quit".split()
+        names = "details filter search place export palette quit columns undo copy_command".split()
         if self.shown is not None and len(self.session.subjects(self.shown.view)) > 1:
             names.append("other_run")
         if self.has_other_order():

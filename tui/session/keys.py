@@ -59,6 +59,7 @@ KEYS: tuple[Key, ...] = (
         "suspicion; ops: by operator or as a tree)", rank=4),
     Key("unfold", "plus", "fold(1)", "unfold", "Open the row of a tree, or all that takes most below it", rank=5),
     Key("fold", "minus", "fold(-1)", "fold", "Close the row of a tree, or the one it stands under"),
+    Key("columns", "number_sign", "columns", "columns", "Show, hide and widen columns; remembered for this view"),
     Key("undo", "u", "undo", "undo", "Undo the last filter, order or scope"),
     Key("mark", "space", "mark", "mark", "Mark this row; marks stay with their rows", "list"),
     Key("note", "i", "note", "", "Write a note on this row; e on the overview carries it away"),
@@ -136,7 +137,7 @@ def view_bindings() -> list[BindingType]:
 
 _SPELLED = {
     "slash": "/", "exclamation_mark": "!", "less_than_sign": "<", "greater_than_sign": ">", "colon": ":",
-    "question_mark": "?", "plus": "+", "minus": "-", "equals_sign": "=", "percent_sign": "%",
+    "question_mark": "?", "plus": "+", "minus": "-", "equals_sign": "=", "percent_sign": "%", "number_sign": "#",
     "left_square_bracket": "[", "right_square_bracket": "]", "enter": "Enter", "space": "Space",
     "escape": "Esc", "backspace": "Backspace", "tab": "Tab", "shift+tab": "S-Tab", "pagedown": "PgDn",
     "pageup": "PgUp", "up": "↑", "down": "↓", "left": "←", "right": "→", "home": "Home", "end": "End",

@@ -9,18 +9,20 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from msgspec.structs import asdict
 
+from ..list.columns import Choice
 from .session import SUBJECTS, Arrangement, Session, ViewState
 
 MOST_RECENT = 20
 MOST_SESSIONS = 50
 MOST_MARKS = 1000
 MOST_QUERIES = 200
+CHOICES = get_args(Choice)
 
 
 def state_path() -> Path:
@@ -129,6 +131,21 @@ def keep_query(statement: str) -> list[str]:
     kept["queries"] = every
     _write(kept)
     return every
+
+
+def columns(view: str) -> dict[str, Choice]:
+    """What was chosen of the columns of a view, in whatever run."""
+    kept = _read().get("columns", {})
+    mine = kept.get(view) if isinstance(kept, dict) else None
+    return {str(name): one for name, one in mine.items() if one in CHOICES} if isinstance(mine, dict) else {}
+
+
+def keep_columns(view: str, choices: Mapping[str, Choice]) -> None:
+    """Remember what was chosen of the columns of a view."""
+    kept = _read()
+    before = kept.get("columns")
+    kept["columns"] = {**(before if isinstance(before, dict) else {}), view: dict(choices)}
+    _write(kept)
 
 
 def _texts(texts: dict[int, str]) -> dict[str, str]:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from ...analysis.contract.column import Per
 from ...analysis.contract.options import Options, Thresholds
 from ...analysis.core.run_labels import scope_text
+from ..list.columns import Choice
 from .answers import Answers
 from .opening import Run
 from .reopening import MOST_RUNS, Reopening
@@ -112,6 +113,8 @@ class Session(Struct):
     """Whether the details of the row under the cursor stand beside the list, where there is room."""
     place: tuple[int, dict[str, Any]] | None = None
     """A row to be shown in the timeline, and the run it is of (0 for A)."""
+    columns: dict[str, dict[str, Choice]] = field(default_factory=dict)
+    """What was chosen of the columns of each view, by their names."""
     hinted: set[str] = field(default_factory=set)
     deeds: list[str] = field(default_factory=list)
     """What ``u`` undoes, the last one last: the view whose arrangement changed, or '' for the scope."""

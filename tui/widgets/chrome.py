@@ -104,24 +104,32 @@ class Tabs(Line):
             self.refresh()
 
     def render(self) -> RenderResult:
-        """Titles where they fit, short ones where they must; else the keys of all, and the current one's title."""
+        """Titles where they fit; the longest give way to short ones, then the last ones to their keys."""
         key, here_style, quiet = content_style("focus"), f"reverse bold {content_style('focus')}", content_style("dim")
-        for how in (0, 1, 2):
-            made, self._spans, at, gap = [], [], 0, (" ", "")
-            for entry in [one for one in self._all if one in self._entries or one.name == self._current]:
-                here = entry.name == self._current
-                name = "" if how == 2 and not here else entry.short or entry.title if how else entry.title
-                if here:
-                    made += [(TAB_LEFT, key), (f"{entry.key} {name}", here_style)]
-                else:
-                    made += [gap, (entry.key, key), (f" {name}" if name else "", quiet)]
-                gap = (TAB_RIGHT, key) if here else (" ", "")
-                self._spans.append((at, at + len(name) + 2 + bool(name), entry.name))
-                at = self._spans[-1][1]
-            if at <= self.size.width:
-                break
+        shown = [one for one in self._all if one in self._entries or one.name == self._current]
+        made, self._spans, at, gap = list[tuple[str, str]](), [], 0, (" ", "")
+        for entry, name in zip(shown, self._names(shown), strict=True):
+            here = entry.name == self._current
+            if here:
+                made += [(TAB_LEFT, key), (f"{entry.key} {name}", here_style)]
+            else:
+                made += [gap, (entry.key, key), (f" {name}" if name else "", quiet)]
+            gap = (TAB_RIGHT, key) if here else (" ", "")
+            self._spans.append((at, at + len(name) + 2 + bool(name), entry.name))
+            at = self._spans[-1][1]
         made.append(gap)
         return Content.assemble(*made).truncate(self.size.width)
+
+    def _names(self, shown: Sequence[Entry]) -> list[str]:
+        """What each tab is called in the width there is."""
+        names, brief = [one.title for one in shown], [one.short or one.title for one in shown]
+        saves = sorted(range(len(shown)), key=lambda at: len(brief[at]) - len(names[at]))
+        others = [at for at in reversed(range(len(shown))) if shown[at].name != self._current]
+        for at, name in [*((at, brief[at]) for at in saves), *((at, "") for at in others)]:
+            if sum(len(one) + 2 + bool(one) for one in names) + 1 <= self.size.width:
+                break
+            names[at] = name
+        return names
 
     def on_click(self, event: Click) -> None:
         """Open the view under the pointer."""

@@ -137,6 +137,13 @@ async def invert(app: WarplensApp, pilot: Pilot[Any]) -> None:
     assert len(pane(app).table) == 5 and "not softmax" in screen_text(app)
 
 
+@key("columns")
+async def columns(app: WarplensApp, pilot: Pilot[Any]) -> None:
+    assert "kind" not in pane(app).rows.in_sight
+    await press(pilot, "number_sign", "j", "space", "escape")
+    assert "kind" in pane(app).rows.in_sight and app.session.columns == {"kernels": {"kind": "shown"}}
+
+
 @key("copy_command")
 async def copy_command(app: WarplensApp, pilot: Pilot[Any]) -> None:
     await press(pilot, "f", *"softmax", "enter", "Y")

@@ -1,0 +1,42 @@
+"""The frame around a view: tabs in the width there is, and columns as the user wants them."""
+
+from __future__ import annotations
+
+from app_runs import app_on, press, screen_text, settled
+
+
+async def tabs_at(width: int) -> str:
+    app = app_on("a", view="kernels")
+    async with app.run_test(size=(width, 24)) as pilot:
+        await settled(pilot)
+        return screen_text(app).splitlines()[1].rstrip()
+
+
+async def test_tabs_are_whole_where_they_fit_and_the_longest_give_way_first() -> None:
+    wide = await tabs_at(120)
+    assert "1 Overview" in wide and wide.endswith("v Collectives b What-if")
+    assert "Ranks" not in wide  # there is one rank
+    assert (await tabs_at(80)).endswith("8 Idle 0 SQL v Coll b What-if")
+    narrow = await tabs_at(44)
+    assert "▐3 Kern▌" in narrow and narrow.endswith("v b")
+
+
+async def test_columns_that_were_chosen_are_remembered() -> None:
+    app = app_on("a", view="kernels")
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, "number_sign", *"jjjjjjjjj", "space", "escape")
+    again = app_on("a", view="kernels")
+    async with again.run_test(size=(120, 30)) as pilot:
+        await settled(pilot)
+        assert again.main.pane is not None and "min_ns" in again.main.pane.rows.in_sight
+
+
+async def test_a_prompt_goes_with_its_view() -> None:
+    app = app_on("a", view="sql")
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settled(pilot)
+        assert app.main.prompt.display
+        app.main.open_view("kernels")
+        await settled(pilot)
+        assert not app.main.prompt.display and app.focused is app.main.pane.rows  # type: ignore[union-attr]

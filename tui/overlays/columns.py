@@ -1,0 +1,76 @@
+"""``#``: which columns a list shows; Space shows or hides the one under the cursor, w widens it. It is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.content import Content
+
+from ...analysis.contract.column import Column
+from ..list import cells
+from ..list.columns import Choice
+from ..session.themes import content_style
+from .overlay import Overlay
+
+_SAID = {"shown": "shown", "hidden": "hidden", "wide": "wide", "": "no room"}
+_HEADER = 18
+"""Cells of a header."""
+
+
+class ColumnsScreen(Overlay):
+    """The columns of a list, in order."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down,j", "move(1)", show=False), Binding("up,k", "move(-1)", show=False),
+        Binding("space", "show", show=False), Binding("w", "widen", show=False),
+        Binding("enter,number_sign", "close", show=False),
+    ]
+
+    def __init__(
+        self, columns: Sequence[Column], visible: Callable[[], set[str]], choices: dict[str, Choice],
+        choose: Callable[[dict[str, Choice]], None],
+    ) -> None:
+        """``visible`` names the columns in sight; ``choose`` takes what was chosen, by name."""
+        super().__init__("Columns: Space shows or hides, w widens")
+        self._columns, self._visible, self._choices, self._choose = columns, visible, dict(choices), choose
+        self._at = 0
+        self.scroll.can_focus = False  # the keys go here, not to what scrolls
+
+    def fill(self) -> None:
+        """One line per column: whether it is shown, its header, what it is."""
+        visible, dim = self._visible(), content_style("dim")
+        made = []
+        for at, column in enumerate(self._columns):
+            said = _SAID[self._choices.get(column.name) or ("shown" if column.name in visible else "hidden"
+                                                            if column.order is None else "")]
+            head = content_style("focus") if at == self._at else ""
+            made.append(Content.assemble(
+                ("▌" if at == self._at else " ", content_style("focus")),
+                (cells.fit(said, 8), "" if said in ("shown", "wide") else dim),
+                (cells.fit(column.header or column.name, _HEADER), f"bold {head}".strip()),
+                (cells.fit(column.help, max(1, self.room - _HEADER - 10)), dim),
+            ))
+        self.lines.say(Content("\n").join(made))
+
+    def action_move(self, step: int) -> None:
+        """To the next column."""
+        self._at = max(0, min(len(self._columns) - 1, self._at + step))
+        self.fill()
+        self.scroll.scroll_to(y=self._at - self.scroll.size.height // 2, animate=False)
+
+    def action_show(self) -> None:
+        """Show the column, or hide it."""
+        name = self._columns[self._at].name
+        self._take(name, "hidden" if name in self._visible() else "shown")
+
+    def action_widen(self) -> None:
+        """Twice as wide, or as wide as it was."""
+        name = self._columns[self._at].name
+        self._take(name, "shown" if self._choices.get(name) == "wide" else "wide")
+
+    def _take(self, name: str, choice: Choice) -> None:
+        self._choices[name] = choice
+        self._choose(self._choices)
+        self.fill()
