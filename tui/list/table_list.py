@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec.structs import replace
 from rich.segment import Segment
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.geometry import Region
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -22,11 +22,11 @@ from textual.strip import Strip
 
 from ..session import themes
 from ..session.jobs import QueryRunner
+from ..session.keys import bindings
 from . import columns, frame, row_painter
 
 if TYPE_CHECKING:
     from ...analysis.contract.column import Column
-    from ...analysis.table.filters import Filter
     from ...analysis.table.table import Table
 
 FRAME = 3
@@ -46,25 +46,7 @@ class TableList(ScrollView, can_focus=True):
 
     DEFAULT_CSS = "TableList { height: 1fr; overflow: hidden; }"
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down,j", "move(1)", "Down", show=False, id="list.down"),
-        Binding("up,k", "move(-1)", "Up", show=False, id="list.up"),
-        Binding("pagedown", "page(1)", "Page down", show=False, id="list.page_down"),
-        Binding("pageup", "page(-1)", "Page up", show=False, id="list.page_up"),
-        Binding("ctrl+d", "page(0.5)", "Half a page down", show=False, id="list.half_down"),
-        Binding("ctrl+u", "page(-0.5)", "Half a page up", show=False, id="list.half_up"),
-        Binding("home,g", "end(-1)", "First row", show=False, id="list.first"),
-        Binding("end,G", "end(1)", "Last row", show=False, id="list.last"),
-        Binding("left,h", "column(-1)", "Column left", show=False, id="list.left"),
-        Binding("right,l", "column(1)", "Column right", show=False, id="list.right"),
-        Binding("less_than_sign", "sort_next(-1)", "Sort by the left column", show=False, id="list.sort_left"),
-        Binding("greater_than_sign", "sort_next(1)", "Sort by the right column", show=False, id="list.sort_right"),
-        Binding("r", "reverse", "Sort by this column, or reverse", show=False, id="list.reverse"),
-        Binding("space", "mark", "Mark", show=False, id="list.mark"),
-        Binding("n", "search_next(1)", "Next match", show=False, id="list.next_match"),
-        Binding("N", "search_next(-1)", "Previous match", show=False, id="list.previous_match"),
-        Binding("enter", "open", "Details", show=False, id="list.open"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("list")
 
     class Highlighted(Message):
         """The cursor is on another row; ``position`` counts in the order shown."""
@@ -171,10 +153,6 @@ class TableList(ScrollView, can_focus=True):
             self._searched_from = None
             return False
         return self._find(self._searched_from, backwards=False)
-
-    def filter(self, condition: Filter | None) -> None:
-        """Show only the rows that pass; big tables answer when they are done. Raises BadFilter on small ones."""
-        self._change(lambda table: table.filtered(condition))
 
     def sort_by(self, column: str, descending: bool | None = None) -> None:
         """Sort by a column; the largest numbers or the first letters come first unless said otherwise."""

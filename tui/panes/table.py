@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
-from textual.app import ComposeResult, RenderResult
+from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
 from textual.message import Message
@@ -24,11 +24,12 @@ from ..session.jobs import QueryRunner
 from ..session.keys import bindings
 from ..session.messages import ScopeChanged
 from ..session.session import Arrangement, Session
-from ..widgets.drawing import joined, summary, wrapped
+from ..widgets.drawing import joined, summary
 from .actions import PaneActions
 from .picture import Picture
 from .shown import Shown, arranged, scoped_table, sentence
 from .side_panel import BELOW_HEIGHT, BELOW_WIDTH, LEAST_LINES, WIDE, SidePanel
+from .spoken import Spoken
 
 if TYPE_CHECKING:
     from ...analysis.contract.view import View
@@ -395,27 +396,3 @@ class TablePane(PaneActions, can_focus=False):
         if self.table is not None and {"cycle", "cycle_a"} & {column.name for column in self.table.columns}:
             names.append("scope")
         return names
-
-
-class Spoken(Widget, can_focus=True):
-    """A sentence in place of what cannot be shown; it takes the keys of the view meanwhile."""
-
-    def __init__(self, title: str, classes: str = "") -> None:
-        super().__init__(classes=classes)
-        self._title, self._text = title, ""
-
-    def say(self, text: str) -> None:
-        """Say this; it must be display text."""
-        if text != self._text:
-            self._text = text
-            self.refresh(layout=True)
-
-    def render(self) -> RenderResult:
-        """The sentence, in a frame."""
-        width = self.size.width or 80
-        lines = wrapped(self._text, width - 4)
-        return joined(boxed([Content(""), *lines, Content("")], Frame(self._title), width, self.has_focus))
-
-    def get_content_height(self, container: object, viewport: object, width: int) -> int:
-        """As many lines as it takes."""
-        return len(wrapped(self._text, width - 4)) + 4

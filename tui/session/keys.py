@@ -2,7 +2,7 @@
 
 Bindings, footer, help, palette and the ``[keys]`` table of the settings all read this list, so that a key is said once.
 A key belongs to the place whose method ``action_<action>`` answers it: the screen for what is true everywhere, the pane
-for what acts on the view shown, the list for what acts on its rows (the list binds those itself, under the same names).
+for what acts on the view shown, the list for what acts on its rows.
 """
 
 from __future__ import annotations

@@ -62,9 +62,10 @@ async def test_the_cursor_stays_on_its_row_through_sorts_and_filters() -> None:
         assert app.list.row(app.list.cursor) == row
         app.list.sort_by("name")
         assert app.list.row(app.list.cursor) == row and app.list.cursor > 7
-        app.list.filter(Filter("nccl"))
+        table = app.list.table
+        app.list.show(table.filtered(Filter("nccl")))
         assert app.list.row(app.list.cursor) != row
-        app.list.filter(None)
+        app.list.show(table)
         assert app.list.row(app.list.cursor) == row
 
 

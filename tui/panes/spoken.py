@@ -1,0 +1,34 @@
+"""A sentence in place of what cannot be shown."""
+
+from __future__ import annotations
+
+from textual.app import RenderResult
+from textual.content import Content
+from textual.widget import Widget
+
+from ..list.frame import Frame, boxed
+from ..widgets.drawing import joined, wrapped
+
+
+class Spoken(Widget, can_focus=True):
+    """A sentence in place of what cannot be shown; it takes the keys of the view meanwhile."""
+
+    def __init__(self, title: str, classes: str = "") -> None:
+        super().__init__(classes=classes)
+        self._title, self._text = title, ""
+
+    def say(self, text: str) -> None:
+        """Say this; it must be display text."""
+        if text != self._text:
+            self._text = text
+            self.refresh(layout=True)
+
+    def render(self) -> RenderResult:
+        """The sentence, in a frame."""
+        width = self.size.width or 80
+        lines = wrapped(self._text, width - 4)
+        return joined(boxed([Content(""), *lines, Content("")], Frame(self._title), width, self.has_focus))
+
+    def get_content_height(self, container: object, viewport: object, width: int) -> int:
+        """As many lines as it takes."""
+        return len(wrapped(self._text, width - 4)) + 4
