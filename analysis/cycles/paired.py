@@ -68,6 +68,14 @@ def paired(runs: Runs, options: Options, columns: Sequence[Column], one: One, wi
     )
 
 
+def answered_by(columns: Sequence[Column], one: One) -> Callable[[Runs, Options], Answer]:
+    """The ``build`` of a view that is what ``one`` says of a run, or of two side by side."""
+    def build(runs: Runs, options: Options) -> Answer:
+        return one(runs[0], options, "a").answer() if len(runs) == 1 else paired(runs, options, columns, one)
+
+    return build
+
+
 class CycleSums(Struct, frozen=True):
     """The frames of both runs with their sums per cycle, null where one has no cycles; ``known`` says which."""
 

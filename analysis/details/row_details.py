@@ -6,10 +6,11 @@ here, so that the screen only places them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import ceil
-from typing import Any
 
 import polars as pl
+from msgspec.structs import replace
 
 from ...loaders.trace import Trace
 from ..contract.column import Column
@@ -24,30 +25,68 @@ from ..cycles.scope import part, scoped
 from ..kernels.sources import kernels_of
 from ..table.table import Table
 from .event_arguments import callers, event, longest_calls
-from .launchers import caller_section, kernel_section
+from .listed import Row, Runs, caller_section, kernel_section, launch, listed, sides, span, tail, text
 
 PERCENTILES = (1, 5, 25, 50, 75, 95, 99, 99.9)
-
-Row = dict[str, Any]
-Runs = tuple[Trace, ...]
 
 
 def details(view: View, table: Table, position: int, runs: Runs, options: Options) -> Detail:
     """Everything about the row at that position of the table as shown."""
-    of_activities = of_runs(runs)
-    runs = tuple(part(run, options, side) for run, side in zip(runs, SIDES, strict=False))
-    options = options.without_part()
-    values = table.window(position, position + 1)[0]
-    row = {column.name: value for column, value in zip(table.columns, values, strict=True)}
+    names, row = of_runs(runs), _row(table, position)
+    runs, options = _without_cycle(runs, options)
+    with speaking_of(names):
+        sections = _refused_or(lambda: view.details(row, runs, options) if view.details else [])
+    return Detail((*_named(table, row), *sections, fields(table.columns, row)))
+
+
+Glance = Callable[[Table, int], Detail]  # What is known of the row at that position of that table, as it is shown.
+
+
+def glance_of(view: View, runs: Runs, options: Options) -> Glance:
+    """What stands next to a list while one moves in it. A view with a ``glance`` looks at the whole run once, in the
+    background, and then answers for any row in about a millisecond. The other views give what Enter gives, without what
+    only the file has."""
+    names = of_runs(runs)
+    runs, options = _without_cycle(runs, options)
+    with speaking_of(names):
+        of_row = view.glance(runs, options) if view.glance else None
+
+    def of(table: Table, position: int) -> Detail:
+        row = _row(table, position)
+        with speaking_of(names):
+            if of_row is not None:
+                sections = _refused_or(lambda: of_row(row))
+            else:
+                made = _refused_or(lambda: view.details(row, runs, options) if view.details else [])
+                sections = [replace(one, event=None) if one.rows else one for one in made if one.rows or one.shape]
+        if not sections:
+            whole = fields(table.columns, row)
+            sections = [replace(whole, rows=tuple(one for one in whole.rows if one[1] != units.MISSING))]
+        return Detail((*_named(table, row), *sections))
+
+    return of
+
+
+def _row(table: Table, position: int) -> Row:
+    return dict(zip((column.name for column in table.columns), table.window(position, position + 1)[0], strict=True))
+
+
+def _without_cycle(runs: Runs, options: Options) -> tuple[Runs, Options]:
+    """The runs restricted to all that is asked for but the cycle, and what is left to ask for."""
+    return tuple(part(run, options, side) for run, side in zip(runs, SIDES, strict=False)), options.without_part()
+
+
+def _refused_or(sections: Callable[[], list[Section]]) -> list[Section]:
     try:
-        with speaking_of(of_activities):
-            special = view.details(row, runs, options) if view.details else []
+        return sections()
     except CannotAnswer as error:
-        special = [Section("Not known", (("why", display(str(error))),))]
-    named = (row[column.name] for column in table.columns if column.role in ("name", "label"))
-    name = next((value for value in named if value is not None), None)
-    whole = (Section(display(str(name)), ()),) if name is not None else ()
-    return Detail((*whole, *special, fields(table.columns, row)))
+        return [Section("Not known", (("why", display(str(error))),))]
+
+
+def _named(table: Table, row: Row) -> tuple[Section, ...]:
+    """The name of what the row is of, as the title."""
+    names = (row[column.name] for column in table.columns if column.role in ("name", "label"))
+    return tuple(Section(display(str(name))) for name in names if name is not None)[:1]
 
 
 def fields(columns: tuple[Column, ...], row: Row) -> Section:
@@ -63,9 +102,8 @@ def fields(columns: tuple[Column, ...], row: Row) -> Section:
     return Section("This row", tuple(rows))
 
 
-def _launches_of(row: Row, run: Trace, options: Options, side: str) -> pl.DataFrame:
+def _launches_of(row: Row, scope: Trace) -> pl.DataFrame:
     """The launches behind a row of the kernels view, with what they are told apart by."""
-    scope = scoped(run, options, "a" if side == "a" else "b")
     name, kind, device = row.get("name"), row.get("kind"), row.get("device")
     chosen = scope.kernels.filter(pl.col("name").cast(pl.String) == name)
     if kind is not None:
@@ -81,20 +119,19 @@ def _launches_of(row: Row, run: Trace, options: Options, side: str) -> pl.DataFr
 
 def kernel_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
     """The launches behind the name: their distribution, kinds, cycles, the longest and who launched it."""
-    found = {side: _launches_of(row, run, options, side) for side, run in zip("ab", runs, strict=False)}
+    launches = [_launches_of(row, scope) for _, scope, _ in sides(runs, options)]
     sections: list[Section] = []
-    if any(len(launches) for launches in found.values()):
-        spans = [launches["dur_ns"].cast(pl.Float64).to_numpy() for launches in found.values()]
+    if any(map(len, launches)):
+        spans = [some["dur_ns"].cast(pl.Float64).to_numpy() for some in launches]
         sections.append(Section("Latencies", shape=histogram(*spans)))
-    for side, run in zip("ab", runs, strict=False):
-        launches = found[side]
-        if launches.is_empty():
+    for number, (run, some) in enumerate(zip(runs, launches, strict=True)):
+        if some.is_empty():
             continue
-        tail = f" in {side.upper()}" if len(runs) > 1 else ""
+        ending = tail(number, runs)
         sections += [
-            _percentiles(launches, tail), *_groups(launches, tail, options), *_by_cycle(launches, run, options, tail),
-            _longest(launches, tail), *caller_section(run, launches, tail),
-            *_longest_callers(launches, run, "ab".index(side), tail),
+            _percentiles(some, ending), *_groups(some, ending, options), *_by_cycle(some, run, options, ending),
+            *_longest(some, ending), *caller_section(run, some, ending),
+            *_longest_callers(some, run, number, ending),
         ]
     return sections
 
@@ -115,14 +152,11 @@ def _groups(launches: pl.DataFrame, tail: str, options: Options) -> list[Section
     groups = kinds(launches, options.thresholds)
     if groups.height < 2:
         return []
-    rows = [
-        (display(row["label"]), units.count(row["count"]), units.duration(row["total_ns"]),
-         units.duration(row["p50_ns"]), _share(row["tensor"]), _share(row["dram"]), row["bound"] or units.MISSING)
-        for row in groups.head(MOST).to_dicts()
-    ]
-    capped = f", {MOST} of {groups.height}" if groups.height > MOST else ""
     titles = ("kind", "launches", "total", "p50", "tensor", "DRAM", "bound")
-    return [Section(f"{groups.height} kinds of launches{tail}{capped}", tuple(rows), titles)]
+    return listed(
+        f"{groups.height} kinds of launches{tail}",
+        groups.select("label", "count", "total_ns", "p50_ns", "tensor", "dram", "bound"),
+        (display, units.count, span, span, _share, _share, lambda bound: bound or units.MISSING), titles)
 
 
 def _share(value: float | None) -> str:
@@ -139,25 +173,14 @@ def _by_cycle(launches: pl.DataFrame, run: Trace, options: Options, tail: str) -
         return []
     wanted = launches["index"]
     inside = in_cycles(run, cycles.frame, cycles.device_time).filter(pl.col("index").is_in(wanted.implode()))
-    found = (
-        inside.group_by("cycle").agg(pl.len().alias("n"), pl.col("dur_ns").sum().alias("total")).sort("cycle")
-        .collect(engine="streaming")
-    )
-    if found.is_empty():
-        return []
-    rows = [(str(cycle), units.count(n), units.duration(total)) for cycle, n, total in found.head(MOST).rows()]
-    capped = f", {MOST} of {found.height} cycles" if found.height > MOST else ""
-    return [Section(f"By cycle{tail}{capped}", tuple(rows), ("cycle", "launches", "total"))]
+    sums = inside.group_by("cycle").agg(pl.len(), pl.col("dur_ns").sum()).sort("cycle").collect(engine="streaming")
+    return listed(f"By cycle{tail}", sums, (str, units.count, span), ("cycle", "launches", "total"), " cycles")
 
 
-def _longest(launches: pl.DataFrame, tail: str) -> Section:
+def _longest(launches: pl.DataFrame, tail: str) -> list[Section]:
     top = launches.sort("dur_ns", "index", descending=[True, False]).head(5)
-    rows = [
-        (f"#{units.count(index)}", units.MISSING if start is None else units.duration(start), units.duration(dur),
-         display(str(grid)) if grid is not None else units.MISSING)
-        for index, start, dur, grid in top.select("index", "start_ns", "dur_ns", pl.col("grid").cast(pl.String)).rows()
-    ]
-    return Section(f"Longest{tail}", tuple(rows), ("launch", "start", "duration", "grid"))
+    return listed(f"Longest{tail}", top.select("index", "start_ns", "dur_ns", "grid"), (launch, span, span, text),
+                  ("launch", "start", "duration", "grid"))
 
 
 def _longest_callers(launches: pl.DataFrame, run: Trace, side: int, tail: str) -> list[Section]:
@@ -166,9 +189,9 @@ def _longest_callers(launches: pl.DataFrame, run: Trace, side: int, tail: str) -
     found = run.kernels.filter(pl.col("index") == index).head(1).collect()
     if not found.height:
         return []
-    launch = found.row(0, named=True)
-    sections = callers(run, launch, side, f"{tail} (the longest)")
-    if run.info.serialised and (own := event(launch, side)) is not None:
+    longest = found.row(0, named=True)
+    sections = callers(run, longest, side, f"{tail} (the longest)")
+    if run.info.serialised and (own := event(longest, side)) is not None:
         sections.append(Section(f"All that was measured{tail} (the longest)", event=own))
     return sections
 
@@ -194,16 +217,11 @@ def _plain(value: object) -> str:
 
 def operator_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
     """The longest calls, and what the longest was given."""
-    found = []
-    for side, run in enumerate(runs):
-        scope = scoped(run, options, "b" if side else "a")
-        found += kernel_section(scope, str(row["name"]), _tail(side, runs))
-        found += longest_calls(scope, str(row["name"]), side, _tail(side, runs))
-    return found
-
-
-def _tail(side: int, runs: Runs) -> str:
-    return f" in {'AB'[side]}" if len(runs) > 1 else ""
+    sections = []
+    for number, scope, ending in sides(runs, options):
+        sections += kernel_section(scope, str(row["name"]), ending)
+        sections += longest_calls(scope, str(row["name"]), number, ending)
+    return sections
 
 
 def cycle_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
@@ -228,4 +246,3 @@ def cycle_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
         sections.append(Section(title, rows or (("no device activity was recorded in it", "", ""),),
                                 ("kernel", "launches", "total")))
     return sections
-

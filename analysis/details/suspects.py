@@ -1,65 +1,254 @@
-"""The details of a row of the diff: both distributions, the interval, its metrics before and after, who launches it."""
+"""A row of the diff: its verdict, both distributions on one axis, its metrics before and after, who launches it.
+
+Everything is from the same samples as the row, so that the picture and the verdict agree.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
 
 from ...loaders.trace import Trace
-from ..contract.options import Options
+from ..contract.options import SIDES, Options
 from ..contract.sections import MOST, Section
 from ..core import units
+from ..core.distribution import histogram
+from ..core.metrics import metric
 from ..core.text import display
+from ..cycles.scope import scoped
+from ..diff.prepare.idle_time import idle_name
+from ..diff.prepare.prepared import Prepared, prepared
+from ..diff.prepare.samples import HOST, Matched, of_process, work_of
+from ..diff.stats.reference import compare
+from ..diff.stats.robust_location import Floats
+from ..diff.verdict.cycle_time import spread
+from ..diff.verdict.resources import recorded_units
+from ..idle.causes import named_cause
+from ..kernels.launch_index import launch_index
+from .glances import Glances, latency_section
+from .listed import Row, Runs, listed
 
-if TYPE_CHECKING:
-    from ..diff.present.details import BothSides, MetricChange, PartDetails
+MOST_LAUNCHERS = 5
+CELLS = 40  # Cells of a run's cycles; more cycles are drawn by the longest of each cell.
 
-def suspect_sections(row: dict[str, Any], runs: tuple[Trace, ...], options: Options) -> list[Section]:
+
+class BothSides(Struct, frozen=True):
+    """What a function took in A and in B, in units of ``unit_ns``."""
+
+    a: Floats
+    b: Floats
+    unit_ns: float
+
+    @property
+    def shape(self) -> dict[str, Any]:
+        """Their histogram as sections draw it, in ns."""
+        shape = histogram(self.a, self.b)
+        return shape | {"edges_ns": [edge * self.unit_ns for edge in shape["edges_ns"]]}
+
+
+class OverCycles(Struct, frozen=True):
+    """A function in each cycle it is known in: ms per cycle, and µs per launch (mean of the cycle)."""
+
+    ms: BothSides
+    us: BothSides
+
+
+class MetricChange(Struct, frozen=True):
+    """What one metric read while the function ran: means in its natural unit, and the p-value of their difference."""
+
+    metric: str
+    mu_a: float
+    mu_b: float
+    unit: str
+    p: float | None
+
+
+class PartDetails(Struct, frozen=True):
+    """A row folded into this one: launches and ms per cycle in both runs (medians of the cycles it is known in)."""
+
+    name: str
+    launches_a: float
+    launches_b: float
+    a_ms: float
+    b_ms: float
+
+
+class FunctionDetails(Struct, frozen=True):
+    """What is known of one function; None where that was not recorded. ``launchers`` are the operators that launch it
+    in each run, and how often."""
+
+    cycles: OverCycles | None
+    launches: BothSides | None
+    metrics: tuple[MetricChange, ...]
+    launchers: tuple[pl.DataFrame, pl.DataFrame]
+    parts: tuple[PartDetails, ...] = ()
+
+
+class MatchedFunctions(Struct, frozen=True):
+    """The functions of two runs by name and device; ``ready`` is None where one of them records no work per cycle."""
+
+    ready: Prepared | None
+    places: dict[tuple[str, str | None], list[tuple[Matched, int]]]
+
+    def located(
+        self, function: str, device: str | None, pid_a: int | None, pid_b: int | None, rank: int | None = None
+    ) -> tuple[Matched, int]:
+        """The pair of processes that has it, and its row there; a pid or rank that is None may be any. KeyError for
+        none."""
+        for one, row in self.places.get((function, device), ()):
+            pair = one.pair
+            if pid_a in (None, pair.pid_a) and pid_b in (None, pair.pid_b) and rank in (None, pair.rank):
+                return one, row
+        raise KeyError(function)
+
+    def in_b(self, function: str, device: str | None) -> tuple[str, str | None]:
+        """What the function and its device are called in B."""
+        if self.ready is None:
+            return function, device
+        where = next((theirs for theirs, mine in self.ready.moved.items() if mine == device), device)
+        return self.ready.names.get((function, device), function), where
+
+
+def matched_functions(runs: tuple[Trace, Trace], options: Options) -> MatchedFunctions:
+    """The functions of both runs, matched once for any number of questions."""
+    works = work_of(runs[0], options), work_of(runs[1], options)
+    if works[0].rows.is_empty() or works[1].rows.is_empty():
+        return MatchedFunctions(None, {})
+    ready = prepared(*works, options)
+    places: dict[tuple[str, str | None], list[tuple[Matched, int]]] = {}
+    for one in ready.matched:
+        for row, (name, device, _) in enumerate(one.functions.rows()):
+            places.setdefault((name, device), []).append((one, row))
+    return MatchedFunctions(ready, places)
+
+
+def function_details(
+    runs: tuple[Trace, Trace], options: Options, function: str, device: str | None,
+    pid_a: int | None = None, pid_b: int | None = None, rank: int | None = None,
+) -> FunctionDetails:
+    """The function on that device in both runs. KeyError where neither run has it."""
+    functions = matched_functions(runs, options)
+    cycles: OverCycles | None = None
+    metrics: tuple[MetricChange, ...] = ()
+    parts: tuple[PartDetails, ...] = ()
+    if functions.ready is not None:
+        one, row = functions.located(function, device, pid_a, pid_b, rank)
+        parts = _parts(functions.ready, one, function, device)
+        cycles = _over_cycles(one, row)
+        metrics = _metrics(functions.ready, one, function, device, runs)
+    there, where = functions.in_b(function, device)
+    launches = BothSides(_launches(runs[0], function, device, rank), _launches(runs[1], there, where, rank), 1.0)
+    known = bool(len(launches.a) or len(launches.b))
+    if cycles is None and not known:
+        raise KeyError(function)
+    return FunctionDetails(cycles, launches if known else None, metrics,
+                           (_launchers(runs[0], function), _launchers(runs[1], there)), parts)
+
+
+def _parts(ready: Prepared, one: Matched, function: str, device: str | None) -> tuple[PartDetails, ...]:
+    """The kernels of an operator that were swapped, or the host's functions that are a cause of idle time."""
+    place = next(at for at, other in enumerate(ready.matched) if other is one)
+    kernels = {part for part, whole in ready.parts.items() if whole == (place, function, device)}
+
+    def belongs(name: str, where: str | None, kind: str | None) -> bool:
+        cause = named_cause(name, kind) if where == HOST else None
+        return (place, name, where) in kernels or (cause is not None and idle_name(cause) == function)
+
+    made = []
+    for row, (name, where, kind) in enumerate(one.functions.rows()):
+        if belongs(name, where, kind):
+            (n_a, a), (n_b, b) = (
+                (float(np.median(values[row, side.seen[row]])) if side.seen[row].any() else 0.0
+                 for values in (side.launches, side.ms)) for side in (one.a, one.b)
+            )
+            made.append(PartDetails(name, n_a, n_b, a, b))
+    return tuple(sorted(made, key=lambda part: -abs(part.b_ms - part.a_ms)))
+
+
+def _over_cycles(one: Matched, row: int) -> OverCycles:
+    ms, us = [], []
+    for side in (one.a, one.b):
+        times, launches = side.ms[row, side.seen[row]], side.launches[row, side.seen[row]]
+        ran = launches > 0
+        ms.append(times)
+        us.append(times[ran] / launches[ran] * 1e3)
+    return OverCycles(BothSides(ms[0], ms[1], 1e6), BothSides(us[0], us[1], 1e3))
+
+
+def _metrics(
+    ready: Prepared, one: Matched, function: str, device: str | None, runs: tuple[Trace, Trace]
+) -> tuple[MetricChange, ...]:
+    """All its metrics, most suspicious first, natural units."""
+    mine = (pl.col("function") == function) & pl.col("device").eq_missing(pl.lit(device, pl.String))
+    a, b = (of_process(work.metrics, pid).filter(mine)
+            for work, pid in zip(ready.works, (one.pair.a, one.pair.b), strict=True))
+    if a.is_empty() and b.is_empty():
+        return ()
+    recorded = recorded_units(runs)
+    made = []
+    for name, mu_a, mu_b, p in compare(a, b).select(pl.col("metric").cast(pl.String), "mu_a", "mu_b", "p_mu").rows():
+        kind = metric(name, recorded.get(name), max(mu_a or 0.0, mu_b or 0.0))
+        made.append(MetricChange(name, mu_a / kind.divisor, mu_b / kind.divisor, kind.unit, p))
+    return tuple(made)
+
+
+def _launches(run: Trace, function: str, device: str | None, rank: int | None) -> Floats:
+    if not run.has("kernels"):
+        return np.empty(0)
+    mine = (pl.col("name") == function) & pl.col("device").eq_missing(pl.lit(device, pl.String))
+    if rank is not None:
+        mine &= pl.col("rank") == rank
+    spans = run.kernels.filter(mine).select(pl.col("dur_ns").cast(pl.Float64).drop_nulls()).collect()
+    return spans["dur_ns"].to_numpy()
+
+
+def _launchers(run: Trace, function: str) -> pl.DataFrame:
+    """The operators that launch it, by external id, most launches first; empty where that was not recorded."""
+    if not run.has("kernels") or not run.has("host"):
+        return pl.DataFrame()
+    ids = run.kernels.filter((pl.col("name") == function) & pl.col("op_id").is_not_null()).select("op_id", "rank")
+    ops = run.host.filter((pl.col("kind") == "op") & pl.col("external_id").is_not_null()).select(
+        pl.col("name").cast(pl.String), "external_id", "rank"
+    )
+    named = ids.join(ops, left_on=["op_id", "rank"], right_on=["external_id", "rank"], nulls_equal=True)
+    return named.group_by("name").len().sort("len", "name", descending=[True, False]).head(MOST_LAUNCHERS).collect()
+
+
+def suspect_sections(row: Row, runs: Runs, options: Options) -> list[Section]:
     """What the row rests on, from the same samples as its verdict; empty where only aggregates were compared."""
-    from ..diff.present.details import function_details
-
     if len(runs) != 2:
         return []
     try:
-        found = function_details(
-            (runs[0], runs[1]), options, row["function"], row["device"], pid_of(row["pid_a"]), pid_of(row["pid_b"]),
-            row.get("rank"),
-        )
+        known = function_details(
+            (runs[0], runs[1]), options, row["function"], row["device"], *_pids(row), row.get("rank"))
     except KeyError:
         return []
-    sections = [verdict_section(row)]
-    if row.get("parts") and found.parts:
-        sections.append(parts_section(found.parts))
-    if found.cycles_ms is not None and found.per_launch_us is not None:
-        sections.append(_distribution("Time per cycle", found.cycles_ms, 1e6))
-        sections.append(_distribution("Time per launch, mean of each cycle", found.per_launch_us, 1e3))
-    elif found.launches_ns is not None:
-        sections.append(Section("Launches", shape=shape_of(found.launches_ns, 1.0)))
-    if found.metrics:
-        sections.append(_metrics(found.metrics))
-    for side, launchers in (("A", found.launchers_a), ("B", found.launchers_b)):
-        if launchers:
-            rows = tuple((display(one.name), units.count(one.launches)) for one in launchers)
-            sections.append(Section(f"Launched by, in {side}", rows, ("operator", "launches")))
+    sections = [_verdict_section(row)]
+    if row.get("parts") and known.parts:
+        sections.append(_parts_section(known.parts))
+    if known.cycles is not None:
+        sections.append(_distribution("Time per cycle", known.cycles.ms))
+        sections.append(_distribution("Time per launch, mean of each cycle", known.cycles.us))
+    elif known.launches is not None:
+        sections.append(Section("Launches", shape=known.launches.shape))
+    if known.metrics:
+        sections.append(_metrics_section(known.metrics))
+    for side, launchers in zip("AB", known.launchers, strict=True):
+        sections += listed(f"Launched by, in {side}", launchers, (display, units.count), ("operator", "launches"))
     return sections
 
 
-def parts_section(parts: Sequence[PartDetails]) -> Section:
-    """The rows that are part of this one."""
-    rows = tuple(
-        (display(one.name), f"{units.number(one.launches_a)} → {units.number(one.launches_b)}",
-         units.amount(one.a_ms, one.b_ms), units.amount(one.b_ms - one.a_ms, signed=True))
-        for one in parts[:MOST]
-    )
-    return Section("Parts, per cycle", rows, ("function", "launches", "time", "Δ"))
+def _pids(row: Row) -> tuple[int | None, int | None]:
+    """The processes of a row as numbers; None where it names none."""
+    a, b = (int(pid) if pid is not None and str(pid).lstrip("-").isdigit() else None
+            for pid in (row["pid_a"], row["pid_b"]))
+    return a, b
 
 
-def pid_of(pid: Any) -> int | None:
-    """A process of a row as a number; None where it names none."""
-    return int(pid) if pid is not None and str(pid).lstrip("-").isdigit() else None
-
-
-def verdict_section(row: dict[str, Any]) -> Section:
+def _verdict_section(row: Row) -> Section:
     """The row's verdict, its interval, and what of it chance could be."""
     rows = [("verdict", f"{row['verdict']}" + (f", {row['path']}" if row["path"] else ""))]
     if row["delta_ms"] is not None:
@@ -75,33 +264,76 @@ def verdict_section(row: dict[str, Any]) -> Section:
     return Section("Confidence", tuple(rows))
 
 
-def _distribution(title: str, found: BothSides, unit_ns: float) -> Section:
-    from ..diff.present.details import summary
-
-    sides = (("A", summary(found.values_a)), ("B", summary(found.values_b)))
+def _parts_section(parts: tuple[PartDetails, ...]) -> Section:
+    """The rows that are part of this one."""
     rows = tuple(
-        (
-            f"{name} median",
-            f"{units.duration(side.median * unit_ns)} ± {units.duration(side.spread * unit_ns)}, "
-            f"{units.count(side.count)} cycles",
-        )
-        for name, side in sides if side is not None
+        (display(one.name), f"{units.number(one.launches_a)} → {units.number(one.launches_b)}",
+         units.amount(one.a_ms, one.b_ms), units.amount(one.b_ms - one.a_ms, signed=True))
+        for one in parts[:MOST]
     )
-    return Section(title, rows, shape=shape_of(found, unit_ns))
+    return Section("Parts, per cycle", rows, ("function", "launches", "time", "Δ"))
 
 
-def shape_of(found: BothSides, unit_ns: float) -> dict[str, Any]:
-    """The histogram as sections draw it, in ns; ``unit_ns`` is the unit of the samples."""
-    return {"edges_ns": [edge * unit_ns for edge in found.edges], "a": list(found.counts_a), "b": list(found.counts_b)}
-
-
-def _metrics(metrics: Sequence[MetricChange]) -> Section:
+def _distribution(title: str, samples: BothSides) -> Section:
     rows = tuple(
-        (
-            display(one.metric), units.number(one.mu_a), units.number(one.mu_b), one.unit,
-            units.MISSING if one.p is None else units.number(one.p),
-        )
-        for one in metrics[:MOST]
+        (f"{name} median", f"{units.duration(float(np.median(values)) * samples.unit_ns)} ± "
+         f"{units.duration(spread(values) * samples.unit_ns)}, {units.count(len(values))} cycles")
+        for name, values in (("A", samples.a), ("B", samples.b)) if len(values)
+    )
+    return Section(title, rows, shape=samples.shape)
+
+
+def _metrics_section(metrics: tuple[MetricChange, ...]) -> Section:
+    rows = tuple(
+        (display(one.metric), units.number(one.mu_a), units.number(one.mu_b), one.unit,
+         units.MISSING if one.p is None else units.number(one.p)) for one in metrics[:MOST]
     )
     capped = f", {MOST} of {len(metrics)}" if len(metrics) > MOST else ""
     return Section(f"Metrics while it ran{capped}", rows, ("metric", "A", "B", "unit", "p"))
+
+
+def function_glance(runs: Runs, options: Options) -> Glances:
+    """The sections of a row of the diff next to the list: both runs' launches of the function over each other, and its
+    time cycle by cycle; none where only a finished comparison was read."""
+    if len(runs) != 2 or any(run.has("comparison") for run in runs):
+        return lambda row: []
+    functions = matched_functions((runs[0], runs[1]), options)
+    indexes = [launch_index(run, scoped(run, options, side), with_ways=False)
+               for run, side in zip(runs, SIDES, strict=True)]
+
+    def of(row: Row) -> list[Section]:
+        function, device = row["function"], row["device"]
+        try:
+            cycles = _over_cycles(*functions.located(function, device, *_pids(row), row.get("rank")))
+        except KeyError:
+            cycles = None
+        places = (function, device), functions.in_b(function, device)
+        spans = [index.durations(index.groups(name, device=where))
+                 for index, (name, where) in zip(indexes, places, strict=True)]
+        if any(map(len, spans)):
+            latency = latency_section(spans)
+        elif cycles is not None:
+            latency = Section("Time per launch, mean of each cycle", shape=cycles.us.shape)
+        else:
+            return []
+        return [_verdict_section(row), latency, *(_by_cycle(cycles.ms) if cycles is not None else [])]
+
+    return of
+
+
+def _by_cycle(ms: BothSides) -> list[Section]:
+    """Both runs' cycles in order, drawn on one scale, with the range of each."""
+    a, b = _thinned(ms.a.tolist()), _thinned(ms.b.tolist())
+    line = units.sparkline([*a, *b])
+    rows = []
+    for side, drawn, values in (("A", line[: len(a)], ms.a), ("B", line[len(a) :], ms.b)):
+        if len(values):
+            low, middle, high = (units.duration(float(at) * 1e6) for at in np.quantile(values, (0, 0.5, 1)))
+            rows.append((side, display(drawn), middle, f"{low} to {high}"))
+    return [Section("Time per cycle, in order", tuple(rows), ("", "cycles", "median", "range"))] if rows else []
+
+
+def _thinned(values: list[float]) -> list[float]:
+    if len(values) <= CELLS:
+        return values
+    return [max(values[len(values) * at // CELLS : len(values) * (at + 1) // CELLS]) for at in range(CELLS)]

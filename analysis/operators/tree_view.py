@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import polars as pl
@@ -14,9 +13,8 @@ from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core import units
 from ..core.callers import callers_of
 from ..cycles.paired import cycle_sums
-from ..details.glance import kernels as kernel_glance
-from ..details.glance import operators as operator_glance
-from ..details.glance.operators import kernels_section
+from ..details.glances import Glances, kernel_glance, operator_glance, summed_kernels
+from ..details.listed import tail
 from ..details.row_details import kernel_sections, operator_sections
 from ..table.sides import beside
 from .call_paths import MODULE_KIND, OPERATOR_KIND, call_paths, in_order, kernels_below
@@ -103,8 +101,8 @@ def _details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]
     return kernel_sections({"name": row["name"]}, runs, options)
 
 
-def _glance(runs: Runs, options: Options) -> Callable[[dict[str, Any]], list[Section]]:
-    operators, kernels = operator_glance.glance(runs, options), kernel_glance.glance(runs, options)
+def _glance(runs: Runs, options: Options) -> Glances:
+    operators, kernels = operator_glance(runs, options), kernel_glance(runs, options)
     trees = [_tree(run) for run in runs]
 
     def of(row: dict[str, Any]) -> list[Section]:
@@ -117,11 +115,10 @@ def _glance(runs: Runs, options: Options) -> Callable[[dict[str, Any]], list[Sec
 
 def _below(row: dict[str, Any], trees: list[pl.DataFrame]) -> list[Section]:
     """The kernels anywhere below a module."""
-    made = []
-    for side, tree in zip("AB", trees, strict=False):
-        tail = f" in {side}" if len(trees) > 1 else ""
-        made += kernels_section(f"Kernels below it{tail}", kernels_below(tree, row["path"]))
-    return made
+    return [
+        section for number, tree in enumerate(trees)
+        for section in summed_kernels(f"Kernels below it{tail(number, trees)}", kernels_below(tree, row["path"]))
+    ]
 
 
 TREE = View("ops", COLUMNS, build, pair_columns=PAIR_COLUMNS, noun="paths", details=_details, glance=_glance)

@@ -1,17 +1,36 @@
-"""Host calls: what the CUDA or HIP API, the driver and the operating system took, and what was waiting for a device."""
+"""Host calls: what the CUDA or HIP API, the driver and the operating system took, and what was waiting for a device.
+
+``sync_ns`` is what waiting for a device took: the whole time of calls that return when the device is done, by the same
+rule that idle time goes by, and of asynchronous copies that were not: from or to pageable memory, and over when the
+call returned. Calls inside calls count in both; ``self_ns`` counts every nanosecond of a thread once.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..contract.column import Column, pair_columns
-from ..contract.options import Options
-from ..contract.view import Answer, CannotAnswer, Runs, View
+from ..contract.options import Options, Side
+from ..contract.sections import Section
+from ..contract.view import CannotAnswer, Runs, View
 from ..core import units
-from ..cycles.paired import OneRun, paired
-from ..details.recorded_rows import call_sections
-from ..recorded.calls import calls_of
+from ..core.batches import ABSENT, CALLS, TextColumn, numbered, numbers
+from ..core.call_tree import HostSlices, Ints, Mask, nearest
+from ..core.callers import Callers, callers_of
+from ..core.quantiles import Codes, codes, combined, dense, latencies
+from ..cycles.paired import OneRun, answered_by
+from ..details.event_arguments import longest_calls
+from ..details.listed import Row, listed, sides, span, sums_by, text
+from ..idle.causes import always_waits, cause_of_call
+from .copies import memory
+from .ranges import RANGE_KINDS
 
 COLUMNS = (
     Column("name", "call", "text", "function, without the version of its interface that Nsight Systems adds", width=34,
@@ -37,7 +56,7 @@ COLUMNS = (
 )
 
 
-def table(run: Trace) -> OneRun:
+def table(run: Trace, options: Options, side: Side) -> OneRun:
     """The calls of one run and totals about them. Raises CannotAnswer."""
     frame = calls_of(run)
     if frame is None:
@@ -54,11 +73,170 @@ def _sentence(facts: dict[str, Any]) -> str:
     )
 
 
-def build(runs: Runs, options: Options) -> Answer:
-    """Calls of one run by time, or of two side by side by the size of the change."""
-    if len(runs) == 1:
-        return table(runs[0]).answer()
-    return paired(runs, options, COLUMNS, lambda run, options, side: table(run))
+
+CALL_KINDS = (*CALLS, "sched", "io")
+"""Kinds of host slices that are calls somebody made; ``sched`` and ``io`` are of the operating system's libraries."""
+_SCHEDULED = ("on CPU", "oncpu", "runq")  # Slices of kind ``sched`` that are the scheduler's, and no calls.
+_LAUNCHES = re.compile(r"Launch")  # What tells a launch where the recording does not tie calls to what they launched.
+_VERSION = re.compile(r"_v\d{4,5}$")
+_PURPOSE = {"sync": "wait", "allocation": "allocate", "copy": "copy", "runtime": "other"}
 
 
-VIEW = View("calls", COLUMNS, build, pair_columns=pair_columns(COLUMNS), noun="calls", details=call_sections)
+def function(name: str) -> str:
+    """The function behind a recorded name: Nsight Systems adds the version of its interface (cudaMalloc_v3020)."""
+    return _VERSION.sub("", name)
+
+
+class _Calls(Struct, frozen=True):
+    """Calls in recorded order: ``row`` of the host table, start, duration and self time in ns (``ABSENT`` for none).
+    ``thread`` is a number of it; ``waits`` are those that return when the device is done, ``copies`` those that copy.
+    """
+
+    row: Ints
+    name: pl.Series
+    kind: pl.Series
+    start: Ints
+    dur: Ints
+    own: Ints
+    thread: Ints
+    waits: Mask
+    copies: Mask
+
+
+def calls_of(run: Trace) -> pl.DataFrame | None:
+    """A row per name and kind, most time first; None where no call was recorded. A report of sums has its own."""
+    if not run.has("host") and run.has("host_stats"):
+        return _from_sums(run)
+    calls = _recorded(run)
+    if not len(calls.row):
+        return None
+    callers = callers_of(run)
+    waits = calls.waits | _staged(run, calls, callers)
+    distinct = calls.name.unique().cast(pl.String)
+    plain = {text: function(text) for text in distinct if function(text) != text}
+    name, kind = (calls.name.cast(pl.String).replace(plain).cast(NAME) if plain else calls.name), calls.kind
+    of, first = dense(combined([codes(name), codes(kind)]))
+    count = len(first)
+    dur = np.maximum(calls.dur, 0)
+    stats = latencies(of, dur, count)
+    known = calls.own != ABSENT
+    own = np.bincount(of, weights=np.where(known, calls.own, 0), minlength=count).astype(np.int64)
+    has_own = np.bincount(of, weights=known, minlength=count) > 0
+    threads = np.bincount(of[dense(combined([of, calls.thread]))[1]], minlength=count)
+    frame = pl.DataFrame({
+        "name": name.gather(pl.Series(first)), "kind": kind.gather(pl.Series(first)), "count": stats.counts,
+        "total_ns": stats.totals, "self_ns": pl.Series(own).set(pl.Series(~has_own), None),
+        "sync_ns": np.bincount(of, weights=np.where(waits, dur, 0), minlength=count).astype(np.int64),
+        "mean_ns": stats.totals / stats.counts, "p50_ns": stats.percentile(50), "p99_ns": stats.percentile(99),
+        "max_ns": stats.longest, "launches": _launches(run, callers, calls.row, of, count), "threads": threads,
+        "trend": pl.Series(stats.histograms()).arr.to_list(),
+    })
+    return _ordered(frame)
+
+
+def _recorded(run: Trace) -> _Calls:
+    is_scheduled = pl.col("name").is_in(pl.Series(_SCHEDULED, dtype=NAME).implode())
+    rows = run.host.with_row_index("row").filter(
+        pl.col("kind").is_in(CALL_KINDS), pl.col("name").is_not_null(), ~is_scheduled)
+    times = pl.col("start_ns", "dur_ns").fill_null(0)
+    result = numbers(rows.select("row", times, "self_ns", "rank", "pid", "tid"), "row", "rank", "pid", "tid", "self_ns")
+    texts = rows.select("name", "kind").collect(engine="streaming")
+    of_api, named = texts["kind"].is_in(CALLS).to_numpy(), TextColumn.of(texts["name"])
+    return _Calls(
+        result["row"], texts["name"], texts["kind"], result["start_ns"], result["dur_ns"], result["self_ns"],
+        numbered(*(result[key] for key in ("rank", "pid", "tid"))), named.where(always_waits) & of_api,
+        named.where(lambda text: cause_of_call(text) == "copy") & of_api,
+    )
+
+
+def _from_sums(run: Trace) -> pl.DataFrame | None:
+    """The same of recorded sums: what was waited for is known of calls that always wait, the rest is null."""
+    frame = run.host_stats.filter(pl.col("kind").is_in(CALL_KINDS)).select(
+        "name", "kind", "count", "total_ns", "mean_ns", "p50_ns", "max_ns").collect()
+    if frame.is_empty():
+        return None
+    waiting = [name for name in frame["name"].cast(pl.String) if always_waits(name)]
+    waits = pl.col("name").is_in(pl.Series(waiting, dtype=NAME).implode()) & pl.col("kind").is_in(CALLS)
+    nothing = pl.lit(None, pl.Int64)
+    return _ordered(frame.with_columns(
+        sync_ns=pl.when(waits).then("total_ns").otherwise(0), self_ns=nothing, p99_ns=nothing, launches=nothing,
+        threads=nothing, trend=pl.lit(None, pl.List(pl.Int64)),
+    ))
+
+
+def _ordered(frame: pl.DataFrame) -> pl.DataFrame:
+    """Most time first, with what each call is for."""
+    frame = frame.with_columns(
+        purpose=pl.struct(pl.col("name").cast(pl.String), pl.col("kind").cast(pl.String), "launches").map_elements(
+            lambda row: _purpose(row["name"], row["kind"], row["launches"]), return_dtype=pl.String)
+    )
+    texts = [pl.col(one).cast(pl.String) for one in ("name", "kind")]
+    return frame.sort(pl.col("total_ns"), *texts, descending=[True, False, False], nulls_last=True)
+
+
+def _staged(run: Trace, calls: _Calls, callers: Callers | None) -> Mask:
+    """Asynchronous copies of pageable memory that were over when their call returned: the host waited for them."""
+    result = np.zeros(len(calls.row), dtype=bool)
+    if callers is None:
+        return result
+    rows = run.kernels.select("name", "kind", "start_ns", "dur_ns").collect(engine="streaming")
+    pageable = [name for name in rows["name"].unique().cast(pl.String).drop_nulls() if memory(name) == "pageable"]
+    if not pageable:
+        return result
+    mine = (rows["kind"] == "memcpy") & rows["name"].is_in(pl.Series(pageable, dtype=NAME).implode())
+    chosen = np.flatnonzero(mine.fill_null(False).to_numpy() & (callers.call >= 0))
+    call = _places(calls.row, callers.call[chosen])
+    ends = (rows["start_ns"] + rows["dur_ns"]).fill_null(np.iinfo(np.int64).max).to_numpy()[chosen]
+    result[call[(calls.row[call] == callers.call[chosen]) & (ends <= calls.start[call] + calls.dur[call])]] = True
+    return result & calls.copies
+
+
+def _places(rows: Ints, wanted: Ints) -> Ints:
+    """The place of each wanted row among the rows, which are in order; where it is none of them, of the one before."""
+    places: Ints = np.searchsorted(rows, wanted, side="right") - 1
+    return places
+
+
+def _launches(run: Trace, callers: Callers | None, rows: Ints, of: Codes, count: int) -> pl.Series:
+    """How many activities the calls of each row launched; null where the recording ties none to a call."""
+    if callers is None or not (callers.call >= 0).any():
+        return pl.Series([None] * count, dtype=pl.Int64)
+    waits = run.kernels.select((pl.col("kind") == "sync").fill_null(False)).collect(engine="streaming").to_series()
+    call = callers.call[(callers.call >= 0) & ~waits.to_numpy()]
+    return pl.Series(np.bincount(of[_places(rows, call)], minlength=count).astype(np.int64))
+
+
+def _purpose(name: str, kind: str, launches: int | None) -> str:
+    """What a call of that name is for, in a word."""
+    if kind not in CALLS:
+        return "system"
+    cause = cause_of_call(name)
+    launching = launches if launches is not None else _LAUNCHES.search(name) is not None
+    return "launch" if cause == "runtime" and launching else _PURPOSE[cause]
+
+
+def sections(row: Row, runs: Runs, options: Options) -> list[Section]:
+    """Which operators and ranges called it, and the longest calls."""
+    made: list[Section] = []
+    for number, run, tail in sides(runs, options):
+        made += _called_from(run, str(row["name"]), str(row["kind"]), tail)
+        names = run.host.select(pl.col("name").unique().cast(pl.String)).collect(engine="streaming")["name"]
+        also = tuple(name for name in names.drop_nulls() if function(name) == row["name"] != name)
+        made += longest_calls(run, str(row["name"]), number, tail, CALL_KINDS, also)
+    return made
+
+
+def _called_from(run: Trace, name: str, kind: str, tail: str) -> list[Section]:
+    """The innermost operator or range around each call of the function, most time first."""
+    slices = HostSlices(run)
+    rows = np.flatnonzero(slices.named(lambda text: function(text) == name, slices.of_kind(kind)))
+    if not len(rows):
+        return []
+    around = nearest(slices.parent, rows, slices.of_kind("op", *RANGE_KINDS))
+    frame = pl.DataFrame({"name": slices.names_of(around), "dur_ns": slices.dur[rows].astype(np.int64)})
+    return listed(f"Called from{tail}", sums_by(frame, "name"),
+                  (lambda caller: "nothing recorded around it" if caller is None else text(caller), units.count, span),
+                  ("operator or range", "calls", "total"))
+
+
+VIEW = View("calls", COLUMNS, answered_by(COLUMNS, table), pair_columns(COLUMNS), noun="calls", details=sections)

@@ -1,17 +1,26 @@
-"""Copies: what went between host and devices and within them, how much, how fast, and from which memory."""
+"""Copies: what went between host and devices and within them, how much, how fast, and from which memory.
+
+Direction and kind of memory stand in the names that recorders give copies; each tool spells them its own way. A rate is
+the bytes of one copy over its duration; copies without bytes or of no duration have none.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import polars as pl
+
+from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..contract.column import Column, pair_columns
-from ..contract.options import Options
-from ..contract.view import Answer, CannotAnswer, Runs, View
+from ..contract.options import Options, Side
+from ..contract.sections import Section
+from ..contract.view import CannotAnswer, Runs, View
 from ..core import units
-from ..cycles.paired import OneRun, paired
-from ..details.recorded_rows import copy_sections
-from ..recorded.copies import copies_of
+from ..core.intervals import Ints, union
+from ..cycles.paired import OneRun, answered_by
+from ..details.listed import Row, caller_section, launch, listed, sides, span, sums_by, text
 
 COLUMNS = (
     Column("kind", "kind", "text", "memcpy or memset", width=7, order=0, pinned=True, role="where", pairs="key"),
@@ -34,7 +43,7 @@ COLUMNS = (
 )
 
 
-def table(run: Trace) -> OneRun:
+def table(run: Trace, options: Options, side: Side) -> OneRun:
     """The copies of one run and totals about them. Raises CannotAnswer."""
     frame = copies_of(run)
     if frame is None:
@@ -51,11 +60,146 @@ def _sentence(facts: dict[str, Any]) -> str:
             f"{units.duration(facts['total_ns'])}{size}")
 
 
-def build(runs: Runs, options: Options) -> Answer:
-    """Copies of one run by time, or of two side by side by the size of the change."""
-    if len(runs) == 1:
-        return table(runs[0]).answer()
-    return paired(runs, options, COLUMNS, lambda run, options, side: table(run))
+
+KINDS = ("memcpy", "memset")
+KEYS = ("kind", "direction", "memory", "device")
+_HOST, _DEVICE = r"(?:host|h)", r"(?:device|d)"
+_TO = r"[ _-]*(?:to|2|->)[ _-]*"
+_DIRECTIONS = (
+    ("H2D", re.compile(rf"(?<![a-z]){_HOST}{_TO}{_DEVICE}(?![a-z])")),
+    ("D2H", re.compile(rf"(?<![a-z]){_DEVICE}{_TO}{_HOST}(?![a-z])")),
+    ("P2P", re.compile(r"(?<![a-z])(?:p|peer)[ _-]*(?:to|2)[ _-]*(?:p|peer)(?![a-z])")),
+    ("D2D", re.compile(rf"(?<![a-z]){_DEVICE}{_TO}{_DEVICE}(?![a-z])")),
+    ("H2H", re.compile(rf"(?<![a-z]){_HOST}{_TO}{_HOST}(?![a-z])")),
+)
+_CAPITALS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_SIDES = re.compile(r"\((.+?)\s*->\s*(.+?)\)")
+_PLACES = ("pageable", "pinned", "managed")
 
 
-VIEW = View("copies", COLUMNS, build, pair_columns=pair_columns(COLUMNS), noun="copies", details=copy_sections)
+def direction(name: str) -> str | None:
+    """H2D, D2H, D2D, P2P (another device) or H2H as the name of a copy says it; None where it does not."""
+    words = _CAPITALS.sub(" ", _SIDES.sub("", name)).lower().replace("memcpy", "memcpy ")
+    match = next((word for word, pattern in _DIRECTIONS if pattern.search(words)), None)
+    sides = _SIDES.search(name)
+    if match is None and sides:  # only the memories are named
+        at = ["D" if side.lower().startswith(("device", "array")) else "H" for side in sides.groups()]
+        return "2".join(at)
+    return match
+
+
+def memory(name: str) -> str | None:
+    """pageable, pinned or managed where the name of a copy says so of one of its sides; None where it does not."""
+    text = name.lower()
+    return next((place for place in _PLACES if place in text), None)
+
+
+def copies_of(run: Trace) -> pl.DataFrame | None:
+    """A row per kind, direction, memory and device, most time first; None where no copy or set was recorded. A report
+    of sums has its own: bytes over time is then the only rate."""
+    if not run.has("kernels") and run.has("kernel_stats"):
+        return _from_sums(run)
+    rows = run.kernels.filter(pl.col("kind").is_in(KINDS)).select(
+        "name", "kind", "device", "rank", "start_ns", "dur_ns", "bytes"
+    ).collect(engine="streaming")
+    if rows.is_empty():
+        return None
+    rows = with_meanings(rows).with_columns(dur_ns=pl.col("dur_ns").clip(lower_bound=0))
+    measured = (pl.col("dur_ns") > 0) & pl.col("bytes").is_not_null()
+    rows = rows.with_columns(rate=pl.when(measured).then(pl.col("bytes") * 1e9 / pl.col("dur_ns")))
+    timed = pl.col("dur_ns").filter(measured).sum()
+    frame = rows.group_by(KEYS).agg(
+        count=pl.len().cast(pl.Int64), total_ns=_sum("dur_ns"), bytes=_sum("bytes"),
+        mean_bytes=pl.col("bytes").mean(),
+        rate=pl.when(timed > 0).then(pl.col("bytes").filter(measured).sum() * 1e9 / timed),
+        rate_p50=pl.col("rate").median(), rate_max=pl.col("rate").max(),
+        p50_ns=pl.col("dur_ns").quantile(0.5, "higher").cast(pl.Int64), max_ns=pl.col("dur_ns").max(),
+    ).join(_exposed(run, rows), on=KEYS, how="left", nulls_equal=True)
+    return _ordered(frame)
+
+
+def _from_sums(run: Trace) -> pl.DataFrame | None:
+    rows = run.kernel_stats.filter(pl.col("kind").is_in(KINDS)).collect()
+    if rows.is_empty():
+        return None
+    both = pl.col("bytes").is_not_null() & pl.col("total_ns").is_not_null()
+    timed = pl.col("total_ns").filter(both).sum()
+    alone = pl.len() == 1
+    return _ordered(with_meanings(rows).group_by(KEYS).agg(
+        count=pl.col("count").sum(), total_ns=_sum("total_ns"), bytes=_sum("bytes"),
+        mean_bytes=pl.col("bytes").sum() / pl.col("count").filter(pl.col("bytes").is_not_null()).sum(),
+        rate=pl.when(timed > 0).then(pl.col("bytes").filter(both).sum() * 1e9 / timed),
+        rate_p50=pl.lit(None, pl.Float64), rate_max=pl.lit(None, pl.Float64),
+        p50_ns=pl.when(alone).then(pl.col("p50_ns").first()), max_ns=pl.col("max_ns").max(),
+        exposed_ns=pl.lit(None, pl.Int64),
+    ).with_columns(mean_bytes=pl.col("mean_bytes").fill_nan(None)))
+
+
+def _ordered(frame: pl.DataFrame) -> pl.DataFrame:
+    """Most time first, ties by what the rows are of."""
+    texts = [pl.col(key).cast(pl.String) for key in KEYS]
+    return frame.sort(pl.col("total_ns"), *texts, descending=[True] + [False] * len(texts), nulls_last=True)
+
+
+def _sum(name: str) -> pl.Expr:
+    """The sum, null where nothing was recorded."""
+    return pl.when(pl.col(name).count() > 0).then(pl.col(name).sum())
+
+
+def with_meanings(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with what their names say."""
+    names = rows["name"].unique().cast(pl.String).drop_nulls().to_list()
+    meanings = pl.DataFrame(
+        [(name, direction(name), memory(name)) for name in names],
+        schema={"name": pl.String, "direction": NAME, "memory": NAME}, orient="row",
+    ).with_columns(pl.col("name").cast(NAME))
+    rows = rows.join(meanings, on="name", how="left", maintain_order="left")
+    none = pl.lit(None, NAME)
+    is_copy = pl.col("kind") == "memcpy"
+    return rows.with_columns(direction=pl.when(is_copy).then("direction").otherwise(none))
+
+
+def _exposed(run: Trace, rows: pl.DataFrame) -> pl.DataFrame:
+    """``KEYS`` and ``exposed_ns``: time of the copies in which no kernel ran on the same device."""
+    work = run.kernels.filter(pl.col("kind").is_in(["kernel", "collective"])).select(
+        "device", "rank", "start_ns", "dur_ns").drop_nulls(["start_ns", "dur_ns"]).collect(engine="streaming")
+    timed = rows.drop_nulls(["start_ns", "dur_ns"])
+    busy = {key: union(*_ends(group)) for key, group in work.group_by("device", "rank")}
+    made = []
+    for key, group in timed.group_by(*KEYS, "rank", maintain_order=True):
+        own = union(*_ends(group))
+        place = (key[3], key[4])
+        made.append((*key[:4], own.length if place not in busy else own.length - (own & busy[place]).length))
+    schema = dict.fromkeys(KEYS, NAME) | {"exposed_ns": pl.Int64()}
+    return pl.DataFrame(made, schema=schema, orient="row").group_by(KEYS).agg(pl.col("exposed_ns").sum())
+
+
+def _ends(rows: pl.DataFrame) -> tuple[Ints, Ints]:
+    starts = rows["start_ns"].to_numpy()
+    return starts, starts + rows["dur_ns"].to_numpy().clip(min=0)
+
+
+def _size(count: float | None) -> str:
+    return units.MISSING if count is None else units.size(count)
+
+
+def sections(row: Row, runs: Runs, options: Options) -> list[Section]:
+    """The names under the row, the largest copies, and who made them."""
+    made: list[Section] = []
+    for _, run, tail in sides(runs, options):
+        rows = run.kernels.filter(pl.col("kind").is_in(KINDS)).select(
+            "index", "name", "kind", "device", "rank", "dur_ns", "bytes").collect(engine="streaming")
+        same = (pl.col(key).cast(pl.String).eq_missing(pl.lit(row[key], pl.String)) for key in KEYS)
+        mine = with_meanings(rows).filter(*same)
+        if mine.is_empty():
+            continue
+        made += listed(f"As recorded{tail}", sums_by(mine, "name", "bytes"), (text, units.count, span, units.size),
+                       ("name", "count", "total", "bytes"))
+        longest = mine.sort("dur_ns", "index", descending=[True, False], nulls_last=True).head(5)
+        made += listed(f"Longest{tail}", longest.select("index", "dur_ns", "bytes"), (launch, span, _size),
+                       ("launch", "duration", "bytes"))
+        made += caller_section(run, mine.drop_nulls("dur_ns").select("index", "dur_ns"), tail)
+    return made
+
+
+VIEW = View("copies", COLUMNS, answered_by(COLUMNS, table), pair_columns(COLUMNS), noun="copies", details=sections)

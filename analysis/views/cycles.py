@@ -14,7 +14,7 @@ from ..cycles.reduced import is_reduced
 from ..cycles.scope import require_cycle
 from ..cycles.summary import exact_mean, pair_summary, run_summary
 from ..cycles.whole import steps_of
-from ..details.glance.cycles import glance
+from ..details.cycle_differences import glance
 from ..details.row_details import cycle_sections
 from ..findings.spread import Spread
 

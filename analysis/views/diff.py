@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from ..contract.options import Options
 from ..contract.sections import Section
 from ..contract.view import Answer, Runs, View
-from ..details.suspects import suspect_sections
 from ..diff import by_cycle
 from ..diff.finished import finished
 from ..diff.headline import prepared_pair
@@ -39,10 +38,16 @@ def _compared(runs: Runs, options: Options) -> Answer:
     return by_cycle.compare((run_a, run_b), ready, options)
 
 
+def _details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
+    from ..details.suspects import suspect_sections  # only who opens a row needs it
+
+    return suspect_sections(row, runs, options)
+
+
 def _glance(runs: Runs, options: Options) -> Callable[[dict[str, Any]], list[Section]]:
-    from ..details.glance.functions import glance  # only the app shows it
+    from ..details.suspects import function_glance  # only the app shows it
 
-    return glance(runs, options)
+    return function_glance(runs, options)
 
 
-VIEW = View("diff", COLUMNS, build, alternates=("suspicion",), one_run=False, details=suspect_sections, glance=_glance)
+VIEW = View("diff", COLUMNS, build, alternates=("suspicion",), one_run=False, details=_details, glance=_glance)

@@ -18,7 +18,7 @@ from ..contract.view import Answer, Runs, View
 from ..core import units
 from ..core.device_pairs import together
 from ..cycles.paired import OneRun, paired
-from ..details.glance.kernels import glance
+from ..details.glances import kernel_glance
 from ..details.row_details import kernel_sections
 from ..kernels.by_name import coverage, facts_of, notes_of, sentence, several_ranks, table
 from ..kernels.columns import COLUMNS, EXTREMES, PAIR_COLUMNS
@@ -77,7 +77,7 @@ def _extremes(frame: pl.DataFrame) -> pl.DataFrame:
 
 VIEW = View(
     "kernels", COLUMNS, build, pair_columns=PAIR_COLUMNS, scopes_itself=True, noun="kernels", details=kernel_sections,
-    glance=glance,
+    glance=kernel_glance,
 )
 BY_NAME = replace(VIEW, columns=(*COLUMNS, *EXTREMES), build=build_by_name)  # The kernels summed over devices.
 

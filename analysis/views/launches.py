@@ -16,7 +16,7 @@ from ..core.callers import FRAME as CALLER_COLUMNS
 from ..core.callers import callers_of
 from ..cycles.scope import scoped
 from ..cycles.whole import MANY, cycle_of
-from ..details.glance.launches import glance
+from ..details.glances import launch_glance
 from ..details.row_details import launch_sections
 
 COLUMNS = (
@@ -98,5 +98,5 @@ def _with_launchers(whole: Trace, run: Trace, options: Options) -> tuple[pl.Lazy
 
 VIEW = View(
     "launches", COLUMNS, build, pair_columns=COLUMNS, noun="launches", scopes_itself=True, details=launch_sections,
-    glance=glance,
+    glance=launch_glance,
 )

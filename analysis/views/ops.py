@@ -12,12 +12,12 @@ import polars as pl
 
 from ...loaders.trace import Trace
 from ..contract.column import Column, pair_columns
-from ..contract.options import Options
-from ..contract.view import Answer, CannotAnswer, Runs, View
+from ..contract.options import Options, Side
+from ..contract.view import CannotAnswer, View
 from ..core import units
 from ..core.call_tree import crossing_notes
-from ..cycles.paired import OneRun, paired
-from ..details.glance.operators import glance
+from ..cycles.paired import OneRun, answered_by
+from ..details.glances import operator_glance
 from ..details.row_details import operator_sections
 from ..operators.tree import operators_of
 from ..operators.tree_view import TREE
@@ -42,7 +42,7 @@ COLUMNS = (
 )
 
 
-def table(run: Trace) -> OneRun:
+def table(run: Trace, options: Options, side: Side) -> OneRun:
     """The operators of one run, totals about them, and notes. Raises CannotAnswer."""
     names = [column.name for column in COLUMNS]
     found = operators_of(run)
@@ -78,14 +78,7 @@ def _sentence(facts: dict[str, Any]) -> str:
     )
 
 
-def build(runs: Runs, options: Options) -> Answer:
-    """Operators of one run by device time, or of two side by side by the size of the change."""
-    if len(runs) == 1:
-        return table(runs[0]).answer()
-    return paired(runs, options, COLUMNS, lambda run, options, side: table(run))
-
-
 VIEW = View(
-    "ops", COLUMNS, build, pair_columns=pair_columns(COLUMNS), noun="ops", details=operator_sections,
-    glance=glance, other=TREE,
+    "ops", COLUMNS, answered_by(COLUMNS, table), pair_columns(COLUMNS), noun="ops", details=operator_sections,
+    glance=operator_glance, other=TREE,
 )

@@ -1,17 +1,35 @@
-"""Ranges: how long what somebody marked took on the host, and the device time that was launched inside it."""
+"""Ranges (NVTX, ROCTX, record_function, step marks): how long what somebody marked took, and the device time inside.
+
+An activity belongs to a range when its launch call began inside the range on the same thread (of work that goes through
+a queue: its operator). What a thread without a range of its own launched meanwhile in the process, such as a backward
+pass, is counted apart. Sums over devices and streams count overlapping activities twice; ``busy_ns`` does not.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..contract.column import Column, pair_columns
-from ..contract.options import Options
-from ..contract.view import Answer, CannotAnswer, Runs, View
+from ..contract.options import Options, Side
+from ..contract.sections import Section
+from ..contract.view import CannotAnswer, Runs, View
 from ..core import units
-from ..cycles.paired import OneRun, paired
-from ..details.recorded_rows import range_sections
-from ..recorded.ranges import ranges_of
+from ..core.batches import ids, numbered, numbers
+from ..core.call_tree import HostSlices, Ints, among, nearest, numbers_among
+from ..core.callers import callers_of
+from ..core.intervals import union_per_owner
+from ..core.quantiles import dense, latencies
+from ..cycles.paired import OneRun, answered_by
+from ..details.event_arguments import longest_calls
+from ..details.listed import Row, kernel, listed, sides, span, sums_by
 
 COLUMNS = (
     Column("name", "range", "text", "what was marked, as recorded", width=34, order=0, elastic=True, pinned=True,
@@ -36,22 +54,22 @@ COLUMNS = (
 )
 
 
-def table(run: Trace) -> OneRun:
+def table(run: Trace, options: Options, side: Side) -> OneRun:
     """The ranges of one run, totals about them, and notes. Raises CannotAnswer."""
-    found = ranges_of(run)
-    if found is None:
+    ranges = ranges_of(run)
+    if ranges is None:
         raise CannotAnswer(
             f"{run.info.label} holds no ranges; NVTX or ROCTX ranges and record_function marks are such."
         )
-    facts = {"ranges": found.frame.height, "count": int(found.frame["count"].sum()), "device_ns": found.device_ns,
-             "unlaunched_device_ns": found.unlaunched_ns}
+    facts = {"ranges": ranges.frame.height, "count": int(ranges.frame["count"].sum()), "device_ns": ranges.device_ns,
+             "unlaunched_device_ns": ranges.unlaunched_ns}
     notes: tuple[str, ...] = ()
-    if found.device_ns and found.unlaunched_ns == found.device_ns:
+    if ranges.device_ns and ranges.unlaunched_ns == ranges.device_ns:
         notes = ("No launch call is recorded for any device activity, so device time belongs to no range.",)
-    elif found.device_ns and found.unlaunched_ns:
-        lost = units.percent(100 * found.unlaunched_ns / found.device_ns)
+    elif ranges.device_ns and ranges.unlaunched_ns:
+        lost = units.percent(100 * ranges.unlaunched_ns / ranges.device_ns)
         notes = (f"{lost} of the device time has no recorded launch and belongs to no range.",)
-    return OneRun(found.frame.select(column.name for column in COLUMNS), facts, notes=notes, sums=(_sentence(facts),))
+    return OneRun(ranges.frame.select(column.name for column in COLUMNS), facts, notes=notes, sums=(_sentence(facts),))
 
 
 def _sentence(facts: dict[str, Any]) -> str:
@@ -59,11 +77,221 @@ def _sentence(facts: dict[str, Any]) -> str:
     return text + (f" · {units.duration(facts['device_ns'])} on the devices in all" if facts["device_ns"] else "")
 
 
-def build(runs: Runs, options: Options) -> Answer:
-    """Ranges of one run by device time, or of two side by side by the size of the change."""
-    if len(runs) == 1:
-        return table(runs[0]).answer()
-    return paired(runs, options, COLUMNS, lambda run, options, side: table(run))
+
+RANGE_KINDS = ("annotation", "dataloader")  # Kinds of host slices that somebody marked.
+_KEYS = ("rank", "pid", "tid")
+Mask = npt.NDArray[np.bool_]
 
 
-VIEW = View("ranges", COLUMNS, build, pair_columns=pair_columns(COLUMNS), noun="ranges", details=range_sections)
+class Ranges(Struct, frozen=True):
+    """A row per name, and the device time (ns) of the run: all, and what has no launch call. None: no activities."""
+
+    frame: pl.DataFrame
+    device_ns: int | None
+    unlaunched_ns: int
+
+
+class Launched(Struct, frozen=True):
+    """The activities with a recorded launch, by thread and launch time. ``row`` is the row of ``run.kernels``,
+    ``thread`` and ``process`` that of the launch call, ``inner`` the range the call began in (its number, -1 for none),
+    ``launched`` when, ``start`` and ``dur`` of the activity in ns. Ranges are on ``range_thread`` of ``range_process``,
+    in the same numbers."""
+
+    row: Ints
+    thread: Ints
+    process: Ints
+    inner: Ints
+    launched: Ints
+    start: Ints
+    dur: Ints
+    device: Ints
+    range_thread: Ints
+    range_process: Ints
+
+
+class Marked(Struct, frozen=True):
+    """The ranges in recorded order: names as codes from 0, ``rows`` of the host table, times in ns. ``keys`` are rank,
+    pid and tid of each."""
+
+    names: pl.Series
+    name: Ints
+    rows: Ints
+    keys: tuple[Ints, ...]
+    start: Ints
+    dur: Ints
+
+    @property
+    def thread(self) -> Ints:
+        """A number for the thread of each."""
+        return numbered(*self.keys)
+
+    def among(self, slices: int) -> Mask:
+        """Which of so many host slices they are."""
+        mask = np.zeros(slices, dtype=bool)
+        mask[self.rows] = True
+        return mask
+
+
+def ranges_of(run: Trace) -> Ranges | None:
+    """The ranges of the run, most device time first; None where none was recorded. A report of sums has its own."""
+    if not run.has("host") and run.has("host_stats"):
+        return _from_sums(run)
+    slices = HostSlices(run)
+    marked = _marked(run)
+    if not len(marked.rows):
+        return None
+    is_range = marked.among(len(slices.parent))
+    work, total, unlaunched = _work(run, slices, marked, is_range)
+    count = len(marked.names)
+    stats = latencies(marked.name, marked.dur, count)
+    parent = among(slices.parent, is_range)
+    inside = np.bincount(parent[parent >= 0], weights=marked.dur[parent >= 0], minlength=len(marked.dur))
+    threads = np.bincount(np.unique(np.stack((marked.name, marked.thread)), axis=1)[0], minlength=count)
+    frame = pl.DataFrame({
+        "name": marked.names.cast(NAME), "count": stats.counts, "total_ns": stats.totals,
+        "self_ns": _summed(marked.name, np.maximum(marked.dur - inside, 0), count),
+        "p50_ns": stats.percentile(50), "max_ns": stats.longest, "threads": threads,
+        "trend": pl.Series(stats.histograms()).arr.to_list(),
+    }).with_columns(**_device_time(marked, work, count)).with_columns(
+        share=pl.when(pl.lit(bool(total))).then(pl.col("device_ns") / (total or 1))
+    )
+    by_name = pl.col("name").cast(pl.String)
+    frame = frame.sort(pl.col("device_ns"), pl.col("total_ns"), by_name, descending=[True, True, False],
+                       nulls_last=True)
+    return Ranges(frame, total, unlaunched)
+
+
+def _from_sums(run: Trace) -> Ranges | None:
+    """Recorded sums, which say nothing of devices."""
+    frame = run.host_stats.filter(pl.col("kind").is_in(RANGE_KINDS)).select(
+        "name", "count", "total_ns", "p50_ns", "max_ns").collect()
+    if frame.is_empty():
+        return None
+    unknown = ("self_ns", "threads", "device_ns", "device_self_ns", "busy_ns", "elsewhere_ns", "launches")
+    frame = frame.with_columns(
+        *(pl.lit(None, pl.Int64).alias(name) for name in unknown), share=pl.lit(None, pl.Float64),
+        trend=pl.lit(None, pl.List(pl.Int64)),
+    )
+    by_name = pl.col("name").cast(pl.String)
+    return Ranges(frame.sort(pl.col("total_ns"), by_name, descending=[True, False], nulls_last=True), None, 0)
+
+
+def activities_in(run: Trace, name: str) -> pl.DataFrame:
+    """Rows of ``run.kernels`` (``row``) launched inside ranges of that name, once each; empty where none is known."""
+    slices, marked = HostSlices(run), _marked(run)
+    work, _, _ = _work(run, slices, marked, marked.among(len(slices.parent)))
+    wanted = np.flatnonzero((marked.names.cast(pl.String) == name).to_numpy())
+    if work is None or not len(wanted):
+        return pl.DataFrame({"row": pl.Series([], dtype=pl.UInt32)})
+    owner, at = _inside(marked, work, work.range_thread, work.thread)
+    return pl.DataFrame({"row": pl.Series(np.sort(work.row[at[owner == wanted[0]]])).cast(pl.UInt32)})
+
+
+def _marked(run: Trace) -> Marked:
+    ranges = run.host.with_row_index("row").filter(pl.col("kind").is_in(RANGE_KINDS), pl.col("name").is_not_null())
+    result = numbers(ranges.select("row", pl.col("start_ns", "dur_ns").fill_null(0), *_KEYS))
+    named = ranges.select("name").collect(engine="streaming").to_series()
+    code, seen = dense(named.to_physical().cast(pl.Int64).to_numpy())
+    return Marked(
+        named.gather(pl.Series(seen)), code.astype(np.int64), result["row"],
+        tuple(result[key] for key in _KEYS), result["start_ns"], np.maximum(result["dur_ns"], 0),
+    )
+
+
+def _work(run: Trace, slices: HostSlices, marked: Marked, is_range: Mask) -> tuple[Launched | None, int | None, int]:
+    """The activities with a launch (None where no launches are recorded), all device time, and that without one."""
+    rows = run.kernels.select("kind", "start_ns", "dur_ns", "device", "rank", "op_id").collect(engine="streaming")
+    counts = (rows["kind"] != "sync").fill_null(True).to_numpy() & rows["dur_ns"].is_not_null().to_numpy()
+    dur = np.maximum(rows["dur_ns"].fill_null(0).to_numpy(), 0)
+    if not counts.any():
+        return None, None, 0
+    total = int(dur[counts].sum())
+    callers = callers_of(run)
+    if callers is None or not (callers.call >= 0).any():
+        return None, total, total
+    # where an arrow names the operator, the call was made by the thread that empties its queue
+    queued = (rows["op_id"] < 0).fill_null(False).to_numpy() & (callers.operator >= 0)
+    launched = np.where(queued, callers.operator, callers.call)
+    chosen = np.flatnonzero(counts & (launched >= 0) & rows["start_ns"].is_not_null().to_numpy())
+    call = launched[chosen]
+    inner = nearest(slices.parent, call.astype(np.int32), is_range)
+    device = numbered(ids(rows["rank"]), ids(rows["device"].to_physical().cast(pl.Int64)))
+    begun = slices.at(call, "start_ns", 0)
+    both = [np.concatenate((slices.at(call, key), marks)) for key, marks in zip(_KEYS, marked.keys, strict=True)]
+    (thread, range_thread), (process, range_process) = (
+        np.split(numbered(*some), [len(call)]) for some in (both, both[:2]))
+    order = np.lexsort((begun, thread))
+    chosen, inner = chosen[order], inner[order]
+    work = Launched(
+        chosen, thread[order], process[order], np.where(inner >= 0, numbers_among(is_range)[inner], -1), begun[order],
+        rows["start_ns"].fill_null(0).to_numpy()[chosen], dur[chosen], device[chosen],
+        range_thread, range_process,
+    )
+    return work, total, total - int(dur[chosen].sum())
+
+
+def _device_time(marked: Marked, work: Launched | None, count: int) -> dict[str, pl.Series]:
+    """Per name: time and number of the activities launched inside, their union, of the innermost, and meanwhile."""
+    names = ("device_ns", "device_self_ns", "busy_ns", "elsewhere_ns", "launches")
+    if work is None:
+        return {name: pl.Series(name, [None] * count, dtype=pl.Int64) for name in names}
+    owner, at = _inside(marked, work, work.range_thread, work.thread)
+    mine = work.inner >= 0
+    spread = int(work.device.max(initial=0)) + 1
+    first, last, of = union_per_owner(work.start[at], (work.start + work.dur)[at], owner * spread + work.device[at])
+    some = ~mine
+    rows = np.flatnonzero(some)
+    rows = rows[np.lexsort((work.launched[rows], work.process[rows]))]
+    ours = {name: getattr(work, name)[rows] for name in Launched.__struct_fields__ if not name.startswith("range_")}
+    strays = replace(work, **ours)
+    theirs, when = _inside(marked, strays, work.range_process, strays.process)
+    result = (
+        _summed(owner, work.dur[at], count), _summed(marked.name[work.inner[mine]], work.dur[mine], count),
+        _summed(of // spread, last - first, count), _summed(theirs, strays.dur[when], count),
+        np.bincount(owner, minlength=count).astype(np.int64),
+    )
+    return {name: pl.Series(name, values) for name, values in zip(names, result, strict=True)}
+
+
+def _inside(marked: Marked, work: Launched, place: Ints, where: Ints) -> tuple[Ints, Ints]:
+    """Every pair of a name and an activity launched inside one of its ranges: name codes, places in ``work``. ``place``
+    and ``where`` say which ranges and launches go together (thread or process); ``work`` is ordered by it. Ranges of
+    one name that overlap are one window, so no pair comes twice."""
+    spread = int(marked.name.max(initial=0)) + 1
+    starts, ends, owner = union_per_owner(marked.start, marked.start + marked.dur, place * spread + marked.name)
+    first, last = np.zeros(len(starts), np.int64), np.zeros(len(starts), np.int64)
+    edges = np.searchsorted(where, np.arange(int(where.max(initial=-1)) + 2))
+    of = owner // spread
+    order = np.argsort(of, kind="stable")
+    for group in np.split(order, np.flatnonzero(np.diff(of[order])) + 1):
+        if not len(group) or of[group[0]] + 1 >= len(edges):
+            continue
+        low, high = edges[of[group[0]]], edges[of[group[0]] + 1]
+        times = work.launched[low:high]
+        first[group] = low + np.searchsorted(times, starts[group], side="left")
+        last[group] = low + np.searchsorted(times, ends[group], side="left")
+    many = last - first
+    shift = np.repeat(first - np.concatenate(([0], np.cumsum(many)[:-1])), many)
+    return np.repeat(owner % spread, many), np.arange(int(many.sum())) + shift
+
+
+def _summed(owner: Ints, values: npt.NDArray[np.int64 | np.float64], count: int) -> Ints:
+    """Sum of the values of each owner; exact as long as a sum stays below 2**53 ns, which is a hundred days."""
+    return np.bincount(owner, weights=values, minlength=count).astype(np.int64)
+
+
+def sections(row: Row, runs: Runs, options: Options) -> list[Section]:
+    """What was launched inside ranges of the name, and the longest of them."""
+    made: list[Section] = []
+    for number, run, tail in sides(runs, options):
+        inside = activities_in(run, str(row["name"]))
+        if not inside.is_empty():
+            rows = run.kernels.select("name", "dur_ns").with_row_index("row").collect(engine="streaming")
+            made += listed(
+                f"Launched inside{tail}", sums_by(rows.join(inside, on="row", how="semi"), "name"),
+                (kernel, units.count, span), ("kernel", "launches", "total"))
+        made += longest_calls(run, str(row["name"]), number, tail, RANGE_KINDS)
+    return made
+
+
+VIEW = View("ranges", COLUMNS, answered_by(COLUMNS, table), pair_columns(COLUMNS), noun="ranges", details=sections)

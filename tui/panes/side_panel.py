@@ -23,7 +23,7 @@ from ..widgets.sections import HISTOGRAM_LINES, heading, section_lines
 
 if TYPE_CHECKING:
     from ...analysis.contract.sections import Detail, Section
-    from ...analysis.details.glance.of_view import Glance
+    from ...analysis.details.row_details import Glance
     from ...analysis.table.table import Table
 
 REST = 0.06

@@ -33,7 +33,7 @@ from .spoken import Spoken
 
 if TYPE_CHECKING:
     from ...analysis.contract.view import View
-    from ...analysis.details.glance.of_view import Glance
+    from ...analysis.details.row_details import Glance
     from ...analysis.table.table import Table
 
 
@@ -226,7 +226,7 @@ class TablePane(PaneActions, can_focus=False):
         view, asked = shown.view, self.session.question(shown.view, self.subject)  # of the rows on the screen
 
         def make() -> Glance:
-            from ...analysis.details.glance.of_view import glance_of
+            from ...analysis.details.row_details import glance_of
 
             return glance_of(view, *asked)
 

@@ -15,7 +15,7 @@ from warplens.analysis.contract.sections import Detail
 from warplens.analysis.core.distribution import THINNED, histogram, sorted_histogram
 from warplens.analysis.core.names.short_name import short_name
 from warplens.analysis.details.cycle_differences import LEAST, differences
-from warplens.analysis.details.glance.of_view import glance_of
+from warplens.analysis.details.row_details import glance_of
 from warplens.analysis.kernels.launch_index import launch_index
 from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view

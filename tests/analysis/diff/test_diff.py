@@ -12,8 +12,8 @@ from recorded import read_profile, run_of
 
 from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import CannotAnswer
+from warplens.analysis.details.suspects import function_details
 from warplens.analysis.diff.pooled import pooled
-from warplens.analysis.diff.present.details import function_details, summary
 from warplens.analysis.diff.verdict.gate import gate
 from warplens.analysis.query.ask import ask
 from warplens.analysis.table.table import Table
@@ -235,11 +235,9 @@ def test_one_run_a_side_cannot_be_pooled() -> None:
 def test_a_suspect_opens_into_both_distributions_and_its_metrics() -> None:
     runs = profile(8, seed=1), profile(8, seed=2, slower={"norm": 1.5}, clock=60_000.0)
     found = function_details(runs, Options(), "norm", "GPU 0", 7, 7)
-    assert found.cycles_ms is not None and found.per_launch_us is not None
-    assert len(found.cycles_ms.values_a) == len(found.numbers_b) == 8
-    assert sum(found.cycles_ms.counts_a) == sum(found.cycles_ms.counts_b) == 8
-    a, b = summary(found.per_launch_us.values_a), summary(found.per_launch_us.values_b)
-    assert a is not None and b is not None and b.median / a.median == pytest.approx(1.5, abs=0.02)
+    assert found.cycles is not None and len(found.cycles.ms.a) == 8
+    assert sum(found.cycles.ms.shape["a"]) == sum(found.cycles.ms.shape["b"]) == 8
+    assert np.median(found.cycles.us.b) / np.median(found.cycles.us.a) == pytest.approx(1.5, abs=0.02)
     assert [(m.metric, m.mu_a, m.mu_b, m.unit) for m in found.metrics] == [("gpu_sm_frequency", 1180.0, 600.0, "MHz")]
     with pytest.raises(KeyError):
         function_details(runs, Options(), "nobody", "GPU 0")
@@ -251,7 +249,7 @@ def test_a_suspect_of_another_device_and_name_is_found_on_both_sides() -> None:
         return row | {"function": name, "device": "GPU 5" if row["device"] == "GPU 0" else row["device"]}
 
     found = function_details((profile(seed=1), profile(seed=2, spoil=moved)), Options(), "norm", "GPU 0")
-    assert found.cycles_ms is not None and len(found.cycles_ms.values_b) == 8
+    assert found.cycles is not None and len(found.cycles.ms.b) == 8
 
 
 def two_ranks(late: int, transfer: float = 10.0, seed: int = 0) -> Trace:

@@ -11,7 +11,7 @@ from made_job import reduce_here, write_job
 
 from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import CannotAnswer, ScopeRefused
-from warplens.analysis.diff.present.details import function_details
+from warplens.analysis.details.suspects import function_details
 from warplens.analysis.overview.headline import headline
 from warplens.analysis.query.ask import ANSWERED, ask
 from warplens.analysis.table.table import Table
@@ -184,8 +184,8 @@ def test_ranks_on_hosts_that_number_alike_are_compared_each_with_itself(tmp_path
     assert any("waited for rank 3, now for rank 11" in line for line in table.summary)
     row = table.frame.filter(pl.col("verdict") == "slower").row(0, named=True)
     details = function_details(runs, Options(), row["function"], "GPU 3", 4003, 4003, 11)
-    assert details.cycles_ms is not None
-    assert float(details.cycles_ms.values_b.mean()) > 1.2 * float(details.cycles_ms.values_a.mean())
+    assert details.cycles is not None
+    assert float(details.cycles.ms.b.mean()) > 1.2 * float(details.cycles.ms.a.mean())
 
 
 def test_ranks_of_one_job_only_are_said(both: tuple[Trace, Trace], tmp_path: Path) -> None:

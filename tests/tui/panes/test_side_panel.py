@@ -9,7 +9,7 @@ from app_runs import app_on, press, said, screen_text, settled
 from textual.content import Content
 
 from warplens.analysis.contract.sections import Detail, Section
-from warplens.analysis.details.glance import of_view
+from warplens.analysis.details import row_details
 from warplens.tui.app.app import WarplensApp
 from warplens.tui.panes import side_panel
 from warplens.tui.panes.side_panel import SidePanel, columns_of
@@ -69,7 +69,7 @@ async def test_a_key_that_is_held_down_asks_once(monkeypatch: pytest.MonkeyPatch
         looked.append(args)
         return lambda table, position: asked.append(position) or Detail((Section(f"row {position}"),))
 
-    monkeypatch.setattr(of_view, "glance_of", glance_of)
+    monkeypatch.setattr(row_details, "glance_of", glance_of)
     app = app_on("a", view="launches")
     async with app.run_test(size=(160, 40)) as pilot:
         await settled(pilot)
@@ -87,7 +87,7 @@ async def test_details_that_fail_say_so_and_nothing_else_stops(monkeypatch: pyte
     def glance_of(*args: Any) -> Any:
         raise ValueError("no \x1b[31m such [red]thing")
 
-    monkeypatch.setattr(of_view, "glance_of", glance_of)
+    monkeypatch.setattr(row_details, "glance_of", glance_of)
     app = app_on("a", view="kernels")
     async with app.run_test(size=(160, 40)) as pilot:
         await settled(pilot)

@@ -1,0 +1,112 @@
+"""How sections of details are made: the rows that matter most, and each run of a pair under a title of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import polars as pl
+
+from ...loaders.trace import Trace
+from ..contract.options import SIDES, Options
+from ..contract.sections import MOST, Section
+from ..core import units
+from ..core.names.short_name import fit_name
+from ..core.text import display
+from ..cycles.scope import scoped
+from ..kernels.launch_index import CALLERS, ways, with_callers
+
+Row = dict[str, Any]
+Runs = tuple[Trace, ...]
+Cell = Callable[[Any], str]
+
+
+def sides(runs: Runs, options: Options) -> Iterator[tuple[int, Trace, str]]:
+    """Each run restricted to the cycle in scope, with its number and what titles say of it: ' in B', '' for one run."""
+    for number, (run, side) in enumerate(zip(runs, SIDES, strict=False)):
+        yield number, scoped(run, options, side), tail(number, runs)
+
+
+def tail(number: int, runs: Sequence[object]) -> str:
+    """What the titles of one run's sections end with."""
+    return f" in {'AB'[number]}" if len(runs) > 1 else ""
+
+
+def listed(
+    title: str, rows: pl.DataFrame, cells: Sequence[Cell], headers: tuple[str, ...], of: str = ""
+) -> list[Section]:
+    """The first rows as text, a cell for each column; ``of`` is what they are called. Nothing where there are none."""
+    if rows.is_empty():
+        return []
+    texts = tuple(
+        tuple(cell(value) for cell, value in zip(cells, row, strict=True)) for row in rows.head(MOST).rows()
+    )
+    capped = f", {MOST} of {units.count(rows.height)}{of}" if rows.height > MOST else ""
+    return [Section(f"{title}{capped}", texts, headers)]
+
+
+def sums_by(rows: pl.DataFrame, key: str, *more: str) -> pl.DataFrame:
+    """``key``, how often, summed ``dur_ns`` and ``more``, most time first."""
+    return rows.group_by(key).agg(pl.len(), pl.col("dur_ns", *more).sum()).sort(
+        "dur_ns", pl.col(key).cast(pl.String), descending=[True, False], nulls_last=True)
+
+
+def text(value: object) -> str:
+    """A recorded text in at most 60 cells, a dash for none."""
+    return units.MISSING if value is None else display(str(value), 60)
+
+
+def kernel(name: object) -> str:
+    """A kernel's name in at most 48 cells."""
+    return fit_name(str(name), 48)
+
+
+def span(ns: float | None) -> str:
+    """A duration, a dash for none."""
+    return units.MISSING if ns is None else units.duration(ns)
+
+
+def launch(index: int) -> str:
+    """A launch by its number."""
+    return f"#{units.count(index)}"
+
+
+def caller_section(run: Trace, launches: pl.DataFrame, tail: str) -> list[Section]:
+    """Who launched these launches (``index dur_ns``): operator, module and Python line, most time first."""
+    rows = with_callers(run, launches.lazy(), "dur_ns")
+    if rows is None or all(rows[name].null_count() == rows.height for name in CALLERS):
+        return []
+    callers = ways(rows).select(_operator(), "module", "frame", "count", "total_ns")
+    headers = ("operator", "module", "Python line", "launches", "total")
+    return listed(f"Launched by{tail}", callers, (text, text, text, units.count, span), headers, " ways")
+
+
+def brief_caller_section(callers: pl.DataFrame, tail: str = "") -> list[Section]:
+    """The same where room is short: operators and the Python lines (else modules) they came from. ``callers`` has
+    ``CALLERS``, ``count`` and ``total_ns``."""
+    if callers.is_empty():
+        return []
+    came = callers.group_by("op", "op_forward", pl.coalesce("frame", "module").alias("from"), maintain_order=True).agg(
+        pl.col("count").sum(), pl.col("total_ns").sum()
+    ).sort("total_ns", "count", descending=True, maintain_order=True)
+    return listed(
+        f"Launched by{tail}", came.select(_operator(), "from", "count", "total_ns"),
+        (text, lambda where: units.MISSING if where is None else fit_name(where, 60), units.count, span),
+        ("operator", "from", "count", "total"), " ways")
+
+
+def _operator() -> pl.Expr:
+    """The operator, with the forward operator that a backward one belongs to."""
+    backward = pl.format("{} ← {}", pl.col("op").cast(pl.String), pl.col("op_forward").cast(pl.String))
+    return pl.coalesce(backward, pl.col("op").cast(pl.String)).alias("op")
+
+
+def kernel_section(run: Trace, operator: str, tail: str) -> list[Section]:
+    """The kernels that calls of one operator launched, most time first."""
+    launches = run.kernels.filter(pl.col("kind") != "sync")
+    rows = with_callers(run, launches, "name", "dur_ns") if run.has("kernels") else None
+    if rows is None:
+        return []
+    mine = rows.filter(pl.col("op").cast(pl.String) == operator)
+    headers = ("kernel", "launches", "total")
+    return listed(f"Kernels it launched{tail}", sums_by(mine, "name"), (kernel, units.count, span), headers)

@@ -1,1 +1,0 @@
-"""What a recording holds beside kernels and operators: ranges somebody marked, host calls, copies."""
