@@ -15,9 +15,8 @@ from ...loaders.trace import REDUCED, Trace
 from ..core.distribution import fence
 from ..core.intervals import union
 from ..core.quantiles import latencies
-from . import kinds
 from .arrivals import Arrivals
-from .collectives import Member
+from .collectives import ONE_SIZE, Member, bus_factor
 
 KEYS = ("kind", "name", "group", "ranks", "dtype", "bytes")
 _SIZE = "_size"
@@ -30,7 +29,7 @@ def by_kind(run: Trace, arrivals: Arrivals, by_name: bool = True) -> pl.DataFram
         frame = frame.with_columns(exposed_ns=pl.Series(exposed(run, frame, arrivals.members), dtype=pl.Int64))
     frame = frame.with_columns(
         unit=pl.coalesce("instance", -1 - pl.int_range(pl.len())),
-        **{_SIZE: pl.when(pl.col("kind").is_in(kinds.ONE_SIZE)).then("bytes")},
+        **{_SIZE: pl.when(pl.col("kind").is_in(ONE_SIZE)).then("bytes")},
     ).with_columns(ranks=pl.coalesce("ranks", pl.col("parties").cast(pl.Int64)))
     keys = [key for key in (*KEYS[:-1], _SIZE) if by_name or key != "name"]
     frame = frame.with_columns(row=pl.struct(keys).rank("dense").cast(pl.Int64) - 1)
@@ -50,7 +49,7 @@ def by_kind(run: Trace, arrivals: Arrivals, by_name: bool = True) -> pl.DataFram
         bytes=pl.col(_SIZE) if not by_name else pl.coalesce(_SIZE, "usual"),
         trend=pl.Series(shapes, dtype=pl.List(pl.Int64)),
         algbw=pl.when(pl.col("p50_ns") > 0).then(pl.col("usual") / (pl.col("p50_ns") / 1e9)),
-    ).with_columns(busbw=pl.col("algbw") * kinds.bus_factor(kind, ranks))
+    ).with_columns(busbw=pl.col("algbw") * bus_factor(kind, ranks))
     return rows.sort("total_ns", "row", descending=[True, False])
 
 

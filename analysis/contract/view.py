@@ -51,6 +51,20 @@ class Answer(Struct, frozen=True):
 Runs = tuple["Trace", ...]  # One run, or two: (A,) or (A, B).
 
 
+def lettered(sides: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """The sentences about A, then those about B, each with the letter of its run."""
+    return tuple(f"{letter}: {line}" for letter, side in zip("AB", sides, strict=True) for line in side)
+
+
+def of_both(sides: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """The notes on A and on B, each once; one that is of one run only has its letter."""
+    a, b = sides
+    return tuple(dict.fromkeys(
+        note if note in a and note in b else f"{letter}: {note}" for letter, side in zip("AB", sides, strict=True)
+        for note in side
+    ))
+
+
 class View(Struct, frozen=True):
     """A question.
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 from ...loaders.trace import Trace
 from ..contract.column import Column, keys_of, ranked_sums, with_cycle_sums
 from ..contract.options import SIDES, Options, Side
-from ..contract.view import Answer, CannotAnswer, Runs
+from ..contract.view import Answer, CannotAnswer, Runs, lettered, of_both
 from ..core import units
 from ..core.device_pairs import mapped, note, only_device, under
 from ..table.sides import beside
@@ -57,13 +57,11 @@ def paired(runs: Runs, options: Options, columns: Sequence[Column], one: One, wi
         lambda cycles, options, side: one(cycles.part, options, side).frame))
     (a, b), moved = _on_the_same_devices(per.frames)
     joined = beside(a, b, with_cycle_sums(columns))
-    lines, summary = (
-        tuple(f"{letter}: {line}" for letter, side in zip("AB", sides, strict=True) for line in said(side))
-        for said in (lambda side: side.summary, lambda side: (*side.sums, *side.summary))
-    )
+    lines = lettered([side.summary for side in sides])
+    summary = lettered([(*side.sums, *side.summary) for side in sides])
     return Answer(
         joined.lazy(), {side: made.facts for side, made in zip(SIDES, sides, strict=True)} | per.facts, summary,
-        (*_notes(sides), *note(moved), *per.notes),
+        (*of_both([side.notes for side in sides]), *note(moved), *per.notes),
         cycle_summary=(per.sentence(joined, columns), *lines) if per.known else (),
     )
 
@@ -206,15 +204,6 @@ def _on_the_same_devices(frames: Frames) -> tuple[Frames, dict[str, str]]:
         return (a.with_columns(known), b.with_columns(known)), {}
     moved = mapped(*names)
     return (a, b.with_columns(under(moved)) if moved else b), moved
-
-
-def _notes(sides: Sequence[OneRun]) -> tuple[str, ...]:
-    """The notes of both, each once; what is to be known of one of them only says of which."""
-    a, b = sides
-    return tuple(dict.fromkeys(
-        said if said in a.notes and said in b.notes else f"{letter}: {said}"
-        for letter, side in zip("AB", sides, strict=True) for said in side.notes
-    ))
 
 
 def _why(runs: Runs, found: Sequence[Sequence[WholeCycles]]) -> tuple[str, ...]:

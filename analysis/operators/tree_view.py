@@ -17,8 +17,7 @@ from ..details.glances import Glances, kernel_glance, operator_glance, summed_ke
 from ..details.listed import tail
 from ..details.row_details import kernel_sections, operator_sections
 from ..table.sides import beside
-from .call_paths import MODULE_KIND, OPERATOR_KIND, call_paths, in_order, kernels_below
-from .folding import texts_of
+from .call_paths import MODULE_KIND, OPERATOR_KIND, call_paths, in_order, kernels_below, texts_of
 
 COLUMNS = (
     Column("tree", "module, operator, kernel", "text", "the name, under what calls it", 44, order=0, elastic=True,

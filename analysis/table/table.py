@@ -7,6 +7,7 @@ the columns of the old one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ...loaders.trace import Trace
-from ..contract.column import Column, Per
+from ..contract.column import Column, Dtype, Per
 from ..contract.sections import PageSection
 from ..core.names.display_names import ShortNames, shown_name
 from .filters import Filter
@@ -259,3 +260,19 @@ def names_of(of_activities: ShortNames, rows: Rows, columns: Sequence[Column]) -
         return sorted(text for text in texts if of_activities.fit(text, None) is None)
 
     return of_activities, ShortNames(others)
+
+
+_DTYPES: dict[Dtype, type[pl.DataType]] = {"str": pl.String, "int": pl.Int64}
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def listing(name: str, columns: tuple[Column, ...], rows: Sequence[tuple[Any, ...]]) -> Table:
+    """A Table of those rows; text, bytes and counts are all a listing holds. The name of a file may hold bytes that are
+    no text, which Python keeps as lone surrogates and no column can hold."""
+    schema = {column.name: _DTYPES[column.dtype] for column in columns}
+    frame = pl.DataFrame([tuple(map(_storable, row)) for row in rows], schema=schema, orient="row")
+    return Table(view=name, columns=columns, rows=Rows(frame), total_rows=frame.height)
+
+
+def _storable(value: Any) -> Any:
+    return _SURROGATE.sub("\ufffd", value) if isinstance(value, str) else value

@@ -13,7 +13,7 @@ from msgspec import to_builtins
 
 from ..contract.column import Column, side_by_side
 from ..contract.options import SIDES, Options
-from ..contract.view import Answer, Runs, View
+from ..contract.view import Answer, Runs, View, of_both
 from ..core import units
 from ..core.device_pairs import mapped
 from ..core.text import display
@@ -76,11 +76,7 @@ def build(runs: Runs, options: Options) -> Answer:
     facts = {"a": a.facts, "b": b.facts, "findings": [*_changes(a, b, found)], "per": per,
              "lead": to_builtins(cycle_lead(found.time)) if found is not None else None}
     summary = (f"A: {a.headline}", f"B: {b.headline}")
-    notes = tuple(dict.fromkeys(
-        note if note in a.notes and note in b.notes else f"{letter}: {note}"
-        for letter, side in (("A", a), ("B", b)) for note in side.notes
-    ))
-    return Answer(joined.sort(order, "category").lazy(), facts, summary, notes)
+    return Answer(joined.sort(order, "category").lazy(), facts, summary, of_both((a.notes, b.notes)))
 
 
 def _changes(a: Overview, b: Overview, found: Headline | None) -> tuple[str, ...]:

@@ -64,6 +64,7 @@ class PickerScreen(ModalScreen[list[str] | None]):
             self._found.setdefault(path, (format, _size(path), "recent"))
         self._chosen: list[Path] = []
         self._searching = True
+        self._can_list = False  # until polars is imported, in the thread that searches
         self._shown = -1
         self.rows, self.prompt = TableList(), Prompt()
         self.top, self.bottom = Line(classes="bar"), Line(classes="bar")
@@ -83,9 +84,9 @@ class PickerScreen(ModalScreen[list[str] | None]):
         threading.Thread(target=self._search, name="discovery", daemon=True).start()
 
     def _search(self) -> None:
-        from ...analysis.table import listing
+        from ...analysis.table.table import listing
 
-        assert listing
+        self._can_list = listing is not None
         if self._discover is not None:
             for one in self._discover(Path.cwd()):
                 path = one.path.absolute()
@@ -97,11 +98,9 @@ class PickerScreen(ModalScreen[list[str] | None]):
 
     def _look(self) -> None:
         """Show what was found since."""
-        import sys
-
         if not self._searching:
             self._timer.stop()
-        if "warplens.analysis.table.listing" not in sys.modules and self._searching:
+        if not self._can_list and self._searching:
             return
         if len(self._found) != self._shown:
             self._shown = len(self._found)
@@ -109,7 +108,7 @@ class PickerScreen(ModalScreen[list[str] | None]):
         self._say()
 
     def _show(self) -> None:
-        from ...analysis.table.listing import listing
+        from ...analysis.table.table import listing
 
         marks, cursor = set(self.rows.marks), self.rows.cursor
         self._paths = list(self._found)

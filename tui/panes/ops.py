@@ -25,7 +25,7 @@ class OpsPane(TablePane):
 
     def show(self, shown: Shown) -> None:
         """Put the answer on the screen; a tree that was not seen before opens at what takes most."""
-        from ...analysis.operators.folding import folded, is_tree, opened_at_first
+        from ...analysis.operators.call_paths import folded, is_tree, opened_at_first
 
         if is_tree(shown.table):
             if self._tree is None or self._tree.rows is not shown.base.rows:
@@ -36,7 +36,7 @@ class OpsPane(TablePane):
 
     def action_fold(self, step: int) -> None:
         """Open the row under the cursor, or close it; of a row that cannot be closed, the one it stands under."""
-        from ...analysis.operators.folding import is_tree, row_above
+        from ...analysis.operators.call_paths import is_tree, row_above
 
         table = self.rows.table
         if self.shown is None or table is None or not len(table) or not is_tree(table):
@@ -62,7 +62,7 @@ class OpsPane(TablePane):
 
     def wanted(self) -> list[str]:
         """The names of the keys that matter now, for the footer."""
-        from ...analysis.operators.folding import is_tree
+        from ...analysis.operators.call_paths import is_tree
 
         tree = self.table is not None and is_tree(self.table)
         return [*super().wanted(), *(["fold", "unfold"] if tree else [])]

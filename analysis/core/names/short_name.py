@@ -4,6 +4,10 @@ The form says what a kernel computes, on what type, in what tile, and leaves out
 tuned: ``at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, …>`` is ``add<float>
 elementwise``. It does not depend on the room there is; cutting comes after it. What must stay true: the raw name stays
 what is stored, searched, filtered and exported to machines; time is linear in the name, whatever it holds.
+
+Kernel generators and libraries write names by patterns of their own: GEMMs, convolutions, collectives, copies. Each
+rule reads one pattern; what tunes the kernel (stages, alignment, vector widths) comes back only where two names of a
+table would read alike.
 """
 
 from __future__ import annotations
@@ -16,7 +20,6 @@ from functools import lru_cache
 from ..text import clean, cut
 from . import functors
 from .cpp import Name, demangled, is_mangled, parsed, source_names
-from .generated import short_generated
 
 _LONGEST = 8192  # Characters of a demangled name that are parsed.
 
@@ -91,3 +94,128 @@ def _named(name: Name) -> str | None:
     says = [kind, functors.head_tile(own) or functors.tile(name), functors.extra(own)]
     inside = ", ".join(dict.fromkeys(filter(None, says)))
     return f"{base}<{inside}>" if inside else base
+
+
+_LONGEST_IDENTIFIER = 512  # Characters a generated identifier has at most.
+
+_TILE = re.compile(r"(?:tilesize|t|MT|bt)?(\d+x\d+(?:x\d+)?)(?:u\d+)?$")
+_GEMM = re.compile(r"(?:[a-z]?\d*gemm|[hsd]cudnn|[hsdi]?\d*(?:fprop|dgrad|wgrad))\w*$")
+_VENDOR = re.compile(
+    r"(?:maxwell|pascal|volta|turing|ampere|ada|hopper|blackwell|sm\d+|cutlass\w*?|cudnn|cublas\w*?|xmma|fused)_"
+)
+_INPUT = re.compile(
+    r"(?:(f64|f32|tf32|f16|bf16|fp16|bf16f16|s8|u8|i8|e4m3|e5m2|s32|fp8|fp4|e2m1|mxf4|mxf8)(?:\1|f32|f16|s32)?)$"
+)
+_LAYOUT = re.compile(r"[nt]{2,3}$|n(?:hwc|chw)\w*$|ndhwc$")
+_FUSED = ("relu", "gelu", "bias", "silu", "splitK", "stridedB", "ffma", "winograd", "3dconv", "aux", "tanh", "swish")
+_DTYPES = {"f32": "float", "f64": "double", "f16": "half", "fp16": "half", "bf16": "bf16", "tf32": "tf32"}
+
+_TENSILE = re.compile(r"(?:Custom_)?Cijk_A([a-z])[a-z]{1,4}_B([a-z])[a-z]{1,4}_(.{1,160}?)_MT(\d{1,5}x\d{1,5}x\d{1,5})")
+_TENSILE_TYPES = {
+    "H": "half", "B": "bf16", "S": "float", "D": "double", "I8": "int8", "F8": "fp8", "B8": "bf8", "C": "cfloat",
+    "Z": "cdouble", "X": "tf32", "4xi8": "int8",
+}
+_NVJET = re.compile(r"nvjet_(?:sm\d+_)?([a-z]+)_(\d+x\d+)_(\w+)$")
+_NCCL = re.compile(r"(?:void )?([nr]ccl|msccl)[A-Za-z]{0,24}Kernel[A-Za-z]{0,24}_([A-Za-z]\w{0,200})")
+_NCCL_TYPES = (
+    "hip_bfloat16", "bfloat16", "bf16", "float", "half", "double", "int8_t", "uint8_t", "int32_t", "uint32_t",
+    "int64_t", "uint64_t", "i8", "u8", "i32", "u32", "i64", "u64", "f16", "f32", "f64", "fp8_e4m3", "fp8_e5m2",
+)
+_NCCL_SUMS = frozenset(("Sum", "Prod", "Min", "Max", "MinMax", "Avg"))
+_IGEMM = re.compile(
+    r"igemm_(fwd|bwd|wrw)_[a-z0-9]{1,12}_(n[a-z]{2,6})_([a-z]+\d+)_\w{1,40}?_bt(\d{1,5}x\d{1,5}x\d{1,5})"
+)
+_COPY = re.compile(r"(Mem(?:cpy|set))(?: (\w+))? \((\w+)(?: -> (\w+))?\)$")
+_FRAME = re.compile(r"(?:.*[/\\])?([^/\\]+\.pyx?|<[^<>]{1,80}>)\((\d+)\): (.+)$", re.S)
+_BUILT_IN = re.compile(
+    r"<built-in (?:method|function) (\S+)(?: of (?:type|(\w[\w.]*))(?: object)?(?: at 0x[0-9a-fA-F]+)?)?>$"
+)
+_AUTOGRAD = re.compile(r"autograd::engine::evaluate_function: (.+)$", re.S)
+
+
+def short_generated(text: str) -> str | None:
+    """What a name written by one of the known patterns says; None for all others. Linear in the text."""
+    for rule in _RULES:
+        if made := rule(text):
+            return made
+    for pattern, said in _SPELLED:
+        if match := pattern.match(text):
+            return said(match)
+    return None
+
+
+def _library_gemm(text: str) -> str | None:
+    """cuBLAS, CUTLASS, cuDNN: ``ampere_bf16_s16816gemm_bf16_64x64_ldg8_f2f_stages_64x5_tn`` is gemm bf16 64x64 tn."""
+    if len(text) > _LONGEST_IDENTIFIER or not _VENDOR.match(text) or "::" in text or "(" in text:
+        return None
+    pieces = text.split("_")
+    at = next((number for number, piece in enumerate(pieces) if _GEMM.match(piece)), None)
+    if at is None:
+        return None
+    tile = next((match[1] for piece in pieces if (match := _TILE.match(piece)) and "x" in piece), None)
+    if tile is None:
+        return None
+    kinds = [match[1] for piece in pieces if (match := _INPUT.match(piece))]
+    kind = _DTYPES.get(kinds[0], kinds[0]) if kinds else None
+    operation = pieces[at]
+    if kind:
+        operation = re.sub(r"^[a-z]?\d+(?=gemm|fprop|dgrad|wgrad)|^[sh](?=gemm)", "", operation)
+    layout = next((piece for piece in pieces[at:] if _LAYOUT.match(piece)), None)
+    fused = [word for word in _FUSED if word in pieces[at:] or word in pieces]
+    return " ".join(filter(None, (operation, kind, tile, layout, *fused)))
+
+
+def _tensile(text: str) -> str | None:
+    """``Cijk_Alik_Bljk_BBS_BH_Bias_…_MT128x160x64_…``: a GEMM whose A is summed over its first index is transposed."""
+    match = _TENSILE.match(text)
+    if not match:
+        return None
+    transposed = ("T" if match[1] == "l" else "N") + ("N" if match[2] == "l" else "T")
+    fields = match[3].split("_")
+    letters = re.match(r"I8|F8|B8|4xi8|[HBSDCZX]", fields[0])
+    kind = _TENSILE_TYPES.get(letters[0], fields[0]) if letters else fields[0]
+    bias = "bias" if "Bias" in fields else ""
+    return " ".join(filter(None, ("gemm", kind, match[4], transposed, bias)))
+
+
+def _nvjet(text: str) -> str | None:
+    match = _NVJET.match(text)
+    if not match:
+        return None
+    rest = match[3].split("_")
+    fused = [piece for piece in rest if piece in ("bias", "gelu", "relu", "splitK", "splitk", "aux")]
+    layout = [piece for piece in rest[-1:] if re.fullmatch(r"[NT]{2,3}", piece)]
+    return " ".join(("nvjet", match[1], match[2], *layout, *fused))
+
+
+def _collective(text: str) -> str | None:
+    """NCCL and its kin: ``ncclDevKernel_AllReduce_Sum_bf16_RING_LL(…)`` is nccl AllReduce Sum bf16 RING LL."""
+    match = _NCCL.match(text)
+    if not match:
+        return None
+    operation, _, rest = match[2].partition("_")
+    kind = next((one for one in _NCCL_TYPES if re.search(rf"(?:^|_){one}(?:_|$)", rest)), "")
+    pieces = re.sub(rf"(?:^|_){kind}(?=_|$)", "", rest, count=1).split("_") if kind else rest.split("_")
+    sums = [piece for piece in pieces if piece in _NCCL_SUMS]
+    moves = [piece for piece in pieces if piece not in _NCCL_SUMS]
+    if operation in ("SendRecv", "Broadcast", "AllGather"):  # they reduce nothing; the type is bytes
+        sums, kind = [], ""
+    return " ".join(filter(None, (match[1], operation, *sums, kind, *moves)))
+
+
+def _copy(text: str) -> str | None:
+    """``Memcpy HtoD (Pinned -> Device)``: the side that may be pageable or pinned is the one that matters."""
+    match = _COPY.match(text)
+    if not match:
+        return None
+    sides = [side for side in (match[3], match[4]) if side and side not in ("Device", "Unknown", "Host")]
+    return " ".join(filter(None, (match[1], match[2], f"({', '.join(sides)})" if sides else "")))
+
+
+_RULES: tuple[Callable[[str], str | None], ...] = (_copy, _collective, _tensile, _nvjet, _library_gemm)
+_SPELLED: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+    (_IGEMM, lambda at: f"igemm {at[1]} {_DTYPES.get(at[3], at[3])} {at[4]} {at[2]}"),
+    (_FRAME, lambda at: f"{at[1].strip('<>')}:{at[2]} {at[3]}"),  # without its folders: loss.py:41 forward
+    (_BUILT_IN, lambda at: f"{at[1]} of {at[2]}" if at[2] else at[1]),
+    (_AUTOGRAD, lambda at: f"autograd {at[1]}"),
+)

@@ -18,8 +18,8 @@ from ...contract.options import Options
 from ...core import device_pairs as devices
 from . import collectives, renamed
 from .idle_time import with_idle_time
+from .renamed import Key, with_swapped
 from .samples import Matched, Work, match
-from .swapped import Key, with_swapped
 
 
 class Prepared(Struct, frozen=True):

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runs import host, kernel, run_of, steps
 
-from warplens.analysis.communication import kinds
 from warplens.analysis.communication.arrivals import arrivals_of
+from warplens.analysis.communication.collectives import kind_of
 from warplens.analysis.communication.row_details import sections
 from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import CannotAnswer
@@ -71,7 +71,7 @@ def even(count: int, ranks: int = 4, late: int | None = None, by: int = 0, seed:
     ],
 )
 def test_a_name_tells_the_kind(name: str | None, kind: str) -> None:
-    assert kinds.kind_of(name) == kind
+    assert kind_of(name) == kind
 
 
 def test_waits_transfers_and_bandwidth_of_one_collective() -> None:

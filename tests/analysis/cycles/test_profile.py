@@ -12,8 +12,17 @@ from hypothesis import strategies as st
 from runs import host, kernel, run_of, samples, steps
 
 from warplens.analysis.contract.options import Options
-from warplens.analysis.cycles import events
-from warplens.analysis.cycles.profile import _timed, belongs, computed_apart, during, metric_group, profile
+from warplens.analysis.cycles.profile import (
+    GROUPS,
+    _grouped,
+    _timed,
+    belongs,
+    computed_apart,
+    during,
+    metric_group,
+    profile,
+    sums,
+)
 from warplens.loaders import schema
 from warplens.loaders.trace import Trace
 
@@ -151,7 +160,7 @@ def test_events_that_are_added_up_in_blocks_give_what_all_at_once_give(monkeypat
     run = run_of(cycles=steps(90, 110, 100), kernels=launches, host=calls, metrics=read)
     whole = profile(run, Options()).collect()
     assert whole["mu"].null_count() < whole.height
-    monkeypatch.setattr(events, "BLOCK", 7)
+    monkeypatch.setattr("warplens.analysis.cycles.profile.BLOCK", 7)
     again = run_of(cycles=steps(90, 110, 100), kernels=launches, host=calls, metrics=read)
     assert profile(again, Options()).collect().equals(whole)
 
@@ -164,11 +173,11 @@ groups = st.lists(st.tuples(numbers, numbers, names, names, names, numbers, dura
 
 @given(rows=groups)
 def test_events_are_grouped_as_polars_groups_them(rows: list[tuple[Any, ...]]) -> None:
-    kinds = dict.fromkeys(events.GROUPS, pl.Int64) | dict.fromkeys(("function", "kind", "device"), schema.NAME)
+    kinds = dict.fromkeys(GROUPS, pl.Int64) | dict.fromkeys(("function", "kind", "device"), schema.NAME)
     every = pl.DataFrame(rows, schema=kinds | {"dur_ns": pl.Int64, "instances": pl.Int64}, orient="row")
-    plain = every.with_row_index("at").group_by(events.GROUPS, maintain_order=True).agg(
+    plain = every.with_row_index("at").group_by(GROUPS, maintain_order=True).agg(
         pl.col("dur_ns", "instances").sum(), "at")
-    groups, row = events._grouped(every)
+    groups, row = _grouped(every)
     assert groups.equals(plain.drop("at")) and groups.schema == plain.drop("at").schema
     assert [np.flatnonzero(row == number).tolist() for number in range(groups.height)] == plain["at"].to_list()
 
@@ -177,7 +186,7 @@ def test_only_functions_that_a_counter_tells_about_are_looked_at_one_event_at_a_
     calls = [host("aten::mm", 10 * i, 5) for i in range(9)]
     run = run_of(cycles=steps(100), kernels=[kernel(0, 0, 10), kernel(1, 20, 10, "copy", kind="memcpy")], host=calls,
                  metrics=samples("gpu_frequency", "GPU 0", (0, 1.0), (90, 1.0)))
-    found = events.sums(run, Options(), timed=_timed(run))
+    found = sums(run, Options(), timed=_timed(run))
     assert found.groups["function"].to_list() == ["gemm", "copy", "aten::mm"]
     assert (found.row.tolist(), found.starts.tolist(), found.spans.tolist()) == ([0], [0], [10])
 

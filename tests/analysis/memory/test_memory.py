@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import CannotAnswer
-from warplens.analysis.memory.peak import BEFORE, UNKNOWN, asking, memory_of
 from warplens.analysis.query.ask import ask
 from warplens.analysis.table.table import Table
 from warplens.analysis.views import view
+from warplens.analysis.views.memory import BEFORE, UNKNOWN, asking, memory_of
 from warplens.loaders import schema
 from warplens.loaders.ingest.call_tree import deferred
 from warplens.loaders.ingest.opening import open_run
