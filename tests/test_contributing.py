@@ -57,7 +57,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def copy_product(package: Path) -> None:
     for room in ("cli", "tui", "analysis", "loaders", "themes"):
         shutil.copytree(ROOT / room, package / room)  # __pycache__ too: compiling takes longer
-    for file in ROOT.glob("__*__.py"):
+    for file in ROOT.glob("*.py"):
         shutil.copy(file, package / file.name)
 
 
