@@ -22,6 +22,7 @@ from ..errors import Unreadable
 from ..ingest import stream
 from ..kineto import dialect
 from ..kineto.columns import NULL, nanoseconds
+from ..kineto.flows import changed
 from ..loader import Job
 from ..schema import NAME
 from ..trace import Device, Info, Trace
@@ -73,34 +74,16 @@ def _of_trace(job: Job, table: pl.DataFrame, warnings: list[str]) -> Trace | Non
         warnings.append("trace_view.json has no activities of a device; these are kernel_details.csv's")
         return None if table.height else trace.warn(*warnings)
     listed_tasks = table.with_columns(pl.col("start_ns") - zero).unique(["start_ns", "stream"], maintain_order=True)
-    matches = kernels.join(listed_tasks, on=["start_ns", "stream"], how="inner").select("index", "grid", "tensor")
+    matches = kernels.join(listed_tasks, on=["start_ns", "stream"], how="inner").select(
+        pl.col("grid").cast(NAME), pl.col("tensor").cast(pl.Float32), row=pl.col("index").cast(pl.UInt32)
+    )
     compute = int((table["kind"] == "kernel").sum()) if table.height else 0
     traced = int((kernels["kind"].cast(pl.String) == "kernel").sum())
     if compute != traced:
         listed = f"kernel_details.csv lists {compute:,} kernels, trace_view.json {traced:,}"
         warnings.append(f"{listed}: these are the trace's")
-    trace = trace.with_tables(kernels=_filled(trace.kernels, matches, job))
+    trace = trace.with_tables(kernels=changed("kernels", trace.kernels, matches, job))
     return replace(trace, info=replace(trace.info, warnings=(*trace.info.warnings, *warnings)))
-
-
-def _filled(kernels: pl.LazyFrame, matches: pl.DataFrame, job: Job) -> pl.LazyFrame:
-    """The table with the grids and shares of the rows that have them."""
-    new = matches.lazy().select(
-        "index", new_grid=pl.col("grid").cast(NAME), new_tensor=pl.col("tensor").cast(pl.Float32)
-    )
-    derived = kernels.join(new, on="index", how="left", maintain_order="left").with_columns(
-        pl.coalesce("new_grid", "grid").alias("grid"), pl.coalesce("new_tensor", "tensor").alias("tensor"),
-    )
-    derived = schema.conform("kernels", derived)
-    if not job.lasting:
-        return derived.collect().lazy()
-    unfinished = job.workspace / ".kernels-filled.arrow"
-    derived.sink_ipc(unfinished, compression="lz4", maintain_order=True)
-    for old in (*job.workspace.glob("kernels.arrow"), *job.workspace.glob("kernels-*.arrow")):
-        old.unlink()
-    path = job.workspace / "kernels.arrow"
-    unfinished.rename(path)
-    return schema.conform("kernels", pl.scan_ipc(path))
 
 
 def _of_table(job: Job, table: pl.DataFrame, warnings: list[str]) -> Trace:

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from ..kineto.dialect import MEMORY_TOTALS
 from ..loader import Job
-from ..rocm.database import RocmDatabase, read_database
-from ..rocm.recording import Recording, one_axis
+from ..recording.database import Database, read_database
+from ..recording.recording import Recording, one_axis
 from ..trace import Device, Trace
 
 _COPY, _WAIT = "MEMCPY|PCIE_DMA|SDMA", "WAIT"
@@ -38,11 +38,11 @@ def load(job: Job) -> tuple[Trace, ...]:
     return read_database(job, "ascend-db", "Ascend profiler", "wall clock", _read)
 
 
-def _read(database: RocmDatabase, recording: Recording) -> Trace:
+def _read(database: Database, recording: Recording) -> Trace:
     strings = database.read("STRING_IDS", ["id"], ["value"]).drop("source").drop_nulls("id").unique("id", keep="first")
     for number, name in database.read("NPU_INFO", ["id"], ["name"]).select("id", "name").rows():
         if number is not None:
-            recording.known[f"NPU {number}"] = Device(f"NPU {number}", name)
+            recording.described[f"NPU {number}"] = Device(f"NPU {number}", name)
     ties = database.read("CONNECTION_IDS", ["id", "connectionId"]).select("connectionId", op_id="id")
     ties = ties.drop_nulls().unique("connectionId", keep="first", maintain_order=True)
     only = _tasks(database, recording, strings, ties)
@@ -68,7 +68,7 @@ def _connected() -> pl.Expr:
 
 
 def _tasks(
-    database: RocmDatabase, recording: Recording, strings: pl.DataFrame, ties: pl.DataFrame
+    database: Database, recording: Recording, strings: pl.DataFrame, ties: pl.DataFrame
 ) -> str | None:
     """Kernels, copies and waits; the device they are on where it is one."""
     kernels = database.read("COMPUTE_TASK_INFO", ["globalTaskId", "name", "blockDim"]).drop("source")
@@ -101,7 +101,7 @@ def _tasks(
 
 
 def _collectives(
-    database: RocmDatabase, recording: Recording, strings: pl.DataFrame, ties: pl.DataFrame, only: str | None
+    database: Database, recording: Recording, strings: pl.DataFrame, ties: pl.DataFrame, only: str | None
 ) -> None:
     types = database.read("ENUM_HCCL_DATA_TYPE", ["id"], ["name"]).select(dataType="id", dtype="name").drop_nulls()
     columns = ["opName", "connectionId", "dataType", "count", "groupName", "deviceId"]
@@ -117,7 +117,7 @@ def _collectives(
         ), "collectives", "collective")
 
 
-def _framework(database: RocmDatabase, recording: Recording, strings: pl.DataFrame) -> bool:
+def _framework(database: Database, recording: Recording, strings: pl.DataFrame) -> bool:
     """Operators, the queue's work and Python's functions; whether steps are among them."""
     api_names = database.read("ENUM_API_TYPE", ["id"], ["name"]).select("id", "name").drop_nulls().rows()
     kinds = {number: _KINDS[name] for number, name in (*_FRAMEWORK.items(), *api_names) if name in _KINDS}
@@ -140,7 +140,7 @@ def _thread() -> dict[str, pl.Expr]:
     return {"pid": pl.col("globalTid") // (1 << 32), "tid": pl.col("globalTid") % (1 << 32)}
 
 
-def _calls(database: RocmDatabase, recording: Recording, strings: pl.DataFrame) -> None:
+def _calls(database: Database, recording: Recording, strings: pl.DataFrame) -> None:
     """Calls of CANN. Several have one connection, one in the other: the innermost is what launched the task."""
     rows = database.read("CANN_API", [*_TIMES, "globalTid", "connectionId", "name"]).rename({"name": "number"})
     last = pl.col("startNs") == pl.col("startNs").max().over("connectionId")
@@ -150,7 +150,7 @@ def _calls(database: RocmDatabase, recording: Recording, strings: pl.DataFrame) 
     ), "calls", "runtime")
 
 
-def _marks(database: RocmDatabase, recording: Recording, strings: pl.DataFrame, steps: bool) -> None:
+def _marks(database: Database, recording: Recording, strings: pl.DataFrame, steps: bool) -> None:
     for block in database.blocks("MSTX_EVENTS", [*_TIMES, "globalTid", "message"]):
         rows = _named(block, strings, "message", "name").drop_nulls("name")
         recording.calls(rows.select("name", start="startNs", end="endNs", **_thread()), "marks", "annotation")
@@ -160,7 +160,7 @@ def _marks(database: RocmDatabase, recording: Recording, strings: pl.DataFrame, 
         recording.calls(rows.select(name=name, start="startNs", end="endNs"), "steps", "annotation")
 
 
-def _memory(database: RocmDatabase, recording: Recording, strings: pl.DataFrame) -> None:
+def _memory(database: Database, recording: Recording, strings: pl.DataFrame) -> None:
     """What the framework's allocator held."""
     totals = ("totalAllocated", "totalReserved")
     for block in database.blocks("MEMORY_RECORD", ["component", "timestamp", "deviceId"], reals=totals):
@@ -172,7 +172,7 @@ def _memory(database: RocmDatabase, recording: Recording, strings: pl.DataFrame)
             ), "memory")
 
 
-def _rank(database: RocmDatabase, recording: Recording) -> int | None:
+def _rank(database: Database, recording: Recording) -> int | None:
     """The rank in the database where it is of one, else in the file's name."""
     ranks = database.read("RANK_DEVICE_MAP", ["rankId"])["rankId"].drop_nulls().unique()
     if ranks.len() == 1 and 0 <= ranks[0] < 1 << 31:

@@ -55,8 +55,7 @@ class NsightParquet(FormatLoader):
     fills = ("kernels", "host", "metrics")
     named = (STRINGS, "_KIND_KERNEL.parquet", "_KIND_MEMCPY.parquet", "_KIND_MEMSET.parquet", "_KIND_RUNTIME.parquet",
              "NVTX_EVENTS.parquet", "OSRT_API.parquet")
-    directory_file = STRINGS
-    """The table that every export has; a folder is known by it."""
+    directory_file = STRINGS  # which every export has
     one_recording = True
 
     def sniff(self, head: bytes) -> bool:

@@ -1,8 +1,8 @@
-"""An Nsight Systems export as a database: which tables and columns it has, and their rows as frames.
+"""An Nsight Systems export, SQLite or Parquet: which tables and columns it has, and their rows as frames.
 
-Exports differ in which tables exist (they are created when needed) and in their columns (schema
-3.6 to 3.25, and 2020 ones without a version), so every reader asks for what it would like and gets null for what is
-not there.
+Exports differ in which tables exist (they are created when needed) and in their columns (schema 3.6 to 3.25, and 2020
+ones without a version), so readers get null for a column that is not there. A table that cannot be read, wholly or from
+some row on, is one of the faults.
 """
 
 from __future__ import annotations
@@ -16,14 +16,18 @@ from pathlib import Path
 
 import polars as pl
 
+from .. import parquet_check
+from ..errors import Unreadable
 from ..ingest import sqlite_file
-from .pages import Pages
-from .records import Ints, RecordBlock, Unusual
+from ..recording.database import SqliteTables, clause, dtypes, quoted
+from .pages import Ints, Pages, RecordBlock, Unusual
 
 Made = Callable[[pl.DataFrame], pl.DataFrame]
 _THREADS, _AHEAD = 2, 3
-_LEAST_PAGES = 64
-"""Tables below this many leaf pages are read through SQLite: a few thousand rows."""
+_LEAST_PAGES = 64  # Tables below this many leaf pages are read through SQLite: a few thousand rows.
+_PARQUET_ROWS = 500_000  # Rows of a block of a Parquet file.
+_DAMAGED = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, parquet_check.Implausible)
+"""What reading a file that is no Parquet, or a damaged one, raises."""
 
 
 def as_is(rows: pl.DataFrame) -> pl.DataFrame:
@@ -31,7 +35,7 @@ def as_is(rows: pl.DataFrame) -> pl.DataFrame:
     return rows
 
 
-class NsysDatabase:
+class NsysDatabase(SqliteTables):
     """The tables of one export. Raises sqlite3.Error where the file is no database or is damaged."""
 
     def __init__(
@@ -40,9 +44,7 @@ class NsysDatabase:
     ) -> None:
         """``on_block`` is called with the bytes and rows of each block read; ``fast=False`` leaves all to SQLite."""
         self.path, self.on_block = Path(os.path.abspath(path)), on_block
-        self.faults: list[str] = []
-        self._connection = sqlite_file.connect(self.path)
-        self._connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        super().__init__(self.path, [])
         self._pages: Pages | None = None
         try:
             rows = sqlite_file.schema(self._connection)
@@ -55,7 +57,7 @@ class NsysDatabase:
 
     def close(self) -> None:
         """Let go of the file."""
-        self._connection.close()
+        super().close()
         if self._pages is not None:
             self._pages.close()
 
@@ -71,8 +73,8 @@ class NsysDatabase:
         """At most so many rows of a small table; a column it lacks is None. Empty where there is no such table."""
         if table not in self.tables:
             return []
-        selection = ", ".join(_quoted(column) if column in self.tables[table] else "null" for column in columns)
-        query = f"select {selection} from {_quoted(table)} limit {limit}"
+        selection = ", ".join(quoted(column) if column in self.tables[table] else "null" for column in columns)
+        query = f"select {selection} from {quoted(table)} limit {limit}"
         return [row for rows in self._until_damage(table, query) for row in rows]
 
     def count(self, table: str) -> int:
@@ -80,7 +82,7 @@ class NsysDatabase:
         if table not in self.tables:
             return 0
         try:
-            return int(self._connection.execute(f"select count(*) from {_quoted(table)}").fetchone()[0])
+            return int(self._connection.execute(f"select count(*) from {quoted(table)}").fetchone()[0])
         except sqlite3.DatabaseError:
             return 0
 
@@ -119,7 +121,7 @@ class NsysDatabase:
 
     def _columns(self, table: str) -> dict[str, int]:
         """Column → its position in a record; an INTEGER PRIMARY KEY is the row number (-1)."""
-        rows = self._connection.execute(f"pragma table_info({_quoted(table)})").fetchall()
+        rows = self._connection.execute(f"pragma table_info({quoted(table)})").fetchall()
         keys = [row for row in rows if row[5]]
         alias = keys[0][1] if len(keys) == 1 and str(keys[0][2]).upper() == "INTEGER" else None
         return {str(row[1]): -1 if row[1] == alias else int(row[0]) for row in rows}
@@ -161,18 +163,9 @@ class NsysDatabase:
     def _plain(self, table: str, selection: _Wanted, derive: Made, skip: int) -> Iterator[pl.DataFrame]:
         """The rows after the first ``skip`` through SQLite; of a damaged table those before the damage."""
         rest = f" limit -1 offset {skip}" if skip else ""
-        for rows in self._until_damage(table, f"select {selection.expressions()} from {_quoted(table)}{rest}"):
+        for rows in self._until_damage(table, f"select {selection.expressions()} from {quoted(table)}{rest}"):
             yield derive(pl.DataFrame(rows, schema=selection.schema(), orient="row", strict=False))
             self.on_block(0, len(rows))
-
-    def _until_damage(self, table: str, query: str) -> Iterator[list[tuple[object, ...]]]:
-        """The rows of a query of one table, many at a time, up to where that is damaged."""
-        try:
-            yield from sqlite_file.batches(self._connection.execute(query), 65536)
-        except sqlite3.DatabaseError as error:
-            reason = f"{table} could be read only in part ({' '.join(str(error).split())[:120]})"
-            if reason not in self.faults:
-                self.faults.append(reason)
 
 
 class _Wanted:
@@ -193,16 +186,13 @@ class _Wanted:
 
     def schema(self) -> dict[str, type[pl.DataType]]:
         """Column → dtype of the frame."""
-        return {
-            **dict.fromkeys(self._ints, pl.Int64), **dict.fromkeys(self._texts, pl.String),
-            **dict.fromkeys(self._reals, pl.Float64),
-        }
+        return dtypes(self._ints, self._texts, self._reals)
 
     def expressions(self) -> str:
         """The same columns in SQL; what is stored in another type is converted, not refused."""
         kinds = {pl.Int64: "integer", pl.String: "text", pl.Float64: "real"}
         return ", ".join(
-            f"cast({_quoted(name)} as {kinds[dtype]})" if name in self._have else "null"
+            f"cast({quoted(name)} as {kinds[dtype]})" if name in self._have else "null"
             for name, dtype in self.schema().items()
         )
 
@@ -218,11 +208,94 @@ class _Wanted:
             elif at < 0:
                 columns.append(pl.Series(name, block.rowids))
             else:
-                found = block.columns[at]
-                values = pl.Series(name, found.floats() if name in self._reals else found.integers())
-                columns.append(values if bool(found.valid.all()) else values.set(pl.Series(~found.valid), None))
+                column = block.columns[at]
+                values = pl.Series(name, column.floats() if name in self._reals else column.integers())
+                columns.append(values if bool(column.valid.all()) else values.set(pl.Series(~column.valid), None))
         return pl.DataFrame(columns)
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+class ParquetTables(NsysDatabase):
+    """The Parquet files of one folder, each a table by its name. Raises Unreadable where none can be read."""
+
+    def __init__(self, folder: Path, on_block: Callable[[int, int], None]) -> None:
+        self.path, self.on_block = folder, on_block
+        self.faults: list[str] = []
+        self._frames: dict[str, pl.LazyFrame] = {}
+        self.tables = {}
+        for file in sorted(folder.glob("*.parquet")):
+            try:
+                parquet_check.check(file)  # before polars reserves what it says
+                frame = pl.scan_parquet(file, glob=False)
+                names = frame.collect_schema().names()
+            except _DAMAGED as error:
+                self.faults.append(f"{file.name} could not be read ({clause(error)})")
+                continue
+            self._frames[file.stem] = frame
+            self.tables[file.stem] = {name: at for at, name in enumerate(names)}
+        if not self._frames:
+            why = self.faults[0] if self.faults else "no file in it is a table"
+            raise Unreadable(folder, f"is a Parquet export without a table ({why})", "Export it again.")
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def rows(self, table: str, *columns: str, limit: int = 10_000) -> list[tuple[object, ...]]:
+        """At most so many rows of a small table; a column it lacks is None. Empty where there is no such table."""
+        if table not in self.tables:
+            return []
+        picked = [pl.col(name) if name in self.tables[table] else pl.lit(None).alias(name) for name in columns]
+        try:
+            return self._frames[table].select(picked).head(limit).collect().rows()
+        except _DAMAGED as error:
+            self._fault(table, error)
+            return []
+
+    def count(self, table: str) -> int:
+        """How many rows the table has; 0 where there is none, or where it is damaged."""
+        try:
+            return int(self._frames[table].select(pl.len()).collect().item()) if table in self.tables else 0
+        except _DAMAGED:
+            return 0
+
+    def strings(self) -> pl.DataFrame:
+        """StringIds: ``id`` and ``text``; empty where there are none."""
+        empty = pl.DataFrame(schema={"id": pl.Int64, "text": pl.String})
+        if not self.has("StringIds", "id", "value"):
+            return empty
+        try:
+            return self._frames["StringIds"].select(
+                pl.col("id").cast(pl.Int64, strict=False), pl.col("value").cast(pl.String, strict=False).alias("text")
+            ).drop_nulls("id").unique("id", keep="first").collect()
+        except _DAMAGED as error:
+            self._fault("StringIds", error)
+            return empty
+
+    def blocks(
+        self, table: str, ints: Sequence[str], texts: Sequence[str] = (), reals: Sequence[str] = (), made: Made = as_is
+    ) -> Iterator[pl.DataFrame]:
+        """The table in row order: the columns as Int64, String and Float64, null where it has none."""
+        if table not in self.tables:
+            return
+        kinds = dtypes(ints, texts, reals)
+        plan = self._frames[table].select(
+            (pl.col(name) if name in self.tables[table] else pl.lit(None)).cast(kind, strict=False).alias(name)
+            for name, kind in kinds.items()
+        )
+        columns = self._frames[table].head(0).collect_schema()
+        rows, skipped = self.count(table) if columns else 0, 0
+        while skipped < rows:
+            try:
+                block = plan.slice(skipped, _PARQUET_ROWS).collect()
+            except _DAMAGED as error:
+                self._fault(table, error)
+                return
+            # where no column is there, a frame of literals has one row
+            if block.height != min(_PARQUET_ROWS, rows - skipped):
+                block = pl.DataFrame({name: pl.repeat(None, rows, dtype=kind, eager=True)
+                                      for name, kind in kinds.items()}).slice(skipped, _PARQUET_ROWS)
+            skipped += block.height
+            self.on_block(0, block.height)
+            yield made(block)
+
+    def _fault(self, table: str, error: BaseException) -> None:
+        self.faults.append(f"{table} could be read only in part ({clause(error)})")

@@ -9,7 +9,6 @@ named here are ever read.
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
@@ -18,18 +17,16 @@ from typing import Any
 import polars as pl
 from msgspec.structs import replace
 
-from .. import schema
-from ..errors import Unreadable
-from ..ingest import sqlite_file, stream
 from ..loader import Job
 from ..native.allocator import keep_freed
+from ..recording.database import unpacked
+from ..recording.recording import Recording
 from ..schema_limits import LATEST_NS, LONGEST_NS
 from ..trace import Device, Info, Trace
 from . import samples
-from .database import NsysDatabase
+from .database import NsysDatabase, ParquetTables
 from .device import Devices
 from .host import Host
-from .spool import TableSpool, warnings_of
 
 _PRODUCT, _VERSION, _SCHEMA = "EXPORT_PRODUCT_NAME", "EXPORT_PRODUCT_VERSION", "EXPORT_SCHEMA_VERSION"
 _PROPERTIES = (
@@ -38,46 +35,32 @@ _PROPERTIES = (
 )
 _WARNING, _ERROR = 2, 3
 _MOST_WARNINGS = 12
-_FIRST_ROWS = 100_000
-_ROW_BYTES = 12
-"""What a row of a Parquet export takes, about; progress goes by it."""
+_ROW_BYTES = 12  # What a row of a Parquet export takes, about; progress goes by it.
 
 
 def load(job: Job) -> Trace:
     """Read the database, also a compressed one. Raises Unreadable where SQLite cannot."""
     keep_freed()
-    plain, fault = stream.plain_file(job.path, job.workspace, job.progress)
-    path, cut = sqlite_file.whole_pages(plain, job.workspace)
-    size, lock, bytes_read = path.stat().st_size, threading.Lock(), [0, 0]
+    with unpacked(job, "Export it again from the .nsys-rep file.") as (path, faults):
+        size, lock, bytes_read = path.stat().st_size, threading.Lock(), [0, 0]
 
-    def on_block(more: int, rows: int) -> None:
-        with lock:
-            bytes_read[0], bytes_read[1] = min(bytes_read[0] + more, size), bytes_read[1] + rows
-            job.progress(bytes_read[0], size, bytes_read[1])
+        def on_block(more: int, rows: int) -> None:
+            with lock:
+                bytes_read[0], bytes_read[1] = min(bytes_read[0] + more, size), bytes_read[1] + rows
+                job.progress(bytes_read[0], size, bytes_read[1])
 
-    try:
         database = NsysDatabase(path, on_block=on_block)
         try:
             with ThreadPoolExecutor(1) as writer:
                 trace = _read(job, database, writer)
         finally:
             database.close()
-    except (sqlite3.Error, UnicodeError) as error:  # names of columns may be damaged too
-        reason = " ".join(str(error).split())[:120]
-        raise Unreadable(
-            job.path, f"is damaged: SQLite cannot read it ({reason})", "Export it again from the .nsys-rep file."
-        ) from None
-    finally:
-        if path != job.path:
-            path.unlink()
     job.progress(size, size, bytes_read[1])
-    return trace.warn(*(reason for reason in (fault, cut) if reason))
+    return trace.warn(*faults)
 
 
 def load_parquet(job: Job) -> Trace:
     """Read the folder of Parquet files that the job's file is in. Raises Unreadable where no table can be read."""
-    from .parquet_tables import ParquetTables
-
     keep_freed()
     folder = job.path.absolute().parent
     size, bytes_read = sum(file.stat().st_size for file in folder.glob("*.parquet")), 0
@@ -101,51 +84,37 @@ def _read(job: Job, database: NsysDatabase, writer: Executor) -> Trace:
         source=str(job.path), label=_label(job.path), format="nsys", tool=tool, bytes=job.path.stat().st_size,
         clock="session, ns", facts={"schema": version} if version else {},
     )
-    devices, reader = Devices(database, strings), Host(database, strings)
-    kernels, host = (TableSpool(table, job.workspace, writer) for table in ("kernels", "host"))
-    metrics = TableSpool("metrics", job.workspace, writer, "ts_ns")
-    pids, kinds, device_names, previewed = set[int | None](), set[str](), set[str](), False
+    recording, devices, host = Recording(job, info, writer), Devices(database, strings), Host(database, strings)
+    pids = set[int | None]()
     for block in devices.blocks():
-        kernels.add(block := _plausible(block))
+        recording.add_kernels(block := _plausible(block))
         pids |= set(block["pid"].unique())
-        kinds |= set(block["kind"].unique().drop_nulls().cast(pl.String))
-        device_names |= set(block["device"].unique().drop_nulls().cast(pl.String))
-        if job.first_rows is not None and kernels.rows > _FIRST_ROWS and not previewed:
-            previewed = True
-            if (first := kernels.first(_FIRST_ROWS)) is not None:
-                job.first_rows(Trace(info, kernels=_kernels(first.lazy(), kernels.earliest or 0)))
-    for block in reader.blocks():
-        host.add(block := _plausible(block))
+    for block in host.blocks():
+        recording.add_host(block := _plausible(block))
         pids |= set(block.filter(pl.col("correlation").is_not_null())["pid"].unique())
     for block in samples.blocks(database):
-        metrics.add(block)
-    begins = [spool.earliest for spool in (kernels, host, metrics) if spool.earliest is not None]
-    if not begins:
-        raise Unreadable(
-            job.path, "is an Nsight Systems export without a single event", "Check that the recording has any."
-        )
-    zero, ranks, start = min(begins), _ranks(database), _epoch(database)
-    warnings = [*_recorded_warnings(database), *database.faults]
-    warnings += warnings_of(kernels, host, kinds)
-    if devices.whole_graphs:
-        warnings.append(f"{devices.whole_graphs:,} graph launches were recorded as a whole: the kernels inside are not "
-                        "known (record with --cuda-graph-trace=node)")
-    if reader.open_ranges:
-        warnings.append(f"{reader.open_ranges:,} NVTX ranges were still open at the end and are left out")
-    several = len(pids) > 1
+        recording.add_metrics(block)
+    recording.described.update(_devices(database))
+    recording.faults.sentences += [*_recorded_warnings(database), *database.faults]
+    ranks, start, zero = _ranks(database), _epoch(database), recording.earliest or 0
 
-    def activities(rows: pl.LazyFrame) -> pl.LazyFrame:
-        return _kernels(_finished(rows, zero, ranks, several), 0)
+    def shaped(rows: pl.LazyFrame) -> pl.LazyFrame:
+        """With ranks where processes have them, and correlation ids unique where several processes were recorded."""
+        pid = pl.col("pid")
+        if len(pids) > 1:
+            rows = rows.with_columns((pid.fill_null(0) * (1 << 32) + pl.col("correlation")).alias("correlation"))
+        return rows.with_columns(rank=pid.replace_strict(ranks, default=None, return_dtype=pl.Int64)) if ranks else rows
 
-    return Trace(
-        replace(
-            info, devices=_devices(database, sorted(device_names)), warnings=tuple(warnings),
-            epoch_ns=None if start is None else start + zero, ranks=tuple(sorted(set(ranks.values()))),
-        ),
-        kernels=kernels.finish(activities, ("index", "rank") if ranks else ("index",)),
-        host=host.finish(lambda rows: _finished(rows, zero, ranks, several), ("rank",) if ranks else ()),
-        metrics=metrics.finish(lambda rows: rows.with_columns(pl.col("ts_ns") - zero)),
+    trace = recording.finish(
+        shaped, ("rank",) if ranks else (), epoch_ns=None if start is None else start + zero,
+        ranks=tuple(sorted(set(ranks.values()))),
     )
+    if devices.whole_graphs:
+        trace = trace.warn(f"{devices.whole_graphs:,} graph launches were recorded as a whole: the kernels inside are "
+                           "not known (record with --cuda-graph-trace=node)")
+    if host.open_ranges:
+        trace = trace.warn(f"{host.open_ranges:,} NVTX ranges were still open at the end and are left out")
+    return trace
 
 
 def _plausible(rows: pl.DataFrame) -> pl.DataFrame:
@@ -159,23 +128,6 @@ def _label(path: Path) -> str:
     for suffix in (".gz", ".zst", ".sqlite", ".db", ".nsys-rep", "_pqtdir"):
         name = name.removesuffix(suffix) or name
     return name
-
-
-def _kernels(rows: pl.LazyFrame, zero: int) -> pl.LazyFrame:
-    return schema.conform("kernels", rows.with_columns(pl.col("start_ns") - zero).with_row_index("index"))
-
-
-def _finished(rows: pl.LazyFrame, zero: int, ranks: dict[int, int], several: bool) -> pl.LazyFrame:
-    """Times from zero on, no duration below it, ranks where processes have them.
-
-    Correlation ids are made unique where several processes were recorded.
-    """
-    pid = pl.col("pid")
-    rank = pid.replace_strict(ranks, default=None, return_dtype=pl.Int64) if ranks else pl.lit(None, dtype=pl.Int64)
-    wide = [(pid.fill_null(0) * (1 << 32) + pl.col("correlation")).alias("correlation")] if several else []
-    return rows.with_columns(
-        pl.col("start_ns") - zero, pl.col("dur_ns").clip(lower_bound=0), rank.alias("rank"), *wide
-    )
 
 
 def _tool(database: NsysDatabase) -> tuple[str, str | None]:
@@ -195,17 +147,15 @@ def _epoch(database: NsysDatabase) -> int | None:
     return int(row[0]) if row is not None and isinstance(row[0], int) else None
 
 
-def _devices(database: NsysDatabase, recorded: list[str]) -> tuple[Device, ...]:
-    """The GPUs of the machine as described, and those only seen in the records."""
+def _devices(database: NsysDatabase) -> dict[str, Device]:
+    """The GPUs of the machine as described."""
     results: dict[str, Device] = {}
     for number, name, *values in database.rows("TARGET_INFO_GPU", "id", "name", *_PROPERTIES):
         properties: dict[str, Any] = {
             key: value for key, value in zip(_PROPERTIES, values, strict=True) if value is not None
         }
         results[f"GPU {number}"] = Device(f"GPU {number}", str(name) if name else None, properties)
-    for device in recorded:
-        results.setdefault(device, Device(device))
-    return tuple(results[key] for key in sorted(results, key=lambda key: (len(key), key)))
+    return results
 
 
 def _ranks(database: NsysDatabase) -> dict[int, int]:

@@ -20,10 +20,11 @@ import polars as pl
 
 from ..ingest import stream
 from ..loader import Job
+from ..recording.recording import Recording, one_axis
 from ..trace import Device, Info, Trace
 from . import values
 from .csv_files import COUNTERS, SYSTEM, TIMES, frames
-from .recording import Recording, fraction, one_axis
+from .values import fraction
 
 _INTS = (
     "dispatch_id", "gpu_id", "queue-id", "queue_id", "pid", "tid", "grid_size", "workgroup_size", "lds_per_workgroup",
@@ -140,7 +141,7 @@ def _number(limits: dict[str, str], name: str) -> float | None:
 def _describe(recording: Recording, rows: pl.DataFrame, limits: dict[str, str]) -> None:
     for device in rows["device"].unique().drop_nulls():
         facts: dict[str, object] = {name: limits[name] for name in _LIMITS if name in limits and name != "gpu_model"}
-        recording.known[device] = Device(device, limits.get("gpu_model"), facts)
+        recording.described[device] = Device(device, limits.get("gpu_model"), facts)
 
 
 def _utilised(rows: pl.DataFrame, counted: pl.DataFrame | None, limits: dict[str, str]) -> pl.DataFrame:

@@ -22,6 +22,7 @@ from msgspec import Raw
 from ..errors import Unreadable
 from ..ingest import stream
 from ..loader import Job
+from ..recording.recording import LIMIT, Recording, size
 from ..trace import Device, Info, Trace
 from .json_records import (
     Agent,
@@ -36,8 +37,7 @@ from .json_records import (
     Said,
     Symbol,
 )
-from .recording import Recording, kind_of_domain, size
-from .values import LIMIT
+from .values import kind_of_domain
 
 _BLOCK = 100_000
 _GPU = 2
@@ -181,7 +181,7 @@ class _Reader:
         facts = {"chip": agent.name, "cu_count": agent.cu_count, "num_xcc": agent.num_xcc,
                  "simd_per_cu": agent.simd_per_cu, "wave_front_size": agent.wave_front_size}
         properties = {key: value for key, value in facts.items() if value and (isinstance(value, str) or _int(value))}
-        self._recording.known[device] = Device(device, agent.product_name or agent.name or None, properties)
+        self._recording.described[device] = Device(device, agent.product_name or agent.name or None, properties)
 
     def read(self) -> Trace:
         """All lists, then the Trace."""

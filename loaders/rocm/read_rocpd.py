@@ -19,9 +19,10 @@ import polars as pl
 
 from ..errors import Unreadable
 from ..loader import Job
+from ..recording.database import Database, read_database
+from ..recording.recording import Recording, size
 from ..trace import Device, Trace
-from .database import RocmDatabase, read_database
-from .recording import Recording, kind_of_domain, size
+from .values import kind_of_domain
 
 _WIDTH = 1 << 40
 """Correlation ids below this are told apart by process; no recording has more."""
@@ -41,7 +42,7 @@ def load(job: Job, companions: tuple[Path, ...] = ()) -> tuple[Trace, ...]:
     return read_database(job, "rocpd", "rocprofv3", "since boot, ns", _read)
 
 
-def _read(database: RocmDatabase, recording: Recording) -> Trace:
+def _read(database: Database, recording: Recording) -> Trace:
     if any("start_id" in database.tables[table] for table in database.sources("rocpd_kernel_dispatch")):
         raise Unreadable(
             recording.path, "is a rocpd database of schema version 4, which is not read",
@@ -63,7 +64,7 @@ def _read(database: RocmDatabase, recording: Recording) -> Trace:
 class _Tables:
     """The small tables that others refer to, by (source, id)."""
 
-    def __init__(self, database: RocmDatabase, recording: Recording) -> None:
+    def __init__(self, database: Database, recording: Recording) -> None:
         self.database = database
         self.several = len(database.sources("rocpd_kernel_dispatch")) > 1 or len(database.sources("rocpd_region")) > 1
         self.strings = _by_id(database.read("rocpd_string", ("id",), ("string",)))
@@ -83,7 +84,7 @@ class _Tables:
         self.agents = _by_id(agents.with_columns(device=label)).select("source", "id", "device", "name", "product_name")
         for device, chip, product in self.agents.select("device", "name", "product_name").iter_rows():
             if device not in (None, "Host"):
-                recording.known[device] = Device(device, product or chip, {"chip": chip} if chip else {})
+                recording.described[device] = Device(device, product or chip, {"chip": chip} if chip else {})
         events = database.read("rocpd_event", ("id", "category_id", "stack_id"))
         self.events = _by_id(events).rename({"stack_id": "correlation"})
 

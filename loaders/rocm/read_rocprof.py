@@ -13,10 +13,10 @@ import polars as pl
 
 from ..ingest import stream
 from ..loader import Job
+from ..recording.recording import Recording, one_axis
 from ..trace import Info, Trace
 from . import values
 from .csv_files import COLUMNS, frames, has_header
-from .recording import Recording, one_axis
 
 _INTS = ("beginns", "endns", "gpu-id", "queue-id", "pid", "tid", "grd", "wgr", "lds", "vgpr", "arch_vgpr")
 _KNOWN = frozenset((

@@ -20,10 +20,11 @@ from ..collective_names import kernel_kind
 from ..errors import Unreadable
 from ..ingest import stream
 from ..loader import Job
+from ..recording.recording import LIMIT, Faults, Recording, one_axis, size
 from ..trace import Device, Info, Trace
 from . import values
 from .csv_files import frames, run_of, table_of
-from .recording import Recording, fraction, kind_of_domain, one_axis, size
+from .values import fraction, kind_of_domain
 
 _FAR = 3_600 * 10**9
 """Files whose events lie further apart than this are not of one run, whatever their names say."""
@@ -119,7 +120,7 @@ class _Reader:
                 lines = source.read(2 * _LOOK).partition(b"\n")[2]
                 starts.append(csv_table.read(lines, first.columns)["start_timestamp"])
         times = values.integers(pl.concat(starts))[0]
-        times = times.filter((times > 0) & (times < values.LIMIT))
+        times = times.filter((times > 0) & (times < LIMIT))
         low, high = times.min(), times.max()
         return (low, high) if isinstance(low, int) and isinstance(high, int) else None
 
@@ -138,7 +139,8 @@ class _Reader:
             self._agents[f"Agent {row['node_id']}"] = device
             if gpu:
                 product, chip = row["product_name"], row["name"]
-                self._recording.known[device] = Device(device, product or chip or None, {"chip": chip} if chip else {})
+                described = Device(device, product or chip or None, {"chip": chip} if chip else {})
+                self._recording.described[device] = described
 
     def _device(self, column: str) -> pl.Expr:
         """An agent as the tables name it; a bare number is an agent's."""
@@ -253,7 +255,7 @@ def _statistics(job: Job, label: str) -> Trace:
         warnings = [source.fault] if source.fault else []
     if not blocks:
         raise Unreadable(job.path, "is a summary without a row", "Check what was recorded.")
-    rows, faults = pl.concat(blocks), values.Faults()
+    rows, faults = pl.concat(blocks), Faults()
     rows = values.numbers(
         rows, job.path.name, faults, ["calls", "totaldurationns", "minns", "maxns"], ["averagens"], ["name"]
     ).drop_nulls(["name", "calls", "totaldurationns"])

@@ -16,10 +16,10 @@ from pathlib import Path
 import polars as pl
 
 from ..loader import Job
+from ..recording.database import Database, read_database
+from ..recording.recording import Recording, size
 from ..trace import Trace
 from . import values
-from .database import RocmDatabase, read_database
-from .recording import Recording, size
 
 KERNEL_TYPES = ("KernelExecution", "Task")
 """Types of operations that are kernels; ``Task`` is what HIP calls a kernel inside a graph."""
@@ -37,7 +37,7 @@ def load(job: Job, companions: tuple[Path, ...] = ()) -> tuple[Trace, ...]:
     return read_database(job, "rpd", "rocmProfileData", "since boot, ns", _read)
 
 
-def _read(database: RocmDatabase, recording: Recording) -> Trace:
+def _read(database: Database, recording: Recording) -> Trace:
     strings = database.read("rocpd_string", ["id"], ["string"]).drop("source").unique("id", keep="first")
     ties = database.read("rocpd_api_ops", ["api_id", "op_id"]).drop("source").drop_nulls()
     ties = ties.unique("op_id", keep="first", maintain_order=True)
@@ -53,7 +53,7 @@ def _read(database: RocmDatabase, recording: Recording) -> Trace:
     return recording.finish()
 
 
-def _launches(database: RocmDatabase, strings: pl.DataFrame) -> pl.DataFrame:
+def _launches(database: Database, strings: pl.DataFrame) -> pl.DataFrame:
     """What is known of a call that launched something: its process, graph, sizes and bytes, by its id."""
     calls = _named(database.read("rocpd_api", ["id", "pid", "apiName_id"]), strings, "apiName_id", "name")
     graph = pl.when(pl.col("name") == _GRAPH_LAUNCH).then("id").alias("graph")
@@ -67,7 +67,7 @@ def _launches(database: RocmDatabase, strings: pl.DataFrame) -> pl.DataFrame:
     return calls.join(kernels, on="api_id", how="left").join(copies, on="api_id", how="left")
 
 
-def _by_call(database: RocmDatabase, table: str, columns: list[str]) -> pl.DataFrame:
+def _by_call(database: Database, table: str, columns: list[str]) -> pl.DataFrame:
     """A table of arguments with the id of the call they are of, under either of its names."""
     rows = database.read(table, ["api_ptr_id", "api_id", *columns])
     return rows.with_columns(api_id=pl.coalesce("api_ptr_id", "api_id")).drop_nulls("api_id").unique(
@@ -106,7 +106,7 @@ def _operations(
         recording.activities(unknown, "operations")
 
 
-def _operators(database: RocmDatabase, strings: pl.DataFrame) -> pl.DataFrame:
+def _operators(database: Database, strings: pl.DataFrame) -> pl.DataFrame:
     """PyTorch operators by the id of their range, from the table that its subclass writes."""
     rows = database.read("ext_autogradapi", ["api_ptr_id", "autogradName_id"])
     rows_with_names = _named(rows, strings, "autogradName_id", "operator")

@@ -1,36 +1,18 @@
-"""Numbers out of text, and a tally of what was none.
-
-A value nobody can read is null, never 0, and is counted under the name of the table it stands in.
-"""
+"""What AMD's tools write, as values: numbers out of text, where what nobody can read is null and counted, and kinds."""
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from collections.abc import Sequence
 
 import polars as pl
 
-LIMIT = 1 << 62
-"""Times from here on are no times: differences of two that are below it cannot overflow."""
+from ..recording.recording import LIMIT, Faults
+
 _LARGEST = float(LIMIT)
-
-
-class Faults:
-    """What was wrong in the tables of a recording: unreadable values, rows left out, and sentences."""
-
-    def __init__(self) -> None:
-        self.values: Counter[str] = Counter()
-        self.left_out: Counter[str] = Counter()
-        self.sentences: list[str] = []
-
-    def warnings(self) -> list[str]:
-        """All of it in words."""
-        sentences = [*self.sentences]
-        for table, count in self.values.items():
-            sentences.append(f"{count:,} values of {table} could not be read and are left empty")
-        for table, count in self.left_out.items():
-            sentences.append(f"left out: {count:,} rows of {table} without a time or a name")
-        return sentences
+_MARK = re.compile(r"MARKER|ROCTX|NVTX", re.IGNORECASE)
+_DRIVER = re.compile(r"HSA|DRIVER|KFD|SCRATCH|MEMORY_ALLOCATION", re.IGNORECASE)
+_RUNTIME = re.compile(r"HIP|RCCL|NCCL|ROCDECODE|ROCJPEG|RUNTIME|OMPT|ROCBLAS|MIOPEN", re.IGNORECASE)
 
 
 def integers(text: pl.Series) -> tuple[pl.Series, int]:
@@ -74,3 +56,18 @@ def numbers(
         derived = derived.with_columns(values.alias(name))
     faults.values = +faults.values
     return derived
+
+
+def kind_of_domain(domain: str) -> str:
+    """What kind of host slice the calls of a domain (HIP_RUNTIME_API, MARKER_CORE_API, …) are.
+
+    'annotation' for marks, 'driver' for HSA and below, 'runtime' for HIP and libraries; 'annotation' for others.
+    """
+    if _DRIVER.search(domain) and not _MARK.search(domain):
+        return "driver"
+    return "runtime" if _RUNTIME.search(domain) and not _MARK.search(domain) else "annotation"
+
+
+def fraction(value: pl.Expr, name: str) -> pl.Expr:
+    """A fraction of peak; what cannot be one (negative, or half as much again as the peak) is null."""
+    return pl.when((value >= 0) & (value <= 1.5)).then(value).alias(name)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from warplens.loaders.nsys.database import NsysDatabase
-from warplens.loaders.rocm.database import RocmDatabase
+from warplens.loaders.recording.database import Database
+from warplens.loaders.recording.recording import Faults
 
 
 class Counted(sqlite3.Connection):
@@ -23,7 +24,7 @@ class Counted(sqlite3.Connection):
         super().close()
 
 
-@pytest.mark.parametrize("opened", [NsysDatabase, lambda path: RocmDatabase(path, {})], ids=["nsys", "rocm"])
+@pytest.mark.parametrize("opened", [NsysDatabase, lambda path: Database(path, Faults())], ids=["nsys", "rocm"])
 def test_a_damaged_database_does_not_stay_open(
     opened: Callable[[Path], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

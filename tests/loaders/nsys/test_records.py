@@ -12,10 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from warplens.loaders.nsys import database, records
+from warplens.loaders.nsys import database
 from warplens.loaders.nsys.database import NsysDatabase
-from warplens.loaders.nsys.pages import Pages
-from warplens.loaders.nsys.records import PAD, Unusual
+from warplens.loaders.nsys.pages import PAD, Pages, Unusual, decoded
 
 
 def test_records_that_begin_anywhere_are_decoded_within_their_page_or_not_at_all() -> None:
@@ -25,7 +24,7 @@ def test_records_that_begin_anywhere_are_decoded_within_their_page_or_not_at_all
         cells = np.array([chance.randrange(0, 1000) for _ in range(3)], dtype=np.int64)
         ends = np.array([chance.randrange(0, 1001) for _ in range(3)], dtype=np.int64)
         try:
-            block = records.decoded(data, cells, ends, 900, [0, 2], [1])
+            block = decoded(data, cells, ends, 900, [0, 2], [1])
         except (Unusual, IndexError):  # ``Pages`` takes the second for the first
             refused += 1
         else:

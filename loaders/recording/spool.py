@@ -19,14 +19,10 @@ from msgspec import Struct
 from .. import schema
 
 Shape = Callable[[pl.LazyFrame], pl.LazyFrame]
-WAITING_BYTES = 32 << 20
-"""Rows of one table kept in memory before they go to files; as much again may be on its way there."""
-_PART_BYTES = 8 << 20
-"""Rows in one file: a part is in memory twice while it is written."""
-_STRETCH_ROWS = 250_000
-"""Rows put in order at once."""
-_SAMPLED = 512
-"""One in so many times is kept, to divide the recording by."""
+WAITING_BYTES = 32 << 20  # Of a table in memory before it goes to files; as much again may be on its way there.
+_PART_BYTES = 8 << 20  # Rows in one file: a part is in memory twice while it is written.
+_STRETCH_ROWS = 250_000  # Rows put in order at once.
+_SAMPLED = 512  # One in so many times is kept, to divide the recording by.
 _BATCH = 1 << 16
 
 
@@ -86,7 +82,7 @@ class TableSpool:
     def finish(self, shape: Shape, derived: tuple[str, ...] = ()) -> pl.LazyFrame:
         """The table, shaped: in memory, or written as ``<table>.arrow`` and scanned.
 
-        ``made`` are the columns that ``shape`` adds to those of the blocks.
+        ``derived`` are the columns that ``shape`` adds to those of the blocks.
         """
         if not self.rows:
             return schema.empty(self.table)

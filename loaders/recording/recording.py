@@ -1,13 +1,14 @@
-"""One recording of AMD's tools on its way to a Trace: rows as they come, times as recorded, put in order at the end.
+"""One recording on its way to a Trace: rows as they come, times as recorded, put in order at the end.
 
-Every reader of the family gives frames with ``start`` and ``end`` (Int64, ns of the recorder's clock) and columns named
-as those of the table. Here times that are none are counted, collectives are told from kernels, and the earliest time of
-the whole recording becomes zero.
+Readers give frames with ``start`` and ``end`` (Int64, ns of the recorder's clock) and columns named as those of the
+table. Times that are none are counted, collectives are told from kernels by name, and the earliest time of the whole
+recording becomes zero. A value nobody can read is null, never 0, and is counted under the name of its table.
 """
 
 from __future__ import annotations
 
-import re
+from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import Executor
 from pathlib import Path
 
@@ -17,26 +18,45 @@ from .. import schema
 from ..collective_names import kernel_kind
 from ..errors import Unreadable
 from ..loader import Job
-from ..nsys.spool import TableSpool, warnings_of
 from ..trace import Device, Info, Trace
-from .values import LIMIT, Faults
+from .spool import TableSpool, warnings_of
 
+LIMIT = 1 << 62  # Times from here on are no times: differences of two that are below it cannot overflow.
 _FIRST_ROWS = 100_000
 _UNNAMED = "[no name recorded]"
 
 
+class Faults:
+    """What was wrong in the tables of a recording: unreadable values, rows left out, and sentences."""
+
+    def __init__(self) -> None:
+        self.values: Counter[str] = Counter()
+        self.left_out: Counter[str] = Counter()
+        self.sentences: list[str] = []
+
+    def warnings(self) -> list[str]:
+        """All of it in words."""
+        return [
+            *self.sentences,
+            *(f"{count:,} values of {table} could not be read and are left empty"
+              for table, count in self.values.items()),
+            *(f"left out: {count:,} rows of {table} without a time or a name"
+              for table, count in self.left_out.items()),
+        ]
+
+
 class Recording:
-    """Collects rows of the three tables. ``known`` describes devices by id; those that only occur are added to them."""
+    """Collects rows of the three tables. ``described`` are devices by id; those that only occur are added to them."""
 
     def __init__(self, job: Job, info: Info, writer: Executor) -> None:
         self.faults = Faults()
-        self.known: dict[str, Device] = {}
+        self.described: dict[str, Device] = {}
         self._job, self._info = job, info
         self._kernels, self._host = (TableSpool(table, job.workspace, writer) for table in ("kernels", "host"))
         self._metrics = TableSpool("metrics", job.workspace, writer, "ts_ns")
         self._devices: set[str] = set()
         self._kinds: set[str] = set()
-        self._shown = False
+        self._previewed = job.first_rows is None
         self._by_stream: bool | None = None
 
     @property
@@ -70,21 +90,28 @@ class Recording:
             names = rows["name"].unique()
             kinds = pl.DataFrame({"name": names, "kind": [kernel_kind(name) for name in names]}, schema=_KINDS)
             rows = rows.join(kinds, on="name", how="left", maintain_order="left")
-        self._kinds |= set(rows["kind"].unique())
+        self.add_kernels(rows)
+
+    def add_kernels(self, rows: pl.DataFrame) -> None:
+        """Add rows of ``kernels`` whose times are still as recorded."""
+        rows = _conformed("kernels", rows)
+        self._kinds |= set(rows["kind"].unique().drop_nulls().cast(pl.String))
         if "device" in rows.columns:
-            self._devices |= set(rows["device"].drop_nulls().unique())
-        self._kernels.add(_conformed("kernels", rows))
-        if self._job.first_rows is not None and not self._shown and self._kernels.rows > _FIRST_ROWS:
-            self._shown = True
-            if (first := self._kernels.first(_FIRST_ROWS)) is not None:
+            self._devices |= set(rows["device"].unique().drop_nulls().cast(pl.String))
+        self._kernels.add(rows)
+        if not self._previewed and self._kernels.rows > _FIRST_ROWS:
+            self._previewed = True
+            if self._job.first_rows is not None and (first := self._kernels.first(_FIRST_ROWS)) is not None:
                 preview = _moved(first.lazy(), self._kernels.earliest or 0).with_row_index("index")
                 self._job.first_rows(Trace(self._info, kernels=schema.conform("kernels", preview)))
 
     def calls(self, rows: pl.DataFrame, what: str, kind: str | None = None) -> None:
         """Add host slices, all of one kind or with a column of it."""
         rows = self._timed(rows, what)
-        if kind is not None:
-            rows = rows.with_columns(kind=pl.lit(kind))
+        self.add_host(rows if kind is None else rows.with_columns(kind=pl.lit(kind)))
+
+    def add_host(self, rows: pl.DataFrame) -> None:
+        """Add rows of ``host`` whose times are still as recorded."""
         self._host.add(_conformed("host", rows))
 
     def samples(self, rows: pl.DataFrame, what: str) -> None:
@@ -95,7 +122,11 @@ class Recording:
             self.faults.left_out[what] += lost
         if "device" in valid.columns:
             self._devices |= set(valid["device"].drop_nulls().unique()) - {"Host"}
-        self._metrics.add(_conformed("metrics", valid))
+        self.add_metrics(valid)
+
+    def add_metrics(self, rows: pl.DataFrame) -> None:
+        """Add rows of ``metrics`` whose times are still as recorded."""
+        self._metrics.add(_conformed("metrics", rows))
 
     def allocations(self, blocks: list[pl.DataFrame]) -> None:
         """Add the metric ``memory allocated`` of each device, from all allocations and frees of the run.
@@ -133,46 +164,35 @@ class Recording:
             self.faults.left_out[what] += lost
         return valid.with_columns(pl.col("name").fill_null(_UNNAMED).cast(pl.String))
 
-    def finish(self, **about: object) -> Trace:
-        """The Trace; ``about`` are more fields of its Info. Raises Unreadable where nothing was recorded."""
+    def finish(
+        self, shape: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda rows: rows, derived: tuple[str, ...] = (),
+        **about: object,
+    ) -> Trace:
+        """The Trace; ``about`` are more fields of its Info. ``shape`` changes rows of kernels and of host and adds the
+        columns ``derived``. Raises Unreadable where nothing was recorded."""
         zero = self.earliest
         if zero is None:
             raise Unreadable(self._job.path, "holds no event with a time", "Check that the recording has any.")
-        devices = sorted(self._devices | self.known.keys(), key=lambda name: (len(name), name))
+        devices = sorted(self._devices | self.described.keys(), key=lambda name: (len(name), name))
         info = Info(**{
             **{name: getattr(self._info, name) for name in Info.__struct_fields__}, **about,
-            "devices": tuple(self.known.get(device) or Device(device) for device in devices),
+            "devices": tuple(self.described.get(device) or Device(device) for device in devices),
             "warnings": (
                 *self._info.warnings, *self.faults.warnings(), *warnings_of(self._kernels, self._host, self._kinds),
             ),
         })
+
+        def placed(rows: pl.LazyFrame) -> pl.LazyFrame:
+            return shape(_moved(rows, zero))
+
         return Trace(
-            info,
-            kernels=self._kernels.finish(lambda rows: _moved(rows, zero).with_row_index("index"), ("index",)),
-            host=self._host.finish(lambda rows: _moved(rows, zero)),
+            info, host=self._host.finish(placed, derived),
+            kernels=self._kernels.finish(lambda rows: placed(rows).with_row_index("index"), ("index", *derived)),
             metrics=self._metrics.finish(lambda rows: rows.with_columns(pl.col("ts_ns") - zero)),
         )
 
 
 _KINDS = {"name": pl.String, "kind": pl.String}
-_MARK = re.compile(r"MARKER|ROCTX|NVTX", re.IGNORECASE)
-_DRIVER = re.compile(r"HSA|DRIVER|KFD|SCRATCH|MEMORY_ALLOCATION", re.IGNORECASE)
-_RUNTIME = re.compile(r"HIP|RCCL|NCCL|ROCDECODE|ROCJPEG|RUNTIME|OMPT|ROCBLAS|MIOPEN", re.IGNORECASE)
-
-
-def kind_of_domain(domain: str) -> str:
-    """What kind of host slice the calls of a domain (HIP_RUNTIME_API, MARKER_CORE_API, …) are.
-
-    'annotation' for marks, 'driver' for HSA and below, 'runtime' for HIP and libraries; 'annotation' for others.
-    """
-    if _DRIVER.search(domain) and not _MARK.search(domain):
-        return "driver"
-    return "runtime" if _RUNTIME.search(domain) and not _MARK.search(domain) else "annotation"
-
-
-def fraction(value: pl.Expr, name: str) -> pl.Expr:
-    """A fraction of peak; what cannot be one (negative, or half as much again as the peak) is null."""
-    return pl.when((value >= 0) & (value <= 1.5)).then(value).alias(name)
 
 
 def _moved(rows: pl.LazyFrame, zero: int) -> pl.LazyFrame:
