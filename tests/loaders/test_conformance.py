@@ -24,7 +24,7 @@ BESIDE = ("_agent_info.csv", "sysinfo.csv", "step_trace_time.csv", "memory_recor
 FILES = sorted(
     path
     for path in SAMPLES.rglob("*")
-    if path.is_file() and path.suffix not in (".py", ".pyc") and not path.name.endswith(("README.md", *BESIDE))
+    if path.is_file() and not path.name.endswith((".py", ".pyc", ".ipynb", "README.md", *BESIDE))
     and (path.suffix != ".parquet" or path.name == "StringIds.parquet") and path.parent.parent.name != "dataset"
 )
 UNWRITTEN = {"ncu-rep"}
