@@ -60,7 +60,9 @@ _PATTERNS: tuple[tuple[str, Means, str], ...] = (
 
 _TITLES = {
     "gpu_sm_frequency": "SM clock", "gpu_frequency": "GPU clock", "gpu_mem_frequency": "memory clock",
-    "cpu_frequency": "CPU clock", "host_cpu_usage": "CPU usage",
+    "cpu_frequency": "CPU clock", "host_cpu_usage": "CPU usage", "gpu_link_receive": "link traffic received",
+    "gpu_link_transmit": "link traffic sent", "gpu_pcie_receive": "PCIe traffic received",
+    "gpu_pcie_transmit": "PCIe traffic sent", "gpu_usage": "GPU usage",
 }
 
 

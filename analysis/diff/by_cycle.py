@@ -55,8 +55,7 @@ def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Ans
     idle = idle_changes(rows, cycles)
     _mark_waits(rows, idle)
     work = _with_paths(
-        device_work(matched, cycles, bool(ready.timings)), [row for row in slowed if row.kind != IDLE], ready, options
-    )
+        device_work(ready, cycles, options), [row for row in slowed if row.kind != IDLE], ready, options)
     table = frame_of(rows)
     units = recorded_units(runs)
     pids = [(one.pair.a, one.pair.b) for one in matched]
@@ -64,7 +63,7 @@ def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Ans
     table = with_metrics(table, scored_metrics(ready.works, table, units), changed)
     table, work, changed = _as_recorded(ready.works, table, work, changed)
     calibration = _calibration(rows, ready.works[0])
-    launches = () if comparable.comparable else per_launch(rows)
+    launches = per_launch(rows) if comparable.by_launch else ()
     cause = cause_of(changed, cycles, work, idle)
     regressions = len({(row.function, row.device) for row in slowed if row.kind != IDLE and row.part_of is None})
     verdict = Verdict(
@@ -190,7 +189,8 @@ def _notes(matched: list[Matched], rows: list[FunctionChange], ready: Prepared) 
     if few := sum(row.verdict == "too few cycles" for row in rows):
         notes.append(f"{few} of {len(rows)} rows have too few cycles for a verdict.")
     if ready.names:
-        notes.append(f"{units.count(len(ready.names))} functions of B are paired with one of A under another name.")
+        paired = units.counted(len(ready.names), "function of B is", "functions of B are")
+        notes.append(f"{paired} paired with one of A under another name.")
     if any(row.wait_a_ms is not None for row in rows):
         notes.append("Rows of collectives are about the transfer (the rank that came last); waiting is beside it.")
     notes.append("One run per side: run-to-run noise is unknown, so changes under 2% are not flagged.")

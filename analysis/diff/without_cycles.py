@@ -223,7 +223,7 @@ def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
     for row, q in zip(rows, q_values([row.p for row in rows]), strict=True):
         row.q = q
         row.verdict = _verdict(row, total)
-    changes = () if comparability.comparable else per_launch(rows)
+    changes = per_launch(rows) if comparability.by_launch else ()
     regressions = sum(row.verdict in REGRESSIONS for row in rows)
     verdict = Verdict(
         comparability, _explanation(comparability, regressions, changes), "launches", work.time if work else None,

@@ -33,8 +33,9 @@ class Evidence(Struct, frozen=True):
     ``on_cpu`` and ``queued`` are shares of a step summed over threads, so they can pass 1. ``early`` of ``launched``
     device activities began before the call that launched them. ``steps_each`` is the steps of one rank, ``measured``
     what the rules take from the whole recording, ``costliest`` the kernel that takes most time of all ``devices``
-    together, ``busy`` how busy each device is (``device busy``) in the steps; ``in_steps`` whether there are any;
-    ``families`` how the summed device time in the steps divides by kernel family, for each device."""
+    together, ``busy`` how busy each device is in the steps (``device busy of_ns``, the last where it is active in a
+    part of them only); ``in_steps`` whether there are any; ``families`` how the summed device time in the steps divides
+    by kernel family, for each device."""
 
     steps: int
     step_ns: float

@@ -8,16 +8,20 @@ import polars as pl
 from ...loaders.trace import Trace
 from ..core.batches import numbers, of_devices
 from ..core.intervals import union
+from ..core.run_labels import Place
 from ..cycles.whole import Steps
 from ..kernels.sources import ACTIVITIES
 
 
-def busy_in(run: Trace, steps: Steps) -> list[tuple[str, float]]:
-    """Each device that ran anything in the steps: 1 − idle / (last − first activity) there, by ``attribution``."""
+def busy_in(run: Trace, steps: Steps | None) -> dict[Place, float]:
+    """Of each rank's device that ran anything in the steps 1 − idle / (last − first activity) there, 0-1, by
+    ``attribution``."""
+    if steps is None or not run.has("kernels"):
+        return {}
     work = numbers(run.kernels.filter(pl.col("kind").is_in(ACTIVITIES)).drop_nulls(["start_ns", "dur_ns"]).select(
         "start_ns", "dur_ns", "rank", device=pl.col("device").to_physical().cast(pl.Int64)))
     starts, ends = work["start_ns"], work["start_ns"] + work["dur_ns"]
-    made = []
+    made: dict[Place, float] = {}
     for device, rank, rows in of_devices(work["rank"], work["device"]):
         bounds, busy = steps.of(rank), union(starts[rows], ends[rows])
         if bounds is None or not len(busy.starts):
@@ -25,5 +29,5 @@ def busy_in(run: Trace, steps: Steps) -> list[tuple[str, float]]:
         first, last = max(bounds[0], int(busy.starts[0])), min(bounds[1], int(busy.ends[-1]))
         if last > first:
             inside = int(busy.within(np.array([first]), np.array([last]))[0])
-            made.append((device or "The device", inside / (last - first)))
+            made[rank, device] = inside / (last - first)
     return made

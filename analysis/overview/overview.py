@@ -90,11 +90,17 @@ def span(cycles: Cycles, word: str) -> str:
     return f"{many} of {mean}" if count == 1 else f"{many}, mean {mean}{without}"
 
 
+def _busy_of(device: dict[str, Any]) -> str:
+    """' of 45.00 µs': what the busy share is of, where the device was active for a part of the steps only."""
+    return f" of {units.duration(device['of_ns'])}" if device["of_ns"] else ""
+
+
 def _busy(evidence: Evidence) -> list[str]:
     """'GPU 0 busy 56% in steps' for each device of which that is known; of many their mean, the least and the most."""
     told = [device for device in evidence.busy if device["busy"] is not None]
     if len(told) <= SHOWN:
-        return [f"{device['device'] or 'device'} busy {share_text(device['busy'])}{evidence.where}" for device in told]
+        return [f"{device['device'] or 'device'} busy {share_text(device['busy'])}{_busy_of(device)}{evidence.where}"
+                for device in told]
     told.sort(key=lambda device: float(device["busy"]))
     mean = share_text(sum(device["busy"] for device in told) / len(told))
     least, most = (f"{device['device'] or 'device'} {share_text(device['busy'])}" for device in (told[0], told[-1]))

@@ -27,9 +27,9 @@ from ..core.intervals import EMPTY, Intervals, Ints, union
 from ..core.run_labels import device_labels
 from ..cycles.detection import Cycles, counted_cycles, homeless, left_out, why_guessed
 from ..cycles.detection import spoken_of as cycles_spoken_of
-from ..cycles.whole import steps_of, steps_of_cycle
+from ..cycles.whole import Steps, steps_of, steps_of_cycle
 from ..findings.evidence.measured import measured
-from ..idle.attribution import Idle, idle_of
+from ..idle.attribution import DeviceIdle, Idle, idle_of
 from ..idle.facts import busy_share, in_steps_of, spoken_of
 from ..idle.reduced import reduced_idle
 from .activities import Activities, activities_of
@@ -71,7 +71,9 @@ def _moments(activities: Activities | None, host: HostTimes) -> dict[str, Interv
     return found
 
 
-LONGER = 0.01  # From this share on it is said that windows are longer than their cycles.
+LONGER = 0.01  # From this share on it is said that windows are longer than their cycles...
+MUCH_LONGER = 0.5  # ...and from this one on in the headline.
+MOST_ACTIVE = 0.75  # Below this share of the steps, what a device is busy of is said.
 
 
 class Figures(Struct, frozen=True):
@@ -193,13 +195,13 @@ def told(
             for part in parts for one in part.figures.communication),
         steps_each=len(parts[0].windows), measured=measured(run, limited, options, steps, cycle),
         busy=[] if idle is None else [
-            {"device": labels.get((one.rank, one.device), one.device), "busy": busy_share(one)}
-            for one in spoken_of(idle)],
+            {"device": labels.get((one.rank, one.device), one.device), "busy": busy_share(one),
+             "of_ns": _part_active(one, steps)} for one in spoken_of(idle)],
         in_steps=steps is not None and cycle is None,
         early=sum(one.early for one in figures), launched=sum(one.launched for one in figures),
     )
     if whole_run:
-        basis = Basis(count, window_ns, None, "whole")
+        basis, longer = Basis(count, window_ns, None, "whole"), 0.0
         each = f" on each of {units.count(len(parts))} ranks, mean" if len(parts) > 1 else " of"
         headline = f"one recording{each} {units.duration(window_ns)}"
     else:
@@ -207,7 +209,11 @@ def told(
         lacking = int((~cycles.frame["complete"]).sum())
         basis = Basis(count, window_ns, step_ns, cycles.source, lacking, cycles.held if cycle is None else None)
         headline = span(cycles, word)
-    notes = _notes(cycles, parts, basis, word, cycle)
+        of_whole = cycles.frame.filter("complete")["dur_ns"].mean() or step_ns
+        longer = window_ns / float(of_whole) - 1  # type: ignore[arg-type]
+        if longer > MUCH_LONGER:
+            headline += f", {units.duration(window_ns)} with the device work launched in it"
+    notes = _notes(cycles, parts, basis, word, cycle, longer)
     made = overview(run, times, word, headline, evidence, basis, notes)
     return replace(made, facts=made.facts | {"in_steps": in_steps_of(idle, steps)})
 
@@ -221,12 +227,21 @@ def _busy(idle: Idle | None, rank: int | None, device: dict[str, object]) -> flo
     return busy_share(own[0]) if own else None
 
 
+def _part_active(device: DeviceIdle, steps: Steps | None) -> int | None:
+    """How long a device was active from its first to its last activity in the steps, ns, where that is clearly less
+    than they last: how busy it was then says little of them. None elsewhere."""
+    bounds = None if steps is None else steps.of(device.rank)
+    return device.window_ns if bounds and device.window_ns < MOST_ACTIVE * (bounds[1] - bounds[0]) else None
+
+
 def _per_step(one: Communication, steps: int) -> Communication:
     return replace(one, comm_ns=round(one.comm_ns / steps), exposed_ns=round(one.exposed_ns / steps))
 
 
-def _notes(cycles: Cycles, parts: list[RankFigures], basis: Basis, word: str, cycle: int | None) -> tuple[str, ...]:
-    """What a reader must know: which cycles the figures rest on, and how they relate to the cycle times."""
+def _notes(
+    cycles: Cycles, parts: list[RankFigures], basis: Basis, word: str, cycle: int | None, longer: float
+) -> tuple[str, ...]:
+    """What a reader must know: which cycles the figures rest on, and by what share their windows are longer."""
     if parts[0].windows.whole_run:
         first = "No steps are marked or found: the whole recording counts as one."
         if cycles.ignored is not None:
@@ -234,7 +249,7 @@ def _notes(cycles: Cycles, parts: list[RankFigures], basis: Basis, word: str, cy
         told = any(part.figures.devices for part in parts) or _active(parts)
         return (first,) if told else (first, _NO_DEVICE)
     said = [*cycles.notes, why_guessed(cycles), left_out(cycles), homeless(cycles) if cycle is None else None]
-    if basis.window_ns and basis.step_ns and abs(basis.window_ns / basis.step_ns - 1) > LONGER:
+    if basis.window_ns and longer > LONGER:
         said.append(
             f"Device figures are over windows of {units.duration(basis.window_ns)}: from the start of a {word} to the "
             "end of the last activity launched in it."

@@ -12,6 +12,7 @@ from ..contract.options import SIDES, Options
 from ..contract.view import Answer, CannotAnswer, Runs, View, lettered
 from ..core import units
 from ..core.distribution import histogram
+from ..core.run_labels import device_labels
 from ..core.text import display
 from ..cycles.detection import Cycles, facts_of, find_cycles, homeless, left_out, spoken_of, why_guessed, why_none
 from ..cycles.reduced import is_reduced
@@ -56,8 +57,9 @@ def _busy(run: Trace, cycles: Cycles) -> str:
     """How busy each device is in the steps, from their first to their last activity; '' where that is not known."""
     from ..idle.busy import busy_in
 
-    steps = None if is_reduced(run) else steps_of(cycles)
-    shares = Spread(tuple(busy_in(run, steps) if steps is not None and run.has("kernels") else ()))
+    busy = busy_in(run, None if is_reduced(run) else steps_of(cycles))
+    labels = device_labels(busy)
+    shares = Spread(tuple((labels[place] or "The device", share) for place, share in busy.items()))
     return f"{shares.who} busy {shares.text} in steps" if shares.shares else ""
 
 

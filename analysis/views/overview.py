@@ -42,13 +42,16 @@ SHOWN = 3  # Devices of which it is compared in words how busy they are, those t
 def _frame(overview: Overview) -> pl.DataFrame:
     total = sum(time for time in overview.times.values())
     return pl.DataFrame(
-        [(name, round(time), time / total if total else None, _on(name)) for name, time in overview.times.items()],
+        [(name, round(time), time / total if total else None, _on(name, "Kernel" in overview.times))
+         for name, time in overview.times.items()],
         schema={"category": pl.String, "time_ns": pl.Int64, "share": pl.Float64, "on": pl.String}, orient="row",
     )
 
 
-def _on(category: str) -> str | None:
-    return "host" if category in HOST else "device" if category in CATEGORIES[:-1] else None
+def _on(category: str, devices: bool) -> str | None:
+    if category in HOST:
+        return "host"
+    return ("device" if devices else "host") if category in CATEGORIES[:-1] else None
 
 
 def build(runs: Runs, options: Options) -> Answer:

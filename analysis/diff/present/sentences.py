@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ...core import units
 from ...core.metrics import change, title
+from ...findings.spread import share_text
 from ..prepare.collectives import CollectiveTiming
 from ..prepare.collectives import sentence as collective_sentence
 from ..prepare.samples import Matched
@@ -17,6 +18,7 @@ from ..verdict.resources import ChangedResource
 from ..verdict.suspects import LaunchChange
 from ..verdict.verdict import Cause, Reach
 
+FEW = 5  # With fewer cycles than this a sentence says how many there are.
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
@@ -44,13 +46,15 @@ def cycle_sentence(cycles: CycleTime) -> str:
         return f"not comparable (median {units.amount(a)} in A, {units.amount(b)} in B{of}): they do different work"
     figures = [f"median {units.amount(a, b)}{f' {cycles.unit}' if cycles.unit else ''}"]
     if cycles.verdict in ("slower", "faster") and a and (b / a >= 1.5 or b / a <= 1 / 1.5):
-        figures.append(f"{b / a:.1f}×")
+        figures.append(units.factor(b / a))
     if cycles.ci_low_ms is not None and cycles.ci_high_ms is not None:
         figures.append(f"95% CI {units.rough_figure(cycles.ci_low_ms)}…{units.rough_figure(cycles.ci_high_ms)}")
     text = f"{cycles.verdict} ({', '.join(figures)})"
-    for count, run in ((cycles.cycles_a, "A"), (cycles.cycles_b, "B")):
-        if count < 5:
-            text += f"; only {some(count)} cycle{'' if count == 1 else 's'} in {run}"
+    few = {run: count for run, count in (("A", cycles.cycles_a), ("B", cycles.cycles_b)) if count < FEW}
+    if cycles.cycles_a == cycles.cycles_b and few:
+        few = {"each run": cycles.cycles_a}
+    for run, count in few.items():
+        text += f"; only {some(count)} cycle{'' if count == 1 else 's'} in {run}"
     if cycles.undecided_by:
         reason = special(cycles.undecided_by)
         return f"{text}, because of {slow_ones(cycles.undecided_by)}{f': {reason}' if reason else ''}"
@@ -120,7 +124,7 @@ def _device_text(row: DeviceWork) -> str:
         return f"{text} ({'new' if row.busy_b_ms else 'none'})"
     if abs(ratio - 1) > CHANGED:
         share = units.percent(100 * (ratio - 1), signed=True, places=0)
-        times = f"{ratio:.1f}×" if ratio >= 1.5 or ratio <= 0.67 else share
+        times = units.factor(ratio) if ratio >= 1.5 or ratio <= 0.67 else share
         same = per_launch is not None and abs(per_launch - 1) <= CHANGED
         text += f" ({times}{', per launch unchanged' if same else ''})"
     else:
@@ -139,9 +143,10 @@ def _idle_text(row: DeviceWork) -> str:
     if a is None or b is None:
         return ""
     waits = " or waiting for other ranks" if row.others_waited_for else ""
-    if round(100 * a) == round(100 * b) or (row.path == "hidden" and 0.5 <= b < a):
-        return f"Still {b:.0%} idle{waits}"
-    return f"Idle{waits} {a:.0%} → {b:.0%}"
+    before, after = share_text(a), share_text(b)
+    if before == after or (row.path == "hidden" and 0.5 <= b < a):
+        return f"Still {after} idle{waits}"
+    return f"Idle{waits} {before} → {after}"
 
 
 def data_line(comparability: Comparability, matched: list[Matched], row_noise_ms: float | None) -> str:

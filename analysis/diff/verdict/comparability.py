@@ -1,9 +1,10 @@
 """Can these two runs be compared at all? Said before anything else where they cannot.
 
-Two cycles are the same work when they run the same operators as often: those that launched device work, weighted by its
-time. Kernels do not matter then, for another device or library has others. Without recorded operators it is the device,
-the functions that take the time and how often they are launched. How long anything took never counts: that may be the
-fault looked for. Of runs that do different work none is called faster or slower.
+Two cycles are the same work when they run the same operators with the same shapes as often (those that launched device
+work, weighted by its time), or the same FLOPs. Kernels do not matter then, for another device or library has others.
+Without recorded operators it is the device, the functions that take the time and how often they are launched. How long
+anything took never counts: that may be the fault looked for. Of runs that do different work none is called faster or
+slower.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ....loaders.trace import Trace
 from ...contract.options import SIDES, Options
 from ...contract.options import Side as RunSide
+from ...core import units
+from ...core.call_tree import Ints
 from ...core.callers import callers_of
 from ...core.text import display
 from ...cycles.assignment import in_cycles
@@ -30,13 +34,16 @@ from .cycle_time import CycleTime, cycle_time
 LEAST_SHARED = 0.5  # Below this share of device time in functions both runs have, they are different workloads.
 MOSTLY_SHARED = 0.9
 LAUNCHES = 0.9  # Below this likeness of launches per cycle, the cycles may do different work.
-OPERATORS = 0.9  # Below this likeness of the operators' calls per cycle, the cycles do different work.
+OPERATORS = 0.9  # Below this likeness of the operators' calls per cycle, the cycles do different work...
+FLOPS = 0.05  # ...unless their FLOPs differ by no more than this share.
 
 
 class Comparability(Struct, frozen=True):
     """Whether two runs can be compared, how alike they are (``score``, 0-1), and what speaks against it, gravest first.
     ``shared_time`` is the share of time in functions both have, ``launch_likeness`` how far launches per cycle agree;
-    ``operator_likeness`` how far the operators' calls do, which decides where it is known; None where one is not."""
+    ``operator_likeness`` how far the operators' calls do (with the same shapes, where those are recorded), which
+    decides where it is known; ``flops_ratio`` is B's FLOPs per cycle over A's, asked for where operators differ. None
+    where one is not known."""
 
     comparable: bool = True
     score: float | None = None
@@ -44,11 +51,17 @@ class Comparability(Struct, frozen=True):
     shared_time: float | None = None
     launch_likeness: float | None = None
     operator_likeness: float | None = None
+    flops_ratio: float | None = None
 
     @property
     def why(self) -> str:
         """The reasons as the end of a sentence."""
         return "; ".join(self.reasons)
+
+    @property
+    def by_launch(self) -> bool:
+        """Whether single launches are compared instead of cycles: of other work, most of it in functions of both."""
+        return not self.comparable and (self.shared_time is None or self.shared_time >= LEAST_SHARED)
 
 
 def comparability(runs: tuple[Trace, Trace], matched: list[Matched], options: Options) -> Comparability:
@@ -86,12 +99,34 @@ def by_operators(
     operators = operator_likeness(runs, options)
     if operators is None:
         return None
-    if operators < OPERATORS:
-        said = f"operators per cycle agree to {operators:.0%}: the cycles do different work"
-        return Comparability(False, round(operators, 4), (said, *reasons), shared, alike, operators)
-    kernels = shared is not None and shared < MOSTLY_SHARED
-    notes = [f"the same operators run other kernels, {shared:.0%} of their time is in common ones"] if kernels else []
-    return Comparability(True, round(operators, 4), (*reasons, *notes), shared, alike, operators)
+    ratio = _flops_ratio(runs, options) if operators < OPERATORS else None
+    judged = Comparability(True, round(operators, 4), (), shared, alike, operators, ratio)
+    same_flops = ratio is not None and abs(ratio - 1) <= FLOPS
+    if operators < OPERATORS and not same_flops:
+        said = (f"operators per cycle agree to {operators:.0%}: the cycles do different work" if ratio is None
+                else f"B does {units.factor(ratio)} the FLOPs per cycle")
+        return replace(judged, comparable=False, reasons=(said, *reasons))
+    notes = []
+    if same_flops:
+        notes.append(f"the same FLOPs per cycle in other operators or shapes, which agree to {operators:.0%}")
+    elif shared is not None and shared < MOSTLY_SHARED:
+        notes.append(f"the same operators run other kernels, {shared:.0%} of their time is in common ones")
+    return replace(judged, reasons=(*reasons, *notes))
+
+
+def _flops_ratio(runs: tuple[Trace, Trace], options: Options) -> float | None:
+    """FLOPs per cycle, B over A; None where the work of either is not known, or of a smaller part than of the other."""
+    from ...work.peaks import BadPeaks  # 15 modules that pairs of the same operators do without
+    from ...work.roofline import per_cycle, roofline_of
+
+    try:
+        found = [(roofline_of(run), per_cycle(run, options, side).flops) for run, side in zip(runs, SIDES, strict=True)]
+    except BadPeaks:
+        return None
+    (a, flops_a), (b, flops_b) = found
+    if a is None or b is None or not flops_a or flops_b is None or a.covered is None or b.covered is None:
+        return None
+    return flops_b / flops_a if abs(a.covered - b.covered) <= LIKE_COVERED else None
 
 
 def different_devices(runs: tuple[Trace, Trace]) -> list[str]:
@@ -163,15 +198,17 @@ def _alike(matched: list[Matched]) -> float | None:
 
 LEAST_CLAIMED = 0.9
 """Share of the device time in whole cycles that must have an operator; with less, operators do not tell the work."""
+LIKE_COVERED = 0.1  # Known FLOPs are compared where they are of shares of the device time no further apart than this.
 
 
 def operator_likeness(runs: tuple[Trace, Trace], options: Options) -> float | None:
     """How far the calls of operators per cycle agree, 0-1; None where a run does not say what launched its work."""
-    sides = [_calls(run, options, side) for run, side in zip(runs, SIDES, strict=True)]
+    shapes = all(run.has("host.shapes") for run in runs)
+    sides = [_calls(run, options, side, shapes) for run, side in zip(runs, SIDES, strict=True)]
     a, b = sides
     if a is None or b is None:
         return None
-    both = a.join(b, on="op", how="full", suffix="_b", coalesce=True).with_columns(
+    both = a.join(b, on=["op", "shapes"], how="full", suffix="_b", coalesce=True, nulls_equal=True).with_columns(
         pl.col("calls", "calls_b").fill_null(0.0), weight=pl.coalesce("ns", "ns_b"),
     )
     least, most = both.select(
@@ -181,8 +218,9 @@ def operator_likeness(runs: tuple[Trace, Trace], options: Options) -> float | No
     return least / most if most else None
 
 
-def _calls(run: Trace, options: Options, side: RunSide) -> pl.DataFrame | None:
-    """``op calls ns``: operators that launched device work, their calls per whole cycle and the time of one, ns."""
+def _calls(run: Trace, options: Options, side: RunSide, shapes: bool) -> pl.DataFrame | None:
+    """``op shapes calls ns``: operators that launched device work, their calls per whole cycle and the time of one, ns.
+    Shapes are null unless they are asked for."""
     cycles = whole_cycles(run, options, side)
     callers = callers_of(run) if cycles else None
     if callers is None:
@@ -191,7 +229,7 @@ def _calls(run: Trace, options: Options, side: RunSide) -> pl.DataFrame | None:
     for other in cycles[1:]:
         some = some | other.some
     launched_by = run.kernels.select("index").collect(engine="streaming").with_columns(
-        callers.frame["op"], call=pl.Series(callers.operator))
+        callers.frame["op"], call=pl.Series(callers.operator), shapes=_shapes(run, callers.operator, shapes))
     work = in_cycles(run, detected.frame, detected.device_time, some).filter(
         pl.col("kind").is_in(["kernel", "memcpy", "memset"])).select("index", "dur_ns")
     rows = work.join(launched_by.lazy(), on="index", how="left").collect(engine="streaming")
@@ -200,9 +238,18 @@ def _calls(run: Trace, options: Options, side: RunSide) -> pl.DataFrame | None:
     if not total or time < LEAST_CLAIMED * total:
         return None
     count = sum(one.frame.height for one in cycles)
-    return claimed.group_by(pl.col("op").cast(pl.String)).agg(
+    return claimed.group_by(pl.col("op", "shapes").cast(pl.String)).agg(
         calls=pl.col("call").n_unique() / count, ns=pl.col("dur_ns").sum() / pl.col("call").n_unique(),
     )
+
+
+def _shapes(run: Trace, operator: Ints, wanted: bool) -> pl.Series:
+    """The recorded shapes of these rows of the host table; null for -1."""
+    if not wanted:
+        return pl.repeat(None, len(operator), dtype=pl.String, eager=True)
+    every = run.host.select("shapes").collect(engine="streaming")["shapes"]
+    row = pl.Series(operator)
+    return every.gather(pl.select(pl.when(row >= 0).then(row)).to_series())
 
 
 def judged(runs: tuple[Trace, Trace], matched: list[Matched], options: Options) -> tuple[CycleTime, Comparability]:

@@ -20,11 +20,13 @@ from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 from numpy.typing import NDArray
 
-from ...contract.options import Options
+from ...contract.options import SIDES, Options
 from ...core.intervals import Ints, busy_and_exposed, union
 from ...core.quantiles import codes, dense
 from ...cycles import assignment
 from ...cycles.detection import find_cycles
+from ...cycles.whole import steps_in_scope
+from ...idle.busy import busy_in
 from ..prepare.prepared import Prepared
 from ..prepare.samples import Matched, Side, Work
 from ..stats.robust_location import Floats, centre, hodges_lehmann, location_shift
@@ -37,7 +39,8 @@ Flags = NDArray[np.bool_]
 
 
 class DeviceWork(Struct, frozen=True):
-    """One device for one pair of processes: computing time per cycle (collectives apart), launches, idle share.
+    """One device for one pair of processes: computing time per cycle (collectives apart), launches, idle share
+    (in the steps, as every view has it; of sums per cycle where activities have no times).
     ``path`` says whether the cycle waits for what it does more; ``others_waited_for`` that its idle time may be waiting
     for other ranks."""
 
@@ -84,16 +87,26 @@ class DeviceWork(Struct, frozen=True):
         return self.per_launch_ratio if self.per_launch_ratio is not None else self.ratio
 
 
-def device_work(matched: list[Matched], cycles: CycleTime, others_waited_for: bool) -> list[DeviceWork]:
+def device_work(ready: Prepared, cycles: CycleTime, options: Options) -> list[DeviceWork]:
     """The work of every device of every pair of processes."""
-    made = []
-    for one in matched:
+    made, busy = [], [
+        {} if work.run is None else busy_in(work.run, steps_in_scope(work.run, options, side))
+        for work, side in zip(ready.works, SIDES, strict=True)]
+    busy[1] = {(rank, ready.moved.get(str(device), device)): share for (rank, device), share in busy[1].items()}
+    for one in ready.matched:
         names = one.functions["device"]
         for device in names.filter(one.on_device).unique(maintain_order=True):
             rows: Flags = np.array([name == device for name in names], dtype=bool) & one.on_device
             work = _of_device(one, device, rows)
-            if work is not None:
-                made.append(replace(work, path=_path(work, cycles), others_waited_for=others_waited_for))
+            if work is None:
+                continue
+            a, b = (next((share for (rank, name), share in side.items() if name == device
+                          and one.pair.rank in (None, rank)), None) for side in busy)
+            if a is not None and b is not None:
+                work = replace(work, idle_a=1 - a, idle_b=1 - b)
+            else:  # of sums, where collectives count as what they move
+                work = replace(work, others_waited_for=bool(ready.timings))
+            made.append(replace(work, path=_path(work, cycles)))
     return made
 
 

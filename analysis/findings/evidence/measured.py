@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import polars as pl
 from msgspec import Struct
 
 from ....loaders.trace import Trace
 from ...contract.options import Options
+from ...cycles.detection import find_cycles
 from ...cycles.whole import Steps, in_steps
 from .copies import Copies, copies_of
 from .cycle_times import CycleTimes, cycle_times_of
@@ -34,5 +36,5 @@ def measured(
     return Measured(
         waits_of(run, piece, steps, within), copies_of(within), kernel_times_of(within),
         cycle_times_of(run, options) if cycle is None else None, samples_of(run, within),
-        outside_of(run, steps) if cycle is None else None,
+        outside_of(run, steps, find_cycles(run, options).frame["label"].cast(pl.String)) if cycle is None else None,
     )

@@ -38,32 +38,33 @@ class Stretch(Struct, frozen=True):
 
 
 class Outside(Struct, frozen=True):
-    """Start-up and what follows the last step; None for what is too short to mention."""
+    """Start-up and what follows the last step; None for what is too short to mention. Without steps, what lies before
+    the first device activity and after the last one (``of_steps`` false)."""
 
     before: Stretch | None
     after: Stretch | None
+    of_steps: bool = True
 
 
-def outside_of(run: Trace, steps: Steps | None) -> Outside | None:
-    """What lies outside the steps of the run; None where next to nothing does."""
-    if steps is None:
-        return None
+def outside_of(run: Trace, steps: Steps | None, marks: pl.Series) -> Outside | None:
+    """What lies outside the steps of the run; None where next to nothing does. ``marks`` are the names of its cycles,
+    which explain nothing."""
     bounds = [
         table.select(pl.col("start_ns").min().alias("a"), (pl.col("start_ns") + pl.col("dur_ns")).max().alias("b"))
         .collect(engine="streaming").row(0)
         for table in (run.host, run.kernels)
     ]
     starts, ends = ([row[at] for row in bounds if row[at] is not None] for at in (0, 1))
-    if not starts or not ends:
+    if not starts or not ends or (steps is None and bounds[1][0] is None):
         return None
-    begin, end, (first, last) = min(starts), max(ends), steps.bounds
+    begin, end, (first, last) = min(starts), max(ends), bounds[1] if steps is None else steps.bounds
     least = LEAST * (end - begin)
-    before = Stretch(first - begin, _longest(run, begin, first)) if first - begin > least else None
-    after = Stretch(end - last, _longest(run, last, end)) if end - last > least else None
-    return Outside(before, after) if before or after else None
+    before = Stretch(first - begin, _longest(run, begin, first, marks)) if first - begin > least else None
+    after = Stretch(end - last, _longest(run, last, end, marks)) if end - last > least else None
+    return Outside(before, after, steps is not None) if before or after else None
 
 
-def _longest(run: Trace, begin: int, end: int) -> Longest | None:
+def _longest(run: Trace, begin: int, end: int, marks: pl.Series) -> Longest | None:
     """The call, else the operator or function, else the range, that took most of the time between two moments. One
     slice that takes half of what all of its name take is named alone. What also runs in the steps, as the frames around
     a training loop do, explains nothing."""
@@ -76,7 +77,7 @@ def _longest(run: Trace, begin: int, end: int) -> Longest | None:
     sums = rows.group_by("name", "called", "marked").agg(
         count=pl.len(), total=pl.col("spent").sum(), most=pl.col("spent").max()).collect(engine="streaming")
     alone = (2 * pl.col("most") >= pl.col("total")) | (pl.col("total") > span)  # nested or of many threads
-    named = sums.drop_nulls("name").with_columns(
+    named = sums.drop_nulls("name").filter(~pl.col("name").is_in(marks.implode())).with_columns(
         count=pl.when(alone).then(1).otherwise("count"), total=pl.when(alone).then("most").otherwise("total"))
     telling = named.filter(pl.col("total") >= TELLING * span)
     # a call says most of what the time went to, a range that somebody named least

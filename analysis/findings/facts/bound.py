@@ -6,10 +6,13 @@ from ...core import units
 from ..rule import Evidence, Rule
 
 LEAST = 0.005  # Shares below this are not listed.
+KNOWN = 0.1  # Where it is known for less than this share of the kernel time, nothing is said.
 Shares = tuple[tuple[str, float], ...]
 
 
 def _find(evidence: Evidence) -> Shares | None:
+    if sum(evidence.bound.values()) < KNOWN:
+        return None
     return tuple((name, share) for name, share in evidence.bound.items() if share >= LEAST) or None
 
 
@@ -18,7 +21,9 @@ def _sentence(shares: Shares) -> str:
         f"{units.percent(100 * share, places=0)} {'low utilisation' if name == 'low' else name}"
         for name, share in shares
     ]
-    return f"Bottlenecks by kernel time: {', '.join(parts)}."
+    unknown = 1 - sum(share for _, share in shares)
+    rest = f", unknown for {units.percent(100 * unknown, places=0)}" if unknown >= KNOWN else ""
+    return f"Bottlenecks by kernel time: {', '.join(parts)}{rest}."
 
 
 RULE = Rule(

@@ -4,25 +4,32 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from ...core import units
 from ..rule import Evidence, Rule
 from ..spread import Spread, spread
 
 
 class Busy(Struct, frozen=True):
-    """The busy share of each device, and what it is of in words."""
+    """The busy share of each device, and what it is of in words. ``of_ns`` is how long the only device is active in the
+    steps, where that is a part of them."""
 
     devices: Spread
     where: str
+    of_ns: int | None
 
 
 def _find(evidence: Evidence) -> Busy | None:
     devices = spread(evidence.busy, "busy")
-    return None if devices is None else Busy(devices, evidence.where)
+    if devices is None:
+        return None
+    return Busy(devices, evidence.where, evidence.busy[0]["of_ns"] if len(devices.shares) == 1 else None)
 
 
 def _sentence(busy: Busy) -> str:
     are = "is" if len(busy.devices.shares) == 1 else "are"
-    return f"{busy.devices.who} {are} busy {busy.devices.text} of the time{busy.where}."
+    of = "the time" if busy.of_ns is None else (
+        f"the {units.duration(busy.of_ns)} from its first to its last activity")
+    return f"{busy.devices.who} {are} busy {busy.devices.text} of {of}{busy.where}."
 
 
 RULE = Rule(

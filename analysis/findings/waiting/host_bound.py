@@ -8,6 +8,7 @@ from ...core import units
 from ...core.names.short_name import short_name
 from ...core.text import display
 from ...idle.scope import Site
+from ..evidence.outside import MODULE_NS
 from ..evidence.waits import Waits
 from ..rule import Evidence, Rule, Unchecked
 
@@ -37,7 +38,16 @@ def _sentence(host: HostBehind) -> str:
     short = "" if median is None else f", median kernel {units.duration(median)}"
     bound = "Launch-bound" if behind.idle_ns < LAUNCH_NS * behind.gaps else "Host-bound"
     return (f"{bound}: {waits.who} waits {waits.of(behind.idle_ns)} for the next launch "
-            f"({waits.of_idle(behind.idle_ns)}){short}{behind.most(_place)}.")
+            f"({waits.of_idle(behind.idle_ns)}){short}{behind.most(_place)}{_modules(waits)}.")
+
+
+def _modules(waits: Waits) -> str:
+    """What launch calls took that are so long that they can only have loaded code, where that is most of it."""
+    behind, launching = waits.behind, waits.causes.get("launch", 0)
+    site = behind.sites[0] if behind.sites else None
+    if site is None or launching <= behind.idle_ns / 2 or site.idle_ns < MODULE_NS * site.gaps:
+        return ""
+    return f"; {units.duration(launching)} of it inside launch calls that loaded modules"
 
 
 def _place(site: Site) -> str:

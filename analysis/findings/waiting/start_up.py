@@ -16,13 +16,13 @@ def _find(evidence: Evidence) -> Outside | Unchecked | None:
 
 
 def _sentence(outside: Outside) -> str:
+    what = "whole step" if outside.of_steps else "device activity"
     parts = [
-        _stretch(stretch, where)
-        for stretch, where in (
-            (outside.before, "before the first whole step"), (outside.after, "after the last whole step"))
+        _stretch(stretch, f"{where} {what}")
+        for stretch, where in ((outside.before, "before the first"), (outside.after, "after the last"))
         if stretch is not None
     ]
-    return f"Outside the steps: {'; '.join(parts)}."
+    return f"{'Outside the steps' if outside.of_steps else 'No device work'}: {'; '.join(parts)}."
 
 
 def _stretch(stretch: Stretch, where: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 from runs import host, kernel, run_of, steps
 
@@ -19,15 +21,16 @@ OPERATORS = ("aten::mm", "aten::gelu", "aten::layer_norm", "aten::add")
 
 def training(
     label: str, *, step_ms: int = 10, calls: int = 1, took: int = 100_000, kernels: str = "cudnn", loads: int = 0,
-    cycles: int = 8, parts: int = 1,
+    cycles: int = 8, parts: int = 1, batch: int = 0,
 ) -> Trace:
-    """Steps in which each operator is called so often, launching a kernel or several, beside what launches nothing."""
+    """Steps in which each operator is called so often, launching a kernel or several, beside what launches nothing.
+    With a ``batch`` their shapes are recorded."""
     rng = np.random.default_rng(len(label))
     slices, work = [], []
     for step in range(cycles):
         for number in range(calls * len(OPERATORS)):
             at, op = step * step_ms * MS + (number + 1) * 150_000, OPERATORS[number % len(OPERATORS)]
-            slices.append(host(op, at, 20_000))
+            slices.append(host(op, at, 20_000, **arguments(op, batch)))
             for part in range(parts):
                 correlation, begin = 1 + len(work), at + 15_000 + part * took // parts
                 slices.append(host("cudaLaunchKernel", at + 1_000 * part, 500, "runtime", correlation=correlation))
@@ -35,6 +38,11 @@ def training(
                 work.append(kernel(correlation, begin, dur, f"{kernels}{part}_{op[6:]}", correlation=correlation))
         slices += [host("aten::copy_", step * step_ms * MS + 9_000_000 + 10_000 * one, 1_000) for one in range(loads)]
     return run_of(label, cycles=steps(*[step_ms * MS] * cycles), host=slices, kernels=work)
+
+
+def arguments(op: str, batch: int) -> dict[str, str]:
+    shapes = [[batch, 128], [128, 64]] if op == "aten::mm" else [[batch, 64], [batch, 64]][:1 + (op == "aten::add")]
+    return {"shapes": json.dumps(shapes), "types": json.dumps(["float"] * len(shapes))} if batch else {}
 
 
 def asked(name: str, *runs: Trace) -> Table:
@@ -91,3 +99,30 @@ def test_too_few_steps_to_tell_chance_follow_the_same_rule():
     diff = asked("diff", a, b)
     assert diff.facts["cycle_time"]["verdict"] == "not comparable"
     assert "not comparable" in " ".join(asked("overview", a, b).facts["findings"])
+
+
+def test_a_doubled_batch_is_other_work_though_the_operators_are_the_same():
+    facts = asked("diff", training("a", batch=64), training("other", batch=128, took=120_000)).facts
+    assert facts["comparability"]["flops_ratio"] == 2.0
+    assert facts["comparability"]["reasons"][0] == "B does 2.0× the FLOPs per cycle"
+    assert facts["cycle_time"]["verdict"] == "not comparable"
+
+
+def test_as_many_flops_in_other_shapes_are_the_same_work():
+    facts = asked("diff", training("a", batch=128), training("other", batch=64, calls=2, took=50_000)).facts
+    assert (facts["comparability"]["comparable"], facts["comparability"]["flops_ratio"]) == (True, 1.0)
+    assert facts["comparability"]["operator_likeness"] < 0.9
+
+
+def test_of_runs_that_share_little_nothing_is_said_of_single_launches():
+    def one(label: str, took: int) -> Trace:
+        work = []
+        for step in range(6):
+            for at in range(4):
+                work.append(kernel(len(work), step * 10 * MS + at * MS, took, f"small{at}"))
+            work.append(kernel(len(work), step * 10 * MS + 5 * MS, 4 * MS, f"gemm_{label}"))
+        return run_of(label, cycles=steps(*[10 * MS] * 6), kernels=work)
+
+    facts = asked("diff", one("first", 10_000), one("second", 30_000)).facts
+    assert facts["comparability"]["shared_time"] < 0.1
+    assert (facts["comparability"]["comparable"], facts["per_launch"]) == (False, ())

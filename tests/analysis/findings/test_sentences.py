@@ -32,10 +32,12 @@ def test_every_rule_has_a_name_of_its_own_and_finds_nothing_where_nothing_is_kno
 
 
 def test_eight_devices_are_one_line() -> None:
-    busy = [{"device": f"GPU {n}", "busy": 0.3 + n / 100} for n in range(8)]
+    busy = [{"device": f"GPU {n}", "busy": 0.3 + n / 100, "of_ns": None} for n in range(8)]
     assert said(replace(BLANK, busy=busy)) == ["8 devices are busy 30% (GPU 0) to 37% (GPU 7) of the time."]
     steps = replace(BLANK, busy=busy[:1], in_steps=True)
     assert said(steps) == ["GPU 0 is busy 30% of the time in steps."]
+    short = replace(steps, busy=[busy[0] | {"of_ns": 45_000}])
+    assert said(short) == ["GPU 0 is busy 30% of the 45.00 µs from its first to its last activity in steps."]
     assert len(checked(replace(BLANK, busy=busy))[0].rows) == 8
 
 

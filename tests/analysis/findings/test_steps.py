@@ -167,3 +167,30 @@ def test_what_also_runs_in_the_steps_explains_neither_what_came_before_nor_what_
         "Outside the steps: 1.00 s before the first whole step, 700.0 ms of it one build; "
         "1.50 s after the last whole step, 600.0 ms of it 4 calls of save."
     ) in said
+
+
+def test_start_up_of_a_recording_without_steps_is_told_apart_from_its_idle_time() -> None:
+    kernels, calls = launches(*(4000 * MS + at * MS for at in (0, 30, 70)))
+    begin = host("cudaDeviceGetStreamPriorityRange", 0, 3900 * MS, "runtime")
+    said = ask(view("overview"), (run_of("run", host=[begin, *calls], kernels=kernels),)).facts["findings"]
+    assert ("No device work: 4.00 s before the first device activity, 3.90 s of it one "
+            "cudaDeviceGetStreamPriorityRange.") in said
+
+
+def test_a_launch_that_loads_a_module_is_told_of_in_the_steps_too() -> None:
+    kernels, calls = launches(0, 20 * MS, 40 * MS)
+    calls[1] = host("cudaLaunchKernel", 11 * MS, 9 * MS, "runtime", correlation=2)
+    calls[2] = host("cudaLaunchKernel", 31 * MS, 9 * MS, "runtime", correlation=3)
+    run = run_of("run", host=calls, kernels=kernels, cycles=steps(50 * MS))
+    said = ask(view("overview"), (run,)).facts["findings"]
+    assert "18.00 ms of it inside launch calls that loaded modules." in said[0]
+
+
+def test_the_step_that_was_cut_off_is_no_reason_for_itself() -> None:
+    kernels, calls = launches(110 * MS, 150 * MS)
+    marks = [host(f"ProfilerStep#{n}", 100 * n * MS, 100 * MS, "annotation") for n in range(2)]
+    cycles = steps(100 * MS, 100 * MS)
+    cycles[0]["complete"] = False
+    run = run_of("run", host=[*marks, *calls], kernels=kernels, cycles=cycles)
+    said = ask(view("overview"), (run,)).facts["findings"]
+    assert "Outside the steps: 100.0 ms before the first whole step." in said
