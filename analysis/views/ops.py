@@ -19,6 +19,7 @@ from ..core.call_tree import crossing_notes
 from ..cycles.paired import OneRun, answered_by
 from ..details.glances import operator_glance
 from ..details.row_details import operator_sections
+from ..operators.captured import with_captures
 from ..operators.tree import operators_of
 from ..operators.tree_view import TREE
 
@@ -45,7 +46,7 @@ COLUMNS = (
 def table(run: Trace, options: Options, side: Side) -> OneRun:
     """The operators of one run, totals about them, and notes. Raises CannotAnswer."""
     names = [column.name for column in COLUMNS]
-    found = operators_of(run)
+    found = with_captures(run, operators_of(run))
     if found is not None:
         facts = _facts(found.frame) | {"device_ns": found.device_ns, "unclaimed_device_ns": found.unclaimed_ns}
         lost = found.unclaimed_ns / found.device_ns if found.device_ns else 0.0

@@ -79,3 +79,13 @@ def test_where_several_captured_graphs_fit_operators_are_known_and_work_is_not()
     assert rows(run) == []
     both = rows(replays("gemm", "copy", captures=(captured(BIG, BIG),)))
     assert sorted(row["flops"] for row in both) == [0, 2 * 4096**3]
+
+
+def test_the_ops_view_has_the_operators_of_replays_and_no_host_time_that_nobody_spent() -> None:
+    run = replays("gemm", "copy", captures=(captured(BIG),), times=3)
+    table = ask(view("ops"), (run,), Options())
+    names = [column.name for column in table.columns]
+    found = {row[0]: dict(zip(names, row, strict=True)) for row in table.window(0, 9)}
+    assert {name: (one["calls"], one["device_self_ns"], one["host_self_ns"]) for name, one in found.items()} == {
+        "aten::mm": (3, 2_700, None), "aten::copy_": (3, 2_700, None)}
+    assert table.facts["unclaimed_device_ns"] == 0

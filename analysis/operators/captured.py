@@ -1,0 +1,79 @@
+"""Operators of graph replays, which were recorded when the graph was captured: their device time joins the others'.
+
+A replay dispatches nothing, so its time is listed under the operators that work belongs to, as the roofline has them,
+and one replay counts one call of each. Host time of these calls was not recorded: nobody made them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from ...loaders.schema import NAME
+from ...loaders.trace import Trace
+from ..core.callers import callers_of
+from ..kernels.tensor_cores import by_tensor_cores, share_on_tensor_cores
+from ..work.attribution import attribution_of
+from .tree import Operators, launching_operators
+
+_SUMS = ("calls", "device_self_ns", "device_total_ns", "host_self_ns", "host_total_ns")
+_RATIOS = {"tc_self_ratio": "device_self_ns", "tc_total_ratio": "device_total_ns"}
+
+
+def with_captures(run: Trace, found: Operators | None) -> Operators | None:
+    """The operators with those of the run's captures; as they were where no capture fits."""
+    callers = callers_of(run) if run.captures is not None else None
+    attribution = attribution_of(run) if callers is not None and callers.joined is not None else None
+    if callers is None or callers.joined is None or attribution is None:
+        return found
+    rows = np.flatnonzero((callers.joined.capture >= 0) & (attribution.signature >= 0))
+    if not len(rows):
+        return found
+    replayed = run.kernels.select("name", "dur_ns", "correlation", "rank").collect(engine="streaming")[pl.Series(rows)]
+    names = pl.Series([one.name for one in attribution.signatures]).gather(pl.Series(attribution.signature[rows]))
+    on, unsure = by_tensor_cores(replayed["name"])
+    of_captures = _sums(pl.DataFrame({
+        "name": names, "call": attribution.owner[rows], "ns": replayed["dur_ns"], "on": on, "unsure": unsure}))
+    claimed = int(of_captures["device_self_ns"].sum())
+    if found is None:
+        total = run.kernels.filter(pl.col("kind") != "sync").select(pl.col("dur_ns").sum())
+        device_ns = int(total.collect(engine="streaming").item() or 0)
+        return Operators(_ordered(of_captures), device_ns, device_ns - claimed)
+    launching = replayed.select("dur_ns", name=launching_operators(run, replayed).cast(pl.String)).drop_nulls()
+    taken = launching.group_by("name").agg(pl.col("dur_ns").sum().alias("taken"))
+    before = found.frame.with_columns(pl.col("name").cast(pl.String)).join(taken, on="name", how="left").with_columns(
+        pl.col("device_self_ns") - pl.col("taken").fill_null(0)).drop("taken")
+    both = pl.concat([before, of_captures.select(before.columns)]).group_by("name").agg(
+        *(pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()) for name in _SUMS),
+        pl.col("tc_eligible").any(ignore_nulls=False),
+        *(_weighted(ratio, weight) for ratio, weight in _RATIOS.items()),
+    )
+    unclaimed = found.unclaimed_ns - claimed + int(launching["dur_ns"].sum())
+    return Operators(_ordered(both.select(before.columns)), found.device_ns, unclaimed, found.crossing)
+
+
+def _sums(activities: pl.DataFrame) -> pl.DataFrame:
+    """Calls and time of each operator, in the columns of ``Operators.frame``."""
+    on, unsure = (pl.col("ns").filter(name).sum() for name in ("on", "unsure"))
+    tensor = share_on_tensor_cores(on, unsure, pl.col("ns").sum())
+    host = (pl.lit(None, pl.Int64).alias(name) for name in ("host_self_ns", "host_total_ns"))
+    return activities.group_by("name").agg(
+        pl.col("call").n_unique().cast(pl.Int64).alias("calls"),
+        *(pl.col("ns").sum().cast(pl.Int64).alias(name) for name in ("device_self_ns", "device_total_ns")), *host,
+        pl.when((on > 0) | (unsure == 0)).then(on > 0).alias("tc_eligible"),
+        tensor.alias("tc_self_ratio"), tensor.alias("tc_total_ratio"),
+    )
+
+
+def _weighted(ratio: str, weight: str) -> pl.Expr:
+    """The mean of shares by the time they are of; null where one of them is."""
+    unknown = (pl.col(ratio).is_null() & (pl.col(weight) > 0)).any()
+    whole = pl.col(weight).sum()
+    mean = pl.when(whole > 0).then((pl.col(ratio) * pl.col(weight)).sum() / whole).otherwise(0.0)
+    return pl.when(~unknown).then(mean).alias(ratio)
+
+
+def _ordered(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.with_columns(pl.col("name").cast(NAME)).sort(
+        "device_self_ns", "host_self_ns", pl.col("name").cast(pl.String), descending=[True, True, False],
+        nulls_last=True)
