@@ -61,7 +61,7 @@ class Column(Struct, frozen=True):
     ``signed`` shows + and −. ``pinned`` columns stay when scrolling sideways. ``sorts`` names the
     column whose values order the rows where the column itself is only a way to show them. ``brief`` has shorter words
     for values that are wider than the column. ``per`` is that of a sum of two runs: it is listed where the runs are
-    compared per that.
+    compared per that. ``estimate`` names the column whose value is shown, marked with ``~``, where this has none.
     """
 
     name: str
@@ -82,6 +82,7 @@ class Column(Struct, frozen=True):
     side: Literal["", "a", "b", "delta"] = ""
     per: Literal["", "cycle", "recording"] = ""
     resolution: int = 1_000
+    estimate: str = ""
 
     @property
     def dtype(self) -> Dtype:
@@ -175,12 +176,13 @@ def side_by_side(columns: Iterable[Column]) -> tuple[Column, ...]:
             replace(
                 column, name=f"{column.name}_{side}", header=f"{column.header} {side.upper()}",
                 help=f"{column.help}, in run {side.upper()}", side=side, order=order,
+                estimate=f"{column.estimate}_{side}" if column.estimate else "",
             )
             for side, order in (("a", own), ("b", at_b))
         ]
         if column.differs:
             made.append(replace(
                 column, name=f"{column.name}_delta", header=f"Δ {column.header}", signed=True, bar="", order=delta,
-                help=f"{column.help}, B − A", side="delta",
+                help=f"{column.help}, B − A", side="delta", estimate="",
             ))
     return tuple(made)

@@ -176,9 +176,10 @@ def short(value: Any, column: Column) -> str:
         case "ms":
             return _figures(value, signed)
         case "fraction":
-            if 0 < value < 0.0005 and not signed:
-                return "<0.1%"
-            return percent(100 * value, signed, places=0 if column.bar in ("tensor", "dram") else 1)
+            rough = column.bar in ("tensor", "dram")
+            if 0 < value < (0.005 if rough else 0.0005) and not signed:
+                return "<1%" if rough else "<0.1%"
+            return percent(100 * value, signed, places=0 if rough else 1)
         case "percent":
             return percent(value, signed)
         case "count":

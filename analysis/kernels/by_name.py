@@ -16,6 +16,7 @@ from ..contract.options import Options, Side
 from ..contract.view import CannotAnswer
 from ..core import units
 from ..cycles.scope import scoped
+from ..work.by_kernel import SHARES, shares_of_kernels
 from .columns import COLUMNS, bound
 from .launch_index import commonest
 from .sources import KEYS, Grain, Kernels, kernels_of
@@ -40,6 +41,13 @@ def _table(run: Trace, options: Options, side: Side, grain: Grain) -> tuple[pl.D
     frame = kernels.frame.with_columns(
         share=pl.when(total > 0).then(pl.col("total_ns") / total), bound=bound(options.thresholds)
     )
+    if kernels.source == "kernels":
+        frame = frame.join(shares_of_kernels(run, piece.kernels, grain), on=KEYS, how="left", nulls_equal=True,
+                           maintain_order="left")
+        by_work = bound(options.thresholds, tensor="compute_of_peak", dram="memory_of_peak")
+        frame = frame.with_columns(bound=pl.coalesce("bound", pl.when(pl.col("kind") == "kernel").then("~" + by_work)))
+    else:
+        frame = frame.with_columns(pl.lit(None, pl.Float64).alias(name) for name in SHARES)
     operators = commonest(run, piece.kernels, grain) if kernels.source == "kernels" else kernels.operators
     if operators is not None:
         frame = frame.join(operators, on=KEYS, how="left", nulls_equal=True, maintain_order="left")

@@ -16,6 +16,7 @@ MEANINGS = {
     MEMORY: "DRAM at least half busy",
     LAUNCH: "neither is a tenth busy and it is shorter than ten launches take",
     LOW: "none of these: worth a look",
+    "~": "no counter was recorded, so it follows from the work of the operators behind it",
 }
 """Every bound there is and what it says."""
 COLUMNS = (
@@ -43,13 +44,17 @@ COLUMNS = (
     Column("trend", "latency", "trend", "launches by latency, log axis from shortest to longest", width=12, order=6,
            pair_order=(9,)),
     Column("tensor", "tensor", "fraction", "tensor-core use of peak, by duration", width=12, order=3, bar="tensor",
-           pair_order=(8, 8, 9)),
+           pair_order=(8, 8, 9), estimate="compute_of_peak"),
     Column("dram", "DRAM", "fraction", "DRAM throughput of peak, weighted by duration", width=12, order=3, bar="dram",
-           pair_order=(8, 8, 9)),
-    Column("bound", "bound", "text", "; ".join(f"{k}: {v}" for k, v in MEANINGS.items()), width=7, order=3,
+           pair_order=(8, 8, 9), estimate="memory_of_peak"),
+    Column("bound", "bound", "text", "; ".join(f"{k}: {v}" for k, v in MEANINGS.items()), width=8, order=3,
            pair_order=(7,)),
     Column("op", "operator", "text", "operator that launched it most often; empty where not recorded", width=22,
            order=7, pair_order=(12,), role="label"),
+    Column("compute_of_peak", "of compute", "fraction", "FLOP/s of peak by the work of the operators behind it",
+           width=11, order=None),
+    Column("memory_of_peak", "of memory", "fraction", "B/s of peak by the work of the operators behind it", width=11,
+           order=None),
 )
 PAIR_COLUMNS = pair_columns(COLUMNS)
 EXTREMES = (

@@ -163,7 +163,8 @@ def _restricted(view: View, runs: tuple[Trace, ...], options: Options) -> tuple[
 
 def _listed(column: Column, rows: Rows, same: Collection[str]) -> Column:
     """The column as a list of these rows has it: one that says nothing takes room from those that do."""
-    if column.name in same or (column.order and rows.blank(column.name)):
+    blank = column.order and all(rows.blank(name) for name in (column.name, column.estimate) if name)
+    if column.name in same or blank:
         return replace(column, order=None)
     if column.role != "moment" or not rows.height:
         return column

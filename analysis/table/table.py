@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from ...loaders.trace import Trace
 from ..contract.column import Column, Dtype, Per
 from ..contract.sections import PageSection
+from ..core import units
 from ..core.names.display_names import ShortNames, shown_name
 from .filters import Filter
 from .rows import Rows
@@ -88,6 +89,14 @@ class Table(Struct, frozen=True):
         if self.order is None:
             return self.rows.window(start, stop, wanted)
         return self.rows.pick(self.order[start:stop], wanted)
+
+    def told(self, row: Sequence[Any], at: int) -> str:
+        """The value of a column in a row of all columns as a list shows it, or that which stands in for it."""
+        column, value, mark = self.columns[at], row[at], ""
+        if column.estimate and (value is None or value != value):
+            value = next(row[number] for number, other in enumerate(self.columns) if other.name == column.estimate)
+            mark = "~" if value is not None else ""
+        return mark + units.short(value, column)
 
     def row_id(self, position: int) -> int:
         """An identity of the row at that position that survives sorting and filtering."""

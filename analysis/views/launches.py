@@ -18,6 +18,7 @@ from ..cycles.scope import scoped
 from ..cycles.whole import MANY, cycle_of
 from ..details.glances import launch_glance
 from ..details.row_details import launch_sections
+from ..work.by_kernel import SHARES, shares_of_launches
 
 COLUMNS = (
     Column("index", "#", "count", "recorded order, from 0", width=7, order=0, pinned=True, role="order"),
@@ -29,8 +30,10 @@ COLUMNS = (
     Column("kind", "kind", "text", "kernel, collective, memcpy or memset", width=10, order=7, role="where"),
     Column("device", "device", "text", "device it ran on; empty where not recorded", width=7, order=6, role="where"),
     Column("stream", "stream", "number", "stream or queue", width=6, order=5, role="where"),
-    Column("tensor", "tensor", "fraction", "tensor-core utilisation, of peak", width=12, order=2, bar="tensor"),
-    Column("dram", "DRAM", "fraction", "DRAM throughput, of peak", width=12, order=2, bar="dram"),
+    Column("tensor", "tensor", "fraction", "tensor-core utilisation, of peak", width=12, order=2, bar="tensor",
+           estimate="compute_of_peak"),
+    Column("dram", "DRAM", "fraction", "DRAM throughput, of peak", width=12, order=2, bar="dram",
+           estimate="memory_of_peak"),
     Column("grid", "grid", "text", "blocks in the grid as x,y,z", width=12, order=8),
     Column("block", "block", "text", "threads in a block as x,y,z", width=10, order=9),
     Column("op", "operator", "text", "operator that launched it; empty where not recorded", width=22, order=3,
@@ -45,6 +48,10 @@ COLUMNS = (
     Column("cycle", "cycle", "number", "cycle in which it was launched; empty outside all cycles", width=6, order=9),
     Column("rank", "rank", "number", "rank of the job", width=5, order=9),
     Column("correlation", "corr", "number", "ties it to the call that launched it", width=9, order=None),
+    Column("compute_of_peak", "of compute", "fraction", "FLOP/s of peak by the work of the operator behind it",
+           width=11, order=None),
+    Column("memory_of_peak", "of memory", "fraction", "B/s of peak by the work of the operator behind it", width=11,
+           order=None),
 )
 FOUND = ("op", "op_forward", "module", "frame", "launch_ns")
 
@@ -84,6 +91,12 @@ def _with_launchers(whole: Trace, run: Trace, options: Options) -> tuple[pl.Lazy
         every = whole.kernels.select("index").collect(engine="streaming").hstack(callers.frame.select(FOUND))
         here = index.collect(engine="streaming")
         beside.append(here.join(every, on="index", how="left", maintain_order="left").drop("index"))
+    shares = shares_of_launches(whole)
+    if shares is None:
+        rows = rows.with_columns(pl.lit(None, pl.Float64).alias(name) for name in SHARES)
+    else:
+        beside.append(shares.select(*SHARES) if run is whole else index.collect(engine="streaming").join(
+            shares, on="index", how="left", maintain_order="left").select(*SHARES))
     cycle = cycle_of(whole, index, options)
     if cycle is not None:
         beside.append(cycle.to_frame())

@@ -82,7 +82,7 @@ def peak_of(device: Device, settings: Mapping[str, Mapping[str, float]] | None =
     """The peak of a recorded device; None where it is not known. Raises BadPeaks for settings that cannot be."""
     found = _by_name(device) or _by_chip(device)
     found = _scaled(found, device) if found is not None else None
-    own = (_of_settings() if settings is None else checked(settings)).get(device.name or "")
+    own = (of_settings() if settings is None else checked(settings)).get(device.name or "")
     if own is not None:
         base = found or DevicePeak(device.name or "")
         size = {key: value for key, value in own.items() if key == "bytes_per_s"}
@@ -169,7 +169,8 @@ def checked(peaks: Any) -> dict[str, dict[str, float]]:
 
 
 @cache
-def _of_settings() -> dict[str, dict[str, float]]:
+def of_settings() -> dict[str, dict[str, float]]:
+    """What ``[peaks]`` of the settings says. Raises BadPeaks."""
     from platformdirs import user_config_path
 
     path = user_config_path("warplens") / "config.toml"

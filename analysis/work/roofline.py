@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 from msgspec import Struct
 
+from ...loaders.schema import NAME
 from ...loaders.trace import Trace
 from ..contract.options import Options, Side
 from ..core.callers import callers_of
@@ -148,6 +149,7 @@ def _rows(activities: pl.DataFrame, signatures: pl.DataFrame, rates: pl.DataFram
             pl.when(pl.col("compute_ns") > pl.col("memory_ns")).then(pl.lit(COMPUTE)).otherwise(pl.lit(MEMORY))),
         least_ns=least, lost_ns=(pl.col("device_ns") - least).clip(0),
     ).with_columns(above_peak=pl.max_horizontal("compute_of_peak", "memory_of_peak") > WRONG)
+    rows = rows.with_columns(pl.col("op", "device").cast(NAME))
     return rows.sort("lost_ns", "device_ns", "op", "shapes", "inputs", "device",
                      descending=[True, True, False, False, False, False], nulls_last=True)
 

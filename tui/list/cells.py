@@ -63,8 +63,9 @@ def missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def cell(value: Any, column: Column, width: int, most: float = 1.0) -> str:
-    """The value in exactly ``width`` cells; a bar column gives bar and number, its bar full at ``most``."""
+def cell(value: Any, column: Column, width: int, most: float = 1.0, mark: str = "") -> str:
+    """The value in exactly ``width`` cells; a bar column gives bar and number, its bar full at ``most``. The ``mark``
+    stands before the number."""
     if column.unit in GRAPHIC:
         return spark(value, width)
     if column.unit == "text" and not missing(value):
@@ -74,8 +75,9 @@ def cell(value: Any, column: Column, width: int, most: float = 1.0) -> str:
     if drawn(column, width):
         behind = bar_number(column)
         share = None if missing(value) else value / most
-        return bar(share, width - behind) + fit(units.short(value, column), behind, right=True)
-    shown = units.short(value, column)
+        number = fit(mark + units.short(value, column), behind + len(mark), right=True)
+        return bar(share, width - behind - len(mark)) + number
+    shown = mark + units.short(value, column)
     if is_text(column):
         return fit(shown, width)
     if tail := _UNIT_CELLS.get(column.unit):

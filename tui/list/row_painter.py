@@ -19,7 +19,7 @@ from ...analysis.core import text
 from ...analysis.kernels.family import ACTIVITIES, LETTERS, family
 from ..terminal import sanitiser
 from . import cells, glyphs
-from .columns import GRAPHIC, Layout, is_text, listed
+from .columns import GRAPHIC, Layout, Placed, is_text, listed
 
 if TYPE_CHECKING:
     from ...analysis.contract.column import Column
@@ -80,6 +80,7 @@ class Page:
         sided = [one.column.name for one in layout.placed if one.column.side == "delta"]
         also |= {before for name in sided if (before := f"{name.removesuffix('_delta')}_a") in known}
         shown = [placed.column.name for placed in layout.placed]
+        also |= {one.column.estimate for one in layout.placed} & known
         names = [*shown, *sorted((also | ({self._share} if self._share else set())) - set(shown))]
         self._at = {name: number for number, name in enumerate(names)}
         self.values = table.window(top, top + height, names) if layout.placed else []
@@ -162,12 +163,13 @@ class Page:
             if placed.x < out.x or (kind in _GROUPS and not column.signed and not column.bar):
                 continue
             style = (cursor if at == self._named else None) or weight
+            value, mark = self._told(column, value, values)
             if column.unit in GRAPHIC:
                 out.put(placed.x, shown, look.spark)
                 continue
             if cells.drawn(column, placed.width) and not cells.missing(value):
-                graph = placed.width - cells.bar_number(column)
-                colour = look.role(family) if family and column.bar == "share" else look.bar
+                graph = placed.width - cells.bar_number(column) - len(mark)
+                colour = look.dim if mark else look.role(family) if family and column.bar == "share" else look.bar
                 out.put(placed.x, shown[:graph], look.bad if column.bar == "lost" else colour)
                 out.put(placed.x + graph, shown[graph:], weight)
                 continue
@@ -209,11 +211,19 @@ class Page:
             made = [
                 cells.fit(self._table.shown_name(value, placed.width), placed.width)
                 if placed.column.role == "name" and value is not None
-                else cells.cell(value, placed.column, placed.width, self._most.get(placed.column.name) or 1.0)
-                for placed, value in zip(self.layout.placed, row, strict=False)
+                else self._cell(placed, value, row) for placed, value in zip(self.layout.placed, row, strict=False)
             ]
             self._texts[index] = made
         return made
+
+    def _cell(self, placed: Placed, value: Any, row: tuple[Any, ...]) -> str:
+        value, mark = self._told(placed.column, value, row)
+        return cells.cell(value, placed.column, placed.width, self._most.get(placed.column.name) or 1.0, mark)
+
+    def _told(self, column: Column, value: Any, row: tuple[Any, ...]) -> tuple[Any, str]:
+        """The value, or that which stands in for one that was not recorded, and its mark."""
+        at = self._at.get(column.estimate) if cells.missing(value) and column.estimate else None
+        return (value, "") if at is None or row[at] is None else (row[at], "~")
 
     def _weight(self, values: tuple[Any, ...]) -> Style:
         if self._emphasis is not None:

@@ -21,6 +21,7 @@ SPECIAL: dict[str, str] = {
     "kernels": "kernels.KernelsPane",
     "metrics": "metrics.MetricsPane",
     "ranks": "ranks.RanksPane",
+    "roofline": "roofline.RooflinePane",
     "sql": "sql.SqlPane",
     "timeline": "timeline.pane.TimelinePane",
 }

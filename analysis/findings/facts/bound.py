@@ -18,12 +18,14 @@ def _find(evidence: Evidence) -> Shares | None:
 
 def _sentence(shares: Shares) -> str:
     parts = [
-        f"{units.percent(100 * share, places=0)} {'low utilisation' if name == 'low' else name}"
+        f"{units.percent(100 * share, places=0)} {'low utilisation' if name.endswith('low') else name.lstrip('~')}"
         for name, share in shares
     ]
     unknown = 1 - sum(share for _, share in shares)
     rest = f", unknown for {units.percent(100 * unknown, places=0)}" if unknown >= KNOWN else ""
-    return f"Bottlenecks by kernel time: {', '.join(parts)}{rest}."
+    worked_out = all(name.startswith("~") for name, _ in shares)
+    how = " (from the work of operators, no counters)" if worked_out else ""
+    return f"Bottlenecks by kernel time{how}: {', '.join(parts)}{rest}."
 
 
 RULE = Rule(

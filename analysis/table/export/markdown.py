@@ -38,8 +38,8 @@ def code(text: str) -> str:
     return f"{fence}{pad}{text}{pad}{fence}".replace("|", "\\|")
 
 
-def _cell(value: Any, column: Column, table: Table) -> str:
-    shown = units.short(value, column)
+def _cell(row: Sequence[Any], at: int, table: Table) -> str:
+    column, value, shown = table.columns[at], row[at], table.told(row, at)
     if column.unit != "text" or shown == units.MISSING:
         return escape(shown)
     if column.role == "name":
@@ -56,7 +56,7 @@ def _filled(table: Table) -> list[tuple[int, Column]]:
         (at, column)
         for at, column in enumerate(table.columns)
         if column.order is not None
-        and (not sample or any(units.short(row[at], column) not in units.NOTHING for row in sample))
+        and (not sample or any(table.told(row, at) not in units.NOTHING for row in sample))
     ]
 
 
@@ -69,7 +69,7 @@ def rows_as_markdown(table: Table) -> list[str]:
     ]
     for start in range(0, len(table), _BLOCK):
         for row in table.window(start, min(start + _BLOCK, len(table))):
-            lines.append("| " + " | ".join(_cell(row[at], column, table) for at, column in columns) + " |")
+            lines.append("| " + " | ".join(_cell(row, at, table) for at, _ in columns) + " |")
     return lines
 
 

@@ -13,6 +13,8 @@ from warplens.analysis.contract.options import Options
 from warplens.analysis.contract.view import CannotAnswer
 from warplens.analysis.details.row_details import details
 from warplens.analysis.query.ask import ask
+from warplens.analysis.table.export import kernel_table
+from warplens.analysis.table.export.text import render
 from warplens.analysis.views import answerable, view
 from warplens.analysis.work.roofline import least_of
 from warplens.loaders.trace import Device, Trace
@@ -138,6 +140,40 @@ def test_two_runs_stand_side_by_side() -> None:
     names = [column.name for column in table.columns]
     (row,) = table.window(0, 9)
     assert row[names.index("device_ns_delta")] == 1_000_000 and row[names.index("flops_b")] == 2 * 4096**3
+
+
+def test_two_devices_are_compared_though_each_run_has_its_own_number_for_it() -> None:
+    other = [{**one, "device": "GPU 2"} for one in KERNELS]
+    pair = (run(LINEAR, KERNELS), run(LINEAR, other, Device("GPU 2", "AMD Instinct MI300X", {})))
+    table = ask(view("roofline"), pair, Options())
+    names = [column.name for column in table.columns]
+    (row,) = table.window(0, 9)
+    assert row[names.index("flops_a")] == row[names.index("flops_b")] == 2 * 4096**3
+    assert row[names.index("compute_of_peak_b")] == pytest.approx(2 * 4096**3 / 1307.4e12 / 1e-3)
+
+
+def kernel_rows(name: str, made: Trace) -> list[dict[str, Any]]:
+    table = ask(view(name), (made,), Options())
+    return [dict(zip([column.name for column in table.columns], row, strict=True)) for row in table.window(0, 99)]
+
+
+def test_kernels_without_counters_are_held_against_the_peak_by_their_operator_s_work() -> None:
+    made = run(LINEAR, KERNELS)
+    (gemm, cleared) = sorted(kernel_rows("kernels", made), key=lambda one: -one["total_ns"])
+    of_peak = 2 * 4096**3 / 989.4e12 * 1e9 / 1_000_000
+    assert gemm["tensor"] is None and gemm["compute_of_peak"] == pytest.approx(of_peak) and gemm["bound"] == "~low"
+    assert cleared["kind"] == "memset" and cleared["compute_of_peak"] is None
+    assert [one["compute_of_peak"] for one in kernel_rows("launches", made)] == [pytest.approx(of_peak), None]
+    text = render((ask(view("kernels"), (made,), Options()),)).decode()
+    assert f"~{round(100 * of_peak)}%" in text
+
+
+def test_a_recorded_counter_stands_and_the_kernel_table_has_nothing_else() -> None:
+    counted = [{**KERNELS[0], "tensor": 0.9, "dram": 0.1}, KERNELS[1]]
+    (gemm, _) = sorted(kernel_rows("kernels", run(LINEAR, counted)), key=lambda one: -one["total_ns"])
+    assert gemm["bound"] == "compute" and gemm["tensor"] == pytest.approx(0.9)
+    bare = kernel_table.render((ask(view("launches"), (run(LINEAR, KERNELS),), Options()),)).decode()
+    assert bare.splitlines()[1].split() == ["gemm", "|", "900000", "-", "-"]
 
 
 def test_enter_shows_the_formula_with_its_numbers_and_the_kernels() -> None:

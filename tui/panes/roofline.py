@@ -1,0 +1,173 @@
+"""Roofline: the operators under the roof of their device, one dot per row on logarithmic axes, above the list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil, floor, log10
+from typing import Any
+
+from msgspec import Struct
+from textual.content import Content
+
+from ...analysis.core import units
+from ...analysis.core.text import display
+from ..list.frame import Frame, Pieces, dim, pieces_of
+from ..widgets.drawing import QUIET, A, B
+from .table import TablePane
+
+LEAST_HEIGHT, LEAST_WIDTH = 30, 60
+"""Cells of the screen from which there is room for the plot."""
+LINES = (9, 16)
+"""Lines of the plot at least and at most; between them a third of the screen."""
+MOST = 400
+"""Rows that are drawn, the first of the list."""
+_NAMED = 9
+_LABEL = 8
+_DECADES = 3
+_DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
+"""Bits of a braille sign: its left and its right column, from the top."""
+
+
+class Dot(Struct, frozen=True):
+    """A row: FLOPs per byte and FLOP/s of a run, and the sign it is drawn with."""
+
+    side: int
+    intensity: float
+    rate: float
+    sign: str
+
+
+class Roof(Struct, frozen=True):
+    """What a device of a run can do: FLOP/s of a type and B/s."""
+
+    side: int
+    name: str
+    flops: float
+    bytes: float
+
+
+class RooflinePane(TablePane):
+    """The roofline view with its plot."""
+
+    def _sides(self) -> list[tuple[str, dict[str, Any]]]:
+        """The suffix of the columns and the facts of each run."""
+        facts = self.shown.base.facts if self.shown is not None else {}
+        return [("", facts)] if "devices" in facts else [
+            (f"_{side}", facts.get(side) or {}) for side in ("a", "b") if (facts.get(side) or {}).get("devices")]
+
+    def _dots(self) -> list[Dot]:
+        """The first rows of the list that have FLOPs; the first few are numbered as they stand there."""
+        table, made = self.table, []
+        if table is None:
+            return []
+        for number, (suffix, _) in enumerate(self._sides()):
+            names = [f"{name}{suffix}" for name in ("intensity", "flops_per_s")]
+            for at, (intensity, rate) in enumerate(table.window(0, min(MOST, len(table)), names)):
+                if intensity and rate:
+                    sign = str(at + 1) if at < _NAMED else "○" if number else "•"
+                    made.append(Dot(number, intensity, rate, sign))
+        return made
+
+    def _roofs(self) -> list[Roof]:
+        """The roof of the first device of each run, for the type that most time was spent on and, of one run, for plain
+        fp32."""
+        made = []
+        for number, (suffix, facts) in enumerate(self._sides()):
+            device = next((one for one in facts["devices"] if one["peak_flops"] and one["peak_bytes"]), None)
+            if device is None:
+                continue
+            peaks, used = device["peak_flops"], self._type(suffix)
+            model = str(device["model"] or "").removeprefix("NVIDIA ").removeprefix("AMD Instinct ")
+            names = [name for name in dict.fromkeys((used, "fp32")) if name in peaks]
+            for name in names if len(self._sides()) < 2 else names[:1]:
+                made.append(Roof(number, f"{display(model, 24)} {name}", peaks[name], device["peak_bytes"]))
+        return made
+
+    def _type(self, suffix: str) -> str:
+        names, spent = ["dtype", f"device_ns{suffix}", f"bound{suffix}"], dict[str, int]()
+        for dtype, took, bound in self.table.window(0, min(MOST, len(self.table)), names) if self.table else ():
+            if dtype and bound == "compute":
+                spent[dtype] = spent.get(dtype, 0) + (took or 0)
+        return max(spent, key=lambda name: spent[name], default="")
+
+    def evidence(self, width: int) -> list[Content]:
+        """The plot where there is room."""
+        dots, roofs = self._dots(), self._roofs()
+        if self.app.size.height < LEAST_HEIGHT or width < LEAST_WIDTH or not dots:
+            return []
+        return plot(dots, roofs, width, max(LINES[0], min(LINES[1], self.app.size.height // 3 - 1)))
+
+    def list_lines(self) -> int:
+        """As many as leave the plot whole: it may take three quarters of what it shares with the list."""
+        return max(super().list_lines(), 1 + ceil(self.drawing.lines / 3))
+
+    def answer_frame(self) -> Frame:
+        """The roofs that are drawn, in the border."""
+        legend: tuple[Pieces, ...] = tuple(
+            (("─ ", "b" if roof.side else "a"), (f"{roof.name} {_flops(roof.flops)}, {units.rate(roof.bytes)}", "dim"))
+            for roof in self._roofs())
+        signs = "1–9 are the first rows of the list; • A, ○ B" if len(self._sides()) > 1 else (
+            "1–9 are the first rows of the list")
+        return Frame("Roofline", dim(signs if self._dots() else ""), legend=pieces_of(legend))
+
+
+def plot(dots: list[Dot], roofs: list[Roof], width: int, height: int) -> list[Content]:
+    """FLOP/s over FLOPs per byte, both logarithmic: the roofs as lines, a sign per dot, the first dots on top."""
+    room, lines = width - _LABEL - 1, height - 1
+    ridges = [roof.flops / roof.bytes for roof in roofs]
+    left, right = _ends([dot.intensity for dot in dots] + ridges)
+    low, high = _ends([dot.rate for dot in dots] + [roof.flops for roof in roofs])
+    grid: list[list[tuple[str, str]]] = [[(" ", "")] * room for _ in range(lines)]
+
+    def line(rate: float) -> float:
+        return (high - log10(rate)) / (high - low) * (lines - 1)
+
+    for roof in roofs:
+        cells: dict[tuple[int, int], int] = {}
+        for point in range(2 * room):
+            intensity = 10 ** (left + (right - left) * point / (2 * room - 1))
+            y = round(4 * line(min(roof.flops, intensity * roof.bytes)) + 1.5)
+            if 0 <= y < 4 * lines:
+                cells[y // 4, point // 2] = cells.get((y // 4, point // 2), 0) | _DOTS[point % 2][y % 4]
+        for (y, x), bits in cells.items():
+            grid[y][x] = chr(0x2800 + bits), B if roof.side else A
+    for dot in reversed(dots):
+        x = round((log10(dot.intensity) - left) / (right - left) * (room - 1))
+        grid[min(lines - 1, max(0, round(line(dot.rate))))][x] = (dot.sign, f"bold {B if dot.side else A}")
+    marks = {round(line(10.0**power)): _flops(10.0**power) for power in _ticks(low, high)}
+    made = [Content.assemble((f"{marks.get(y, ''):>{_LABEL}} ", QUIET), *_runs(row)) for y, row in enumerate(grid)]
+    axis = [" "] * (room + _LABEL + 1)
+    for power in range(ceil(left), floor(right) + 1):
+        text = f"{10.0**power:g}"
+        at = _LABEL + 1 + round((power - left) / (right - left) * (room - 1))
+        axis[at : at + len(text)] = text
+    axis[: _LABEL] = f"{'FLOP/B':>{_LABEL}}"
+    return [*made, Content.styled("".join(axis)[:width], QUIET)]
+
+
+def _ends(values: list[float]) -> tuple[float, float]:
+    """Where an axis begins and ends, as powers of ten: a little beyond the values, at least some decades."""
+    low, high = (log10(end) for end in (min(values), max(values)))
+    lacks = max(0.0, _DECADES - (high - low)) / 2
+    return low - lacks - 0.1, high + lacks + 0.1
+
+
+def _ticks(low: float, high: float) -> Iterator[int]:
+    yield from range(ceil(low), floor(high) + 1)
+
+
+def _flops(rate: float) -> str:
+    factor, unit = next((pair for pair in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M")) if rate >= pair[0]),
+                        (1.0, ""))
+    return f"{units.number(rate / factor)} {unit}F/s"
+
+
+def _runs(row: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Neighbouring cells of one style as one piece."""
+    made: list[tuple[str, str]] = []
+    for sign, style in row:
+        if made and made[-1][1] == style:
+            made[-1] = made[-1][0] + sign, style
+        else:
+            made.append((sign, style))
+    return made
