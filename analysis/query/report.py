@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import polars as pl
 from msgspec.structs import replace
 
 from ...loaders.trace import TABLE_NAMES, Trace
@@ -23,8 +24,8 @@ from .ask import ask, unanswered
 
 SUMMARY_ONE = ("overview", "cycles", "kernels")
 SUMMARY_TWO = ("overview", "cycles", "diff")
-SUMMARY_COUNTERS = ("metrics",)
-SUMMARY_MEMORY = ("memory", "metrics")
+_WITHOUT_DEVICE_WORK = frozenset(("metrics", "allocations", "host", "host_stats"))
+"""Tables that a run without device work may have. With operators or steps it still has an overview."""
 
 
 class NoSuchColumn(ValueError):
@@ -85,9 +86,7 @@ def summary(
     from ..views.kernels import in_overview  # no other question needs it
 
     known = {entry.name for entry in VIEWS}
-    wanted: tuple[str, ...] = SUMMARY_TWO if len(runs) == 2 else SUMMARY_ONE
-    if only_counters(runs):
-        wanted = SUMMARY_MEMORY if any(run.has("allocations") for run in runs) else SUMMARY_COUNTERS
+    wanted = without_device_work(runs) or (SUMMARY_TWO if len(runs) == 2 else SUMMARY_ONE)
     tables = [
         report(in_overview(runs) if name == "kernels" else name, runs, options, top=top, name_width=name_width, per=per)
         for name in wanted if name in known
@@ -95,11 +94,21 @@ def summary(
     return [replace(one, summary=(*one.summary, exact)) if (exact := one.facts.get("exact")) else one for one in tables]
 
 
-_SAMPLES = frozenset(("metrics", "allocations"))
+def without_device_work(runs: Sequence[Trace]) -> tuple[str, ...]:
+    """The views that have the answer of runs in which no device and no operator was recorded: ranges, host calls,
+    memory, counters; none where there is device work, or nothing at all."""
+    filled = {name for name in TABLE_NAMES if any(run.has(name) for run in runs)}
+    if not filled <= _WITHOUT_DEVICE_WORK:
+        return ()
+    from ..recorded.calls import CALL_KINDS
+    from ..recorded.ranges import RANGE_KINDS
 
-
-def only_counters(runs: Sequence[Trace]) -> bool:
-    """Whether every one of these runs has samples and no other table."""
-    return bool(runs) and all(
-        run.has("metrics") and not any(run.has(name) for name in TABLE_NAMES if name not in _SAMPLES) for run in runs
-    )
+    kinds: set[str] = set()
+    for table in ("host", "host_stats"):
+        for run in runs if table in filled else ():
+            kinds.update(run.table(table).select(pl.col("kind").unique().cast(pl.String)).collect().to_series())
+    if "op" in kinds:
+        return ()
+    has = {"ranges": bool(kinds.intersection(RANGE_KINDS)), "calls": bool(kinds.intersection(CALL_KINDS)),
+           "memory": "allocations" in filled, "metrics": "metrics" in filled}
+    return tuple(name for name, answers in has.items() if answers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import polars as pl
+from msgspec import to_builtins
 
 from ...loaders.trace import Trace
 from ..contract.column import Column, side_by_side
@@ -10,6 +11,7 @@ from ..contract.options import Options
 from ..contract.view import Answer, CannotAnswer, Runs, View
 from ..core import metrics, units
 from ..core.device_pairs import mapped, note, under
+from ..metrics.findings import counter_findings
 from ..metrics.picture import key_of, picture, telling
 from ..metrics.series import moved, offsets, summarised
 from ..table.sides import beside
@@ -67,7 +69,11 @@ def build(runs: Runs, options: Options) -> Answer:
     )
     if len(runs) == 1:
         shown = _with_shown(tables[0]).select(column.name for column in COLUMNS)
-        return Answer(shown.lazy(), summary=said, notes=notes, picture=drawn, rows_below=True)
+        found = counter_findings(runs[0])
+        return Answer(
+            shown.lazy(), summary=(*said, *(one.sentence for one in found)), notes=notes, picture=drawn,
+            rows_below=True, facts={"rules": [to_builtins(one) for one in found]},
+        )
     pairs = mapped(*(table["device"].cast(pl.String).to_list() for table in tables))
     right = tables[1]
     if pairs:

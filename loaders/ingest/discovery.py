@@ -77,18 +77,20 @@ def recognise(file: Path) -> TraceFound | None:
 
 
 def _listed(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Regular files and folders in a folder, by name, without hidden ones and links to folders."""
+    """Regular files and folders in a folder, by name, without hidden ones and links to where it lies itself."""
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:
         return [], []
     visible = [entry for entry in entries if not entry.name.startswith(".")]
     files = [Path(entry.path) for entry in visible if entry.is_file()]
-    folders = [
-        Path(entry.path) for entry in visible
-        if entry.is_dir(follow_symlinks=False) and entry.name not in _NOT_FOLDERS
-    ]
-    return files, folders
+    folders = [Path(entry.path) for entry in visible if entry.is_dir() and entry.name not in _NOT_FOLDERS]
+    return files, [one for one in folders if not leads_back(one)]
+
+
+def leads_back(folder: Path) -> bool:
+    """Whether it is a link to a folder that it lies in."""
+    return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())
 
 
 def runs_under(folder: Path, known: Sequence[Path] = ()) -> str:

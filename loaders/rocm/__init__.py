@@ -87,7 +87,7 @@ class RocprofCsv(RocmLoader):
     name = "rocprofv3-csv"
     title = "rocprofv3 CSV set: kernel, copy, HIP/HSA/RCCL, marker and memory traces, counters; statistics alone"
     suffixes = (".csv", ".csv.gz")
-    fills = ("kernels", "host", "metrics", "operators", "kernel_stats")
+    fills = ("kernels", "host", "metrics", "kernel_stats", "host_stats")
     one_recording = True
     reader = "read_rocprofv3"
 

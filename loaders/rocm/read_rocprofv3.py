@@ -249,7 +249,7 @@ class _Reader:
 
 
 def _statistics(job: Job, label: str) -> Trace:
-    """A summary: of kernels and copies as ``kernel_stats``, of API calls as ``operators``."""
+    """A summary: of kernels and copies as ``kernel_stats``, of API calls as ``host_stats``."""
     with stream.Source(job.path) as source:
         blocks = list(frames(source))
         warnings = [source.fault] if source.fault else []
@@ -280,7 +280,8 @@ def _statistics(job: Job, label: str) -> Trace:
             "name", kind=pl.col("name").replace_strict(kinds, default="kernel", return_dtype=pl.String),
             count="calls", total_ns="totaldurationns", mean_ns="averagens", min_ns="minns", max_ns="maxns",
         )),
-        operators=schema.conform("operators", calls.lazy().select(
-            "name", "calls", host_total_ns="totaldurationns"
+        host_stats=schema.conform("host_stats", calls.lazy().select(
+            "name", kind=pl.lit("runtime"), count="calls", total_ns="totaldurationns", mean_ns="averagens",
+            min_ns="minns", max_ns="maxns",
         )),
     )

@@ -179,9 +179,8 @@ class WarplensApp(Wired, Background):
         self.session.epoch += 1
         if not self.session.loading and len(self.session.traces) == 1 and self.session.current == "diff":
             self.main.open_view(first_view("overview", 1))  # the other one could not be opened
-        elif not self.session.loading and self._only_counters and self.session.current in ("overview", "diff"):
-            memory = any(run.has("allocations") for run in self.session.traces)
-            self.main.open_view(first_view("memory" if memory else "metrics", 1))
+        elif not self.session.loading and self.session.current in ("overview", "diff") and (views := self._elsewhere):
+            self.main.open_view(first_view(views[0], 1))
         elif self._two_in_one and not self.chosen and self.session.current == "overview":
             self.main.open_view(first_view("", 2))
         if self.session.traces:
@@ -190,11 +189,11 @@ class WarplensApp(Wired, Background):
         self.main.news()
 
     @property
-    def _only_counters(self) -> bool:
-        """Whether nothing but samples is open and nobody asked for a view."""
-        from ...analysis.query.report import only_counters
+    def _elsewhere(self) -> tuple[str, ...]:
+        """The views with the answer where nobody chose one and there is no device work for the first to show."""
+        from ...analysis.query.report import without_device_work
 
-        return not self.chosen and only_counters(self.session.traces)
+        return () if self.chosen else without_device_work(self.session.traces)
 
     @property
     def _two_in_one(self) -> bool:

@@ -130,7 +130,7 @@ def in_folder(display_name: str, folder: Path, request: Request, depth: int = 0)
         reason = f"cannot be listed ({(error.strerror or '').lower()})"
         raise Unreadable(display_name, reason, "Give a file in it.") from None
     files = [Path(name) for name in names if os.path.isfile(name)]
-    folders = [Path(name) for name in names if os.path.isdir(name) and not os.path.islink(name)]
+    folders = [Path(name) for name in names if os.path.isdir(name) and not leads_back(Path(name))]
     if not names:
         raise Unreadable(display_name, "is an empty folder", _GIVE)
     folder_files = registry.directory_files()

@@ -377,7 +377,7 @@ def test_recorded_copies_and_memory_equal_a_plain_reading(data: Path, tmp_path: 
     stats = load(folder / "hip_api_stats.csv", tmp_path)
     calls = [(row["Name"], int(row["Calls"]), int(row["TotalDurationNs"])) for row in
              csv_rows(folder / "hip_api_stats.csv")]
-    assert rows(stats.operators, pl.col("name").cast(pl.String), "calls", "host_total_ns") == calls
+    assert rows(stats.host_stats, pl.col("name").cast(pl.String), "count", "total_ns") == calls
 
 
 def test_a_recorded_document_equals_a_plain_reading(data: Path, tmp_path: Path) -> None:
