@@ -17,7 +17,7 @@ from ...errors import Unreadable
 from ...in_place import in_place
 from ...loader import FormatLoader
 from ...trace import Trace
-from .. import cache, ranks, stream
+from .. import cache, discovery, ranks, stream
 
 Progress = Callable[[int, int, int], None]
 _GIVE = "Give a trace, or the folder that holds one."
@@ -86,7 +86,6 @@ def file_of(display_name: str, path: Path, request: Request) -> InputFile:
         names = " and ".join(loader.name for loader in claimed)
         advice = "This is a fault of warplens: report it."
         raise Unreadable(display_name, f"is claimed by several formats ({names})", advice)
-    from .. import discovery
     from ..advice import nearest, unsupported  # with every loader: only for what no loader claims
 
     refusal = unsupported.recognise(path, head) or discovery.part_of(path) or nearest.nearest(head)
@@ -130,7 +129,7 @@ def in_folder(display_name: str, folder: Path, request: Request, depth: int = 0)
         reason = f"cannot be listed ({(error.strerror or '').lower()})"
         raise Unreadable(display_name, reason, "Give a file in it.") from None
     files = [Path(name) for name in names if os.path.isfile(name)]
-    folders = [Path(name) for name in names if os.path.isdir(name) and not leads_back(Path(name))]
+    folders = [Path(name) for name in names if os.path.isdir(name) and not discovery.leads_back(Path(name))]
     if not names:
         raise Unreadable(display_name, "is an empty folder", _GIVE)
     folder_files = registry.directory_files()
@@ -156,13 +155,11 @@ def in_folder(display_name: str, folder: Path, request: Request, depth: int = 0)
             if len(parts) > SCANNED:
                 break
     if not parts:
-        from ..discovery import runs_under
-
         one = len(files or folders) == 1
         inside = f"{len(files)} other file" if files else f"{len(folders)} folder"
         inside += "" if one else "s"
         inside += "" if files else " without one"
-        raise Unreadable(display_name, f"holds no trace ({inside})", runs_under(folder) or _GIVE)
+        raise Unreadable(display_name, f"holds no trace ({inside})", discovery.runs_under(folder) or _GIVE)
     parts = _recordings(_without_twins(parts))
     paths = {part.path for part in parts}
     twice = {path for path in paths if path.suffix in (".gz", ".zst") and path.with_suffix("") in paths}

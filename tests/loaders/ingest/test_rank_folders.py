@@ -47,6 +47,15 @@ def test_folders_of_ranks_are_one_job(tmp_path: Path) -> None:
     assert opened(job).info.ranks == (0, 1, 12)
 
 
+def test_links_to_folders_of_ranks_are_one_job_and_a_link_back_is_passed_over(tmp_path: Path) -> None:
+    write(tmp_path / "kept", rank0__trace=trace(), rank1__trace=trace())
+    (tmp_path / "job").mkdir()
+    for name in ("rank0", "rank1"):
+        (tmp_path / "job" / name).symlink_to(tmp_path / "kept" / name)
+    (tmp_path / "job" / "again").symlink_to(tmp_path / "job")
+    assert opened(tmp_path / "job").info.ranks == (0, 1)
+
+
 def test_what_a_recording_says_of_itself_goes_before_its_folder(tmp_path: Path) -> None:
     job = write(tmp_path / "job", node0__rank0__t=trace(3), node1__rank0__t=trace(2))
     assert opened(job).info.ranks == (2, 3)
