@@ -100,8 +100,8 @@ def without_device_work(runs: Sequence[Trace]) -> tuple[str, ...]:
     filled = {name for name in TABLE_NAMES if any(run.has(name) for run in runs)}
     if not filled <= _WITHOUT_DEVICE_WORK:
         return ()
-    from ..recorded.calls import CALL_KINDS
-    from ..recorded.ranges import RANGE_KINDS
+    from ..views.calls import CALL_KINDS
+    from ..views.ranges import RANGE_KINDS
 
     kinds: set[str] = set()
     for table in ("host", "host_stats"):
