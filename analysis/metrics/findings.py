@@ -2,12 +2,11 @@
 its power limit. Each is typed data; the sentence is made of it at the end.
 
 Counters of one device are compared where they were sampled at the same moment. Nothing is said of a device that was
-sampled fewer than ``FEWEST`` times, nor of several devices that the log does not tell apart.
+sampled fewer than ``FEWEST`` times, nor of devices that the log does not name: they may be several.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Literal
 
 import numpy as np
@@ -25,18 +24,23 @@ FULL = 0.95  # Share of the memory in use.
 FALLEN, OFTEN = 0.9, 0.1
 """A clock below this share of the device's own highest under load, in at least this share of the samples under load."""
 AT_LIMIT = 0.97  # Share of the power limit that counts as reaching it.
-_COUNTERS = {
-    "use": r"^(gpu[ _]?util(ization)?|utilization\.gpu|gputl|sm|smact|gpu use|gfx|gpu_usage"
-           r"|dcgm_fi_dev_gpu_util|dcgm_fi_prof_sm_active|dcgm_fi_prof_gr_engine_active)$",
-    "clock": r"^(clocks\.(current\.)?sm|clocks\.sm|smclk|pclk|gfx_clk|sm_clock|gpu_sm_frequency|dcgm_fi_dev_sm_clock)$",
-    "power": r"^(power\.draw(\.instant|\.average)?|power|pwr|power_usage|dcgm_fi_dev_power_usage)$",
-    "limit": r"^((enforced\.)?power\.limit|dcgm_fi_dev_(enforced_)?power_(mgmt_)?limit)$",
-    "warmth": r"^(temperature(\.gpu)?|gtemp|tmptr|hotspot_temperature|dcgm_fi_dev_gpu_temp)$",
-    "used": r"^(memory\.used|vram_used|fbusd|fb|dcgm_fi_dev_fb_used)$",
-    "total": r"^(memory\.total|vram_total)$",
-    "free": r"^(memory\.free|dcgm_fi_dev_fb_free)$",
-}
-"""The counters by what they say, as nvidia-smi, dcgmi, the DCGM exporter, amd-smi and rocm-smi call them."""
+_TOOLS = (
+    {"use": "utilization.gpu", "clock": "clocks.current.sm", "power": "power.draw", "limit": "power.limit",
+     "warmth": "temperature.gpu", "used": "memory.used", "total": "memory.total"},
+    {"use": "gpu_utilization", "clock": "clocks.sm", "power": "power.draw.instant", "limit": "enforced.power.limit",
+     "warmth": "temperature", "used": "memory.used", "total": "memory.total"},
+    {"use": "sm", "clock": "pclk", "power": "pwr", "warmth": "gtemp"},
+    {"use": "GPUTL", "clock": "SMCLK", "power": "POWER", "warmth": "TMPTR", "used": "FBUSD", "free": "FBFRE"},
+    {"use": "DCGM_FI_DEV_GPU_UTIL", "clock": "DCGM_FI_DEV_SM_CLOCK", "power": "DCGM_FI_DEV_POWER_USAGE",
+     "limit": "DCGM_FI_DEV_POWER_MGMT_LIMIT", "warmth": "DCGM_FI_DEV_GPU_TEMP", "used": "DCGM_FI_DEV_FB_USED",
+     "free": "DCGM_FI_DEV_FB_FREE"},
+    {"use": "gfx", "clock": "gfx_clk", "power": "power_usage", "warmth": "hotspot_temperature", "used": "vram_used",
+     "total": "vram_total"},
+    {"use": "gpu_usage", "clock": "gpu_sm_frequency"},
+)
+"""What each tool calls its counters: two layouts of nvidia-smi's query, its dmon, dcgmi, the DCGM exporter, amd-smi,
+and counter logs of cycle profiles. Counters of two logs in one folder are not compared with each other."""
+_ROLES = ("use", "clock", "power", "limit", "warmth", "used", "total", "free")
 
 
 class CounterFinding(Struct, frozen=True):
@@ -55,51 +59,50 @@ class CounterFinding(Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """Subject, verb, number, unit."""
-        of = self.device or "The device"
         share = units.percent(100 * self.share, places=0)
         value, against = (metrics.shown(one, self.unit) for one in (self.value, self.against))
         match self.rule:
             case "idle":
                 span = f" of {units.duration(self.span_ns)}" if self.span_ns else " of the samples"
-                return f"{of} is idle (utilisation at most {against}) for {share}{span}."
+                return f"{self.device} is idle (utilisation at most {against}) for {share}{span}."
             case "memory":
-                return f"{of} fills its memory: {value} of {against} used at most."
+                return f"{self.device} fills its memory: {value} of {against} used at most."
             case "power":
-                return f"{of} runs at its power limit of {against} in {share} of the samples under load."
+                return f"{self.device} runs at its power limit of {against} in {share} of the samples under load."
         warm = f", at {metrics.shown(self.warmth, '°C')}" if self.warmth is not None else ""
-        return (f"{of}: the SM clock falls to {value} in {share} of the samples under load{warm}; its highest is "
-                f"{against}: thermal or power throttling.")
+        return (f"{self.device}: the SM clock falls to {value} in {share} of the samples under load{warm}; its "
+                f"highest is {against}: thermal or power throttling.")
 
 
 def counter_findings(run: Trace) -> list[CounterFinding]:
-    """The findings of every device, in the order of devices; none where nothing was sampled."""
-    names = run.metrics.select(pl.col("metric").unique().cast(pl.String)).collect().to_series().drop_nulls()
-    roles = {name: role for name in names for role, pattern in _COUNTERS.items() if re.search(pattern, name.lower())}
-    if not roles:
+    """The findings of every device, in the order of devices; none beside kernels, which say more of the device."""
+    if run.has("kernels") or run.has("profile"):
         return []
+    wanted = {name for tool in _TOOLS for name in tool.values()}
     samples = run.metrics.filter(
-        pl.col("metric").cast(pl.String).is_in(list(roles)), pl.col("value").is_finite()
-    ).select(
-        pl.col("device").cast(pl.String).fill_null(""), "ts_ns", "value",
-        role=pl.col("metric").cast(pl.String).replace_strict(roles),
-    ).collect(engine="streaming")
-    found: list[CounterFinding] = []
-    for (device,), rows in sorted(samples.partition_by("device", as_dict=True).items(), key=lambda item: str(item[0])):
-        found += _of_device(str(device), rows)
-    return found
+        pl.col("metric").cast(pl.String).is_in(wanted), pl.col("value").is_finite(), pl.col("device").is_not_null()
+    ).select(pl.col("device", "metric").cast(pl.String), "ts_ns", "value").collect(engine="streaming")
+    found: dict[tuple[str, str], CounterFinding] = {}
+    for (device,), rows in sorted(samples.partition_by("device", as_dict=True).items()):
+        for tool in _TOOLS:
+            roles = {name: role for role, name in tool.items()}
+            counters = rows.filter(pl.col("metric").is_in(roles)).with_columns(role=pl.col("metric").replace(roles))
+            for one in _of_device(str(device), counters):
+                found.setdefault((one.device, one.rule), one)
+    return list(found.values())
 
 
 def _of_device(device: str, rows: pl.DataFrame) -> list[CounterFinding]:
     timed = not rows["ts_ns"].is_null().any()
     if not timed:
         rows = rows.with_columns(ts_ns=pl.int_range(pl.len()).over("role"))
-    if not device and rows.select(pl.struct("role", "ts_ns").is_duplicated().any()).item():
+    if rows.is_empty():
         return []
     table = rows.pivot("role", index="ts_ns", values="value", aggregate_function="max")
     nothing = np.full(table.height, np.nan)
     use, clock, power, limit, warmth, used, total, free = (
         table[name].cast(pl.Float64).fill_null(np.nan).to_numpy() if name in table.columns else nothing
-        for name in _COUNTERS)
+        for name in _ROLES)
     times = table["ts_ns"].to_numpy()
     found: list[CounterFinding] = []
     measured = use[~np.isnan(use)]
@@ -112,11 +115,13 @@ def _of_device(device: str, rows: pl.DataFrame) -> list[CounterFinding]:
         found.append(CounterFinding("memory", device, 1.0, float(used[at]), float(most[at]), "B"))
     under = (use >= LOADED) & ~np.isnan(clock)
     if under.sum() >= FEWEST:
-        slow = under & (clock < FALLEN * clock[under].max())
+        highest = clock[under].max()
+        rise = times[under & (clock >= FALLEN * highest)].min()  # a clock that has not risen yet does not fall
+        slow = under & (clock < FALLEN * highest) & (times > rise)
         if (share := float(slow.sum() / under.sum())) >= OFTEN:
             warm = warmth[slow & ~np.isnan(warmth)]
             found.append(CounterFinding(
-                "clock", device, share, float(np.median(clock[slow])), float(clock[under].max()), "MHz",
+                "clock", device, share, float(np.median(clock[slow])), float(highest), "MHz",
                 warmth=float(np.median(warm)) if len(warm) else None))
     under = (use >= LOADED) & ~np.isnan(power) & ~np.isnan(limit)
     at_limit = under & (power >= AT_LIMIT * limit)
