@@ -177,9 +177,25 @@ def diff(a: Source, b: Source, **options: Unpack[ViewOptions]) -> Answer:
     return first.view("diff", b=second, **options)
 
 
-def history(runs: Sequence[Source], **options: Any) -> Answer:
-    """What stepped over many runs of one job, in this order: the view ``history``. Raises Unreadable, UsageError."""
-    raise UsageError("history is not there yet")
+def history(runs: Sequence[Source], **options: Unpack[ViewOptions]) -> Answer:
+    """What stepped over many runs of one job, in this order: the view ``history``. Runs that cannot be read are left
+    out and noted. Raises Unreadable where none can, UsageError."""
+    from .analysis.history.runs import history_trace
+    from .analysis.history.sums import kept_name, packed_sums, sums_of, unpacked_sums
+    from .loaders.ingest.summaries import summaries
+
+    made = {at: sums_of(one.trace) for at, one in enumerate(runs) if isinstance(one, Run)}
+    paths = {at: fspath(one) for at, one in enumerate(runs) if not isinstance(one, Run)}
+    lost: dict[int, Unreadable] = {}
+    for at, one in summaries(paths, kept_name(), packed_sums):
+        if isinstance(one, Unreadable):
+            lost[at] = one
+        else:
+            made[at] = unpacked_sums(one)
+    if lost and not made:
+        raise lost[min(lost)]
+    trace = history_trace([made[at] for at in sorted(made)], [str(lost[at]) for at in sorted(lost)])
+    return Run(trace).view("history", **options)
 
 
 def _options(given: dict[str, Any]) -> Options:

@@ -22,7 +22,8 @@ from ..library import UsageError
 from .arguments import FINE, UNREADABLE, USAGE, Command
 
 NAMES = (
-    "open", "report", "diff", "sql", "convert", "slice", "reduce", "formats", "views", "cache", "demo", "doctor",
+    "open", "report", "diff", "sql", "convert", "slice", "reduce", "history", "formats", "views", "cache", "demo",
+    "doctor",
 )
 """Every command, in the order of the help. The first is what is meant where none is named."""
 INTERRUPTED = 130

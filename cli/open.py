@@ -11,19 +11,25 @@ import contextlib
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from ..analysis.views import VIEWS
 from ..library import UsageError
+from ..loaders.events import Event, Loaded
 from .arguments import Command, opening_arguments, pair_arguments, scope_arguments, scope_of
+from .many_runs import open_history
 from .report import print_report
 
 if TYPE_CHECKING:
     from ..loaders.ingest.discovery import TraceFound
     from ..loaders.ingest.process import Ingest
-    from ..loaders.trace import Info
+    from ..loaders.trace import Info, Trace
+    from ..tui.session.opening import Opening
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,8 +51,6 @@ def app_arguments(parser: argparse.ArgumentParser) -> None:
 
 def open_runs_in_app(arguments: argparse.Namespace) -> int:
     """The app; where no terminal can show it, the report."""
-    if len(arguments.runs) > 2:
-        raise UsageError(f"{len(arguments.runs)} runs: name one, or two to compare")
     if not sys.stdout.isatty() or os.environ.get("TERM") in ("dumb", "unknown"):
         if not arguments.runs:
             raise UsageError("name a run; without a terminal there is nothing to choose from")
@@ -54,11 +58,40 @@ def open_runs_in_app(arguments: argparse.Namespace) -> int:
         arguments.name_width = None
         arguments.ascending = False
         return print_report(arguments)
+    if len(arguments.runs) > 2:
+        return open_history_in_app(open_history(arguments.runs, arguments)[0], arguments)
     return _open_app(arguments)
 
 
-def _open_app(arguments: argparse.Namespace) -> int:
-    """The app on a terminal; hands in what the screens may not know: how traces are read and found."""
+def open_history_in_app(run: Trace, arguments: argparse.Namespace | None = None) -> int:
+    """The app on many runs, which are read already."""
+    if arguments is None:
+        parser = argparse.ArgumentParser()
+        app_arguments(parser)
+        arguments = parser.parse_args([])
+    arguments.runs, arguments.view = [run.info.label], arguments.view or "history"
+    return _open_app(arguments, {run.info.label: run})
+
+
+class _Ready(Struct):
+    """A load of what is there already."""
+
+    run: Trace
+
+    def start(self, on_event: Callable[[Event], None]) -> None:
+        """It has arrived."""
+        on_event(Loaded(lambda: (self.run,)))
+
+    def cancel(self) -> None:
+        """There is nothing to stop."""
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Nor to wait for."""
+
+
+def _open_app(arguments: argparse.Namespace, ready: Mapping[str, Trace] = MappingProxyType({})) -> int:
+    """The app on a terminal; hands in what the screens may not know: how traces are read and found. Those in ``ready``
+    are read already."""
     gc.disable()  # until the app has started: what is imported stays, and looking through it takes a tenth of the time
     # Where something was painted just now Textual waits for its next frame, up to 17 ms twice a key while a file loads:
     # at 240 a second the slowest letter in a hundred takes 26 ms instead of 41. Nothing is painted more often for it.
@@ -71,13 +104,13 @@ def _open_app(arguments: argparse.Namespace) -> int:
             capture=arguments.capture,
         )
 
-    begun = {path: ingest(path) for path in arguments.runs}
+    begun = {path: ingest(path) for path in arguments.runs if path not in ready}
     for one in begun.values():
         with contextlib.suppress(OSError):  # which it meets again, and tells, when the app starts it
             one.begin()  # it reads while the screen is still being imported
 
-    def opener(path: str) -> Ingest:
-        return begun.pop(path, None) or ingest(path)
+    def opener(path: str) -> Opening:
+        return _Ready(ready[path]) if path in ready else begun.pop(path) if path in begun else ingest(path)
 
     from ..tui.app.app import run
     from ..tui.app.start import Start

@@ -19,6 +19,7 @@ from .arguments import (
     side_arguments,
 )
 from .diff import labelled, repeated
+from .many_runs import open_history, print_history
 from .output import emit
 
 
@@ -39,8 +40,8 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 def print_report(arguments: argparse.Namespace) -> int:
     """What ``report`` does, and ``open`` where there is no terminal."""
-    if len(arguments.runs) > 2:
-        raise UsageError(f"{len(arguments.runs)} runs: name one, or two to compare")
+    if len(arguments.runs) > 2 or arguments.view == "history":
+        return _print_many(arguments)
     samples = getattr(arguments, "samples", False)
     if samples and arguments.view != "metrics":
         raise UsageError("--samples goes with --view metrics")
@@ -52,6 +53,16 @@ def print_report(arguments: argparse.Namespace) -> int:
     if arguments.view is None and (arguments.filter or arguments.sort or getattr(arguments, "tree", False)):
         raise UsageError("--filter, --sort and --tree are for one view; name it with --view")
     emit(ask(arguments, runs, "samples" if samples else arguments.view), arguments)
+    return FINE
+
+
+def _print_many(arguments: argparse.Namespace) -> int:
+    """More runs than are compared with each other: their history. Raises UsageError."""
+    if arguments.view not in (None, "history"):
+        raise UsageError(f"{len(arguments.runs)} runs: the view {arguments.view} is of one, or of two to compare")
+    if not arguments.runs:
+        raise UsageError("name the runs of the history")
+    print_history(open_history(arguments.runs, arguments)[0], arguments)
     return FINE
 
 

@@ -313,6 +313,14 @@ TABLES: dict[str, tuple[Field, ...]] = {
         _f("view", NAME, "", "view that shows it"),
         _f("filter", pl.String, "", "filter that shows it there"),
     ),
+    "history": (
+        _f("run", pl.Int64, "", "which of many runs, from 0 in their order"),
+        _f("cycle_kind", NAME, "", "kind of the cycles: step, prefill, decode; recording where a run has none"),
+        _f("kind", NAME, "", "kernel, collective, copy, op or idle"),
+        _f("name", NAME, "", "name as recorded; of idle time its cause"),
+        _f("ns", pl.Float64, "ns", "time per cycle and rank"),
+        _f("count", pl.Float64, "", "launches or calls per cycle and rank"),
+    ),
 }
 
 

@@ -115,6 +115,7 @@ class Trace(Struct, frozen=True):
     idle_causes: pl.LazyFrame = field(default_factory=_empty("idle_causes"))
     idle_gaps: pl.LazyFrame = field(default_factory=_empty("idle_gaps"))
     findings: pl.LazyFrame = field(default_factory=_empty("findings"))
+    history: pl.LazyFrame = field(default_factory=_empty("history"))
     derived_store: DerivedStore | None = None
     filled: dict[str, tuple[pl.LazyFrame, bool]] = field(default_factory=dict)  # what ``has`` found, and of which
     captures: Callable[[], tuple[Trace | str, ...]] | None = None  # of its graphs, or why one cannot be read

@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 Unit = Literal[
     "text", "count", "number", "ns", "us", "ms", "fraction", "percent", "bytes", "trend", "bool", "ratio", "list",
-    "kinds", "rate", "measure",
+    "kinds", "rate", "measure", "series",
 ]
 """How a raw value is read. ``ns/us/ms`` are durations, ``fraction`` is 0-1 shown as %, ``percent`` is already in %,
-``trend`` a list of numbers drawn as a sparkline, ``ratio`` a factor such as 3.4x, ``number`` has its own unit column or
-none, ``kinds`` is a count that only shows above one, ``rate`` is in B/s, ``measure`` is text: a value
-with its unit, where rows have units of their own."""
+``trend`` a list of numbers drawn as a sparkline from 0, ``series`` one drawn between its least and its largest,
+``ratio`` a factor such as 3.4x, ``number`` has its own unit column or none, ``kinds`` is a count that only shows above
+one, ``rate`` is in B/s, ``measure`` is text: a value with its unit, where rows have units of their own."""
 
 Dtype = Literal["str", "int", "float", "bool", "list"]
 
@@ -43,9 +43,9 @@ Bar = Literal["", "share", "lost", "tensor", "dram"]  # What a bar is drawn of, 
 
 _DTYPES: dict[Unit, Dtype] = {
     "text": "str", "count": "int", "ns": "int", "bytes": "int", "kinds": "int", "bool": "bool", "trend": "list",
-    "list": "list", "measure": "str",
+    "list": "list", "measure": "str", "series": "list",
 }
-_SIDED = frozenset(("text", "trend", "bool", "list", "measure"))
+_SIDED = frozenset(("text", "trend", "bool", "list", "measure", "series"))
 _SIZED = frozenset(("count", "number", "ns", "us", "ms", "fraction", "percent", "bytes", "rate"))
 _ASCENDING = frozenset(("name", "order", "place", "moment"))
 
@@ -107,7 +107,7 @@ class Column(Struct, frozen=True):
     @property
     def left(self) -> bool:
         """Whether it reads from the left: words and pictures."""
-        return self.unit in ("text", "trend", "list")
+        return self.unit in ("text", "trend", "list", "series")
 
     @property
     def sums(self) -> bool:

@@ -198,6 +198,8 @@ def short(value: Any, column: Column) -> str:
             return f"▸{count(value, signed)}" if value > 1 or signed else ""
         case "trend" | "list":
             return sparkline(value)
+        case "series":
+            return series(value)
         case _:
             return str(value)
 
@@ -216,5 +218,28 @@ def sparkline(values: Sequence[float | None] | None, width: int | None = None) -
     top = max((v for v in values if v is not None and v == v), default=0)
     return "".join(
         " " if v is None or v != v else LEVELS[min(7, int(8 * v / top))] if top > 0 and v > 0 else LEVELS[0]
+        for v in values
+    )
+
+
+_LEAST_RANGE = 0.04  # Of the middle: noise of half a per cent is to look like noise.
+
+
+def series(values: Sequence[float | None] | None, width: int | None = None) -> str:
+    """Numbers over time as one block glyph each, from the least to the largest; what moves by less than 4% does not
+    fill the height. Beyond ``width`` each glyph is the median of its part, which one outlier does not draw."""
+    if values and width is not None and len(values) > width:
+        edges = [len(values) * i // width for i in range(width + 1)]
+        parts = [sorted(v for v in values[start:stop] if v is not None and v == v) for start, stop in pairwise(edges)]
+        values = [part[len(part) // 2] if part else None for part in parts]
+    known = [v for v in values or () if v is not None and v == v]
+    if not values or not known:
+        return ""
+    low, high = min(known), max(known)
+    middle = (low + high) / 2
+    height = max(high - low, _LEAST_RANGE * abs(middle))
+    floor = middle - height / 2
+    return "".join(
+        " " if v is None or v != v else LEVELS[min(7, int(8 * (v - floor) / height))] if height > 0 else LEVELS[0]
         for v in values
     )

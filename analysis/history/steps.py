@@ -8,6 +8,8 @@ night from a new level, so the last runs that stand out are said apart, as uncon
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
@@ -111,7 +113,8 @@ class Unconfirmed(Struct, frozen=True):
 
 class Judged(Struct, frozen=True):
     """``steps`` with the costliest first; ``noise`` of one run per series once the common factor is out (NaN where it
-    is too short to be tested); ``spread`` of the common factor from run to run, None without one."""
+    is too short to be tested); ``spread`` of the common factor from run to run, None without one. ``deviations`` are
+    how far each run of a series is from its level, in standard deviations (NaN where it is missing or not tested)."""
 
     series: SeriesOfRuns
     common: CommonFactor
@@ -119,6 +122,7 @@ class Judged(Struct, frozen=True):
     spread: float | None
     steps: tuple[LevelStep, ...]
     unconfirmed: tuple[Unconfirmed, ...]
+    deviations: Floats
 
     @property
     def tested(self) -> Flags:
@@ -173,7 +177,7 @@ def judge(series: SeriesOfRuns) -> Judged:
     tested = int(np.isfinite(logarithms[enough[: len(logarithms)]]).sum())
     own = noise[: len(logarithms)]
     if not tested:
-        return Judged(series, common, own, spread, (), ())
+        return Judged(series, common, own, spread, (), (), np.full(logarithms.shape, np.nan))
     memory = memory_of(rows[enough])
     scale = np.where(enough, noise, 1.0) * np.sqrt((1 + memory) / (1 - memory))
     centre = np.where(enough, medians(rows), 0.0)
@@ -198,7 +202,16 @@ def judge(series: SeriesOfRuns) -> Judged:
         if not _is_free(series, one)
     ]
     told = [one if one.series != last else Unconfirmed(-1, one.index, one.change, one.runs) for one in unconfirmed]
-    return Judged(series, common, own, spread, tuple(ordered), tuple(sorted(told, key=lambda one: -abs(one.change))))
+    apart = np.array([_deviations(values[row], begins[row]) for row in range(last)]).reshape(logarithms.shape)
+    return Judged(
+        series, common, own, spread, tuple(ordered), tuple(sorted(told, key=lambda one: -abs(one.change))), apart)
+
+
+def _deviations(values: Floats, begins: Flags) -> Floats:
+    """Each run minus the median of the level it is in."""
+    ends = [0, *np.flatnonzero(begins).tolist(), len(values)]
+    parts = [values[begin:end] for begin, end in pairwise(ends)]
+    return np.concatenate([part - medians(part[None, :]) for part in parts])
 
 
 def _steps_of(scaled: _Scaled, row: int, begins: Flags) -> list[LevelStep]:

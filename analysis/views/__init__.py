@@ -70,6 +70,8 @@ OURS: tuple[Entry, ...] = (
           "calls"),
     Entry("copies", "", "Copies", "What is copied in which direction, how much and how fast?", "copies"),
     Entry("triage", "", "Triage", "What would a colleague have to know, on one page?", "triage"),
+    Entry("history", "", "History", "What stepped over many runs, when, and by how much?", "history", ("history",),
+          short="Hist"),
     Entry("pairs", "", "Pairs", "What does the reference comparison say of every function and metric?", "pairs"),
 )
 

@@ -64,6 +64,13 @@ def discover(root: Path) -> Iterator[TraceFound]:
         level = below
 
 
+def inputs_in(folder: Path) -> list[Path]:
+    """What can be opened directly in a folder, by name: recognised files, and folders in which there are some."""
+    files, folders = _listed(folder)
+    below = [path for path in folders if next(discover(path), None) is not None]
+    return sorted([*(file for file in files if recognise(file) is not None), *below])
+
+
 def recognise(file: Path) -> TraceFound | None:
     """The file as a trace; None where no format claims it, or several do, or it cannot be read."""
     if file.suffix.lower() in _NOT_TRACES:

@@ -66,6 +66,8 @@ def missing(value: Any) -> bool:
 def cell(value: Any, column: Column, width: int, most: float = 1.0, mark: str = "") -> str:
     """The value in exactly ``width`` cells; a bar column gives bar and number, its bar full at ``most``. The ``mark``
     stands before the number."""
+    if column.unit == "series" and value:
+        return fit(units.series(value, width), width)
     if column.unit in GRAPHIC:
         return spark(value, width)
     if column.unit == "text" and not missing(value):

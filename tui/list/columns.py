@@ -23,7 +23,7 @@ NAME_SHARE = 0.4
 """Of the width, what the name gets before other columns do, as far as it needs it."""
 SHARE_LEAST = 7
 """Cells of the number of a share; its bar has as many at least where one run is listed."""
-GRAPHIC = frozenset({"trend", "list"})
+GRAPHIC = frozenset({"trend", "list", "series"})
 Choice = Literal["shown", "hidden", "wide"]
 """What a user wants of a column."""
 

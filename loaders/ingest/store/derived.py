@@ -71,9 +71,20 @@ class DerivedFiles:
         if parts > 1:
             self.write_parts(name, enumerate(frame.iter_slices(-(-frame.height // parts))))
             return
+        self.write_bytes(name, _ipc(frame))
+
+    def write_bytes(self, name: str, data: bytes) -> None:
+        """The same of anything else."""
         with suppress(OSError):
             self._folder.mkdir(exist_ok=True)
-            private.write(self._file(name), private.sealed(_ipc(frame)))
+            private.write(self._file(name), private.sealed(data))
+
+    def read_bytes(self, name: str) -> bytes | None:
+        """What ``write_bytes`` kept under that name; None where none is there that can be believed."""
+        try:
+            return private.unsealed(self._file(name).read_bytes())
+        except (OSError, ValueError):
+            return None
 
     def write_parts(self, name: str, frames: Iterable[tuple[int, pl.DataFrame]]) -> bool:
         """Keep a frame that comes in numbered parts, in any order; False where there is no room, and nothing is kept.

@@ -1,0 +1,147 @@
+"""The answer of the view ``history``: one row per series with its noise and steps, and the facts of all runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from ...loaders.trace import Trace
+from ..contract.view import CannotAnswer
+from .runs import History, history_of, is_history
+from .sentences import sentences, steps_text
+from .steps import ALARMS, COMMON, CYCLE, FEWEST_AFTER, KERNEL, Judged, LevelStep, judge
+
+COLUMNS: dict[str, Any] = {
+    "kind": pl.String, "name": pl.String, "runs": pl.Int64, "mean_ns": pl.Int64, "noise": pl.Float64,
+    "change": pl.Float64, "cost_ns": pl.Int64, "trend": pl.List(pl.Float64), "steps": pl.String, "at": pl.Int64,
+    "share": pl.Float64,
+}
+
+
+class Told(Struct, frozen=True):
+    """A history and what was found in it."""
+
+    history: History
+    judged: Judged
+
+    def key_of(self, series: int) -> tuple[str, str]:
+        """Kind and name of a row of the matrix; -1 is the common factor."""
+        return (COMMON, COMMON) if series < 0 else (
+            self.judged.series.kinds[series], self.judged.series.names[series])
+
+
+def told(run: Trace) -> Told:
+    """The history of a Trace, judged; remembered. Raises CannotAnswer for a single recording."""
+    if not is_history(run):
+        raise CannotAnswer("A history is of three runs or more: warplens history RUN RUN RUN…")
+
+    def compute() -> Told:
+        history = history_of(run)
+        return Told(history, judge(history.tested))
+
+    return run.remember("history", (), compute)
+
+
+def frame_of(one: Told) -> pl.DataFrame:
+    """The rows: the cycle and the common factor, what stepped with the costliest first, the rest by time."""
+    history, judged = one.history, one.judged
+    rows = []
+    for at, (kind, name) in enumerate(zip(judged.series.kinds, judged.series.names, strict=True)):
+        values = history.shown[at]
+        there = values[np.isfinite(values)]
+        rows.append(_row(
+            (kind, name), len(there), round(float(there.mean())) if len(there) else None, float(judged.noise[at]),
+            judged.of_series(at), values, float(judged.common.share[at]) if judged.common.removed else None))
+    if judged.common.removed:
+        factor = np.exp(judged.common.factor)
+        rows.append(_row((COMMON, COMMON), len(factor), None, judged.spread or np.nan, judged.of_series(-1), factor))
+    order = {CYCLE: 0, COMMON: 1}
+    rows.sort(key=lambda row: (
+        order.get(row["kind"], 2), not row["steps"], -(row["cost_ns"] or 0.0), -(row["mean_ns"] or 0.0), row["name"]))
+    return pl.DataFrame(rows, schema=COLUMNS)
+
+
+def _row(
+    key: tuple[str, str], runs: int, mean_ns: int | None, noise: float, steps: tuple[LevelStep, ...], values: Any,
+    share: float | None = None,
+) -> dict[str, Any]:
+    places = 4 if key[0] == COMMON else 0
+    return {
+        "kind": key[0], "name": key[1], "runs": runs, "mean_ns": mean_ns, "noise": _known(noise),
+        "change": float(np.expm1(sum(np.log1p(step.change) for step in steps))) if steps else None,
+        "cost_ns": round(sum(step.cost_ns for step in steps)) if steps else None,
+        "trend": [_known(round(float(value), places)) for value in values], "steps": steps_text(steps),
+        "at": steps[-1].index if steps else None, "share": share,
+    }
+
+
+def _known(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def facts_of(one: Told) -> dict[str, Any]:
+    """``runs``, ``steps``, ``unconfirmed``, ``common`` and ``tested``, as docs/history.md describes them."""
+    history, judged = one.history, one.judged
+    tested = int(judged.tested.sum())
+    return {
+        "runs": [run.facts for run in history.runs],
+        "steps": [step_facts(one, step) for step in judged.steps],
+        "unconfirmed": [
+            {"kind": key[0], "name": key[1], "index": last.index, "run": history.runs[last.index].run.label,
+             "change": last.change, "runs": last.runs}
+            for last in judged.unconfirmed for key in (one.key_of(last.series),)
+        ],
+        "common": {"removed": judged.common.removed, "series": _carrying(judged), "spread": judged.spread},
+        "tested": {
+            "series": tested, "runs": history.compared, "too_short": len(judged.noise) - tested, "alarms": ALARMS,
+            "fewest_after": FEWEST_AFTER,
+        },
+        "per": "recording" if history.cycle_kind == "recording" else "cycle", "cycle_kind": history.cycle_kind,
+    }
+
+
+def _carrying(judged: Judged) -> int:
+    """Kernels with at least half of the common factor in them."""
+    kernels = judged.series.of_kind(KERNEL)
+    return int((judged.common.share[kernels] >= 0.5).sum()) if judged.common.removed else 0
+
+
+def step_facts(one: Told, step: LevelStep) -> dict[str, Any]:
+    """A step in ``facts.steps``."""
+    kind, name = one.key_of(step.series)
+    made = {
+        "kind": kind, "name": name, "index": step.index, "run": one.history.runs[step.index].run.label,
+        "before_ns": step.before_ns, "after_ns": step.after_ns, "change": step.change, "q": step.q,
+        "low": step.low, "high": step.high, "first": step.first, "last": step.last, "runs_after": step.runs_after,
+        "share": step.share,
+    }
+    return made | ({"series": step.carries} if step.carries is not None else {})
+
+
+def summary_of(one: Told) -> tuple[str, ...]:
+    """The sentences above the rows."""
+    return sentences(one.history, one.judged)
+
+
+OFF = 5.0
+"""Standard deviations from its level at which a series is said to be off in a run."""
+_RUN_COLUMNS: dict[str, Any] = {
+    "index": pl.Int64, "run": pl.String, "time": pl.String, "cycles": pl.Int64, "cycle_ns": pl.Int64,
+    "busy_ns": pl.Int64, "idle_ns": pl.Int64, "factor": pl.Float64, "off": pl.Int64, "not_tested": pl.String,
+    "flops": pl.Float64,
+}
+
+
+def run_frame(one: Told) -> pl.DataFrame:
+    """One row per run, in their order."""
+    off = (np.abs(one.judged.deviations) > OFF).sum(axis=0)
+    factor = one.judged.common.factor
+    rows = [
+        {**run.facts, "factor": float(np.expm1(factor[run.index])) if one.judged.common.removed else None,
+         "off": None if run.aside else int(off[run.index])}
+        for run in one.history.runs
+    ]
+    return pl.DataFrame([{name: row[name] for name in _RUN_COLUMNS} for row in rows], schema=_RUN_COLUMNS)

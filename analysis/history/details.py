@@ -1,0 +1,71 @@
+"""What stands beside a row of a history: a series with its steps, or a run with what was special about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..contract.sections import MOST, Section
+from ..core import units
+from ..core.names.short_name import fit_name
+from ..core.text import display
+from .answer import OFF, Told
+from .sentences import step_sentence
+from .steps import COMMON
+
+
+def sections(row: dict[str, Any], one: Told) -> list[Section]:
+    """The steps of a series with their evidence, and its time in the last runs."""
+    history, judged = one.history, one.judged
+    key = str(row["kind"]), str(row["name"])
+    keys = list(zip(judged.series.kinds, judged.series.names, strict=True))
+    at = -1 if key[0] == COMMON else keys.index(key)
+    made = []
+    for step in judged.of_series(at):
+        low, high = (units.percent(100 * value, signed=True) for value in (step.low, step.high))
+        rows = [("", step_sentence(history, judged, step)), ("95% CI", f"{low} … {high}"),
+                ("q", f"{units.number(step.q)} (false-alarm rate over the history)")]
+        if step.last > step.first:
+            rows.append(("it came with", f"one of the runs {step.first}–{step.last}"))
+        if step.share and at >= 0:
+            rows.append(("common factor", f"follows {units.number(step.share)} of it, taken out"))
+        made.append(Section(f"Step at run {step.index}", tuple(rows)))
+    if at >= 0:
+        last = history.runs[-MOST:]
+        made.append(Section("Last runs", tuple(
+            (str(run.index), display(run.run.label, 32), _time(history.shown[at, run.index])) for run in last
+        ), ("#", "run", "time per cycle")))
+    return made
+
+
+def run_sections(index: int, one: Told) -> list[Section]:
+    """What is known of a run, which steps came with it, and the series that were furthest from their level in it."""
+    history, judged = one.history, one.judged
+    run = history.runs[index]
+    about = [("file", display(run.run.source)), ("recorded", run.run.recorded or "not known"),
+             ("hardware", display(", ".join(run.run.hardware)) or "not recorded"),
+             ("cycles", f"{run.part.cycles if run.part else 0} from {run.run.cycle_source or 'none'}")]
+    if run.aside:
+        about.append(("not tested", display(run.aside)))
+    if judged.common.removed:
+        about.append(("common factor", units.percent(100 * float(np.expm1(judged.common.factor[index])), signed=True)))
+    made = [Section(f"Run {index}", tuple(about))]
+    steps = [(fit_name(one.key_of(step.series)[1], 48), units.percent(100 * step.change, signed=True))
+             for step in judged.steps if step.index == index]
+    if steps:
+        made.append(Section("Steps that came with it", tuple(steps)))
+    apart = judged.deviations[:, index]
+    order = [row for row in np.argsort(-np.nan_to_num(np.abs(apart))) if abs(apart[row]) > OFF][:MOST]
+    made.append(Section("Off their level in this run", tuple(
+        (fit_name(judged.series.names[row], 48), _time(history.shown[row, index]), f"{apart[row]:+.0f} σ")
+        for row in order
+    ), ("series", "time per cycle", "from its level")) if order else Section(
+        "Off their level in this run", (("", f"No series is more than {OFF:g} standard deviations off."),)))
+    if run.run.warnings:
+        made.append(Section("Warnings", tuple(("", display(one)) for one in run.run.warnings[:MOST])))
+    return made
+
+
+def _time(value: float) -> str:
+    return units.duration(value) if np.isfinite(value) else units.MISSING

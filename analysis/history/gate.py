@@ -1,0 +1,52 @@
+"""``--fail-on step:PCT``: a nightly gate that fails for steps a few runs old, once each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core import units
+from .steps import FEWEST_AFTER, SMALLEST
+
+MOST_AFTER = 5
+"""Runs after which a step has failed the gate often enough: from the third run at the new level to the fifth."""
+METAVAR = "step:PCT"
+HELP = (
+    f"exit 1 if a series became slower by PCT percent or more {FEWEST_AFTER} to {MOST_AFTER} runs ago; "
+    f"PCT is {100 * SMALLEST:g} or more"
+)
+
+
+def percent_of(text: str) -> float:
+    """The percent in ``step:5``. Raises ValueError with a sentence."""
+    name, colon, number = text.partition(":")
+    try:
+        percent = float(number)
+    except ValueError:
+        percent = -1.0
+    if name != "step" or not colon or not percent >= 0 or percent == float("inf"):
+        raise ValueError(f"--fail-on {text}: give {METAVAR}, as step:5")
+    if percent < 100 * SMALLEST:
+        raise ValueError(
+            f"--fail-on {text}: steps below {100 * SMALLEST:g}% are not told apart from noise; give {METAVAR} with PCT "
+            f"from {100 * SMALLEST:g}")
+    return percent
+
+
+def gate(facts: dict[str, Any], percent: float) -> tuple[bool, str]:
+    """Whether a history passes, by its facts, and why in one line."""
+    slower = [step for step in facts["steps"] if step["change"] >= percent / 100]
+    new = [step for step in slower if step["runs_after"] <= MOST_AFTER]
+    if new:
+        first = new[0]
+        more = f", and {len(new) - 1} more" if len(new) > 1 else ""
+        size = units.percent(100 * first["change"], signed=True)
+        return False, f"FAIL: {first['kind']} {first['name']} {size} since run {first['index']} ({first['run']}){more}"
+    tested, last = facts["tested"], facts["runs"][-1]
+    if last["not_tested"]:
+        return True, f"PASS: the last run ({last['run']}) is not comparable: {last['not_tested']}"
+    if not tested["series"]:
+        return True, f"PASS: {tested['runs']} comparable runs are too few to tell a step"
+    older = f"; {units.counted(len(slower), 'older step', 'older steps')}" if slower else ""
+    waiting = facts["unconfirmed"]
+    odd = f"; {units.counted(len(waiting), 'series', 'series')} off in the last run, not confirmed" if waiting else ""
+    return True, f"PASS: no step of {percent:g}% or more in the last {MOST_AFTER} of {tested['runs']} runs{older}{odd}"

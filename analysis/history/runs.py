@@ -1,0 +1,262 @@
+"""Many runs as one Trace, and the series in it: renamed kernels joined, and runs that did something else set apart.
+
+A history is a Trace whose table ``history`` has a row per run, kind of cycle and series; what is known of each run is
+in its facts. So every view, export and screen takes it like any other input. A run on other hardware, of other work or
+without cycles is shown and not tested: its times are no step of anything.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+from msgspec import Struct, convert, to_builtins
+from msgspec.structs import replace
+
+from ...loaders import schema
+from ...loaders.trace import Info, Trace
+from ..core import units
+from ..core.names.same_function import Function, same_functions
+from ..core.text import display
+from .noise import FEWEST_RUNS, Floats
+from .steps import CYCLE, IDLE, KERNEL, KINDS, OP, SeriesOfRuns
+from .sums import RECORDING, KindSums, RunSums, Sum
+
+FORMAT = "history"
+_FACT = "history"
+SAME_WORK = 0.9
+"""How far the calls of operators per cycle must agree for two runs to do the same work; as the diff has it."""
+SAME_KERNELS = 0.5
+"""The same of launches, where no operators were recorded."""
+_SAME_FLOPS = 0.05
+Key = tuple[str, str]
+Sums = dict[Key, Sum]
+
+
+class HistoryRun(Struct, frozen=True):
+    """One run of a history: what is known of it, the part that is compared (without its sums; None where it has no such
+    cycles), and why it is not tested, '' where it is."""
+
+    index: int
+    run: RunSums
+    part: KindSums | None
+    aside: str = ""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The run in ``facts.runs``."""
+        part = self.part
+        return {
+            "run": self.run.label, "index": self.index, "time": self.run.recorded, "cycles": part.cycles if part else 0,
+            **{name: None if part is None or (value := getattr(part, name)) is None else round(value)
+               for name in ("cycle_ns", "busy_ns", "idle_ns")}, "flops": part.flops if part else None,
+            "hardware": list(self.run.hardware), "source": self.run.source, "not_tested": self.aside or None,
+        }
+
+
+class History(Struct, frozen=True):
+    """The runs in order, every series over all of them (``shown``, series × runs in ns, NaN where missing) and, of the
+    runs that can be compared, ``tested``. ``renamed`` counts kernels that were joined under their first name."""
+
+    runs: tuple[HistoryRun, ...]
+    cycle_kind: str
+    tested: SeriesOfRuns
+    shown: Floats
+    notes: tuple[str, ...]
+
+    @property
+    def compared(self) -> int:
+        """How many runs are tested."""
+        return sum(not one.aside for one in self.runs)
+
+    def label(self, index: int) -> str:
+        """A run in a sentence: its number and its name."""
+        return f"run {index} ({display(self.runs[index].run.label, 40)})"
+
+
+def history_trace(runs: Sequence[RunSums], notes: Sequence[str] = ()) -> Trace:
+    """The runs, in their order, as one input. ``notes`` are sentences about what was left out."""
+    rows: dict[str, list[Any]] = {name: [] for name in ("run", "cycle_kind", "kind", "name", "ns", "count")}
+    for number, run in enumerate(runs):
+        for part in run.parts:
+            for kind, sums in part.sums.items():
+                rows["run"] += [number] * len(sums)
+                rows["cycle_kind"] += [part.cycle_kind] * len(sums)
+                rows["kind"] += [kind] * len(sums)
+                rows["name"] += sums
+                rows["ns"] += [one.ns for one in sums.values()]
+                rows["count"] += [one.count for one in sums.values()]
+    frame = pl.DataFrame(rows, schema_overrides=dict(schema.polars_schema("history")))
+    label = units.counted(len(runs), "run", "runs")
+    bare = [replace(run, parts=tuple(replace(part, sums={}) for part in run.parts)) for run in runs]
+    facts = {_FACT: to_builtins(bare)}
+    return Trace(
+        Info(label, label, FORMAT, facts=facts, warnings=tuple(notes)), history=schema.conform("history", frame.lazy()),
+    )
+
+
+def is_history(run: Trace) -> bool:
+    """Whether it is many runs and not a recording."""
+    return _FACT in run.info.facts
+
+
+def history_of(trace: Trace) -> History:
+    """The history in a Trace that ``history_trace`` made."""
+    runs = convert(trace.info.facts[_FACT], list[RunSums])
+    kind = _compared_kind(runs)
+    parts = [next((part for part in run.parts if part.cycle_kind == kind), None) for run in runs]
+    frame = trace.history.filter(pl.col("cycle_kind").cast(pl.String) == kind).collect()
+    sums, renamed = _one_name_each(_by_run(frame, len(runs)))
+    asides = _asides(runs, parts, sums)
+    listed = tuple(HistoryRun(at, run, part, aside) for at, (run, part, aside) in enumerate(
+        zip(runs, parts, asides, strict=True)))
+    cycles = np.array([part.cycle_ns if part and part.cycle_ns else np.nan for part in parts])
+    keys, shown = _matrix(sums, cycles, listed)
+    aside = np.array([bool(one) for one in asides], dtype=bool)
+    known = cycles[~aside & np.isfinite(cycles)]
+    tested = SeriesOfRuns(
+        tuple(kind for kind, _ in keys), tuple(name for _, name in keys), np.where(aside[None, :], np.nan, shown),
+        float(np.median(known)) if len(known) else 0.0,
+    )
+    return History(listed, kind, tested, shown, (*_said_apart(listed, kind), *renamed))
+
+
+def _compared_kind(runs: Sequence[RunSums]) -> str:
+    """The kind of cycle that most runs have; of several the one that takes most time."""
+    have = Counter(part.cycle_kind for run in runs for part in run.parts)
+    time: Counter[str] = Counter()
+    for run in runs:
+        for part in run.parts:
+            time[part.cycle_kind] += int(part.cycles * (part.cycle_ns or 0))
+    return max(have, key=lambda kind: (have[kind], time[kind], kind), default=RECORDING)
+
+
+def _by_run(frame: pl.DataFrame, runs: int) -> list[Sums]:
+    made: list[Sums] = [{} for _ in range(runs)]
+    columns = frame.select("run", pl.col("kind", "name").cast(pl.String), "ns", "count")
+    for run, kind, name, ns, count in columns.iter_rows():
+        made[run][kind, name] = Sum(ns, count)
+    return made
+
+
+def _one_name_each(runs: list[Sums]) -> tuple[list[Sums], list[str]]:
+    """Kernels that only changed their name go by the first one, wherever that is not there beside it."""
+    first: dict[Key, str] = {}
+    known: dict[Key, float] = {}
+    made = []
+    for sums in runs:
+        unknown = [key for key in sums if key not in known and key not in first and key[0] != IDLE]
+        if known and unknown:
+            before = {_function(key): time for key, time in known.items() if key[0] != IDLE}
+            now = {_function(key): one.ns for key, one in sums.items() if key[0] != IDLE}
+            same = same_functions(before, now)
+            first |= {key: same[_function(key)] for key in unknown if _function(key) in same}
+        joined: Sums = {}
+        for (kind, name), one in sums.items():
+            was = first.get((kind, name), name)
+            joined[kind, name if (kind, was) in sums else was] = one
+        known |= {key: one.ns for key, one in joined.items()}
+        made.append(joined)
+    if not first:
+        return made, []
+    return made, [f"{units.counted(len(first), 'series', 'series')} changed only the name; the first name is listed."]
+
+
+def _function(key: Key) -> Function:
+    return key[1], (key[0],)
+
+
+def _asides(runs: Sequence[RunSums], parts: Sequence[KindSums | None], sums: Sequence[Sums]) -> list[str]:
+    """Why each run is not tested. The runs are grouped by hardware and work; those of the newest group with eight runs
+    are compared, else those of the largest group."""
+    groups: list[int | None] = []
+    firsts: list[tuple[tuple[str, ...], Sums, float | None]] = []
+    for run, part, mine in zip(runs, parts, sums, strict=True):
+        if part is None or not mine:
+            groups.append(None)
+            continue
+        group = next((at for at, (hardware, other, flops) in enumerate(firsts)
+                      if hardware == run.hardware and _same_work(mine, part.flops, other, flops)), None)
+        if group is None:
+            group = len(firsts)
+            firsts.append((run.hardware, mine, part.flops))
+        groups.append(group)
+    sizes = Counter(group for group in groups if group is not None)
+    newest = [group for group in reversed(groups) if group is not None and sizes[group] >= FEWEST_RUNS]
+    chosen = newest[0] if newest else max(sizes, key=lambda group: (sizes[group], group), default=None)
+    made = []
+    for run, group in zip(runs, groups, strict=True):
+        if group is None:
+            made.append("no cycles of this kind")
+        elif group == chosen or chosen is None:
+            made.append("")
+        elif run.hardware != firsts[chosen][0]:
+            made.append(f"other hardware: {', '.join(run.hardware) or 'not recorded'}")
+        else:
+            made.append("other work per cycle")
+    return made
+
+
+def _same_work(a: Sums, flops_a: float | None, b: Sums, flops_b: float | None) -> bool:
+    """Whether two runs call the same operators as often, or compute the same; without operators, launch much the same
+    kernels."""
+    if flops_a and flops_b and abs(flops_a / flops_b - 1) <= _SAME_FLOPS:
+        return True
+    has_operators = all(any(kind == OP for kind, _ in side) for side in (a, b))
+    wanted, least = (OP, SAME_WORK) if has_operators else (KERNEL, SAME_KERNELS)
+    shared = total = 0.0
+    for key in {key for side in (a, b) for key in side if key[0] == wanted}:
+        one, other = a.get(key), b.get(key)
+        counts = [side.count if side else 0.0 for side in (one, other)]
+        told = one or other
+        each = told.ns / told.count if told and told.count else 0.0
+        shared, total = shared + min(counts) * each, total + max(counts) * each
+    return not total or shared / total >= least
+
+
+def _matrix(sums: Sequence[Sums], cycles: Floats, runs: Sequence[HistoryRun]) -> tuple[list[Key], Floats]:
+    """The series, the cycle first, and their time in each run. An idle cause that a run does not have took no time in
+    it, where its idle time is known; anything else is missing."""
+    rank = {kind: at for at, kind in enumerate(KINDS)}
+    names = sorted({key for one in sums for key in one}, key=lambda key: (rank.get(key[0], len(rank)), key[1]))
+    keys: list[Key] = [*([(CYCLE, CYCLE)] if np.isfinite(cycles).any() else []), *names]
+    at = {key: row for row, key in enumerate(keys)}
+    values = np.full((len(keys), len(sums)), np.nan)
+    for run, mine in enumerate(sums):
+        rows = [at[key] for key in mine]
+        values[rows, run] = [one.ns for one in mine.values()]
+    if (CYCLE, CYCLE) in at:
+        values[0] = cycles
+    idle = np.array([kind == IDLE for kind, _ in keys], dtype=bool)
+    known = np.array([any(kind == IDLE for kind, _ in one) for one in sums], dtype=bool)
+    zero = idle[:, None] & known[None, :] & np.isnan(values)
+    return keys, np.where(zero, 0.0, values)
+
+
+def _said_apart(runs: Iterable[HistoryRun], kind: str) -> list[str]:
+    """One sentence for each reason that runs are not tested."""
+    reasons: dict[str, list[int]] = defaultdict(list)
+    for one in runs:
+        if one.aside:
+            reasons[one.aside].append(one.index)
+    return [
+        f"{_numbers(numbers)}: {display(reason)}. Shown, not tested."
+        for reason, numbers in reasons.items()
+    ]
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    """Runs by their numbers: run 4, runs 4–6 and 9."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][-1] + 1:
+            spans[-1].append(number)
+        else:
+            spans.append([number])
+    texts = [f"{span[0]}–{span[-1]}" if len(span) > 1 else str(span[0]) for span in spans]
+    shown = texts if len(texts) <= 8 else [*texts[:8], f"{len(texts) - 8} more"]
+    listed = shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    return f"Run{'s' if len(numbers) > 1 else ''} {listed}"

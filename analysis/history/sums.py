@@ -1,0 +1,156 @@
+"""What a history needs of one run: a few kilobytes, so that a run is read once and its trace may go.
+
+Per kind of cycle (step, prefill, decode) it holds the time per cycle of each kernel, collective, copy, operator and
+cause of idle time; of a run without cycles its whole recording. Sums are of whole cycles after warm-up, divided by
+their number, of a job per cycle and rank, as every other view counts.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import polars as pl
+from msgspec import Struct, json
+
+from ...loaders.trace import Trace
+from ..contract.options import Options
+from ..core.derived import code
+from ..cycles.statement import cycle_facts
+from ..cycles.whole import WholeCycles, whole_cycles
+from ..idle.by_cycle import idle_by_cycle
+from ..kernels.sources import kernels_of
+from ..operators.tree import operators_of
+from ..work.peaks import BadPeaks
+from ..work.roofline import per_cycle
+from .steps import COLLECTIVE, COPY, IDLE, KERNEL, OP
+
+RECORDING = "recording"
+"""The kind of the one part of a run that has no cycles."""
+_KINDS = {"kernel": KERNEL, "collective": COLLECTIVE, "memcpy": COPY, "memset": COPY}
+UNKNOWN_IDLE = "unknown"
+
+
+class Sum(Struct, frozen=True):
+    """Per cycle: time (ns), and how often it ran; of idle time the count is 0."""
+
+    ns: float
+    count: float = 0.0
+
+
+class KindSums(Struct, frozen=True):
+    """The cycles of one kind: how many were summed, their median length, how long a device was busy and idle in one,
+    FLOPs where they are known; ``sums`` by the kind of series and its recorded name."""
+
+    cycle_kind: str
+    cycles: int
+    cycle_ns: float | None
+    busy_ns: float | None
+    idle_ns: float | None
+    flops: float | None
+    sums: dict[str, dict[str, Sum]]
+
+
+class RunSums(Struct, frozen=True):
+    """One run. ``recorded`` is when, as ISO 8601 in UTC; None where the recording does not say. ``hardware`` are the
+    products it ran on, ``cycle_source`` where its cycles are from."""
+
+    source: str
+    label: str
+    recorded: str | None
+    hardware: tuple[str, ...]
+    cycle_source: str | None
+    ranks: int
+    parts: tuple[KindSums, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def kept_name() -> str:
+    """The name the sums of a recording are kept under, which another state of our code does not find."""
+    return f"history-{code()}"
+
+
+def packed_sums(run: Trace) -> bytes:
+    """``sums_of`` as it is kept."""
+    return packed(sums_of(run))
+
+
+def packed(sums: RunSums) -> bytes:
+    """The sums as JSON."""
+    return json.encode(sums)
+
+
+def unpacked_sums(data: bytes | str) -> RunSums:
+    """What ``packed`` gave. Raises msgspec's errors for anything else."""
+    return json.decode(data, type=RunSums)
+
+
+def sums_of(run: Trace) -> RunSums:
+    """Read what a history needs. Raises what the questions about cycles, kernels and idle time raise."""
+    options = Options()
+    some = whole_cycles(run, options, "a")
+    info = run.info
+    recorded = None
+    if info.epoch_ns:
+        recorded = datetime.fromtimestamp(info.epoch_ns / 1e9, UTC).isoformat(timespec="milliseconds")
+    return RunSums(
+        info.source.encode(errors="replace").decode(), info.label, recorded,
+        tuple(sorted({one.name for one in info.devices if one.name})),
+        cycle_facts((run,), options)["cycles"]["source"] if some else None, max(1, len(info.ranks)),
+        tuple(_of_cycles(one) for one in some) if some else (_of_recording(run),), info.warnings,
+    )
+
+
+def _of_cycles(cycles: WholeCycles) -> KindSums:
+    count, frame = cycles.frame.height, cycles.frame
+    idle = idle_by_cycle(cycles.run, frame).filter("covered")
+    places = idle.select("cycle", "rank", "device").n_unique()
+    causes = {
+        cause: Sum(ns / places)
+        for cause, ns in idle.group_by(pl.col("cause").cast(pl.String)).agg(pl.col("dur_ns").sum()).sort("cause").rows()
+    }
+    sums = _sums(cycles.part, count)
+    if not sums and cycles.only_sums:  # of the recording alone
+        sums, count = _sums(cycles.run, cycles.all_of_run().frame.height), cycles.all_of_run().frame.height
+    if set(causes) - {UNKNOWN_IDLE}:
+        sums[IDLE] = causes
+    idle_ns = sum(one.ns for one in causes.values()) if places else None
+    length = frame["dur_ns"].median()
+    cycle_ns = float(length) if isinstance(length, int | float) else None
+    windows = sum(cycles.window_ns(rank) for rank in cycles.by_rank()) if places else 0
+    busy_ns = windows / frame.height - idle_ns if idle_ns is not None else None
+    return KindSums(cycles.kind, count, cycle_ns, busy_ns, idle_ns, _flops(cycles.run), sums)
+
+
+def _of_recording(run: Trace) -> KindSums:
+    return KindSums(RECORDING, 1, None, None, None, None, _sums(run, max(1, len(run.info.ranks))))
+
+
+def _sums(run: Trace, cycles: int) -> dict[str, dict[str, Sum]]:
+    """The sums of what a run holds, over so many cycles; no kind without any time."""
+    made: dict[str, dict[str, Sum]] = {}
+
+    def add(kind: str, name: str, ns: float, count: float) -> None:
+        before = made.setdefault(kind, {}).get(name, Sum(0.0))
+        made[kind][name] = Sum(before.ns + ns / cycles, before.count + count / cycles)
+
+    kernels = kernels_of(run, "name")
+    if kernels is not None:
+        rows = kernels.frame.select(pl.col("kind", "name").cast(pl.String), "total_ns", "count").drop_nulls("name")
+        for kind, name, ns, count in rows.filter(pl.col("total_ns") > 0).sort("kind", "name").rows():
+            add(_KINDS.get(kind, KERNEL), name, ns, count or 0)
+    operators = operators_of(run)
+    table = operators.frame.lazy() if operators is not None else run.operators
+    rows = table.select(pl.col("name").cast(pl.String), "device_self_ns", "calls").drop_nulls("name").collect()
+    for name, ns, count in rows.filter(pl.col("device_self_ns") > 0).sort("name").rows():
+        add(OP, name, ns, count or 0)
+    return made
+
+
+def _flops(run: Trace) -> float | None:
+    """FLOPs per cycle (of any kind) and rank of a run that recorded the shapes of its operators."""
+    if not run.has("host.shapes"):
+        return None
+    try:
+        return per_cycle(run, Options()).flops
+    except BadPeaks:
+        return None

@@ -1,0 +1,54 @@
+"""The command ``history``: many runs of one job, what stepped, and a gate for the night's build.
+
+On a terminal it opens the app.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from ..library import UsageError
+from .arguments import FINE, GATE_FAILED, Command, limit_argument, output_arguments
+from .many_runs import open_history, print_history
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    from ..analysis.history.gate import HELP, METAVAR
+
+    parser.add_argument("runs", nargs="*", metavar="RUN",
+                        help="runs in their order; one folder: the runs in it, by recorded time, else file time")
+    parser.add_argument("--list", metavar="FILE", help="runs from a file: one path per line, and a label after a tab")
+    parser.add_argument("--store", metavar="FILE", help="keep what history needs in this Parquet file, add the runs to "
+                        "it, and show all it has; the recordings may go")
+    parser.add_argument("--fail-on", metavar=METAVAR, help=HELP)
+    parser.add_argument("--each-run", action="store_true", help="one row per run instead of one per series")
+    parser.add_argument("--no-cache", action="store_true", help="neither read nor write the cache")
+    limit_argument(parser)
+    output_arguments(parser)
+
+
+def _history(arguments: argparse.Namespace) -> int:
+    from ..analysis.core.text import display
+    from ..analysis.history.gate import gate, percent_of
+
+    try:
+        percent = percent_of(arguments.fail_on) if arguments.fail_on else None
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    run, lost = open_history(arguments.runs, arguments)
+    if percent is None and not (arguments.format or arguments.output or arguments.each_run) and sys.stdout.isatty():
+        from .open import open_history_in_app
+
+        return open_history_in_app(run)
+    facts = print_history(run, arguments)
+    if percent is None:
+        return FINE
+    if lost is not None:
+        raise lost
+    passed, sentence = gate(facts, percent)
+    print(display(sentence), file=sys.stderr)
+    return FINE if passed else GATE_FAILED
+
+
+COMMAND = Command("history", "Find what stepped over many runs of one job, and when.", _arguments, _history)

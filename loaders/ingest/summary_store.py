@@ -1,0 +1,90 @@
+"""Summaries of runs in one Parquet file, which outlives the recordings: one row per run, in the order they were added.
+
+Several jobs may add at once: each changes the file under a lock beside it, and a new file replaces the old one in one
+step, so nobody reads half of it and nobody's run is lost. ``stamp`` is the state of the input (path, size, times), by
+which it is not read again; ``digest`` is of the summary, by which a run that was only touched is the same run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import polars as pl
+
+from .. import private
+from ..digest import blake2b
+from ..errors import Unreadable
+from . import cache, spill
+
+VERSION = 1
+_MARK = "warplens_history"
+_OTHER_FILE = "Name another file for --store."
+_SCHEMA = {"stamp": pl.String, "digest": pl.String, "summary": pl.String}
+
+
+def stamp_of(path: str) -> str:
+    """The state of an input; its name where nothing can be said of it."""
+    try:
+        return repr(cache.stamps([path])[0])
+    except (OSError, ValueError):
+        return path
+
+
+def _digest(data: str) -> str:
+    return blake2b(data.encode(), digest_size=16).hexdigest()
+
+
+def read(file: Path) -> pl.DataFrame:
+    """``stamp digest summary`` of every run; no rows where the file is not there yet. Raises Unreadable."""
+    if not file.exists():
+        return pl.DataFrame(schema=_SCHEMA)
+    try:
+        version = pl.read_parquet_metadata(file).get(_MARK)
+        frame = pl.read_parquet(file) if version == str(VERSION) else None
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise Unreadable(str(file), f"is no history store ({_first(error)})", _OTHER_FILE) from None
+    if version is None:
+        raise Unreadable(str(file), "is a Parquet file, but no history store", _OTHER_FILE)
+    if frame is None or dict(frame.schema) != _SCHEMA:
+        raise Unreadable(
+            str(file), f"is a history store of version {version}; this warplens reads version {VERSION}",
+            "Use the warplens that wrote it, or name a new file for --store and give it the runs again.")
+    return frame
+
+
+def add(file: Path, rows: Sequence[tuple[str, str]]) -> pl.DataFrame:
+    """Add runs (stamp, summary) that are not there yet; all runs, theirs and those that others added meanwhile.
+    Raises Unreadable, OSError."""
+    with _locked(file):
+        before = read(file)
+        known = set(before["digest"])
+        new = {digest: (stamp, digest, data) for stamp, data in rows if (digest := _digest(data)) not in known}
+        if not new and file.exists():
+            return before
+        frame = pl.concat([before, pl.DataFrame(list(new.values()), schema=_SCHEMA, orient="row")])
+        written = file.with_name(f"{file.name}.{os.getpid()}")
+        try:
+            frame.write_parquet(written, metadata={_MARK: str(VERSION)})
+            os.replace(written, file)
+        except BaseException:
+            private.discard(written)
+            raise
+        return frame
+
+
+@contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    """Alone with the file: the lock lies beside it, for the file itself is replaced."""
+    descriptor = os.open(file.with_name(f"{file.name}.lock"), os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        spill.exclusive(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _first(error: Exception) -> str:
+    return (str(error).splitlines() or [""])[0][:80]

@@ -1,0 +1,171 @@
+"""A history of runs: what is compared with what, what is said of it, and what the facts hold."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from history_runs import KERNELS, stepped, sums
+
+from warplens.analysis.contract.options import Options
+from warplens.analysis.contract.view import CannotAnswer
+from warplens.analysis.history.gate import gate, percent_of
+from warplens.analysis.history.runs import history_trace
+from warplens.analysis.history.sums import packed, unpacked_sums
+from warplens.analysis.query.ask import ask
+from warplens.analysis.query.report import report
+from warplens.analysis.table.export import render
+from warplens.analysis.table.table import Table
+from warplens.analysis.views import answerable, view
+
+
+def _asked(runs: list) -> Table:
+    return ask(view("history"), (history_trace(runs),))
+
+
+def test_a_step_is_told_with_its_run_its_size_and_its_evidence() -> None:
+    table = _asked(stepped(40, "gemm_c", 1.051, 25))
+    (step,) = [one for one in table.facts["steps"] if one["kind"] == "kernel"]
+    assert (step["name"], step["index"], step["run"], step["runs_after"]) == ("gemm_c", 25, "night-025", 15)
+    assert step["change"] == pytest.approx(0.051, abs=0.004)
+    said = next(line for line in table.summary if line.startswith("gemm_c"))
+    assert said.startswith("gemm_c is 5.") and " slower since run 25 (night-025): 5.0" in said
+    assert said.endswith("Seen in 15 runs; chance alone does that less than once in a million such histories.")
+    assert {"runs": 40, "alarms": 0.05, "fewest_after": 3}.items() <= table.facts["tested"].items()
+    row = next(row for row in table.frame.rows(named=True) if row["name"] == "gemm_c")
+    assert row["runs"] == 40 and row["steps"].endswith("@25") and len(row["trend"]) == 40
+    assert row["cost_ns"] == pytest.approx(step["after_ns"] - step["before_ns"], abs=1)
+
+
+def test_the_first_row_is_the_cycle_and_what_stepped_comes_next() -> None:
+    frame = _asked(stepped(40, "norm_b", 1.2, 20)).frame
+    assert frame["name"].to_list()[:2] == ["cycle", "norm_b"]
+
+
+def test_a_bad_last_run_is_said_and_is_no_step() -> None:
+    table = _asked(stepped(40, "softmax", 1.08, 39))
+    assert not table.facts["steps"]
+    (one,) = table.facts["unconfirmed"]
+    assert (one["name"], one["runs"], one["run"]) == ("softmax", 1, "night-039")
+    assert any(line.startswith("softmax was ") and "two more like it, or run the job again" in line
+               for line in table.summary)
+
+
+def test_a_quiet_history_says_what_would_have_shown() -> None:
+    (line,) = _asked(stepped(40, "gemm_c", 1.0, 0)).summary
+    assert line.startswith("No steps over 40 runs in 6 series.")
+
+
+def test_few_runs_are_shown_and_not_tested() -> None:
+    table = _asked(stepped(5, "gemm_c", 1.3, 3))
+    assert table.summary == ("5 comparable runs: a step can be told from 8 runs on.",) and len(table) == 6
+
+
+def test_a_renamed_kernel_is_one_series() -> None:
+    old, new = "void gemm<(int)4>(float*)", "void gemm<4>(float*)"
+    runs = [sums(number, kernels={**KERNELS, (old if number < 20 else new): 2e6}) for number in range(40)]
+    table = _asked(runs)
+    assert table.frame.filter(name=old)["runs"].to_list() == [40] and new not in table.frame["name"].to_list()
+    assert any("changed only the name" in note for note in table.notes)
+
+
+def test_a_kernel_that_comes_and_goes_is_in_the_runs_that_have_it() -> None:
+    runs = [sums(number, kernels=KERNELS | ({"late": 4e5} if number >= 25 else {})) for number in range(40)]
+    table = _asked(runs)
+    assert table.frame.filter(name="late")["runs"].to_list() == [15]
+    assert [step["kind"] for step in table.facts["steps"]] == ["cycle"]  # which it made longer
+    assert "New since then: late, 0.4" in table.summary[0]
+    assert table.frame.filter(name="late")["trend"][0].null_count() == 25
+
+
+def test_other_hardware_in_between_is_shown_and_no_step() -> None:
+    runs = [sums(n, {"gemm_c": 0.4}, hardware="NVIDIA H100") if 10 <= n < 14 else sums(n) for n in range(40)]
+    table = _asked(runs)
+    assert not table.facts["steps"] and table.facts["tested"]["runs"] == 36
+    assert "Runs 10–13: other hardware: NVIDIA H100. Shown, not tested." in table.notes
+    assert table.facts["runs"][10]["not_tested"] == "other hardware: NVIDIA H100"
+
+
+def test_a_lasting_change_of_hardware_compares_the_new_runs_with_each_other() -> None:
+    runs = [sums(n, hardware="NVIDIA A100" if n < 25 else "NVIDIA H100") for n in range(40)]
+    facts = _asked(runs).facts
+    assert facts["tested"]["runs"] == 15 and [one["not_tested"] is None for one in facts["runs"]] == [False] * 25 + [
+        True] * 15
+
+
+def test_other_work_in_between_is_no_step() -> None:
+    runs = [sums(n, ops={"aten::mm": 20.0 if n != 30 else 40.0, "aten::add": 5.0}) for n in range(40)]
+    table = _asked(runs)
+    assert "Run 30: other work per cycle. Shown, not tested." in table.notes
+
+
+def test_runs_without_cycles_among_others_are_not_compared_with_them() -> None:
+    runs = [sums(n, cycle_kind="recording" if n in (3, 4) else "step") for n in range(40)]
+    table = _asked(runs)
+    assert "Runs 3–4: no cycles of this kind. Shown, not tested." in table.notes
+    assert table.facts["tested"]["runs"] == 38
+
+
+def test_a_recording_is_no_history(demo: object = None) -> None:
+    from warplens.loaders.trace import Info, Trace
+
+    with pytest.raises(CannotAnswer, match="three runs or more"):
+        ask(view("history"), (Trace(Info("x", "x", "kineto")),))
+
+
+def test_an_empty_history_has_an_answer() -> None:
+    assert len(_asked([])) == 0
+
+
+def test_only_a_history_offers_the_view() -> None:
+    assert "history" in {entry.name for entry in answerable((history_trace(stepped(10, "gemm_a", 1, 0)),))}
+
+
+def test_sums_are_what_they_were_when_they_were_kept() -> None:
+    one = sums(3)
+    assert unpacked_sums(packed(one)) == one
+
+
+@pytest.mark.parametrize("form", ["text", "md", "json", "csv", "parquet", "svg"])
+def test_every_export_takes_it(form: str) -> None:
+    table = report("history", (history_trace(stepped(40, "gemm_c", 1.05, 25)),), Options())
+    assert render(table, form)
+
+
+def test_json_of_a_history_has_its_facts() -> None:
+    table = report("history", (history_trace(stepped(40, "gemm_c", 1.05, 25)),), Options())
+    made = json.loads(render(table, "json"))
+    assert [run["index"] for run in made["facts"]["runs"]] == list(range(40)) and made["facts"]["steps"]
+
+
+def test_the_other_shape_lists_the_runs() -> None:
+    runs = stepped(40, "softmax", 1.3, 39)
+    table = report("history", (history_trace(runs),), Options(), tree=True)
+    assert table.frame["run"].to_list()[:2] == ["night-000", "night-001"] and len(table) == 40
+    assert table.frame["off"].to_list()[-1] >= 1 and sum(table.frame["off"].to_list()[:-1]) == 0
+
+
+def test_rows_have_details() -> None:
+    trace = history_trace(stepped(40, "gemm_c", 1.05, 25))
+    one = view("history")
+    for shape in (one, one.other):
+        for row in ask(shape, (trace,)).frame.rows(named=True):
+            assert shape.details(row, (trace,), Options())
+
+
+@pytest.mark.parametrize(("text", "reason"), [
+    ("step", "give step:PCT"), ("step:x", "give step:PCT"), ("step:-1", "give step:PCT"), ("step:1.9", "below 2%"),
+    ("cycle:5", "give step:PCT"), ("step:nan", "give step:PCT"), ("step:inf", "give step:PCT"),
+])
+def test_a_gate_that_cannot_be_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        percent_of(text)
+
+
+@pytest.mark.parametrize(("at", "factor", "percent", "passed"), [
+    (37, 1.05, 3.0, False), (35, 1.05, 3.0, False), (34, 1.05, 3.0, True), (38, 1.05, 3.0, True),
+    (36, 0.95, 3.0, True), (36, 1.05, 20.0, True),
+])
+def test_the_gate_counts_steps_three_to_five_runs_old(at: int, factor: float, percent: float, passed: bool) -> None:
+    result, sentence = gate(_asked(stepped(40, "gemm_c", factor, at)).facts, percent)
+    assert result is passed and sentence.startswith("PASS: " if passed else "FAIL: kernel gemm_c +")
