@@ -110,7 +110,7 @@ class PartOfStep(Struct, frozen=True):
 class Finding(Struct, frozen=True):
     """What a rule found: a sentence, the rows it rests on, and the view to go to next with the filter that shows them.
     ``cost_ns`` is the time the sentence is about, over the whole recording: it puts findings in order and predicts
-    nothing. ``time_to_win_ns`` is for a prediction: None until a replay makes it."""
+    nothing. ``change`` is what a replay is asked for to predict ``time_to_win_ns``, per cycle: None where none is."""
 
     rule: str
     severity: Severity
@@ -120,6 +120,7 @@ class Finding(Struct, frozen=True):
     view: str | None = None
     filter: str | None = None
     cost_ns: float | None = None
+    change: str | None = None
 
     @property
     def fact(self) -> dict[str, Any]:
@@ -144,6 +145,7 @@ class Rule(Struct, Generic[Numbers], frozen=True):
     cost_ns: Callable[[Numbers], float | None] = lambda _: None
     view: str | None = None
     filter: str | None = None
+    change: Callable[[Numbers], str | None] = lambda _: None
 
     def ask(self, evidence: Evidence) -> Finding | None:
         """The finding, where there is one."""
@@ -154,5 +156,5 @@ class Rule(Struct, Generic[Numbers], frozen=True):
             return Finding(self.id, "unchecked", numbers.why)
         return Finding(
             self.id, self.severity, self.sentence(numbers), self.rows(numbers), None, self.view, self.filter,
-            self.cost_ns(numbers),
+            self.cost_ns(numbers), self.change(numbers),
         )

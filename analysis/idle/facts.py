@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from ..core import units
 from ..cycles.whole import Steps
 from .attribution import DeviceIdle, Idle
 
@@ -36,6 +37,18 @@ def spoken_of(idle: Idle) -> tuple[DeviceIdle, ...]:
 def ordered(device: DeviceIdle) -> list[tuple[str, int]]:
     """The causes of a device's idle time, most first, ns."""
     return sorted(device.causes.items(), key=lambda item: (-item[1], item[0]))
+
+
+TOLD = 0.005  # Share of the idle time below which a cause would read 0%.
+
+
+def causes_told(device: DeviceIdle, most: int) -> list[str]:
+    """'input 72%' and so on for the causes of most of a device's idle time, and 'other 3%' for the rest."""
+    told = [(cause, total) for cause, total in ordered(device)[:most] if total >= TOLD * device.idle_ns]
+    rest = device.idle_ns - sum(total for _, total in told)
+    if rest > 0 and rest >= TOLD * device.idle_ns:
+        told.append(("other", rest))
+    return [f"{cause} {units.percent(100 * total / device.idle_ns, places=0)}" for cause, total in told]
 
 
 def summed(devices: Sequence[DeviceIdle]) -> DeviceIdle:

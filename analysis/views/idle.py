@@ -48,7 +48,7 @@ MANY = 100_000  # Gaps that may be left on disk; an answer of fewer is kept whol
 MOST_SAID = 4
 """Devices that have a line each; of more there is one line for all, with those that waited longest by name."""
 WORST = 3
-TOLD = 0.005  # Share of the idle time below which a cause would read 0%.
+MOST_CAUSES = 4
 BY_CAUSE = (
     Column("device", "device", "text", "device that waited", width=8, order=3, role="where", pairs="key"),
     Column("rank", "rank", "number", "rank of the job", width=5, order=9, role="where", pairs="key"),
@@ -169,7 +169,7 @@ def _rows(rows: list[tuple[Any, ...]], by_rank: bool) -> pl.DataFrame:
 
 def _summary(idle: Idle, steps: Steps | None) -> tuple[str, ...]:
     from ..findings.spread import share_text
-    from ..idle.facts import ordered, spoken_of, summed
+    from ..idle.facts import causes_told, spoken_of, summed
 
     devices = spoken_of(idle)
     within = " in steps" if steps is not None and idle.scope else ""
@@ -182,11 +182,7 @@ def _summary(idle: Idle, steps: Steps | None) -> tuple[str, ...]:
         return device.idle_ns / device.window_ns if device.window_ns else 0.0
 
     def causes(device: DeviceIdle) -> str:
-        told = [(cause, total) for cause, total in ordered(device)[:4] if total >= TOLD * device.idle_ns]
-        parts = [f"{cause} {units.percent(100 * total / device.idle_ns, places=0)}" for cause, total in told]
-        rest = device.idle_ns - sum(total for _, total in told)
-        if rest >= TOLD * max(device.idle_ns, 1):
-            parts.append(f"other {units.percent(100 * rest / device.idle_ns, places=0)}")
+        parts = causes_told(device, MOST_CAUSES)
         return f"{units.counted(device.gaps, 'gap', 'gaps')}{': ' if parts else ''}{', '.join(parts)}"
 
     if len(devices) <= MOST_SAID:

@@ -13,8 +13,9 @@ import polars as pl
 from msgspec.structs import replace
 
 from ...loaders.trace import REDUCED, Trace
+from ..contract.changes import parse
 from ..contract.column import Column
-from ..contract.options import SIDES, Options, Side
+from ..contract.options import SIDES, Options, Scope, Side
 from ..contract.sections import PageSection
 from ..contract.view import Answer, CannotAnswer, Runs, ScopeRefused, View
 from ..core import units
@@ -22,7 +23,7 @@ from ..core.names.short_name import fit_name, short_name
 from ..cycles.scope import scoped
 from ..cycles.whole import steps_in_scope
 from ..idle.attribution import DeviceIdle, idle_of
-from ..idle.facts import ordered, spoken_of
+from ..idle.facts import causes_told, spoken_of
 from ..kernels.launch_index import CALLERS, ways, with_callers
 from ..overview.sources import overview_of
 from ..table.table import Table
@@ -31,13 +32,15 @@ from .diff import VIEW as DIFF
 _NAME = 64
 KERNELS, DEVICES, CAUSES = 5, 8, 4
 """Rows of kernels and devices, and causes of a device, on the page."""
+MOST_REPLAYED = 1_000_000
+"""Activities of which the replay takes no longer than the rest of the page; of more the what-if view is asked."""
 COLUMNS = (
     Column("run", "run", "text", "A or B", width=3, order=0, role="where"),
     Column("severity", "kind", "text", "problem: time is lost; hint: worth a look; fact: to judge the rest; unchecked: "
            "the recording lacks what the rule looks at", width=9, order=1),
     Column("rule", "rule", "text", "what was looked for", width=14, order=2),
     Column("time_to_win_ns", "would save", "ns", "per cycle, as a replay of the run predicts; null without one",
-           width=10, order=None, role="time"),
+           width=10, order=2, role="time"),
     Column("finding", "finding", "text", "what was found", width=60, order=0, elastic=True, pinned=True, role="label"),
     Column("look", "look", "text", "view that shows it", width=8, order=1),
     Column("filter", "filter", "text", "filter to type there", width=18, order=3),
@@ -63,7 +66,7 @@ def build(runs: Runs, options: Options) -> Answer:
             notes.append(f"{prefix}{why}")
             continue
         summary.append(f"{prefix}{run.info.label}: {overview.headline}")
-        found = overview.facts["rules"]
+        found = _predicted(run, options, side, overview.facts["rules"])
         facts[side] = {"rules": found, "unchecked": overview.facts["unchecked"]}
         rows += [
             (side.upper(), one["severity"], one["rule"], one["time_to_win_ns"], one["sentence"], one["view"],
@@ -82,17 +85,38 @@ def build(runs: Runs, options: Options) -> Answer:
     return Answer(frame.lazy(), facts, tuple(summary), tuple(notes), page=tuple(sections))
 
 
+def _predicted(run: Trace, options: Options, side: Side, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The findings with what a replay of the whole run says that a cycle would be shorter by without what they name."""
+    if options.scope(side) != Scope() or run.kernels.select(pl.len()).collect().item() > MOST_REPLAYED:
+        return found
+    from ..replay.replayed import replay_of
+
+    replayed = replay_of(run, options)
+    if replayed.model is None or not replayed.predicts:
+        return found
+
+    def saved(change: str | None) -> int | None:
+        return None if change is None else max(0, round(replayed.saved_ns(parse(change))))
+
+    return [one | {"time_to_win_ns": saved(one["change"])} for one in found]
+
+
+def _saves(finding: dict[str, Any]) -> str:
+    return units.MISSING if finding["time_to_win_ns"] is None else units.duration(finding["time_to_win_ns"])
+
+
 def _findings(found: list[dict[str, Any]], unchecked: str | None, prefix: str) -> PageSection:
     costly = [one for one in found if one["severity"] in ("problem", "hint")]
+    predicted = any(one["time_to_win_ns"] is not None for one in costly)
     rows = tuple(
-        (str(number), one["sentence"], " ".join(filter(None, (one["view"], one["filter"]))))
-        for number, one in enumerate(costly, 1)
+        (str(number), one["sentence"], *([_saves(one)] if predicted else ()),
+         " ".join(filter(None, (one["view"], one["filter"])))) for number, one in enumerate(costly, 1)
     )
     facts = tuple(one["sentence"] for one in found if one["severity"] == "fact")
     nothing = () if rows else ("No rule found anything that costs time.",)
     return PageSection(
         f"{prefix}Findings", (*nothing, *facts, *((unchecked,) if unchecked else ())),
-        ("#", "finding", "look"), rows, ("look",),
+        ("#", "finding", *(("would save",) if predicted else ()), "look"), rows, ("look",),
     )
 
 
@@ -113,8 +137,7 @@ def _idle(run: Trace, options: Options, side: Side, prefix: str) -> list[PageSec
 
 
 def _device(device: DeviceIdle) -> tuple[str, ...]:
-    causes = ordered(device)[:CAUSES]
-    shares = ", ".join(f"{cause} {units.percent(100 * total / device.idle_ns, places=0)}" for cause, total in causes)
+    shares = ", ".join(causes_told(device, CAUSES))
     share = units.percent(100 * device.idle_ns / device.window_ns, places=0) if device.window_ns else ""
     rank = "" if device.rank is None else f" rank {device.rank}"
     return f"{device.device or 'device'}{rank}", units.duration(device.idle_ns), share, shares

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from runs import Rows, host, kernel, run_of, steps
 
+from warplens.analysis.contract.options import Options
 from warplens.analysis.query.ask import ask
 from warplens.analysis.table.export import render
 from warplens.analysis.table.row_words import row_words
@@ -102,6 +103,22 @@ def test_a_row_in_words_begins_with_its_name() -> None:
 def test_the_rows_are_the_findings_for_scripts() -> None:
     table = starved()
     assert table.frame["rule"][0] == "input" and table.frame["filter"][0] == "cause=input"
-    assert table.frame["time_to_win_ns"].null_count() == table.frame.height
+    assert table.frame["time_to_win_ns"].drop_nulls().to_list() == [4 * MS]  # what the DataLoader takes of each step
     text = render(table, "text").decode()
     assert "FINDINGS" in text and "IDLE BY CAUSE" in text
+
+
+def test_what_a_finding_would_save_is_what_the_replay_says():
+    run = run_of(**tables("gemm", 5 * MS))
+    page = ask(view("triage"), (run,))
+    saved = dict(page.frame.select("rule", "time_to_win_ns").rows())
+    predicted = {row["name"]: row["saved_ns"] for row in ask(view("whatif"), (run,)).frame.to_dicts()
+                 if row["kind"] == "idle"}
+    assert saved["input"] == predicted["input"] > 3 * MS
+    assert saved["busy"] is None
+    assert "| would save |" in markdown(page)
+
+
+def test_a_part_of_a_run_is_not_replayed():
+    page = ask(view("triage"), (run_of(**tables("gemm", 5 * MS)),), Options(cycle=2))
+    assert page.frame["time_to_win_ns"].null_count() == page.frame.height

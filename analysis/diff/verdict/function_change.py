@@ -103,15 +103,15 @@ def category(kind: str | None, device: str | None) -> Category:
 
 
 def in_order(table: pl.DataFrame) -> pl.DataFrame:
-    """What explains the cycle, then regressions, then improvements, then the rest; each by ``sure_ms``. An idle cause
-    that the cycle waits for in one run and not in the other is the difference, whichever way it went."""
+    """What explains the cycle, then regressions, then improvements, each by ``sure_ms``, then the rest by the change.
+    An idle cause that the cycle waits for in one run and not in the other is the difference, whichever way it went."""
     groups = {"slower": 0, "new": 0, "faster": 1, "gone": 1}
-    here = pl.min_horizontal("sure_ms", pl.col("lost_here_ms").fill_null(float("inf")))
+    group = pl.col("verdict").replace_strict(groups, default=2, return_dtype=pl.Int8)
+    sure = pl.when(group < 2).then("sure_ms").fill_null(0.0)
+    here = pl.min_horizontal(sure, pl.col("lost_here_ms").fill_null(float("inf")))
     explains = (pl.col("kind") == IDLE).fill_null(False) & (pl.col("path") == "exposed").fill_null(False)
     return table.sort(
-        ~explains,
-        pl.col("verdict").replace_strict(groups, default=2, return_dtype=pl.Int8),
-        -here.fill_null(0.0), -pl.col("sure_ms").fill_null(0.0), -pl.col("delta_ms").abs().fill_null(0.0),
+        ~explains, group, -here, -sure, -pl.col("delta_ms").abs().fill_null(0.0),
         "function", "rank", "device", "pid_a", "pid_b",
         maintain_order=True, nulls_last=True,
     )

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import polars as pl
 
 from ...core import units
-from ...core.names.short_name import fit_name
+from ...core.names.display_names import shown_name
 from ...table.table import Table
 from ..present.sentences import resource_sentence
 from .function_change import REGRESSIONS
@@ -55,7 +55,7 @@ def gate(table: Table, conditions: Sequence[Condition] = (Condition("regression"
 def _regression(table: Table, verdict: Verdict, percent: float) -> Gate:
     cycles = verdict.cycle_time
     lost = _largest_loss(table)
-    first = f", first {fit_name(lost.first, 60)}" if lost.functions else ""
+    first = f", first {shown_name(lost.first, 60, *table.names)}" if lost.functions else ""
     if cycles is not None and cycles.verdict != "cannot tell":
         sure = cycles.ci_low_ms if cycles.ci_low_ms is not None else cycles.shift_ms
         share = 100 * sure / cycles.median_a_ms if cycles.median_a_ms else 0.0
@@ -96,7 +96,7 @@ def _kernel(table: Table, verdict: Verdict, percent: float) -> Gate:
     name, sure, a_ms = beyond.select("function", "sure_ms", "a_ms").row(0)
     share = f" at least {100 * sure / a_ms:+.1f}%" if a_ms else ""
     count = units.counted(beyond.height, "kernel", "kernels")
-    return Gate(False, f"{count} slower by more than {percent:g}%, first {fit_name(name, 60)}{share}")
+    return Gate(False, f"{count} slower by more than {percent:g}%, first {shown_name(name, 60, *table.names)}{share}")
 
 
 def _outliers(table: Table, verdict: Verdict, percent: float) -> Gate:

@@ -25,4 +25,5 @@ RULE = Rule(
     "allocation", "problem", _find, _sentence,
     rows=lambda waits: tuple({"call": name, "count": count} for name, count in waits.allocations),
     cost_ns=lambda waits: waits.allocation.idle_ns, view="idle", filter="cause=allocation",
+    change=lambda _: "idle:allocation=0",
 )

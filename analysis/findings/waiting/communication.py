@@ -55,4 +55,5 @@ RULE = Rule(
         for one in exposed.devices
     ),
     cost_ns=lambda exposed: float(exposed.most.exposed_ns) * exposed.steps, view="kernels",
+    change=lambda _: "collective:=0",
 )

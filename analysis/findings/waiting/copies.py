@@ -49,4 +49,5 @@ RULE = Rule(
     "copies", "problem", _find, _sentence, cost_ns=lambda exposed: exposed.copying_ns * exposed.steps,
     rows=lambda exposed: () if exposed.copies is None else exposed.copies.other.rows, view="kernels",
     filter="kind~mem",
+    change=lambda _: "copy:=0",
 )

@@ -23,4 +23,5 @@ def _sentence(waits: Waits) -> str:
 RULE = Rule(
     "sync", "problem", _find, _sentence, rows=lambda waits: waits.drained.rows,
     cost_ns=lambda waits: waits.drained.idle_ns, view="idle", filter="drained_by~. !cause=input",
+    change=lambda _: "sync:=0",
 )

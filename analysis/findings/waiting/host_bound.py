@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from ...contract.changes import GRAPH
 from ...core import units
 from ...core.names.short_name import short_name
 from ...core.text import display
@@ -24,6 +25,11 @@ class HostBehind(Struct, frozen=True):
     waits: Waits
     median_kernel_ns: float | None
 
+    @property
+    def by_launches(self) -> bool:
+        """Whether it is the cost of launching, not other work of the host."""
+        return self.waits.behind.idle_ns < LAUNCH_NS * self.waits.behind.gaps
+
 
 def _find(evidence: Evidence) -> HostBehind | Unchecked | None:
     waits = evidence.attributed
@@ -36,7 +42,7 @@ def _sentence(host: HostBehind) -> str:
     waits, behind = host.waits, host.waits.behind
     median = host.median_kernel_ns
     short = "" if median is None else f", median kernel {units.duration(median)}"
-    bound = "Launch-bound" if behind.idle_ns < LAUNCH_NS * behind.gaps else "Host-bound"
+    bound = "Launch-bound" if host.by_launches else "Host-bound"
     return (f"{bound}: {waits.who} waits {waits.of(behind.idle_ns)} for the next launch "
             f"({waits.of_idle(behind.idle_ns)}){short}{behind.most(_place)}{_modules(waits)}.")
 
@@ -58,4 +64,5 @@ def _place(site: Site) -> str:
 RULE = Rule(
     "host", "problem", _find, _sentence, rows=lambda host: host.waits.behind.rows,
     cost_ns=lambda host: host.waits.behind.idle_ns, view="idle", filter="!cause=input",
+    change=lambda host: GRAPH if host.by_launches else None,
 )

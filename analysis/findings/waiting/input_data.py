@@ -44,4 +44,5 @@ def _sentence(wait: InputWait) -> str:
 RULE = Rule(
     "input", "problem", _find, _sentence, rows=lambda wait: () if wait.waits is None else wait.waits.input.rows,
     cost_ns=lambda wait: wait.waited_ns * wait.steps, view="idle", filter="cause=input",
+    change=lambda _: "idle:input=0",
 )

@@ -29,4 +29,5 @@ def _sentence(copies: Copies) -> str:
 RULE = Rule(
     "pageable", "hint", _find, _sentence, rows=lambda copies: copies.pageable.rows,
     cost_ns=lambda copies: copies.pageable.exposed_ns, view="kernels", filter="name~Pageable",
+    change=lambda _: "copy:Pageable=0",
 )
