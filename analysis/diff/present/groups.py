@@ -74,8 +74,9 @@ def _cause(
     text = (f"{title(resource['metric'])} {resource['device']} "
             f"{change(resource['mu_a'], resource['mu_b'], resource['unit'])}")
     paths = {frame["path"][first] for first, _ in members}
+    what = "functions" if resource["device"] == "Host" else "kernels"
     return _sums(frame, members) | {
-        "function": f"{text} · {units.count(len(members))} kernels slower", "verdict": "slower", "kind": CAUSE,
+        "function": f"{text} · {units.count(len(members))} {what} slower", "verdict": "slower", "kind": CAUSE,
         "path": paths.pop() if len(paths) == 1 else None, "device": resource["device"],
     }
 
