@@ -26,14 +26,11 @@ _ROUNDING = 1e-12  # What the border of a bar may be off by: a launch exactly on
 
 class Latencies(Struct, frozen=True):
     """Durations sorted within each group: ``sorted_ns`` one after the other, group g in ``starts[g]:ends[g]``. Every
-    group has at least one launch. ``packed`` are the words they were sorted as, the duration in the lower ``bits``;
-    None where no word is wide enough."""
+    group has at least one launch."""
 
     sorted_ns: Ints
     starts: Ints
     ends: Ints
-    packed: Ints | None = None
-    bits: int = 0
 
     @property
     def counts(self) -> Ints:
@@ -73,19 +70,15 @@ class Latencies(Struct, frozen=True):
 
     def _places(self, least: Ints) -> Ints:
         """For each group's row of durations, where in ``sorted_ns`` the first launch of at least that long would be."""
-        if self.packed is None:
-            spans = zip(self.starts.tolist(), self.ends.tolist(), least, strict=True)
-            result = [start + np.searchsorted(self.sorted_ns[start:end], row) for start, end, row in spans]
-            return np.array(result, dtype=np.int64).reshape(least.shape)
-        first = np.arange(len(self.starts), dtype=np.int64)[:, None] << self.bits
-        places = np.searchsorted(self.packed, first + np.minimum(least, self.longest[:, None]))
-        return np.where(least > self.longest[:, None], self.ends[:, None], places)
+        spans = zip(self.starts.tolist(), self.ends.tolist(), least, strict=True)
+        places = [start + np.searchsorted(self.sorted_ns[start:end], row) for start, end, row in spans]
+        return np.array(places, dtype=np.int64).reshape(least.shape)
 
 
 def latencies(groups_of: Codes, durations: Ints, groups: int) -> Latencies:
     """Durations (ns, not negative) sorted within each group; every group number below ``groups`` occurs."""
     bits = max(int(durations.max(initial=0)).bit_length(), 1)
-    numbers, packed = np.arange(groups, dtype=np.int64), None
+    numbers = np.arange(groups, dtype=np.int64)
     if bits + groups.bit_length() <= 63:
         packed = groups_of.astype(np.int64)
         packed <<= bits
@@ -97,7 +90,7 @@ def latencies(groups_of: Codes, durations: Ints, groups: int) -> Latencies:
         order = np.lexsort((durations, groups_of))
         starts = np.searchsorted(groups_of[order], numbers)
         ordered = durations[order]
-    return Latencies(ordered, starts, np.append(starts[1:], len(ordered)).astype(np.int64), packed, bits)
+    return Latencies(ordered, starts, np.append(starts[1:], len(ordered)).astype(np.int64))
 
 
 def codes(column: pl.Series) -> Codes:

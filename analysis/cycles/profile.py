@@ -27,7 +27,6 @@ from ...loaders import schema
 from ...loaders.trace import Trace
 from ..contract.options import Options
 from ..core.batches import ids, numbered
-from ..core.derived import derived
 from . import assignment
 from .detection import Cycles, find_cycles
 
@@ -70,11 +69,7 @@ def profile(run: Trace, options: Options) -> pl.LazyFrame:
     cycles are left out where the options say so."""
     if run.has("profile"):
         return _steady(run.profile, run, options)
-    frame = run.remember(
-        "profile", (options.cycle_anchor,),
-        lambda: _computed(run, options) if options.cycle_anchor is not None else derived(
-            run, "profile", lambda: _computed(run, options)),
-    )
+    frame = run.remember("profile", (options.cycle_anchor,), lambda: _computed(run, options))
     return _steady(frame.lazy(), run, options)
 
 

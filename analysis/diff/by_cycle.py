@@ -34,7 +34,7 @@ from .verdict.function_change import (
     under_their_rows,
 )
 from .verdict.resources import ChangedResource, recorded_units, resources, scored_metrics, with_metrics
-from .verdict.suspects import judge_by_launch, known_suspects, per_launch
+from .verdict.suspects import judge_by_launch, per_launch, suspects
 from .verdict.verdict import Calibration, FunctionNoise, Verdict, cause_of
 
 
@@ -42,7 +42,7 @@ def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Ans
     """The ranking and the verdict over two runs that are matched cycle by cycle."""
     matched = ready.matched
     cycles, comparable = judged(runs, matched, options)
-    rows = known_suspects(matched, runs[0])
+    rows = suspects(matched)
     if not comparable.comparable:
         judge_by_launch(rows)
     for row, key in zip(rows, _places(matched), strict=True):

@@ -14,8 +14,6 @@ from typing import Literal, TypeVar, get_args
 import numpy as np
 from msgspec import Struct
 
-from ....loaders.trace import Trace
-from ...core.derived import derived_value, is_stored
 from ..prepare.samples import IDLE, Flags, Matched
 from ..stats import permutation
 from ..stats.robust_location import Floats, LocationShift, centre, location_shift, usual_variance
@@ -37,8 +35,6 @@ IDLE_GRAIN = 0.01
 """Share of the cycle that idle times get before their logarithm is taken: a cycle without any is one like the others,
 and a microsecond more or less in little of it is nothing."""
 LEAST_CYCLES = 2
-MOST_KEPT = 8  # Comparisons whose suspects are kept with a baseline: the ones that were found last.
-_KEPT = "suspects-"
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 
 
@@ -95,30 +91,6 @@ def _where(values: Floats, known: Flags) -> Floats:
     """The values there, not copied where that is all of them."""
     result: Floats = values if known.all() else values[known]
     return result
-
-
-def known_suspects(matched: list[Matched], baseline: Trace) -> list[FunctionChange]:
-    """``suspects``, kept with what is known of ``baseline`` under a digest of all they follow from. Of two runs of 2 GB
-    they take 4 s and their digest 0.06 s."""
-    if not is_stored(baseline):
-        return suspects(matched)
-    known = derived_value(baseline, f"{_KEPT}{_digest(matched)}", list[FunctionChange], lambda: suspects(matched))
-    if baseline.derived_store is not None:
-        baseline.derived_store.only_last(_KEPT, MOST_KEPT)
-    return known
-
-
-def _digest(matched: list[Matched]) -> str:
-    """32 hexadecimal digits of the pairs, their functions, and every number of their matrices."""
-    from hashlib import blake2b  # loads OpenSSL, which other questions do without
-
-    made = blake2b(digest_size=16)
-    for one in matched:
-        made.update(repr((one.pair, one.functions.rows(), one.a.ms.shape, one.b.ms.shape)).encode())
-        for side in (one.a, one.b):
-            for values in (side.cycles, side.cycle_ms, side.ms, side.launches):
-                made.update(np.ascontiguousarray(values).data)
-    return made.hexdigest()
 
 
 def suspects(matched: list[Matched]) -> list[FunctionChange]:

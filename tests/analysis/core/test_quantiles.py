@@ -69,12 +69,3 @@ def test_kinds_by_grid_are_told_whether_or_not_the_numbers_fit_one_word(longest)
     told = launch_groups.by_grid(np.zeros(20, np.int64), grid, durations, 1)
     kind = told.kinds()
     assert told.per_group.tolist() == [3] and len(set(kind[:10].tolist())) == 1 and len(set(kind.tolist())) == 3
-
-
-def test_atoms_are_put_in_order_alike_by_words_and_by_keys():
-    chance = np.random.default_rng(1)
-    group, means = np.sort(chance.integers(0, 9, 500)), chance.random(500).astype(np.float32) * 1e9
-    means[::7] = means[0]
-    by_keys = np.lexsort((means, group))
-    assert launch_groups._order(group, means, 9).tolist() == by_keys.tolist()
-    assert launch_groups._order(group, means, 1 << 40).tolist() == by_keys.tolist()
