@@ -20,6 +20,7 @@ from ..contract.column import Column, Dtype, Per
 from ..contract.sections import PageSection
 from ..core import units
 from ..core.names.display_names import ShortNames, shown_name
+from ..core.names.short_name import fit_name
 from .filters import Filter
 from .rows import Rows
 from .sorting import true_ids
@@ -285,3 +286,33 @@ def listing(name: str, columns: tuple[Column, ...], rows: Sequence[tuple[Any, ..
 
 def _storable(value: Any) -> Any:
     return _SURROGATE.sub("\ufffd", value) if isinstance(value, str) else value
+
+
+_NAME, _MOST = 64, 4
+
+
+def row_words(columns: Sequence[Column], values: Sequence[Any]) -> str:
+    """The row's names first, then the columns a narrow list would show: 'gemm bf16 64x64 · total 8.52 ms'."""
+    shown = [(column, value) for column, value in zip(columns, values, strict=True)
+             if column.order is not None and not isinstance(value, list)]
+    name = next((at for at, (column, value) in enumerate(shown) if column.role in ("name", "label") and value), None)
+    said = []
+    if name is not None:
+        column, value = shown.pop(name)
+        said.append(fit_name(str(value), _NAME) if column.role == "name" else str(value)[:_NAME])
+    for column, value in sorted(shown, key=lambda one: one[0].order or 0):
+        text = units.short(value, column)
+        if text not in units.NOTHING and len(said) < _MOST:
+            said.append(f"{column.header or column.name} {text}")
+    return " · ".join(said)
+
+
+def coverage(whole: Table, part: Table) -> float | None:
+    """The share of the time of ``whole`` in the rows ``part`` shows, 0-1; None where the view has no time."""
+    name = whole.time
+    if name is None:
+        return None
+    if part.rows.on_disk and part.order is whole.order:  # all of it: not worth reading the column for
+        return None if whole.rows.blank(name) else 1.0
+    everything = whole.total(name)
+    return part.total(name) / everything if everything else None

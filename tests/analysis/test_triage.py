@@ -9,8 +9,7 @@ from runs import Rows, host, kernel, run_of, steps
 from warplens.analysis.contract.options import Options
 from warplens.analysis.query.ask import ask
 from warplens.analysis.table.export import render
-from warplens.analysis.table.row_words import row_words
-from warplens.analysis.table.table import Table
+from warplens.analysis.table.table import Table, row_words
 from warplens.analysis.views import view
 from warplens.analysis.views.triage import with_marked
 from warplens.loaders.ingest.opening import open_run

@@ -141,7 +141,7 @@ class PaneActions(Container):
         for position in range(max(0, self.rows.cursor - 1), min(len(table), self.rows.cursor + 2)):
             row = table.row_id(position)
             if row in state.marks and row not in state.words:
-                from ...analysis.table.row_words import row_words
+                from ...analysis.table.table import row_words
 
                 state.words[row] = row_words(table.columns, table.window(position, position + 1)[0])
 

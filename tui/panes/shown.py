@@ -31,8 +31,8 @@ class Shown(Struct, frozen=True):
 
 def arranged(view: View, base: Table, arrangement: Arrangement) -> Shown:
     """The answer filtered and ordered; a filter that cannot be understood leaves all rows and says so."""
-    from ...analysis.table.coverage import coverage
     from ...analysis.table.filters import BadFilter, unknown_column
+    from ...analysis.table.table import coverage
 
     bad = ""
     try:

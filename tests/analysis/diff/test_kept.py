@@ -5,16 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from msgspec.structs import replace
-from runs import kernel, run_of, steps
+from runs import run_of
 
 from warplens.analysis.contract.options import Options
 from warplens.analysis.core import derived
-from warplens.analysis.diff.headline import prepared_pair
 from warplens.analysis.diff.prepare import samples as diff_samples
-from warplens.analysis.diff.verdict import suspects
 from warplens.analysis.query import ask as tables
 from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view

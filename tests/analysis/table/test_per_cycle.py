@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warplens.analysis.contract.options import Options
-from warplens.analysis.operators.tree_view import TREE
 from warplens.analysis.query.ask import ask
 from warplens.analysis.table.filters import Filter
+from warplens.analysis.views.ops import TREE
 
 STEP = 1_000
 

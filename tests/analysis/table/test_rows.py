@@ -17,11 +17,10 @@ from warplens.analysis.query import ask as table_module
 from warplens.analysis.query.ask import ask
 from warplens.analysis.table import rows as rows_module
 from warplens.analysis.table import sorting
-from warplens.analysis.table.coverage import coverage
 from warplens.analysis.table.filters import _COMPARISONS, BadFilter, Filter
 from warplens.analysis.table.rows import Rows, counted_from, few_runs
 from warplens.analysis.table.sorting import narrow, sorted_ids, true_ids
-from warplens.analysis.table.table import Table
+from warplens.analysis.table.table import Table, coverage
 
 NAME, HALF = pl.Categorical(), pl.Float32()
 RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
